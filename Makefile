@@ -1,0 +1,81 @@
+# Every target sets up what it needs in .venv by itself. `make` alone prints the targets.
+#
+# PYTHON     the interpreter the environment is made from (3.10 or later)
+# PIP_ARGS   more options for pip, for example an index that holds torch builds without CUDA: they are a tenth of the size
+
+PYTHON ?= python3
+PIP_ARGS ?=
+VENV := .venv
+FLOOR := .venv-floor
+BUILD := build
+BIN := $(VENV)/bin
+# --no-compile: most of torch is never imported here; what is gets compiled when it is
+PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --no-compile $(PIP_ARGS)
+TESTS ?= tests
+
+DEMOS := $(wildcard demos/*.ipynb)
+SANITIZE := $(BUILD)/nbval-sanitize.cfg
+NBVAL := $(if $(DEMOS),demos --nbval --nbval-current-env --nbval-sanitize-with $(SANITIZE))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo lab test quick lint format floor clean
+
+help:  ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/dev.stamp $(FLOOR)/floor.stamp  ## only make both environments (make -j2 setup does so at once)
+
+demo: $(VENV)/demo.stamp  ## run the tour in a real kernel, print what each cell found, write it as notebook and page
+	$(BIN)/python demos/run.py demos/00_tour.ipynb --out $(BUILD)/demo
+
+lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
+	$(BIN)/jupyter lab demos
+
+test: lint floor $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, layers, tests here and on the floor, demos compared
+	PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(TESTS) --ignore=tests/browser $(NBVAL)
+
+browser: $(VENV)/dev.stamp  ## the saved pictures in Chromium; not in `make test` yet: the JupyterLab one fails
+	$(BIN)/python -m pytest tests/browser
+
+quick: $(VENV)/dev.stamp  ## the tests that need neither a browser nor a second environment
+	$(BIN)/python -m pytest -q -m "not browser and not gpu" --ignore=tests/kernel $(TESTS)
+
+lint: $(VENV)/dev.stamp  ## ruff, the import rule, mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+format: $(VENV)/dev.stamp  ## put the code into the house's form
+	$(BIN)/ruff check --fix --exit-zero .
+	$(BIN)/ruff format .
+
+floor: $(FLOOR)/floor.stamp  ## the shell's tests on the oldest IPython and ipykernel promised
+	$(FLOOR)/bin/python -m pytest -q -m floor -p no:cacheprovider tests/shell/test_cell_behaviour.py tests/shell/test_loading.py
+
+clean:  ## remove what was built; the environments stay (rm -r .venv .venv-floor removes those)
+	rm -rf $(BUILD) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+# The environments. A stamp is newer than what it was made from, so a second call does nothing.
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo 'perfmagic needs Python 3.10 or later: make PYTHON=/path/to/python3 ...' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  echo 'this Python cannot make environments: apt-get install python3-venv' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/%.stamp: pyproject.toml constraints-dev.txt | $(BIN)/python
+	$(BIN)/python $(PIP_INSTALL) --editable '.[$*]' --constraint constraints-dev.txt
+	@touch $@
+
+$(FLOOR)/floor.stamp: pyproject.toml constraints-floor.txt | $(BIN)/python
+	$(BIN)/python -m venv $(FLOOR)
+	$(FLOOR)/bin/python $(PIP_INSTALL) --editable '.[torch]' ipykernel pytest pytest-timeout --constraint constraints-floor.txt
+	@touch $@
+
+$(SANITIZE): $(VENV)/dev.stamp $(wildcard perfmagic/*.py)
+	@mkdir -p $(@D)
+	$(BIN)/python -m perfmagic nbval-sanitize > $@
