@@ -1,0 +1,70 @@
+"""perfmagic: when Python queued work and when the device executed it, inside a notebook cell.
+
+    %load_ext perfmagic
+
+gives %%timeline, %%bench, %%syncbench and %trace. The same as functions: perfmagic.timeline(), perfmagic.bench(fn),
+perfmagic.syncbench(fn), perfmagic.open_trace(path). Importing this package imports nothing heavy: names come in when
+they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "bench": "perfmagic.api",
+    "device": "perfmagic.api",
+    "last": "perfmagic.api",
+    "open_trace": "perfmagic.api",
+    "syncbench": "perfmagic.api",
+    "synchronize": "perfmagic.api",
+    "timeline": "perfmagic.api",
+    "Pace": "perfmagic.api",
+    "PerfmagicError": "perfmagic.errors",
+}
+
+__all__ = [
+    "Pace",
+    "PerfmagicError",
+    "__version__",
+    "bench",
+    "device",
+    "last",
+    "load_ipython_extension",
+    "open_trace",
+    "syncbench",
+    "synchronize",
+    "timeline",
+    "unload_ipython_extension",
+]
+
+if TYPE_CHECKING:
+    from perfmagic.api import Pace, bench, device, last, open_trace, syncbench, synchronize, timeline
+    from perfmagic.errors import PerfmagicError
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'perfmagic' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext perfmagic`: add the magics."""
+    from perfmagic.magics.registry import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext perfmagic`: leave the shell as it was before."""
+    from perfmagic.magics.registry import unload
+
+    unload(shell)

@@ -1,0 +1,48 @@
+"""What can go wrong, as one small tree.
+
+Every message says where it happened, what was found, with numbers, and (as `hint`) what to do about it.
+Magics show these in one line, without a traceback of perfmagic's own frames.
+"""
+
+from __future__ import annotations
+
+
+class PerfmagicError(Exception):
+    """Base of every error perfmagic raises on purpose.
+
+    message: where and what, with numbers.  hint: what the reader can do, or None.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\nHint: {self.hint}" if self.hint else self.message
+
+
+class OptionError(PerfmagicError, ValueError):
+    """An option or argument has a value perfmagic cannot use."""
+
+
+class TraceError(PerfmagicError, ValueError):
+    """A trace file cannot be read, or does not hold what was asked of it."""
+
+
+class CaptureError(PerfmagicError, RuntimeError):
+    """A cell or a block cannot be measured here."""
+
+
+class DeviceError(CaptureError):
+    """The device asked for is absent, or cannot do what was asked of it."""
+
+
+class TorchMissingError(CaptureError, ImportError):
+    """torch is needed for this and is not installed."""
+
+    def __init__(self, wanted_for: str) -> None:
+        super().__init__(
+            f"{wanted_for} needs torch, which is not installed in this environment",
+            hint="install the build for your machine (https://pytorch.org/get-started), for example: pip install torch",
+        )

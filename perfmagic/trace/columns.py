@@ -1,0 +1,179 @@
+"""The tables of a trace: frozen dataclasses of equal-length numpy columns.
+
+Time is int64 nanoseconds since `TraceMeta.base_unix_ns`, intervals are half-open [start_ns, end_ns). Names are int32
+rows of `Trace.names`. Every table is sorted by its first column. Columns are read-only, so a document may share them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+Int8 = npt.NDArray[np.int8]
+Bool = npt.NDArray[np.bool_]
+Float64 = npt.NDArray[np.float64]
+
+NONE = -1  # in launch, bytes, correlation, stream: not known
+NO_LINE = 0  # in line columns: launched outside the cell, or before it; cell lines count from 1
+
+
+class OpKind(enum.IntEnum):
+    """What a device op is, by its category in the record."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+
+
+class CallKind(enum.IntEnum):
+    """What a runtime or driver call does on the host."""
+
+    LAUNCH = 0  # queues a kernel, copy, memset or graph
+    SYNC = 1  # waits for the device: device, stream or event synchronise
+    WAIT = 2  # makes a stream wait for an event; returns at once
+    RECORD = 3  # records an event
+    MEMORY = 4  # allocates or frees
+    OTHER = 5
+
+
+class HostKind(enum.IntEnum):
+    """What a row of HostOps is."""
+
+    OP = 0  # an operator (aten::mm)
+    ANNOTATION = 1  # record_function, profiler steps
+    PYTHON = 2  # a Python frame (with_stack)
+
+
+def _column(dtype: Any, default: Any = None) -> Any:
+    return field(metadata={"dtype": dtype, "default": default})
+
+
+TableT = TypeVar("TableT", bound="Table")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Base of the tables: equal length, declared dtypes, read-only."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    @classmethod
+    def make(cls: type[TableT], columns: Mapping[str, Any] | None = None) -> TableT:
+        """A table from columns given by name, sorted by the first one (ties by the second, else input order).
+
+        Columns left out get their default. Raises ValueError for unequal lengths or an unknown or missing column.
+        """
+        given = dict(columns or {})
+        specs = fields(cls)
+        unknown = given.keys() - {f.name for f in specs}
+        if unknown:
+            raise ValueError(f"{cls.__name__} has no column {', '.join(sorted(unknown))}")
+        n = len(next(iter(given.values()))) if given else 0
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for f in specs:
+            if f.name in given:
+                arrays[f.name] = np.asarray(given[f.name], dtype=f.metadata["dtype"])
+            elif f.metadata["default"] is None and n:
+                raise ValueError(f"{cls.__name__} needs the column {f.name}")
+            else:
+                arrays[f.name] = np.full(n, f.metadata["default"] or 0, dtype=f.metadata["dtype"])
+            if arrays[f.name].shape != (n,):
+                raise ValueError(f"{cls.__name__}.{f.name} has shape {arrays[f.name].shape}, expected ({n},)")
+        first, second = specs[0].name, specs[1].name
+        order = np.lexsort((arrays[second], arrays[first]))
+        return cls(**{name: _frozen(a[order]) for name, a in arrays.items()})
+
+    def take(self: TableT, rows: npt.NDArray[Any]) -> TableT:
+        """The given rows (a mask or indices in rising order) as a table of the same kind."""
+        return type(self)(**{f.name: _frozen(getattr(self, f.name)[rows]) for f in fields(self)})
+
+    def to_dict(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def _frozen(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    a = np.ascontiguousarray(a)
+    a.flags.writeable = False
+    return a
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceOps(Table):
+    """Kernels, copies and memsets, as executed. One row an op."""
+
+    start_ns: Int64 = _column(np.int64)
+    end_ns: Int64 = _column(np.int64)
+    kind: Int8 = _column(np.int8)  # OpKind
+    device: Int32 = _column(np.int32, 0)
+    stream: Int64 = _column(np.int64, 0)
+    name: Int32 = _column(np.int32)
+    correlation: Int64 = _column(np.int64, NONE)
+    size_bytes: Int64 = _column(np.int64, NONE)  # of copies and memsets
+    collective: Bool = _column(np.bool_, False)  # the record names a collective operation
+    launch: Int64 = _column(np.int64, NONE)  # row of HostCalls that queued it
+    line: Int32 = _column(np.int32, NO_LINE)  # cell line running when it was launched
+
+
+@dataclass(frozen=True, eq=False)
+class HostCalls(Table):
+    """Runtime and driver calls: launches, synchronisations, waits, allocations."""
+
+    start_ns: Int64 = _column(np.int64)
+    end_ns: Int64 = _column(np.int64)
+    kind: Int8 = _column(np.int8)  # CallKind
+    name: Int32 = _column(np.int32)
+    thread: Int64 = _column(np.int64, 0)
+    correlation: Int64 = _column(np.int64, NONE)
+    line: Int32 = _column(np.int32, NO_LINE)
+
+
+@dataclass(frozen=True, eq=False)
+class HostOps(Table):
+    """Operators, annotations and Python frames on the host's threads; rows of one thread nest."""
+
+    start_ns: Int64 = _column(np.int64)
+    end_ns: Int64 = _column(np.int64)
+    kind: Int8 = _column(np.int8)  # HostKind
+    name: Int32 = _column(np.int32)
+    thread: Int64 = _column(np.int64, 0)
+    line: Int32 = _column(np.int32, NO_LINE)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamWaits(Table):
+    """`stream` may not go on before all that was launched on `on_stream` up to `on_correlation` has ended."""
+
+    at_ns: Int64 = _column(np.int64)  # when the host asked for it
+    correlation: Int64 = _column(np.int64, NONE)  # of the wait call: ops of `stream` launched after it are held
+    device: Int32 = _column(np.int32, 0)
+    stream: Int64 = _column(np.int64)
+    on_stream: Int64 = _column(np.int64)
+    on_correlation: Int64 = _column(np.int64, NONE)  # of the event record
+
+
+@dataclass(frozen=True, eq=False)
+class Counters(Table):
+    """Named values over time: allocated and reserved memory, power."""
+
+    at_ns: Int64 = _column(np.int64)
+    series: Int32 = _column(np.int32)  # row of names
+    device: Int32 = _column(np.int32, 0)
+    value: Float64 = _column(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class LineMarks(Table):
+    """From at_ns on, this line of the cell was running; line 0 ends the cell."""
+
+    at_ns: Int64 = _column(np.int64)
+    line: Int32 = _column(np.int32)  # the innermost marked statement
+    top_line: Int32 = _column(np.int32)  # the top-level statement it belongs to

@@ -1,0 +1,45 @@
+"""Joining rows of different tables: an op to its launch, an instant to a line of the cell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perfmagic.trace.columns import NO_LINE, NONE, CallKind, Int8, Int32, Int64, LineMarks
+
+
+def launch_rows(op_correlation: Int64, call_correlation: Int64, call_kind: Int8) -> Int64:
+    """The row of the call that queued each op, NONE where the record has none; shape of op_correlation.
+
+    Joined by the correlation id, among launches first and other calls only where no launch carries the id (older files
+    name driver calls freely). Of several calls with one id the first wins; one launch may have many ops (graphs).
+    Source: DESIGN section 6, "launch"; ids of op rows use another number space and must not be passed here.
+    """
+    rows = np.flatnonzero(call_correlation != NONE)
+    if not len(rows) or not len(op_correlation):
+        return np.full(len(op_correlation), NONE, np.int64)
+    not_launch = (call_kind[rows] != CallKind.LAUNCH).astype(np.int64)
+    rows = rows[np.lexsort((rows, not_launch, call_correlation[rows]))]
+    ids = call_correlation[rows]
+    at = np.minimum(np.searchsorted(ids, op_correlation, side="left"), len(ids) - 1)
+    found = (ids[at] == op_correlation) & (op_correlation != NONE)
+    return np.where(found, rows[at], NONE)
+
+
+def lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
+    """The innermost marked line running at each instant, NO_LINE outside the cell; shape of at_ns.
+
+    By time, not by thread: launches made for the cell by autograd's threads count to the line that waits for them.
+    """
+    return _at(marks, marks.line, at_ns)
+
+
+def top_lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
+    """The top-level statement running at each instant, NO_LINE outside the cell; shape of at_ns."""
+    return _at(marks, marks.top_line, at_ns)
+
+
+def _at(marks: LineMarks, values: Int32, at_ns: Int64) -> Int32:
+    if not len(marks):
+        return np.full(len(at_ns), NO_LINE, np.int32)
+    row = np.searchsorted(marks.at_ns, at_ns, side="right") - 1
+    return np.where(row >= 0, values[np.maximum(row, 0)], NO_LINE).astype(np.int32)

@@ -1,0 +1,204 @@
+"""Writing a trace as Chrome JSON: Perfetto and chrome://tracing open it, and `read_trace` gives the same trace back.
+
+Left out are host names, users and folders: Python frames keep their file's name only. The cell's text is written as
+it is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from perfmagic.errors import TraceError
+from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
+from perfmagic.trace.kineto_header import EXPORT_SCHEMA
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import call_kind
+
+HOST_PID = 1 << 20  # devices use their index as pid
+
+_OP_CATEGORY = {OpKind.KERNEL: "kernel", OpKind.MEMCPY: "gpu_memcpy", OpKind.MEMSET: "gpu_memset"}
+_HOST_CATEGORY = {HostKind.OP: "cpu_op", HostKind.ANNOTATION: "user_annotation", HostKind.PYTHON: "python_function"}
+_ABSOLUTE_FOLDER = re.compile(r"(?:(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\])(?:[^\s/\\\"'():,]+[/\\])+")
+_META_KEYS = ("start_ns", "end_ns", "returned_ns", "torch_version", "dropped_events")
+
+
+def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> Path:
+    """Save a trace as Chrome JSON, gzipped where the name ends in .gz; gives the path.
+
+    The file appears whole or not at all. Raises TraceError where it cannot be written.
+    """
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        with temporary.open("xb") as file:
+            _write(trace, file, packed=target.suffix == ".gz")
+        temporary.replace(target)
+    except OSError as error:
+        raise TraceError(f"{target.name} cannot be written: {error.strerror}", hint="choose another folder") from error
+    finally:
+        temporary.unlink(missing_ok=True)  # is gone already where all went well
+    return target
+
+
+def without_folders(text: str) -> str:
+    """The text with absolute paths cut to their last part: "/home/ann/train.py(3): step" → "train.py(3): step"."""
+    return _ABSOLUTE_FOLDER.sub("", text)
+
+
+def _write(trace: Trace, file: IO[bytes], *, packed: bool) -> None:
+    if not packed:
+        _write_text(trace, file)
+        return
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as out:
+        _write_text(trace, out)
+
+
+def _write_text(trace: Trace, out: IO[bytes] | gzip.GzipFile) -> None:
+    out.write(_head(trace).encode())
+    separator = "\n"
+    for row in _events(trace):
+        out.write(f"{separator}{row}".encode())
+        separator = ",\n"
+    out.write(b"\n]}\n")
+
+
+def _head(trace: Trace) -> str:
+    head = {
+        "schemaVersion": 1,
+        "displayTimeUnit": "ns",
+        "baseTimeNanoseconds": trace.meta.base_unix_ns,
+        "deviceProperties": [{"id": d.index, "name": d.label} for d in trace.meta.devices],
+        "distributedInfo": {"rank": trace.meta.rank, "world_size": trace.meta.world_size},
+        "perfmagic": _own_part(trace),
+    }
+    return json.dumps(head, ensure_ascii=False)[:-1] + ', "traceEvents": ['
+
+
+def _own_part(trace: Trace) -> dict[str, Any]:
+    """What Chrome's format has no place for; read back by perfmagic.trace.kineto_header.restored."""
+    meta = trace.meta
+    texts = {
+        "failed": without_folders(meta.failed),
+        "repairs": [without_folders(text) for text in meta.repairs],
+        "notes": [without_folders(text) for text in meta.notes],
+    }
+    return {
+        "schema": EXPORT_SCHEMA,
+        "meta": {key: getattr(meta, key) for key in _META_KEYS} | texts,
+        "devices": [asdict(device) for device in meta.devices],
+        "marks": {name: column.tolist() for name, column in trace.marks.to_dict().items()},
+        "cell": trace.cell.source if trace.cell else None,
+    }
+
+
+def _events(trace: Trace) -> Iterator[str]:
+    names = [json.dumps(name, ensure_ascii=False) for name in trace.names]
+    yield from _metadata(trace)
+    yield from _ops(trace, names)
+    yield from _calls(trace, names)
+    yield from _host_ops(trace)
+    yield from _flows(trace)
+    yield from _waits(trace)
+    yield from _counters(trace, names)
+
+
+def _metadata(trace: Trace) -> Iterator[str]:
+    """Names of processes and threads, the host above the devices."""
+    yield _named("process_name", HOST_PID, 0, {"name": "Python"})
+    yield _named("process_sort_index", HOST_PID, 0, {"sort_index": -1})
+    threads = sorted({*trace.calls.thread.tolist(), *trace.host_ops.thread.tolist()})
+    for thread in threads:
+        yield _named("thread_name", HOST_PID, thread, {"name": f"thread {thread}"})
+    for device in trace.device_ids:
+        yield _named("process_name", device, 0, {"name": trace.device_info(device).label})
+        yield _named("process_sort_index", device, 0, {"sort_index": device})
+        for stream in sorted(set(trace.ops.stream[trace.ops.device == device].tolist())):
+            yield _named("thread_name", device, stream, {"name": f"stream {stream}"})
+
+
+def _named(what: str, pid: int, tid: int, args: dict[str, Any]) -> str:
+    return json.dumps({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}, ensure_ascii=False)
+
+
+def _ops(trace: Trace, names: list[str]) -> Iterator[str]:
+    for row in _rows(trace.ops):
+        args = {"device": row["device"], "stream": row["stream"]}
+        args |= {key: row[key] for key in ("correlation",) if row[key] != NONE}
+        args |= {"bytes": row["size_bytes"]} if row["size_bytes"] != NONE else {}
+        args |= {"Collective name": "collective"} if row["collective"] else {}
+        args |= {"line": row["line"]} if row["line"] else {}
+        yield _span(_OP_CATEGORY[OpKind(row["kind"])], names[row["name"]], row["device"], row["stream"], row, args)
+
+
+def _calls(trace: Trace, names: list[str]) -> Iterator[str]:
+    named_kinds = [call_kind(name) for name in trace.names]
+    for row in _rows(trace.calls):
+        args: dict[str, Any] = {"correlation": row["correlation"]} if row["correlation"] != NONE else {}
+        args |= {"line": row["line"]} if row["line"] else {}
+        if named_kinds[row["name"]] != row["kind"]:
+            args["call"] = CallKind(row["kind"]).name
+        yield _span("cuda_runtime", names[row["name"]], HOST_PID, row["thread"], row, args)
+
+
+def _host_ops(trace: Trace) -> Iterator[str]:
+    names = [json.dumps(without_folders(name), ensure_ascii=False) for name in trace.names]
+    for row in _rows(trace.host_ops):
+        args = {"line": row["line"]} if row["line"] else {}
+        yield _span(_HOST_CATEGORY[HostKind(row["kind"])], names[row["name"]], HOST_PID, row["thread"], row, args)
+
+
+def _flows(trace: Trace) -> Iterator[str]:
+    """An arrow from every launch to each of its ops."""
+    for at, row in enumerate(_rows(trace.ops)):
+        if row["launch"] != NONE:
+            call = row["launch"]
+            thread, call_ns = int(trace.calls.thread[call]), int(trace.calls.start_ns[call])
+            flow = f'"cat": "ac2g", "name": "ac2g", "id": {at}'
+            yield f'{{"ph": "s", {flow}, "pid": {HOST_PID}, "tid": {thread}, "ts": {_us(call_ns)}}}'
+            place = f'"pid": {row["device"]}, "tid": {row["stream"]}, "ts": {_us(row["start_ns"])}'
+            yield f'{{"ph": "f", "bp": "e", {flow}, {place}}}'
+
+
+def _waits(trace: Trace) -> Iterator[str]:
+    for row in _rows(trace.waits):
+        args = {
+            "device": row["device"],
+            "stream": row["stream"],
+            "correlation": row["correlation"],
+            "wait_on_stream": row["on_stream"],
+            "wait_on_cuda_event_record_corr_id": row["on_correlation"],
+        }
+        span = {"start_ns": row["at_ns"], "end_ns": row["at_ns"]}
+        yield _span("cuda_sync", '"Stream Wait Event"', row["device"], row["stream"], span, args)
+
+
+def _counters(trace: Trace, names: list[str]) -> Iterator[str]:
+    for row in _rows(trace.counters):
+        name, place = names[row["series"]], f'"pid": {row["device"]}, "ts": {_us(row["at_ns"])}'
+        yield f'{{"ph": "C", "name": {name}, {place}, "args": {{"value": {json.dumps(row["value"])}}}}}'
+
+
+def _rows(table: Any) -> Iterator[dict[str, Any]]:
+    columns = table.to_dict()
+    for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+        yield dict(zip(columns, values, strict=True))
+
+
+def _span(category: str, name: str, pid: int, tid: int, row: dict[str, Any], args: dict[str, Any]) -> str:
+    """One complete event; name is JSON text already."""
+    place = f'"pid": {pid}, "tid": {tid}, "ts": {_us(row["start_ns"])}, "dur": {_us(row["end_ns"] - row["start_ns"])}'
+    return f'{{"ph": "X", "cat": "{category}", "name": {name}, {place}, "args": {json.dumps(args)}}}'
+
+
+def _us(ns: int) -> str:
+    """Nanoseconds as microseconds with three decimals, digit by digit: no rounding on the way."""
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    return f"{sign}{ns // 1000}.{ns % 1000:03d}"

@@ -1,0 +1,168 @@
+"""The trace: what was queued and what was executed, in columns.
+
+`make_trace` is the one way to build it, for captures and for files: it sorts, joins every op to its launch and every
+launch to its line, and freezes. Analyses only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from perfmagic.trace.columns import (
+    NONE,
+    Counters,
+    DeviceOps,
+    HostCalls,
+    HostOps,
+    Int64,
+    LineMarks,
+    StreamWaits,
+)
+from perfmagic.trace.correlate import launch_rows, lines_at
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """One device of a trace.
+
+    index: as in DeviceOps.device.  kind: "cuda", "rocm", "sim", "cpu" or "unknown".  name: for people.
+    pace: how a simulated device was paced, in words; empty for real ones.
+    """
+
+    index: int
+    kind: str
+    name: str
+    pace: str = ""
+
+    @property
+    def simulated(self) -> bool:
+        return self.kind == "sim"
+
+    @property
+    def label(self) -> str:
+        """The name as pictures and tables show it; a simulated device always says so."""
+        if not self.simulated:
+            return self.name
+        return f"simulated device, {self.pace}" if self.pace else "simulated device"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The text that was run; line n of the editor is source.splitlines()[n - 1], the magic's own line included."""
+
+    source: str
+
+    def text(self, line: int) -> str:
+        """The stripped text of a line, empty for a number outside the cell."""
+        rows = self.source.splitlines()
+        return rows[line - 1].strip() if 1 <= line <= len(rows) else ""
+
+
+@dataclass(frozen=True)
+class TraceMeta:
+    """Where a trace is from and how far it can be trusted.
+
+    origin: "cell", "block" or a file's name.  base_unix_ns: the instant 0 of all times.
+    start_ns, end_ns: the window: the cell's start to the end of the final synchronise; for files, of the records.
+    returned_ns: when the last line gave control back to Python; None for files.
+    dropped_events: left out by a limit.  repairs: what the reader mended, in words.  notes: what capture could not do.
+    """
+
+    origin: str
+    base_unix_ns: int = 0
+    start_ns: int = 0
+    end_ns: int = 0
+    returned_ns: int | None = None
+    devices: tuple[DeviceInfo, ...] = ()
+    rank: int | None = None
+    world_size: int | None = None
+    torch_version: str = ""
+    failed: str = ""  # the exception that ended the cell, in words
+    dropped_events: int = 0
+    repairs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What the host queued and what the devices executed."""
+
+    names: tuple[str, ...]
+    ops: DeviceOps
+    calls: HostCalls
+    host_ops: HostOps
+    waits: StreamWaits
+    counters: Counters
+    marks: LineMarks
+    meta: TraceMeta
+    cell: Cell | None = None
+
+    @property
+    def device_ids(self) -> tuple[int, ...]:
+        """Indices of the devices that executed something, rising."""
+        return tuple(int(d) for d in np.unique(self.ops.device))
+
+    @property
+    def simulated(self) -> bool:
+        return any(d.simulated for d in self.meta.devices)
+
+    def device_info(self, index: int) -> DeviceInfo:
+        """What is known of a device."""
+        for info in self.meta.devices:
+            if info.index == index:
+                return info
+        return DeviceInfo(index, "unknown", f"device {index}")
+
+    def launch_start_ns(self) -> Int64:
+        """When each op was launched, its own start where the record has no launch; shape of ops."""
+        return self._of_launch(self.calls.start_ns)
+
+    def launch_end_ns(self) -> Int64:
+        """When the call that launched each op returned, its own start where there is no launch; shape of ops."""
+        return self._of_launch(self.calls.end_ns)
+
+    def _of_launch(self, column: Int64) -> Int64:
+        if not len(column):
+            return self.ops.start_ns
+        return np.where(self.ops.launch != NONE, column[self.ops.launch], self.ops.start_ns)
+
+
+def make_trace(
+    names: Sequence[str],
+    meta: TraceMeta,
+    *,
+    ops: Mapping[str, Any] | None = None,
+    calls: Mapping[str, Any] | None = None,
+    host_ops: Mapping[str, Any] | None = None,
+    waits: Mapping[str, Any] | None = None,
+    counters: Mapping[str, Any] | None = None,
+    marks: Mapping[str, Any] | None = None,
+    cell: Cell | None = None,
+) -> Trace:
+    """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
+
+    `launch` and `line` columns are computed here and must not be given. Raises ValueError for columns that do not fit.
+    """
+    mark_table = LineMarks.make(marks)
+    call_table = HostCalls.make(calls)
+    call_table = replace(call_table, line=lines_at(mark_table, call_table.start_ns))
+    host_table = HostOps.make(host_ops)
+    host_table = replace(host_table, line=lines_at(mark_table, host_table.start_ns))
+    op_table = DeviceOps.make(ops)
+    launch = launch_rows(op_table.correlation, call_table.correlation, call_table.kind)
+    line = np.where(launch != NONE, call_table.line[launch], 0).astype(np.int32) if len(call_table) else op_table.line
+    return Trace(
+        names=tuple(names),
+        ops=replace(op_table, launch=launch, line=line),
+        calls=call_table,
+        host_ops=host_table,
+        waits=StreamWaits.make(waits),
+        counters=Counters.make(counters),
+        marks=mark_table,
+        meta=meta,
+        cell=cell,
+    )

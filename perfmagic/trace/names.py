@@ -1,0 +1,219 @@
+"""What names say: the class of a device op, the kind of a runtime call, the short form for people.
+
+Every rule looks at one name at a time; `op_classes` decides once for each name that occurs and spreads the answer.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from perfmagic.trace.columns import CallKind, Int8, OpKind
+from perfmagic.trace.model import Trace
+
+
+class OpClass(enum.IntEnum):
+    """What a device op works on: the classes whose overlap is measured and which pictures colour."""
+
+    MATRIX = 0  # matrix products, convolutions, attention
+    COMPUTE = 1  # every other kernel
+    COMM = 2  # kernels of a communication library
+    HTOD = 3
+    DTOH = 4
+    DTOD = 5
+    PTOP = 6
+    MEMSET = 7
+
+
+# Libraries, anywhere in the name. Symmetric memory: torch's multimem, one_shot and two_shot kernels;
+# cross_device_reduce: vLLM and SGLang.
+_COMM_LIBRARY = re.compile(
+    r"nccl|rccl|nvshmem|rocshmem|deep_?ep::|mscclpp|msccl|multimem_|symm_mem|cross_device_reduce"
+    r"|(?:one|two)_?shot_?all_?reduce|lamport\w*allreduce|ncclx|oneccl",
+    re.IGNORECASE,
+)
+# Collectives in the kernel's own name; "warp_all_reduce" and the like stay inside one GPU.
+_COMM_KERNEL = re.compile(
+    r"^(?!.*(?:warp|block|quad|thread))\w*?(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)", re.IGNORECASE
+)
+
+# Searched in the short name: template arguments and namespaces (fbgemm_gpu) name what a kernel is used with.
+_MATRIX = re.compile(
+    r"(?<!fb)gemm|gemv|nvjet|xmma|scudnn|hcudnn|cutlass|_mma_|wgmma|s(?:884|1688|16816)|winograd|conv(?!ert|ersion)"
+    r"|[dw]grad|fprop|fmha|flash(?!_?infer)|attention|attn|mha_|batch_?(?:prefill|decode)with"
+    r"|cijk_|xdlops|_xdl_|hipblaslt|tensile|fused_moe_kernel|triton_(?:mm|bmm|tem)_|^triton_mm|^bmm_"
+    r"|^(?:aten::)?(?:mm|bmm|addmm|addbmm|baddbmm|addmv|mv|dot|matmul|linear|_scaled_mm)(?:\.\w+)?$"
+    r"|^(?:aten::)?_?scaled_dot_product",
+    re.IGNORECASE,
+)
+# Helpers that carry a matrix library's name, and fused pointwise kernels that list the operators they follow.
+_NOT_MATRIX = re.compile(
+    r"^triton_(?:poi|per|red|for)_|splitk_?reduce|reduce_?splitk|offsetskernel|batched_transpose|(?:^|_)cache|_cache_|::bn_"
+    r"|im2d2col|set_?params|prepare_",
+    re.IGNORECASE,
+)
+
+_DIRECTIONS = (
+    (re.compile(r"\bHto[DA]|HostToDevice", re.IGNORECASE), OpClass.HTOD),
+    (re.compile(r"\b[DA]toH|DeviceToHost", re.IGNORECASE), OpClass.DTOH),
+    (re.compile(r"\bPtoP|PeerToPeer", re.IGNORECASE), OpClass.PTOP),
+)
+
+# First match wins. Read in the runtime and driver headers of CUDA 12.8 and ROCm 6.4.
+_CALL_KINDS = (
+    (re.compile(r"Launch(?!HostFunc)|Memcpy|Memset"), CallKind.LAUNCH),
+    (re.compile(r"Synchronize"), CallKind.SYNC),
+    (re.compile(r"StreamWait(?:Event|Value)"), CallKind.WAIT),
+    (re.compile(r"EventRecord"), CallKind.RECORD),
+    (re.compile(r"Malloc|Free|HostAlloc|Host(?:Unr|R)egister|Mem(?:Alloc|Create|Release|Map|Unmap)"), CallKind.MEMORY),
+)
+_RUNTIME_NAME = re.compile(r"(?:cuda|cu|hip|hsa_)")
+
+_CPP_NAME = re.compile(r"^void |::|\w<|\w\(")
+_PLAIN_NAMESPACED = re.compile(r"^[\w:]+(?:\.\w+)?$")
+_NOT_A_KERNEL = re.compile(r"^Mem(?:cpy|set)\b|^<|\(\d+\): |^## |: ")
+# Kernels that are only a shell: the first template argument says what runs.
+_SHELLS = frozenset(
+    {"Kernel", "Kernel2", "device_kernel", "enable_sm90", "enable_sm90_or_later", "enable_sm80_to_sm89"}
+)
+_NAMELESS = frozenset({"kernel", "Kernel", "run", "operator"})
+
+
+def op_classes(trace: Trace, comm_names: str | None = None) -> Int8:
+    """The OpClass of every device op; shape of trace.ops.
+
+    comm_names: a regular expression, searched in kernel names without regard to case. Where given it replaces the
+    default rule for communication entirely, the record's collective metadata included.
+    Raises re.error for an expression that cannot be compiled. Source: DESIGN section 6, "overlap".
+    """
+    ops = trace.ops
+    is_comm = _comm_rule(comm_names)
+    use_metadata = comm_names is None
+    key = (ops.name.astype(np.int64) * 4 + ops.kind) * 2 + (ops.collective & use_metadata)
+    unique, inverse = np.unique(key, return_inverse=True)
+    decided = [_op_class(trace.names[k // 8], OpKind(k // 2 % 4), bool(k % 2), is_comm) for k in unique.tolist()]
+    classes: Int8 = np.array(decided, np.int8)[inverse.reshape(-1)]
+    return classes
+
+
+def comm_kernel_names(trace: Trace, comm_names: str | None = None) -> tuple[str, ...]:
+    """The kernel names that count as communication under the rule, sorted: what a report must list."""
+    rows = op_classes(trace, comm_names) == OpClass.COMM
+    return tuple(sorted({trace.names[i] for i in np.unique(trace.ops.name[rows]).tolist()}))
+
+
+def copy_direction(name: str) -> OpClass:
+    """The direction a copy's name gives; a copy that names none stays on its device (DTOD)."""
+    for pattern, direction in _DIRECTIONS:
+        if pattern.search(name):
+            return direction
+    return OpClass.DTOD
+
+
+def is_pageable(name: str) -> bool:
+    """Whether a copy's name says that its host side is pageable memory, which blocks the host."""
+    return "pageable" in name.lower()
+
+
+def call_kind(name: str) -> CallKind:
+    """What a CUDA or HIP runtime or driver call does, by its name."""
+    if _RUNTIME_NAME.match(name):
+        for pattern, kind in _CALL_KINDS:
+            if pattern.search(name):
+                return kind
+    return CallKind.OTHER
+
+
+def short_name(name: str) -> str:
+    """A kernel's name for people: without return type, namespaces, template and call arguments.
+
+    >>> short_name("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)")
+    'vectorized_elementwise_kernel'
+    >>> short_name("aten::mm")
+    'aten::mm'
+    """
+    if name.startswith("_Z"):
+        return _from_mangled(name) or name
+    if _NOT_A_KERNEL.search(name) or _PLAIN_NAMESPACED.match(name) or not _CPP_NAME.search(name):
+        return name
+    return _base_name(name.replace("(anonymous namespace)::", "")) or name
+
+
+def _op_class(name: str, kind: OpKind, collective: bool, is_comm: Callable[[str], bool]) -> OpClass:
+    if kind == OpKind.MEMCPY:
+        return copy_direction(name)
+    if kind == OpKind.MEMSET:
+        return OpClass.MEMSET
+    if collective or is_comm(name):
+        return OpClass.COMM
+    return OpClass.MATRIX if _is_matrix(name) else OpClass.COMPUTE
+
+
+def _comm_rule(comm_names: str | None) -> Callable[[str], bool]:
+    if comm_names is None:
+        return lambda name: bool(_COMM_LIBRARY.search(name) or _COMM_KERNEL.match(short_name(name)))
+    pattern = re.compile(comm_names, re.IGNORECASE)
+    return lambda name: bool(pattern.search(name))
+
+
+def _is_matrix(name: str) -> bool:
+    subject = short_name(name)
+    return bool(_MATRIX.search(subject)) and not _NOT_MATRIX.search(subject)
+
+
+def _base_name(name: str) -> str:
+    """The innermost function name of a demangled C++ signature."""
+    plain, first_argument = _outside_brackets(name)
+    path = plain.split()[-1].split("::") if plain.split() else [""]
+    if path[-1] in _SHELLS and first_argument:
+        return _base_name(first_argument)
+    return "::".join(path[-2:]) if path[-1] in _NAMELESS else path[-1]
+
+
+def _outside_brackets(name: str) -> tuple[str, str]:
+    """The text outside <…> up to the call's "(", and the first argument of the last <…>."""
+    plain: list[str] = []
+    first: list[str] = []
+    open_brackets: list[str] = []
+    in_first = False
+    for at, char in enumerate(name):
+        if not open_brackets and char == "(":
+            break
+        if char in "<(":
+            if not open_brackets:
+                first, in_first = [], True
+            elif in_first:
+                first.append(char)
+            open_brackets.append(char)
+        elif open_brackets and (char == ")" or (char == ">" and open_brackets[-1] == "<" and name[at - 1] != "-")):
+            open_brackets.pop()
+            if open_brackets and in_first:
+                first.append(char)
+        elif not open_brackets:
+            plain.append(char)
+        else:
+            in_first = in_first and not (char == "," and len(open_brackets) == 1)
+            if in_first:
+                first.append(char)
+    return "".join(plain), "".join(first).strip()
+
+
+_MANGLED_PART = re.compile(r"(\d+)")
+_MANGLED_ARGUMENT = re.compile(r"IN(?:S\w?_)?")
+
+
+def _from_mangled(name: str) -> str:
+    """The function of an Itanium-mangled name (AMD kernels come so): its last nested identifier."""
+    at = 3 if name.startswith("_ZN") else 2
+    while True:
+        part = ""
+        while number := _MANGLED_PART.match(name, at):
+            part = name[number.end() : number.end() + int(number[1])]
+            at = number.end() + int(number[1])
+        argument = _MANGLED_ARGUMENT.match(name, at)
+        if part not in _SHELLS or not argument:
+            return part
+        at = argument.end()

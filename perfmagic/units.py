@@ -1,0 +1,91 @@
+"""Numbers as people read them: the only module that turns a quantity into text.
+
+Three significant digits, one unit a value, a no-break space before the unit, thousands with commas
+(source: the project's visual rules). Fractions stay fractions in objects and become percent only here.
+"""
+
+from __future__ import annotations
+
+NBSP = "\u00a0"
+
+_TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+_BYTE_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
+
+
+def duration(ns: float) -> str:
+    """A length of time in its natural unit: 1_190_000 → "1.19 ms"."""
+    return _scaled(float(ns), _TIME_UNITS)
+
+
+def duration_s(seconds: float) -> str:
+    """A length of time given in seconds: 0.0029 → "2.90 ms"."""
+    return duration(seconds * 1e9)
+
+
+def duration_like(ns: float, step_ns: float, *, unit_of_ns: float | None = None, unit: bool = True) -> str:
+    """A length of time with just the decimals a step needs: (1_240_000, 100_000) → "1.2 ms", for axes and intervals.
+
+    unit_of_ns: the time whose unit is used, ns itself by default.  unit: False for the bare number in that unit.
+    """
+    like = abs(ns if unit_of_ns is None else unit_of_ns)
+    name, factor = next(((n, f) for n, f in _TIME_UNITS if like >= f * 0.9995), _TIME_UNITS[-1])
+    decimals = 0
+    while decimals < 9 and step_ns / factor * 10**decimals < 1 - 1e-9:
+        decimals += 1
+    number = f"{ns / factor:,.{decimals}f}"
+    return f"{number}{NBSP}{name}" if unit else number
+
+
+def size(count_bytes: float) -> str:
+    """A number of bytes, in powers of ten: 92_928 → "92.9 kB"."""
+    return _scaled(float(count_bytes), _BYTE_UNITS)
+
+
+def bandwidth(count_bytes: float, ns: float) -> str:
+    """Bytes moved per time: (12e9, 1e9) → "12.0 GB/s"."""
+    return f"{size(count_bytes / ns * 1e9)}/s"
+
+
+def count(n: float) -> str:
+    """A whole number with thousands: 15632 → "15,632"."""
+    return f"{round(n):,}"
+
+
+def percent(fraction: float) -> str:
+    """A share as whole percent that never hides a rest: 0.004 → "<1 %", 0.997 → ">99 %"."""
+    if 0 < fraction < 0.01:
+        number = "<1"
+    elif 0.995 <= fraction < 1:
+        number = ">99"
+    else:
+        number = f"{fraction * 100:.0f}"
+    return f"{number}{NBSP}%"
+
+
+def plural(n: int, one: str, many: str | None = None) -> str:
+    """A counted noun: (1, "launch", "launches") → "1 launch", 3 → "3 launches"."""
+    return f"{count(n)} {one if n == 1 else many or one + 's'}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A plain number with so many significant digits and no exponent: 96.04 → "96.0"."""
+    if value == 0:
+        return "0"
+    decimals = digits - 1
+    magnitude = abs(float(f"{value:.{digits - 1}e}"))  # rounded first: 9.996 has the decimals of 10.0
+    while magnitude >= 10 and decimals > 0:
+        magnitude /= 10
+        decimals -= 1
+    while magnitude < 1 and decimals < 12:
+        magnitude *= 10
+        decimals += 1
+    return f"{value:.{decimals}f}"
+
+
+def _scaled(value: float, table: tuple[tuple[str, float], ...]) -> str:
+    smallest = table[-1]
+    for unit, factor in table:
+        # 0.9995 and more rounds up to the next unit, so that 999.7 µs reads 1.00 ms and not 1000 µs
+        if abs(value) >= factor * 0.9995 and unit != smallest[0]:
+            return f"{significant(value / factor)}{NBSP}{unit}"
+    return f"{value:.0f}{NBSP}{smallest[0]}"

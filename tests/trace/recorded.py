@@ -1,0 +1,43 @@
+"""The recorded traces that come with the tests, and small Chrome JSON files made by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from perfmagic.trace.kineto import read_trace
+from perfmagic.trace.model import Trace
+
+FOLDER = Path(__file__).resolve().parents[1] / "data" / "traces"
+NAMES = tuple(sorted(path.name for path in FOLDER.glob("*.json.gz")))
+
+
+def recorded(name: str) -> Trace:
+    return read_trace(FOLDER / f"{name}.json.gz")
+
+
+def event(cat: str, name: str, ts: Any, dur: Any, *, pid: Any = 0, tid: Any = 7, **args: Any) -> dict[str, Any]:
+    """A complete event; args are the event's arguments."""
+    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+def launch_and_kernel(correlation: int, launch_us: Any, kernel_us: Any, **kernel: Any) -> list[dict[str, Any]]:
+    """A launch of 2 µs and its kernel of 10 µs on stream 7."""
+    return [
+        event("cuda_runtime", "cudaLaunchKernel", launch_us, 2, pid=99, tid=99, correlation=correlation),
+        event("kernel", "sgemm", kernel_us, 10, stream=7, device=0, correlation=correlation) | kernel,
+    ]
+
+
+def as_bytes(events: list[dict[str, Any]], **header: Any) -> bytes:
+    return json.dumps(header | {"traceEvents": events}).encode()
+
+
+def columns_by_name(trace: Trace, table: str) -> dict[str, list[Any]]:
+    """A table as lists, names as texts instead of rows of the name table."""
+    columns = {name: column.tolist() for name, column in getattr(trace, table).to_dict().items()}
+    for key in ("name", "series"):
+        if key in columns:
+            columns[key] = [trace.names[row] for row in columns[key]]
+    return columns

@@ -1,0 +1,147 @@
+"""Damaged files: mended and said, or one clear error. Never a traceback of a library, never silence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfmagic.errors import TraceError
+from perfmagic.trace.kineto import read_trace
+from tests.conftest import TRACES
+from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel
+
+SOUND = gzip.decompress((FOLDER / "a100_event_sync_3streams.json.gz").read_bytes())
+
+# file: device ops, and a word of the repair ("" where nothing needs mending); None: an error with this word
+MALFORMED: dict[str, tuple[int | None, str]] = {
+    "begin_end_events.json": (6, ""),
+    "big_int_args.json": (6, ""),
+    "bom.json": (6, ""),
+    "control_char.json": (6, "control characters"),
+    "duplicate_correlation.json": (12, ""),
+    "dur_overflows_next_same_stream.json": (6, ""),
+    "empty.json": (None, "0 bytes"),
+    "empty_events.json": (None, "no events at all"),
+    "gpu_before_launch.json": (6, ""),
+    "gz_but_named.json": (6, ""),
+    "html_injection_names.json": (6, ""),
+    "huge_dur.json": (6, "3 durations of more than a day"),
+    "invalid_utf8.json": (6, "UTF-8 at byte 4,983; 2 characters were replaced"),
+    "list_root.json": (6, ""),
+    "metadata_only.json": (None, "40 metadata"),
+    "missing_correlation.json": (6, ""),
+    "missing_dur.json": (6, "6 records without a duration"),
+    "nan_inf.json": (6, "3 events with a bare nan or inf"),
+    "negative_dur.json": (6, "6 records with a negative duration"),
+    "no_args.json": (6, ""),
+    "null_fields.json": (6, "6 events without a name"),
+    "ok.json": (6, ""),
+    "ok.json.gz": (6, ""),
+    "old_categories.json": (6, ""),
+    "orphan_kernel.json": (6, ""),
+    "plain_but_named.json.gz": (6, ""),
+    "shuffled.json": (6, ""),
+    "string_ts_tid.json": (6, "6 numbers written as text"),
+    "trailing_comma.json": (6, "1 trailing comma"),
+    "truncated.json.gz": (6, "105 whole events were read"),
+    "truncated_mid_event.json": (6, "in the middle of event 127; 126 whole events"),
+    "truncated_no_closer.json": (6, "after the events is damaged"),
+    "two_devices.json": (12, ""),
+    "unescaped_quote.json": (6, "1 name with an unescaped quote"),
+    "unicode_names.json": (6, ""),
+    "zero_ts_dur.json": (0, "6 records without a time"),
+}
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="shared/traces is absent")
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_damaged_file_opens_and_says_what_was_mended_or_gives_one_error(name: str) -> None:
+    n_ops, words = MALFORMED[name]
+    path = TRACES / "malformed" / name
+    if n_ops is None:
+        with pytest.raises(TraceError, match=words) as caught:
+            read_trace(path)
+        assert caught.value.hint
+        return
+    trace = read_trace(path)
+    assert len(trace.ops) == n_ops
+    assert words in " | ".join(trace.meta.repairs)
+    assert bool(trace.meta.repairs) == bool(words)
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="shared/traces is absent")
+def test_every_damaged_file_has_an_expectation() -> None:
+    assert {path.name for path in (TRACES / "malformed").iterdir()} == set(MALFORMED)
+
+
+def test_a_file_cut_in_an_event_gives_the_whole_ones_before() -> None:
+    events = [row for n in range(3) for row in launch_and_kernel(n, 20 * n, 20 * n + 5)]
+    trace = read_trace(as_bytes(events)[:-30])
+    assert (len(trace.ops), len(trace.calls)) == (2, 3)
+    assert trace.meta.repairs == ("the file ends in the middle of event 6; 5 whole events were read",)
+
+
+def test_an_endless_duration_is_cut_at_the_last_record() -> None:
+    events = [*launch_and_kernel(1, 0, 10), event("kernel", "k", 5, 9.2e15, stream=8)]
+    trace = read_trace(as_bytes(events))
+    assert trace.ops.end_ns.tolist() == [20_000, 20_000]
+    assert trace.meta.repairs == ("1 duration of more than a day, cut at the end of the records",)
+
+
+def test_a_quote_in_a_name_does_not_cost_the_event() -> None:
+    text = as_bytes(launch_and_kernel(1, 0, 10)).replace(b'"sgemm"', b'"op<"a">"')
+    trace = read_trace(text)
+    assert trace.names[trace.ops.name[0]] == 'op<"a">'
+
+
+def test_an_event_beyond_repair_is_left_out_and_counted() -> None:
+    events = [row for n in range(2) for row in launch_and_kernel(n, 20 * n, 20 * n + 5)]
+    text = json.dumps({"traceEvents": events}).replace('"dur": 10, ', '"dur" 10 ', 1)
+    trace = read_trace(text.encode())
+    assert (len(trace.ops), trace.meta.repairs) == (1, ("1 damaged event was left out",))
+
+
+def test_a_begun_event_without_an_end_ends_with_the_last_record() -> None:
+    begun = event("kernel", "k", 5, None, stream=8) | {"ph": "B"}
+    trace = read_trace(as_bytes([*launch_and_kernel(1, 0, 10), begun]))
+    assert trace.meta.repairs == ("1 begun event without an end, ended with the last record",)
+    assert int(trace.ops.end_ns[0]) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"cells": [], "nbformat": 4}', "no traceEvents; it holds cells, nbformat"),
+        (b"hello", "not JSON"),
+        (b"PK\x03\x04....", "zip archive"),
+        (b"\x80\x04.", "pickle"),
+        (b"SQLite format 3\x00", "SQLite"),
+        (b'{"traceEvents": []}', "no events at all"),
+        (b'{"traceEvents": [' + b"[" * 100_000, "nests too deep"),
+    ],
+)
+def test_a_file_that_is_no_trace_gives_one_error_that_says_what_it_is(content: bytes, words: str) -> None:
+    with pytest.raises(TraceError, match=words):
+        read_trace(content)
+
+
+def test_a_missing_file_and_a_folder_give_one_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="there is no file"):
+        read_trace(tmp_path / "no.json")
+    with pytest.raises(TraceError, match="is a folder"):
+        read_trace(tmp_path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(at=st.integers(0, len(SOUND) - 1), junk=st.binary(min_size=0, max_size=6), cut=st.integers(0, 40))
+def test_any_damage_at_any_place_gives_a_trace_or_a_trace_error(at: int, junk: bytes, cut: int) -> None:
+    try:
+        trace = read_trace(SOUND[:at] + junk + SOUND[at + cut :])
+    except TraceError:
+        return
+    assert len(trace.ops) + len(trace.calls) + len(trace.host_ops) > 0
