@@ -1,0 +1,51 @@
+"""What was copied, where to, and how fast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.trace.columns import OpKind
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import OpClass, copy_direction, is_pageable
+
+
+@dataclass(frozen=True)
+class CopyStat:
+    """The copies of one kind, as the record names it.
+
+    duration_ns: summed over the copies.  size_bytes: of those whose size is recorded.  bandwidth: bytes per second
+    while copying, None without a duration.
+    """
+
+    name: str
+    direction: OpClass
+    pageable: bool
+    n: int
+    duration_ns: int
+    size_bytes: int
+
+    @property
+    def bandwidth(self) -> float | None:
+        return self.size_bytes / self.duration_ns * 1e9 if self.duration_ns else None
+
+
+def copies(trace: Trace, device: int) -> tuple[CopyStat, ...]:
+    """The copies of a device by kind, the longest in sum first."""
+    ops = trace.ops.take((trace.ops.device == device) & (trace.ops.kind == OpKind.MEMCPY))
+    stats = []
+    for name in np.unique(ops.name).tolist():
+        rows = ops.name == name
+        words = trace.names[name]
+        stats.append(
+            CopyStat(
+                name=words,
+                direction=copy_direction(words),
+                pageable=is_pageable(words),
+                n=int(rows.sum()),
+                duration_ns=int((ops.end_ns - ops.start_ns)[rows].sum()),
+                size_bytes=int(np.maximum(ops.size_bytes[rows], 0).sum()),
+            )
+        )
+    return tuple(sorted(stats, key=lambda s: (-s.duration_ns, s.name)))

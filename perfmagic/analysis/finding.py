@@ -1,0 +1,35 @@
+"""One finding: a cause, an amount, a place, what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing worth knowing about a trace.
+
+    rule: the stable name of what found it.  cost_ns: time that could be won; 0 where nothing was lost, None where cost
+    is not the point.  cause, detail: the sentence, in two parts; the first is set in bold and the second begins with
+    what joins it (a space, a colon).  lines: cell lines the sentence names.  start_ns, end_ns: what to show.
+    advice: what to do, only where that is certain.
+    """
+
+    rule: str
+    cost_ns: int | None
+    cause: str
+    detail: str
+    lines: tuple[int, ...]
+    start_ns: int
+    end_ns: int
+    device: int
+    advice: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.cause}{self.detail}" + (f"; {self.advice}" if self.advice else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON, the whole sentence included."""
+        return {**asdict(self), "lines": list(self.lines), "sentence": self.sentence}

@@ -1,0 +1,58 @@
+"""What a reader should know first: sentences with numbers, the costliest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from perfmagic.analysis.facts import Facts
+from perfmagic.analysis.finding import Finding
+from perfmagic.analysis.rules_device import exposed_comm, exposed_copy, longest_gap
+from perfmagic.analysis.rules_queue import queue_full, small_kernels
+from perfmagic.analysis.rules_sync import blocked, pageable_uploads
+from perfmagic.analysis.verdict import verdict_of
+from perfmagic.trace.model import Trace
+
+__all__ = ["Finding", "findings"]
+
+RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
+    pageable_uploads,
+    blocked,
+    exposed_comm,
+    exposed_copy,
+    small_kernels,
+    longest_gap,
+    queue_full,
+)
+
+
+def findings(trace: Trace, comm_names: str | None = None, limit: int = 6) -> tuple[Finding, ...]:
+    """What is worth knowing about a trace: the verdict, then what time was lost to, by cost.
+
+    limit: the most findings given.  comm_names: as in perfmagic.trace.names.op_classes. Empty only where there is
+    neither a device op nor a host operator.
+    """
+    facts = Facts(trace, comm_names)
+    first = _verdict(facts)
+    if not len(trace.ops):
+        return first
+    rest = [finding for rule in RULES for finding in rule(facts)]
+    rest.sort(key=lambda f: (-(f.cost_ns or 0), f.start_ns))
+    return (*first, *rest)[:limit]
+
+
+def _verdict(facts: Facts) -> tuple[Finding, ...]:
+    if not len(facts.trace.ops) and not len(facts.trace.host_ops):
+        return ()
+    judged, parts = verdict_of(facts), facts.breakdown
+    return (
+        Finding(
+            rule="verdict",
+            cost_ns=judged.cost_ns,
+            cause=judged.kind,
+            detail=f": {judged.detail}" if judged.detail else "",
+            lines=judged.lines,
+            start_ns=parts.extent_start_ns,
+            end_ns=parts.extent_end_ns,
+            device=parts.device,
+        ),
+    )

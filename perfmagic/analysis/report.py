@@ -1,0 +1,148 @@
+"""Everything a trace says in numbers, ready for JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from perfmagic.analysis.copies import CopyStat, copies
+from perfmagic.analysis.findings import findings
+from perfmagic.analysis.kernels import top_kernels
+from perfmagic.analysis.overlap import Breakdown, breakdown
+from perfmagic.analysis.queueing import steps
+from perfmagic.analysis.streams import StreamStat, stream_rows, streams
+from perfmagic.analysis.trust import trust
+from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import comm_kernel_names
+
+NAME_LENGTH = 160  # characters of a kernel name in the table of kernels; some have thousands
+PERCENTILES = (0, 50, 90, 99, 100)
+
+
+def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
+    """All totals of a trace by device, its findings and its trust counts.
+
+    Times are int ns, shares fractions; device and stream numbers are text, as JSON has it. Source: DESIGN section 6.
+    """
+    return {
+        "meta": _meta(trace),
+        "devices": {str(device): device_report(trace, device, comm_names) for device in trace.device_ids},
+        "comm_kernels": list(comm_kernel_names(trace, comm_names)),
+        "findings": [finding.to_dict() for finding in findings(trace, comm_names=comm_names)],
+        "trust": trust(trace).to_dict(),
+    }
+
+
+def device_report(trace: Trace, device: int, comm_names: str | None = None) -> dict[str, Any]:
+    """The totals of one device."""
+    ops = trace.ops.take(trace.ops.device == device)
+    return {
+        "label": trace.device_info(device).label,
+        **_counts(ops),
+        **_times(breakdown(trace, device, comm_names), ops),
+        "streams": {str(s.stream): _stream(s) for s in streams(trace, device)},
+        "launch": _launch(trace, ops),
+        "queue_length": _queue_length(trace, ops),
+        "top_kernels": [
+            {"name": k.name[:NAME_LENGTH], "calls": k.n, "total_ns": k.total_ns}
+            for k in top_kernels(trace, device, comm_names=comm_names)
+        ],
+        "memcpy": {c.name: _copy(c) for c in copies(trace, device)},
+    }
+
+
+def _meta(trace: Trace) -> dict[str, Any]:
+    meta = trace.meta
+    return {
+        "origin": meta.origin,
+        "start_ns": meta.start_ns,
+        "end_ns": meta.end_ns,
+        "returned_ns": meta.returned_ns,
+        "rank": meta.rank,
+        "world_size": meta.world_size,
+        "torch_version": meta.torch_version,
+        "failed": meta.failed,
+        "devices": [{"index": d.index, "kind": d.kind, "label": d.label, "pace": d.pace} for d in meta.devices],
+    }
+
+
+def _counts(ops: DeviceOps) -> dict[str, int]:
+    kinds = {"n_kernel": OpKind.KERNEL, "n_memcpy": OpKind.MEMCPY, "n_memset": OpKind.MEMSET}
+    return {"n_events": len(ops), **{key: int((ops.kind == kind).sum()) for key, kind in kinds.items()}}
+
+
+def _times(parts: Breakdown, ops: DeviceOps) -> dict[str, Any]:
+    return {
+        "span_ns": parts.extent_ns,
+        "busy_ns": parts.busy_ns,
+        "busy_frac": parts.busy_frac,
+        "idle_ns": parts.idle_ns,
+        "head_ns": parts.head_ns,
+        "tail_ns": parts.tail_ns,
+        "sum_dur_ns": int((ops.end_ns - ops.start_ns).sum()),
+        "compute_ns": parts.compute_ns,
+        "comm_ns": parts.comm_ns,
+        "copy_ns": parts.copy_ns,
+        "memset_ns": parts.memset_ns,
+        "overlap_compute_comm_ns": parts.compute_comm.ns,
+        "overlap_compute_copy_ns": parts.compute_copy.ns,
+        "overlap_comm_copy_ns": parts.comm_copy.ns,
+        "exposed_comm_ns": parts.exposed_comm_ns,
+        "exposed_copy_ns": parts.exposed_copy_ns,
+        "partition": parts.to_dict()["partition"],
+        "concurrency_ns": {str(k): ns for k, ns in parts.concurrency_ns.items()},
+    }
+
+
+def _stream(stat: StreamStat) -> dict[str, int]:
+    return {
+        "n": stat.n_ops,
+        "busy_ns": stat.busy_ns,
+        "same_stream_overlaps": stat.overlaps,
+        "zero_dur": stat.zero_durations,
+    }
+
+
+def _launch(trace: Trace, ops: DeviceOps) -> dict[str, Any]:
+    matched = ops.launch != NONE
+    rows, start = ops.launch[matched], ops.start_ns[matched]
+    delay, latency = start - trace.calls.start_ns[rows], start - trace.calls.end_ns[rows]
+    return {
+        "matched": int(matched.sum()),
+        "unmatched": int((~matched).sum()),
+        "start_before_launch": int((delay < 0).sum()),
+        "launch_apis": _apis(trace, rows),
+        "queue_delay_ns": _distribution(delay),
+        "latency_after_call_ns": {**_distribution(latency), "negative": int((latency < 0).sum())},
+    }
+
+
+def _apis(trace: Trace, rows: Int64) -> dict[str, int]:
+    names, n = np.unique(trace.calls.name[rows], return_counts=True)
+    return {trace.names[names[i]]: int(n[i]) for i in np.argsort(-n, kind="stable")}
+
+
+def _distribution(values: Int64) -> dict[str, float | int | None]:
+    """Mean and percentiles: of n sorted values the one nearest to rank p · (n − 1)."""
+    ordered = np.sort(values)
+    last = len(ordered) - 1
+    ranks = {f"p{p}": None if last < 0 else int(ordered[round(p / 100 * last)]) for p in PERCENTILES}
+    return {"mean": None if last < 0 else round(int(ordered.sum()) / len(ordered), 1), **ranks}
+
+
+def _queue_length(trace: Trace, ops: DeviceOps) -> dict[str, Any]:
+    """Depth in ops of each stream, over the ops with a launch record alone."""
+    result = {}
+    for _, stream, rows in stream_rows(ops):
+        known = rows[ops.launch[rows] != NONE]
+        if len(known):
+            depth = steps(trace.calls.start_ns[ops.launch[known]], ops.start_ns[known])
+            result[str(stream)] = {"max": max(0, depth.max), "time_weighted_mean": round(depth.mean, 4)}
+    return result
+
+
+def _copy(stat: CopyStat) -> dict[str, Any]:
+    per_ns = round(stat.size_bytes / stat.duration_ns, 3) if stat.duration_ns else None
+    return {"n": stat.n, "ns": stat.duration_ns, "bytes": stat.size_bytes, "GBps": per_ns}

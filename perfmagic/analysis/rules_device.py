@@ -1,0 +1,89 @@
+"""Findings about the device: what nothing ran beside, and its longest pause."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perfmagic import units
+from perfmagic.analysis.facts import Facts, line_words, on_lines
+from perfmagic.analysis.finding import Finding
+from perfmagic.analysis.verdict import CAUSE_WORDS
+from perfmagic.numerics.intervals import total_ns
+from perfmagic.trace.columns import NO_LINE, NONE, Int8, Int64
+from perfmagic.trace.names import OpClass, op_classes, short_name
+
+EXPOSED_FRAC = 0.02  # of the extent; below it the sentence costs more than the copy
+LONG_GAP_FRAC = 0.05  # of the extent
+COPIES = {OpClass.HTOD: "HtoD", OpClass.DTOH: "DtoH", OpClass.DTOD: "DtoD", OpClass.PTOP: "PtoP"}
+
+
+def exposed_comm(facts: Facts) -> list[Finding]:
+    """Communication with no compute under it."""
+    return _exposed(facts, "exposed_comm", "exposed communication", (OpClass.COMM,), facts.breakdown.comm_ns)
+
+
+def exposed_copy(facts: Facts) -> list[Finding]:
+    """Copies with no compute under them."""
+    return _exposed(facts, "exposed_copy", "exposed copies", tuple(COPIES), facts.breakdown.copy_ns)
+
+
+def longest_gap(facts: Facts) -> list[Finding]:
+    """The longest idle gap, its cause and where Python was."""
+    gaps = facts.gaps
+    if not len(gaps) or int(gaps.length_ns.max()) < LONG_GAP_FRAC * facts.breakdown.extent_ns:
+        return []
+    row = int(gaps.length_ns.argmax())
+    line = int(gaps.line[row])
+    name = facts.trace.names[gaps.host_op[row]] if gaps.host_op[row] != NONE else ""
+    inside = f"; Python was in {short_name(name)}" if name else ""
+    detail = f", {units.duration(int(gaps.length_ns[row]))}: the device waited for {CAUSE_WORDS[gaps.cause(row)]}"
+    return [
+        Finding(
+            rule="longest_gap",
+            cost_ns=int(gaps.length_ns[row]),
+            cause="longest idle gap",
+            detail=detail + on_lines([line]) + inside,
+            lines=(line,) if line != NO_LINE else (),
+            start_ns=int(gaps.start_ns[row]),
+            end_ns=int(gaps.end_ns[row]),
+            device=facts.device,
+        )
+    ]
+
+
+def _exposed(facts: Facts, rule: str, cause: str, classes: tuple[OpClass, ...], all_ns: int) -> list[Finding]:
+    parts, where = facts.breakdown, facts.breakdown.intervals[rule]
+    exposed_ns = total_ns(where)
+    if not exposed_ns or exposed_ns < EXPOSED_FRAC * parts.extent_ns:
+        return []
+    kinds = op_classes(facts.trace, facts.comm_names)
+    rows = np.flatnonzero((facts.trace.ops.device == facts.device) & np.isin(kinds, classes))
+    longest, line, words = _longest(facts, rows, kinds)
+    share = "all of it" if exposed_ns == all_ns else f"{units.duration(exposed_ns)} of {units.duration(all_ns)}"
+    return [
+        Finding(
+            rule=rule,
+            cost_ns=exposed_ns,
+            cause=cause,
+            detail=f", {share}: {units.plural(len(rows), 'op')}, the longest, {words}",
+            lines=(line,) if line != NO_LINE else (),
+            start_ns=int(facts.trace.ops.start_ns[longest]),
+            end_ns=int(facts.trace.ops.end_ns[longest]),
+            device=facts.device,
+        )
+    ]
+
+
+def _longest(facts: Facts, rows: Int64, kinds: Int8) -> tuple[int, int, str]:
+    """The longest of some ops, its line, and "5.15 ms, is an_all_to_all queued by line 3"."""
+    ops = facts.trace.ops
+    row = int(rows[(ops.end_ns - ops.start_ns)[rows].argmax()])
+    line = int(ops.line[row])
+    copy = COPIES.get(OpClass(int(kinds[row])))
+    name = f"{copy} copy" if copy else short_name(facts.trace.names[ops.name[row]])
+    queued_by = f" queued by {line_words([line])}" if line != NO_LINE else ""
+    return (
+        row,
+        line,
+        f"{units.duration(int(ops.end_ns[row] - ops.start_ns[row]))}, is {'a ' if copy else ''}{name}{queued_by}",
+    )

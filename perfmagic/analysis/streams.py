@@ -1,0 +1,96 @@
+"""The streams of a trace: which op ran on which, in what order, how busy each was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.analysis.overlap import extent
+from perfmagic.numerics.intervals import total_ns, union
+from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64
+from perfmagic.trace.model import Trace
+
+BEFORE_ALL_NS = -(
+    2**62
+)  # the end of "the op before the first"; far from the int64 edge, so that differences do not wrap
+
+
+@dataclass(frozen=True)
+class StreamStat:
+    """One stream of a device.
+
+    n_ops: ops it executed.  busy_ns: length of their union; busy_frac: of the device's extent.
+    overlaps: ops that started before an earlier op of the same stream had ended.  zero_durations: ops without length.
+    """
+
+    device: int
+    stream: int
+    n_ops: int
+    busy_ns: int
+    busy_frac: float
+    overlaps: int
+    zero_durations: int
+
+
+def stream_rows(ops: DeviceOps) -> Iterator[tuple[int, int, Int64]]:
+    """(device, stream, rows of ops in start order) of every stream, rising."""
+    order = np.lexsort((np.arange(len(ops)), ops.stream, ops.device))
+    device, stream = ops.device[order], ops.stream[order]
+    cuts = np.flatnonzero((np.diff(device) != 0) | (np.diff(stream) != 0)) + 1
+    for rows in np.split(order, cuts):
+        if len(rows):
+            yield int(ops.device[rows[0]]), int(ops.stream[rows[0]]), rows
+
+
+def previous_end_ns(ops: DeviceOps) -> Int64:
+    """When all earlier ops of the same stream had ended, BEFORE_ALL_NS for the first; shape of ops."""
+    result = np.full(len(ops), BEFORE_ALL_NS, np.int64)
+    for _, _, rows in stream_rows(ops):
+        result[rows[1:]] = np.maximum.accumulate(ops.end_ns[rows])[:-1]
+    return result
+
+
+def streams(trace: Trace, device: int) -> tuple[StreamStat, ...]:
+    """The streams of a device, the busiest first. Source: DESIGN section 6, "busy"."""
+    ops = trace.ops.take(trace.ops.device == device)
+    start, end = extent(ops)
+    previous = previous_end_ns(ops)
+    stats = [_stat(ops, rows, previous, stream, end - start) for _, stream, rows in stream_rows(ops)]
+    return tuple(sorted(stats, key=lambda s: (-s.busy_ns, s.stream)))
+
+
+def orphans(trace: Trace) -> Bool:
+    """Which ops were launched before the window: without a launch record, before the first matched op of their stream.
+
+    On a stream without any matched op the first matched op of the device decides. Shape of trace.ops.
+    Source: DESIGN section 6, "orphan".
+    """
+    ops = trace.ops
+    matched = ops.launch != NONE
+    first = np.full(len(ops), BEFORE_ALL_NS, np.int64)
+    for device in trace.device_ids:
+        of_device = (ops.device == device) & matched
+        if of_device.any():
+            first[ops.device == device] = ops.start_ns[of_device][0]
+    for _, _, rows in stream_rows(ops):
+        with_launch = rows[matched[rows]]
+        if len(with_launch):
+            first[rows] = ops.start_ns[with_launch[0]]
+    early: Bool = ~matched & (ops.start_ns < first)
+    return early
+
+
+def _stat(ops: DeviceOps, rows: Int64, previous: Int64, stream: int, extent_ns: int) -> StreamStat:
+    start, end = ops.start_ns[rows], ops.end_ns[rows]
+    busy_ns = total_ns(union(start, end))
+    return StreamStat(
+        device=int(ops.device[rows[0]]),
+        stream=stream,
+        n_ops=len(rows),
+        busy_ns=busy_ns,
+        busy_frac=busy_ns / extent_ns if extent_ns else 0.0,
+        overlaps=int((start < previous[rows]).sum()),
+        zero_durations=int((start == end).sum()),
+    )

@@ -1,0 +1,124 @@
+"""Who was the bottleneck, Python or the device?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic import units
+from perfmagic.analysis.facts import Facts
+from perfmagic.analysis.hoststack import host_stack
+from perfmagic.trace.columns import NO_LINE, HostKind
+from perfmagic.trace.model import Trace
+
+DEVICE_BOUND_FRAC = 0.9  # DESIGN section 6, "verdict"
+CAUSE_WORDS = {
+    "host": "Python",
+    "sync_drain": "a sync to return",
+    "dependency": "another stream",
+    "launch_latency": "launches to arrive",
+    "unknown": "causes the record does not show",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The bottleneck of a cell.
+
+    kind: "device-bound", "host-bound", "gaps" or "no device records".  busy_frac: device busy ÷ done.
+    detail: the numbers behind it, in words.  lines: of the cell, that the detail names.  cost_ns: device time lost to
+    that cause, None where nothing is lost.
+    """
+
+    kind: str
+    busy_frac: float
+    detail: str
+    lines: tuple[int, ...] = ()
+    cost_ns: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.kind}: {self.detail}" if self.detail else self.kind
+
+
+def verdict(trace: Trace, done_ns: int | None = None) -> Verdict:
+    """Who was the bottleneck of this cell?
+
+    done_ns: from the cell's start until the device was done, by default the length of the window.
+    Source: DESIGN section 6, "verdict". Time before the first op and after the last counts as the host's: nothing was
+    queued then.
+    """
+    return verdict_of(Facts(trace, done_ns=done_ns))
+
+
+def verdict_of(facts: Facts) -> Verdict:
+    """The verdict, from analyses that are at hand."""
+    if not len(facts.trace.ops):
+        return Verdict("no device records", 0.0, *_host_only(facts.trace))
+    done_ns = facts.window_ns if facts.done_ns is None else facts.done_ns
+    busy_frac = facts.breakdown.busy_ns / done_ns if done_ns > 0 else 0.0
+    if busy_frac >= DEVICE_BOUND_FRAC:
+        return Verdict("device-bound", min(busy_frac, 1.0), _device_bound(facts))
+    parts, gaps = facts.breakdown, facts.gaps
+    outside_ns = max(0, done_ns - parts.extent_ns)
+    for_python_ns = gaps.for_python_ns + outside_ns
+    if for_python_ns > gaps.total_ns - gaps.for_python_ns:
+        return _host_bound(facts, busy_frac, outside_ns)
+    return Verdict("gaps", busy_frac, _gaps(facts), cost_ns=gaps.total_ns)
+
+
+def _device_bound(facts: Facts) -> str:
+    parts = []
+    deepest = max((q.depth_ops.max for q in facts.queues), default=0)
+    ahead_ns = max((q.run_ahead_max_ns for q in facts.queues), default=0)
+    if deepest:
+        parts.append(f"Python ran up to {units.plural(deepest, 'op')} and {units.duration(ahead_ns)} ahead")
+    if waits_for_device(facts):
+        parts.append("the cell waits for the device itself")
+    if facts.breakdown.idle_ns:
+        parts.append(f"{units.duration(facts.breakdown.idle_ns)} idle in all")
+    return "; ".join(parts)
+
+
+def waits_for_device(facts: Facts) -> bool:
+    """Whether a blocking call of the cell itself lasted until the device had finished."""
+    found = facts.syncs
+    return bool(((found.end_ns >= facts.breakdown.extent_end_ns) & ~found.after_cell).any())
+
+
+def _host_bound(facts: Facts, busy_frac: float, outside_ns: int) -> Verdict:
+    gaps = facts.gaps
+    by_line = sorted(((ns, line) for line, ns in gaps.by_line_ns.items() if line != NO_LINE), reverse=True)
+    named = [(ns, line) for ns, line in by_line[:2] if ns >= facts.notable_ns]
+    parts = []
+    if gaps.for_python_ns:
+        where = ", ".join(
+            f"{units.duration(ns)} {'of it ' if i == 0 else ''}on line {line}" for i, (ns, line) in enumerate(named)
+        )
+        waited = f"the queue was empty and the device waited {units.duration(gaps.for_python_ns)} for Python"
+        parts.append(f"{waited}, {where}" if where else waited)
+    if outside_ns >= facts.notable_ns:
+        parts.append(f"{units.duration(outside_ns)} passed before the device's first op and after its last")
+    return Verdict("host-bound", busy_frac, "; ".join(parts), tuple(n for _, n in named), gaps.for_python_ns or None)
+
+
+def _gaps(facts: Facts) -> str:
+    total = facts.gaps.total_ns
+    cause, ns = max(facts.gaps.by_cause_ns.items(), key=lambda item: item[1])
+    return f"the device was idle {units.duration(total)}, {units.duration(ns)} of it waiting for {CAUSE_WORDS[cause]}"
+
+
+def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
+    """What the host did: its outermost operators with the largest sums."""
+    ops = trace.host_ops
+    levels = host_stack(trace, ops.kind == HostKind.OP).levels.values()
+    rows = np.concatenate([level[0] for level in levels]) if levels else np.zeros(0, np.int64)
+    if not len(rows):
+        return "the device ran nothing that was recorded", ()
+    names, inverse, n = np.unique(ops.name[rows], return_inverse=True, return_counts=True)
+    sums = np.zeros(len(names), np.int64)
+    np.add.at(sums, inverse, ops.end_ns[rows] - ops.start_ns[rows])
+    top = np.argsort(-sums, kind="stable")[:3]
+    words = [f"{trace.names[names[i]]} {units.duration(int(sums[i]))} in all (×{units.count(int(n[i]))})" for i in top]
+    return f"the host ran {', '.join(words)}", ()

@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+from perfmagic.analysis.findings import Finding, findings
+from perfmagic.analysis.launches import launches
+from perfmagic.analysis.lines import lines
+from perfmagic.analysis.syncs import syncs
+from perfmagic.analysis.trust import trust
+from perfmagic.analysis.verdict import verdict
+from perfmagic.trace.columns import CallKind
+from perfmagic.trace.model import Trace
+
+from .build import US, Builder
+
+UPLOAD = "Memcpy HtoD (Pageable -> Device)"
+PINNED = "Memcpy HtoD (Pinned -> Device)"
+
+
+def found(trace: Trace, rule: str) -> Finding | None:
+    return next((f for f in findings(trace, limit=99) if f.rule == rule), None)
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def busy_device(until: float = 1000) -> Builder:
+    b = Builder()
+    b.line(0, 2)
+    b.op(10, until, launch=2, name="gemm")
+    return b
+
+
+def test_a_device_busy_nine_tenths_of_the_time_is_the_bottleneck() -> None:
+    judged = verdict(busy_device(910).trace(end=1000))
+    assert (judged.kind, judged.busy_frac, judged.cost_ns) == ("device-bound", 0.9, None)
+    assert plain(judged.sentence) == "device-bound: Python ran up to 1 op and 908 µs ahead"
+
+
+def test_just_below_nine_tenths_it_is_not() -> None:
+    assert verdict(busy_device(909).trace(end=1000)).kind == "host-bound"
+
+
+def test_the_verdict_takes_done_from_the_measurement_where_it_is_given() -> None:
+    assert verdict(busy_device(510).trace(end=1000), done_ns=510 * US).kind == "device-bound"
+
+
+def test_a_sync_of_the_cell_at_the_end_says_that_the_cell_waits_itself() -> None:
+    b = busy_device()
+    b.sync(20, 1001)
+    assert "the cell waits for the device itself" in verdict(b.trace(returned=1002)).sentence
+    assert "the cell waits" not in verdict(b.trace(returned=15)).sentence  # that sync is the measurement's own
+
+
+def test_a_device_that_waits_for_python_is_host_bound_on_the_line_python_was_on() -> None:
+    b = Builder()
+    b.line(0, 2)
+    b.line(20, 3)
+    b.op(0, 10, launch=0)
+    b.op(900, 1000, launch=895)
+    judged = verdict(b.trace())
+    assert (judged.kind, judged.cost_ns, judged.lines) == ("host-bound", 885 * US, (3, 2))
+    assert "the device waited 885 µs for Python, 875 µs of it on line 3" in plain(judged.sentence)
+
+
+def test_idle_time_with_work_queued_is_called_gaps() -> None:
+    b = Builder()
+    b.op(0, 10, launch=0)
+    b.op(900, 1000, launch=1)
+    judged = verdict(b.trace())
+    assert (judged.kind, judged.cost_ns) == ("gaps", 890 * US)
+
+
+def test_without_device_records_the_host_s_operators_are_named() -> None:
+    b = Builder()
+    b.host_op(0, 50, "aten::linear")
+    b.host_op(10, 40, "aten::addmm")
+    assert plain(findings(b.trace())[0].sentence) == "no device records: the host ran aten::linear 50.0 µs in all (×1)"
+    assert findings(Builder().trace()) == ()
+
+
+def test_a_pageable_upload_that_held_python_is_found_with_its_line_and_advice() -> None:
+    b = busy_device(20)
+    b.op(100, 140, launch=(60, 130), name=UPLOAD)
+    b.op(150, 1000, launch=141)
+    finding = found(b.trace(), "pageable")
+    assert finding is not None
+    assert (finding.cost_ns, finding.lines) == (40 * US, (2,))
+    assert plain(finding.sentence).startswith(
+        "1 pageable HtoD copy held Python 70.0 µs in all on line 2; the device was busy 43 %"
+    )
+    assert finding.advice
+
+
+def test_a_pinned_upload_is_none() -> None:
+    b = busy_device(20)
+    b.op(100, 140, launch=(60, 130), name=PINNED)
+    b.op(150, 1000, launch=141)
+    assert found(b.trace(), "pageable") is None
+
+
+def test_a_short_pageable_upload_is_not_worth_a_sentence() -> None:
+    b = busy_device(20)
+    b.op(100, 140, launch=(60, 69), name=UPLOAD)
+    b.op(150, 1000, launch=141)
+    assert found(b.trace(), "pageable") is None
+
+
+def test_item_in_a_loop_is_counted_once_a_call_and_costs_nothing_while_the_device_works() -> None:
+    b = busy_device()
+    for start in (100, 300, 500):
+        b.host_op(start, start + 100, "aten::item")
+        b.sync(start + 10, start + 20)
+        b.sync(start + 20, start + 90)
+    finding = found(b.trace(), "sync")
+    assert finding is not None
+    assert (finding.cost_ns, finding.lines) == (0, (2,))
+    assert (
+        plain(finding.sentence)
+        == "Python blocked 240 µs in .item() ×3 on line 2; the device was busy 100 % of that time"
+    )
+
+
+def test_a_sync_costs_the_time_in_which_the_device_was_idle() -> None:
+    b = busy_device(500)
+    b.sync(400, 600)
+    b.op(900, 1000, launch=890)
+    finding = found(b.trace(), "sync")
+    assert finding is not None
+    assert finding.cost_ns == 100 * US
+
+
+def test_the_measurement_s_own_sync_is_no_finding() -> None:
+    b = busy_device()
+    b.sync(100, 1001)
+    assert found(b.trace(returned=50), "sync") is None
+
+
+def test_exposed_copies_are_found_with_their_longest_and_hidden_ones_are_not() -> None:
+    b = busy_device(500)
+    b.op(400, 600, launch=3, name=PINNED, stream=8)
+    finding = found(b.trace(), "exposed_copy")
+    assert finding is not None
+    assert finding.cost_ns == 100 * US
+    assert "100 µs of 200 µs: 1 op, the longest, 200 µs, is a HtoD copy queued by line 2" in plain(finding.sentence)
+    hidden = busy_device(700)
+    hidden.op(400, 600, launch=3, name=PINNED, stream=8)
+    assert found(hidden.trace(), "exposed_copy") is None
+
+
+def test_exposed_communication_follows_the_user_s_pattern() -> None:
+    b = busy_device(500)
+    b.op(500, 600, launch=3, name="my_exchange", stream=8)
+    assert found(b.trace(), "exposed_comm") is None
+    finding = next(f for f in findings(b.trace(), comm_names="exchange") if f.rule == "exposed_comm")
+    assert finding.cost_ns == 100 * US
+
+
+def small(n: int, length: float) -> Trace:
+    b = Builder()
+    for i in range(n):
+        b.op(20 * i + 8, 20 * i + 8 + length, launch=20 * i + 6)
+    return b.trace()
+
+
+def test_many_small_kernels_queued_too_slowly_are_found_with_the_time_lost() -> None:
+    finding = found(small(60, 4), "small_kernels")
+    assert finding is not None
+    assert finding.cost_ns == 59 * 14 * US
+    assert found(small(49, 4), "small_kernels") is None
+    assert found(small(60, 14), "small_kernels") is None
+
+
+def test_the_longest_gap_is_found_when_it_is_a_twentieth_of_the_extent() -> None:
+    b = busy_device(1000)
+    b.op(1055, 1100, launch=1054)
+    finding = found(b.trace(), "longest_gap")
+    assert finding is not None
+    assert finding.cost_ns == 55 * US
+    near = busy_device(1000)
+    near.op(1054, 1100, launch=1053)
+    assert found(near.trace(), "longest_gap") is None
+
+
+def full_queue(depth: int) -> Trace:
+    b = busy_device(5000)
+    for i in range(depth):
+        b.op(5000 + i, 5001 + i, launch=(10 + i, 10.5 + i))
+    b.op(8000, 8001, launch=(1500, 4000))
+    return b.trace()
+
+
+def test_a_launch_that_waited_for_room_in_the_queue_is_found_and_costs_nothing() -> None:
+    finding = found(full_queue(950), "queue_full")
+    assert finding is not None
+    assert (finding.cost_ns, finding.lines) == (0, (2,))
+    assert "1 launch blocked Python 2.50 ms" in plain(finding.sentence)
+    assert found(full_queue(800), "queue_full") is None
+
+
+def test_findings_are_ranked_by_cost_behind_the_verdict_and_cut() -> None:
+    b = busy_device(300)
+    b.sync(200, 350)
+    b.op(400, 900, launch=360, name=PINNED)
+    rules = [f.rule for f in findings(b.trace())]
+    assert rules == ["verdict", "exposed_copy", "longest_gap", "sync"]
+    assert len(findings(b.trace(), limit=2)) == 2
+
+
+def test_a_blocking_call_names_the_operator_that_asked() -> None:
+    b = Builder()
+    b.host_op(0, 100, "my_module")
+    b.host_op(1, 50, "aten::nonzero")
+    b.host_op(2, 40, "aten::copy_")
+    b.sync(3, 3)
+    b.sync(60, 70)
+    b.sync(200, 210)
+    result = syncs(b.trace())
+    assert [result.words(i) for i in range(3)] == ["nonzero", "my_module", "cudaStreamSynchronize"]
+
+
+def test_trust_counts_what_is_missing() -> None:
+    b = Builder()
+    b.op(1, 2)  # before the window
+    b.op(10, 20, launch=5)
+    b.op(15, 30)  # launch record missing, overlaps
+    b.op(40, 40, launch=45)  # before its launch, no duration
+    b.launch(50)  # no device record
+    b.launch(51, name="cudaMemsetAsync")
+    b.launch(52, name="cudaStreamBeginCapture", kind=CallKind.OTHER)
+    b.launch(53)
+    b.launch(54, name="cudaStreamEndCapture", kind=CallKind.OTHER)
+    result = trust(b.trace(dropped_events=3))
+    assert (result.orphans, result.launch_record_missing, result.overlaps) == (1, 1, 1)
+    assert (result.before_launch, result.zero_durations, result.launches_without_op) == (1, 1, 1)
+    assert len(result.sentences) == 7
+    assert trust(busy_device().trace()).clean
+
+
+def test_a_line_is_charged_with_its_host_queue_device_and_idle_time() -> None:
+    b = Builder()
+    b.line(0, 2)
+    b.line(20, 3)
+    b.line(100, 0)
+    b.op(5, 15, launch=2)
+    b.op(50, 90, launch=45)
+    b.sync(60, 95)
+    two, three = lines(b.trace(returned=100, cell="%%timeline\na = f()\nb = g()"))
+    assert (two.line, two.text, two.host_ns, two.n_ops, two.device_ns) == (2, "a = f()", 20 * US, 1, 10 * US)
+    assert (two.queued_ns, two.blocked_ns, two.idle_ns) == (3 * US, 0, 5 * US)
+    assert (three.line, three.host_ns, three.n_launches, three.blocked_ns) == (3, 80 * US, 1, 35 * US)
+    assert three.idle_ns == 25 * US
+
+
+def test_a_graph_is_one_launch_of_many_ops() -> None:
+    b = Builder()
+    graph = b.launch(0, 4)
+    for i in range(3):
+        b.op(5 + i, 6 + i, of=graph)
+    b.op(10, 11, launch=(6, 8))
+    result = launches(b.trace())
+    assert (result.n_calls, result.n_ops, result.n_graphs, result.largest_graph) == (2, 4, 1, 3)
+    assert result.mean_call_ns == 3 * US
