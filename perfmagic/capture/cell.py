@@ -1,0 +1,149 @@
+"""A measured cell, as source and as tree: pure transformations, without IPython.
+
+`%%name options` on the first line becomes a string literal on that same line; later, in the tree, that literal says
+what to do with the body. Nothing is remembered between the two steps: a cell is transformed twice by ipykernel, at
+every Enter by a console, and a syntax error may come between.
+
+The body stays inline in the user's own frame, so tracebacks, `await`, and name lookup are the plain cell's:
+
+    once                                         repeated
+    with __perfmagic__.cell(head):               with __perfmagic__.cell(head):
+        <body, marked>                               for () in __perfmagic__.first():
+        __perfmagic__.value = <last value>               <body>; __perfmagic__.value = <last value>
+    __perfmagic__.take()                             for () in __perfmagic__.more():
+                                                         <body>
+                                                 __perfmagic__.take()
+
+`for () in` binds no name, and a round of it costs less than calling a compiled body.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from perfmagic.capture.lines import RUNTIME, call_at, located, marked
+
+_MAGIC = re.compile(r"%%(\w+)(?:\s+(.*))?$")
+
+
+@dataclass(frozen=True)
+class Head:
+    """A magic's first line: its name and what follows it on the line."""
+
+    name: str
+    line: str
+
+    def literal(self) -> str:
+        """The head as a Python string, as it also appears in the user's tracebacks: '%%bench -n 5'."""
+        return repr(f"%%{self.name} {self.line}".rstrip())
+
+    @classmethod
+    def parse(cls, text: str, names: Collection[str]) -> Head | None:
+        """The head a line or a literal carries, None where it is not one of the magics that measure."""
+        match = _MAGIC.match(text.rstrip())
+        return cls(match[1], (match[2] or "").strip()) if match and match[1] in names else None
+
+
+def replace_head(lines: Sequence[str], names: Collection[str]) -> list[str]:
+    """Turn the `%%name …` line of a cell into its literal; other cells come back unchanged.
+
+    lines: the cell's lines with their ends.  names: the magics that measure.
+    A second cell magic right below is refused: the cell then says so when it runs, and runs nothing else.
+    """
+    first = next((i for i, line in enumerate(lines) if line.strip()), None)
+    head = Head.parse(lines[first], names) if first is not None else None
+    if first is None or head is None:
+        return list(lines)
+    below = next((i for i in range(first + 1, len(lines)) if lines[i].strip()), None)
+    if below is not None and lines[below].startswith("%%"):
+        refusal = f"{RUNTIME}.refuse_stacked({head.name!r}, {lines[below].split()[0]!r})\n"
+        return [*lines[:first], refusal]
+    return [*lines[:first], head.literal() + "\n", *lines[first + 1 :]]
+
+
+def head_of(tree: ast.AST, names: Collection[str]) -> Head | None:
+    """The head of a measured cell, None for any other tree."""
+    body = getattr(tree, "body", None)
+    if not isinstance(tree, ast.Module) or not body or not isinstance(body[0], ast.Expr):
+        return None
+    value = body[0].value
+    return Head.parse(value.value, names) if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+
+def wrap(tree: ast.Module, *, repeated: bool, interactivity: str = "last_expr") -> ast.Module:
+    """The tree of a measured cell that runs its body under the runtime.
+
+    interactivity: IPython's ast_node_interactivity, which decides what the plain cell would have shown.
+    Raises SyntaxError for a body that is no valid cell by itself: a `break` must not end the measuring loop.
+    """
+    literal, body = tree.body[0], list(tree.body[1:])
+    _refuse_loose_jumps(body)
+    future = [s for s in body if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
+    body = [s for s in body if s not in future]
+    show_all = interactivity == "all"
+    first, has_value = (body, False) if show_all else _store_last(body, interactivity)
+    if repeated:
+        again = _without_display(copy.deepcopy(body)) if show_all else copy.deepcopy(body)
+        inside = [_loop("first", first, literal), _loop("more", again, literal)]
+    else:
+        inside = marked(first) or [located(ast.Pass(), literal)]
+    statements: list[ast.stmt] = [*future, _with(literal, inside)]
+    if has_value:
+        statements.append(call_at(body[-1], "take"))
+    return ast.fix_missing_locations(ast.Module(statements, []))
+
+
+def refusal(tree: ast.Module, message: str, *, method: str = "refuse") -> ast.Module:
+    """A tree of one call: what stands in for a cell that is not to be measured, so that it is never run plain."""
+    return ast.fix_missing_locations(ast.Module([call_at(tree.body[0], method, message)], []))
+
+
+def _refuse_loose_jumps(body: list[ast.stmt]) -> None:
+    """Let the compiler find what is illegal outside a loop, at the user's own line."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    compile(ast.Module(copy.deepcopy(body), []), "<cell>", "exec", flags=flags, dont_inherit=True)
+
+
+def _store_last(body: list[ast.stmt], interactivity: str) -> tuple[list[ast.stmt], bool]:
+    """The body with its last value parked on the runtime instead of shown, and whether there is one."""
+    last = body[-1] if body else None
+    if isinstance(last, ast.Expr):
+        return [*body[:-1], _park(last.value, last)], True
+    if interactivity == "last_expr_or_assign" and (name := _assigned_name(last)):
+        assert last is not None
+        return [*body, _park(ast.Name(name, ast.Load()), last)], True
+    return body, False
+
+
+def _assigned_name(statement: ast.stmt | None) -> str | None:
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    is_assignment = isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign))
+    return targets[0].id if is_assignment and isinstance(targets[0], ast.Name) else None
+
+
+def _park(value: ast.expr, where: ast.stmt) -> ast.stmt:
+    target = located(ast.Attribute(ast.Name(RUNTIME, ast.Load()), "value", ast.Store()), where)
+    return ast.copy_location(ast.Assign([target], value), where)
+
+
+def _without_display(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Under interactivity "all" every bare expression is shown; repetitions park theirs instead."""
+    return [_park(s.value, s) if isinstance(s, ast.Expr) else s for s in body]
+
+
+def _loop(method: str, body: list[ast.stmt], where: ast.stmt) -> ast.stmt:
+    items = call_at(where, method).value
+    target = located(ast.Tuple([], ast.Store()), where)
+    return ast.copy_location(ast.For(target, items, body or [located(ast.Pass(), where)], []), where)
+
+
+def _with(literal: ast.stmt, body: list[ast.stmt]) -> ast.stmt:
+    assert isinstance(literal, ast.Expr)
+    manager = call_at(literal, "cell").value
+    assert isinstance(manager, ast.Call)
+    manager.args = [literal.value]
+    return ast.copy_location(ast.With([ast.withitem(manager, None)], body), literal)

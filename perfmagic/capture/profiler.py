@@ -1,0 +1,309 @@
+"""Recording what a piece of code queued and what the devices executed, as one Trace.
+
+CUDA, ROCm and the CPU are recorded by torch's profiler through its low-level entry (0.2 ms to open; torch.profiler
+imports 823 inductor modules first); the simulated device keeps its own log. The profiler's result is read through the
+same reader as saved files, so that everything the reader knows of real GPU records holds for a live cell too.
+Never used for a benchmark number: a recorded cell is slower (KINETO: 0.3 to 0.6 µs an operator, 5 to 10 a launch).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perfmagic.capture.device import SIM_INDEX_BASE, active_backends, cuda_available, sim_loaded, torch_if_imported
+from perfmagic.capture.lines import MarkLog
+from perfmagic.errors import CaptureError, DeviceError, OptionError, TraceError
+from perfmagic.trace.columns import HostKind
+from perfmagic.trace.kineto import read_trace
+from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
+
+DEVICE_KINDS = ("auto", "cuda", "sim", "cpu")
+
+_profiled = False
+
+
+def profiled_before() -> bool:
+    """Whether torch's profiler has been opened by perfmagic in this process.
+
+    CUPTI stays subscribed afterwards, and launches are reported 10 to 20 % slower (pytorch #146604).
+    """
+    return _profiled
+
+
+@dataclass
+class Recorder:
+    """One recording, from start() to stop().
+
+    cell: the text, for line numbers.  origin: "cell" or "block".  device: which devices to record; "auto" takes those
+    in use or possible here.  Both calls have to come from the same thread.
+    """
+
+    cell: Cell | None = None
+    origin: str = "cell"
+    device: str = "auto"
+    marks: MarkLog = field(default_factory=MarkLog)
+    _kineto: Any = None
+    _sim_from: Any = None
+    _start_ns: int = 0
+    _offset_ns: int = 0
+    _steps: list[tuple[str, int, int]] = field(default_factory=list)
+    _pid: int = 0
+
+    def start(self) -> None:
+        """Begin to record. Raises CaptureError where another profiler is active, DeviceError for an absent device."""
+        self._pid = os.getpid()
+        self._check_device()
+        torch = torch_if_imported()
+        for backend in active_backends():
+            backend.synchronize()  # what was queued before does not belong to this recording
+        use_sim = sim_loaded() and self.device in ("auto", "sim")
+        if torch is not None and hasattr(torch, "autograd") and not (use_sim and not cuda_available()):
+            self._kineto = _open_kineto(torch, cuda=cuda_available() and self.device in ("auto", "cuda"))
+        if use_sim:
+            self._sim_from = _sim_log_start()
+        self._offset_ns = time.time_ns() - time.perf_counter_ns()
+        self._start_ns = self.now_ns()
+
+    def now_ns(self) -> int:
+        """Unix time that never steps: perf_counter plus one offset, taken at the start."""
+        return time.perf_counter_ns() + self._offset_ns
+
+    def step(self, name: str, start_ns: int, end_ns: int) -> None:
+        """Note a named stretch of host time (unix ns), as torch's ProfilerStep rows are."""
+        self._steps.append((name, start_ns, end_ns))
+
+    def forked(self) -> bool:
+        """Whether this is a child process of the one that started the recording; it must not touch it."""
+        return os.getpid() != self._pid
+
+    def stop(self, failed: str = "") -> Trace:
+        """Wait for the devices, end the recording and give it as a Trace; failed: what ended the code, in words.
+
+        The profiler is ended whatever happens while waiting.
+        """
+        returned_ns = self.now_ns()
+        notes: list[str] = []
+        try:
+            for backend in active_backends():
+                notes += _synchronize(backend)
+        finally:
+            end_ns = self.now_ns()
+            kineto = _close_kineto(self._kineto) if self._kineto is not None else None
+            sim = _sim_log_stop(self._sim_from) if self._sim_from is not None else None
+        return self._trace(kineto, sim, returned_ns, end_ns, failed, notes)
+
+    def _check_device(self) -> None:
+        if self.device not in DEVICE_KINDS:
+            raise OptionError(f"device {self.device!r} is not known", hint="one of " + ", ".join(DEVICE_KINDS))
+        if self.device == "cuda" and not cuda_available():
+            raise DeviceError(
+                "cuda was asked for, but torch sees no CUDA device here",
+                hint="leave --device out, or import torch and use perfmagic.device() for a simulated one",
+            )
+        if self.device == "sim" and not sim_loaded():
+            raise DeviceError(
+                "sim was asked for, but the simulated device is not loaded",
+                hint='load it first: device = perfmagic.device("sim")',
+            )
+
+    def _trace(
+        self, kineto: Trace | None, sim: Any, returned_ns: int, end_ns: int, failed: str, notes: list[str]
+    ) -> Trace:
+        base = self._start_ns
+        parts = _Parts(base)
+        if kineto is not None:
+            parts.add_trace(kineto)
+        if sim is not None:
+            parts.add_sim(sim, first_device=SIM_INDEX_BASE if parts.devices else 0)
+        parts.add_steps(self._steps)
+        if self.marks.inner_dropped:
+            notes.append("lines inside loops are told apart in the first marks only; later work counts to the loop")
+        notes += _no_ops_note(parts, sim)
+        meta = TraceMeta(
+            origin=self.origin,
+            base_unix_ns=base,
+            start_ns=0,
+            end_ns=end_ns - base,
+            returned_ns=returned_ns - base,
+            devices=tuple(parts.devices),
+            torch_version=str(getattr(torch_if_imported(), "__version__", "")),
+            failed=failed,
+            dropped_events=parts.dropped,
+            notes=tuple(notes),
+            **_rank(),
+        )
+        marks = self.marks.columns(self._offset_ns - base, end_ns - base)
+        return make_trace(parts.names, meta, marks=marks, cell=self.cell, **parts.tables)
+
+
+class _Parts:
+    """Columns from several sources, shifted to one time base and one name table."""
+
+    def __init__(self, base_ns: int) -> None:
+        self.base_ns = base_ns
+        self.names: list[str] = []
+        self.devices: list[DeviceInfo] = []
+        self.dropped = 0
+        self.tables: dict[str, dict[str, Any]] = {}
+
+    def add_trace(self, trace: Trace) -> None:
+        shift = trace.meta.base_unix_ns - self.base_ns
+        ops = {k: v for k, v in trace.ops.to_dict().items() if k not in ("launch", "line")}
+        tables = {"ops": ops, "waits": trace.waits.to_dict(), "counters": trace.counters.to_dict()}
+        for key in ("calls", "host_ops"):
+            columns = getattr(trace, key).to_dict()
+            tables[key] = {k: v for k, v in columns.items() if k != "line"}
+        self._add(tables, trace.names, shift, 0)
+        self.devices += [d for d in trace.meta.devices if d.kind != "unknown" or d.index in trace.device_ids]
+        self.dropped += trace.meta.dropped_events
+
+    def add_sim(self, records: Any, first_device: int) -> None:
+        tables = {k: dict(getattr(records, k)) for k in ("ops", "calls", "host_ops", "waits", "counters")}
+        self._add(tables, tuple(records.names), -self.base_ns, first_device)
+        from perfmagic.capture import sim
+
+        used = sorted({int(d) for d in np.unique(tables["ops"].get("device", np.zeros(0)))} | {0})
+        self.devices += [DeviceInfo(first_device + d, "sim", f"sim:{d}", sim.pace_words()) for d in used]
+        self.dropped += records.dropped
+
+    def add_steps(self, steps: list[tuple[str, int, int]]) -> None:
+        if not steps:
+            return
+        columns = {
+            "start_ns": [start for _, start, _ in steps],
+            "end_ns": [end for _, _, end in steps],
+            "kind": [HostKind.ANNOTATION] * len(steps),
+            "name": list(range(len(steps))),
+            "thread": [0] * len(steps),
+        }
+        self._add({"host_ops": columns}, tuple(name for name, _, _ in steps), -self.base_ns, 0)
+
+    def _add(self, tables: Mapping[str, dict[str, Any]], names: tuple[str, ...], shift: int, device: int) -> None:
+        first_name = len(self.names)
+        self.names += names
+        for key, columns in tables.items():
+            moved = {k: self._moved(k, np.asarray(v), shift, first_name, device) for k, v in columns.items()}
+            old = self.tables.get(key)
+            if old is not None and set(old) == set(moved):
+                moved = {k: np.concatenate((old[k], v)) for k, v in moved.items()}
+            elif old is not None:
+                moved = _concatenate_unlike(old, moved)
+            self.tables[key] = moved
+
+    def _moved(self, column: str, values: Any, shift: int, first_name: int, device: int) -> Any:
+        if column in ("start_ns", "end_ns", "at_ns"):
+            return values.astype(np.int64) + shift
+        if column in ("name", "series"):
+            return values.astype(np.int32) + first_name
+        return values + device if column == "device" else values
+
+
+def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Rows of two column sets; a column one of them lacks is filled with its default."""
+    n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
+    defaults = {"correlation": -1, "size_bytes": -1}
+    out = {}
+    for key in {**old, **new}:
+        a = old.get(key, np.full(n_old, defaults.get(key, 0)))
+        b = new.get(key, np.full(n_new, defaults.get(key, 0)))
+        out[key] = np.concatenate((a, b))
+    return out
+
+
+def _open_kineto(torch: Any, *, cuda: bool) -> Any:
+    from perfmagic.capture import torch_private
+
+    global _profiled
+    if torch_private.profiler_enabled():
+        raise CaptureError(
+            "another profiler is active in this process, and torch records for one at a time",
+            hint="end the other profiler (torch.profiler, %%timeline, TensorBoard) before this cell",
+        )
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # torch 2.13 else prints two lines into the cell
+    if not _profiled:
+        _warm_up(torch, cuda)
+    profile = torch_private.open_profile(cuda=cuda)
+    _profiled = True
+    profile.__enter__()
+    return profile
+
+
+def _warm_up(torch: Any, cuda: bool) -> None:
+    """The first session loads CUPTI and allocates buffers; let that happen around an op of our own."""
+    from perfmagic.capture import torch_private
+
+    with torch_private.open_profile(cuda=cuda):
+        if cuda and torch.cuda.is_initialized():
+            torch.zeros(1, device="cuda")
+            torch.cuda.synchronize()
+        else:
+            torch.zeros(1)
+
+
+def _close_kineto(profile: Any) -> Trace | None:
+    """End the session and read what it recorded; None where it recorded nothing (a cell without an operator)."""
+    from perfmagic.capture import torch_private
+
+    profile.__exit__(None, None, None)
+    handle, path = tempfile.mkstemp(prefix="perfmagic-", suffix=".json")
+    os.close(handle)
+    try:
+        torch_private.save_profile(profile, path)
+        return read_trace(Path(path).read_bytes(), origin="cell")
+    except TraceError:  # what the reader says of a file without a single record
+        return None
+    finally:
+        Path(path).unlink()
+
+
+def _sim_log_start() -> Any:
+    from perfmagic.capture import sim
+
+    log = sim.log()
+    log.start()
+    return log.mark()
+
+
+def _sim_log_stop(mark: Any) -> Any:
+    from perfmagic.capture import sim
+
+    log = sim.log()
+    try:
+        return log.since(mark)
+    finally:
+        log.stop()
+
+
+def _synchronize(backend: Any) -> list[str]:
+    """Wait for a device; an error it kept back is told, not lost and not in the way of the recording."""
+    try:
+        backend.synchronize()
+    except RuntimeError as error:
+        return [f"an asynchronous error came up while waiting for {backend.kind}: {error}"]
+    return []
+
+
+def _no_ops_note(parts: _Parts, sim: Any) -> list[str]:
+    if any(len(parts.tables.get(key, {}).get("start_ns", ())) for key in ("ops", "host_ops")):
+        return []
+    if sim is not None:
+        return ["nothing ran on the simulated device; --device cpu records what the host did"]
+    if torch_if_imported() is None:
+        return ["torch is not imported: only lines of the cell were recorded"]
+    return []
+
+
+def _rank() -> dict[str, Any]:
+    torch = torch_if_imported()
+    distributed = getattr(torch, "distributed", None)
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return {}
+    return {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}

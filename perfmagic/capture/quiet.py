@@ -1,0 +1,122 @@
+"""Keeping away from a measurement what would disturb it: garbage collection, trace hooks, output.
+
+Everything is put back in every case, also when the measurement is left in the middle.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
+
+from perfmagic.units import plural
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """No garbage collection and no trace or profile hook of this thread meanwhile; starts from a collected heap."""
+    collects, tracer, profiler = gc.isenabled(), sys.gettrace(), sys.getprofile()
+    try:
+        sys.settrace(None)
+        sys.setprofile(None)
+        gc.collect()
+        gc.disable()
+        yield
+    finally:
+        if collects:
+            gc.enable()
+        sys.setprofile(profiler)
+        sys.settrace(tracer)
+
+
+def collect_when_due() -> bool:
+    """Collect garbage where Python itself would have by now; True where it did. To be called outside the clock.
+
+    Asks for no more than Python's own thresholds, so a body that leaves cycles behind holds no more memory than in a
+    plain cell, and one that does not pays nothing. (A full collection with torch loaded takes some 100 ms.)
+    """
+    if not gc.isenabled():
+        for generation, (seen, limit) in enumerate(zip(gc.get_count(), gc.get_threshold(), strict=True)):
+            if not 0 < limit < seen:
+                return generation > 0
+            gc.collect(generation)
+        return True
+    return False
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Drop what is printed or displayed meanwhile; nothing is kept, so a body may print for as long as it likes."""
+    with ExitStack() as stack:
+        stack.enter_context(redirect_stdout(_Dropped()))
+        stack.enter_context(redirect_stderr(_Dropped()))
+        stack.enter_context(_muted_display())
+        yield
+
+
+class _Dropped(io.TextIOBase):
+    """A text stream that forgets."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # the base declares an attribute
+        return "utf-8"
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        return len(text)
+
+
+@contextmanager
+def _muted_display() -> Iterator[None]:
+    """Drop display() and the values of expressions, as IPython's capture_output does, where IPython is running."""
+    hook, sys.displayhook = sys.displayhook, _show_nothing
+    shell = _shell()
+    publisher = getattr(shell, "display_pub", None)
+    try:
+        if shell is not None:
+            shell.display_pub = _dropping_publisher()
+        yield
+    finally:
+        sys.displayhook = hook
+        if shell is not None:
+            shell.display_pub = publisher
+
+
+def _show_nothing(value: object, /) -> None:
+    """Stand in for sys.displayhook."""
+
+
+def _shell() -> Any | None:
+    """IPython's shell where one is running, else None; never imports IPython."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+
+
+def _dropping_publisher() -> Any:
+    from IPython.core.displaypub import DisplayPublisher
+
+    class Publisher(DisplayPublisher):
+        """Takes what display() sends and forgets it."""
+
+        def publish(self, *args: Any, **kwargs: Any) -> None:
+            """Forget it."""
+
+        def clear_output(self, wait: bool = False) -> None:
+            """Leave the output of the first call alone."""
+
+    return Publisher()  # type: ignore[no-untyped-call]  # traitlets declares no types there
+
+
+def other_load() -> str:
+    """A warning where more is running on this machine than it has cores, else an empty string."""
+    cores = os.cpu_count() or 1
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # absent on Windows
+    if load <= cores:
+        return ""
+    return f"1-minute load {load:.1f} on {plural(cores, 'core')}: something else was running"

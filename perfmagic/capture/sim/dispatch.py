@@ -1,0 +1,358 @@
+"""Every operator on the simulated device comes through here: shapes now, values later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from perfmagic.capture.sim import copies, random
+from perfmagic.capture.sim.clock import now_ns
+from perfmagic.capture.sim.device import NAME, check_usable, sim_device
+from perfmagic.capture.sim.infer import Leaf, UnknownResultError, infer, infer_or_raise, map_tree
+from perfmagic.capture.sim.jobs import Job, NotComputedError
+from perfmagic.capture.sim.launch import launch_lane, queue_op
+from perfmagic.capture.sim.log import LOG
+from perfmagic.capture.sim.operators import Operator, argument, operator_of
+from perfmagic.capture.sim.substitutes import substitute_for
+from perfmagic.capture.sim.tensor import Buffer, Ref, SimTensor, become, spec_of
+from perfmagic.capture.sim.waits import wait_for_job
+from perfmagic.trace.columns import OpKind
+
+aten = torch.ops.aten
+# CUDA, too, takes indices that are on the host
+_HOST_INDICES = {aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default}
+_ALLOCATIONS = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
+
+
+class Arguments:
+    """The arguments of one call, taken apart in one pass.
+
+    args, kwargs: as a job holds them, with Refs for tensors on the device.  refs: those.  host: other tensors.
+    key: all that the result's shape depends on.
+    """
+
+    __slots__ = ("args", "host", "key", "kwargs", "refs")
+
+    def __init__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.refs: list[Ref] = []
+        self.host: list[torch.Tensor] = []
+        self.key: list[Any] = [func]
+        self.args: tuple[Any, ...] = tuple([self._take(a) for a in args])
+        self.kwargs = {name: self._named(name, value) for name, value in kwargs.items()}
+
+    def _named(self, name: str, value: Any) -> Any:
+        self.key.append(name)
+        return self._take(value)
+
+    def _take(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is SimTensor:
+            ref: Ref = value._ref
+            self.refs.append(ref)
+            self.key.append(ref.spec)
+            return ref
+        if kind is list or kind is tuple:
+            self.key.append((kind, len(value)))
+            return kind([self._take(v) for v in value])
+        if isinstance(value, torch.Tensor):
+            return self._take_host(value)
+        # the value of a factor never decides a shape, and some change at every step (Adam's bias correction)
+        self.key.append(kind if kind is torch.Generator or (kind is float and self.refs) else (kind, value))
+        return value
+
+    def _take_host(self, value: torch.Tensor) -> torch.Tensor:
+        self.key.append((tuple(value.shape), value.stride(), value.dtype))
+        self.host.append(value)
+        return value.detach().clone()  # as it is now: the op runs later
+
+
+def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run one operator for a SimTensor, or for a factory with device="sim"."""
+    check_usable()
+    start_ns = now_ns()
+    op = operator_of(func)
+    try:
+        return _handler(op)(op, args, kwargs)
+    finally:
+        if LOG.recording:
+            LOG.add_host_op(start_ns, now_ns(), op.name)
+
+
+Handler = Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]
+_handlers: dict[Any, Handler] = {}
+
+
+def _handler(op: Operator) -> Handler:
+    known = _handlers.get(op.func)
+    if known is None:
+        known = _handlers[op.func] = _choose(op)
+    return known
+
+
+def _choose(op: Operator) -> Handler:
+    special: dict[Any, Handler] = {
+        aten.copy_.default: _copy,
+        aten._to_copy.default: _to_copy,
+        aten._local_scalar_dense.default: _item,
+        aten.equal.default: _run_and_wait,
+    }
+    if op.func in special:
+        return special[op.func]
+    if op.reshapes:
+        return _reshape_in_place
+    if op.is_view:
+        return _view
+    return _allocate if op.name in _ALLOCATIONS else _kernel
+
+
+def _copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    target, source = args[0], args[1]
+    non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+    if not isinstance(target, SimTensor):
+        return copies.to_host(source, target, non_blocking)
+    if not isinstance(source, SimTensor):
+        return copies.to_device(source, target, non_blocking)
+    return _kernel(op, args, kwargs)
+
+
+def _to_copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    device = kwargs.get("device")
+    if device is None or torch.device(device).type == NAME:
+        return _kernel(op, args, kwargs)
+    taken = Arguments(op.func, args, kwargs)
+    spec = infer_or_raise(op.func, taken.args, taken.kwargs, None).spec
+    target = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
+    non_blocking = bool(kwargs.get("non_blocking", False))
+    if non_blocking:
+        copies.pin(target)  # as CUDA: what .to("cpu", non_blocking=True) returns is pinned, and filled later
+    return copies.to_host(args[0], target, non_blocking)
+
+
+def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - all handlers look alike
+    return copies.item(args[0])
+
+
+def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    taken = Arguments(op.func, args, kwargs)
+    specs = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
+    base = taken.refs[0].buffer
+    return map_tree(specs, Leaf, lambda leaf: SimTensor(Ref(leaf.spec, base)))
+
+
+def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor = args[0]
+    taken = Arguments(op.func, args, kwargs)
+    spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
+    if spec.storage_bytes > tensor._ref.spec.storage_bytes:
+        raise NotImplementedError(f"{op.name}: the simulated device cannot make a tensor's memory larger in place")
+    become(tensor, Ref(spec, tensor._ref.buffer))
+    return tensor
+
+
+def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    taken = Arguments(op.func, args, kwargs)
+    spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
+    base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
+    return SimTensor(Ref(spec, Buffer(_device_index(kwargs, taken), spec, base)))
+
+
+def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    taken = Arguments(op.func, args, kwargs)
+    _check_devices(op, taken)
+    try:
+        specs = infer(op.func, taken.args, taken.kwargs, tuple(taken.key))
+    except UnknownResultError:
+        return _run_and_wait(op, args, kwargs)
+    if _resize_results(op, args, kwargs, specs):
+        return _kernel(op, args, kwargs)
+    written = _written(op, args, kwargs)
+    index = _device_index(kwargs, taken)
+    fresh: list[Buffer] = []
+
+    def make(leaf: Leaf) -> SimTensor:
+        buffer = Buffer(index, leaf.spec)
+        fresh.append(buffer)
+        return SimTensor(Ref(leaf.spec, buffer))
+
+    outcome = _given_back(op, args, kwargs)
+    if op.returned is None:
+        outcome = map_tree(specs, Leaf, make)
+    body = _body(op, taken, fresh, [ref.buffer for ref in written])
+    _launch(op, taken, body, index, [*fresh, *(ref.buffer for ref in written)])
+    return outcome
+
+
+def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """For results that depend on values: the op runs on the stream, and the host waits for it, as on a real device."""
+    taken = Arguments(op.func, args, kwargs)
+    index = _device_index(kwargs, taken)
+    written = [ref.buffer for ref in _written(op, args, kwargs)]
+    results: list[Any] = []
+    run = _real_call(op, taken)
+    job = _launch(op, taken, lambda: results.append(run()), index, written, direct=True)
+    wait_for_job(job, "simStreamSynchronize")
+    if op.returned is not None:
+        return _given_back(op, args, kwargs)
+    return map_tree(results[0], torch.Tensor, lambda t: _on_device(t, index))
+
+
+def _on_device(real: torch.Tensor, index: int) -> SimTensor:
+    spec = spec_of(real)
+    return SimTensor(Ref(spec, Buffer(index, spec, real)))
+
+
+def _launch(
+    op: Operator,
+    taken: Arguments,
+    body: Callable[[], None],
+    index: int,
+    writes: list[Buffer],
+    *,
+    direct: bool = False,
+) -> Job:
+    kind, name, call = _identity(op, taken)
+    lane, in_backward = launch_lane(index, taken.refs)
+    return queue_op(
+        lane,
+        name,
+        kind,
+        body,
+        [ref.buffer for ref in taken.refs],
+        writes,
+        call=call,
+        size_bytes=_moved_bytes(taken) if kind != OpKind.KERNEL else -1,
+        direct=direct,
+        in_backward=in_backward,
+    )
+
+
+def _identity(op: Operator, taken: Arguments) -> tuple[OpKind, str, str]:
+    """What a real device would make of the op: a copy inside the device and a zeroing are no kernels."""
+    if op.kernel == "zero":
+        return OpKind.MEMSET, "Memset (Device)", "simMemsetAsync"
+    if op.kernel in ("clone", "copy") and all(ref.spec.dtype == taken.refs[0].spec.dtype for ref in taken.refs):
+        return OpKind.MEMCPY, "Memcpy DtoD (Device -> Device)", "simMemcpyAsync"
+    return OpKind.KERNEL, op.kernel, "simLaunchKernel"
+
+
+def _moved_bytes(taken: Arguments) -> int:
+    spec = taken.refs[0].spec
+    count = spec.dtype.itemsize
+    for n in spec.size:
+        count *= n
+    return count
+
+
+def _real_call(op: Operator, taken: Arguments) -> Callable[[], Any]:
+    """The call on real memory. Random ops get their seed here, at the launch."""
+    args, kwargs = taken.args, _named_cpu(taken.kwargs)
+    substitute = substitute_for(op.func)
+    if not op.seeded:
+        return lambda: substitute(*map_tree(args, Ref, Ref.real), **map_tree(kwargs, Ref, Ref.real))
+    seeded = _seeding(op, args, kwargs)
+
+    def run() -> Any:
+        a, k = seeded()
+        return substitute(*map_tree(a, Ref, Ref.real), **map_tree(k, Ref, Ref.real))
+
+    return run
+
+
+def _seeding(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
+    if op.generator is None:
+        raise NotImplementedError(
+            f"{op.name} draws random numbers and takes no generator: the simulated device cannot run it without "
+            "touching the host's random numbers"
+        )
+    position, name = op.generator
+    seed = random.next_seed(argument(op.generator, args, kwargs))
+    if position < len(args):
+        return lambda: ((*args[:position], random.generator_for(seed), *args[position + 1 :]), kwargs)
+    return lambda: (args, {**kwargs, name: random.generator_for(seed)})
+
+
+def _body(op: Operator, taken: Arguments, fresh: list[Buffer], written: list[Buffer]) -> Callable[[], None]:
+    run = _real_call(op, taken)
+
+    def body() -> None:
+        try:
+            result = run()
+        except BaseException as error:
+            _spoil(fresh, written, error)
+            raise
+        if fresh:
+            _fill(fresh, result)
+
+    return body
+
+
+def _spoil(fresh: list[Buffer], written: list[Buffer], error: BaseException) -> None:
+    """Nothing new was made. Memory that was to be changed keeps what it has, unless the change itself was not run."""
+    skipped = isinstance(error, NotComputedError)
+    origin = error.origin if isinstance(error, NotComputedError) else error
+    for buffer in (*fresh, *(written if skipped else ())):
+        buffer.error = origin
+
+
+def _fill(fresh: list[Buffer], result: Any) -> None:
+    for buffer, real in zip(fresh, _flat(result), strict=False):
+        if isinstance(real, torch.Tensor):
+            buffer.fill(real)
+        else:
+            buffer.error = RuntimeError("the CPU's kernel does not give this result")
+
+
+def _check_devices(op: Operator, taken: Arguments) -> None:
+    if not taken.host or not taken.refs or op.func in _HOST_INDICES:
+        return
+    if any(t.dim() for t in taken.host):
+        raise RuntimeError(
+            f"{op.kernel}: expected all tensors to be on the same device, but found two devices, sim:0 and cpu"
+        )
+
+
+def _device_index(kwargs: dict[str, Any], taken: Arguments) -> int:
+    if taken.refs:
+        return taken.refs[0].buffer.device_index
+    device = kwargs.get("device")
+    return sim_device((torch.device(device).index if device is not None else 0) or 0).index
+
+
+def _written(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Ref]:
+    leaves = [t for place in op.writes for t in _flat(argument(place, args, kwargs))]
+    return [t._ref for t in leaves if isinstance(t, SimTensor)]
+
+
+def _resize_results(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], specs: Any) -> bool:
+    """Give out= tensors of another size new memory, as torch does everywhere; True if there was one."""
+    given = [argument(place, args, kwargs) for place in op.returned or ()]
+    small = [
+        (t, leaf.spec)
+        for t, leaf in zip(given, _flat(specs), strict=False)
+        if isinstance(t, SimTensor) and t._ref.spec.size != leaf.spec.size
+    ]
+    for t, spec in small:
+        real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
+        become(t, Ref(spec, Buffer(t._ref.buffer.device_index, spec, real)))
+    return bool(small)
+
+
+def _given_back(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not op.returned:
+        return None
+    values = [argument(place, args, kwargs) for place in op.returned]
+    return values[0] if op.returns_one else tuple(values)
+
+
+def _named_cpu(kwargs: dict[str, Any]) -> dict[str, Any]:
+    if kwargs.get("device") is None:
+        return kwargs
+    return {**kwargs, "device": torch.device("cpu")}
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, (tuple, list)):
+        return [leaf for v in value for leaf in _flat(v)]
+    return [value]

@@ -1,0 +1,175 @@
+"""What the simulated device did, as the columns of a trace.
+
+Rows come from every thread that launches and from every stream's thread. They are appended to plain lists, whose append
+is one step of the interpreter, so that no lock is held where an interrupt could strike. Nothing is kept unless asked.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from perfmagic.trace.columns import CallKind, HostKind, OpKind
+
+LIMIT_OPS = 300_000  # Source: DESIGN section 9
+_ROWS_PER_OP = 2  # calls and operators kept for each device op: a blocking copy has two calls
+
+_OPS = ("start_ns", "end_ns", "kind", "device", "stream", "name", "correlation", "size_bytes")
+_CALLS = ("start_ns", "end_ns", "kind", "name", "thread", "correlation")
+_HOST_OPS = ("start_ns", "end_ns", "kind", "name", "thread")
+_WAITS = ("at_ns", "correlation", "device", "stream", "on_stream", "on_correlation")
+_COUNTERS = ("at_ns", "series", "device", "value")
+
+Columns = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SimRecords:
+    """What was recorded since a mark: columns by name as perfmagic.trace.model.make_trace takes them, times in unix ns.
+
+    races: (correlation, name) of ops that used data another stream writes, without a wait between.
+    dropped: rows beyond the limit, counted and not kept.
+    """
+
+    names: tuple[str, ...]
+    ops: Columns
+    calls: Columns
+    host_ops: Columns
+    waits: Columns
+    counters: Columns
+    races: list[tuple[int, str]] = field(default_factory=list)
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
+class _Mark:
+    ops: int
+    calls: int
+    host_ops: int
+    waits: int
+    races: int
+    dropped: int
+
+
+class SimLog:
+    """The log. Rows are kept only between start() and stop(), which nest; they stay readable until the next start().
+
+    limit: device ops kept after a mark; what comes later is counted (SimRecords.dropped).
+    """
+
+    def __init__(self, limit: int = LIMIT_OPS) -> None:
+        self.limit = limit
+        self.recording = False
+        self._depth = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all rows and marks."""
+        self._ops: list[tuple[Any, ...]] = []
+        self._calls: list[tuple[Any, ...]] = []
+        self._host_ops: list[tuple[Any, ...]] = []
+        self._waits: list[tuple[Any, ...]] = []
+        self._races: list[tuple[int, str]] = []
+        self._dropped: list[None] = []
+        self._marks: list[_Mark] = []
+        self._room(0, 0, 0)
+
+    def start(self) -> None:
+        """Record from now on. A start while recording only deepens the nesting."""
+        if self._depth == 0:
+            self.clear()
+        self._depth += 1
+        self.recording = True
+
+    def stop(self) -> None:
+        """Undo one start."""
+        self._depth = max(0, self._depth - 1)
+        self.recording = self._depth > 0
+
+    def mark(self) -> int:
+        """A point to read from later."""
+        at = _Mark(*(len(rows) for rows in self._tables()))
+        self._room(at.ops, at.calls, at.host_ops)
+        self._marks.append(at)
+        return len(self._marks) - 1
+
+    def since(self, mark: int) -> SimRecords:
+        """All rows added after mark() returned that number. Raises IndexError for a mark of an earlier recording."""
+        at = self._marks[mark]
+        names: dict[str, int] = {}
+        ops = _columns(_OPS, self._ops[at.ops :], names)
+        calls = _columns(_CALLS, self._calls[at.calls :], names)
+        host_ops = _columns(_HOST_OPS, self._host_ops[at.host_ops :], names)
+        waits = _columns(_WAITS, self._waits[at.waits :], names)
+        counters = _columns(_COUNTERS, [], names)
+        races = self._races[at.races :]
+        dropped = len(self._dropped) - at.dropped
+        return SimRecords(tuple(names), ops, calls, host_ops, waits, counters, races, dropped)
+
+    def add_op(
+        self,
+        start_ns: int,
+        end_ns: int,
+        kind: OpKind,
+        device: int,
+        stream: int,
+        name: str,
+        correlation: int,
+        size_bytes: int,
+        *,
+        race: bool,
+    ) -> None:
+        """One device op, from the stream's thread."""
+        if len(self._ops) >= self._ops_end:
+            self._dropped.append(None)
+            return
+        self._ops.append((start_ns, end_ns, int(kind), device, stream, name, correlation, size_bytes))
+        if race:
+            self._races.append((correlation, name))
+
+    def add_call(self, start_ns: int, end_ns: int, kind: CallKind, name: str, correlation: int) -> None:
+        """One call of the host into the device, from the thread that made it."""
+        if len(self._calls) >= self._calls_end:
+            self._dropped.append(None)
+            return
+        self._calls.append((start_ns, end_ns, int(kind), name, threading.get_native_id(), correlation))
+
+    def add_host_op(self, start_ns: int, end_ns: int, name: str) -> None:
+        """One operator, from call to return."""
+        if len(self._host_ops) >= self._host_ops_end:
+            self._dropped.append(None)
+            return
+        self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, threading.get_native_id()))
+
+    def add_wait(
+        self, at_ns: int, correlation: int, device: int, stream: int, on_stream: int, on_correlation: int
+    ) -> None:
+        """stream goes on only after what on_stream had been given up to on_correlation."""
+        if len(self._waits) < self._calls_end:
+            self._waits.append((at_ns, correlation, device, stream, on_stream, on_correlation))
+        else:
+            self._dropped.append(None)
+
+    def _tables(self) -> tuple[list[Any], ...]:
+        return self._ops, self._calls, self._host_ops, self._waits, self._races, self._dropped
+
+    def _room(self, ops: int, calls: int, host_ops: int) -> None:
+        self._ops_end = ops + self.limit
+        self._calls_end = calls + _ROWS_PER_OP * self.limit
+        self._host_ops_end = host_ops + _ROWS_PER_OP * self.limit
+
+
+def _columns(keys: tuple[str, ...], rows: list[tuple[Any, ...]], names: dict[str, int]) -> Columns:
+    """Rows as one array a key, names interned."""
+    cells = list(zip(*rows, strict=True)) if rows else [()] * len(keys)
+    columns: Columns = {}
+    for key, values in zip(keys, cells, strict=True):
+        plain = [names.setdefault(name, len(names)) for name in values] if key == "name" else values
+        columns[key] = np.asarray(plain, dtype=np.float64 if key == "value" else np.int64)
+    return columns
+
+
+LOG = SimLog()

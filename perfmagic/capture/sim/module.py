@@ -1,0 +1,104 @@
+"""torch.sim: what torch.cuda is to CUDA."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from perfmagic.capture import torch_private
+from perfmagic.capture.sim import device as devices
+from perfmagic.capture.sim import dispatch, launch, pinned, random, streams, waits
+from perfmagic.capture.sim.tensor import install_dispatch
+
+aten = torch.ops.aten
+
+
+class ChosenDevice:
+    """torch.sim.device(0): a with block on a device. There is one."""
+
+    def __init__(self, device: Any) -> None:
+        devices.sim_device(devices.device_of(device))
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exc_info: object) -> None:
+        return None
+
+
+def _set_device(device: Any) -> None:
+    devices.sim_device(devices.device_of(device))
+
+
+def make_module() -> types.ModuleType:
+    """The module torch.sim."""
+    module = types.ModuleType("torch.sim", "The simulated device: streams, events, random numbers.")
+    members: dict[str, Any] = {
+        "Stream": streams.Stream,
+        "Event": streams.Event,
+        "stream": streams.stream,
+        "StreamContext": streams.stream,
+        "current_stream": streams.current_stream,
+        "default_stream": streams.default_stream,
+        "set_stream": streams.set_stream,
+        "synchronize": waits.synchronize,
+        "_sleep": launch.sleep,
+        "manual_seed": random.manual_seed,
+        "manual_seed_all": random.manual_seed,
+        "initial_seed": random.initial_seed,
+        "device": ChosenDevice,
+        "set_device": _set_device,
+        "current_device": lambda: 0,
+        "device_count": lambda: devices.DEVICES,
+        "get_device_name": lambda _device=None: "simulated device",
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "_is_in_bad_fork": devices.forked,
+        "get_amp_supported_dtype": lambda: [torch.bfloat16, torch.float16],
+    }
+    vars(module).update(members)
+    return module
+
+
+def _empty(  # torch passes all of these; layout and pin_memory mean nothing here
+    size: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,  # noqa: ARG001
+    device: Any = None,
+    pin_memory: Any = None,  # noqa: ARG001
+    memory_format: Any = None,
+) -> Any:
+    kwargs = {"dtype": dtype, "device": device, "memory_format": memory_format}
+    return dispatch.dispatch(aten.empty.memory_format, (size,), kwargs)
+
+
+def _empty_strided(
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,  # noqa: ARG001
+    device: Any = None,
+    pin_memory: Any = None,  # noqa: ARG001
+) -> Any:
+    return dispatch.dispatch(aten.empty_strided.default, (size, stride), {"dtype": dtype, "device": device})
+
+
+def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
+    return dispatch.dispatch(aten.copy_.default, (target, source, non_blocking), {})
+
+
+def register() -> list[Any]:
+    """Tell torch of the device. Returns what has to stay alive for that."""
+    install_dispatch(dispatch.dispatch)
+    torch_private.register_python_backend(devices.NAME, make_module())
+    names = torch_private.host_kernels()
+    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    for purpose, kernel in (("allocate", _empty), ("allocate_strided", _empty_strided), ("copy", _copy_from)):
+        library.impl(names[purpose], kernel, "PrivateUse1")
+    library.impl(names["pin"], pinned.pinned_copy, "CPU")
+    library.impl(names["is_pinned"], pinned.is_pinned, "CPU")
+    return [library]

@@ -1,0 +1,70 @@
+"""Operators the CPU does not have, or not with a generator of one's own, said with those it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Tensor = torch.Tensor
+aten = torch.ops.aten
+
+
+def lstm_cell(
+    input_gates: Tensor,
+    hidden_gates: Tensor,
+    cx: Tensor,
+    input_bias: Tensor | None = None,
+    hidden_bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """aten::_thnn_fused_lstm_cell: hidden state, cell state, and the opened gates that backward wants."""
+    gates = input_gates + hidden_gates
+    if input_bias is not None and hidden_bias is not None:
+        gates = gates + input_bias + hidden_bias
+    i, f, g, o = gates.chunk(4, 1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    cy = f * cx + i * g
+    return o * cy.tanh(), cy, torch.cat((i, f, g, o), 1)
+
+
+def lstm_cell_backward(
+    grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor, workspace: Tensor, has_bias: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """aten::_thnn_fused_lstm_cell_backward_impl: gradients of the gates, of cx, and of the bias."""
+    i, f, g, o = workspace.chunk(4, 1)
+    through = cy.tanh()
+    hy = torch.zeros_like(cy) if grad_hy is None else grad_hy
+    grad_c = hy * o * (1 - through * through)
+    if grad_cy is not None:
+        grad_c = grad_c + grad_cy
+    parts = (
+        grad_c * g * i * (1 - i),
+        grad_c * cx * f * (1 - f),
+        grad_c * i * (1 - g * g),
+        hy * through * o * (1 - o),
+    )
+    gates = torch.cat(parts, 1)
+    return gates, grad_c * f, gates.sum(0) if has_bias else None
+
+
+def dropout(t: Tensor, p: float, train: bool | None, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """aten::native_dropout: the result, and which elements stayed. Source: native_dropout_cpu in torch 2.13.0."""
+    mask = torch.ones(t.shape, dtype=torch.bool)
+    if p == 0 or train is False or not t.numel():
+        return t.clone(), mask
+    mask.bernoulli_(1 - p, generator=generator)
+    return t.mul(mask).mul_(0.0 if p == 1 else 1 / (1 - p)), mask
+
+
+_substitutes: dict[Any, Callable[..., Any]] = {
+    aten.native_dropout.default: dropout,
+    aten._thnn_fused_lstm_cell.default: lstm_cell,
+    aten._thnn_fused_lstm_cell_backward_impl.default: lstm_cell_backward,
+}
+
+
+def substitute_for(func: Any) -> Callable[..., Any]:
+    """What runs on the stream's thread for an operator: nearly always the operator itself."""
+    run: Callable[..., Any] = _substitutes.get(func, func)
+    return run

@@ -1,0 +1,136 @@
+"""Timing one sample of a body that somebody else runs.
+
+A sample is a small generator: it reads the clock, yields an iterable of k steps, and reads the clock again when it is
+resumed, after the caller has run the body once a step. `drive` strings such iterables together, so that the loop around
+the body runs in C within a sample and costs some 15 ns a call.
+"""
+
+from __future__ import annotations
+
+import operator
+import statistics
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Any, TypeAlias, TypeVar
+
+from perfmagic.capture.device import Backend
+from perfmagic.trace.model import DeviceInfo
+
+Step: TypeAlias = tuple[()]
+ResultT = TypeVar("ResultT")
+Steps: TypeAlias = Generator[Iterable[Step], None, ResultT]
+
+EMPTY_BLOCKS = 15  # of them the median counts; an odd number, so that it is one of them
+
+
+def drive(steps: Steps[None]) -> Iterator[Step]:
+    """Every step of every iterable the generator yields; the generator goes on when one is used up."""
+    return chain.from_iterable(steps)
+
+
+class Devices:
+    """The asynchronous devices that may hold work of the body."""
+
+    def __init__(self, active: Callable[[], tuple[Backend, ...]]) -> None:
+        self._active = active
+        self.backends: tuple[Backend, ...] = ()
+        self.infos: tuple[DeviceInfo, ...] = ()
+
+    def refresh(self) -> None:
+        """Ask again which devices are in use: the body may have started one."""
+        found = self._active()
+        if [b.kind for b in found] != [b.kind for b in self.backends]:  # keeps a backend's calibration
+            self.backends = found
+            self.infos = tuple(info for backend in found for info in backend.infos())
+
+    def synchronize(self) -> None:
+        """Wait until all of them are idle."""
+        for backend in self.backends:
+            backend.synchronize()
+
+    def with_events(self) -> Backend | None:
+        """The first one that can time on the device, None where none can."""
+        return next((b for b in self.backends if b.has_events()), None)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One sample of k calls, in ns for all of them: until Python came back, and until every device was idle."""
+
+    returns_ns: int
+    done_ns: int
+
+
+@dataclass(frozen=True)
+class SpanReading:
+    """One sample of the device span, in ns for all its calls.
+
+    host_ns: what the host needed for the calls.  queued: whether a backlog kept the queue full.
+    """
+
+    span_ns: int
+    host_ns: int
+    queued: bool
+
+
+class Stopwatch:
+    """Takes samples and counts how often the body ran."""
+
+    def __init__(self, clock_ns: Callable[[], int], devices: Devices) -> None:
+        self.clock_ns = clock_ns
+        self._devices = devices
+        self._handed_out = 0
+        self._last: Iterator[Step] = repeat((), 0)
+
+    @property
+    def runs(self) -> int:
+        """How often the body was started, also in the middle of a sample."""
+        return self._handed_out - operator.length_hint(self._last)
+
+    def steps(self, k: int) -> Iterable[Step]:
+        """Steps for k calls, counted."""
+        self._last = repeat((), k)
+        self._handed_out += k
+        return self._last
+
+    def sample(self, k: int = 1) -> Steps[Reading]:
+        """*returns* and *done* of k calls in a row, from one start."""
+        clock_ns = self.clock_ns
+        steps = self.steps(k)
+        start = clock_ns()
+        yield steps
+        back = clock_ns()
+        self._devices.synchronize()
+        return Reading(back - start, clock_ns() - start)
+
+    def span(self, backend: Backend, k: int, backlog_s: float) -> Steps[SpanReading]:
+        """*Device span* of k calls queued behind a backlog; the events see the current stream only."""
+        steps = self.steps(k)
+        queued = backend.occupy(backlog_s)
+        first = backend.event()
+        start = self.clock_ns()
+        yield steps
+        back = self.clock_ns()
+        last = backend.event()
+        self._devices.synchronize()
+        return SpanReading(backend.elapsed_ns(first, last), back - start, queued)
+
+    def overhead_ns(self, k: int) -> int:
+        """What a sample of k calls of nothing takes: to be subtracted. Never counted as runs of the body."""
+        empty = Stopwatch(self.clock_ns, Devices(tuple))
+        readings: list[int] = []
+        for () in drive(_nested(empty.blocks(EMPTY_BLOCKS, k, readings))):
+            pass
+        return statistics.median_low(readings)
+
+    def blocks(self, n: int, k: int, readings: list[int]) -> Steps[None]:
+        """Append *returns* of n samples of k calls to readings."""
+        for _ in range(n):
+            reading = yield from self.sample(k)
+            readings.append(reading.returns_ns)
+
+
+def _nested(steps: Steps[Any]) -> Steps[None]:
+    """One more generator around, as an engine's phases have: each costs some 30 ns a sample."""
+    yield from steps

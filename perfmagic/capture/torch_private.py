@@ -1,0 +1,143 @@
+"""The only file that touches names torch does not promise.
+
+Each function says what it uses, the version it was read in, and what happens where the name is gone. Nothing here is
+imported before torch is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from perfmagic.errors import DeviceError
+
+
+def register_python_backend(name: str, module: object) -> None:
+    """Give the PrivateUse1 device a name and a torch.<name> module, without a compiled extension.
+
+    Uses torch.utils.backend_registration._setup_privateuseone_for_python_backend (read in 2.13.0; there since 2.10).
+    No fallback: raises DeviceError with the version that is needed.
+    """
+    from torch.utils import backend_registration
+
+    setup = getattr(backend_registration, "_setup_privateuseone_for_python_backend", None)
+    if setup is None:
+        raise DeviceError(
+            f"the simulated device needs a torch that takes devices written in Python; this is {torch.__version__}",
+            hint="pip install 'torch>=2.10'",
+        )
+    taken = private_device_name()
+    if taken not in ("privateuseone", name):
+        raise DeviceError(
+            f"torch holds one device of its own making, and {taken!r} is already that device",
+            hint="restart the kernel and load the simulated device without the other extension",
+        )
+    setup(name, backend_module=module)
+
+
+def private_device_name() -> str:
+    """The name PrivateUse1 goes by.
+
+    Uses torch._C._get_privateuse1_backend_name (read in 2.13.0); fallback: the name torch starts with.
+    """
+    get = getattr(torch._C, "_get_privateuse1_backend_name", None)
+    return str(get()) if get else "privateuseone"
+
+
+def plain_torch_function() -> Any:
+    """The __torch_function__ of a subclass that wants none, which spares a call into Python for every attribute.
+
+    Uses torch._C._disabled_torch_function_impl (read in 2.13.0); fallback: torch.Tensor's own, slower.
+    """
+    return getattr(torch._C, "_disabled_torch_function_impl", torch.Tensor.__torch_function__)
+
+
+def make_wrapper(
+    cls: type[torch.Tensor],
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    offset: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Any:
+    """A tensor of a subclass with sizes and a device but no memory of its own.
+
+    Uses torch.Tensor._make_wrapper_subclass (read in 2.13.0). No fallback.
+    """
+    make: Callable[..., Any] = torch.Tensor._make_wrapper_subclass
+    return make(cls, size, strides=stride, storage_offset=offset, dtype=dtype, device=device)
+
+
+def in_backward() -> bool:
+    """Is this thread running a backward pass now?
+
+    Uses torch._C._current_graph_task_id (read in 2.13.0); fallback: never, so backward runs on the default stream.
+    """
+    task = getattr(torch._C, "_current_graph_task_id", None)
+    return task is not None and task() != -1
+
+
+def schema_of(func: Any) -> Any:
+    """The schema of an operator: names, types and aliasing. Uses OpOverload._schema (read in 2.13.0). No fallback."""
+    return func._schema
+
+
+def host_kernels() -> dict[str, str]:
+    """Names of the operators a device has to give torch, by what they are for.
+
+    Read in 2.13.0 (native_functions.yaml). No fallback: registering a name that is gone raises RuntimeError.
+    """
+    return {
+        "allocate": "empty.memory_format",
+        "allocate_strided": "empty_strided",
+        "copy": "_copy_from",
+        "pin": "_pin_memory",
+        "is_pinned": "is_pinned",
+    }
+
+
+def profiler_enabled() -> bool:
+    """Whether a torch profiler is active in this process. Read in 2.9 to 2.13; without it: assume none."""
+    probe = getattr(torch.autograd, "_profiler_enabled", None)
+    return bool(probe()) if probe is not None else False
+
+
+def open_profile(*, cuda: bool) -> Any:
+    """The low-level profiler, not entered yet, with stream waits and all threads where torch knows those options.
+
+    Read in 2.9 to 2.13 (torch.autograd.profiler.profile and torch._C._profiler._ExperimentalConfig). Options that a
+    version does not know are left out one by one.
+    """
+    from torch._C._profiler import _ExperimentalConfig
+    from torch.autograd import profiler
+
+    known: dict[str, Any] = {}
+    for option in ("enable_cuda_sync_events", "profile_all_threads"):
+        try:
+            wanted: dict[str, Any] = {option: True}
+            _ExperimentalConfig(**wanted)
+            known.update(wanted)
+        except TypeError:  # noqa: PERF203 - a handful of options, once a session
+            continue
+    return profiler.profile(
+        use_kineto=True, use_device="cuda" if cuda else None, experimental_config=_ExperimentalConfig(**known)
+    )
+
+
+def save_profile(profile: Any, path: str) -> None:
+    """Write the result of an ended low-level profile as Chrome JSON; works once. Read in 2.9 to 2.13."""
+    profile.kineto_results.save(path)
+
+
+def cuda_sleep_cycles(cycles: int) -> bool:
+    """Occupy the current CUDA stream for so many clock cycles; False where this torch has no sleep kernel.
+
+    torch.cuda._sleep, read in 2.9 to 2.13. Without it the backlog is skipped and the device span says so.
+    """
+    sleep = getattr(torch.cuda, "_sleep", None)
+    if sleep is None:
+        return False
+    sleep(cycles)
+    return True

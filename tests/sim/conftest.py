@@ -1,0 +1,50 @@
+"""The simulated device for the tests of this folder: loaded once, left idle, unpaced and unrecorded after each test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the simulated device needs torch")
+
+from perfmagic.capture import sim  # noqa: E402 - after the skip
+from perfmagic.capture.sim.lanes import current_lane  # noqa: E402
+from perfmagic.capture.sim.launch import queue_op  # noqa: E402
+from perfmagic.errors import DeviceError  # noqa: E402
+from perfmagic.trace.columns import OpKind  # noqa: E402
+
+
+@pytest.fixture
+def hold() -> Iterator[Callable[[], Callable[[], None]]]:
+    """hold() keeps the current stream busy until what it returned is called, or the test is over."""
+    gates: list[threading.Event] = []
+
+    def hold_current_stream() -> Callable[[], None]:
+        gate = threading.Event()
+        gates.append(gate)
+
+        def body() -> None:
+            gate.wait()
+
+        queue_op(current_lane(), "held", OpKind.KERNEL, body, (), ())
+        return gate.set
+
+    yield hold_current_stream
+    for gate in gates:
+        gate.set()
+
+
+@pytest.fixture(autouse=True)
+def _device() -> Iterator[None]:
+    sim.load()
+    sim.set_pace(None)
+    torch.set_num_threads(1)
+    yield
+    sim.set_pace(None)
+    while sim.log().recording:
+        sim.log().stop()
+    with suppress(DeviceError):  # a failure the test provoked and did not collect
+        sim.synchronize()
