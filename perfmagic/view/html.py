@@ -1,0 +1,81 @@
+"""A timeline as HTML that any notebook front end keeps: a table with style attributes, and the picture as an image.
+
+No class, script, id or style element: sanitisers of untrusted notebooks strip them. Colours are inherited, so the text
+fits light and dark themes; the picture brings its own ground.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+
+from perfmagic import units
+from perfmagic.view.canvas import escaped
+from perfmagic.view.svg import MAX_BYTES, timeline_svg
+from perfmagic.view.timeline import TimelineDoc
+from perfmagic.view.words import alt_text, cost_words, rest_words
+
+MAX_OUTPUT_BYTES = 60_000  # one output of a notebook (DESIGN section 8)
+MAX_FINDINGS = 12
+MAX_SENTENCE = 600  # characters of a finding or note; longer ones hold other people's names
+FONT = "font-family:Arial,Helvetica,sans-serif;font-size:13px;line-height:1.4"
+_CELL = "border:0;background:transparent;vertical-align:top;padding:2px 0"
+
+
+def timeline_html(doc: TimelineDoc) -> str:
+    """The first line, the findings as a table, the picture, the trust line; at most 60 kB."""
+    above = headline(doc.header.parts[0], " · ".join(doc.header.parts[1:])) + _failure(doc) + _findings(doc)
+    below = paragraphs(doc.trust)
+    used = len((above + below + escaped(alt_text(doc))).encode()) + 500
+    room = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
+    picture = timeline_svg(doc, header=False, most_bytes=min(MAX_BYTES, room))
+    return framed(above + image(picture, alt_text(doc)) + below)
+
+
+def framed(body: str) -> str:
+    """A piece of output in its own font and at most as wide as a picture."""
+    return f'<div style="{FONT};max-width:1000px">{body}</div>'
+
+
+def headline(strong: str, rest: str) -> str:
+    """The first line of an output."""
+    return f'<div style="margin:4px 0"><b>{short(strong)}</b> · {short(rest)}</div>'
+
+
+def image(svg: str, alt: str) -> str:
+    """A picture as an image with its data inside."""
+    data = base64.b64encode(svg.encode()).decode()
+    style = "display:block;width:100%;max-width:1000px"
+    return f'<img alt="{escaped(alt)}" src="data:image/svg+xml;base64,{data}" style="{style}">'
+
+
+def paragraphs(sentences: Sequence[str]) -> str:
+    """Small lines below the picture."""
+    shown = "<br>".join(short(sentence) for sentence in sentences[:MAX_FINDINGS])
+    return f'<div style="font-size:11px;margin:2px 0 4px 0">{shown}</div>' if shown else ""
+
+
+def short(text: str) -> str:
+    """Escaped text of bounded length."""
+    return escaped(text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…")
+
+
+def _failure(doc: TimelineDoc) -> str:
+    return f'<div style="margin:4px 0"><b>{short(doc.failure)}</b></div>' if doc.failure else ""
+
+
+def _findings(doc: TimelineDoc) -> str:
+    shown, busy_frac = doc.findings[:MAX_FINDINGS], doc.header.busy_frac
+    rows = "".join(_row(cost_words(f, busy_frac), f.cause, rest_words(f), f.cost_ns != 0) for f in shown)
+    hidden = len(doc.findings) - MAX_FINDINGS
+    if hidden > 0:
+        rows += _row("", "", f"and {units.plural(hidden, 'more finding')}", False)
+    return f'<table style="border-collapse:collapse;border:0;margin:0 0 4px 0;{FONT}">{rows}</table>' if rows else ""
+
+
+def _row(cost: str, cause: str, rest: str, costs: bool) -> str:
+    left = f"{_CELL};text-align:right;white-space:nowrap;min-width:80px" + (";font-weight:600" if costs else "")
+    right = f"{_CELL};text-align:left;padding-left:12px"
+    sentence = f"<b>{short(cause)}</b>{short(rest)}"
+    cells = f'<td style="{left}">{escaped(cost)}</td><td style="{right}">{sentence}</td>'
+    return f'<tr style="background:transparent">{cells}</tr>'

@@ -1,0 +1,82 @@
+"""Colours, as tokens with a light and a dark value, and the few rules for mixing them.
+
+Hue is the class of a device op, grey is Python, red is lost time and nothing else. Contrast and colour-blind distances
+were computed when the palette was chosen; change a value only together with its partners.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tone:
+    """One colour token: its value on the light and on the dark ground, as #rrggbb."""
+
+    light: str
+    dark: str
+
+
+TONES: dict[str, Tone] = {
+    "ground": Tone("#ffffff", "#111111"),
+    "ink": Tone("#1b1f24", "#e8eaed"),
+    "ink2": Tone("#525a64", "#a9b0b9"),
+    "ink3": Tone("#6a727d", "#8b939e"),
+    "rule": Tone("#e3e6ea", "#2b2f34"),
+    "grid": Tone("#eceef1", "#202326"),
+    "host1": Tone("#c9ced6", "#4a515b"),
+    "host2": Tone("#dde1e6", "#373d45"),
+    "host3": Tone("#e9ecef", "#2a2f35"),
+    "hostink": Tone("#30363d", "#dfe3e8"),
+    "launch": Tone("#7b838e", "#8b939e"),
+    "wait": Tone("#c7282e", "#f4685f"),
+    "matrix": Tone("#24529c", "#4f83dd"),
+    "comp": Tone("#4478bc", "#7aabe6"),
+    "comm": Tone("#d9730d", "#ec8b33"),
+    "htod": Tone("#477742", "#58da98"),
+    "dtoh": Tone("#004423", "#35835b"),
+    "dtod": Tone("#2a9fab", "#93d8e0"),
+    "memset": Tone("#6f767f", "#8a9098"),
+    "warn": Tone("#d9730d", "#ec8b33"),
+    # text written on a slice of the class
+    "on_matrix": Tone("#ffffff", "#0a0d12"),
+    "on_comp": Tone("#ffffff", "#0a0d12"),
+    "on_comm": Tone("#1f0f00", "#140a00"),
+    "on_htod": Tone("#ffffff", "#04120c"),
+    "on_dtoh": Tone("#ffffff", "#ffffff"),
+    "on_dtod": Tone("#04181b", "#04181b"),
+    "on_memset": Tone("#ffffff", "#0a0d12"),
+}
+
+# the colour of each OpClass, in its order
+CLASS_TOKENS = ("matrix", "comp", "comm", "htod", "dtoh", "dtod", "dtod", "memset")
+
+# share of the class colour in the tint of a queued layer, neighbouring layers alternating; orphans paler
+QUEUED_LIGHT = (0.20, 0.32)
+QUEUED_DARK = (0.25, 0.38)
+ORPHAN_LIGHT = (0.10, 0.14)
+ORPHAN_DARK = (0.14, 0.19)
+HIDDEN_SHARE = 0.38  # a stave's part that lies under compute
+LOST_SHARE = 0.09  # the fill under the hatch of lost time
+
+
+def mixed(colour: str, ground: str, share: float) -> str:
+    """The opaque colour that `share` of colour over ground gives: ("#000000", "#ffffff", 0.2) → "#cccccc"."""
+    parts = zip(_channels(colour), _channels(ground), strict=True)
+    return "#" + "".join(f"{round(c * share + g * (1 - share)):02x}" for c, g in parts)
+
+
+def tint(token: str, light_share: float, dark_share: float) -> Tone:
+    """A token laid thinly over the ground."""
+    tone, ground = TONES[token], TONES["ground"]
+    return Tone(mixed(tone.light, ground.light, light_share), mixed(tone.dark, ground.dark, dark_share))
+
+
+def queued(token: str, layer: int, *, orphan: bool = False) -> Tone:
+    """The fill of a queued layer of a class; neighbours (layer even, odd) differ."""
+    light, dark = (ORPHAN_LIGHT, ORPHAN_DARK) if orphan else (QUEUED_LIGHT, QUEUED_DARK)
+    return tint(token, light[layer % 2], dark[layer % 2])
+
+
+def _channels(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)

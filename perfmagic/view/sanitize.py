@@ -1,0 +1,26 @@
+"""Patterns for nbval: every measured number perfmagic prints, so that notebooks can be compared, not only run.
+
+They match what perfmagic.units writes, and nothing else: a number with its unit, a percentage, a count of samples.
+"""
+
+from __future__ import annotations
+
+_SPACE = "[\\u00a0 ]"
+
+_RULES = (
+    # whole faces of measured results first: which findings and warnings there are varies from run to run, so a
+    # notebook compares the words that do not: the device, the verdict, and what its own cells ask of the result
+    ("html", r"<div style=[\s\S]*</div>", "HTML"),
+    ("timeline", r"^.*? · (simulated device[^·\n]*|no device) · [\s\S]*", r"TIMELINE \1"),
+    ("bench", r"^Python is back after [\s\S]*", "BENCH"),
+    ("syncbench", r"^(device-bound|host-bound|gaps|no device records)\b[\s\S]*", r"SYNCBENCH \1"),
+    ("duration", rf"-?\d[\d,]*(?:\.\d+)?{_SPACE}(?:ns|µs|ms|s)\b", "DURATION"),
+    ("bandwidth", rf"\d[\d,]*(?:\.\d+)?{_SPACE}[TGMk]?B/s", "BANDWIDTH"),
+    ("size", rf"\d[\d,]*(?:\.\d+)?{_SPACE}[TGMk]?B\b", "SIZE"),
+    ("percent", rf"[<>]?\d+(?:\.\d+)?{_SPACE}%", "PERCENT"),
+)
+
+
+def sanitize_file() -> str:
+    """The text of an nbval sanitize file (an ini file of regex and replace)."""
+    return "".join(f"[{name}]\nregex: {regex}\nreplace: {word}\n\n" for name, regex, word in _RULES)

@@ -1,0 +1,33 @@
+"""The sentences of a timeline, put together once for text, HTML and SVG."""
+
+from __future__ import annotations
+
+from perfmagic import units
+from perfmagic.analysis.finding import Finding
+from perfmagic.view.timeline import TimelineDoc
+
+MAX_ALT = 400  # characters; a longer one holds other people's names
+
+
+def alt_text(doc: TimelineDoc) -> str:
+    """The picture in one sentence, for those who cannot see it."""
+    parts = [f"Timeline of {doc.header.parts[0]}", *doc.header.parts[1:]]
+    if doc.launches is not None and len(doc.launches.blocked_start_ns):
+        blocked_ns = int((doc.launches.blocked_end_ns - doc.launches.blocked_start_ns).sum())
+        parts.append(f"Python blocked {units.duration(blocked_ns)}")
+    if doc.failure:
+        parts.append(doc.failure)
+    sentence = f"{parts[0]}: {', '.join(parts[1:])}"
+    return sentence if len(sentence) <= MAX_ALT else sentence[: MAX_ALT - 1] + "…"
+
+
+def cost_words(finding: Finding, busy_frac: float) -> str:
+    """The left column of a finding: time that could be won, "no cost", or how busy a device is with nothing to win."""
+    if finding.cost_ns is None:
+        return f"{units.percent(busy_frac)} busy" if busy_frac else ""
+    return units.duration(finding.cost_ns) if finding.cost_ns else "no cost"
+
+
+def rest_words(finding: Finding) -> str:
+    """What follows the cause: the detail, which begins with what joins it, and advice where it is certain."""
+    return finding.detail + (f"; {finding.advice}" if finding.advice else "")
