@@ -1,0 +1,174 @@
+"""The functions behind the magics, for scripts, tests and notebooks alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from perfmagic.analysis.bench import BenchResult, summarise
+from perfmagic.analysis.verdict import verdict
+from perfmagic.capture.device import device, synchronize
+from perfmagic.capture.profiler import Recorder
+from perfmagic.capture.sim.pace import Pace
+from perfmagic.capture.timers import BenchSpec, Engine
+from perfmagic.errors import CaptureError, OptionError
+from perfmagic.results import TimelineResult
+from perfmagic.show import last, remember, show
+from perfmagic.trace.kineto import read_trace
+
+__all__ = ["Pace", "bench", "device", "last", "open_trace", "syncbench", "synchronize", "timeline"]
+
+
+def open_trace(path: str | os.PathLike[str], *, comm_names: str | None = None) -> TimelineResult:
+    """Read a saved Kineto trace (Chrome JSON, gzipped or not). Works without torch.
+
+    comm_names: a regular expression that says which kernels are communication, instead of the default rule.
+    Raises TraceError where the file is no trace, or is damaged beyond repair.
+    """
+    return TimelineResult(read_trace(Path(path)), comm_names=comm_names, title=Path(path).name)
+
+
+def bench(body: Callable[[], object], **options: Any) -> BenchResult:
+    """When does Python come back from body(), and when is the device done?
+
+    body: called many times for real.  options: fields of perfmagic.capture.timers.BenchSpec.
+    Source of the quantities: MEASURING, "Four quantities".
+    """
+    return _measure(body, synced=False, options=options)
+
+
+def syncbench(body: Callable[[], object], **options: Any) -> BenchResult:
+    """When is the device done with what body() queued, and who was the bottleneck?"""
+    return _measure(body, synced=True, options=options)
+
+
+def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any]) -> BenchResult:
+    engine = new_engine(BenchSpec(**options), synced=synced)
+    try:
+        for () in engine.calls():
+            body()
+    except BaseException as error:
+        engine.failed(error)
+        remember(finish_bench(engine))
+        raise
+    result = finish_bench(engine)
+    remember(result)
+    return result
+
+
+def new_engine(spec: BenchSpec, *, synced: bool) -> Engine:
+    """The engine both faces of a benchmark use; a synced one ends with one recorded run, for the verdict."""
+    return Engine(spec, synced=synced, profile=Recorder if synced else None)
+
+
+def finish_bench(engine: Engine) -> BenchResult:
+    """Close an engine and state what it measured, also where the body failed."""
+    engine.close()
+    record = engine.record()
+    judged = verdict(record.trace) if record.trace is not None else None
+    return summarise(record, judged)
+
+
+class timeline:  # noqa: N801  a context manager that is used as a function, like torch.no_grad
+    """When did Python queue what the devices execute? Records a block, or some steps of a loop.
+
+        with perfmagic.timeline() as t:
+            train_step()
+        t.result.findings
+
+        with perfmagic.timeline(wait=2, warmup=1, active=3, out="trace_{rank}.json.gz") as t:
+            for batch in loader:
+                train_step(batch)
+                t.step()
+
+    wait, warmup: steps that are not recorded.  active: steps to record; None for all of the block.
+    out: where to save the trace; {rank} is replaced.  device: "auto", "cuda", "sim" or "cpu".
+    In a notebook the result is shown at the end of the block; elsewhere it is in `.result`.
+    """
+
+    def __init__(
+        self,
+        *,
+        wait: int = 0,
+        warmup: int = 0,
+        active: int | None = None,
+        out: str | os.PathLike[str] | None = None,
+        device: str = "auto",
+    ) -> None:
+        if wait < 0 or warmup < 0 or (active is not None and active < 1):
+            raise OptionError(
+                f"timeline(wait={wait}, warmup={warmup}, active={active}): steps are counted from 0, active from 1"
+            )
+        self._skip = wait + warmup
+        self._active = active
+        self._out = out
+        self._recorder = Recorder(origin="block", device=device)
+        self._steps = 0
+        self._step_start_ns = 0
+        self._recording = False
+        self._result: TimelineResult | None = None
+
+    @property
+    def result(self) -> TimelineResult:
+        """What was recorded. Raises CaptureError while the recording is not finished."""
+        if self._result is None:
+            raise CaptureError(
+                f"nothing is recorded yet: {self._steps} of {self._skip} steps to skip have passed",
+                hint="leave the with-block first, or call step() once a step",
+            )
+        return self._result
+
+    def __enter__(self) -> timeline:
+        if self._skip == 0:
+            self._start()
+        return self
+
+    def step(self) -> None:
+        """Say that one step of the loop has ended."""
+        self._steps += 1
+        if self._recording:
+            now_ns = self._recorder.now_ns()
+            self._recorder.step(f"ProfilerStep#{self._steps - 1}", self._step_start_ns, now_ns)
+            self._step_start_ns = now_ns
+            if self._active is not None and self._steps >= self._skip + self._active:
+                self._stop("")
+        elif self._steps == self._skip and self._result is None:
+            self._start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._recording and not self._recorder.forked():
+            self._stop(describe(error))
+        if self._result is not None:
+            show(self._result)
+        elif error is None:
+            raise CaptureError(
+                f"no step was recorded: the block ended after {self._steps} steps, {self._skip} were to be skipped",
+                hint="call step() once a step, or lower wait and warmup",
+            )
+
+    def _start(self) -> None:
+        self._recorder.start()
+        self._recording = True
+        self._step_start_ns = self._recorder.now_ns()
+
+    def _stop(self, failed: str) -> None:
+        self._recording = False
+        result = TimelineResult(self._recorder.stop(failed), title="perfmagic timeline")
+        remember(result)
+        self._result = result
+        if self._out is not None:
+            rank = result.trace.meta.rank or 0
+            result.save(str(self._out).replace("{rank}", str(rank)))
+
+
+def describe(error: BaseException | None) -> str:
+    """An exception in one line, empty for None."""
+    if error is None:
+        return ""
+    words = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {words[0]}" if words else type(error).__name__

@@ -1,0 +1,68 @@
+"""The first line of a magic: options, then set-up code (cell form) or the statement (line form).
+
+Only the leading options are taken; the rest is the user's code and is never split or unquoted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+import re
+from typing import NoReturn
+
+from perfmagic.errors import OptionError
+
+_TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|\S+)""")
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse for a magic: errors are raised in one line, and `-h` is an ordinary flag."""
+
+    def __init__(self, name: str, summary: str, *, form: str) -> None:
+        super().__init__(
+            prog=name, description=summary, add_help=False, usage=f"{name} [options] {form}".replace("%", "%%")
+        )
+        self.add_argument("-h", "--help", action="store_true", help="show this help and run nothing")
+
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(f"{self.prog}: {message}", hint=f"{self.prog} -h lists the options")
+
+    def split(self, text: str) -> tuple[argparse.Namespace, str]:
+        """The options at the front of text, parsed, and the code after them.
+
+        Raises OptionError for an unknown option or a value that does not fit; `--` ends the options.
+        """
+        words: list[str] = []
+        at = 0
+        while (match := _TOKEN.match(text, at)) and match[1].startswith("-") and match[1] != "-":
+            at = match.end()
+            if match[1] == "--":
+                break
+            words.append(match[1])
+            if self._wants_value(match[1]) and (value := _TOKEN.match(text, at)):
+                words.append(_unquoted(value[1]))
+                at = value.end()
+        return self.parse_args(words), text[at:].strip()
+
+    def _wants_value(self, word: str) -> bool:
+        """Whether an option's value stands in the next word (`-n 5`), not in the same one (`--time=2`, `-n5`)."""
+        if "=" in word:
+            return False
+        action = next((a for a in self._actions if word in a.option_strings), None)
+        return action is not None and action.nargs is None  # a flag has nargs 0
+
+
+def add_name_option(parser: Parser) -> None:
+    """`-o NAME`: where the result goes."""
+    parser.add_argument("-o", dest="name", metavar="NAME", type=python_name, help="bind the result to this name")
+
+
+def python_name(text: str) -> str:
+    """A word that can be assigned to; raises ArgumentTypeError for others, such as 1x."""
+    if not text.isidentifier() or keyword.iskeyword(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name a value can be bound to")
+    return text
+
+
+def _unquoted(word: str) -> str:
+    return word[1:-1] if len(word) >= 2 and word[0] == word[-1] and word[0] in "\"'" else word

@@ -1,0 +1,78 @@
+"""%%timeline: when did Python queue this cell's work, and when did the device execute it?"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from perfmagic.api import describe
+from perfmagic.capture.profiler import DEVICE_KINDS, Recorder
+from perfmagic.magics.options import Parser, add_name_option
+from perfmagic.magics.run import bind, compiled_setup
+from perfmagic.results import TimelineResult
+from perfmagic.show import show
+from perfmagic.trace.model import Cell
+
+
+class TimelineMagic:
+    """Runs the cell once under the recorder."""
+
+    repeated = False
+
+    def parser(self) -> Parser:
+        parser = Parser(
+            "%%timeline", "When Python queued this cell's work, and when the device executed it.", form="[set-up code]"
+        )
+        add_name_option(parser)
+        parser.add_argument(
+            "--device", default="auto", choices=DEVICE_KINDS, help="what to record (default: what is in use)"
+        )
+        parser.add_argument(
+            "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
+        )
+        parser.add_argument("--save", metavar="FILE", help="also save the trace as Chrome JSON (.json or .json.gz)")
+        parser.add_argument("--html", metavar="FILE", help="also write one self-contained page")
+        return parser
+
+    def begin(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> TimelineRun:
+        return TimelineRun(shell, cell, options, rest)
+
+
+class TimelineRun:
+    """One recorded cell."""
+
+    def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> None:
+        self._shell, self._options = shell, options
+        self._setup = compiled_setup(shell, rest)
+        self._recorder = Recorder(cell=cell, device=options.device)
+        self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
+
+    def start(self) -> None:
+        if self._setup is not None:
+            exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
+        self._recorder.start()
+
+    def finish(self, error: BaseException | None) -> None:
+        if self._recorder.forked():
+            return
+        trace = self._recorder.stop(describe(error))
+        result = TimelineResult(trace, comm_names=self._options.comm_names)
+        bind(self._shell, self._options.name, result)
+        show(result)
+        if self._options.save:
+            result.save(self._options.save)
+        if self._options.html:
+            result.to_html(self._options.html)
+
+    def first(self) -> Iterator[tuple[()]]:
+        return self._runs_once()
+
+    def more(self) -> Iterator[tuple[()]]:
+        return self._runs_once()
+
+    def _runs_once(self) -> NoReturn:
+        raise AssertionError("a timeline's body is not repeated")
+
+
+MAGICS = {"timeline": TimelineMagic()}

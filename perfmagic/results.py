@@ -1,0 +1,141 @@
+"""What a recorded cell gives back: one object with the trace, what was found in it, and its faces.
+
+The result of a benchmark is perfmagic.analysis.bench.BenchResult; both show themselves in a notebook.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfmagic import units
+from perfmagic.analysis.bench import BenchResult
+from perfmagic.analysis.findings import Finding, findings
+from perfmagic.analysis.lines import LineStat, lines
+from perfmagic.analysis.report import report
+from perfmagic.analysis.trust import Trust, trust
+from perfmagic.analysis.verdict import Verdict, verdict
+from perfmagic.errors import CaptureError
+from perfmagic.trace.export import write_chrome
+from perfmagic.trace.model import Trace
+from perfmagic.view import bench as bench_view
+from perfmagic.view.html import timeline_html
+from perfmagic.view.page import page
+from perfmagic.view.text import timeline_text
+from perfmagic.view.timeline import TimelineDoc, timeline_doc
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class TimelineResult:
+    """A recorded cell, block or trace file, with its findings.
+
+    trace: the columns.  comm_names: a regular expression that says which kernels are communication, None for the
+    default rule.  Times in the objects are int64 ns since the window's start.
+    """
+
+    trace: Trace
+    comm_names: str | None = None
+    title: str = field(default="")
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Sentences with numbers, the costliest first."""
+        return tuple(findings(self.trace, comm_names=self.comm_names))
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Host-bound, device-bound or gaps; "no device records" where no device recorded anything."""
+        return verdict(self.trace)
+
+    @cached_property
+    def lines(self) -> tuple[LineStat, ...]:
+        """Per line of the cell: host time, launches, its ops' time on the device and in the queue, time blocked."""
+        return tuple(lines(self.trace))
+
+    @cached_property
+    def trust(self) -> Trust:
+        """What the record cannot be trusted in: counts, and sentences about them."""
+        return trust(self.trace)
+
+    @cached_property
+    def doc(self) -> TimelineDoc:
+        """The document every picture is drawn from."""
+        return timeline_doc(self.trace, self.findings, comm_names=self.comm_names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All totals by device, findings and trust counts, ready for JSON; times in ns, shares as fractions."""
+        return report(self.trace, comm_names=self.comm_names)
+
+    def to_json(self) -> str:
+        """to_dict() as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a device op: name, stream, launched, started, ended (ns), line. Needs pandas."""
+        frames = _pandas()
+        ops, names = self.trace.ops, self.trace.names
+        frame: pd.DataFrame = frames.DataFrame(
+            {
+                "name": [names[i] for i in ops.name],
+                "device": ops.device,
+                "stream": ops.stream,
+                "launched_ns": self.trace.launch_start_ns(),
+                "start_ns": ops.start_ns,
+                "end_ns": ops.end_ns,
+                "size_bytes": ops.size_bytes,
+                "line": ops.line,
+            }
+        )
+        return frame
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one self-contained page (no network, no scripts) and give its path."""
+        return _write_page(path, self.title or "perfmagic timeline", timeline_html(self.doc))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the trace as Chrome JSON (gzipped where the name ends in .gz), for Perfetto or perfmagic.open_trace."""
+        write_chrome(self.trace, path)
+        return Path(path)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": timeline_text(self.doc), "text/html": timeline_html(self.doc)}
+
+    def __repr__(self) -> str:
+        meta = self.trace.meta
+        total = units.duration(meta.end_ns - meta.start_ns)
+        devices = ", ".join(d.label for d in meta.devices) or "CPU, no device records"
+        first = f" {self.findings[0].sentence}" if self.findings else ""
+        failed = f" The code failed: {meta.failed}." if meta.failed else ""
+        return f"Timeline of {total} on {devices}: {units.plural(len(self.trace.ops), 'device op')}.{failed}{first}"
+
+
+def bench_mimebundle(result: BenchResult) -> dict[str, str]:
+    """The faces of a benchmark in a notebook."""
+    doc = bench_view.bench_doc(result)
+    return {"text/plain": bench_view.bench_text(doc), "text/html": bench_view.bench_html(doc)}
+
+
+def bench_page(result: BenchResult, path: str | os.PathLike[str]) -> Path:
+    """Write a benchmark as one self-contained page."""
+    return _write_page(path, result.name or "benchmark", bench_view.bench_html(bench_view.bench_doc(result)))
+
+
+def _write_page(path: str | os.PathLike[str], title: str, body: str) -> Path:
+    target = Path(path)
+    target.write_text(page(title, [body]), encoding="utf-8")
+    return target
+
+
+def _pandas() -> Any:
+    try:
+        import pandas as pd
+    except ImportError:
+        raise CaptureError("to_frame() needs pandas, which is not installed", hint="pip install pandas") from None
+    return pd

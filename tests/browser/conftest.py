@@ -1,0 +1,116 @@
+"""A browser, a private JupyterLab, and a notebook that was executed and saved."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.kernel.session import run_notebook
+
+ROOT = Path(__file__).resolve().parents[2]
+SCREENS = ROOT / "build" / "screens"
+FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
+CELLS = (
+    "%load_ext perfmagic",
+    "import torch, perfmagic\ndevice = perfmagic.device('sim', pace=perfmagic.Pace(kernel_s=2e-3))",
+    "%%timeline -o found\nx = torch.randn(64, 64, device=device)\nfor _ in range(20):\n    x = x @ x\n队列 = x.sum()",
+    "found.to_html('page.html')",
+    "%%bench -n 20 --time 0.2\nx + x",
+)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a notebook left behind."""
+
+    folder: Path
+    notebook: Path
+    page: Path
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """A notebook executed without a front end and written to disk, never trusted."""
+    folder = tmp_path_factory.mktemp("saved")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("IPYTHONDIR", str(folder / ".ipython"))
+        patch.setenv("PERFMAGIC_DISPLAY", "static")
+        notebook, error = run_notebook(CELLS, sys.executable, folder)
+    assert error == "", [o for cell in notebook.cells for o in cell.outputs if o.output_type == "error"]
+    path = folder / "saved.ipynb"
+    nbformat.write(notebook, str(path))
+    return Saved(folder, path, folder / "page.html")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A headless Chromium of the system."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    with sync_api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any) -> Iterator[Any]:
+    """A new page of the size of a laptop's window."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, device_scale_factor=1)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture(scope="session")
+def lab(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a JupyterLab that shows the saved notebook's folder and knows nothing of the user's."""
+    private = tmp_path_factory.mktemp("lab")
+    quiet = private / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    quiet.parent.mkdir(parents=True)
+    quiet.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
+    homes = {name: str(private / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
+    homes |= {"JUPYTER_RUNTIME_DIR": str(private / "runtime"), "JUPYTERLAB_SETTINGS_DIR": str(private / "settings")}
+    homes |= {"JUPYTERLAB_WORKSPACES_DIR": str(private / "workspaces")}
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = (f"--ServerApp.port={port}", "--ServerApp.ip=127.0.0.1", "--IdentityProvider.token=", "--no-browser")
+    options += (f"--ServerApp.root_dir={saved.folder}", "--LabApp.expose_app_in_browser=True", "--allow-root")
+    with (private / "log").open("w") as log:
+        command = [sys.executable, "-m", "jupyterlab", *options]
+        server = subprocess.Popen(command, env={**os.environ, **homes}, stdout=log, stderr=subprocess.STDOUT)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        assert _answers(address, server), (private / "log").read_text()[-2000:]
+        yield address
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def _answers(address: str, server: subprocess.Popen[bytes]) -> bool:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and server.poll() is None:
+        with contextlib.suppress(urllib.error.URLError, OSError):
+            return bool(urllib.request.urlopen(f"{address}/api/status", timeout=2))
+        time.sleep(0.3)
+    return False

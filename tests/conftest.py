@@ -1,0 +1,64 @@
+"""Rules for every test: what is absent is skipped by name, and under CI=true nothing may be absent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CI = os.environ.get("CI") == "true"
+TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
+MAY_BE_ABSENT = ("shared/traces",)  # recorded by others and not part of this repository
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave GPU tests out of a CI that has no GPU; elsewhere they are skipped by name."""
+    wanting = [item for item in items if item.get_closest_marker("gpu")]
+    if not wanting or _has_gpu():
+        return
+    if CI:
+        config.hook.pytest_deselected(items=wanting)
+        items[:] = [item for item in items if item not in wanting]
+    for item in wanting:
+        item.add_marker(pytest.mark.skip(reason="no CUDA or ROCm device here"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = yield
+    return _strict(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    report = yield
+    return _strict(report)
+
+
+def _strict(report: Any) -> Any:
+    """Under CI=true a skip is a failure that says what is missing."""
+    if not CI or report.outcome != "skipped" or hasattr(report, "wasxfail"):
+        return report
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if not any(name in reason for name in MAY_BE_ABSENT):
+        report.outcome = "failed"
+        report.longrepr = f"under CI=true nothing may be skipped; {reason}"
+    return report
+
+
+def _has_gpu() -> bool:
+    if not any(Path(node).exists() for node in ("/dev/nvidia0", "/dev/kfd", "/dev/dxg")):
+        return False
+    torch = pytest.importorskip("torch")
+    return bool(torch.cuda.is_available())
+
+
+@pytest.fixture(scope="session")
+def traces() -> Path:
+    """The folder of recorded traces, beside the repository."""
+    if not TRACES.is_dir():
+        pytest.skip(f"shared/traces is absent: no folder {TRACES}")
+    return TRACES

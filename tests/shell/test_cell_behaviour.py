@@ -1,0 +1,234 @@
+"""A cell with a magic behaves as the plain cell does: names, values, display, await, magics inside."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Notebook
+
+pytestmark = pytest.mark.floor
+
+
+def test_variables_stay(notebook: Notebook, head: str) -> None:
+    notebook.run(f"{head}\nx = 41 + 1\ndef f():\n    return x")
+    assert notebook.run("f()").value == 42
+
+
+def test_a_variable_can_be_deleted(notebook: Notebook) -> None:
+    notebook.run("x = 1")
+    notebook.run("%%timeline\ndel x")
+    assert "x" not in notebook.names
+
+
+def test_only_the_users_names_enter_the_namespace(notebook: Notebook, head: str) -> None:
+    before = set(notebook.names)
+    notebook.run(f"{head}\nx = 1\nx")
+    new = {name for name in set(notebook.names) - before if name.strip("_i0123456789")}
+    assert new == {"x"}
+
+
+def test_the_last_value_is_shown_and_kept(notebook: Notebook, head: str) -> None:
+    ran = notebook.run(f"{head}\nx = 'RES'\nx + 'ULT'")
+    assert ran.value == "RESULT"
+    assert ran.shown == ["'RESULT'"]
+    assert notebook.names["_"] == "RESULT"
+    assert "RESULT" in notebook.names["Out"].values()
+
+
+def test_a_last_value_of_none_shows_nothing(notebook: Notebook, head: str) -> None:
+    notebook.run("6 * 7")
+    ran = notebook.run(f"{head}\nNone")
+    assert ran.shown == []
+    assert notebook.names["_"] == 42
+
+
+def test_a_cell_that_ends_in_a_statement_has_no_value(notebook: Notebook, head: str) -> None:
+    ran = notebook.run(f"{head}\nif True:\n    5")
+    assert ran.value is None
+    assert ran.shown == []
+
+
+def test_a_trailing_semicolon_suppresses_the_value(notebook: Notebook, head: str) -> None:
+    ran = notebook.run(f"{head}\n'RES' + 'ULT';")
+    assert ran.shown == []
+    assert ran.outputs  # the measurement itself is still shown
+
+
+def test_the_measurement_is_shown_once(notebook: Notebook, head: str) -> None:
+    ran = notebook.run(f"{head}\nx = 1")
+    assert ran.error is None
+    assert len(ran.outputs) == 1
+    assert ran.report.strip()
+
+
+def test_print_is_seen_once(notebook: Notebook, head: str) -> None:
+    assert notebook.run(f"{head}\nprint('hello')").printed == "hello\n"
+
+
+def test_display_inside_the_cell_is_seen_once(notebook: Notebook, head: str) -> None:
+    ran = notebook.run(f"{head}\nfrom IPython.display import display\ndisplay('one')")
+    assert [bundle["text/plain"] for bundle in ran.outputs].count("'one'") == 1
+
+
+def test_top_level_await_works(notebook: Notebook, head: str) -> None:
+    ran = notebook.run(f"{head}\nimport asyncio\nx = await asyncio.sleep(0, 41)\nx + 1")
+    assert ran.value == 42
+
+
+def test_async_for_and_async_with_work(notebook: Notebook, head: str) -> None:
+    notebook.run("from contextlib import aclosing\nasync def three():\n    for i in range(3):\n        yield i")
+    body = "got = []\nasync with aclosing(three()) as t:\n    async for i in t:\n        got.append(i)\ngot"
+    ran = notebook.run(f"{head}\n{body}")
+    assert ran.value == [0, 1, 2]
+
+
+def test_line_magics_and_shell_commands_work_inside(notebook: Notebook, head: str, tmp_path: object) -> None:
+    ran = notebook.run(f"{head}\nhere = %pwd\nwords = !echo hello\nhere, list(words)")
+    assert ran.value == (str(tmp_path), ["hello"])
+
+
+def test_future_imports_stay_first(notebook: Notebook, head: str) -> None:
+    ran = notebook.run(f"{head}\nfrom __future__ import annotations\ndef f(x: NotThere): ...\nf.__annotations__")
+    assert ran.value == {"x": "NotThere"}
+
+
+def test_a_future_import_below_a_docstring_works(notebook: Notebook, head: str) -> None:
+    ran = notebook.run(
+        f'{head}\n"""words"""\nfrom __future__ import annotations\ndef f(x: NotThere): ...\nf.__annotations__'
+    )
+    assert ran.value == {"x": "NotThere"}
+
+
+@pytest.mark.parametrize("above", ["\n", "\n\n  \n"])
+def test_blank_lines_above_the_magic_are_allowed(notebook: Notebook, head: str, above: str) -> None:
+    ran = notebook.run(f"{above}{head}\n6 * 7")
+    assert ran.value == 42
+    assert len(ran.outputs) == 1
+
+
+def test_a_docstring_below_the_magic_is_an_ordinary_value(notebook: Notebook, head: str) -> None:
+    assert notebook.run(f"{head}\n'only words'").value == "only words"
+
+
+def test_text_that_looks_like_a_magic_is_left_alone(notebook: Notebook, magic: str) -> None:
+    ran = notebook.run(f's = """\n%%{magic}\n"""\ns')
+    assert ran.value == f"\n%%{magic}\n"
+    assert ran.outputs == []
+
+
+def test_triple_quoted_text_in_the_cell_is_unchanged(notebook: Notebook, head: str) -> None:
+    assert notebook.run(f'{head}\ns = """a\n    b\n\tc"""\ns').value == "a\n    b\n\tc"
+
+
+def test_chinese_in_a_cell_works(notebook: Notebook, head: str) -> None:
+    assert notebook.run(f"{head}\n数 = '队列'\n数").value == "队列"
+
+
+def test_a_class_and_a_comprehension_see_the_cells_names(notebook: Notebook, head: str) -> None:
+    ran = notebook.run(f"{head}\nn = 3\nclass A:\n    size = n\n[i * n for i in range(A.size)]")
+    assert ran.value == [0, 3, 6]
+
+
+def test_an_annotated_name_is_recorded_as_in_a_plain_cell(notebook: Notebook, head: str) -> None:
+    notebook.run("x: int = 1")
+    plain = dict(notebook.names.get("__annotations__", {}))
+    notebook.run(f"{head}\ny: int = 1")
+    assert notebook.names["y"] == 1
+    assert dict(notebook.names.get("__annotations__", {})).keys() >= plain.keys()
+
+
+def test_the_timeline_runs_the_body_once(notebook: Notebook) -> None:
+    notebook.run("n = 0")
+    assert notebook.run("%%timeline\nn += 1\nn").value == 1
+    assert notebook.names["n"] == 1
+
+
+@pytest.mark.parametrize("name", ["bench", "syncbench"])
+def test_a_benchmark_says_how_often_the_body_really_ran(notebook: Notebook, name: str) -> None:
+    notebook.run("n = 0")
+    notebook.run(f"%%{name} -n 6 --no-warmup -o found\nn += 1")
+    assert notebook.names["n"] >= 7  # the first call, and six samples
+    assert f"{notebook.names['n']:,}" in repr(notebook.names["found"])
+
+
+def test_the_value_of_a_benchmark_is_that_of_the_run_that_counts(notebook: Notebook) -> None:
+    notebook.run("n = 0")
+    assert notebook.run("%%bench -n 6 --no-warmup\nn += 1\nn").value == 1
+
+
+class TestTheNextCell:
+    """A plain cell after a measured one is not measured."""
+
+    def test_is_untouched(self, notebook: Notebook, head: str) -> None:
+        notebook.run(f"{head}\nx = 1")
+        ran = notebook.run("x + 1")
+        assert (ran.value, ran.shown, ran.outputs, ran.printed, ran.warned) == (2, ["2"], [], "", "")
+        assert notebook.names["_"] == 2
+
+    def test_is_untouched_after_a_syntax_error(self, notebook: Notebook, head: str) -> None:
+        broken = notebook.run(f"{head}\nx = = 1")
+        assert isinstance(broken.error, SyntaxError)
+        ran = notebook.run("1 + 1")
+        assert (ran.value, ran.outputs) == (2, [])
+
+    def test_is_untouched_after_an_exception(self, notebook: Notebook, head: str) -> None:
+        notebook.run(f"{head}\n1 / 0")
+        ran = notebook.run("1 + 1")
+        assert (ran.value, ran.outputs) == (2, [])
+
+    def test_is_untouched_after_the_cell_was_transformed_and_never_run(self, notebook: Notebook, head: str) -> None:
+        notebook.shell.transform_cell(f"{head}\nx = 1")
+        notebook.shell.check_complete(f"{head}\nx = 1")
+        ran = notebook.run("1 + 1")
+        assert (ran.value, ran.outputs) == (2, [])
+
+    def test_is_measured_again_when_it_asks_for_it(self, notebook: Notebook, head: str) -> None:
+        for _ in range(3):
+            assert len(notebook.run(f"{head}\nx = 1").outputs) == 1
+
+
+class TestOtherMagicsAround:
+    """%%capture and %%time stay what they are."""
+
+    def test_capture_takes_what_the_cell_printed_and_showed(self, notebook: Notebook, head: str) -> None:
+        ran = notebook.run(f"%%capture got\n{head}\nprint('inside')\nx = 5")
+        assert (ran.outputs, ran.printed) == ([], "")
+        assert notebook.names["x"] == 5
+        assert notebook.names["got"].stdout == "inside\n"
+        assert len(notebook.names["got"].outputs) == 1
+
+    def test_time_reports_beside_the_measurement(self, notebook: Notebook, head: str) -> None:
+        ran = notebook.run(f"%%time\n{head}\nx = 5\nx + 1")
+        assert "Wall time" in ran.printed
+        assert notebook.names["x"] == 5
+        assert len(ran.outputs) == 1
+        assert ran.value == 6
+
+    def test_two_magics_stacked_are_one_clear_error(self, notebook: Notebook, head: str) -> None:
+        ran = notebook.run(f"{head}\n%%time\nx = 5")
+        assert "%%time" in ran.refusal
+        assert ran.refusal.count("\n") <= 1
+        assert "x" not in notebook.names
+        assert notebook.run("1 + 1").value == 2
+
+    def test_two_of_ours_stacked_are_one_clear_error(self, notebook: Notebook, head: str) -> None:
+        ran = notebook.run(f"{head}\n\n%%bench\nx = 5")
+        assert "%%bench" in ran.refusal
+        assert "x" not in notebook.names
+
+
+class TestInteractivity:
+    """ast_node_interactivity decides what a plain cell shows, and so what a measured one shows."""
+
+    def test_all_shows_every_value_once(self, notebook: Notebook, head: str) -> None:
+        notebook.shell.ast_node_interactivity = "all"
+        assert notebook.run(f"{head}\n1 + 1\n2 + 2\nx = 3\n3 + 3").shown == ["2", "4", "6"]
+
+    def test_last_expr_or_assign_shows_what_was_assigned_last(self, notebook: Notebook, head: str) -> None:
+        notebook.shell.ast_node_interactivity = "last_expr_or_assign"
+        assert notebook.run(f"{head}\nx = 6 * 7").value == 42
+
+    def test_none_shows_no_value(self, notebook: Notebook, head: str) -> None:
+        notebook.shell.ast_node_interactivity = "none"
+        assert notebook.run("6 * 7").shown == []
+        assert notebook.run(f"{head}\n6 * 7").shown == []

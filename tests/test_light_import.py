@@ -1,0 +1,100 @@
+"""`import perfmagic` loads nothing heavy: Jupyter servers import it in every environment."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("torch", "numpy", "msgspec", "IPython", "ipykernel", "traitlets", "anywidget", "jupyter_server", "pandas")
+ROOT = Path(__file__).resolve().parents[1]
+
+BLOCK_TORCH = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Block())
+"""
+
+
+def python(code: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter, in the repository's root."""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=150)
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def loaded_after(code: str) -> set[str]:
+    """Which heavy packages a piece of code loads."""
+    done = python(f"import sys\n{code}\nimport json\nprint(json.dumps([n for n in {HEAVY!r} if n in sys.modules]))")
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_importing_perfmagic_loads_nothing_heavy() -> None:
+    assert loaded_after("import perfmagic; perfmagic.__version__; dir(perfmagic)") == set()
+
+
+def test_loading_the_extension_does_not_load_torch() -> None:
+    code = (
+        "from IPython.core.interactiveshell import InteractiveShell as S\n"
+        "from traitlets.config import Config\n"
+        "c = Config(); c.HistoryManager.enabled = False\n"
+        "S.instance(config=c).run_cell('%load_ext perfmagic')"
+    )
+    found = loaded_after(code)
+    assert "IPython" in found
+    assert "torch" not in found
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    done = python("import perfmagic; perfmagic.nothing_of_that_name", check=False)
+    assert "AttributeError" in done.stderr
+
+
+def test_every_public_name_can_be_had() -> None:
+    python("import perfmagic\nfor name in perfmagic.__all__: getattr(perfmagic, name)")
+
+
+class TestWithoutTorch:
+    """torch is an extra: what does not need it works, what does says so once."""
+
+    def test_a_trace_is_read_explained_and_drawn(self, traces: Path) -> None:
+        path = traces / "real" / "a100_event_sync_3streams.json.gz"
+        done = python(
+            f"{BLOCK_TORCH}\nimport perfmagic\nresult = perfmagic.open_trace({str(path)!r})\n"
+            "print(len(result._repr_mimebundle_()['text/html']))\nassert 'torch' not in sys.modules"
+        )
+        assert int(done.stdout.splitlines()[-1]) > 1000
+
+    def test_the_command_line_reports_a_trace(self, traces: Path, tmp_path: Path) -> None:
+        path, page = traces / "real" / "a100_event_sync_3streams.json.gz", tmp_path / "page.html"
+        run = "import runpy\nrunpy.run_module('perfmagic', run_name='__main__')"
+        done = python(f"{BLOCK_TORCH}\nsys.argv = ['perfmagic', 'report', {str(path)!r}, '--json']\n{run}")
+        assert isinstance(json.loads(done.stdout), (dict, list))
+        python(f"{BLOCK_TORCH}\nsys.argv = ['perfmagic', 'view', {str(path)!r}, '--html', {str(page)!r}]\n{run}")
+        assert "data:image/svg+xml" in page.read_text() or "<svg" in page.read_text()
+
+    def test_a_device_is_refused_in_words(self) -> None:
+        done = python(f"{BLOCK_TORCH}\nimport perfmagic\nperfmagic.device()", check=False)
+        last = done.stderr.strip().splitlines()[-2:]
+        assert "perfmagic.device() needs torch, which is not installed" in last[0]
+        assert last[1].startswith("Hint: ")
+
+    @pytest.mark.parametrize("magic", ["%%bench -n 6 --no-warmup", "%%syncbench -n 6 --time 0.05", "%%timeline"])
+    def test_a_plain_python_cell_is_measured(self, magic: str) -> None:
+        done = python(
+            f"{BLOCK_TORCH}\n"
+            "from IPython.core.interactiveshell import InteractiveShell as S\n"
+            "from traitlets.config import Config\n"
+            "c = Config(); c.HistoryManager.enabled = False\n"
+            "s = S.instance(config=c)\ns.run_cell('%load_ext perfmagic')\n"
+            f"r = s.run_cell({magic + chr(10) + 'x = 6 * 7'!r})\n"
+            "assert r.error_in_exec is None and r.error_before_exec is None\nassert s.user_ns['x'] == 42\n"
+            "assert 'torch' not in sys.modules"
+        )
+        assert done.stdout.strip()
