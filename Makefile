@@ -33,10 +33,7 @@ lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
 	$(BIN)/jupyter lab demos
 
 test: lint floor $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, layers, tests here and on the floor, demos compared
-	PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(TESTS) --ignore=tests/browser $(NBVAL)
-
-browser: $(VENV)/dev.stamp  ## the saved pictures in Chromium; not in `make test` yet: the JupyterLab one fails
-	$(BIN)/python -m pytest tests/browser
+	PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(TESTS) $(NBVAL)
 
 quick: $(VENV)/dev.stamp  ## the tests that need neither a browser nor a second environment
 	$(BIN)/python -m pytest -q -m "not browser and not gpu" --ignore=tests/kernel $(TESTS)

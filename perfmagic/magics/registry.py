@@ -130,7 +130,11 @@ class _Running:
             options, rest = magic.parser().split(self._head.line)
             self._run = magic.begin(self._shell, self._cell, options, rest)
             self._runtime.push(self._run)
-            self._run.start()
+            try:
+                self._run.start()
+            except BaseException:  # of the user's set-up code, an interrupt too: __exit__ will not be called
+                self._runtime.pop()
+                raise
         except PerfmagicError as error:
             raise UsageError(str(error)) from None
         except SyntaxError as error:

@@ -31,13 +31,13 @@ def busy_device(until: float = 1000) -> Builder:
 
 
 def test_a_device_busy_nine_tenths_of_the_time_is_the_bottleneck() -> None:
-    judged = verdict(busy_device(910).trace(end=1000))
+    judged = verdict(busy_device(910).trace(end=1000, returned=20))
     assert (judged.kind, judged.busy_frac, judged.cost_ns) == ("device-bound", 0.9, None)
     assert plain(judged.sentence) == "device-bound: Python ran up to 1 op and 908 µs ahead"
 
 
 def test_just_below_nine_tenths_it_is_not() -> None:
-    assert verdict(busy_device(909).trace(end=1000)).kind == "host-bound"
+    assert verdict(busy_device(909).trace(end=1000, returned=20)).kind == "host-bound"
 
 
 def test_the_verdict_takes_done_from_the_measurement_where_it_is_given() -> None:

@@ -39,6 +39,6 @@ def test_a_report_is_ready_for_json() -> None:
         "GBps": 2.0,
     }
     assert result["devices"]["0"]["queue_length"] == {
-        "7": {"max": 2, "time_weighted_mean": round((1 + 56 + 10) / 39, 4)}
+        "7": {"max": 2, "time_weighted_mean": round((1 * 1 + 8 * 2 + 30 * 1) / 39, 4)}
     }
     assert result["trust"]["orphans"] == 0

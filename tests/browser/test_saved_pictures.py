@@ -14,6 +14,7 @@ from .conftest import ROOT, SCREENS, Saved
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 WIDTHS = "() => [...document.images].map(i => i.complete ? i.naturalWidth : 0)"
+TIMELINE_CELL = "jupyterapp.shell.currentWidget?.content?.model?.cells?.get(2)"
 WIDE = "() => [...document.images].filter(i => i.complete && i.naturalWidth > 500).length >= 1"
 
 
@@ -27,7 +28,8 @@ def requests_of(tab: Any) -> list[str]:
 def test_jupyterlab_shows_the_picture_of_an_untrusted_notebook(lab: str, saved: Saved, tab: Any) -> None:
     tab.goto(f"{lab}/lab/tree/{saved.notebook.name}?reset")
     tab.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
-    assert tab.evaluate("() => jupyterapp.shell.currentWidget.content.model.cells.get(2).trusted") is False
+    tab.wait_for_function(f"() => {TIMELINE_CELL}", timeout=60_000)
+    assert tab.evaluate(f"() => {TIMELINE_CELL}.trusted") is False
     tab.locator(".jp-OutputArea-output img").first.scroll_into_view_if_needed(timeout=60_000)
     tab.wait_for_function(WIDE, timeout=60_000)
     tab.screenshot(path=SCREENS / "lab-untrusted.png")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 import pytest
 
 import perfmagic
@@ -105,6 +107,12 @@ def test_setup_code_that_fails_stops_the_cell_with_its_own_error(notebook: Noteb
     ran = notebook.run(f"{head} 1 / 0\nx = 1")
     assert isinstance(ran.error, ZeroDivisionError)
     assert "x" not in notebook.names
+
+
+def test_nothing_is_left_running_after_setup_code_failed(notebook: Notebook, head: str) -> None:
+    notebook.run(f"{head} 1 / 0\nx = 1")
+    assert not builtins.__perfmagic__.running  # type: ignore[attr-defined]
+    assert notebook.run(f"{head} y = 5\ny").value == 5
 
 
 def test_setup_code_with_a_syntax_error_is_said_to_be_wrong(notebook: Notebook, head: str) -> None:
