@@ -100,7 +100,8 @@ def _host_bound(facts: Facts, busy_frac: float, outside_ns: int) -> Verdict:
         parts.append(f"{waited}, {where}" if where else waited)
     if outside_ns >= facts.notable_ns:
         parts.append(f"{units.duration(outside_ns)} passed before the device's first op and after its last")
-    return Verdict("host-bound", busy_frac, "; ".join(parts), tuple(n for _, n in named), gaps.for_python_ns or None)
+    lost_ns = gaps.for_python_ns or outside_ns or None
+    return Verdict("host-bound", busy_frac, "; ".join(parts), tuple(n for _, n in named), lost_ns)
 
 
 def _gaps(facts: Facts) -> str:

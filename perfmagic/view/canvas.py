@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from perfmagic.view.metrics import width_px
 from perfmagic.view.palette import TONES, Tone
@@ -24,6 +25,24 @@ def escaped(text: str) -> str:
     """Other people's text as XML character data and attribute values."""
     plain = _UNFIT.sub("\ufffd", text)
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a line of text; gap_px: the room left before it."""
+
+    text: str
+    token: str = "ink"
+    size: int = 10
+    bold: bool = False
+    gap_px: int = 0
+
+    def span(self, cls: str) -> str:
+        """The piece as SVG."""
+        attributes = f' dx="{self.gap_px}"' if self.gap_px else ""
+        attributes += f' font-size="{self.size}"' if self.size != 10 else ""
+        attributes += ' font-weight="600"' if self.bold else ""
+        return f'<tspan class="{cls}"{attributes}>{escaped(self.text)}</tspan>'
 
 
 class Canvas:
@@ -91,6 +110,11 @@ class Canvas:
         attributes += f' font-family="{CODE_FONT}"' if mono else ""
         attributes += f' transform="rotate(-90 {number(x)} {number(y)})"' if turned else ""
         self._elements.append(f'<text class="{self._class("fill", token)}"{attributes}>{escaped(text)}</text>')
+
+    def run(self, x: float, y: float, *parts: Part) -> None:
+        """Pieces of text one after the other: wherever a reader's font ends the first, the next begins."""
+        spans = "".join(part.span(self._class("fill", part.token)) for part in parts if part.text)
+        self._elements.append(f'<text x="{number(x)}" y="{number(y)}">{spans}</text>')
 
     def pill(self, x: float, y: float, text: str) -> None:
         """A centred label on a patch of ground, its middle at (x, y)."""

@@ -7,7 +7,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.trace.columns import Float64
 from perfmagic.view.bench_doc import BenchDoc, Row
-from perfmagic.view.canvas import WIDTH_PX, Canvas
+from perfmagic.view.canvas import WIDTH_PX, Canvas, Part
 from perfmagic.view.metrics import fitted, width_px
 from perfmagic.view.palette import LOST_SHARE, tint
 from perfmagic.view.scale import ticks
@@ -38,9 +38,8 @@ def draw_bench(doc: BenchDoc, *, header: bool) -> str:
     canvas = Canvas()
     y = 4.0
     if header:
-        canvas.text(0, 18, doc.lead, size=14, bold=True)
-        x = width_px(doc.lead, 14, bold=True) + 8
-        canvas.text(round(x, 1), 18, fitted(doc.rest, WIDTH_PX - x, 13), "ink2", size=13)
+        shown = fitted(doc.rest, WIDTH_PX - width_px(doc.lead, 14, bold=True) - 8, 13)
+        canvas.run(0, 18, Part(doc.lead, size=14, bold=True), Part(shown, "ink2", 13, gap_px=8))
         y = 30.0
     if doc.returns_s is not None:
         y = _draw_bars(canvas, doc, y)
@@ -127,8 +126,7 @@ def _beside(canvas: Canvas, doc: BenchDoc, name: str, label: str, y: float, px_p
     row = doc.row(name)
     if row is None:
         return
-    canvas.text(PLOT_PX + 12, y + 13.5, row.median, size=13, bold=True)
-    canvas.text(PLOT_PX + 18 + round(width_px(row.median, 13, bold=True), 1), y + 13.5, name, "ink2", size=11)
+    canvas.run(PLOT_PX + 12, y + 13.5, Part(row.median, size=13, bold=True), Part(name, "ink2", 11, gap_px=6))
     low, high = row.quantity.low_s, row.quantity.high_s
     if low is not None and high is not None:
         a, b, foot = round(low * px_per_s, 1), round(max(high * px_per_s, low * px_per_s + 1), 1), y + BAR_PX + 3

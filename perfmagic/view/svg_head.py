@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfmagic import units
 from perfmagic.trace.names import OpClass
-from perfmagic.view.canvas import WIDTH_PX, Canvas
+from perfmagic.view.canvas import WIDTH_PX, Canvas, Part
 from perfmagic.view.lanes import DeviceGroup, Share
 from perfmagic.view.metrics import fitted, width_px
 from perfmagic.view.palette import LOST_SHARE, queued, tint
@@ -29,9 +29,8 @@ KEY_NAMES = {
 def draw_header(canvas: Canvas, doc: TimelineDoc) -> float:
     """The first line and the findings; returns the lower edge."""
     total, rest = doc.header.parts[0], doc.header.parts[1:]
-    canvas.text(0, 18, total, size=15, bold=True)
-    x = width_px(total, 15, bold=True) + 12
-    canvas.text(round(x, 1), 18, fitted("  ·  ".join(rest), WIDTH_PX - x, 12), "ink2", size=12)
+    shown = fitted("  ·  ".join(rest), WIDTH_PX - width_px(total, 15, bold=True) - 12, 12)
+    canvas.run(0, 18, Part(total, size=15, bold=True), Part(shown, "ink2", 12, gap_px=12))
     y = 28.0
     if doc.failure:
         canvas.text(0, y + 12, fitted(doc.failure, WIDTH_PX, 12, bold=True), "wait", size=12, bold=True)
@@ -88,11 +87,9 @@ def _draw_trust(canvas: Canvas, doc: TimelineDoc, y: float) -> float:
 def _draw_finding(canvas: Canvas, y: float, cost: str, cause: str, rest: str, costs: bool) -> None:
     canvas.text(GUTTER_PX - 12, y, cost, "ink" if costs else "ink2", size=12, anchor="end", bold=costs)
     cause = fitted(cause, WIDTH_PX - GUTTER_PX, 12, bold=True)
-    canvas.text(GUTTER_PX, y, cause, size=12, bold=True)
-    x = GUTTER_PX + width_px(cause, 12, bold=True) + (3 if rest[:1] == " " else 0)
-    shown = fitted(rest.lstrip(), WIDTH_PX - x, 12)
-    if shown:
-        canvas.text(round(x, 1), y, shown, size=12)
+    gap_px = 3 if rest[:1] == " " else 0
+    shown = fitted(rest.lstrip(), WIDTH_PX - GUTTER_PX - width_px(cause, 12, bold=True) - gap_px, 12)
+    canvas.run(GUTTER_PX, y, Part(cause, size=12, bold=True), Part(shown, size=12, gap_px=gap_px))
 
 
 def _share_box(canvas: Canvas, share: Share, x: float, y: float, width: float, height: float) -> None:
@@ -113,8 +110,7 @@ def _share_words(canvas: Canvas, share: Share, x: float, y: float) -> float:
     if x + needed > WIDTH_PX + 18:
         return x
     _share_box(canvas, share, round(x, 1), y, 10, 8)
-    canvas.text(round(x + 14, 1), y + 8, amount, size=10, bold=True)
-    canvas.text(round(x + 18 + width_px(amount, 10, bold=True), 1), y + 8, share.name, "ink2")
+    canvas.run(round(x + 14, 1), y + 8, Part(amount, bold=True), Part(share.name, "ink2", gap_px=4))
     return x + needed
 
 
