@@ -78,6 +78,7 @@ class MarkLog:
         self._now_ns = now_ns
         self._inner_left = inner_limit
         self.inner_dropped = False
+        self.when_full: Callable[[], None] = lambda: None  # called once, at the first mark that is not kept
 
     def mark(self, line: int) -> None:
         """A top-level statement at this line starts now."""
@@ -91,6 +92,7 @@ class MarkLog:
         elif not self.inner_dropped:
             self.inner_dropped = True  # what follows counts to the whole statement
             self._rows.extend((self._now_ns(), top_line, top_line))
+            self.when_full()
 
     def columns(self, offset_ns: int, end_ns: int) -> dict[str, Any]:
         """The marks as LineMarks columns, shifted by offset_ns, closed by a line 0 at end_ns (already shifted)."""

@@ -9,33 +9,25 @@ Never used for a benchmark number: a recorded cell is slower (KINETO: 0.3 to 0.6
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfmagic import units
 from perfmagic.capture.device import SIM_INDEX_BASE, active_backends, cuda_available, sim_loaded, torch_if_imported
-from perfmagic.capture.lines import MarkLog
-from perfmagic.errors import CaptureError, DeviceError, OptionError, TraceError
+from perfmagic.capture.lines import INNER_MARKS_LIMIT, MarkLog
+from perfmagic.errors import DeviceError, OptionError
 from perfmagic.trace.columns import HostKind
-from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.window import window
+
+if TYPE_CHECKING:
+    from perfmagic.capture.session import Session
 
 DEVICE_KINDS = ("auto", "cuda", "sim", "cpu")
-
-_profiled = False
-
-
-def profiled_before() -> bool:
-    """Whether torch's profiler has been opened by perfmagic in this process.
-
-    CUPTI stays subscribed afterwards, and launches are reported 10 to 20 % slower (pytorch #146604).
-    """
-    return _profiled
 
 
 @dataclass
@@ -50,7 +42,7 @@ class Recorder:
     origin: str = "cell"
     device: str = "auto"
     marks: MarkLog = field(default_factory=MarkLog)
-    _kineto: Any = None
+    _session: Session | None = None
     _sim_from: Any = None
     _start_ns: int = 0
     _offset_ns: int = 0
@@ -66,7 +58,7 @@ class Recorder:
             backend.synchronize()  # what was queued before does not belong to this recording
         use_sim = sim_loaded() and self.device in ("auto", "sim")
         if torch is not None and hasattr(torch, "autograd") and not (use_sim and not cuda_available()):
-            self._kineto = _open_kineto(torch, cuda=cuda_available() and self.device in ("auto", "cuda"))
+            self._session = self._open_session(torch)
         if use_sim:
             self._sim_from = _sim_log_start()
         self._offset_ns = time.time_ns() - time.perf_counter_ns()
@@ -96,9 +88,19 @@ class Recorder:
                 notes += _synchronize(backend)
         finally:
             end_ns = self.now_ns()
-            kineto = _close_kineto(self._kineto) if self._kineto is not None else None
+            kineto = self._session.close() if self._session is not None else None
             sim = _sim_log_stop(self._sim_from) if self._sim_from is not None else None
         return self._trace(kineto, sim, returned_ns, end_ns, failed, notes)
+
+    def _open_session(self, torch: Any) -> Session:
+        from perfmagic.capture.session import Session  # torch is there by now
+
+        session = Session(torch, cuda=cuda_available() and self.device in ("auto", "cuda"))
+        statements = units.count(INNER_MARKS_LIMIT)
+        self.marks.when_full = lambda: session.end_early(
+            f"a recording ends after {statements} statements inside loops; measure fewer rounds"
+        )
+        return session
 
     def _check_device(self) -> None:
         if self.device not in DEVICE_KINDS:
@@ -124,7 +126,11 @@ class Recorder:
         if sim is not None:
             parts.add_sim(sim, first_device=SIM_INDEX_BASE if parts.devices else 0)
         parts.add_steps(self._steps)
-        if self.marks.inner_dropped:
+        limit_ns = self._limit_ns(sim)
+        if limit_ns is not None and limit_ns < end_ns:
+            until, whole = units.duration(limit_ns - base), units.duration(returned_ns - base)
+            notes.append(f"recorded until {until} of the cell's {whole}: {self._limit_reason()}")
+        elif self.marks.inner_dropped:
             notes.append("lines inside loops are told apart in the first marks only; later work counts to the loop")
         notes += _no_ops_note(parts, sim)
         meta = TraceMeta(
@@ -141,7 +147,21 @@ class Recorder:
             **_rank(),
         )
         marks = self.marks.columns(self._offset_ns - base, end_ns - base)
-        return make_trace(parts.names, meta, marks=marks, cell=self.cell, **parts.tables)
+        trace = make_trace(parts.names, meta, marks=marks, cell=self.cell, **parts.tables)
+        return trace if limit_ns is None else _until(trace, limit_ns - base)
+
+    def _limit_reason(self) -> str:
+        from perfmagic.capture.sim.log import LIMIT_OPS
+
+        notes = self._session.notes if self._session is not None else []
+        return "; ".join(notes) or f"the limit is {units.count(LIMIT_OPS)} device ops; measure fewer rounds"
+
+    def _limit_ns(self, sim: Any) -> int | None:
+        """When the recording became incomplete, in unix ns; None where it did not."""
+        session_ns = self._session.ended_ns if self._session is not None else None
+        ends = [] if session_ns is None else [session_ns + self._offset_ns]
+        ends += [sim.full_ns] if sim is not None and sim.full_ns is not None else []
+        return min(ends, default=None)
 
 
 class _Parts:
@@ -206,6 +226,15 @@ class _Parts:
         return values + device if column == "device" else values
 
 
+def _until(trace: Trace, end_ns: int) -> Trace:
+    """The part that is complete: time without records must not look like an idle device."""
+    if end_ns >= trace.meta.end_ns:
+        return trace
+    cut = window(trace, trace.meta.start_ns, max(end_ns, trace.meta.start_ns + 1))
+    returned_ns = min(trace.meta.returned_ns or end_ns, cut.meta.end_ns)
+    return replace(cut, meta=replace(cut.meta, returned_ns=returned_ns))
+
+
 def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Rows of two column sets; a column one of them lacks is filled with its default."""
     n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
@@ -216,52 +245,6 @@ def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, A
         b = new.get(key, np.full(n_new, defaults.get(key, 0)))
         out[key] = np.concatenate((a, b))
     return out
-
-
-def _open_kineto(torch: Any, *, cuda: bool) -> Any:
-    from perfmagic.capture import torch_private
-
-    global _profiled
-    if torch_private.profiler_enabled():
-        raise CaptureError(
-            "another profiler is active in this process, and torch records for one at a time",
-            hint="end the other profiler (torch.profiler, %%timeline, TensorBoard) before this cell",
-        )
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # torch 2.13 else prints two lines into the cell
-    if not _profiled:
-        _warm_up(torch, cuda)
-    profile = torch_private.open_profile(cuda=cuda)
-    _profiled = True
-    profile.__enter__()
-    return profile
-
-
-def _warm_up(torch: Any, cuda: bool) -> None:
-    """The first session loads CUPTI and allocates buffers; let that happen around an op of our own."""
-    from perfmagic.capture import torch_private
-
-    with torch_private.open_profile(cuda=cuda):
-        if cuda and torch.cuda.is_initialized():
-            torch.zeros(1, device="cuda")
-            torch.cuda.synchronize()
-        else:
-            torch.zeros(1)
-
-
-def _close_kineto(profile: Any) -> Trace | None:
-    """End the session and read what it recorded; None where it recorded nothing (a cell without an operator)."""
-    from perfmagic.capture import torch_private
-
-    profile.__exit__(None, None, None)
-    handle, path = tempfile.mkstemp(prefix="perfmagic-", suffix=".json")
-    os.close(handle)
-    try:
-        torch_private.save_profile(profile, path)
-        return read_trace(Path(path).read_bytes(), origin="cell")
-    except TraceError:  # what the reader says of a file without a single record
-        return None
-    finally:
-        Path(path).unlink()
 
 
 def _sim_log_start() -> Any:

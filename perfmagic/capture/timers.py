@@ -24,7 +24,7 @@ from typing import Protocol
 
 import numpy as np
 
-from perfmagic.capture import profiler, quiet
+from perfmagic.capture import quiet
 from perfmagic.capture.device import Backend, active_backends
 from perfmagic.capture.stopping import AGREE_FRAC, CAP_S, StoppingRule, WarmUp, agree
 from perfmagic.capture.stopwatch import Devices, Reading, SpanReading, Step, Steps, Stopwatch, drive
@@ -219,7 +219,7 @@ class Engine:
         self._warm_from_ns = self._clock_ns()
         if self._first_s[0] >= CAP_S:
             self._warn(f"the first call took {duration_s(self._first_s[0])}: no warm-up")
-        if any(b.kind in ("cuda", "rocm") for b in self._devices.backends) and profiler.profiled_before():
+        if any(b.kind in ("cuda", "rocm") for b in self._devices.backends) and _profiled_before():
             self._warn("a profile was taken earlier in this process: launches may be 10 to 20 % slower until a restart")
 
     def _more_first_calls(self) -> Steps[None]:
@@ -386,3 +386,9 @@ def _outlasted_warning(returns_s: float, done_s: float, k: int) -> str:
 
 def _window_s(trace: Trace) -> float:
     return (trace.meta.end_ns - trace.meta.start_ns) / 1e9
+
+
+def _profiled_before() -> bool:
+    from perfmagic.capture.session import profiled_before  # needs torch, which a CUDA device has brought
+
+    return profiled_before()

@@ -126,6 +126,45 @@ def open_profile(*, cuda: bool) -> Any:
     )
 
 
+def pause_profile(*, cuda: bool) -> bool:
+    """Have the active profiler record no more, from any thread, without ending it; False where torch cannot.
+
+    torch._C._autograd._toggle_collection_dynamic, read in 2.9 to 2.13.
+    """
+    toggle = getattr(torch._C._autograd, "_toggle_collection_dynamic", None)
+    if toggle is None:
+        return False
+    from torch._C._profiler import ProfilerActivity
+
+    toggle(False, {ProfilerActivity.CPU, ProfilerActivity.CUDA} if cuda else {ProfilerActivity.CPU})
+    return True
+
+
+def before_other_profile(told: Callable[[], None]) -> Callable[[], None]:
+    """Have `told` called just before code in this process opens a profiler of its own; gives what ends that.
+
+    Wraps torch.autograd.profiler.profile._prepare_trace, which torch.profiler comes through as well (read in 2.9 to
+    2.13). Where the name is gone nobody is told.
+    """
+    from torch.autograd import profiler
+
+    prepare = getattr(profiler.profile, "_prepare_trace", None)
+    if prepare is None:
+        return lambda: None
+
+    def announced(profile: Any) -> Any:
+        told()
+        return prepare(profile)
+
+    profiler.profile._prepare_trace = announced  # type: ignore[method-assign]
+
+    def end() -> None:
+        if profiler.profile._prepare_trace is announced:
+            profiler.profile._prepare_trace = prepare  # type: ignore[method-assign]
+
+    return end
+
+
 def save_profile(profile: Any, path: str) -> None:
     """Write the result of an ended low-level profile as Chrome JSON; works once. Read in 2.9 to 2.13."""
     profile.kineto_results.save(path)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from perfmagic.capture import profiler
+from perfmagic.capture import session
 from perfmagic.capture.timers import BenchSpec
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.trace.model import TraceMeta, make_trace
@@ -342,7 +342,7 @@ def test_load_on_the_machine_is_said():
 
 
 def test_an_earlier_profile_is_said_where_it_slows_launches(monkeypatch):
-    monkeypatch.setattr(profiler, "_profiled", True)
+    monkeypatch.setattr(session, "_profiled", True)
     assert "a profile was taken earlier in this process" in Machine().measure(1 * MS, 1 * MS).warnings[0]
     assert Machine().measure(1 * MS).warnings == ()  # no CUDA, no CUPTI
 

@@ -31,7 +31,7 @@ class SimRecords:
     """What was recorded since a mark: columns by name as perfmagic.trace.model.make_trace takes them, times in unix ns.
 
     races: (correlation, name) of ops that used data another stream writes, without a wait between.
-    dropped: rows beyond the limit, counted and not kept.
+    dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
     """
 
     names: tuple[str, ...]
@@ -42,6 +42,7 @@ class SimRecords:
     counters: Columns
     races: list[tuple[int, str]] = field(default_factory=list)
     dropped: int = 0
+    full_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class SimLog:
         self._host_ops: list[tuple[Any, ...]] = []
         self._waits: list[tuple[Any, ...]] = []
         self._races: list[tuple[int, str]] = []
-        self._dropped: list[None] = []
+        self._dropped: list[int] = []  # when each of them began
         self._marks: list[_Mark] = []
         self._room(0, 0, 0)
 
@@ -106,8 +107,9 @@ class SimLog:
         waits = _columns(_WAITS, self._waits[at.waits :], names)
         counters = _columns(_COUNTERS, [], names)
         races = self._races[at.races :]
-        dropped = len(self._dropped) - at.dropped
-        return SimRecords(tuple(names), ops, calls, host_ops, waits, counters, races, dropped)
+        dropped = self._dropped[at.dropped :]
+        full_ns = min(dropped, default=None)
+        return SimRecords(tuple(names), ops, calls, host_ops, waits, counters, races, len(dropped), full_ns)
 
     def add_op(
         self,
@@ -124,7 +126,7 @@ class SimLog:
     ) -> None:
         """One device op, from the stream's thread."""
         if len(self._ops) >= self._ops_end:
-            self._dropped.append(None)
+            self._dropped.append(start_ns)
             return
         self._ops.append((start_ns, end_ns, int(kind), device, stream, name, correlation, size_bytes))
         if race:
@@ -133,14 +135,14 @@ class SimLog:
     def add_call(self, start_ns: int, end_ns: int, kind: CallKind, name: str, correlation: int) -> None:
         """One call of the host into the device, from the thread that made it."""
         if len(self._calls) >= self._calls_end:
-            self._dropped.append(None)
+            self._dropped.append(start_ns)
             return
         self._calls.append((start_ns, end_ns, int(kind), name, threading.get_native_id(), correlation))
 
     def add_host_op(self, start_ns: int, end_ns: int, name: str) -> None:
         """One operator, from call to return."""
         if len(self._host_ops) >= self._host_ops_end:
-            self._dropped.append(None)
+            self._dropped.append(start_ns)
             return
         self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, threading.get_native_id()))
 
@@ -151,7 +153,7 @@ class SimLog:
         if len(self._waits) < self._calls_end:
             self._waits.append((at_ns, correlation, device, stream, on_stream, on_correlation))
         else:
-            self._dropped.append(None)
+            self._dropped.append(at_ns)
 
     def _tables(self) -> tuple[list[Any], ...]:
         return self._ops, self._calls, self._host_ops, self._waits, self._races, self._dropped
