@@ -90,6 +90,7 @@ class BenchResult:
 
     returns: until Python came back.  done: until every device was idle, None without a device.  span: the device span,
     None where it was not taken.  n_calls: how often the body ran in all.  method: how it was measured, in one line.
+    span_partial: the cell used streams whose work the device span leaves out.
     failed: what ended it early, in words; the samples before it are here.  record: raw, None after from_json.
     """
 
@@ -107,6 +108,7 @@ class BenchResult:
     stopped_by: str
     warnings: tuple[str, ...]
     method: str
+    span_partial: bool = False
     failed: str = ""
     code: str = ""
     options: str = ""
@@ -195,8 +197,15 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResul
         simulated=any(device.simulated for device in record.devices),
         n_calls=record.body_runs,
         stopped_by=record.stopped_by,
-        warnings=(*record.warnings, *_dependence(measured), *_drifts(measured), *_slow_recording(record, done)),
+        warnings=(
+            *record.warnings,
+            *_dependence(measured),
+            *_drifts(measured),
+            *_slow_recording(record, done),
+            *_other_streams(record, span),
+        ),
         method=_method(record),
+        span_partial=span is not None and _n_streams(record) > 1,
         failed=record.failed,
         code=record.code,
         options=record.options,
@@ -266,6 +275,20 @@ def _drifts(measured: dict[str, Quantity]) -> list[str]:
         f"{name} {'rose' if frac > 0 else 'fell'} by {significant(abs(frac) * 100, 2)}{NBSP}% during the run"
         for name, frac in moved.items()
     ]
+
+
+def _n_streams(record: BenchRecord) -> int:
+    """Streams on which the recorded run executed something, 0 without one."""
+    ops = record.trace.ops if record.trace is not None else None
+    return 0 if ops is None else len(np.unique(np.stack((ops.device, ops.stream)), axis=1).T)
+
+
+def _other_streams(record: BenchRecord, span: Quantity | None) -> list[str]:
+    """Says that events see the current stream only. Source: MEASURING, "Inner loop"."""
+    n = _n_streams(record)
+    if span is None or n < 2:
+        return []
+    return [f"the cell works on {n} streams and the device span sees the current one only: %%timeline shows all"]
 
 
 def _slow_recording(record: BenchRecord, done: Quantity | None) -> list[str]:

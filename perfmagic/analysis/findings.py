@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from perfmagic.analysis.facts import Facts
 from perfmagic.analysis.finding import Finding
-from perfmagic.analysis.rules_device import exposed_comm, exposed_copy, longest_gap
+from perfmagic.analysis.rules_device import exposed_comm, exposed_copy, longest_gap, side_by_side
 from perfmagic.analysis.rules_queue import queue_full, small_kernels
 from perfmagic.analysis.rules_sync import blocked, pageable_uploads
 from perfmagic.analysis.verdict import verdict_of
@@ -21,6 +21,7 @@ RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
     exposed_copy,
     small_kernels,
     longest_gap,
+    side_by_side,
     queue_full,
 )
 

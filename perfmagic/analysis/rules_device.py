@@ -7,7 +7,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.facts import Facts, line_words, on_lines
 from perfmagic.analysis.finding import Finding
-from perfmagic.analysis.verdict import CAUSE_WORDS
+from perfmagic.analysis.verdict import cause_words
 from perfmagic.numerics.intervals import total_ns
 from perfmagic.trace.columns import NO_LINE, NONE, Int8, Int64
 from perfmagic.trace.names import OpClass, op_classes, short_name
@@ -27,6 +27,28 @@ def exposed_copy(facts: Facts) -> list[Finding]:
     return _exposed(facts, "exposed_copy", "exposed copies", tuple(COPIES), facts.breakdown.copy_ns)
 
 
+def side_by_side(facts: Facts) -> list[Finding]:
+    """Whether the streams of the device ran at once."""
+    parts, n = facts.breakdown, len(facts.streams)
+    if n < 2:
+        return []
+    at_once_ns = sum(ns for k, ns in parts.concurrency_ns.items() if k >= 2)
+    share = f"{units.percent(at_once_ns / parts.busy_ns)} of the time the device was busy" if parts.busy_ns else ""
+    cause = f"{n} streams ran at once" if at_once_ns else f"{n} streams never ran at once"
+    return [
+        Finding(
+            rule="streams",
+            cost_ns=0,
+            cause=cause,
+            detail=f" for {units.duration(at_once_ns)}, {share}" if at_once_ns else "",
+            lines=(),
+            start_ns=parts.extent_start_ns,
+            end_ns=parts.extent_end_ns,
+            device=facts.device,
+        )
+    ]
+
+
 def longest_gap(facts: Facts) -> list[Finding]:
     """The longest idle gap, its cause and where Python was."""
     gaps = facts.gaps
@@ -36,7 +58,8 @@ def longest_gap(facts: Facts) -> list[Finding]:
     line = int(gaps.line[row])
     name = facts.trace.names[gaps.host_op[row]] if gaps.host_op[row] != NONE else ""
     inside = f"; Python was in {short_name(name)}" if name else ""
-    detail = f", {units.duration(int(gaps.length_ns[row]))}: the device waited for {CAUSE_WORDS[gaps.cause(row)]}"
+    words = cause_words(facts.trace, gaps.cause(row))
+    detail = f", {units.duration(int(gaps.length_ns[row]))}: the device waited for {words}"
     return [
         Finding(
             rule="longest_gap",

@@ -10,6 +10,7 @@ from perfmagic.analysis.finding import Finding
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.names import OpClass, copy_direction
 
+SEVERAL = 3  # so many waits are a habit
 NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing that could be won
 
 
@@ -47,7 +48,8 @@ def blocked(facts: Facts) -> list[Finding]:
         times = f" ×{units.count(_n_asked(facts, rows))}" if _n_asked(facts, rows) > 1 else ""
         where = f" in {found.words(int(rows[0]))}{times}{on_lines(found.line[rows])}"
         cause = f"Python blocked {units.duration(blocked_ns)}"
-        result.append(_finding(facts, "sync", rows, cause, where + _device_meanwhile(facts, rows)))
+        detail = where + _device_meanwhile(facts, rows) + _queue_afterwards(facts, rows)
+        result.append(_finding(facts, "sync", rows, cause, detail))
     return result
 
 
@@ -74,6 +76,20 @@ def _cost_ns(facts: Facts, rows: Int64) -> int:
 def _device_meanwhile(facts: Facts, rows: Int64) -> str:
     blocked_ns, busy_ns = int(facts.syncs.blocked_ns[rows].sum()), int(facts.syncs.busy_ns[rows].sum())
     return f"; the device was busy {units.percent(busy_ns / blocked_ns)} of that time"
+
+
+def _queue_afterwards(facts: Facts, rows: Int64) -> str:
+    """What several waits cost that no wait shows: after each the device has nothing until Python queues again."""
+    gaps = facts.gaps
+    ends = np.sort(facts.syncs.end_ns[rows])
+    if len(rows) < SEVERAL or not len(gaps):
+        return ""
+    last = np.searchsorted(ends, gaps.end_ns, side="left") - 1  # the latest wait that ended before the gap did
+    emptied = (last >= 0) & (ends[np.maximum(last, 0)] >= gaps.start_ns)
+    lost_ns = int(np.minimum(gaps.end_ns - ends[np.maximum(last, 0)], gaps.host_ns)[emptied].sum())
+    if lost_ns < facts.notable_ns:
+        return ""
+    return f"; each left the queue empty, and the device then waited {units.duration(lost_ns)} in all"
 
 
 def _n_asked(facts: Facts, rows: Int64) -> int:

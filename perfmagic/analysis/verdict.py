@@ -20,6 +20,7 @@ CAUSE_WORDS = {
     "launch_latency": "launches to arrive",
     "unknown": "causes the record does not show",
 }
+SIM_UNKNOWN = "the simulated device itself, whose threads share Python's lock"
 
 
 @dataclass(frozen=True)
@@ -98,16 +99,46 @@ def _host_bound(facts: Facts, busy_frac: float, outside_ns: int) -> Verdict:
         )
         waited = f"the queue was empty and the device waited {units.duration(gaps.for_python_ns)} for Python"
         parts.append(f"{waited}, {where}" if where else waited)
-    if outside_ns >= facts.notable_ns:
-        parts.append(f"{units.duration(outside_ns)} passed before the device's first op and after its last")
+    parts += _outside(facts, outside_ns)
     lost_ns = gaps.for_python_ns or outside_ns or None
     return Verdict("host-bound", busy_frac, "; ".join(parts), tuple(n for _, n in named), lost_ns)
+
+
+def _outside(facts: Facts, outside_ns: int) -> list[str]:
+    """What passed before the device's first op, and where Python was then, and what passed after its last."""
+    start_ns, first_ns = facts.trace.meta.start_ns, facts.breakdown.extent_start_ns
+    head_ns = min(outside_ns, max(0, first_ns - start_ns))
+    parts = []
+    if head_ns >= facts.notable_ns:
+        ns, line = _main_line(facts.trace, start_ns, first_ns)
+        where = f", {units.duration(ns)} of it on line {line}" if line != NO_LINE else ""
+        parts.append(f"{units.duration(head_ns)} passed before the device's first op{where}")
+    if outside_ns - head_ns >= facts.notable_ns:
+        parts.append(f"{units.duration(outside_ns - head_ns)} passed after its last op")
+    return parts
+
+
+def _main_line(trace: Trace, start_ns: int, end_ns: int) -> tuple[int, int]:
+    """The line Python was on longest in a stretch of time, and for how long; (0, NO_LINE) without marks."""
+    marks = trace.marks
+    if not len(marks):
+        return 0, NO_LINE
+    begin = np.clip(marks.at_ns, start_ns, end_ns)
+    sums = np.bincount(marks.line, weights=np.append(begin[1:], end_ns) - begin)
+    line = int(sums.argmax())
+    return int(sums[line]), line
 
 
 def _gaps(facts: Facts) -> str:
     total = facts.gaps.total_ns
     cause, ns = max(facts.gaps.by_cause_ns.items(), key=lambda item: item[1])
-    return f"the device was idle {units.duration(total)}, {units.duration(ns)} of it waiting for {CAUSE_WORDS[cause]}"
+    words = cause_words(facts.trace, cause)
+    return f"the device was idle {units.duration(total)}, {units.duration(ns)} of it waiting for {words}"
+
+
+def cause_words(trace: Trace, cause: str) -> str:
+    """What an idle device waited for, in words."""
+    return SIM_UNKNOWN if cause == "unknown" and trace.simulated else CAUSE_WORDS[cause]
 
 
 def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:

@@ -146,7 +146,7 @@ class Recorder:
             notes=tuple(notes),
             **_rank(),
         )
-        marks = self.marks.columns(self._offset_ns - base, end_ns - base)
+        marks = self.marks.columns(self._offset_ns - base, returned_ns - base)
         trace = make_trace(parts.names, meta, marks=marks, cell=self.cell, **parts.tables)
         return trace if limit_ns is None else _until(trace, limit_ns - base)
 

@@ -93,9 +93,10 @@ class Runtime:
         raise UsageError(message)
 
     def refuse_stacked(self, outer: str, inner: str) -> None:
+        ours = inner.removeprefix("%%") in _CELL_MAGICS
+        advice = "Measure one thing a cell" if ours else f"Put {inner} above %%{outer}, or use one magic a cell"
         raise UsageError(
-            f"%%{outer} measures the lines below it, and the next line is another cell magic, {inner}. "
-            f"Put {inner} above %%{outer}, or use one magic a cell"
+            f"%%{outer} measures the lines below it, and the next line is another cell magic, {inner}. {advice}"
         )
 
     def help(self, name: str) -> None:
@@ -207,6 +208,7 @@ def load(shell: Any) -> None:
             runtime.replaced[kind, name] = table[kind][name]
     for name in _CELL_MAGICS:
         shell.register_magic_function(NamedMagic(shell, name), "line_cell", name)
+        shell.register_magic_function(MisplacedMagic(name), "line", f"%{name}")
     for name in _LINE_MAGICS:
         shell.register_magic_function(LineMagic(shell, name), "line", name)
     for home, name in _RESULTS:
@@ -236,6 +238,7 @@ def unload(shell: Any) -> None:
 
 def _kinds_and_names() -> list[tuple[str, str]]:
     in_cells = [(kind, name) for name in _CELL_MAGICS for kind in ("line", "cell")]
+    in_cells += [("line", f"%{name}") for name in _CELL_MAGICS]
     return [*in_cells, *(("line", name) for name in _LINE_MAGICS)]
 
 
@@ -257,6 +260,16 @@ class NamedMagic:
         if cell is None:
             return _run_line(self._shell, self.__name__, line)
         return _run_cell(self._shell, self.__name__, line, cell)
+
+
+class MisplacedMagic:
+    """`%%name` below the first line of a cell, which IPython takes for a line magic called `%name`."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = f"%{name}"
+
+    def __call__(self, _line: str) -> None:
+        raise UsageError(f"%{self.__name__} must be the first line of its cell: move it above everything else")
 
 
 class LineMagic:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from perfmagic.trace.columns import NO_LINE, NONE, CallKind, Int8, Int32, Int64, LineMarks
@@ -36,6 +38,27 @@ def lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
 def top_lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
     """The top-level statement running at each instant, NO_LINE outside the cell; shape of at_ns."""
     return _at(marks, marks.top_line, at_ns)
+
+
+def strata_lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
+    """The line a picture counts each instant to, NO_LINE outside the cell; shape of at_ns. See strata_lines."""
+    return _at(marks, strata_lines(marks), at_ns)
+
+
+def strata_lines(marks: LineMarks) -> Int32:
+    """For each mark the line a picture shows: a statement that passes each of its lines once (a `with`, an `if`) is
+    shown line by line, one that comes back to a line (a loop) as a whole, by its first line.
+    """
+    shown = marks.line.copy()
+    if not len(marks):
+        return shown
+    begins = [0, *(np.flatnonzero(marks.top_line[1:] != marks.top_line[:-1]) + 1).tolist()]
+    for begin, end in pairwise([*begins, len(marks)]):
+        lines = marks.line[begin:end]
+        runs = 1 + int(np.count_nonzero(lines[1:] != lines[:-1]))
+        if runs > len(np.unique(lines)):
+            shown[begin:end] = marks.top_line[begin]
+    return shown
 
 
 def _at(marks: LineMarks, values: Int32, at_ns: Int64) -> Int32:

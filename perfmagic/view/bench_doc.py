@@ -34,7 +34,8 @@ class Row:
 class BenchDoc:
     """What a benchmark's picture shows.
 
-    lead, rest: the sentence, its first part in bold.  returns_s, done_s, span_s: medians, None where not measured.
+    lead, rest: the sentence, its first part in bold.  returns_s, done_s, span_s: medians, None where not measured;
+    span_s also where it leaves out streams.
     waits_s: how long Python waited for the device; starves_s: how long the device waited for Python.
     """
 
@@ -82,7 +83,7 @@ def bench_doc(result: BenchResult) -> BenchDoc:
         rows=rows,
         returns_s=result.returns.median_s if result.returns else None,
         done_s=result.done.median_s if result.done else None,
-        span_s=result.span.median_s if result.span else None,
+        span_s=result.span.median_s if result.span and not result.span_partial else None,
         synced=result.synced,
         device_label=result.device_label,
         simulated=result.simulated,

@@ -11,7 +11,7 @@ from perfmagic.analysis.queueing import Steps, steps
 from perfmagic.analysis.streams import orphans, stream_rows
 from perfmagic.numerics.intervals import subtract, total_ns, union
 from perfmagic.trace.columns import NONE, Bool, Int8, Int64
-from perfmagic.trace.correlate import top_lines_at
+from perfmagic.trace.correlate import strata_lines_at
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import op_classes
 from perfmagic.view.lanes import DeviceGroup, Share, Stave, StavePart, StreamLane
@@ -90,7 +90,7 @@ def _stream_lane(
         end_ns=ops.end_ns,
         op_class=classes[rows],
         name=ops.name,
-        line=top_lines_at(trace.marks, launch[rows]) * known.astype(np.int32),
+        line=strata_lines_at(trace.marks, launch[rows]) * known.astype(np.int32),
         inner_line=ops.line,
         orphan=orphan[rows],
         packing=pack(ops.start_ns, ops.end_ns),
@@ -117,12 +117,10 @@ def _shares(parts: Breakdown) -> tuple[Share, ...]:
     """Where the device's extent went, each instant once, parts without time left out."""
     found = parts.partition
     shares = (
-        Share("compute alone", found.compute_alone_ns, "comp"),
-        Share(
-            "compute ∥ communication or copy", found.compute_with_other_ns, "comp", "comm" if parts.comm_ns else "dtod"
-        ),
-        Share("exposed communication", found.exposed_comm_ns, "comm"),
-        Share("exposed copy", found.exposed_copy_ns, _main_copy(parts)),
+        Share("compute", found.compute_alone_ns, "comp"),
+        Share("compute ∥ other", found.compute_with_other_ns, "comp", "comm" if parts.comm_ns else "dtod"),
+        Share("communication alone", found.exposed_comm_ns, "comm"),
+        Share("copy alone", found.exposed_copy_ns, _main_copy(parts)),
         Share("memset alone", found.memset_alone_ns, "memset"),
         Share("idle", found.idle_ns, "wait"),
     )

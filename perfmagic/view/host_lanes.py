@@ -7,6 +7,7 @@ import numpy as np
 from perfmagic.analysis.hoststack import host_stack
 from perfmagic.analysis.syncs import Syncs
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int32, Int64
+from perfmagic.trace.correlate import strata_lines
 from perfmagic.trace.model import Trace
 from perfmagic.view.lanes import CellLane, HostOpsLane, LaunchLane
 
@@ -14,12 +15,13 @@ AUTOGRAD_PREFIX = "autograd::engine"
 
 
 def cell_lane(trace: Trace, start_ns: int, end_ns: int) -> CellLane | None:
-    """The top-level statements of the cell inside a window, None for a trace without line marks."""
+    """The lines of the cell inside a window, a loop as one; None for a trace without line marks."""
     marks = trace.marks
     if not len(marks):
         return None
-    changes = np.concatenate(([True], marks.top_line[1:] != marks.top_line[:-1]))
-    begin, line = marks.at_ns[changes], marks.top_line[changes]
+    shown = strata_lines(marks)
+    changes = np.concatenate(([True], shown[1:] != shown[:-1]))
+    begin, line = marks.at_ns[changes], shown[changes]
     finish = np.append(begin[1:], max(end_ns, int(begin[-1])))
     begin, finish = np.maximum(begin, start_ns), np.minimum(finish, end_ns)
     keep = (finish > begin) & (line != NO_LINE)

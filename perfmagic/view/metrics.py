@@ -35,6 +35,7 @@ _EM = {character: width / 1000 for width, characters in _WIDTHS.items() for char
 _UNKNOWN_EM = 0.66  # Latin with accents, Greek, Cyrillic: between a lower-case and an upper-case letter
 _MONO_EM = 0.602  # DejaVu Sans Mono, Menlo, Consolas (0.55)
 _BOLD = 1.07
+WIDEST_FONT = 1.18  # how much wider text gets where Arial is absent (DejaVu Sans, Verdana)
 SHORTEST = 3  # a label is cut only when so many letters remain
 
 

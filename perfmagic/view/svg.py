@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise, product
 
 from perfmagic import units
 from perfmagic.view.canvas import Canvas
-from perfmagic.view.frame import DETAILS, LEFT_PX, PLOT_PX, Detail, Frame
+from perfmagic.view.frame import DETAILS, LEFT_PX, PLOT_PX, RIGHT_PX, Detail, Frame
 from perfmagic.view.lanes import DeviceGroup, Flag
-from perfmagic.view.metrics import fitted, width_px
+from perfmagic.view.metrics import WIDEST_FONT, fitted, width_px
 from perfmagic.view.scale import Scale, ticks
 from perfmagic.view.svg_device import device_heading, draw_staves, draw_stream
 from perfmagic.view.svg_head import draw_header, draw_key, draw_shares
@@ -121,15 +122,34 @@ def _draw_axis(frame: Frame, y: float, lowest: float) -> None:
 
 def _draw_flags(frame: Frame, flags: tuple[Flag, ...], start_ns: int, y: float, lowest: float) -> None:
     """Lines through all lanes, each with its words on the side that has room."""
-    for number, flag in enumerate(flags):
-        x = round(frame.scale.x_of(flag.at_ns), 1)
-        last = number == len(flags) - 1
+    xs = [round(frame.scale.x_of(flag.at_ns), 1) for flag in flags]
+    widths = [(width_px(flag.text, 11, bold=True) + 8) * WIDEST_FONT for flag in flags]
+    sides = word_sides(xs, widths)
+    for flag, x, side in zip(flags, xs, sides, strict=True):
         frame.canvas.boxes([(x, y, 1, lowest - y)], "ink")
-        width = width_px(flag.text, 11, bold=True) + 8
-        left = x > PLOT_PX - width or (last and x > PLOT_PX / 2)
-        at, anchor = (x - 6, "end") if left else (x + 7, "")
+        if not side:
+            continue
+        at, anchor = (x - 6, "end") if side == "left" else (x + 7, "")
         frame.canvas.text(at, y + 9, flag.text, size=11, anchor=anchor, bold=True)
         frame.canvas.text(at, y + 21, units.duration(flag.at_ns - start_ns), "ink2", anchor=anchor)
+
+
+def word_sides(xs: Sequence[float], widths: Sequence[float]) -> tuple[str, ...]:
+    """On which side of its line each flag's words stand, "" for a flag whose words find no place beside the others.
+
+    xs: of the lines, rising, in px from the plot's left edge.  widths: of the words.
+    """
+    liked = [("left", "right") if x > PLOT_PX / 2 and x == xs[-1] else ("right", "left") for x in xs]
+    for first in (0, len(xs) - 1):  # without room for all, the last flag says how it ended
+        for sides in product(*liked[first:]):
+            spans = [
+                (x, x + width) if side == "right" else (x - width, x)
+                for x, width, side in zip(xs[first:], widths[first:], sides, strict=True)
+            ]
+            apart = all(a[1] <= b[0] for a, b in pairwise(spans))
+            if apart and spans and spans[0][0] >= -LEFT_PX and spans[-1][1] <= PLOT_PX + RIGHT_PX:
+                return ("",) * first + sides
+    return ("",) * len(xs)
 
 
 def _bracket(frame: Frame, top: float, bottom: float, name: str, token: str) -> None:

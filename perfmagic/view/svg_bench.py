@@ -31,6 +31,7 @@ HEADS = (
 MOST_DOTS = 400
 BINS = 16
 FADE_STEPS, FADE_PX = 16, 80
+UNKNOWN_SHARE = 0.2  # as pale as what is queued: nothing says that the device was busy
 
 
 def draw_bench(doc: BenchDoc, *, header: bool) -> str:
@@ -84,6 +85,9 @@ def _draw_python(canvas: Canvas, doc: BenchDoc, y: float, px_per_s: float) -> No
 def _draw_device(canvas: Canvas, doc: BenchDoc, done_s: float, y: float, px_per_s: float) -> None:
     """The device's span at the end of its bar; where the span is not known, a bar that fades in."""
     done = round(done_s * px_per_s, 1)
+    if doc.span_s is None and not doc.waits_s:
+        _sometime(canvas, done, y)
+        return
     if doc.span_s is None:
         _fading_in(canvas, done, y)
         return
@@ -94,6 +98,12 @@ def _draw_device(canvas: Canvas, doc: BenchDoc, done_s: float, y: float, px_per_
     words = f"device span {units.duration_s(doc.span_s)}"
     if width_px(words, 10) + 10 <= done - start:
         canvas.text(start + 6, y + 12.5, words, "on_comp")
+
+
+def _sometime(canvas: Canvas, done: float, y: float) -> None:
+    """The device was done when Python was: when it worked, or whether, these clocks do not tell."""
+    canvas.boxes([(0.0, y, max(1.0, done), BAR_PX)], tint("comp", UNKNOWN_SHARE, UNKNOWN_SHARE))
+    _in_gap(canvas, "done by then", 0.0, done, y, "ink2")
 
 
 def _fading_in(canvas: Canvas, done: float, y: float) -> None:

@@ -6,7 +6,7 @@ from perfmagic import units
 from perfmagic.trace.names import OpClass
 from perfmagic.view.canvas import WIDTH_PX, Canvas, Part
 from perfmagic.view.lanes import DeviceGroup, Share
-from perfmagic.view.metrics import fitted, width_px
+from perfmagic.view.metrics import WIDEST_FONT, fitted, width_px
 from perfmagic.view.palette import LOST_SHARE, queued, tint
 from perfmagic.view.svgpath import rects
 from perfmagic.view.timeline import TimelineDoc
@@ -106,7 +106,8 @@ def _share_box(canvas: Canvas, share: Share, x: float, y: float, width: float, h
 
 def _share_words(canvas: Canvas, share: Share, x: float, y: float) -> float:
     amount = units.duration(share.ns)
-    needed = 14 + width_px(amount, 10, bold=True) + 4 + width_px(share.name, 10) + 18
+    words_px = width_px(amount, 10, bold=True) + 4 + width_px(share.name, 10)
+    needed = 14 + words_px * WIDEST_FONT + 14
     if x + needed > WIDTH_PX + 18:
         return x
     _share_box(canvas, share, round(x, 1), y, 10, 8)
@@ -116,7 +117,7 @@ def _share_words(canvas: Canvas, share: Share, x: float, y: float) -> float:
 
 def _key_text(canvas: Canvas, text: str, x: float, y: float) -> float:
     canvas.text(round(x + 14, 1), y + 10.5, text, "ink2")
-    return x + 14 + width_px(text, 10) + 16
+    return x + 14 + width_px(text, 10) * WIDEST_FONT + 14
 
 
 def _classes(doc: TimelineDoc) -> list[tuple[str, str]]:

@@ -173,7 +173,7 @@ def test_results_are_those_of_one_thread_and_the_hosts_threads_stay() -> None:
 def test_a_pace_reads_as_words_and_survives_pickling() -> None:
     pace = sim.Pace(by_name={"matmul": 0.003}, copy_bytes_per_s=12e9)
     sim.set_pace(pace)
-    assert sim.pace_words().replace("\u00a0", " ") == "paced: matmul ≥ 3 ms, copies 12 GB/s"
+    assert sim.pace_words().replace("\u00a0", " ") == "paced: matmul ≥ 3 ms, copies 12 GB/s, pageable half"
     assert pickle.loads(pickle.dumps(pace)) == pace
     assert sim.Pace.parse("matmul=3ms, copy=12GB/s") == pace
     sim.set_pace(None)

@@ -13,6 +13,7 @@ from perfmagic.view.metrics import columns, cut_to_columns, fitted, width_px
 from perfmagic.view.packing import pack
 from perfmagic.view.palette import TONES, mixed, queued
 from perfmagic.view.scale import Scale, ticks
+from perfmagic.view.svg import word_sides
 from perfmagic.view.svgpath import number, quantised, skyline, step_line, thin_line
 
 from .build import UNHURRIED
@@ -115,3 +116,18 @@ def test_tints_are_opaque_mixtures_and_neighbours_differ() -> None:
 
 def test_foreign_text_becomes_character_data() -> None:
     assert escaped('<b a="1">&\x00\u202e\ud800') == "&lt;b a=&quot;1&quot;&gt;&amp;\ufffd\ufffd\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("xs", "sides"),
+    [
+        ((100, 700), ("right", "left")),
+        ((500, 650), ("left", "left")),
+        ((700, 790), ("left", "right")),
+        ((700, 795), ("left", "right")),
+        ((10, 20), ("", "right")),
+        ((780, 795), ("left", "right")),
+    ],
+)
+def test_the_words_of_two_flags_never_meet(xs: tuple[float, ...], sides: tuple[str, ...]) -> None:
+    assert word_sides(xs, (200.0, 100.0)) == sides

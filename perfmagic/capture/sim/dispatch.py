@@ -70,6 +70,7 @@ class Arguments:
 
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run one operator for a SimTensor, or for a factory with device="sim"."""
+    __tracebackhide__ = True  # a traceback ends at the user's line, as on a device without Python in it
     check_usable()
     start_ns = now_ns()
     op = operator_of(func)
@@ -108,6 +109,7 @@ def _choose(op: Operator) -> Handler:
 
 
 def _copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
     target, source = args[0], args[1]
     non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
     if not isinstance(target, SimTensor):
@@ -118,6 +120,7 @@ def _copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _to_copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
     device = kwargs.get("device")
     if device is None or torch.device(device).type == NAME:
         return _kernel(op, args, kwargs)
@@ -131,10 +134,12 @@ def _to_copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - all handlers look alike
+    __tracebackhide__ = True
     return copies.item(args[0])
 
 
 def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
     taken = Arguments(op.func, args, kwargs)
     specs = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
     base = taken.refs[0].buffer
@@ -152,6 +157,7 @@ def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
     taken = Arguments(op.func, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
     base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
@@ -159,11 +165,11 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
     taken = Arguments(op.func, args, kwargs)
     _check_devices(op, taken)
-    try:
-        specs = infer(op.func, taken.args, taken.kwargs, tuple(taken.key))
-    except UnknownResultError:
+    known, specs = _inferred(op, taken)
+    if not known:
         return _run_and_wait(op, args, kwargs)
     if _resize_results(op, args, kwargs, specs):
         return _kernel(op, args, kwargs)
@@ -184,14 +190,28 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return outcome
 
 
+def _inferred(op: Operator, taken: Arguments) -> tuple[bool, Any]:
+    """Whether the results are known from shapes, and what they are."""
+    try:
+        return True, infer(op.func, taken.args, taken.kwargs, tuple(taken.key))
+    except UnknownResultError:
+        return False, None
+
+
 def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """For results that depend on values: the op runs on the stream, and the host waits for it, as on a real device."""
+    __tracebackhide__ = True
     taken = Arguments(op.func, args, kwargs)
     index = _device_index(kwargs, taken)
     written = [ref.buffer for ref in _written(op, args, kwargs)]
     results: list[Any] = []
     run = _real_call(op, taken)
-    job = _launch(op, taken, lambda: results.append(run()), index, written, direct=True)
+
+    def body() -> None:
+        __tracebackhide__ = True
+        results.append(run())
+
+    job = _launch(op, taken, body, index, written, direct=True)
     wait_for_job(job, "simStreamSynchronize")
     if op.returned is not None:
         return _given_back(op, args, kwargs)
@@ -249,12 +269,11 @@ def _real_call(op: Operator, taken: Arguments) -> Callable[[], Any]:
     """The call on real memory. Random ops get their seed here, at the launch."""
     args, kwargs = taken.args, _named_cpu(taken.kwargs)
     substitute = substitute_for(op.func)
-    if not op.seeded:
-        return lambda: substitute(*map_tree(args, Ref, Ref.real), **map_tree(kwargs, Ref, Ref.real))
-    seeded = _seeding(op, args, kwargs)
+    seeded = _seeding(op, args, kwargs) if op.seeded else None
 
     def run() -> Any:
-        a, k = seeded()
+        __tracebackhide__ = True
+        a, k = seeded() if seeded is not None else (args, kwargs)
         return substitute(*map_tree(a, Ref, Ref.real), **map_tree(k, Ref, Ref.real))
 
     return run
@@ -277,6 +296,7 @@ def _body(op: Operator, taken: Arguments, fresh: list[Buffer], written: list[Buf
     run = _real_call(op, taken)
 
     def body() -> None:
+        __tracebackhide__ = True
         try:
             result = run()
         except BaseException as error:
@@ -305,6 +325,7 @@ def _fill(fresh: list[Buffer], result: Any) -> None:
 
 
 def _check_devices(op: Operator, taken: Arguments) -> None:
+    __tracebackhide__ = True
     if not taken.host or not taken.refs or op.func in _HOST_INDICES:
         return
     if any(t.dim() for t in taken.host):

@@ -28,10 +28,12 @@ class Leaf:
 
 def infer_or_raise(func: Any, args: Any, kwargs: dict[str, Any], key: tuple[Any, ...] | None) -> Any:
     """As infer, for ops whose result never depends on values: what torch says is the user's error."""
+    __tracebackhide__ = True
     try:
         return infer(func, args, kwargs, key)
     except UnknownResultError as unknown:
-        raise (unknown.__cause__ or unknown) from None
+        error = unknown.__cause__ or unknown
+    raise error.with_traceback(None)
 
 
 def infer(func: Any, args: Any, kwargs: dict[str, Any], key: tuple[Any, ...] | None) -> Any:

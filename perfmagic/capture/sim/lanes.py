@@ -105,6 +105,7 @@ class Lane:
             self._execute(self.jobs[0])
 
     def _execute(self, job: Job) -> None:
+        __tracebackhide__ = True
         try:
             if self.device.closing.is_set():
                 raise NotComputedError(RuntimeError("the process was ending"))
@@ -123,16 +124,20 @@ class Lane:
         job.finish()
 
     def _run(self, job: Job) -> None:
+        __tracebackhide__ = True
         start_ns = now_ns()
+        executed = not job.direct
         try:
             if job.body is not None:
                 job.body()
+            executed = True
             rest_s = job.least_s - (now_ns() - start_ns) / 1e9
             if rest_s > 0:
                 self.device.closing.wait(rest_s)
         finally:
             job.done_ns = now_ns()
-            if job.kind is not None and LOG.recording:
+            # what only found out that its arguments do not fit would not have been launched on a real device
+            if job.kind is not None and executed and LOG.recording:
                 LOG.add_op(
                     start_ns, job.done_ns, job.kind, self.device.index, self.stream_id,
                     job.name, job.correlation, job.size_bytes, race=job.race,

@@ -71,6 +71,7 @@ def _empty(  # torch passes all of these; layout and pin_memory mean nothing her
     pin_memory: Any = None,  # noqa: ARG001
     memory_format: Any = None,
 ) -> Any:
+    __tracebackhide__ = True
     kwargs = {"dtype": dtype, "device": device, "memory_format": memory_format}
     return dispatch.dispatch(aten.empty.memory_format, (size,), kwargs)
 
@@ -84,10 +85,12 @@ def _empty_strided(
     device: Any = None,
     pin_memory: Any = None,  # noqa: ARG001
 ) -> Any:
+    __tracebackhide__ = True
     return dispatch.dispatch(aten.empty_strided.default, (size, stride), {"dtype": dtype, "device": device})
 
 
 def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
+    __tracebackhide__ = True
     return dispatch.dispatch(aten.copy_.default, (target, source, non_blocking), {})
 
 

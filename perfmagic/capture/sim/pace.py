@@ -68,7 +68,7 @@ class Pace:
         if self.kernel_s:
             parts.append(f"{'other ' if parts else ''}kernels ≥ {_round(units.duration_s(self.kernel_s))}")
         if self.copy_bytes_per_s:
-            parts.append(f"copies {_round(units.bandwidth(self.copy_bytes_per_s, 1e9))}")
+            parts.append(f"copies {_round(units.bandwidth(self.copy_bytes_per_s, 1e9))}, pageable half")
         return f"paced: {', '.join(parts)}" if parts else ""
 
     @classmethod

@@ -128,6 +128,7 @@ class SimTensor(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]  # torch's stub leaves out func
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        __tracebackhide__ = True
         return _installed["dispatch"](func, args, kwargs or {})
 
     @property

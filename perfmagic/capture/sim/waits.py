@@ -14,6 +14,7 @@ from perfmagic.trace.columns import CallKind
 
 def wait_for_job(job: Job, call: str) -> None:
     """Block the host until a job is done, as a logged call; then raise what failed on the device."""
+    __tracebackhide__ = True
     start_ns = now_ns()
     try:
         job.wait()
@@ -31,6 +32,7 @@ def wait_for_job(job: Job, call: str) -> None:
 
 def wait_for_lane(lane: Lane, call: str) -> None:
     """Block the host until a stream is done, as a logged call; then raise what failed on the device."""
+    __tracebackhide__ = True
     check_usable()
     _drain((lane,), call)
     lane.device.raise_failure()
@@ -38,6 +40,7 @@ def wait_for_lane(lane: Lane, call: str) -> None:
 
 def synchronize(device: Any = None) -> None:
     """Block until all streams of a device are done; raises what failed on it, once."""
+    __tracebackhide__ = True
     check_usable()
     owner = sim_device(device_of(device))
     _drain(tuple(owner.lanes.values()), "simDeviceSynchronize")
