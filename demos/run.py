@@ -22,6 +22,7 @@ NO_NETWORK = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
     "style-src 'unsafe-inline'; font-src data:\">"
 )
+LIGHT = "<style>:root{color-scheme:light}</style>"  # nbconvert's page is light: pictures in it must not turn dark
 
 
 def main() -> int:
@@ -88,7 +89,7 @@ def page(notebook: nbformat.NotebookNode, title: str) -> str:
     """The notebook as one HTML file that asks the network for nothing, and is not allowed to."""
     body, _ = HTMLExporter(template_name="lab").from_notebook_node(notebook, resources={"metadata": {"name": title}})
     still = re.sub(r"<script\b.*?</script>", "", body, flags=re.DOTALL)  # formulas and diagrams, loaded from elsewhere
-    return still.replace("<head>", f"<head>{NO_NETWORK}", 1)
+    return still.replace("<head>", f"<head>{NO_NETWORK}{LIGHT}", 1)
 
 
 if __name__ == "__main__":

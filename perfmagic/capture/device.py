@@ -31,6 +31,9 @@ class Backend(Protocol):
     def synchronize(self) -> None:
         """Block until every one of its devices is idle; raises what failed on them asynchronously."""
 
+    def progress(self) -> int | None:
+        """A number that grows with everything queued, None where the device does not tell."""
+
     def has_events(self) -> bool:
         """Whether event() and elapsed_ns() work."""
 
@@ -64,6 +67,9 @@ class CudaBackend:
     def synchronize(self) -> None:
         for index in range(self._torch.cuda.device_count()):
             self._torch.cuda.synchronize(index)
+
+    def progress(self) -> None:
+        return None
 
     def has_events(self) -> bool:
         return True
@@ -112,6 +118,9 @@ class SimBackend:
     def synchronize(self) -> None:
         self._sim.synchronize()
 
+    def progress(self) -> int:
+        return int(self._sim.progress())
+
     def has_events(self) -> bool:
         return True
 
@@ -146,6 +155,9 @@ class AcceleratorBackend:
 
     def synchronize(self) -> None:
         self._torch.accelerator.synchronize()
+
+    def progress(self) -> None:
+        return None
 
     def has_events(self) -> bool:
         return False

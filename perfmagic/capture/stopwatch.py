@@ -49,6 +49,12 @@ class Devices:
         for backend in self.backends:
             backend.synchronize()
 
+    def progress(self) -> int | None:
+        """A number that grows with everything queued on any of them, None where one does not tell."""
+        each = [backend.progress() for backend in self.backends]
+        known = [n for n in each if n is not None]
+        return sum(known) if each and len(known) == len(each) else None
+
     def with_events(self) -> Backend | None:
         """The first one that can time on the device, None where none can."""
         return next((b for b in self.backends if b.has_events()), None)

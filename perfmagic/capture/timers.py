@@ -138,6 +138,7 @@ class Engine:
         self._failed = ""
         self._warnings: list[str] = []
         self._taken_unix_ns = 0
+        self._idle = False  # the body queued nothing on the devices there are
 
     def calls(self) -> Iterator[Step]:
         """One step for every run of the body; the body's first output is let through, later ones are dropped."""
@@ -159,7 +160,7 @@ class Engine:
 
     def record(self) -> BenchRecord:
         """What was measured so far: complete samples only, empty arrays where there are none."""
-        has_device = bool(self._devices.backends)
+        has_device = self._has_device()
         return BenchRecord(
             name=self._spec.name,
             synced=self._synced,
@@ -172,7 +173,7 @@ class Engine:
             loop_overhead_s=self._overhead_ns / self._k / 1e9,
             span_calls_per_sample=self._span_k,
             stopped_by=f"ended early: {self._failed}" if self._failed else self._stopped_by,
-            devices=self._devices.infos,
+            devices=self._devices.infos if has_device else (),
             trace=self._trace,
             failed=self._failed,
             warnings=tuple(self._warnings),
@@ -211,9 +212,11 @@ class Engine:
 
     def _first_call(self) -> Steps[None]:
         self._before_sample()
+        queued = self._devices.progress()
         start_ns = self._clock_ns()
         yield self._watch.steps(1)
         self._devices.refresh()  # the body may have imported torch or started a device
+        self._idle = queued is not None and self._devices.progress() == queued
         self._devices.synchronize()
         self._first_s.append((self._clock_ns() - start_ns) / 1e9)
         self._warm_from_ns = self._clock_ns()
@@ -259,7 +262,9 @@ class Engine:
             self._samples.append((returns_s, done_s))
             rule.add((returns_s, done_s) if has_device else (returns_s,), self._since_s(from_ns))
         self._stopped_by = rule.reason
-        if self._synced and not has_device:
+        if self._idle:
+            self._warn(f"nothing was queued on the {self._devices.infos[0].label}")
+        elif self._synced and not has_device:
             self._warn("no device was in use: done equals returns")
 
     def _calls_per_sample(self) -> int:
@@ -359,7 +364,7 @@ class Engine:
         self._devices.synchronize()
 
     def _has_device(self) -> bool:
-        return bool(self._devices.backends)
+        return bool(self._devices.backends) and not self._idle
 
     def _since_s(self, from_ns: int) -> float:
         return (self._clock_ns() - from_ns) / 1e9

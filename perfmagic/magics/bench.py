@@ -65,6 +65,7 @@ class BenchRun:
         self._calls = self._engine.calls()
 
     def start(self) -> None:
+        __tracebackhide__ = True
         if self._setup is not None and not self._options.setup_each:
             self._run_setup()
 
@@ -93,6 +94,7 @@ class BenchRun:
             show(result)
 
     def _run_setup(self) -> None:
+        __tracebackhide__ = True
         exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
 
 

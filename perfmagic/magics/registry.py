@@ -147,12 +147,22 @@ class _Running:
     ) -> None:
         __tracebackhide__ = True
         self._runtime.pop()
+        if isinstance(error, KeyboardInterrupt):
+            _end_at_the_cell(trace)
         try:
             self._run.finish(error)
         except PerfmagicError as problem:
             if error is None:
                 raise UsageError(str(problem)) from None
             print(f"perfmagic: {problem}")  # the user's own error goes on, and must be the one that is seen
+
+
+def _end_at_the_cell(trace: TracebackType | None) -> None:
+    """Leave out what the measurement was doing when the interrupt came: a traceback ends at the user's line."""
+    while trace is not None and trace.tb_next is not None:
+        if trace.tb_next.tb_frame.f_globals.get("__name__", "").startswith("perfmagic."):
+            trace.tb_next = None
+        trace = trace.tb_next
 
 
 class HeadTransformer:

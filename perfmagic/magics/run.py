@@ -51,4 +51,5 @@ def compiled_setup(shell: Any, text: str) -> Any:
     if not text:
         return None
     source = shell.transform_cell(text)
-    return compile(source, shell.compile.cache(source, shell.execution_count), "exec", dont_inherit=True)
+    number = len(shell.history_manager.input_hist_parsed) - 1  # of the cell that runs, as its own lines are shown
+    return compile(source, shell.compile.cache(source, number), "exec", dont_inherit=True)

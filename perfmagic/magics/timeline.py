@@ -49,6 +49,7 @@ class TimelineRun:
         self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
 
     def start(self) -> None:
+        __tracebackhide__ = True
         if self._setup is not None:
             exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
         self._recorder.start()

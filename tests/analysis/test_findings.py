@@ -260,3 +260,41 @@ def test_a_graph_is_one_launch_of_many_ops() -> None:
     result = launches(b.trace())
     assert (result.n_calls, result.n_ops, result.n_graphs, result.largest_graph) == (2, 4, 1, 3)
     assert result.mean_call_ns == 3 * US
+
+
+def test_streams_that_ran_at_once_are_said_and_so_are_those_that_did_not() -> None:
+    b = Builder()
+    b.op(10, 30, launch=1, stream=7)
+    b.op(20, 50, launch=2, stream=8)
+    at_once = found(b.trace(returned=5), "streams")
+    assert at_once is not None
+    assert plain(at_once.sentence) == "2 streams ran at once for 10.0 µs, 25 % of the time the device was busy"
+    b = Builder()
+    b.op(10, 30, launch=1, stream=7)
+    b.op(30, 50, launch=2, stream=8)
+    in_turn = found(b.trace(returned=5), "streams")
+    assert in_turn is not None
+    assert in_turn.sentence == "2 streams never ran at once"
+    assert found(busy_device().trace(), "streams") is None
+
+
+def test_waits_that_leave_the_queue_empty_say_what_the_device_then_lost() -> None:
+    b = Builder()
+    b.line(0, 3)
+    for i in range(4):
+        b.op(100 * i + 10, 100 * i + 40, launch=100 * i)
+        b.sync(100 * i + 2, 100 * i + 41)
+    waits = found(b.trace(returned=342), "sync")
+    assert waits is not None
+    assert "each left the queue empty, and the device then waited 177 µs in all" in plain(waits.sentence)
+
+
+def test_time_before_the_first_op_is_charged_to_the_line_python_was_on() -> None:
+    b = Builder()
+    b.line(0, 2)
+    b.line(400, 3)
+    b.line(900, 4)
+    b.op(910, 990, launch=905)
+    judged = verdict(b.trace(end=1000, returned=1000))
+    assert "910 µs passed before the device's first op, 500 µs of it on line 3" in plain(judged.sentence)
+    assert "10.0 µs passed after its last op" in plain(judged.sentence)

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from perfmagic.capture import timers
+
 
 @pytest.fixture(autouse=True, scope="package")
 def _small_heap() -> Iterator[None]:
@@ -13,3 +15,9 @@ def _small_heap() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_profiled_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process may have opened the profiler, which a result would say."""
+    monkeypatch.setattr(timers, "_profiled_before", lambda: False)

@@ -48,6 +48,9 @@ class Machine:
         self.now_ns = max(self.now_ns, self.queue_end_ns)
         self.depths.append(self.runs)
 
+    def progress(self) -> int | None:
+        return None
+
     def has_events(self) -> bool:
         return self._events
 

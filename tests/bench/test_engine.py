@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from perfmagic.capture import session
+from perfmagic.capture import timers
 from perfmagic.capture.timers import BenchSpec
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.trace.model import TraceMeta, make_trace
@@ -342,7 +342,7 @@ def test_load_on_the_machine_is_said():
 
 
 def test_an_earlier_profile_is_said_where_it_slows_launches(monkeypatch):
-    monkeypatch.setattr(session, "_profiled", True)
+    monkeypatch.setattr(timers, "_profiled_before", lambda: True)
     assert "a profile was taken earlier in this process" in Machine().measure(1 * MS, 1 * MS).warnings[0]
     assert Machine().measure(1 * MS).warnings == ()  # no CUDA, no CUPTI
 
@@ -361,3 +361,13 @@ def test_values_that_cannot_be_used_are_refused_in_one_line(values, words):
     with pytest.raises(OptionError) as caught:
         BenchSpec(**values)
     assert str(caught.value) == words
+
+
+def test_a_device_the_body_leaves_alone_has_no_done():
+    machine = Machine(started=True)
+    machine.progress = lambda: 5
+    record = machine.measure(1 * MS)
+    assert len(record.done_s) == 0
+    assert record.devices == ()
+    assert any("nothing was queued on the fake device" in w for w in record.warnings)
+    assert len(Machine(started=True).measure(1 * MS).done_s) > 0  # a device that does not tell may have worked

@@ -14,6 +14,7 @@ from perfmagic.errors import CaptureError, OptionError
 from perfmagic.trace.columns import CallKind, OpKind
 from perfmagic.trace.model import DeviceInfo, TraceMeta, make_trace
 from perfmagic.trace.samples import BenchRecord
+from perfmagic.view.bench_doc import bench_doc
 
 SIM = DeviceInfo(0, "sim", "sim", "pace 1 ms")
 
@@ -213,3 +214,20 @@ def test_the_model_of_a_cell_that_waits_says_that_t1_holds_waiting():
 def test_no_ops_or_no_done_make_no_model():
     assert course_model(record([1.0], []), trace()) is None
     assert course_model(record([1.0], [1.0]), make_trace([], TraceMeta("cell"))) is None
+
+
+def two_streams():
+    ops = {"start_ns": [10, 10], "end_ns": [90, 95], "kind": [OpKind.KERNEL] * 2, "name": [0, 0], "stream": [7, 8]}
+    return make_trace(["k"], TraceMeta("cell", end_ns=100, returned_ns=20), ops={**ops, "correlation": [-1, -1]})
+
+
+def test_a_span_that_leaves_out_streams_is_said_and_not_drawn():
+    partial = summarise(record([0.1] * 6, [0.4] * 6, [0.001] * 6, trace=two_streams()))
+    assert partial.span_partial
+    assert any("works on 2 streams and the device span sees the current one only" in w for w in partial.warnings)
+    assert bench_doc(partial).span_s is None
+    assert bench_doc(partial).starves_s == 0
+    whole = summarise(record([0.1] * 6, [0.4] * 6, [0.3] * 6, trace=trace()))
+    assert not whole.span_partial
+    assert bench_doc(whole).span_s == 0.3
+    assert BenchResult.from_json(partial.to_json()).span_partial

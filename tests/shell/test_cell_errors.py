@@ -127,3 +127,24 @@ def test_a_cell_that_forks_goes_on_in_the_parent_alone(notebook: Notebook, head:
     ran = notebook.run(f"{head}\npid = os.fork()\nif pid == 0: os._exit(7)\ncode = os.waitpid(pid, 0)[1] >> 8\ncode")
     assert ran.value == 7
     assert len(ran.outputs) == 1
+
+
+def test_a_magic_below_the_first_line_says_where_it_belongs(notebook: Notebook, head: str) -> None:
+    ran = notebook.run(f"# a comment\n{head}\nx = 1")
+    assert "must be the first line of its cell" in ran.refusal
+    assert "x" not in notebook.names
+
+
+def test_two_of_our_magics_do_not_send_the_user_in_circles(notebook: Notebook, head: str) -> None:
+    for other in ("%%bench", "%%timeline"):
+        ran = notebook.run(f"{head}\n{other}\nx = 1")
+        assert "Measure one thing a cell" in ran.refusal
+        assert "above" not in ran.refusal
+
+
+def test_out_of_memory_in_the_cell_is_the_users_error(notebook: Notebook, head: str) -> None:
+    notebook.run("import torch")
+    ran = notebook.run(f"{head}\nx = torch.empty(10**15)")
+    assert isinstance(ran.error, RuntimeError)
+    assert "allocate" in ran.report
+    assert notebook.run(f"{head}\ny = 2").error is None

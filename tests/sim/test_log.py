@@ -179,6 +179,17 @@ def test_beyond_the_limit_ops_are_counted_and_not_kept() -> None:
         log.limit = limit
     assert len(records.ops["start_ns"]) == 5
     assert records.dropped >= 3
+    assert records.full_ns is not None
+    assert records.full_ns >= records.ops["end_ns"].max()  # complete until then: one stream runs in order
+
+
+def test_an_op_whose_arguments_do_not_fit_is_not_shown_as_executed() -> None:
+    a, b = torch.ones(3, 4, device="sim"), torch.ones(3, 4, device="sim")
+    with Recorded() as rec, pytest.raises(RuntimeError, match="3x4 and 3x4") as raised:
+        a @ b
+    assert rec.trace().names.count("mm") == 0 or not len(rec.trace().ops)
+    assert raised.value.__cause__ is None
+    assert raised.value.__context__ is None
 
 
 def test_recordings_nest() -> None:

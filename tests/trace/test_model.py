@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmagic.trace.columns import NO_LINE, NONE, CallKind, DeviceOps, HostCalls, LineMarks, OpKind
-from perfmagic.trace.correlate import launch_rows, lines_at, top_lines_at
+from perfmagic.trace.correlate import launch_rows, lines_at, strata_lines, top_lines_at
 from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta, make_trace
 
 ids = st.lists(st.integers(-1, 6), max_size=12)
@@ -105,3 +105,15 @@ def test_a_simulated_device_always_says_so() -> None:
 def test_a_cell_gives_the_text_of_its_lines() -> None:
     cell = Cell("%%timeline\n  x = 1\n")
     assert (cell.text(2), cell.text(0), cell.text(9)) == ("x = 1", "", "")
+
+
+def test_a_block_passed_once_is_shown_line_by_line_and_a_loop_as_one() -> None:
+    marks = LineMarks.make(
+        {
+            "at_ns": list(range(11)),
+            "line": [2, 3, 4, 5, 6, 7, 6, 7, 6, 9, 0],
+            "top_line": [2, 2, 2, 5, 5, 5, 5, 5, 5, 9, 0],
+        }
+    )
+    assert strata_lines(marks).tolist() == [2, 3, 4, 5, 5, 5, 5, 5, 5, 9, 0]
+    assert strata_lines(LineMarks.make()).tolist() == []

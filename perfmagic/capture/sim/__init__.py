@@ -110,6 +110,11 @@ def in_flight() -> int:
     return int(_loaded_device().in_flight()) if loaded() else 0
 
 
+def progress() -> int:
+    """A number that grows with every launch, events among them, on any stream; 0 if the device is not loaded."""
+    return int(_loaded_device().progress()) if loaded() else 0
+
+
 def synchronize(device: Any = None) -> None:
     """Block until the device has done all it was given; raises what failed on it, once."""
     _loaded_device()

@@ -106,6 +106,11 @@ def _note_fork() -> None:
     _state["forked"] = True
 
 
+def progress() -> int:
+    """A number that grows with every launch on any device: the sum of the lanes' latest correlation ids."""
+    return sum(lane.last_correlation for device in all_devices() for lane in list(device.lanes.values()))
+
+
 def in_flight() -> int:
     """Launches queued or running, on all devices."""
     return sum(len(lane.jobs) for device in all_devices() for lane in list(device.lanes.values()))

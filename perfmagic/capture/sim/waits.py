@@ -24,7 +24,7 @@ def wait_for_job(job: Job, call: str) -> None:
     device = job.lane.device
     device.host_saw_job(job)
     if job.direct and job.error is not None:
-        raise job.error
+        raise job.error.with_traceback(None)  # its frames are of the stream's thread, not of the user's call
     device.raise_failure()
     if job.error is not None:
         raise NotComputedError(job.error) from job.error

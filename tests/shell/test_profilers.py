@@ -1,0 +1,86 @@
+"""torch's one profiler: ours, the cell's, somebody else's, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="there is no profiler without torch")
+
+from perfmagic.capture import lines, memory_guard, session  # noqa: E402 - after the skip
+
+from .conftest import Notebook  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _no_simulated_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Other tests of this process may have loaded it; then its log records, not torch's profiler."""
+    monkeypatch.setattr("perfmagic.capture.profiler.sim_loaded", lambda: False)
+    yield
+    assert not torch.autograd._profiler_enabled()
+
+
+def test_a_profiler_opened_before_the_cell_is_left_alone(notebook: Notebook) -> None:
+    notebook.run("import torch\nother = torch.profiler.profile()\nother.__enter__()\nx = torch.ones(3)")
+    ran = notebook.run("%%timeline\nx + 1")
+    assert "another profiler is active" in ran.refusal
+    notebook.run("x + 2\nother.__exit__(None, None, None)")
+    assert notebook.run("[e.name for e in other.events()].count('aten::add')").value == 1
+
+
+@pytest.mark.parametrize("left_open", [False, True])
+def test_a_profiler_opened_in_the_cell_has_its_result_and_so_have_we(notebook: Notebook, left_open: bool) -> None:
+    notebook.run("import torch\nx = torch.ones(3)")
+    body = "x + 1\nother = torch.profiler.profile()\nother.__enter__()\nx * 2"
+    closing = "other.__exit__(None, None, None)"
+    ran = notebook.run(f"%%timeline -o t\n{body}" + ("" if left_open else f"\n{closing}"))
+    assert ran.error is None
+    assert "the cell opened a profiler of its own" in ran.report
+    if left_open:
+        notebook.run(closing)
+    assert "aten::mul" in notebook.run("[e.name for e in other.events()]").value
+    mine = notebook.names["t"].trace
+    names = [mine.names[n] for n in mine.host_ops.name]
+    assert "aten::add" in names
+    assert "aten::mul" not in names
+
+
+def test_a_recording_ends_after_so_many_statements_and_says_so(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines.MarkLog.__init__, "__defaults__", (*lines.MarkLog.__init__.__defaults__[:-1], 20))
+    notebook.run("import torch\nx = torch.ones(3)")
+    ran = notebook.run("%%timeline -o t\nfor i in range(200):\n    x + 1\nx * 2")
+    assert "recorded until" in ran.report
+    assert "statements inside loops" in ran.report
+    trace = notebook.names["t"].trace
+    names = [trace.names[n] for n in trace.host_ops.name]
+    assert 0 < names.count("aten::add") < 200
+    assert "aten::mul" not in names
+    assert trace.meta.end_ns >= trace.host_ops.end_ns.max()
+
+
+def test_a_recording_ends_before_it_outgrows_the_memory(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown = iter([1000])
+    monkeypatch.setattr(memory_guard, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(memory_guard.MemoryGuard.__init__, "__defaults__", (0.01,))
+    monkeypatch.setattr(memory_guard, "available_bytes", lambda: 10 * memory_guard.ENDED_PER_LIVE)
+    monkeypatch.setattr(memory_guard, "own_bytes", lambda: next(grown, 5000))
+    notebook.run("import torch, time\nx = torch.ones(3)")
+    ran = notebook.run("%%timeline -o t\nx + 1\ntime.sleep(0.5)\nx * 2")
+    assert "the process had grown by" in ran.report
+    trace = notebook.names["t"].trace
+    names = [trace.names[n] for n in trace.host_ops.name]
+    assert ("aten::add" in names, "aten::mul" in names) == (True, False)
+
+
+def test_memory_is_known_where_linux_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not memory_guard.Path("/proc/meminfo").exists():
+        pytest.skip("this system has no /proc")
+    before = memory_guard.own_bytes()
+    held: Any = torch.ones(50_000_000 // 4)
+    assert 40_000_000 < memory_guard.own_bytes() - before < 100_000_000
+    assert memory_guard.available_bytes() > held.nbytes
+    assert session.profiled_before() in (True, False)
