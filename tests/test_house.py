@@ -24,7 +24,9 @@ def test_every_part_of_the_tree_has_its_line() -> None:
 def test_make_prints_its_targets() -> None:
     if shutil.which("make") is None:
         pytest.skip("make is not installed")
-    printed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert [line.split()[1] for line in printed.splitlines()] == [
         "help", "setup", "demo", "lab", "test", "quick", "lint", "format", "floor", "clean",
     ]  # fmt: skip

@@ -58,7 +58,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     return Saved(folder, path, folder / "page.html")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # the driver keeps an event loop running in this thread, which others must not meet
 def chromium() -> Iterator[Any]:
     """A headless Chromium of the system."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

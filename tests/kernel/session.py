@@ -78,19 +78,12 @@ class Session:
         self._client.wait_for_ready(timeout=PATIENCE_S)
 
     def run(self, source: str) -> Done:
-        """One cell, run when the kernel has come to rest.
-
-        ipykernel drops what arrives within a moment of an error, as Run All wants it; a person is slower than that.
-        """
-        for _ in range(5):
-            done = self.run_all([source])[0]
-            if done.status != "aborted":
-                break
-            time.sleep(0.3)
-        return done
+        """One cell."""
+        return self.run_all([source])[0]
 
     def run_all(self, sources: Sequence[str], *, interrupt_after: str = "") -> list[Done]:
         """Run cells one after the other; a real interrupt is sent once that text was printed."""
+        self._come_to_rest()
         asked = {self._client.execute(source, stop_on_error=True): Done() for source in sources}
         idle, seen, deadline = set[str](), "", time.monotonic() + PATIENCE_S
         while idle != set(asked):
@@ -107,6 +100,16 @@ class Session:
                 idle.add(parent)
         self._read_replies(asked)
         return list(asked.values())
+
+    def _come_to_rest(self) -> None:
+        """ipykernel drops what arrives within a moment of an error, as Run All wants it; a person is slower than that."""
+        for _ in range(50):
+            asked = {self._client.execute("", silent=True): Done()}
+            self._read_replies(asked)
+            if all(done.status == "ok" for done in asked.values()):
+                return
+            time.sleep(0.1)
+        raise TimeoutError("the kernel drops every cell")
 
     def _read_replies(self, asked: dict[str, Done]) -> None:
         while any(not done.status for done in asked.values()):
