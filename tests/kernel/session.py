@@ -102,7 +102,7 @@ class Session:
         return list(asked.values())
 
     def _come_to_rest(self) -> None:
-        """ipykernel drops what arrives within a moment of an error, as Run All wants it; a person is slower than that."""
+        """ipykernel drops what arrives within a moment of an error, as Run All wants it; a person is slower."""
         for _ in range(50):
             asked = {self._client.execute("", silent=True): Done()}
             self._read_replies(asked)
