@@ -244,12 +244,16 @@ def _times_in_words(result: BenchResult) -> str:
 def _method(record: BenchRecord) -> str:
     warm = record.warmup_calls > 0 or len(record.first_calls_s) > 1
     parts = [
-        f"{plural(len(record.returns_s), 'sample')} × {count(record.calls_per_sample)}",
+        plural(len(record.returns_s), "sample") + _calls_each(record.calls_per_sample),
         "warm" if warm else "not warmed up",
         record.stopped_by,
         f"body ran {plural(record.body_runs, 'time')}",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _calls_each(n: int) -> str:
+    return f" of {count(n)} calls" if n > 1 else ""
 
 
 def _label(devices: Sequence[DeviceInfo]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from perfmagic.numerics.intervals import Intervals, covered_before
 from perfmagic.trace.columns import Float64
 from perfmagic.view.canvas import WIDTH_PX, Canvas
-from perfmagic.view.metrics import fitted
+from perfmagic.view.metrics import WIDEST_FONT, fitted, width_px
 from perfmagic.view.scale import Scale
 from perfmagic.view.svgpath import quantised, skyline
 
@@ -76,6 +76,8 @@ class Frame:
 
     def label(self, y: float, text: str, token: str = "ink", *, size: int = 11) -> None:
         """A lane's name in the left gutter; y is the middle of the lane."""
+        if width_px(text, size) * WIDEST_FONT > LEFT_PX - 10:
+            size = 10
         shown = fitted(text, LEFT_PX - 10, size)
         self.canvas.text(-8, round(y + size * 0.35, 1), shown, token, size=size, anchor="end")
 

@@ -129,7 +129,7 @@ def test_the_dictionary_names_units_and_is_plain():
 def test_the_repr_is_a_learners_sentence_and_says_simulated():
     assert words(summarise(FULL, VERDICT)) == (
         "matmul: Python returned after 2.00 ms · device finished after 290 ms · device span 280 ms · "
-        "device-bound: the queue hides the launches · 7 samples × 1 · warm · stopped after 2 s · body ran 42 times · "
+        "device-bound: the queue hides the launches · 7 samples · warm · stopped after 2 s · body ran 42 times · "
         "simulated device, pace 1 ms"
     )
 
@@ -137,14 +137,14 @@ def test_the_repr_is_a_learners_sentence_and_says_simulated():
 def test_the_repr_without_a_device_says_when_python_returned_and_no_more():
     result = summarise(record([7.3e-8] * 20, calls_per_sample=13_000, warmup_calls=0, first_calls_s=np.array([1e-6])))
     assert words(result) == (
-        "Python returned after 73 ns · 20 samples × 13,000 · not warmed up · stopped after 2 s · body ran 42 times"
+        "Python returned after 73 ns · 20 samples of 13,000 calls · not warmed up · stopped after 2 s · body ran 42 times"
     )
     assert not result.simulated
 
 
 def test_the_repr_of_a_failed_run_says_how_it_ended():
     failed = record([0.002], failed="interrupted", stopped_by="ended early: interrupted")
-    assert "1 sample × 1 · warm · ended early: interrupted" in words(summarise(failed))
+    assert "1 sample · warm · ended early: interrupted" in words(summarise(failed))
     assert words(summarise(replace(failed, returns_s=np.array([])))).startswith("no sample was completed")
 
 
