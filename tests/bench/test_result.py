@@ -137,7 +137,8 @@ def test_the_repr_is_a_learners_sentence_and_says_simulated():
 def test_the_repr_without_a_device_says_when_python_returned_and_no_more():
     result = summarise(record([7.3e-8] * 20, calls_per_sample=13_000, warmup_calls=0, first_calls_s=np.array([1e-6])))
     assert words(result) == (
-        "Python returned after 73 ns · 20 samples of 13,000 calls · not warmed up · stopped after 2 s · body ran 42 times"
+        "Python returned after 73 ns · 20 samples of 13,000 calls · not warmed up · stopped after 2 s · "
+        "body ran 42 times"
     )
     assert not result.simulated
 
