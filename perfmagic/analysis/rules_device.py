@@ -34,7 +34,8 @@ def side_by_side(facts: Facts) -> list[Finding]:
         return []
     at_once_ns = sum(ns for k, ns in parts.concurrency_ns.items() if k >= 2)
     share = f"{units.percent(at_once_ns / parts.busy_ns)} of the time the device was busy" if parts.busy_ns else ""
-    cause = f"{n} streams ran at once" if at_once_ns else f"{n} streams never ran at once"
+    several = "2 streams" if n == 2 else f"2 or more of {n} streams"
+    cause = f"{several} ran at once" if at_once_ns else f"{n} streams never ran at once"
     return [
         Finding(
             rule="streams",
