@@ -19,7 +19,7 @@ NBVAL := $(if $(DEMOS),demos --nbval --nbval-current-env --nbval-sanitize-with $
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab test quick lint format floor clean
+.PHONY: help setup demo lab test test-gpu quick lint format floor clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: lint floor $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, l
 
 quick: $(VENV)/dev.stamp  ## the tests that need neither a browser nor a second environment
 	$(BIN)/python -m pytest -q -m "not browser and not gpu" --ignore=tests/kernel $(TESTS)
+
+test-gpu:  ## what only a real GPU can show, with the python in PATH (it has torch; IPython is not needed)
+	$(PYTHON) -m pytest -q -m gpu -p no:cacheprovider tests/gpu
 
 lint: $(VENV)/dev.stamp  ## ruff, the import rule, mypy --strict
 	$(BIN)/ruff check .

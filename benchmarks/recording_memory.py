@@ -35,7 +35,7 @@ def main() -> None:
     peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before_bytes
     print(
         f"{n:,} operators: {live_bytes / n:.0f} B each while recording, {peak_bytes / n:.0f} B each at the peak of "
-        f"ending and reading ({peak_bytes / live_bytes:.1f} times as much), {spent_s / n * 1e6:.1f} µs each to end and read"
+        f"ending and reading ({peak_bytes / live_bytes:.1f} times as much), which took {spent_s / n * 1e6:.1f} µs each"
     )
 
 
