@@ -19,7 +19,7 @@ NBVAL := $(if $(DEMOS),demos --nbval --nbval-current-env --nbval-sanitize-with $
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab test test-gpu quick lint format floor clean
+.PHONY: help setup demo lab test quick test-gpu lint format floor front screenshots clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
 	$(BIN)/jupyter lab demos
 
 test: lint floor $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, layers, tests here and on the floor, demos compared
-	PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(TESTS) $(NBVAL)
+	PERFMAGIC_DISPLAY=static PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(TESTS) $(NBVAL)
 
 quick: $(VENV)/dev.stamp  ## the tests that need neither a browser nor a second environment
 	$(BIN)/python -m pytest -q -m "not browser and not gpu" --ignore=tests/kernel $(TESTS)
@@ -53,6 +53,14 @@ format: $(VENV)/dev.stamp  ## put the code into the house's form
 
 floor: $(FLOOR)/floor.stamp  ## the shell's tests on the oldest IPython and ipykernel promised
 	$(FLOOR)/bin/python -m pytest -q -m floor -p no:cacheprovider tests/shell/test_cell_behaviour.py tests/shell/test_loading.py
+
+front: $(VENV)/dev.stamp  ## build perfmagic/static/timeline.js from its TypeScript and test it (needs node and npm)
+	npm --prefix perfmagic/frontend install --no-save --no-audit --no-fund
+	npm --prefix perfmagic/frontend run --silent build
+	$(BIN)/python -m pytest -q tests/frontend tests/view/test_wire.py
+
+screenshots: $(VENV)/dev.stamp  ## draw again the pictures of the live timeline that README and docs show
+	$(BIN)/python docs/screenshots.py
 
 clean:  ## remove what was built; the environments stay (rm -r .venv .venv-floor removes those)
 	rm -rf $(BUILD) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -46,7 +46,8 @@ def main() -> int:
 def run(notebook: nbformat.NotebookNode, folder: Path) -> bool:
     """Execute every cell in a kernel of this very environment; True when one failed."""
     with tempfile.TemporaryDirectory() as private:
-        os.environ.update(JUPYTER_DATA_DIR=private, IPYTHONDIR=private)  # no kernel or profile of the user's
+        # no kernel or profile of the user's; nobody looks while it runs, so only what remains is shown
+        os.environ.update(JUPYTER_DATA_DIR=private, IPYTHONDIR=private, PERFMAGIC_DISPLAY="static")
         client = NotebookClient(
             notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
         )

@@ -69,16 +69,15 @@ def _report(options: argparse.Namespace) -> int:
 
 def _view(options: argparse.Namespace) -> int:
     from perfmagic.api import open_trace
-    from perfmagic.view.html import timeline_html
-    from perfmagic.view.page import page
+    from perfmagic.view.live import live_page, live_section
     from perfmagic.view.svg import timeline_svg
 
     results = [open_trace(path, comm_names=options.comm_names) for path in options.files]
     if options.svg and len(results) > 1:
         raise OptionError(f"--svg draws one trace, {len(results)} were given", hint="use --html for several")
     target = Path(options.svg or options.html)
-    bodies = [timeline_html(r.doc) for r in results] if options.html else []
-    text = page(", ".join(r.title for r in results), bodies) if bodies else timeline_svg(results[0].doc)
+    sections = [live_section(r.doc, r.trace) for r in results] if options.html else []
+    text = live_page(", ".join(r.title for r in results), sections) if sections else timeline_svg(results[0].doc)
     target.write_text(text, encoding="utf-8")
     print(target)
     return 0

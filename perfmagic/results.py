@@ -19,14 +19,17 @@ from perfmagic.analysis.lines import LineStat, lines
 from perfmagic.analysis.report import report
 from perfmagic.analysis.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict, verdict
-from perfmagic.errors import CaptureError
+from perfmagic.errors import CaptureError, OptionError
 from perfmagic.trace.export import write_chrome
 from perfmagic.trace.model import Trace
+from perfmagic.trace.window import window
 from perfmagic.view import bench as bench_view
 from perfmagic.view.html import timeline_html
+from perfmagic.view.live import live_frame, live_page, live_section
 from perfmagic.view.page import page
 from perfmagic.view.text import timeline_text
 from perfmagic.view.timeline import TimelineDoc, timeline_doc
+from perfmagic.view.viewstate import ViewState
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +46,25 @@ class TimelineResult:
     trace: Trace
     comm_names: str | None = None
     title: str = field(default="")
+    view_state: ViewState = field(default_factory=ViewState, repr=False)
+
+    @property
+    def selection(self) -> Trace | None:
+        """What is selected in the live timeline, as a trace that every analysis takes; None where nothing is."""
+        selected = self.view_state.seen.selection
+        return None if selected is None or selected[1] <= selected[0] else window(self.trace, *selected)
+
+    def zoom(self, start_ns: int, end_ns: int) -> None:
+        """Show [start_ns, end_ns) in the live timeline; times of the trace, as in findings and tables."""
+        if end_ns <= start_ns:
+            raise OptionError(f"zoom: the window ends at {end_ns} ns, not after its start at {start_ns} ns")
+        self.view_state.ask((int(start_ns), int(end_ns)))
+
+    def highlight(self, name: str = "", *, line: int = 0) -> None:
+        """Mark in the live timeline the slices whose name holds a text, or what a cell line queued; nothing clears."""
+        if name and line:
+            raise OptionError("highlight: a name or a line, not both")
+        self.view_state.mark(name, line)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -96,8 +118,9 @@ class TimelineResult:
         return frame
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write one self-contained page (no network, no scripts) and give its path."""
-        return _write_page(path, self.title or "perfmagic timeline", timeline_html(self.doc))
+        """Write one self-contained page with the live timeline (no network) and give its path."""
+        sections = [live_section(self.doc, self.trace)]
+        return _write(path, live_page(self.title or "perfmagic timeline", sections))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace as Chrome JSON (gzipped where the name ends in .gz), for Perfetto or perfmagic.open_trace."""
@@ -106,6 +129,11 @@ class TimelineResult:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": timeline_text(self.doc), "text/html": timeline_html(self.doc)}
+
+    def inline_mimebundle(self) -> dict[str, str]:
+        """The live timeline as a page inside the output, for front ends that run scripts and have no widgets."""
+        frame = live_frame(self.title or "perfmagic timeline", self.doc, self.trace)
+        return {"text/plain": timeline_text(self.doc), "text/html": frame}
 
     def __repr__(self) -> str:
         meta = self.trace.meta
@@ -124,12 +152,12 @@ def bench_mimebundle(result: BenchResult) -> dict[str, str]:
 
 def bench_page(result: BenchResult, path: str | os.PathLike[str]) -> Path:
     """Write a benchmark as one self-contained page."""
-    return _write_page(path, result.name or "benchmark", bench_view.bench_html(bench_view.bench_doc(result)))
+    return _write(path, page(result.name or "benchmark", [bench_view.bench_html(bench_view.bench_doc(result))]))
 
 
-def _write_page(path: str | os.PathLike[str], title: str, body: str) -> Path:
+def _write(path: str | os.PathLike[str], text: str) -> Path:
     target = Path(path)
-    target.write_text(page(title, [body]), encoding="utf-8")
+    target.write_text(text, encoding="utf-8")
     return target
 
 

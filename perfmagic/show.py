@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from perfmagic.analysis.bench import BenchResult
+from perfmagic.display import display_mode
 from perfmagic.results import TimelineResult, bench_mimebundle
 
 Result = TimelineResult | BenchResult
@@ -31,7 +32,7 @@ def show(result: Result) -> None:
     shell = running_shell()
     if shell is None:
         return
-    publish(shell, _whole_face(result))
+    _publish_faces(shell, result)
     _shown[:] = [result, shell.execution_count]
 
 
@@ -39,16 +40,54 @@ def show_once(result: Result) -> None:
     """Display a result that is the value of a cell, unless that very cell has just drawn it."""
     shell = running_shell()
     if shell is not None and not (_shown and _shown[0] is result and _shown[1] == shell.execution_count):
-        publish(shell, _whole_face(result))
+        _publish_faces(shell, result)
+
+
+def _publish_faces(shell: Any, result: Result) -> None:
+    """The static face first: it stays when the kernel is gone. Then the live one, which hides it while it lives."""
+    mode = display_mode()
+    if isinstance(result, TimelineResult) and mode == "html" and in_notebook(shell):
+        publish(shell, result.inline_mimebundle())
+        return
+    publish(shell, _whole_face(result))
+    if isinstance(result, TimelineResult) and in_notebook(shell) and _goes_live(result, mode):
+        publish(shell, _live_face(shell, result))
+
+
+def _goes_live(result: TimelineResult, mode: str) -> bool:
+    """In auto only where there is something to look into."""
+    header = result.doc.header
+    return mode == "widget" or (mode == "auto" and header.n_ops + header.n_host_ops > 0)
+
+
+def _live_face(shell: Any, result: TimelineResult) -> dict[str, Any]:
+    from perfmagic.widget.shown import live_view
+
+    return live_view(result, _cell_of(shell), shell.execution_count)
+
+
+def _cell_of(shell: Any) -> str:
+    """A name for the running cell: the notebook's own id, else its text."""
+    try:
+        parent = shell.get_parent()
+    except (AttributeError, LookupError):
+        return ""
+    cell_id = parent.get("metadata", {}).get("cellId")
+    return str(cell_id or parent.get("content", {}).get("code", ""))
+
+
+def in_notebook(shell: Any) -> bool:
+    """Whether outputs go to a front end: a kernel runs, or a test stands in for one."""
+    return getattr(shell, "kernel", None) is not None
 
 
 def _whole_face(result: Result) -> dict[str, str]:
     return bench_mimebundle(result) if isinstance(result, BenchResult) else result._repr_mimebundle_()
 
 
-def publish(shell: Any, bundle: dict[str, str]) -> None:
+def publish(shell: Any, bundle: dict[str, Any]) -> None:
     """Send one output with several faces; a terminal has only the text."""
-    if getattr(shell, "kernel", None) is None and type(shell.display_pub).__name__ == "DisplayPublisher":
+    if not in_notebook(shell) and type(shell.display_pub).__name__ == "DisplayPublisher":
         print(bundle["text/plain"])
     else:
         shell.display_pub.publish(data=bundle, metadata={})

@@ -1,25 +1,29 @@
-"""%perfmagic: what is set, and what works here?"""
+"""%perfmagic: what is set, and what works here?   %perfmagic display MODE: how results are shown."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from perfmagic.capture.doctor import environment
+from perfmagic.display import MODES, choose, display_mode
 from perfmagic.errors import OptionError
 from perfmagic.magics.options import Parser
 
 
 def parser() -> Parser:
     """The options of %perfmagic."""
-    return Parser("%perfmagic", "What is set, and what works here.", form="")
+    return Parser("%perfmagic", "What is set, and what works here.", form=f"[display {'|'.join(MODES)}]")
 
 
 def run(_shell: Any, line: str) -> None:
     """Print versions, devices and what each of them can give."""
     options, rest = parser().split(line)
-    if rest:
-        raise OptionError(f"%perfmagic takes no arguments, got {rest!r}")
     if options.help:
         print(parser().format_help())
         return
-    print("\n".join(f"{key:12} {value}" for key, value in environment().items()))
+    words = rest.split()
+    if words[:1] == ["display"] and len(words) == 2:
+        choose(words[1])
+    elif words:
+        raise OptionError(f"%perfmagic knows only `display MODE`, got {rest!r}", hint="%perfmagic display static")
+    print("\n".join(f"{key:12} {value}" for key, value in {**environment(), "display": display_mode()}.items()))

@@ -85,6 +85,7 @@ def _stream_lane(
     return StreamLane(
         device=parts.device,
         stream=stream,
+        row=rows,
         launch_ns=queued_ns,
         start_ns=ops.start_ns,
         end_ns=ops.end_ns,

@@ -58,6 +58,7 @@ def launch_lane(trace: Trace, blocking: Syncs, start_ns: int, end_ns: int) -> La
     return LaunchLane(
         start_ns=calls.start_ns[launches],
         end_ns=calls.end_ns[launches],
+        call=np.flatnonzero(launches),
         blocked_start_ns=blocking.start_ns[rows],
         blocked_end_ns=blocking.end_ns[rows],
         blocked_line=blocking.line[rows],

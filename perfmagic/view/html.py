@@ -1,7 +1,7 @@
 """A timeline as HTML that any notebook front end keeps: a table with style attributes, and the picture as an image.
 
-No class, script, id or style element: sanitisers of untrusted notebooks strip them. Colours are inherited, so the text
-fits light and dark themes; the picture brings its own ground.
+No script, id or style element, and nothing that needs its class: sanitisers of untrusted notebooks strip them. Colours
+are inherited, so the text fits light and dark themes; the picture brings its own ground.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from perfmagic.view.timeline import TimelineDoc
 from perfmagic.view.words import alt_text, cost_words, rest_words
 
 MAX_OUTPUT_BYTES = 60_000  # one output of a notebook (DESIGN section 8)
+STATIC_CLASS = "perfmagic-static"  # by which a live timeline finds the picture it stands in for
 MAX_FINDINGS = 12
 MAX_SENTENCE = 600  # characters of a finding or note; longer ones hold other people's names
 FONT = "font-family:Arial,Helvetica,sans-serif;font-size:13px;line-height:1.4"
@@ -29,12 +30,13 @@ def timeline_html(doc: TimelineDoc) -> str:
     used = len((above + below + escaped(alt_text(doc))).encode()) + 500
     room = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
     picture = timeline_svg(doc, header=False, most_bytes=min(MAX_BYTES, room))
-    return framed(above + image(picture, alt_text(doc)) + below)
+    return framed(above + image(picture, alt_text(doc)) + below, cls=STATIC_CLASS)
 
 
-def framed(body: str) -> str:
+def framed(body: str, *, cls: str = "") -> str:
     """A piece of output in its own font and at most as wide as a picture."""
-    return f'<div style="{FONT};max-width:1000px">{body}</div>'
+    known = f' class="{cls}"' if cls else ""
+    return f'<div{known} style="{FONT};max-width:1000px">{body}</div>'
 
 
 def headline(strong: str, rest: str) -> str:

@@ -62,11 +62,13 @@ class HostOpsLane:
 class LaunchLane:
     """Calls that queued work, and calls that blocked Python.
 
-    start_ns, end_ns: the launches.  blocked_*: one row a blocking call; words: who asked for it (".item()").
+    start_ns, end_ns: the launches; call: their rows of the trace's calls.  blocked_*: one row a blocking call; words:
+    who asked for it (".item()").
     """
 
     start_ns: Int64
     end_ns: Int64
+    call: Int64
     blocked_start_ns: Int64
     blocked_end_ns: Int64
     blocked_line: Int32
@@ -84,11 +86,13 @@ class StreamLane:
     launch_ns: when Python queued the op; its own start where that is not known; the start of the record for an orphan.
     op_class: OpClass.  name: row of the document's names.  line: top-level cell line that launched it, 0 outside the
     cell; inner_line: the innermost marked line.  orphan: launched before the record began.
-    queue_max, queue_mean: ops launched and not started.  busy_frac: of the device's extent.
+    row: of the trace's device ops.  queue_max, queue_mean: ops launched and not started.  busy_frac: of the device's
+    extent.
     """
 
     device: int
     stream: int
+    row: Int64
     launch_ns: Int64
     start_ns: Int64
     end_ns: Int64

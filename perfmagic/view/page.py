@@ -1,7 +1,9 @@
-"""One self-contained HTML page: nothing is fetched, nothing runs."""
+"""One self-contained HTML page: nothing is fetched, and nothing runs but the script it is given."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
 
 from perfmagic.view.canvas import escaped
@@ -16,17 +18,25 @@ _STYLE = (
 )
 
 
-def page(title: str, bodies: Sequence[str]) -> str:
+def page(title: str, bodies: Sequence[str], *, script: str = "") -> str:
     """A page that holds the given pieces of HTML one below the other.
 
-    title: plain text.  bodies: HTML from this package, its foreign text already escaped.
+    title: plain text.  bodies: HTML from this package, its foreign text already escaped.  script: a module of this
+    package; the policy names its hash, so that no other can run.
     """
+    policy = POLICY + (f"; script-src '{script_hash(script)}'" if script else "")
+    module = f'<script type="module">{script}</script>\n' if script else ""
     sections = "\n".join(f"<section>{body}</section>" for body in bodies)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{escaped(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n<h1>{escaped(title)}</h1>\n{sections}\n</body>\n</html>\n"
+        f"<body>\n<h1>{escaped(title)}</h1>\n{sections}\n{module}</body>\n</html>\n"
     )
+
+
+def script_hash(source: str) -> str:
+    """A script's hash as a content security policy names it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()

@@ -41,6 +41,7 @@ class Saved:
     folder: Path
     notebook: Path
     page: Path
+    root: Path = ROOT
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +90,7 @@ def lab(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     quiet.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
     homes = {name: str(private / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
     homes |= {"JUPYTER_RUNTIME_DIR": str(private / "runtime"), "JUPYTERLAB_SETTINGS_DIR": str(private / "settings")}
-    homes |= {"JUPYTERLAB_WORKSPACES_DIR": str(private / "workspaces")}
+    homes |= {"JUPYTERLAB_WORKSPACES_DIR": str(private / "workspaces"), "PERFMAGIC_DISPLAY": "auto"}
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

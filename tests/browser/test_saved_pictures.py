@@ -41,9 +41,10 @@ def test_the_self_contained_page_opens_offline(saved: Saved, tab: Any) -> None:
     asked = requests_of(tab)
     tab.context.set_offline(True)
     tab.goto(saved.page.as_uri())
-    tab.wait_for_load_state("load")
+    tab.wait_for_selector(".pm canvas")
+    tab.wait_for_timeout(300)
     tab.screenshot(path=SCREENS / "page.png", full_page=True)
-    drawn = tab.evaluate("() => Math.max(0, ...[...document.querySelectorAll('svg, img')].map(e => e.clientWidth))")
+    drawn = tab.evaluate("() => Math.max(0, ...[...document.querySelectorAll('canvas, img')].map(e => e.clientWidth))")
     assert drawn > 500
     assert asked == []
     assert "simulated device" in saved.page.read_text()

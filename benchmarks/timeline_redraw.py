@@ -1,0 +1,190 @@
+"""How long does a redraw of the live timeline take, and how long from the end of a cell to the first picture?
+
+    python benchmarks/timeline_redraw.py [--quick]
+
+Chromium without a GPU, every frame rasterised before the clock stops (a pixel is read back), all lanes on, median of 60
+frames. "still" is the full picture; "moving" leaves out texture and small labels and may use columns of two pixels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import shutil
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perfmagic.results import TimelineResult
+from perfmagic.trace.columns import CallKind, HostKind, OpKind
+from perfmagic.trace.model import DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.view.live import script
+from perfmagic.view.wire import timeline_wire
+
+FRAMES = 60
+ZOOMS = (1.0, 0.5, 0.1, 0.01, 0.001, 0.0001)
+NAMES = (
+    "sgemm_128x64",
+    "vectorized_elementwise_kernel",
+    "ncclKernel_AllReduce",
+    "Memcpy HtoD",
+    "Memcpy DtoD",
+    "reduce",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is drawn: slices in all, on so many streams, in a plot of so many pixels, and what it may take."""
+
+    name: str
+    slices: int
+    streams: int
+    width_px: int
+    still_ms: float
+    moving_ms: float
+
+
+CASES = (
+    Case("100 k slices, 4 streams, 1200 px", 100_000, 4, 1200, 16, 16),
+    Case("1 M slices, 4 streams, 1200 px", 1_000_000, 4, 1200, 16, 16),
+    Case("3 M slices, 4 streams, 1200 px", 3_000_000, 4, 1200, 33, 33),
+    Case("1 M slices, 32 streams, 2400 px", 1_000_000, 32, 2400, 40, 16),
+)
+
+
+def synthetic(slices: int, n_streams: int) -> Trace:
+    """A device that is mostly busy behind a deep queue: a third of the slices are ops, launches and host operators."""
+    random = np.random.default_rng(3)
+    n = slices // 3
+    stream = random.integers(0, n_streams, n)
+    length = random.gamma(0.7, 9000.0, n).astype(np.int64) + 800
+    gap = random.gamma(0.5, 1500.0, n).astype(np.int64)
+    start = np.zeros(n, np.int64)
+    for s in range(n_streams):
+        rows = np.flatnonzero(stream == s)
+        ends = np.cumsum(length[rows] + gap[rows])
+        start[rows] = ends - length[rows]
+    order = np.argsort(start, kind="stable")
+    start, length, stream = start[order], length[order], stream[order]
+    ahead = (300_000 + 250_000 * np.sin(np.arange(n) / 9000)).astype(np.int64)
+    launch = np.maximum.accumulate(np.maximum(0, start - ahead))
+    name = random.choice(len(NAMES), n, p=[0.3, 0.4, 0.05, 0.05, 0.1, 0.1])
+    kind = np.where(np.isin(name, (3, 4)), int(OpKind.MEMCPY), int(OpKind.KERNEL))
+    names = (*NAMES, "cudaLaunchKernel", "aten::linear", "aten::addmm")
+    end_ns = int((start + length).max())
+    host_start = np.linspace(0, end_ns, n, endpoint=False).astype(np.int64)
+    step = max(2, end_ns // n)
+    return make_trace(
+        names,
+        TraceMeta("synthetic", end_ns=end_ns, devices=(DeviceInfo(0, "cuda", "synthetic record"),)),
+        ops={
+            "start_ns": start,
+            "end_ns": start + length,
+            "kind": kind,
+            "stream": stream,
+            "name": name,
+            "correlation": np.arange(n),
+        },
+        calls={
+            "start_ns": launch,
+            "end_ns": launch + 3000,
+            "kind": np.full(n, int(CallKind.LAUNCH)),
+            "name": np.full(n, len(NAMES)),
+            "correlation": np.arange(n),
+        },
+        host_ops={
+            "start_ns": host_start,
+            "end_ns": host_start + np.where(np.arange(n) % 2, step // 2, step + step // 2),
+            "kind": np.full(n, int(HostKind.OP)),
+            "name": len(NAMES) + 1 + np.arange(n) % 2,
+        },
+    )
+
+
+PAGE = "<!DOCTYPE html><meta charset=utf-8><body style='margin:0'><div id=place style='width:{width}px'></div>"
+MEASURE = """async ([header, payload, zooms, frames]) => {
+  const raw = atob(payload), bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  const module = await import(URL.createObjectURL(new Blob([window.source], {type: 'text/javascript'})));
+  const host = {theme: () => 'light', onTheme: () => () => {}};
+  const begun = performance.now();
+  const painted = new Promise((done) => { host.painted = () => done(performance.now() - begun); });
+  const timeline = await module.mount(document.getElementById('place'), header, bytes, host);
+  const first = await painted;
+  const canvas = document.querySelector('canvas'), g = canvas.getContext('2d');
+  const span = JSON.parse(header).span_ns;
+  const found = {first, height: canvas.height, zooms: []};
+  for (const zoom of zooms) {
+    const times = {still: [], moving: []};
+    for (const kind of ['still', 'moving']) {
+      for (let i = 0; i < frames; i++) {
+        const length = span * zoom, from = (span - length) * (0.2 + 0.6 * i / frames);
+        timeline.lookAt([from, from + length]);
+        const since = performance.now();
+        timeline.paint(kind === 'moving');
+        g.getImageData(canvas.width >> 1, canvas.height >> 1, 1, 1);
+        times[kind].push(performance.now() - since);
+      }
+    }
+    found.zooms.push([zoom, times]);
+  }
+  timeline.destroy();
+  return found;
+}"""
+
+
+def measure(case: Case, browser: Any, frames: int) -> dict[str, Any]:
+    """One case in a new page."""
+    trace = synthetic(case.slices, case.streams)
+    result = TimelineResult(trace)
+    since = time.perf_counter()
+    wire = timeline_wire(result.doc, trace)
+    python_s = time.perf_counter() - since
+    page = browser.new_page(viewport={"width": case.width_px + 196, "height": 1000})
+    page.set_content(PAGE.format(width=case.width_px + 196))
+    page.evaluate("(source) => { window.source = source }", script())
+    payload = base64.b64encode(wire.payload).decode()
+    found: dict[str, Any] = page.evaluate(MEASURE, [wire.header_json, payload, ZOOMS, frames])
+    page.close()
+    median = {k: [statistics.median(t[k]) for _, t in found["zooms"]] for k in ("still", "moving")}
+    return {
+        "case": case.name,
+        "slices": wire.n_slices,
+        "bytes_a_slice": round(len(wire.payload) / wire.n_slices, 2),
+        "document_and_wire_s": round(python_s, 2),
+        "decode_to_painted_s": round(found["first"] / 1e3, 2),
+        "height_px": found["height"],
+        "still_ms": dict(zip(map(str, ZOOMS), (round(v, 1) for v in median["still"]), strict=True)),
+        "moving_ms": dict(zip(map(str, ZOOMS), (round(v, 1) for v in median["moving"]), strict=True)),
+        "within": max(median["still"]) <= case.still_ms and max(median["moving"]) <= case.moving_ms,
+    }
+
+
+def main() -> int:
+    """Print one JSON object a case."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="ten frames, the first case only")
+    options = parser.parse_args()
+    from playwright.sync_api import sync_playwright
+
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None or not Path(found).exists():
+        print("Chromium is not installed", file=sys.stderr)
+        return 1
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        for case in CASES[:1] if options.quick else CASES:
+            print(json.dumps(measure(case, browser, 10 if options.quick else FRAMES), ensure_ascii=False), flush=True)
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

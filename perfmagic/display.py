@@ -1,0 +1,31 @@
+"""How results are shown: which of their faces go into a notebook's output."""
+
+from __future__ import annotations
+
+import os
+
+from perfmagic.errors import OptionError
+
+# auto: the static picture, and the live view where a front end can show it.  widget: both, always.  static: only the
+# picture.  html: the live view as a page inside the output, for front ends without widgets
+MODES = ("auto", "widget", "static", "html")
+VARIABLE = "PERFMAGIC_DISPLAY"  # for pipelines: read where nothing was set in the session
+
+_chosen: list[str] = []
+
+
+def display_mode() -> str:
+    """The mode in force. Raises OptionError where the environment names one that does not exist."""
+    return _chosen[0] if _chosen else checked(os.environ.get(VARIABLE, "") or "auto", VARIABLE)
+
+
+def choose(mode: str) -> None:
+    """Set the mode for this process."""
+    _chosen[:] = [checked(mode, "display")]
+
+
+def checked(mode: str, where: str) -> str:
+    """A mode that exists."""
+    if mode not in MODES:
+        raise OptionError(f"{where}: no display called {mode!r}", hint=f"one of {', '.join(MODES)}")
+    return mode

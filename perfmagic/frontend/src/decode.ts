@@ -1,0 +1,79 @@
+// From the payload's bytes back to columns of numbers.
+import type { ColumnLayout } from "./wire.ts";
+
+export type Columns = Record<string, Record<string, Float64Array>>;
+
+export interface Decoded {
+  columns: Columns;
+  names: NameRow[];
+}
+
+/** [short name, full name or 0 where it is the same, class of the device op or -1] */
+export type NameRow = [string, string | 0, number];
+
+/** zlib data unpacked by the browser itself. */
+export async function inflate(payload: Uint8Array): Promise<Uint8Array> {
+  const stream = new Blob([payload as BlobPart]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** All columns of an unpacked payload. Throws when the bytes are fewer than the layout says. */
+export function decode(bytes: Uint8Array, layout: ColumnLayout[]): Decoded {
+  const columns: Columns = {};
+  let names: NameRow[] = [];
+  for (const column of layout) {
+    const size = column.width * column.rows;
+    if (column.at + size > bytes.length) {
+      throw new Error(`column ${column.table}.${column.name} ends at byte ${column.at + size} of ${bytes.length}`);
+    }
+    const data = bytes.subarray(column.at, column.at + size);
+    if (column.code === "text") {
+      if (column.name === "names") names = JSON.parse(new TextDecoder().decode(data)) as NameRow[];
+      continue;
+    }
+    (columns[column.table] ??= {})[column.name] = values(data, column);
+  }
+  for (const table of Object.values(columns)) {
+    if (table["gap"] && table["duration"]) spans(table);
+  }
+  return { columns, names };
+}
+
+function values(data: Uint8Array, column: ColumnLayout): Float64Array {
+  const numbers = planes(data, column.rows, column.width);
+  if (column.code === "plain") return numbers;
+  let sum = 0;
+  for (let i = 0; i < numbers.length; i++) {
+    const stored = numbers[i];
+    const value = stored % 2 ? -(stored + 1) / 2 : stored / 2;
+    sum += value;
+    numbers[i] = column.code === "delta" ? sum : value;
+  }
+  return numbers;
+}
+
+/** Numbers whose bytes lie sorted by significance, lowest first. */
+function planes(data: Uint8Array, rows: number, width: number): Float64Array {
+  const numbers = new Float64Array(rows);
+  let worth = 1;
+  for (let plane = 0; plane < width; plane++, worth *= 256) {
+    const from = plane * rows;
+    for (let i = 0; i < rows; i++) numbers[i] += data[from + i] * worth;
+  }
+  return numbers;
+}
+
+/** Turns gap and duration into start and end, in place. */
+function spans(table: Record<string, Float64Array>): void {
+  const start = table["gap"];
+  const end = table["duration"];
+  let previous = 0;
+  for (let i = 0; i < start.length; i++) {
+    start[i] += previous;
+    previous = end[i] += start[i];
+  }
+  table["start"] = start;
+  table["end"] = end;
+  delete table["gap"];
+  delete table["duration"];
+}

@@ -1,0 +1,37 @@
+// Elements without markup: text from traces only ever becomes a text node.
+
+export function el<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  cls = "",
+  ...children: (Node | string)[]
+): HTMLElementTagNameMap[K] {
+  const node = document.createElement(tag);
+  if (cls) node.className = cls;
+  node.append(...children);
+  return node;
+}
+
+export function button(
+  words: string,
+  title: string,
+  act: () => void,
+  signal: AbortSignal,
+  cls = "pm-button",
+): HTMLButtonElement {
+  const node = el("button", cls, words);
+  node.type = "button";
+  node.title = title;
+  node.addEventListener("click", act, { signal });
+  return node;
+}
+
+/** A patch of colour. second: that of its lower half.  lost: hatched in red. */
+export function swatch(token: string, cls = "pm-swatch", second = ""): HTMLElement {
+  const node = el("i", cls);
+  if (token === "wait") node.classList.add("pm-lost");
+  else
+    node.style.background = second
+      ? `linear-gradient(var(--pm-${token}) 50%, var(--pm-${second}) 50%)`
+      : `var(--pm-${token})`;
+  return node;
+}

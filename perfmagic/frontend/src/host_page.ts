@@ -1,0 +1,40 @@
+// In a self-contained page: the data stand in script elements that are not run, one pair for each timeline.
+import type { Host } from "./host.ts";
+import { mount } from "./mount.ts";
+
+const SLOT = "[data-perfmagic-timeline]";
+
+/** Draws every timeline of the page; the static picture in its slot is replaced when it is painted. */
+export function startPage(): void {
+  for (const slot of document.querySelectorAll<HTMLElement>(SLOT)) {
+    const header = slot.querySelector<HTMLScriptElement>("script[type='application/json']");
+    const payload = slot.querySelector<HTMLScriptElement>("script[type='text/plain']");
+    const picture = slot.querySelector<HTMLElement>(".perfmagic-static");
+    if (!header || !payload) continue;
+    const host: Host = {
+      ...systemTheme(),
+      painted: () => {
+        if (picture) picture.style.display = "none";
+      },
+    };
+    void mount(slot, header.textContent ?? "", fromBase64(payload.textContent ?? ""), host);
+  }
+}
+
+function fromBase64(text: string): Uint8Array {
+  const raw = atob(text.trim());
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
+
+function systemTheme(): Pick<Host, "theme" | "onTheme"> {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  return {
+    theme: () => (dark.matches ? "dark" : "light"),
+    onTheme(changed) {
+      dark.addEventListener("change", changed);
+      return () => dark.removeEventListener("change", changed);
+    },
+  };
+}

@@ -1,0 +1,55 @@
+// What each key means. Keys that are not listed, and any with Ctrl, Alt or Meta, stay the notebook's.
+
+export type Command =
+  | "zoom in" | "zoom out" | "left" | "right" | "fit" | "search" | "back" | "forth" | "previous" | "next" | "open"
+  | "next hit" | "previous hit" | "help" | "escape"; // prettier-ignore
+
+const KEYS: Record<string, Command> = {
+  w: "zoom in",
+  s: "zoom out",
+  a: "left",
+  d: "right",
+  f: "fit",
+  "/": "search",
+  "[": "back",
+  "]": "forth",
+  ArrowLeft: "previous",
+  ArrowRight: "next",
+  Enter: "open",
+  n: "next hit",
+  N: "previous hit",
+  "?": "help",
+  Escape: "escape",
+};
+
+export interface Pressed {
+  key: string;
+  ctrlKey: boolean;
+  altKey: boolean;
+  metaKey: boolean;
+  shiftKey: boolean;
+}
+
+/** The command of a key, null where the notebook should have it. */
+export function commandOf(event: Pressed): Command | null {
+  if (event.ctrlKey || event.altKey || event.metaKey) return null;
+  const exact = KEYS[event.key];
+  if (exact) return exact;
+  return event.shiftKey || event.key.length !== 1 ? null : (KEYS[event.key.toLowerCase()] ?? null);
+}
+
+/** For the list that `?` shows. */
+export const HELP: readonly (readonly [string[], string])[] = [
+  [["W", "S"], "zoom in, out"],
+  [["A", "D"], "pan left, right"],
+  [["F"], "fit all"],
+  [["/"], "search names; Enter, N: next hit"],
+  [["[", "]"], "walk launch ↔ op"],
+  [["←", "→"], "previous, next slice of the lane"],
+  [["Enter"], "zoom to the slice"],
+  [["Esc"], "clear, one thing at a time"],
+  [["drag"], "select: totals below"],
+  [["double click"], "zoom to a slice, or to the selection"],
+  [["Ctrl", "wheel"], "zoom at the pointer"],
+  [["Shift", "wheel"], "pan"],
+];

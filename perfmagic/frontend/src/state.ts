@@ -1,0 +1,132 @@
+// What a person did to the view, and nothing else. Reducers are pure; two views of one model have two states.
+import { held, zoomed, type Window } from "./scale.ts";
+import type { Ref } from "./store.ts";
+
+export interface State {
+  readonly whole: Window;
+  readonly view: Window;
+  readonly selection: Window | null;
+  readonly hover: Ref | null;
+  readonly focus: Ref | null;
+  /** Searched text; hits keep their colour. */
+  readonly query: string;
+  readonly searching: boolean;
+  /** The cell line whose work is marked, 0 for none. */
+  readonly line: number;
+  /** The finding that is shown, -1 for none. */
+  readonly shown: number;
+  /** Classes switched off in the key, one bit each. */
+  readonly off: number;
+  readonly help: boolean;
+  /** Threads all of whose levels are drawn. */
+  readonly open: readonly number[];
+  /** How many streams of each device are drawn. */
+  readonly streams: number;
+}
+
+export const FIRST_STREAMS = 16;
+
+export type Action =
+  | { do: "look"; view: Window }
+  | { do: "zoom"; factor: number; around?: number }
+  | { do: "pan"; share: number }
+  | { do: "fit" }
+  | { do: "select"; window: Window | null }
+  | { do: "hover"; ref: Ref | null }
+  | { do: "focus"; ref: Ref | null; show?: Window }
+  | { do: "search"; query: string }
+  | { do: "searching"; on: boolean }
+  | { do: "line"; line: number }
+  | { do: "finding"; number: number; window: Window }
+  | { do: "class"; cls: readonly number[] }
+  | { do: "help" }
+  | { do: "thread"; thread: number }
+  | { do: "more" }
+  | { do: "escape" };
+
+export function initial(span: number): State {
+  const whole: Window = [0, span];
+  return {
+    ...{ whole, view: whole, selection: null, hover: null, focus: null, query: "", searching: false },
+    ...{ line: 0, shown: -1, off: 0, help: false, open: [], streams: FIRST_STREAMS },
+  };
+}
+
+export function reduce(state: State, action: Action): State {
+  switch (action.do) {
+    case "look":
+      return looking(state, held(action.view, state.whole));
+    case "zoom": {
+      const around = action.around ?? (state.view[0] + state.view[1]) / 2;
+      return looking(state, zoomed(state.view, action.factor, around, state.whole));
+    }
+    case "pan": {
+      const by = (state.view[1] - state.view[0]) * action.share;
+      return looking(state, held([state.view[0] + by, state.view[1] + by], state.whole));
+    }
+    case "fit":
+      return looking(state, state.whole);
+    case "select":
+      return { ...state, selection: action.window && ordered(action.window, state.whole) };
+    case "hover":
+      return same(state.hover, action.ref) ? state : { ...state, hover: action.ref };
+    case "focus":
+      return { ...state, focus: action.ref, view: action.show ? held(action.show, state.whole) : state.view };
+    case "search":
+      return { ...state, query: action.query, line: 0 };
+    case "searching":
+      return { ...state, searching: action.on, help: false };
+    case "line":
+      return { ...state, line: state.line === action.line ? 0 : action.line, query: "", searching: false };
+    case "finding":
+      return finding(state, action.number, action.window);
+    case "class": {
+      const bits = action.cls.reduce((all, c) => all | (1 << c), 0);
+      return { ...state, off: state.off & bits ? state.off & ~bits : state.off | bits };
+    }
+    case "help":
+      return { ...state, help: !state.help };
+    case "thread": {
+      const open = state.open.includes(action.thread);
+      return { ...state, open: open ? state.open.filter((t) => t !== action.thread) : [...state.open, action.thread] };
+    }
+    case "more":
+      return { ...state, streams: state.streams * 4 };
+    case "escape":
+      return escaped(state);
+  }
+}
+
+/** One thing after the other: help, search, what is marked, the focus, the selection. */
+function escaped(state: State): State {
+  if (state.help) return { ...state, help: false };
+  if (state.searching || state.query) return { ...state, searching: false, query: "" };
+  if (state.line) return { ...state, line: 0 };
+  if (state.focus) return { ...state, focus: null };
+  return { ...state, selection: null, shown: -1 };
+}
+
+function finding(state: State, number: number, window: Window): State {
+  if (state.shown === number) return { ...state, shown: -1, selection: null, view: state.whole };
+  const selection = ordered(window, state.whole);
+  const margin = (selection[1] - selection[0]) * 0.06;
+  const view = held([selection[0] - margin, selection[1] + margin], state.whole);
+  return { ...state, shown: number, selection, view };
+}
+
+function looking(state: State, view: Window): State {
+  return view[0] === state.view[0] && view[1] === state.view[1] ? state : { ...state, view, hover: null };
+}
+
+function ordered(window: Window, whole: Window): Window {
+  const from = Math.max(whole[0], Math.min(window[0], window[1]));
+  return [from, Math.max(from, Math.min(whole[1], Math.max(window[0], window[1])))];
+}
+
+export function same(a: Ref | null, b: Ref | null): boolean {
+  return a === b || (a !== null && b !== null && JSON.stringify(a) === JSON.stringify(b));
+}
+
+export function isWhole(state: State): boolean {
+  return state.view[0] === state.whole[0] && state.view[1] === state.whole[1];
+}

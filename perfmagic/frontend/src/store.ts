@@ -1,0 +1,310 @@
+// The model of a timeline: what was sent, as tracks, piles and unions. Immutable once built; every view reads it.
+import type { Columns, Decoded, NameRow } from "./decode.ts";
+import { Pile, type Run } from "./pile.ts";
+import { Spans, gaps, subtract, unionAll, unionOf } from "./spans.ts";
+import { upTo } from "./sorted.ts";
+import { Track } from "./track.ts";
+import type { GroupWire, Header, StreamWire } from "./wire.ts";
+
+export const MATRIX = 0;
+export const COMPUTE = 1;
+export const COMM = 2;
+export const HTOD = 3;
+export const DTOH = 4;
+export const DTOD = 5;
+export const PTOP = 6;
+export const MEMSET = 7;
+export const BEFORE_THE_RECORD = -1; // the key of layers whose launch was not recorded; other keys are cell lines
+
+/** Something that can be pointed at. row: of the columns of its lane. */
+export type Ref =
+  | { kind: "op"; stream: number; row: number }
+  | { kind: "host"; thread: number; level: number; row: number }
+  | { kind: "launch"; row: number }
+  | { kind: "blocked"; row: number }
+  | { kind: "line"; row: number };
+
+export interface Stream {
+  wire: StreamWire;
+  /** Rows are ops in the order in which they started. */
+  start: Float64Array;
+  end: Float64Array;
+  name: Float64Array;
+  cls: Uint8Array;
+  launchRow: Float64Array;
+  launch: Float64Array;
+  line: Float64Array;
+  innerLine: Float64Array;
+  orphan: Float64Array;
+  subLane: Float64Array;
+  split: Float64Array;
+  bytes: Float64Array;
+  tracks: Track[];
+  busy: Spans;
+  pile: Pile;
+  runs: Run[];
+  orphans: number;
+}
+
+export interface Thread {
+  label: string;
+  levels: Track[];
+}
+
+export interface Launches {
+  track: Track;
+  line: Float64Array;
+  thread: Float64Array;
+  /** First op that each call queued: its stream and row, -1 where none is drawn; and how many. */
+  opStream: Int32Array;
+  opRow: Int32Array;
+  ops: Int32Array;
+  busy: Spans;
+}
+
+export interface Blocked {
+  start: Float64Array;
+  end: Float64Array;
+  line: Float64Array;
+  words: string[];
+  union: Spans;
+}
+
+export interface StavePart {
+  token: string;
+  active: Spans;
+  exposed: Spans;
+}
+
+export interface Stave {
+  name: string;
+  parts: StavePart[];
+  active: Spans;
+  exposed: Spans | null;
+}
+
+export interface Group {
+  wire: GroupWire;
+  /** Indices into the model's streams. */
+  streams: number[];
+  busy: Spans;
+  compute: Spans;
+  comm: Spans;
+  copy: Spans;
+  staves: Stave[];
+}
+
+export interface Memory {
+  device: number;
+  at: Float64Array;
+  bytes: Float64Array;
+  peak: number;
+  reserved: number;
+}
+
+export interface CellLines {
+  spans: Spans;
+  line: Float64Array;
+  texts: Record<string, string>;
+}
+
+export interface Model {
+  header: Header;
+  names: NameRow[];
+  span: number;
+  streams: Stream[];
+  threads: Thread[];
+  launches: Launches | null;
+  blocked: Blocked | null;
+  cell: CellLines | null;
+  groups: Group[];
+  memory: Memory[];
+}
+
+export function shortName(model: Model, name: number): string {
+  return model.names[name][0];
+}
+
+export function fullName(model: Model, name: number): string {
+  return model.names[name][1] || model.names[name][0];
+}
+
+/** Builds the model from what was decoded. */
+export function buildModel(header: Header, decoded: Decoded): Model {
+  const { columns, names } = decoded;
+  const classes = Uint8Array.from(names, (row) => Math.max(0, row[2]));
+  const table = columns["launch"];
+  const streams = header.streams.map((wire, i) => stream(wire, columns[`stream${i}`] ?? {}, classes, table?.["start"]));
+  const groups = header.groups.map((wire) => group(wire, streams));
+  return {
+    header,
+    names,
+    span: header.span_ns,
+    streams,
+    threads: header.threads.map((wire, i) => ({ label: wire.label, levels: levels(wire.levels, columns[`host${i}`]) })),
+    launches: table && header.launches ? launches(table, streams) : null,
+    blocked: header.launches ? blocked(columns["blocked"], header.launches.words) : null,
+    cell: header.cell ? cellLines(columns, header.cell.texts) : null,
+    groups,
+    memory: header.memory.map((wire, i) => memory(columns[`memory${i}`], wire)),
+  };
+}
+
+function stream(wire: StreamWire, columns: Columns[string], classes: Uint8Array, calls?: Float64Array): Stream {
+  const get = (name: string): Float64Array => columns[name] ?? new Float64Array(0);
+  const [start, end, name] = [get("start"), get("end"), get("name")];
+  const [launchRow, wait, orphan, line] = [get("launch"), get("wait"), get("orphan"), get("line")];
+  const [subLane, split] = [get("sub_lane"), get("split")];
+  const n = start.length;
+  const cls = new Uint8Array(n);
+  const launch = new Float64Array(n);
+  const keys = new Float64Array(n);
+  let orphans = 0;
+  for (let i = 0; i < n; i++) {
+    cls[i] = classes[name[i]];
+    launch[i] = launchRow[i] >= 0 && calls ? Math.min(calls[launchRow[i]], start[i]) : start[i] - wait[i];
+    keys[i] = orphan[i] ? BEFORE_THE_RECORD : line[i];
+    split[i] += 1;
+    orphans += orphan[i];
+  }
+  const tracks = tracksOf({ start, end, name, cls }, subLane, split, wire.depth);
+  const pile = new Pile(launch, start);
+  const [innerLine, bytes] = [get("inner_line"), get("bytes")];
+  const busy = wire.depth > 1 ? unionOf(start, end) : new Spans(start, end);
+  const runs = pile.runs(keys);
+  return {
+    ...{ wire, start, end, name, cls, launchRow, launch, line, innerLine, orphan, subLane, split, bytes },
+    ...{ tracks, busy, pile, runs, orphans },
+  };
+}
+
+/** One track a sub-lane. The usual stream has one, and shares its columns with it. */
+function tracksOf(
+  ops: { start: Float64Array; end: Float64Array; name: Float64Array; cls: Uint8Array },
+  subLane: Float64Array,
+  split: Float64Array,
+  depth: number,
+): Track[] {
+  if (depth <= 1) return [new Track({ ...ops, split: null, row: null })];
+  const tracks: Track[] = [];
+  for (let lane = 0; lane < depth; lane++) {
+    const rows: number[] = [];
+    for (let i = 0; i < subLane.length; i++) if (subLane[i] === lane) rows.push(i);
+    const row = Int32Array.from(rows);
+    const pick = (values: Float64Array): Float64Array => Float64Array.from(row, (i) => values[i]);
+    const cls = Uint8Array.from(row, (i) => ops.cls[i]);
+    const shared = Uint8Array.from(row, (i) => split[i]);
+    const columns = { start: pick(ops.start), end: pick(ops.end), name: pick(ops.name), cls, split: shared, row };
+    tracks.push(new Track(columns, lane));
+  }
+  return tracks;
+}
+
+function plainTrack(start: Float64Array, end: Float64Array, name: Float64Array): Track {
+  return new Track({ start, end, name, cls: new Uint8Array(start.length), split: null, row: null });
+}
+
+function levels(sizes: number[], columns?: Columns[string]): Track[] {
+  let first = 0;
+  return sizes.map((size) => {
+    const part = (name: string): Float64Array => (columns?.[name] ?? new Float64Array(0)).slice(first, first + size);
+    const track = plainTrack(part("start"), part("end"), part("name"));
+    first += size;
+    return track;
+  });
+}
+
+function launches(columns: Columns[string], streams: Stream[]): Launches {
+  const { start, end, name, line, thread } = columns as Record<string, Float64Array>;
+  const opStream = new Int32Array(start.length).fill(-1);
+  const opRow = new Int32Array(start.length).fill(-1);
+  const ops = new Int32Array(start.length);
+  streams.forEach((stream, s) => {
+    for (let i = 0; i < stream.launchRow.length; i++) {
+      const call = stream.launchRow[i];
+      if (call < 0) continue;
+      ops[call]++;
+      if (opStream[call] < 0 || stream.start[i] < streams[opStream[call]].start[opRow[call]]) {
+        opStream[call] = s;
+        opRow[call] = i;
+      }
+    }
+  });
+  return { track: plainTrack(start, end, name), line, thread, opStream, opRow, ops, busy: unionOf(start, end) };
+}
+
+function blocked(columns: Columns[string] | undefined, words: string[]): Blocked | null {
+  const start = columns?.["start"];
+  if (!columns || !start?.length) return null;
+  const which = Array.from(columns["words"], (i) => words[i]);
+  return { start, end: columns["end"], line: columns["line"], words: which, union: unionOf(start, columns["end"]) };
+}
+
+function cellLines(columns: Columns, texts: Record<string, string>): CellLines | null {
+  const cell = columns["cell"];
+  return cell ? { spans: new Spans(cell["start"], cell["end"]), line: cell["line"], texts } : null;
+}
+
+function memory(columns: Columns[string], wire: { device: number; reserved_max: number }): Memory {
+  const bytes = columns["bytes"];
+  const peak = bytes.reduce((most, value) => Math.max(most, value), 0);
+  return { device: wire.device, at: columns["at"], bytes, peak, reserved: wire.reserved_max };
+}
+
+function group(wire: GroupWire, all: Stream[]): Group {
+  const streams = all.flatMap((s, i) => (s.wire.device === wire.device ? [i] : []));
+  const ofClass = (...wanted: number[]): Spans =>
+    unionAll(streams.map((i) => unionOf(all[i].start, all[i].end, (row) => wanted.includes(all[i].cls[row]))));
+  const compute = ofClass(MATRIX, COMPUTE);
+  const busy = unionAll(streams.map((i) => unionOf(all[i].start, all[i].end)));
+  const comm = ofClass(COMM);
+  const part = (token: string, active: Spans): StavePart => ({ token, active, exposed: subtract(active, compute) });
+  const copies = [part("dtod", ofClass(DTOD)), part("dtod", ofClass(PTOP)), part("htod", ofClass(HTOD))];
+  copies.push(part("dtoh", ofClass(DTOH)));
+  const copy = unionAll(copies.map((p) => p.active));
+  const idle = gaps(busy);
+  const staves: Stave[] = [];
+  for (const name of wire.staves) {
+    if (name === "compute") {
+      staves.push({
+        name,
+        parts: [{ token: "comp", active: compute, exposed: compute }],
+        active: compute,
+        exposed: null,
+      });
+    } else if (name === "communication") {
+      const one = part("comm", comm);
+      staves.push({ name, parts: [one], active: comm, exposed: one.exposed });
+    } else if (name === "copy") {
+      const parts = copies.filter((p) => p.active.length);
+      staves.push({ name, parts, active: copy, exposed: subtract(copy, compute) });
+    } else if (name === "idle") {
+      staves.push({ name, parts: [{ token: "wait", active: idle, exposed: idle }], active: idle, exposed: null });
+    }
+  }
+  return { wire, streams, busy, compute, comm, copy, staves };
+}
+
+/** The line of the cell that was running at an instant, 0 for none. */
+export function lineAt(cell: CellLines | null, instant: number): number {
+  const row = cell ? cell.spans.at(instant) : -1;
+  return row < 0 ? 0 : cell!.line[row];
+}
+
+/** The latest end among the ops of lower row: when the stream was free for this one. */
+export function freeAt(stream: Stream, row: number): number {
+  const first = stream.wire.depth > 1 ? 0 : Math.max(0, row - 1);
+  let latest = -Infinity;
+  for (let i = first; i < row; i++) latest = Math.max(latest, stream.end[i]);
+  return latest;
+}
+
+/** Rows of a stream's ops that run in [from, to). */
+export function opsIn(stream: Stream, from: number, to: number): [number, number] {
+  const last = upTo(stream.start, to);
+  let first = upTo(stream.start, from);
+  if (stream.wire.depth <= 1) return [first && stream.end[first - 1] > from ? first - 1 : first, last];
+  const busy = stream.busy.at(from);
+  if (busy >= 0) first = Math.min(first, upTo(stream.start, stream.busy.start[busy]) - 1);
+  return [Math.max(0, first), last];
+}

@@ -1,0 +1,93 @@
+// What Python sends: the header's shape and its schema number. perfmagic/view/wire.py writes it.
+
+export const SCHEMA = 1;
+
+export interface ColumnLayout {
+  table: string;
+  name: string;
+  code: "plain" | "signed" | "delta" | "text";
+  width: number;
+  rows: number;
+  at: number;
+}
+
+export interface FindingWire {
+  rule: string;
+  cost: string;
+  cost_ns: number | null;
+  cause: string;
+  rest: string;
+  lines: number[];
+  start: number;
+  end: number;
+  token: string;
+}
+
+export interface ShareWire {
+  name: string;
+  ns: number;
+  token: string;
+  second: string;
+}
+
+export interface GroupWire {
+  device: number;
+  label: string;
+  short_label: string;
+  n_ops: number;
+  busy_frac: number;
+  extent_ns: number;
+  queue_max: number;
+  streams: number;
+  staves: string[];
+  shares: ShareWire[];
+  n_folded: number;
+  folded_ops: number;
+}
+
+export interface StreamWire {
+  device: number;
+  stream: number;
+  ops: number;
+  queue_max: number;
+  queue_mean: number;
+  busy_frac: number;
+  depth: number;
+}
+
+export interface Header {
+  schema: number;
+  origin_ns: number;
+  span_ns: number;
+  device_label: string;
+  n_ops: number;
+  n_host_ops: number;
+  busy_frac: number;
+  queue_max: number;
+  simulated: boolean;
+  findings: FindingWire[];
+  groups: GroupWire[];
+  flags: { at: number; text: string }[];
+  trust: string[];
+  failure: string;
+  returned: number | null;
+  from_cell: boolean;
+  alt: string;
+  threads: { label: string; levels: number[] }[];
+  cell: { texts: Record<string, string> } | null;
+  launches: { words: string[] } | null;
+  streams: StreamWire[];
+  memory: { device: number; reserved_max: number }[];
+  columns: ColumnLayout[];
+}
+
+/** The header of a timeline. Throws with a sentence for readers when it was written for another version of this file. */
+export function parseHeader(text: string): Header {
+  const header = JSON.parse(text) as Header;
+  if (header.schema !== SCHEMA) {
+    throw new Error(
+      `this timeline has data of version ${header.schema}, the script beside it reads version ${SCHEMA}: run the cell again`,
+    );
+  }
+  return header;
+}

@@ -1,0 +1,44 @@
+// A frame without a browser: real pixels, recorded words.
+import type { Frame } from "../src/draw.ts";
+import { hitsOf } from "../src/hits.ts";
+import { layoutOf } from "../src/layout.ts";
+import { paintPixels, paintWords } from "../src/paint.ts";
+import { Pixels } from "../src/pixels.ts";
+import { Scale } from "../src/scale.ts";
+import { initial, type State } from "../src/state.ts";
+import type { Model } from "../src/store.ts";
+import { Writer } from "../src/text.ts";
+import { Palette, type Theme } from "../src/theme.ts";
+import { recorder, type Written } from "./recorder.ts";
+
+export interface Painted {
+  frame: Frame;
+  written: Written[];
+  calls: string[];
+}
+
+export function painted(model: Model, changes: Partial<State> = {}, width = 1000, theme: Theme = "light"): Painted {
+  const state: State = { ...initial(model.span), ...changes };
+  const layout = layoutOf(model, state, width);
+  const { context, written, calls } = recorder();
+  const scale = new Scale(state.view[0], state.view[1], layout.plot);
+  const frame: Frame = {
+    ...{ model, state, layout, scale, dpr: 1, step: 1, moving: false },
+    hits: hitsOf(model, state),
+    palette: new Palette(theme),
+    edges: scale.edges(layout.plot),
+    px: new Pixels(layout.plot, Math.round(layout.height), 1),
+    text: new Writer(context, { ui: "Arial", code: "monospace" }),
+  };
+  paintPixels(frame);
+  paintWords(frame);
+  return { frame, written, calls };
+}
+
+/** How many pixels of a column inside a row have a colour. */
+export function inked(frame: Frame, kind: string, x: number, colour: number, index = 0): number {
+  const row = frame.layout.rows.find((r) => r.kind === kind && r.index === index)!;
+  let found = 0;
+  for (let y = row.y; y < row.y + row.h; y++) if (frame.px.at(x, y) === colour) found++;
+  return found;
+}

@@ -1,0 +1,161 @@
+import { describe, expect, test } from "vitest";
+import { layoutOf } from "../src/layout.ts";
+import { pick } from "../src/pick.ts";
+import { Pixels } from "../src/pixels.ts";
+import { initial } from "../src/state.ts";
+import { beside, walk } from "../src/walk.ts";
+import { detailsOf } from "../src/details.ts";
+import { totalsOf } from "../src/totals.ts";
+import { painted, inked } from "./frames.ts";
+import { CASES, modelOf } from "./vectors.ts";
+
+const words = (text: string): string => text.replaceAll("\u00a0", " ");
+
+describe("pixels", () => {
+  test("a column's height is a share to a 256th of a pixel", () => {
+    const px = new Pixels(1, 10);
+    px.clear(0xff000000 | 0, 10, Int32Array.of(0));
+    px.column(0, 6.25, 10, 0xffffffff | 0);
+    expect(px.at(0, 7) & 255).toBe(255);
+    expect(px.at(0, 6) & 255).toBe(191); // three quarters
+    expect(px.at(0, 5) & 255).toBe(0);
+  });
+
+  test("a box stands where it is asked to, also when wide, and never outside", () => {
+    const px = new Pixels(40, 6);
+    px.clear(0, 6, new Int32Array(40));
+    px.box(-5, 1, 30.5, 99, 0xff0000ff | 0);
+    expect([px.at(0, 0), px.at(29, 1) & 255, px.at(29, 5) & 255, px.at(31, 3)]).toEqual([0, 255, 255, 0]);
+    expect(px.at(30, 3) & 255).toBe(127);
+  });
+
+  test("columns of two device pixels fill both", () => {
+    const px = new Pixels(5, 1, 2);
+    px.clear(7, 1, new Int32Array(3));
+    px.column(1, 0, 1, 9);
+    expect([...new Int32Array(px.bytes().buffer)]).toEqual([7, 7, 9, 9, 7]);
+  });
+});
+
+describe("a cell with eleven ops in a queue", () => {
+  test("every op is a layer and a slice", async () => {
+    const model = await modelOf("queue");
+    const { frame } = painted(model);
+    const matrix = frame.palette.pixel("matrix");
+    const other = frame.palette.pixel("comp");
+    const stream = model.streams[0];
+    for (let i = 0; i < stream.start.length; i++) {
+      const x = Math.floor(frame.scale.x((stream.start[i] + stream.end[i]) / 2));
+      expect(inked(frame, "lane", x, matrix) + inked(frame, "lane", x, other)).toBe(24);
+    }
+    const early = Math.ceil(frame.scale.x(stream.start[0] + 100_000));
+    const late = Math.floor(frame.scale.x(stream.start[9] + 100_000));
+    const ground = frame.palette.pixel("ground");
+    expect(inked(frame, "pile", late, ground)).toBeGreaterThan(inked(frame, "pile", early, ground) + 60);
+  });
+
+  test("what blocked Python is said, with its length", async () => {
+    const { written } = painted(await modelOf("queue"));
+    expect(written.some((w) => /^blocked 33\.\d ms/.test(words(w.text)))).toBe(true);
+    expect(written.map((w) => w.text)).toContain("Python has queued everything");
+  });
+
+  test("other people's names are only ever written as text, and cut to their slice", async () => {
+    const model = await modelOf("queue");
+    const { written } = painted(model, { view: [1_200_000, 8_000_000] });
+    const names = written.filter((w) => w.text.startsWith("k<"));
+    expect(names.length + written.filter((w) => w.text.startsWith("k")).length).toBeGreaterThan(0);
+  });
+
+  test("an op is found by its slice and by its layer", async () => {
+    const model = await modelOf("queue");
+    const { frame } = painted(model);
+    const stream = model.streams[0];
+    const lane = frame.layout.rows.find((r) => r.kind === "lane")!;
+    const pile = frame.layout.rows.find((r) => r.kind === "pile")!;
+    const x = frame.scale.x((stream.start[6] + stream.end[6]) / 2);
+    expect(pick(model, frame.layout, frame.scale, x, lane.y + 5).ref).toEqual({ kind: "op", stream: 0, row: 6 });
+    // while op 6 runs, ops 7 to 10 wait above it, the next one lowest
+    expect(pick(model, frame.layout, frame.scale, x, pile.y + pile.h - 2).ref).toEqual({
+      kind: "op",
+      stream: 0,
+      row: 7,
+    });
+    expect(pick(model, frame.layout, frame.scale, x, pile.y + 2).ref).toBeNull();
+  });
+
+  test("walking goes from a launch to its op and on to the next launch, and back", async () => {
+    const model = await modelOf("queue");
+    const view = [0, model.span] as const;
+    const first = walk(model, null, true, view);
+    expect(first).toEqual({ kind: "launch", row: 0 });
+    const op = walk(model, first, true, view);
+    expect(op).toEqual({ kind: "op", stream: 0, row: 0 });
+    expect(walk(model, op, true, view)).toEqual({ kind: "launch", row: 1 });
+    expect(walk(model, { kind: "launch", row: 1 }, false, view)).toEqual(op);
+    expect(walk(model, op, false, view)).toEqual(first);
+    expect(beside(model, op, -1, view)).toEqual(op);
+  });
+
+  test("the life of an op adds up from launch to end", async () => {
+    const model = await modelOf("queue");
+    const stream = model.streams[0];
+    const details = detailsOf(model, { kind: "op", stream: 0, row: 6 }, [0, model.span]);
+    const lived = details.life.reduce((sum, [, ns]) => sum + ns, 0);
+    expect(lived).toBe(stream.end[6] - stream.launch[6]);
+    expect(details.rows.map((r) => r.name)).toEqual(["launched", "in the call", "behind", "waiting", "ran"]);
+    expect(words(details.rows[4].value)).toBe("3.00 ms");
+  });
+});
+
+describe.each(CASES)("a timeline of %s", (name) => {
+  test("is painted at every width, in both themes, whole and zoomed in", async () => {
+    const model = await modelOf(name);
+    for (const width of [320, 600, 1000]) {
+      for (const theme of ["light", "dark"] as const) {
+        const { written } = painted(model, { view: [model.span * 0.3, model.span * 0.31] }, width, theme);
+        expect(written.length).toBeGreaterThan(2);
+      }
+    }
+  });
+
+  test("lanes do not overlap, and do not move when zooming", async () => {
+    const model = await modelOf(name);
+    const layout = layoutOf(model, initial(model.span), 1000);
+    for (let i = 1; i < layout.rows.length; i++) {
+      expect(layout.rows[i].y).toBeGreaterThanOrEqual(layout.rows[i - 1].y + layout.rows[i - 1].h);
+    }
+    const zoomed = { ...initial(model.span), view: [10, 20] as const };
+    expect(layoutOf(model, zoomed, 1000)).toEqual(layout);
+  });
+
+  test("totals of two halves are the totals of the whole", async () => {
+    const model = await modelOf(name);
+    const middle = model.span / 2;
+    const of = (from: number, to: number, part: string): number =>
+      totalsOf(model, [from, to]).parts.find((p) => p.name === part)?.ns ?? 0;
+    for (const part of ["compute", "communication", "copy", "idle"]) {
+      expect(of(0, middle, part) + of(middle, model.span, part)).toBeCloseTo(of(0, model.span, part), 3);
+    }
+  });
+});
+
+describe("a search", () => {
+  test("counts its hits, and dims the rest", async () => {
+    const model = await modelOf("noise");
+    const { frame } = painted(model, { query: "NCCL" });
+    const named = (name: number): boolean => model.names[name][0] === "ncclKernel";
+    const want = model.streams.reduce((n, s) => n + [...s.name].filter(named).length, 0);
+    expect(frame.hits!.count).toBe(want);
+    expect(want).toBeGreaterThan(0);
+    const plain = painted(model).frame;
+    const full = plain.palette.pixel("matrix");
+    const count = (f: typeof frame): number => {
+      let found = 0;
+      for (let x = 0; x < f.px.columns; x++) found += inked(f, "lane", x, full, 0);
+      return found;
+    };
+    expect(count(plain)).toBeGreaterThan(0);
+    expect(count(frame)).toBe(0);
+  });
+});

@@ -1,0 +1,20 @@
+// The vectors that Python wrote, as models.
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { decode, inflate } from "../src/decode.ts";
+import { buildModel, type Model } from "../src/store.ts";
+import { parseHeader } from "../src/wire.ts";
+
+export const CASES = ["queue", "noise", "gp100", "mi300"];
+
+const path = (name: string): string => fileURLToPath(new URL(`../../../tests/data/wire/${name}`, import.meta.url));
+
+export function json(name: string): any {
+  return JSON.parse(readFileSync(path(name), "utf8"));
+}
+
+export async function modelOf(name: string): Promise<Model> {
+  const header = parseHeader(readFileSync(path(`${name}.header.json`), "utf8"));
+  const bytes = await inflate(new Uint8Array(readFileSync(path(`${name}.payload.zlib`))));
+  return buildModel(header, decode(bytes, header.columns));
+}

@@ -1,0 +1,33 @@
+"""Which live views are open, by the cell that opened them: running a cell again closes what its last run made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perfmagic.results import TimelineResult
+from perfmagic.widget.timeline import TimelineWidget, timeline_widget
+
+MOST_OPEN = 64  # cells whose views stay connected; the oldest give way, and their static picture comes back
+AFTERWARDS = "(live while its kernel runs; run the cell again)"  # what a front end shows that cannot show the view
+
+_open: dict[str, tuple[int, list[TimelineWidget]]] = {}
+
+
+def live_view(result: TimelineResult, cell: str, run: int) -> dict[str, Any]:
+    """A live view as one output.  cell: names the cell that runs.  run: its execution count."""
+    last_run, views = _open.pop(cell, (run, []))
+    if last_run != run:
+        close(views)
+        views = []
+    made = timeline_widget(result)
+    _open[cell] = (run, [*views, made])
+    while len(_open) > MOST_OPEN:
+        close(_open.pop(next(iter(_open)))[1])
+    bundle = made._repr_mimebundle_()
+    return {**(bundle[0] if bundle else {}), "text/plain": AFTERWARDS}
+
+
+def close(views: list[TimelineWidget]) -> None:
+    """End views."""
+    for view in views:
+        view.close()

@@ -1,0 +1,69 @@
+"""The live timeline in a notebook: traits that carry the data once, and a few small ones for what is seen.
+
+Messages may arrive on another thread than the one that runs cells: handlers touch the lock-guarded ViewState only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import traitlets
+
+from perfmagic.results import TimelineResult
+from perfmagic.view.live import script
+from perfmagic.view.viewstate import Seen, ViewState, Window
+from perfmagic.view.wire import Wire, timeline_wire
+
+
+class TimelineWidget(anywidget.AnyWidget):
+    """One live view of a timeline.
+
+    header, payload: the data, sent once.  asked_ns: the window Python wants shown, [] for none.  view_ns, selected_ns:
+    what the view shows, [] for none; all in ns since the header's origin.  marked: {"name": …} or {"line": …}.
+    """
+
+    _esm = script()
+    header = traitlets.Unicode().tag(sync=True)
+    payload = traitlets.Bytes().tag(sync=True)
+    asked_ns = traitlets.List(traitlets.Float()).tag(sync=True)
+    view_ns = traitlets.List(traitlets.Float()).tag(sync=True)
+    selected_ns = traitlets.List(traitlets.Float()).tag(sync=True)
+    marked = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, wire: Wire, state: ViewState) -> None:
+        self._origin_ns = int(wire.header["origin_ns"])
+        self._state = state
+        self._stop: Callable[[], None] = lambda: None
+        super().__init__(header=wire.header_json, payload=wire.payload, **self._traits_of(state.seen))
+        self._stop = state.listen(self._follow)
+        self.observe(self._report, names=["view_ns", "selected_ns"])
+
+    def close(self) -> None:
+        """End the view and its connection to the browser."""
+        self._stop()
+        super().close()
+
+    def _traits_of(self, seen: Seen) -> dict[str, Any]:
+        asked = [] if seen.asked is None else [float(t - self._origin_ns) for t in seen.asked]
+        marked = {"line": seen.line} if seen.line else {"name": seen.name} if seen.name else {}
+        return {"asked_ns": asked, "marked": marked}
+
+    def _follow(self, seen: Seen) -> None:
+        with self.hold_sync():
+            for name, value in self._traits_of(seen).items():
+                setattr(self, name, value)
+
+    def _report(self, _change: Any) -> None:
+        self._state.report(self._window(self.view_ns), self._window(self.selected_ns))
+
+    def _window(self, offsets: list[float]) -> Window | None:
+        if len(offsets) != 2:
+            return None
+        return self._origin_ns + round(offsets[0]), self._origin_ns + round(offsets[1])
+
+
+def timeline_widget(result: TimelineResult) -> TimelineWidget:
+    """A live view of a result."""
+    return TimelineWidget(timeline_wire(result.doc, result.trace), result.view_state)

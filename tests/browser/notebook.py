@@ -1,0 +1,68 @@
+"""Driving a notebook in JupyterLab or Notebook 7 as a person would: open, run, look."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+CURRENT = "jupyterapp.shell.currentWidget"
+IDLE = f"{CURRENT}?.sessionContext?.session?.kernel?.status === 'idle'"
+ALL_RAN = f"""() => {{
+  const cells = {CURRENT}.content.model.cells;
+  for (let i = 0; i < cells.length; i++) {{
+    if (cells.get(i).type === 'code' && cells.get(i).executionCount == null) return false;
+  }}
+  return {IDLE};
+}}"""
+
+
+def write_notebook(path: Path, cells: tuple[str, ...]) -> Path:
+    """A notebook of code cells that were never run."""
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+    book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(book, str(path))
+    return path
+
+
+def open_notebook(tab: Any, address: str, name: str, *, kernel: bool = True) -> None:
+    """Open in JupyterLab; waits for the cells, and for the kernel where one is wanted."""
+    tab.goto(f"{address}/lab/tree/{name}?reset")
+    tab.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
+    if kernel:
+        tab.wait_for_function(f"() => window.jupyterapp && {IDLE}", timeout=120_000)
+
+
+def run_all(tab: Any) -> None:
+    tab.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
+    tab.wait_for_function(ALL_RAN, timeout=180_000)
+
+
+def run_code(tab: Any, code: str) -> str:
+    """Run code in the notebook's kernel without a cell; gives what it printed, or its error."""
+    return str(
+        tab.evaluate(
+            f"""async (code) => {{
+              const kernel = {CURRENT}.sessionContext.session.kernel;
+              const future = kernel.requestExecute({{code, silent: false, store_history: false}});
+              let text = '';
+              future.onIOPub = (m) => {{
+                if (m.header.msg_type === 'stream') text += m.content.text;
+                if (m.header.msg_type === 'error') text += m.content.ename + ': ' + m.content.evalue;
+              }};
+              await future.done;
+              return text;
+            }}""",
+            code,
+        )
+    )
+
+
+def save(tab: Any) -> None:
+    tab.evaluate("async () => { await jupyterapp.commands.execute('docmanager:save') }")
+
+
+def outputs(path: Path) -> list[dict[str, Any]]:
+    return [output for cell in json.loads(path.read_text())["cells"] for output in cell.get("outputs", [])]

@@ -1,0 +1,94 @@
+"""The self-contained page: live without a network, under a strict policy, whatever the names are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfmagic.results import TimelineResult
+from tests.trace.recorded import recorded
+from tests.view.build import HOSTILE, queue_of
+
+from .conftest import SCREENS
+from .test_saved_pictures import requests_of
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
+
+
+def opened(tab: Any, page: Path) -> list[str]:
+    """Open a page offline; gives the list of what it complains about and asks for."""
+    told = requests_of(tab)
+    tab.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: told.append(str(error)))
+    tab.on("dialog", lambda dialog: (told.append(dialog.message), dialog.dismiss()))
+    tab.context.set_offline(True)
+    tab.goto(page.as_uri())
+    tab.wait_for_selector(".pm canvas", timeout=20_000)
+    tab.wait_for_timeout(400)
+    return told
+
+
+def test_the_page_is_live_offline_and_asks_for_nothing(tab: Any, tmp_path: Path) -> None:
+    page = TimelineResult(recorded("v100_4streams_nccl_step")).to_html(tmp_path / "page.html")
+    told = opened(tab, page)
+    assert not tab.locator(".perfmagic-static").is_visible()
+    tab.screenshot(path=SCREENS / "page-live.png", full_page=True)
+    box = tab.locator(".pm canvas").bounding_box()
+    tab.mouse.click(box["x"] + 400, box["y"] + 40)
+    tab.keyboard.press("/")
+    tab.keyboard.type("nccl")
+    tab.wait_for_timeout(200)
+    assert tab.locator(".pm-find span").inner_text().startswith("24 hits")  # 14 device ops and 10 operators of the host
+    tab.keyboard.press("Enter")
+    tab.wait_for_timeout(400)
+    assert "nccl" in tab.locator(".pm-card h3").inner_text().lower()
+    assert told == []
+
+
+def test_a_plain_page_s_script_cannot_run_in_it(tab: Any, tmp_path: Path) -> None:
+    page = TimelineResult(queue_of()).to_html(tmp_path / "page.html")
+    text = page.read_text("utf-8").replace("</body>", "<script>document.title = 'taken'</script></body>")
+    page.write_text(text, "utf-8")
+    told = opened(tab, page)
+    assert tab.title() != "taken"
+    assert any("Content Security Policy" in line for line in told)
+
+
+def test_hostile_names_are_only_text(tab: Any, tmp_path: Path) -> None:
+    name = HOSTILE + "</script><img src=x onerror=alert(3)><!--"
+    result = TimelineResult(queue_of(name=name), title="<script>alert(4)</script>")
+    told = opened(tab, result.to_html(tmp_path / "page.html"))
+    box = tab.locator(".pm canvas").bounding_box()
+    for down in range(60, int(box["height"]), 10):
+        tab.mouse.move(box["x"] + 500, box["y"] + down)
+    assert tab.locator(".pm img").count() == 0
+    assert told == []
+
+
+def test_two_timelines_of_a_page_are_independent(tab: Any, tmp_path: Path) -> None:
+    from perfmagic.view.live import live_page, live_section
+
+    results = [TimelineResult(queue_of(n)) for n in (11, 20)]
+    page = tmp_path / "two.html"
+    page.write_text(live_page("two", [live_section(r.doc, r.trace) for r in results]), "utf-8")
+    told = opened(tab, page)
+    box = tab.locator(".pm canvas").first.bounding_box()
+    tab.mouse.click(box["x"] + 300, box["y"] + 36)
+    before = tab.locator(".pm-top b").nth(1).inner_text()
+    tab.keyboard.press("w")
+    tab.wait_for_timeout(400)
+    assert tab.locator(".pm-top b").nth(1).inner_text() == before
+    assert tab.locator(".pm-top b").nth(0).inner_text() != before
+    assert told == []
+
+
+@pytest.mark.parametrize("width", [360, 600, 1000])
+def test_it_fits_a_narrow_window(chromium: Any, tmp_path: Path, width: int) -> None:
+    context = chromium.new_context(viewport={"width": width + 40, "height": 900}, color_scheme="dark")
+    tab = context.new_page()
+    opened(tab, TimelineResult(recorded("gp100_gpu_user_annotation")).to_html(tmp_path / "page.html"))
+    tab.screenshot(path=SCREENS / f"page-{width}-dark.png", full_page=True)
+    assert tab.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    context.close()

@@ -1,0 +1,203 @@
+"""The live timeline in JupyterLab: it draws, answers keys and pointer, talks to Python, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .conftest import SCREENS, Saved
+from .notebook import open_notebook, run_all, run_code, save, write_notebook
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+
+CELLS = (
+    "%load_ext perfmagic",
+    "import perfmagic, torch\ndevice = perfmagic.device('sim', pace=perfmagic.Pace(kernel_s=1e-3))",
+    (
+        "%%timeline -o found\nx = torch.randn(64, 64, device=device)\nfor _ in range(40):\n    x = x @ x\n"
+        "y = torch.relu(x)\ny.sum().item()"
+    ),
+    "%%timeline -o second\nz = torch.randn(32, 32, device=device)\nfor _ in range(80): z = z + 1\nz.sum().item()",
+)
+LIVE = ".jp-OutputArea .pm canvas"
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: str, saved: Saved, chromium: Any) -> Iterator[Any]:
+    """A notebook whose cells were run in the browser, with two live timelines."""
+    write_notebook(saved.folder / "live.ipynb", CELLS)
+    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, device_scale_factor=1)
+    tab = context.new_page()
+    open_notebook(tab, lab, "live.ipynb")
+    run_code(tab, f"import sys; sys.path.insert(0, {str(saved.root)!r})")
+    run_all(tab)
+    tab.wait_for_function(f"() => document.querySelectorAll({LIVE!r}).length === 2", timeout=60_000)
+    tab.wait_for_timeout(400)
+    yield tab
+    context.close()
+
+
+def first(tab: Any) -> Any:
+    return tab.locator(".jp-OutputArea .pm").first
+
+
+def total(tab: Any, number: int = 0) -> str:
+    return str(tab.locator(".jp-OutputArea .pm-top b").nth(number).inner_text())
+
+
+def point_at_lanes(tab: Any) -> tuple[float, float]:
+    """Focus the first timeline by a click on the empty axis; gives its plot's corner."""
+    canvas = tab.locator(LIVE).first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    tab.mouse.click(box["x"] + 300, box["y"] + 36)
+    return box["x"] + 92, box["y"]
+
+
+def test_both_timelines_are_drawn_and_their_pictures_hidden(notebook: Any) -> None:
+    notebook.screenshot(path=SCREENS / "lab-live.png")
+    pictures = notebook.locator(".perfmagic-static")
+    assert pictures.count() == 2
+    assert not any(pictures.nth(i).is_visible() for i in range(2))
+    inked = notebook.evaluate(
+        """(selector) => [...document.querySelectorAll(selector)].map((c) => {
+          const data = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+          const seen = new Set();
+          for (let i = 0; i < data.length; i += 4) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
+          return [seen.has(0x24529c), seen.size > 20];
+        })""",
+        LIVE,
+    )
+    assert inked[0] == [True, True]  # matrix kernels ran in the first
+    assert inked[1][1]
+
+
+def test_keys_zoom_the_timeline_and_never_reach_the_notebook(notebook: Any) -> None:
+    cells = notebook.locator(".jp-Notebook .jp-Cell").count()
+    before = total(notebook)
+    point_at_lanes(notebook)
+    for key in ("w", "a", "d", "s", "w", "w"):
+        notebook.keyboard.press(key)
+        notebook.wait_for_timeout(60)
+    notebook.wait_for_timeout(300)
+    assert total(notebook) != before
+    assert notebook.locator(".jp-Notebook .jp-Cell").count() == cells  # `a` would insert a cell
+    notebook.keyboard.press("f")
+    notebook.wait_for_timeout(300)
+    assert total(notebook) == before
+
+
+def test_the_other_timeline_does_not_move(notebook: Any) -> None:
+    before = total(notebook, 1)
+    point_at_lanes(notebook)
+    notebook.keyboard.press("w")
+    notebook.wait_for_timeout(300)
+    assert total(notebook, 1) == before
+    notebook.keyboard.press("f")
+    notebook.wait_for_timeout(300)
+
+
+def test_a_dragged_selection_is_a_trace_in_python(notebook: Any) -> None:
+    x, y = point_at_lanes(notebook)
+    notebook.mouse.move(x + 200, y + 130)
+    notebook.mouse.down()
+    notebook.mouse.move(x + 500, y + 130, steps=5)
+    notebook.mouse.up()
+    notebook.wait_for_selector(".pm-panel:visible", timeout=5000)
+    notebook.wait_for_timeout(600)
+    told = run_code(notebook, "s = found.selection\nprint(len(s.ops) > 5, s.meta.end_ns - s.meta.start_ns)")
+    some, length = told.split()
+    assert some == "True"
+    shown = first(notebook).locator(".pm-big").inner_text()
+    assert run_code(notebook, f"from perfmagic import units\nprint(units.duration({length}))").strip() == shown
+
+
+def test_python_zooms_and_marks(notebook: Any) -> None:
+    code = "m = found.trace.meta\nfound.zoom(m.start_ns + 1_000_000, m.start_ns + 3_000_000)\nfound.highlight('mm')"
+    assert run_code(notebook, code) == ""
+    notebook.wait_for_function("() => document.querySelector('.pm-top b').textContent.startsWith('2.00')", timeout=5000)
+    assert " hit" in first(notebook).locator(".pm-find span").inner_text()
+    assert run_code(notebook, "found.highlight()") == ""
+    notebook.wait_for_timeout(400)
+    assert not first(notebook).locator(".pm-find").is_visible()
+
+
+def test_hovering_tells_the_life_of_an_op(notebook: Any) -> None:
+    x, y = point_at_lanes(notebook)
+    notebook.keyboard.press("f")
+    notebook.keyboard.press("Escape")
+    notebook.wait_for_timeout(300)
+    height = notebook.locator(LIVE).first.bounding_box()["height"]
+    for down in range(20, int(height), 6):  # down through the lanes until an op is met
+        notebook.mouse.move(x + 300, y + down)
+        card = first(notebook).locator(".pm-card")
+        if card.count() and "in the call" in card.inner_text() and "ran" in card.inner_text():
+            break
+    text = first(notebook).locator(".pm-card").inner_text()
+    for word in ("launched", "in the call", "waiting", "ran", "stream"):
+        assert word in text
+    notebook.screenshot(path=SCREENS / "lab-hover.png")
+
+
+def test_the_plain_wheel_scrolls_the_notebook_and_ctrl_wheel_zooms(notebook: Any) -> None:
+    x, y = point_at_lanes(notebook)
+    before = total(notebook)
+    where = "() => document.querySelector('.pm canvas').getBoundingClientRect().top"
+    top = notebook.evaluate(where)
+    notebook.mouse.move(x + 300, y + 60)
+    notebook.mouse.wheel(0, -200)
+    notebook.wait_for_timeout(300)
+    notebook.mouse.wheel(0, 60)
+    notebook.wait_for_timeout(300)
+    assert total(notebook) == before
+    assert notebook.evaluate(where) != top
+    point_at_lanes(notebook)
+    notebook.keyboard.down("Control")
+    notebook.mouse.wheel(0, -300)
+    notebook.keyboard.up("Control")
+    notebook.wait_for_timeout(400)
+    assert total(notebook) != before
+    point_at_lanes(notebook)
+    notebook.keyboard.press("f")
+    notebook.wait_for_timeout(300)
+
+
+def test_running_the_cell_again_closes_the_old_view(notebook: Any) -> None:
+    count = "from ipywidgets import Widget\nimport ipywidgets\n"
+    count += "from perfmagic.widget.timeline import TimelineWidget as T\nimport gc\n"
+    count += "print(sum(isinstance(o, T) and o.comm is not None for o in gc.get_objects()))"
+    before = run_code(notebook, count)
+    run_all(notebook)
+    notebook.wait_for_timeout(1500)
+    assert run_code(notebook, count) == before
+    assert notebook.locator(LIVE).count() == 2
+
+
+def test_clearing_the_output_leaves_no_listener(notebook: Any) -> None:
+    point_at_lanes(notebook)
+    notebook.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    notebook.wait_for_timeout(500)
+    assert notebook.locator(".pm").count() == 0
+    told: list[str] = []
+    notebook.on("pageerror", lambda error: told.append(str(error)))
+    notebook.keyboard.press("w")
+    notebook.evaluate("() => document.body.dataset.jpThemeLight = 'false'")
+    notebook.wait_for_timeout(200)
+    notebook.evaluate("() => document.body.dataset.jpThemeLight = 'true'")
+    assert told == []
+
+
+def test_a_saved_notebook_shows_the_picture_without_a_kernel(notebook: Any, lab: str, saved: Saved, tab: Any) -> None:
+    run_all(notebook)
+    notebook.wait_for_timeout(1500)
+    save(notebook)
+    text = (saved.folder / "live.ipynb").read_text()
+    assert "application/vnd.jupyter.widget-view+json" in text
+    (saved.folder / "reopened.ipynb").write_text(text.replace('"name": "python3"', '"name": "no-such-kernel"'))
+    open_notebook(tab, lab, "reopened.ipynb", kernel=False)
+    tab.wait_for_timeout(4000)
+    pictures = tab.locator(".jp-OutputArea-output img")
+    tab.screenshot(path=SCREENS / "lab-reopened.png")
+    assert pictures.count() >= 2

@@ -1,0 +1,125 @@
+"""The live timeline's Python half: what it sends, what it hears, and when it ends."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from perfmagic.display import choose, display_mode
+from perfmagic.errors import OptionError
+from perfmagic.results import TimelineResult
+from perfmagic.view.viewstate import ViewState
+from perfmagic.widget import shown
+from perfmagic.widget.timeline import TimelineWidget, timeline_widget
+from tests.trace.recorded import recorded
+from tests.view.build import MS, queue_of
+
+
+@pytest.fixture
+def result() -> TimelineResult:
+    return TimelineResult(recorded("v100_4streams_nccl_step"))
+
+
+@pytest.fixture
+def _no_views() -> Iterator[None]:
+    shown._open.clear()
+    yield
+    for _, views in shown._open.values():
+        shown.close(views)
+    shown._open.clear()
+
+
+def test_it_sends_the_data_once_and_the_module_with_it(result: TimelineResult) -> None:
+    widget = timeline_widget(result)
+    header = json.loads(widget.header)
+    assert header["n_ops"] == len(result.trace.ops)
+    assert header["origin_ns"] == result.doc.start_ns
+    assert len(widget.payload) > 10_000
+    assert "_esm" in widget.keys
+    widget.close()
+
+
+def test_what_the_browser_selects_is_a_window_of_the_trace(result: TimelineResult) -> None:
+    widget = timeline_widget(result)
+    assert result.selection is None
+    widget.set_state({"view_ns": [0.0, 5e6], "selected_ns": [1e6, 4e6]})
+    origin = result.doc.start_ns
+    selected = result.selection
+    assert selected is not None
+    assert (selected.meta.start_ns, selected.meta.end_ns) == (origin + MS, origin + 4 * MS)
+    assert TimelineResult(selected).verdict is not None
+    widget.set_state({"selected_ns": []})
+    assert result.selection is None
+    widget.close()
+
+
+def test_python_drives_every_view_until_it_is_closed(result: TimelineResult) -> None:
+    first, second = timeline_widget(result), timeline_widget(result)
+    origin = result.doc.start_ns
+    result.zoom(origin + 10, origin + 30)
+    result.highlight("gemm")
+    assert first.asked_ns == second.asked_ns == [10.0, 30.0]
+    assert first.marked == {"name": "gemm"}
+    second.close()
+    result.highlight(line=3)
+    assert first.marked == {"line": 3}
+    assert second.marked == {"name": "gemm"}
+    result.highlight()
+    assert first.marked == {}
+    first.close()
+
+
+def test_a_window_without_length_is_refused(result: TimelineResult) -> None:
+    with pytest.raises(OptionError, match="not after its start at 5 ns"):
+        result.zoom(5, 5)
+
+
+def test_messages_on_another_thread_are_not_lost() -> None:
+    state = ViewState()
+    heard: list[int] = []
+    state.listen(lambda seen: heard.append(seen.line))
+
+    def report(n: int) -> None:
+        for i in range(300):
+            state.report((i, i + n), (n, n + 1))
+
+    threads = [threading.Thread(target=report, args=(n,)) for n in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for line in range(300):
+        state.mark("", line)
+    for thread in threads:
+        thread.join()
+    seen = state.seen
+    assert heard == list(range(300))
+    assert seen.line == 299
+    assert seen.view is not None
+    assert seen.selection is not None
+    assert (seen.view[0], seen.selection[1] - seen.selection[0]) == (299, 1)
+
+
+@pytest.mark.usefixtures("_no_views")
+def test_running_a_cell_again_closes_what_its_last_run_showed() -> None:
+    def alive() -> list[bool]:
+        return [view.comm is not None for view in seen]
+
+    seen: list[TimelineWidget] = []
+    for cell, run in (("a", 1), ("a", 1), ("b", 2), ("a", 3)):
+        bundle = shown.live_view(TimelineResult(queue_of()), cell, run)
+        assert "application/vnd.jupyter.widget-view+json" in bundle
+        seen.append(shown._open[cell][1][-1])
+    assert alive() == [False, False, True, True]
+
+
+def test_a_display_that_does_not_exist_is_refused_with_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfmagic.display._chosen", [])
+    monkeypatch.setenv("PERFMAGIC_DISPLAY", "hologram")
+    with pytest.raises(OptionError, match="PERFMAGIC_DISPLAY: no display called 'hologram'"):
+        display_mode()
+    monkeypatch.setenv("PERFMAGIC_DISPLAY", "static")
+    assert display_mode() == "static"
+    choose("html")
+    assert display_mode() == "html"
