@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -14,10 +15,11 @@ from perfmagic.capture.device import device, synchronize
 from perfmagic.capture.profiler import Recorder
 from perfmagic.capture.sim.pace import Pace
 from perfmagic.capture.timers import BenchSpec, Engine
-from perfmagic.errors import CaptureError, OptionError
+from perfmagic.errors import CaptureError, OptionError, PerfmagicError
 from perfmagic.results import TimelineResult
 from perfmagic.show import last, remember, show
 from perfmagic.trace.kineto import read_trace
+from perfmagic.trace.names import checked_pattern
 
 __all__ = ["Pace", "bench", "device", "last", "open_trace", "syncbench", "synchronize", "timeline"]
 
@@ -28,6 +30,7 @@ def open_trace(path: str | os.PathLike[str], *, comm_names: str | None = None) -
     comm_names: a regular expression that says which kernels are communication, instead of the default rule.
     Raises TraceError where the file is no trace, or is damaged beyond repair.
     """
+    checked_pattern(comm_names)
     return TimelineResult(read_trace(Path(path)), comm_names=comm_names, title=Path(path).name)
 
 
@@ -116,7 +119,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         """What was recorded. Raises CaptureError while the recording is not finished."""
         if self._result is None:
             raise CaptureError(
-                f"nothing is recorded yet: {self._steps} of {self._skip} steps to skip have passed",
+                f"nothing is recorded yet: {self._steps} steps have passed, {self._skip} are to be skipped first",
                 hint="leave the with-block first, or call step() once a step",
             )
         return self._result
@@ -142,7 +145,12 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._recording and not self._recorder.forked():
-            self._stop(describe(error))
+            try:
+                self._stop(describe(error))
+            except PerfmagicError as problem:
+                if error is None:
+                    raise
+                warnings.warn(str(problem), stacklevel=2)  # the user's own error goes on, and must be the one seen
         if self._result is not None:
             show(self._result)
         elif error is None:
@@ -162,8 +170,11 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         remember(result)
         self._result = result
         if self._out is not None:
-            rank = result.trace.meta.rank or 0
-            result.save(str(self._out).replace("{rank}", str(rank)))
+            rank = result.trace.meta.rank
+            words = (
+                os.environ.get("RANK", "0") if rank is None else str(rank)
+            )  # torchrun sets it before any group is made
+            result.save(str(self._out).replace("{rank}", words))
 
 
 def describe(error: BaseException | None) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmagic.analysis.course import CourseModel, course_model
+from perfmagic.analysis.overlap import breakdown
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.numerics import stats
@@ -205,7 +206,7 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResul
             *_other_streams(record, span),
         ),
         method=_method(record),
-        span_partial=span is not None and _n_streams(record) > 1,
+        span_partial=_span_partial(record, span),
         failed=record.failed,
         code=record.code,
         options=record.options,
@@ -289,10 +290,19 @@ def _n_streams(record: BenchRecord) -> int:
 
 def _other_streams(record: BenchRecord, span: Quantity | None) -> list[str]:
     """Says that events see the current stream only. Source: MEASURING, "Inner loop"."""
-    n = _n_streams(record)
-    if span is None or n < 2:
+    if not _span_partial(record, span):
         return []
-    return [f"the cell works on {n} streams and the device span sees the current one only: %%timeline shows all"]
+    n = _n_streams(record)
+    where = f"{n} streams" if n > 1 else "a stream that is not the current one"
+    return [f"the cell works on {where} and the device span sees the current one only: %%timeline shows all"]
+
+
+def _span_partial(record: BenchRecord, span: Quantity | None) -> bool:
+    """Whether the events of the span missed work: on several streams, or where it is far shorter than the busy time."""
+    if span is None or record.trace is None or not len(record.trace.ops):
+        return False
+    busy_ns = max(breakdown(record.trace, device).busy_ns for device in record.trace.device_ids)
+    return _n_streams(record) > 1 or span.median_s * 1e9 < busy_ns / 2
 
 
 def _slow_recording(record: BenchRecord, done: Quantity | None) -> list[str]:

@@ -85,7 +85,8 @@ def _device_bound(facts: Facts) -> str:
 def waits_for_device(facts: Facts) -> bool:
     """Whether a blocking call of the cell itself lasted until the device had finished."""
     found = facts.syncs
-    return bool(((found.end_ns >= facts.breakdown.extent_end_ns) & ~found.after_cell).any())
+    lasted = (found.end_ns >= facts.breakdown.extent_end_ns) & ~found.after_cell
+    return bool((lasted & (2 * found.busy_ns > found.blocked_ns)).any())
 
 
 def _host_bound(facts: Facts, busy_frac: float, outside_ns: int) -> Verdict:

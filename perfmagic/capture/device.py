@@ -62,11 +62,17 @@ class CudaBackend:
     def infos(self) -> tuple[DeviceInfo, ...]:
         kind = "rocm" if getattr(self._torch.version, "hip", None) else "cuda"
         cuda = self._torch.cuda
-        return tuple(DeviceInfo(i, kind, cuda.get_device_name(i)) for i in range(cuda.device_count()))
+        return tuple(DeviceInfo(i, kind, cuda.get_device_name(i)) for i in self._in_use())
 
     def synchronize(self) -> None:
-        for index in range(self._torch.cuda.device_count()):
+        for index in self._in_use():
             self._torch.cuda.synchronize(index)
+
+    def _in_use(self) -> tuple[int, ...]:
+        """Those with a context: waiting for another GPU would give this process memory on it."""
+        from perfmagic.capture.torch_private import cuda_devices_in_use
+
+        return cuda_devices_in_use()
 
     def progress(self) -> None:
         return None

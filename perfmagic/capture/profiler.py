@@ -57,7 +57,8 @@ class Recorder:
         for backend in active_backends():
             backend.synchronize()  # what was queued before does not belong to this recording
         use_sim = sim_loaded() and self.device in ("auto", "sim")
-        if torch is not None and hasattr(torch, "autograd") and not (use_sim and not cuda_available()):
+        alone = use_sim and (self.device == "sim" or not cuda_available())
+        if torch is not None and hasattr(torch, "autograd") and not alone:
             self._session = self._open_session(torch)
         if use_sim:
             self._sim_from = _sim_log_start()
@@ -124,7 +125,7 @@ class Recorder:
         if kineto is not None:
             parts.add_trace(kineto)
         if sim is not None:
-            parts.add_sim(sim, first_device=SIM_INDEX_BASE if parts.devices else 0)
+            parts.add_sim(sim, first_device=SIM_INDEX_BASE if parts.devices else 0, host_ops=kineto is None)
         parts.add_steps(self._steps)
         limit_ns = self._limit_ns(sim)
         if limit_ns is not None and limit_ns < end_ns:
@@ -185,8 +186,10 @@ class _Parts:
         self.devices += [d for d in trace.meta.devices if d.kind != "unknown" or d.index in trace.device_ids]
         self.dropped += trace.meta.dropped_events
 
-    def add_sim(self, records: Any, first_device: int) -> None:
-        tables = {k: dict(getattr(records, k)) for k in ("ops", "calls", "host_ops", "waits", "counters")}
+    def add_sim(self, records: Any, first_device: int, *, host_ops: bool) -> None:
+        """host_ops: False where torch's profiler recorded the same operators."""
+        kept = ("ops", "calls", "waits", "counters", *(("host_ops",) if host_ops else ()))
+        tables = {k: dict(getattr(records, k)) for k in kept}
         self._add(tables, tuple(records.names), -self.base_ns, first_device)
         from perfmagic.capture import sim
 
@@ -275,7 +278,10 @@ def _synchronize(backend: Any) -> list[str]:
 
 
 def _no_ops_note(parts: _Parts, sim: Any) -> list[str]:
-    if any(len(parts.tables.get(key, {}).get("start_ns", ())) for key in ("ops", "host_ops")):
+    n_ops, n_host_ops = (len(parts.tables.get(key, {}).get("start_ns", ())) for key in ("ops", "host_ops"))
+    if n_host_ops and not n_ops and any(b.kind in ("cuda", "rocm") for b in active_backends()):
+        return ["CUDA is in use and the profiler gave no device record: nothing ran there, or CUPTI is not at hand"]
+    if n_ops or n_host_ops:
         return []
     if sim is not None:
         return ["nothing ran on the simulated device; --device cpu records what the host did"]

@@ -106,17 +106,21 @@ class Session:
 
 def _warm_up(torch: Any, cuda: bool) -> None:
     """The first session loads CUPTI and allocates buffers; let that happen around an op of our own."""
-    with torch_private.open_profile(cuda=cuda):
+    profile = torch_private.open_profile(cuda=cuda)
+    profile.__enter__()
+    try:
         if cuda and torch.cuda.is_initialized():
             torch.zeros(1, device="cuda")
             torch.cuda.synchronize()
         else:
             torch.zeros(1)
+    finally:
+        torch_private.end_profile(profile)
 
 
 def _read_session(profile: Any) -> Trace | None:
     """End a session and read what it recorded; None where it recorded nothing (a cell without an operator)."""
-    profile.__exit__(None, None, None)
+    torch_private.end_profile(profile)
     handle, path = tempfile.mkstemp(prefix="perfmagic-", suffix=".json")
     os.close(handle)
     try:

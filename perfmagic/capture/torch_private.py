@@ -126,6 +126,29 @@ def open_profile(*, cuda: bool) -> Any:
     )
 
 
+def end_profile(profile: Any) -> None:
+    """End a low-level profile without starting CUDA for it: torch would synchronise the device it was opened for.
+
+    Sets torch.autograd.profiler.profile.use_device to None where CUDA is still untouched (read in 2.9 to 2.13).
+    """
+    if getattr(profile, "use_device", None) == "cuda" and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        profile.use_device = None
+    profile.__exit__(None, None, None)
+
+
+def cuda_devices_in_use() -> tuple[int, ...]:
+    """The CUDA devices on which this process has a context; asking makes none.
+
+    torch._C._cuda_hasPrimaryContext, read in 2.9 to 2.13. Without it: the current device alone.
+    """
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return ()
+    has_context = getattr(torch._C, "_cuda_hasPrimaryContext", None)
+    if has_context is None:
+        return (torch.cuda.current_device(),)
+    return tuple(i for i in range(torch.cuda.device_count()) if has_context(i))
+
+
 def pause_profile(*, cuda: bool) -> bool:
     """Have the active profiler record no more, from any thread, without ending it; False where torch cannot.
 

@@ -147,6 +147,8 @@ class _Running:
     ) -> None:
         __tracebackhide__ = True
         self._runtime.pop()
+        if error is not None:
+            self._runtime.value = None  # of an earlier round: it must not outlive the cell
         if isinstance(error, KeyboardInterrupt):
             _end_at_the_cell(trace)
         try:

@@ -13,6 +13,7 @@ from perfmagic.magics.run import bind, compiled_setup
 from perfmagic.results import TimelineResult
 from perfmagic.show import show
 from perfmagic.trace.model import Cell
+from perfmagic.trace.names import checked_pattern
 
 
 class TimelineMagic:
@@ -36,6 +37,7 @@ class TimelineMagic:
         return parser
 
     def begin(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> TimelineRun:
+        checked_pattern(options.comm_names)
         return TimelineRun(shell, cell, options, rest)
 
 

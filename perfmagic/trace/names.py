@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from perfmagic.errors import OptionError
 from perfmagic.trace.columns import CallKind, Int8, OpKind
 from perfmagic.trace.model import Trace
 
@@ -150,6 +151,14 @@ def _op_class(name: str, kind: OpKind, collective: bool, is_comm: Callable[[str]
     if collective or is_comm(name):
         return OpClass.COMM
     return OpClass.MATRIX if _is_matrix(name) else OpClass.COMPUTE
+
+
+def checked_pattern(comm_names: str | None) -> None:
+    """Raise OptionError for a rule that is no regular expression, before anything is run or read for it."""
+    try:
+        re.compile(comm_names or "")
+    except re.error as error:
+        raise OptionError(f"comm names {comm_names!r} are no regular expression: {error}") from None
 
 
 def _comm_rule(comm_names: str | None) -> Callable[[str], bool]:

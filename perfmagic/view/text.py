@@ -66,7 +66,7 @@ def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:
             units.duration(lane.busy_ns),
             units.count(len(lane)),
             units.count(lane.queue_max),
-            units.significant(lane.queue_mean, 2) if lane.queue_mean < 10 else units.count(lane.queue_mean),
+            _mean_words(lane.queue_mean),
         )
         for lane in drawn
     ]
@@ -77,6 +77,10 @@ def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:
     lines += table(head, rows, (max(first, 12), *(w for _, w in _NUMBERS)))
     hidden = len(group.streams) - len(drawn) + group.n_folded
     return [*lines, f"  and {units.plural(hidden, 'more stream')}"] if hidden else lines
+
+
+def _mean_words(mean: float) -> str:
+    return units.count(mean) if mean >= 10 else units.significant(mean, 2) if mean >= 0.01 or not mean else "<0.01"
 
 
 def _cell(text: str, width: int, *, left: bool) -> str:

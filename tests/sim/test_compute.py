@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
+from perfmagic.errors import DeviceError  # noqa: E402 - after the skip
+
 nn = torch.nn
 F = torch.nn.functional
 
@@ -220,3 +222,30 @@ def test_numpy_asks_for_a_copy_to_the_host_first() -> None:
 def test_a_device_that_does_not_exist_is_refused() -> None:
     with pytest.raises(RuntimeError, match="sim:1 does not exist"):
         torch.ones(2, device="sim:1")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: (torch.nn.Conv2d(3, 8, 3), torch.randn(2, 3, 8, 8)),
+        lambda: (torch.nn.ConvTranspose2d(3, 8, 3), torch.randn(2, 3, 8, 8)),
+        lambda: (torch.nn.LayerNorm(8), torch.randn(4, 8)),
+        lambda: (torch.nn.GroupNorm(2, 8), torch.randn(4, 8, 3)),
+    ],
+    ids=["conv", "conv transpose", "layer norm", "group norm"],
+)
+def test_a_first_layer_trains_though_its_input_needs_no_gradient(make) -> None:
+    torch.manual_seed(3)
+    layer, x = make()
+    there = copy.deepcopy(layer).to("sim")
+    layer(x).square().sum().backward()
+    there(x.to("sim")).square().sum().backward()
+    for on_cpu, on_sim in zip(layer.parameters(), there.parameters(), strict=True):
+        assert torch.equal(on_cpu.grad, on_sim.grad.cpu())
+
+
+def test_loading_onto_the_device_is_refused_in_words(tmp_path) -> None:
+    torch.save(torch.ones(3), tmp_path / "x.pt")
+    with pytest.raises(DeviceError, match=r"torch\.load cannot place tensors"):
+        torch.load(tmp_path / "x.pt", map_location="sim")
+    assert torch.load(tmp_path / "x.pt", map_location="cpu").sum() == 3

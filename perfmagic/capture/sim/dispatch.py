@@ -317,11 +317,9 @@ def _spoil(fresh: list[Buffer], written: list[Buffer], error: BaseException) -> 
 
 
 def _fill(fresh: list[Buffer], result: Any) -> None:
-    for buffer, real in zip(fresh, _flat(result), strict=False):
-        if isinstance(real, torch.Tensor):
-            buffer.fill(real)
-        else:
-            buffer.error = RuntimeError("the CPU's kernel does not give this result")
+    real = [value for value in _flat(result) if isinstance(value, torch.Tensor)]  # None: a result that was not wanted
+    for buffer, values in zip(fresh, real, strict=True):
+        buffer.fill(values)
 
 
 def _check_devices(op: Operator, taken: Arguments) -> None:

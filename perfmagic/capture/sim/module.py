@@ -11,6 +11,7 @@ from perfmagic.capture import torch_private
 from perfmagic.capture.sim import device as devices
 from perfmagic.capture.sim import dispatch, launch, pinned, random, streams, waits
 from perfmagic.capture.sim.tensor import install_dispatch
+from perfmagic.errors import DeviceError
 
 aten = torch.ops.aten
 
@@ -94,6 +95,15 @@ def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
     return dispatch.dispatch(aten.copy_.default, (target, source, non_blocking), {})
 
 
+def _refuse_storage(_storage: Any, location: str) -> None:
+    """torch.load(…, map_location="sim") would make torch allocate memory that the device does not have, and crash."""
+    if location.split(":", maxsplit=1)[0] == devices.NAME:
+        raise DeviceError(
+            "torch.load cannot place tensors on the simulated device",
+            hint='load with map_location="cpu" and move the model or tensors with .to(device)',
+        )
+
+
 def register() -> list[Any]:
     """Tell torch of the device. Returns what has to stay alive for that."""
     install_dispatch(dispatch.dispatch)
@@ -104,4 +114,5 @@ def register() -> list[Any]:
         library.impl(names[purpose], kernel, "PrivateUse1")
     library.impl(names["pin"], pinned.pinned_copy, "CPU")
     library.impl(names["is_pinned"], pinned.is_pinned, "CPU")
+    torch.serialization.register_package(5, lambda _storage: None, _refuse_storage)  # before torch's own, from 10 on
     return [library]
