@@ -20,7 +20,7 @@ def _private_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
             patch.setenv(name, str(private / name.lower()))
         patch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
-        patch.delenv("PERFMAGIC_DISPLAY", raising=False)
+        patch.setenv("PERFMAGIC_DISPLAY", "static")  # as make test has it, also for what runs after these tests
         yield
 
 
