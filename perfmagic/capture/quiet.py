@@ -80,7 +80,7 @@ def _muted_display() -> Iterator[None]:
     publisher = getattr(shell, "display_pub", None)
     try:
         if shell is not None:
-            shell.display_pub = _dropping_publisher()
+            shell.display_pub = _dropping_publisher(publisher)
         yield
     finally:
         sys.displayhook = hook
@@ -98,7 +98,7 @@ def _shell() -> Any | None:
     return ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
 
 
-def _dropping_publisher() -> Any:
+def _dropping_publisher(real: Any) -> Any:
     from IPython.core.displaypub import DisplayPublisher
 
     class Publisher(DisplayPublisher):
@@ -109,6 +109,10 @@ def _dropping_publisher() -> Any:
 
         def clear_output(self, wait: bool = False) -> None:
             """Leave the output of the first call alone."""
+
+        def __getattr__(self, name: str) -> Any:
+            """What only the real one has: an Output widget in the body tells it whose output follows."""
+            return getattr(real, name)
 
     return Publisher()  # type: ignore[no-untyped-call]  # traitlets declares no types there
 

@@ -107,3 +107,14 @@ def test_a_notebook_run_by_a_pipeline_stops_at_the_failing_cell(python: str, tmp
     assert [cell.execution_count is not None for cell in notebook.cells] == [True, True, True, False]
     kinds = [output.output_type for output in notebook.cells[2].outputs]
     assert sorted(kinds) == ["display_data", "error"]
+
+
+def test_output_caught_by_a_widget_costs_nothing(kernel: Session, head: str) -> None:
+    if kernel.run("import ipywidgets as w").error:  # the floor has none
+        return
+    inside = kernel.run(f"{head}\nwith w.Output():\n    print('in')\nfound = 5\nfound")
+    assert (inside.status, inside.value) == ("ok", "5")
+    name, _, options = head.removeprefix("%%").partition(" ")
+    around = kernel.run(f"with w.Output():\n    get_ipython().run_cell_magic('{name}', '{options}', 'kept = 7')")
+    assert around.status == "ok"
+    assert kernel.run("kept").value == "7"
