@@ -171,9 +171,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         self._result = result
         if self._out is not None:
             rank = result.trace.meta.rank
-            words = (
-                os.environ.get("RANK", "0") if rank is None else str(rank)
-            )  # torchrun sets it before any group is made
+            words = os.environ.get("RANK", "0") if rank is None else str(rank)  # torchrun sets RANK
             result.save(str(self._out).replace("{rank}", words))
 
 

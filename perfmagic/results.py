@@ -26,7 +26,6 @@ from perfmagic.trace.window import window
 from perfmagic.view import bench as bench_view
 from perfmagic.view.html import timeline_html
 from perfmagic.view.live import live_frame, live_page, live_section
-from perfmagic.view.page import page
 from perfmagic.view.text import timeline_text
 from perfmagic.view.timeline import TimelineDoc, timeline_doc
 from perfmagic.view.viewstate import ViewState
@@ -148,11 +147,6 @@ def bench_mimebundle(result: BenchResult) -> dict[str, str]:
     """The faces of a benchmark in a notebook."""
     doc = bench_view.bench_doc(result)
     return {"text/plain": bench_view.bench_text(doc), "text/html": bench_view.bench_html(doc)}
-
-
-def bench_page(result: BenchResult, path: str | os.PathLike[str]) -> Path:
-    """Write a benchmark as one self-contained page."""
-    return _write(path, page(result.name or "benchmark", [bench_view.bench_html(bench_view.bench_doc(result))]))
 
 
 def _write(path: str | os.PathLike[str], text: str) -> Path:

@@ -35,11 +35,6 @@ def lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
     return _at(marks, marks.line, at_ns)
 
 
-def top_lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
-    """The top-level statement running at each instant, NO_LINE outside the cell; shape of at_ns."""
-    return _at(marks, marks.top_line, at_ns)
-
-
 def strata_lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
     """The line a picture counts each instant to, NO_LINE outside the cell; shape of at_ns. See strata_lines."""
     return _at(marks, strata_lines(marks), at_ns)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmagic.trace.columns import NO_LINE, NONE, CallKind, DeviceOps, HostCalls, LineMarks, OpKind
-from perfmagic.trace.correlate import launch_rows, lines_at, strata_lines, top_lines_at
+from perfmagic.trace.correlate import launch_rows, lines_at, strata_lines
 from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta, make_trace
 
 ids = st.lists(st.integers(-1, 6), max_size=12)
@@ -78,7 +78,6 @@ def test_the_line_is_that_of_the_last_mark_before() -> None:
     marks = LineMarks.make({"at_ns": [10, 20, 30], "line": [3, 5, 0], "top_line": [3, 4, 0]})
     at = np.array([9, 10, 19, 20, 35], np.int64)
     assert lines_at(marks, at).tolist() == [NO_LINE, 3, 3, 5, 0]
-    assert top_lines_at(marks, at).tolist() == [NO_LINE, 3, 3, 4, 0]
     assert lines_at(LineMarks.make(), at).tolist() == [NO_LINE] * 5
 
 
