@@ -22,6 +22,7 @@ from perfmagic.numerics.intervals import (
 from perfmagic.trace.columns import DeviceOps
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.once import once_per_trace
 
 CLASS_SETS: dict[str, tuple[OpClass, ...]] = {
     "compute": (OpClass.MATRIX, OpClass.COMPUTE),
@@ -172,6 +173,7 @@ class Breakdown:
         }
 
 
+@once_per_trace
 def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Breakdown:
     """How long a device was busy, idle, computing, communicating, copying, and how much of that at once.
 

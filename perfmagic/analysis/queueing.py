@@ -83,7 +83,7 @@ def steps(up_ns: Int64, down_ns: Int64) -> Steps:
     """How many of the intervals [up, down) hold at each instant; at one instant rises come before falls."""
     times = np.concatenate((up_ns, down_ns))
     change = np.repeat(np.array([1, -1], np.int64), (len(up_ns), len(down_ns)))
-    order = np.lexsort((-change, times))
+    order = np.argsort(times, kind="stable")  # stable: the rises, which come first here, stay before falls
     return Steps(times[order], np.cumsum(change[order]))
 
 

@@ -11,6 +11,7 @@ from perfmagic.analysis.overlap import extent
 from perfmagic.numerics.intervals import total_ns, union
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 BEFORE_ALL_NS = -(
     2**62
@@ -36,7 +37,7 @@ class StreamStat:
 
 def stream_rows(ops: DeviceOps) -> Iterator[tuple[int, int, Int64]]:
     """(device, stream, rows of ops in start order) of every stream, rising."""
-    order = np.lexsort((np.arange(len(ops)), ops.stream, ops.device))
+    order = np.lexsort((ops.stream, ops.device))  # stable: rows of one stream keep their order
     device, stream = ops.device[order], ops.stream[order]
     cuts = np.flatnonzero((np.diff(device) != 0) | (np.diff(stream) != 0)) + 1
     for rows in np.split(order, cuts):
@@ -61,6 +62,7 @@ def streams(trace: Trace, device: int) -> tuple[StreamStat, ...]:
     return tuple(sorted(stats, key=lambda s: (-s.busy_ns, s.stream)))
 
 
+@once_per_trace
 def orphans(trace: Trace) -> Bool:
     """Which ops were launched before the window: without a launch record, before the first matched op of their stream.
 
@@ -79,6 +81,7 @@ def orphans(trace: Trace) -> Bool:
         if len(with_launch):
             first[rows] = ops.start_ns[with_launch[0]]
     early: Bool = ~matched & (ops.start_ns < first)
+    early.flags.writeable = False
     return early
 
 

@@ -12,6 +12,7 @@ from perfmagic.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import is_pageable
+from perfmagic.trace.once import once_per_trace
 
 ASKED_AS = {  # operators that people do not write, as what they write
     "aten::item": ".item()",
@@ -59,6 +60,7 @@ class Syncs:
         return self.askers[int(self.asked_by[row])]
 
 
+@once_per_trace
 def syncs(trace: Trace) -> Syncs:
     """When the host was blocked by the device, who asked for it, and was the device busy meanwhile.
 
@@ -106,9 +108,12 @@ def blocked_intervals(found: Syncs) -> Intervals:
 def _askers(trace: Trace, rows: Int64) -> Int64:
     """The outermost aten operator around each call on its thread, else the innermost operator of any other name."""
     thread, start = trace.calls.thread[rows], trace.calls.start_ns[rows]
-    is_op = trace.host_ops.kind == HostKind.OP
+    ops = trace.host_ops
+    instants = np.sort(start)
+    around = np.searchsorted(instants, ops.end_ns) > np.searchsorted(instants, ops.start_ns)
+    is_op = (ops.kind == HostKind.OP) & around
     aten = np.array([name.startswith("aten::") for name in trace.names], bool)
-    from_torch = is_op & aten[trace.host_ops.name] if len(trace.host_ops) else is_op
+    from_torch = is_op & aten[ops.name] if len(ops) else is_op
     outermost = host_stack(trace, from_torch).outermost_at(thread, start)
     return np.where(outermost != NONE, outermost, host_stack(trace, is_op).innermost_at(thread, start))
 

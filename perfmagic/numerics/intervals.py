@@ -99,13 +99,9 @@ def concurrency_ns(sets: list[Intervals], start_ns: int, end_ns: int) -> dict[in
     order = np.argsort(times, kind="stable")
     times, level = times[order], np.cumsum(steps[order])
     length = np.diff(times)
-    sums = np.bincount(level[:-1], weights=None, minlength=1)
-    result: dict[int, int] = {}
-    for k in range(len(sums)):
-        ns = int(length[level[:-1] == k].sum())
-        if ns:
-            result[k] = ns
-    return result
+    # the sums are of doubles, exact for any window below 2**53 ns, a hundred days
+    sums = np.bincount(level[:-1], weights=length, minlength=1).astype(np.int64)
+    return {k: ns for k, ns in enumerate(sums.tolist()) if ns}
 
 
 def occupancy(a: Intervals, start_ns: float, end_ns: float, columns: int) -> npt.NDArray[np.float64]:

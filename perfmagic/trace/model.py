@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ class Trace:
     meta: TraceMeta
     cell: Cell | None = None
 
-    @property
+    @cached_property
     def device_ids(self) -> tuple[int, ...]:
         """Indices of the devices that executed something, rising."""
         return tuple(int(d) for d in np.unique(self.ops.device))

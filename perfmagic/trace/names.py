@@ -14,6 +14,7 @@ import numpy as np
 from perfmagic.errors import OptionError
 from perfmagic.trace.columns import CallKind, Int8, OpKind
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 
 class OpClass(enum.IntEnum):
@@ -83,6 +84,7 @@ _SHELLS = frozenset(
 _NAMELESS = frozenset({"kernel", "Kernel", "run", "operator"})
 
 
+@once_per_trace
 def op_classes(trace: Trace, comm_names: str | None = None) -> Int8:
     """The OpClass of every device op; shape of trace.ops.
 
@@ -97,6 +99,7 @@ def op_classes(trace: Trace, comm_names: str | None = None) -> Int8:
     unique, inverse = np.unique(key, return_inverse=True)
     decided = [_op_class(trace.names[k // 8], OpKind(k // 2 % 4), bool(k % 2), is_comm) for k in unique.tolist()]
     classes: Int8 = np.array(decided, np.int8)[inverse.reshape(-1)]
+    classes.flags.writeable = False
     return classes
 
 

@@ -46,6 +46,13 @@ def windowed(trace: Trace, start_ns: int, end_ns: int) -> Trace:
     """The trace with only what a device executed inside [start_ns, end_ns), cut at its edges."""
     ops = trace.ops
     inside = (ops.end_ns > start_ns) & (ops.start_ns < end_ns) | (ops.start_ns >= start_ns) & (ops.start_ns < end_ns)
+    if (
+        inside.all()
+        and ops.end_ns.max(initial=end_ns) == end_ns
+        and ops.start_ns.min(initial=start_ns) == start_ns
+        and (start_ns, end_ns) == (trace.meta.start_ns, trace.meta.end_ns)
+    ):
+        return trace
     kept = ops.take(inside)
     cut = replace(kept, start_ns=np.maximum(kept.start_ns, start_ns), end_ns=np.minimum(kept.end_ns, end_ns))
     return replace(trace, ops=cut, meta=replace(trace.meta, start_ns=start_ns, end_ns=end_ns))

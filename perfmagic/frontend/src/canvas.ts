@@ -49,8 +49,9 @@ export class Canvas {
     paintPixels(frame);
     const { g } = this;
     g.setTransform(1, 0, 0, 1, 0, 0);
-    g.clearRect(0, 0, this.node.width, this.node.height);
-    g.putImageData(new ImageData(this.px!.bytes(), width, height), left, 0);
+    g.clearRect(0, 0, left, height);
+    g.clearRect(left + width, 0, this.node.width, height);
+    g.putImageData(this.px!.image(), left, 0);
     g.setTransform(dpr, 0, 0, dpr, left, 0);
     paintWords(frame);
     this.lastMs = performance.now() - since;

@@ -113,7 +113,7 @@ function paintOpThread(f: Frame, op: { stream: number; row: number }): void {
 function paintPath(f: Frame, op: { stream: number; row: number }, pile: Row): number | null {
   const stream = f.model.streams[op.stream];
   const view = pileView(stream, f.scale.from, f.scale.to, pile.h);
-  const columns = new PileColumns(stream.pile, f.edges);
+  const columns = PileColumns.of(stream.pile, f.edges);
   const n = f.edges.length - 1;
   const floor = pile.y + pile.h;
   const [launch, start] = [stream.pile.launch[op.row], stream.start[op.row]];

@@ -13,7 +13,8 @@ const MOST_OWN = 600;
 const MOST_RUNS = 300;
 const MANY_STREAMS = 8; // so many piles are of one tint while the view moves
 const MOST_ROW_PX = 11;
-const FLOW_GAP_PX = 6;
+const FLOW_GAP_PX = 6; // between two paths, upwards
+const FLOW_APART_PX = 5; // and to the side: nearer they would only tint the pile
 const LEAST_FLOW_PX = 4;
 const LABEL_THICKNESS_PX = 15;
 const HELD_BUSY = 0.05; // a column in which the stream runs less counts as waiting
@@ -65,7 +66,7 @@ export function paintPile(f: Frame, row: Row): void {
   const stream = f.model.streams[row.index];
   const view = pileView(stream, f.scale.from, f.scale.to, row.h);
   if (!view.deepest) return;
-  const columns = new PileColumns(stream.pile, f.edges);
+  const columns = PileColumns.of(stream.pile, f.edges);
   const layers = layersOf(f, stream, view);
   const floor = row.y + row.h;
   const roof = row.y;
@@ -151,9 +152,7 @@ function paintLayers(
       const top = Math.max(roof, floor - high * view.rowPx) * f.dpr;
       const end = columns.endOf(k);
       f.px.box(i, top, end, y * f.dpr, layer.colour);
-      for (let x = i; line !== null && low > 0 && x < end; x++) {
-        f.px.line(x, y * f.dpr, y * f.dpr, 0.75 * f.dpr, line, 0.45);
-      }
+      if (line !== null && low > 0) f.px.shade(i, end, (y - 0.375) * f.dpr, (y + 0.375) * f.dpr, line, 0.45);
     }
   }
 }
@@ -199,7 +198,8 @@ function paintFlow(
   const edges = new Set(layers.all.slice(1).map((layer) => layer.first));
   for (const rank of edges) path(f, stream, columns, rank, view, floor, roof, ink, 0.9);
   let each = 1;
-  while (each * view.rowPx < FLOW_GAP_PX) each *= 2;
+  const perPx = (layers.last - layers.first) / f.scale.width;
+  while (each * view.rowPx < FLOW_GAP_PX || each < FLOW_APART_PX * perPx) each *= 2;
   const least = LEAST_FLOW_PX / f.scale.pxPerNs;
   for (let rank = Math.ceil(layers.first / each) * each; rank < layers.last; rank += each) {
     const { pile } = columns;
@@ -269,7 +269,7 @@ export function writePile(f: Frame, row: Row): void {
   if (row.h <= 30) return;
   const layers = layersOf(f, stream, view);
   if (layers.own && !stream.orphans) return;
-  const columns = new PileColumns(stream.pile, f.edges);
+  const columns = PileColumns.of(stream.pile, f.edges);
   const taken: [number, number, number][] = [];
   for (const layer of layers.own ? [] : layers.all) {
     const words = layerWords(f, layer.key, layer.last - layer.first);

@@ -55,13 +55,16 @@ function paintShares(f: Frame, row: Row, detail: Detail): void {
     }
   }
   const least = 0.4 / row.h;
+  const tops = new Float64Array(layers.length + 1);
   for (let i = 0; i < n; i++) {
-    let floor = 0;
-    for (const [shares, colour, scale] of layers) {
-      if (shares[i] <= 1e-9) continue;
-      const top = Math.min(1, floor + Math.max(least, shares[i] * scale));
-      bar(f, i, row.y + row.h * (1 - top), row.y + row.h * (1 - floor), colour);
-      floor = top;
+    layers.forEach(([shares, , scale], k) => {
+      tops[k + 1] = shares[i] > 1e-9 ? Math.min(1, tops[k] + Math.max(least, shares[i] * scale)) : tops[k];
+    });
+    // from above, each down to a whole pixel: what stands under it is laid over its end
+    for (let k = layers.length; k > 0; k--) {
+      if (tops[k] === tops[k - 1]) continue;
+      const end = Math.ceil((row.y + row.h * (1 - tops[k - 1])) * f.dpr);
+      f.px.column(i, (row.y + row.h * (1 - tops[k])) * f.dpr, end, layers[k - 1][1]);
     }
   }
 }

@@ -1,9 +1,9 @@
 // The pile of a stream: ops launched and not started, each at the level of its rank minus the number started.
 // Heights are means over columns, as in perfmagic/view/pile.py, so that a column's area is the waiting time in it.
 import { Pyramid } from "./pyramid.ts";
-import { gallop, rises, upTo } from "./sorted.ts";
+import { gallop, marksOf, rises, upTo } from "./sorted.ts";
 
-const FEW = 24; // so many events of a column are added one by one: differences of large sums would lose nanoseconds
+const FEW = 6; // so many events of a column are added one by one: differences of large sums would lose nanoseconds
 
 export interface Run {
   /** Ranks [first, last) that belong together: one cell line, one tint. */
@@ -78,6 +78,8 @@ export class Pile {
   }
 }
 
+const framed = new WeakMap<Float64Array, Map<Pile, PileColumns>>();
+
 /** A pile cut into columns. edges: columns + 1 instants, rising. */
 export class PileColumns {
   /** How many ops were launched, and started, up to each edge. */
@@ -85,14 +87,26 @@ export class PileColumns {
   readonly started: Int32Array;
   /** First columns of the stretches in which no height changes, rising; a column with an event is one of its own. */
   readonly stretches: Int32Array;
+  /** Mean depth of each column, -1 where nobody has asked. */
+  private readonly depths: Float64Array;
 
   constructor(
     readonly pile: Pile,
     readonly edges: Float64Array,
   ) {
-    this.launched = counts(pile.launch, edges);
-    this.started = counts(pile.start, edges);
+    this.launched = marksOf(pile.launch, edges);
+    this.started = marksOf(pile.start, edges);
     this.stretches = this.cut();
+    this.depths = new Float64Array(edges.length - 1).fill(-1);
+  }
+
+  /** The same columns for all painters of a frame. */
+  static of(pile: Pile, edges: Float64Array): PileColumns {
+    let known = framed.get(edges);
+    if (!known) framed.set(edges, (known = new Map<Pile, PileColumns>()));
+    let columns = known.get(pile);
+    if (!columns) known.set(pile, (columns = new PileColumns(pile, edges)));
+    return columns;
   }
 
   /** The number of the stretch that holds a column. */
@@ -123,9 +137,11 @@ export class PileColumns {
   level(rank: number, column: number): number {
     const { launched, started, pile, edges } = this;
     const s0 = started[column];
+    if (rank <= s0) return 0;
     const s1 = started[column + 1];
     const l0 = launched[column];
     const l1 = launched[column + 1];
+    if (rank > l1) return this.depth(column);
     const standing = Math.min(rank, l0) - Math.min(rank, s0);
     if (s0 === s1 && l0 === l1) return standing;
     const edge = edges[column + 1];
@@ -141,15 +157,9 @@ export class PileColumns {
 
   /** Mean number of queued ops in a column. */
   depth(column: number): number {
-    return this.level(this.pile.length, column);
+    const known = this.depths[column];
+    return known >= 0 ? known : (this.depths[column] = this.level(this.launched[column + 1], column));
   }
-}
-
-function counts(values: Float64Array, edges: Float64Array): Int32Array {
-  const found = new Int32Array(edges.length);
-  let at = upTo(values, edges[0]);
-  for (let i = 0; i < edges.length; i++) found[i] = at = gallop(values, edges[i], at);
-  return found;
 }
 
 function running(values: Float64Array): Float64Array {

@@ -5,9 +5,8 @@ import type { Pixel } from "./theme.ts";
 /** x counts columns, each `step` device pixels wide; y counts device pixels and may be fractional. */
 export class Pixels {
   readonly columns: number;
-  private readonly data: Int32Array;
-  /** The same pixels at full width. */
-  private readonly wide: Int32Array<ArrayBuffer>;
+  private readonly data: Int32Array<ArrayBuffer>;
+  private wide: Int32Array<ArrayBuffer> | null = null;
 
   constructor(
     readonly width: number,
@@ -15,8 +14,7 @@ export class Pixels {
     readonly step = 1,
   ) {
     this.columns = Math.ceil(width / step);
-    this.wide = new Int32Array(width * height);
-    this.data = step === 1 ? this.wide : new Int32Array(this.columns * height);
+    this.data = new Int32Array(this.columns * height);
   }
 
   /** The colour at a place. */
@@ -37,17 +35,17 @@ export class Pixels {
     }
   }
 
-  /** All pixels, ready for an ImageData. */
-  bytes(): Uint8ClampedArray<ArrayBuffer> {
-    const { data, wide, width, height, columns, step } = this;
+  /** All pixels, ready to be put. */
+  image(): ImageData {
+    const { data, width, height, columns, step } = this;
+    const wide = step === 1 ? data : (this.wide ??= new Int32Array(width * height));
     for (let y = 0; step > 1 && y < height; y++) {
-      const end = (y + 1) * width;
-      for (let x = y * columns, to = y * width; to < end; x++) {
-        const colour = data[x];
-        for (let k = 0; k < step && to < end; k++) wide[to++] = colour;
+      for (let k = 0; k < step; k++) {
+        const end = (y + 1) * width;
+        for (let at = y * columns, to = y * width + k; to < end; to += step) wide[to] = data[at++];
       }
     }
-    return new Uint8ClampedArray(wide.buffer);
+    return new ImageData(new Uint8ClampedArray(wide.buffer), width, height);
   }
 
   /** Column x from y0 to y1 (downwards); the pixels at its ends in proportion. */
@@ -82,27 +80,33 @@ export class Pixels {
 
   /** Whole columns [first, last) from y0 to y1, row by row. */
   private rows(first: number, last: number, y0: number, y1: number, colour: Pixel): void {
-    const { data, columns, height } = this;
-    const top = Math.max(0, Math.ceil(y0 - 1e-6));
-    const bottom = Math.min(height, Math.floor(y1 + 1e-6));
-    for (let y = top; y < bottom; y++) data.fill(colour, y * columns + first, y * columns + last);
-    for (let x = first; x < last; x++) {
-      if (bottom < top) this.column(x, y0, y1, colour);
-      else {
-        if (top - y0 > 1e-3) this.faint(x, Math.max(0, y0), top, colour, 1);
-        if (y1 - bottom > 1e-3) this.faint(x, bottom, y1, colour, 1);
-      }
+    const { data, columns } = this;
+    const top = Math.ceil(y0 - 1e-6);
+    const bottom = Math.floor(y1 + 1e-6);
+    if (bottom < top) return this.shade(first, last, y0, y1, colour, 1);
+    if (top - y0 > 1e-3) this.shade(first, last, y0, top, colour, 1);
+    for (let y = Math.max(0, top), end = Math.min(this.height, bottom); y < end; y++) {
+      data.fill(colour, y * columns + first, y * columns + last);
+    }
+    if (y1 - bottom > 1e-3) this.shade(first, last, bottom, y1, colour, 1);
+  }
+
+  /** Columns [first, last) from y0 to y1, mixed with what is there. */
+  shade(first: number, last: number, y0: number, y1: number, colour: Pixel, share: number): void {
+    if (y0 < 0) y0 = 0;
+    if (y1 > this.height) y1 = this.height;
+    if (first < 0) first = 0;
+    if (last > this.columns) last = this.columns;
+    for (let y = Math.floor(y0); y < y1; y++) {
+      const part = share * (Math.min(y + 1, y1) - Math.max(y, y0));
+      const row = y * this.columns;
+      for (let x = first; x < last; x++) this.blend(row + x, colour, part);
     }
   }
 
   /** Column x from y0 to y1, mixed with what is there. */
   faint(x: number, y0: number, y1: number, colour: Pixel, share: number): void {
-    if (x < 0 || x >= this.columns) return;
-    if (y0 < 0) y0 = 0;
-    if (y1 > this.height) y1 = this.height;
-    for (let y = Math.floor(y0); y < y1; y++) {
-      this.blend(x + y * this.columns, colour, share * (Math.min(y + 1, y1) - Math.max(y, y0)));
-    }
+    this.shade(x, x + 1, y0, y1, colour, share);
   }
 
   /** One column of a line of some width that comes from height y0 and goes on at y1. */

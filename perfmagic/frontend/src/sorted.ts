@@ -36,6 +36,21 @@ export function gallop(values: Rising, value: number, from: number): number {
   return upTo(values, value, low, high < n ? high : n);
 }
 
+const marked = new WeakMap<Rising, Map<Rising, Int32Array>>();
+
+/** How many values are at or below each of some rising edges; kept while the edges are, as several painters ask. */
+export function marksOf(values: Rising, edges: Rising): Int32Array {
+  let known = marked.get(edges);
+  if (!known) marked.set(edges, (known = new Map<Rising, Int32Array>()));
+  let marks = known.get(values);
+  if (!marks) {
+    known.set(values, (marks = new Int32Array(edges.length)));
+    let at = upTo(values, edges[0]);
+    for (let i = 0; i < edges.length; i++) marks[i] = at = gallop(values, edges[i], at);
+  }
+  return marks;
+}
+
 /** Whether no value is below the one before it. */
 export function rises(values: Rising): boolean {
   for (let i = 1; i < values.length; i++) if (values[i] < values[i - 1]) return false;

@@ -1,5 +1,5 @@
 // Disjoint intervals in time order, half-open, with prefix sums: how much of any range they cover, exactly.
-import { below, gallop, upTo } from "./sorted.ts";
+import { below, marksOf, upTo } from "./sorted.ts";
 
 export class Spans {
   /** before[i]: length of the first i intervals. */
@@ -27,13 +27,12 @@ export class Spans {
   shares(edges: Float64Array, out = new Float64Array(edges.length - 1)): Float64Array {
     const { start, end } = this;
     const sums = this.sums();
-    let at = upTo(start, edges[0]);
-    let previous = at ? sums[at] - Math.max(0, end[at - 1] - edges[0]) : 0;
-    for (let i = 0; i < out.length; i++) {
-      const edge = edges[i + 1];
-      at = gallop(start, edge, at);
-      const now = at ? sums[at] - Math.max(0, end[at - 1] - edge) : 0;
-      out[i] = Math.min(1, (now - previous) / (edge - edges[i]));
+    const marks = marksOf(start, edges);
+    let previous = 0;
+    for (let i = 0; i <= out.length; i++) {
+      const at = marks[i];
+      const now = at ? sums[at] - Math.max(0, end[at - 1] - edges[i]) : 0;
+      if (i) out[i - 1] = Math.min(1, (now - previous) / (edges[i] - edges[i - 1]));
       previous = now;
     }
     return out;

@@ -1,6 +1,6 @@
 // One row of slices that do not overlap, in time order: what can be drawn, summed and pointed at.
 import { Pyramid } from "./pyramid.ts";
-import { gallop, upTo } from "./sorted.ts";
+import { marksOf, upTo } from "./sorted.ts";
 
 export const CLASSES = 8; // of device ops: OpClass in perfmagic/trace/names.py
 
@@ -78,9 +78,7 @@ export class Track implements TrackColumns {
   ): void {
     const { start, end, cls, split } = this;
     const n = edges.length - 1;
-    const marks = new Int32Array(n + 1);
-    let at = upTo(start, edges[0]);
-    for (let i = 0; i <= n; i++) marks[i] = at = gallop(start, edges[i], at);
+    const marks = marksOf(start, edges);
     if (marks[n] === 0) return;
     for (const c of this.classes) {
       const shares = out[c]!;
