@@ -119,6 +119,7 @@ class DeviceOps(Table):
     correlation: Int64 = _column(np.int64, NONE)
     size_bytes: Int64 = _column(np.int64, NONE)  # of copies and memsets
     collective: Bool = _column(np.bool_, False)  # the record names a collective operation
+    shape: Int32 = _column(np.int32, NONE)  # row of Trace.shapes, of kernels
     launch: Int64 = _column(np.int64, NONE)  # row of HostCalls that queued it
     line: Int32 = _column(np.int32, NO_LINE)  # cell line running when it was launched
 

@@ -19,7 +19,7 @@ from typing import IO, Any
 from perfmagic.errors import TraceError
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto_header import EXPORT_SCHEMA
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import LaunchShape, Trace
 from perfmagic.trace.names import call_kind
 
 HOST_PID = 1 << 20  # devices use their index as pid
@@ -134,8 +134,15 @@ def _ops(trace: Trace, names: list[str]) -> Iterator[str]:
         args |= {key: row[key] for key in ("correlation",) if row[key] != NONE}
         args |= {"bytes": row["size_bytes"]} if row["size_bytes"] != NONE else {}
         args |= {"Collective name": "collective"} if row["collective"] else {}
+        args |= _shape_args(trace.shapes[row["shape"]]) if row["shape"] != NONE else {}
         args |= {"line": row["line"]} if row["line"] else {}
         yield _span(_OP_CATEGORY[OpKind(row["kind"])], names[row["name"]], row["device"], row["stream"], row, args)
+
+
+def _shape_args(shape: LaunchShape) -> dict[str, Any]:
+    args: dict[str, Any] = {"grid": shape.grid, "block": shape.block}
+    args |= {} if shape.registers is None else {"registers per thread": shape.registers}
+    return args | ({} if shape.shared_bytes is None else {"shared memory": shape.shared_bytes})
 
 
 def _calls(trace: Trace, names: list[str]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES, read_bytes, unpack
 from perfmagic.trace.kineto_header import base_unix_ns, device_infos, rank_and_world, restored
 from perfmagic.trace.kineto_repair import repair
 from perfmagic.trace.kineto_times import Times, event_times
-from perfmagic.trace.model import Trace, TraceMeta, make_trace
+from perfmagic.trace.model import LaunchShape, Trace, TraceMeta, make_trace
 from perfmagic.trace.names import call_kind
 from perfmagic.units import count
 
@@ -120,6 +120,7 @@ def _build(decoded: Decoded, origin: str, repairs: list[str]) -> Trace:
         counters=counters,
         marks=saved.marks if saved else None,
         cell=saved.cell if saved else None,
+        shapes=builder.shapes,
     )
 
 
@@ -167,10 +168,15 @@ class _Tables:
         self._start_ns = times.start_ns - zero_ns
         self._end_ns = times.end_ns - zero_ns
         self._codes: dict[str, int] = {}
+        self._shapes: dict[LaunchShape, int] = {}
 
     @property
     def names(self) -> list[str]:
         return list(self._codes)
+
+    @property
+    def shapes(self) -> list[LaunchShape]:
+        return list(self._shapes)
 
     def ops(self, rows: Int64) -> dict[str, Any]:
         events, args = self._rows(rows)
@@ -183,6 +189,7 @@ class _Tables:
             "correlation": [a.correlation for a in args],
             "size_bytes": [_integer(a.bytes) for a in args],
             "collective": [bool(a.collective) for a in args],
+            "shape": [self._shape(a) for a in args],
         }
 
     def calls(self, rows: Int64) -> dict[str, Any]:
@@ -240,9 +247,23 @@ class _Tables:
     def _span(self, rows: Int64) -> dict[str, Any]:
         return {"start_ns": self._start_ns[rows], "end_ns": self._end_ns[rows]}
 
+    def _shape(self, args: Args) -> int:
+        """The number of a kernel's launch shape; NONE where the record has none (copies, and traces of 2021)."""
+        grid, block = _dimensions(args.grid), _dimensions(args.block)
+        if grid is None or block is None:
+            return NONE
+        optional = (_integer(args.registers), _integer(args.shared))
+        shape = LaunchShape(grid, block, *(None if n == NONE else n for n in optional))
+        return self._shapes.setdefault(shape, len(self._shapes))
+
     def _intern(self, names: Iterable[str]) -> Int32:
         codes = self._codes
         return np.array([codes.setdefault(name, len(codes)) for name in names], np.int32)
+
+
+def _dimensions(value: Any) -> tuple[int, int, int] | None:
+    sound = isinstance(value, list) and len(value) == 3 and all(type(n) is int and n > 0 for n in value)
+    return (value[0], value[1], value[2]) if sound else None
 
 
 def _values(event: Event) -> list[tuple[str, float]]:

@@ -38,6 +38,10 @@ class Args(msgspec.Struct, gc=False):
     reserved: Loose = msgspec.field(default=None, name="Total Reserved")
     device_id: Loose = msgspec.field(default=None, name="Device Id")
     value: Any = None
+    grid: Any = None
+    block: Any = None
+    registers: Loose = msgspec.field(default=None, name="registers per thread")
+    shared: Loose = msgspec.field(default=None, name="shared memory")
     call: Any = None  # written by perfmagic: a CallKind the name does not tell
 
 

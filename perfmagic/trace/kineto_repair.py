@@ -225,6 +225,10 @@ def _args(args: dict[str, Any], mended: _Mended) -> Args:
         reserved=_loose(args.get("Total Reserved")),
         device_id=_loose(args.get("Device Id")),
         value=_loose(args.get("value")),
+        grid=args.get("grid"),
+        block=args.get("block"),
+        registers=_loose(args.get("registers per thread")),
+        shared=_loose(args.get("shared memory")),
         call=args.get("call"),
     )
 

@@ -88,6 +88,19 @@ class TraceMeta:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class LaunchShape:
+    """How a kernel was laid out: blocks of the grid and threads of a block, each by (x, y, z).
+
+    registers: of each thread.  shared_bytes: of each block.  None where the record does not say.
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    registers: int | None = None
+    shared_bytes: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """What the host queued and what the devices executed."""
@@ -101,6 +114,7 @@ class Trace:
     marks: LineMarks
     meta: TraceMeta
     cell: Cell | None = None
+    shapes: tuple[LaunchShape, ...] = ()
 
     @cached_property
     def device_ids(self) -> tuple[int, ...]:
@@ -143,6 +157,7 @@ def make_trace(
     counters: Mapping[str, Any] | None = None,
     marks: Mapping[str, Any] | None = None,
     cell: Cell | None = None,
+    shapes: Sequence[LaunchShape] = (),
 ) -> Trace:
     """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
 
@@ -166,4 +181,5 @@ def make_trace(
         marks=mark_table,
         meta=meta,
         cell=cell,
+        shapes=tuple(shapes),
     )

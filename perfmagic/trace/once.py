@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -21,12 +21,12 @@ def once_per_trace(function: Callable[Concatenate[Trace, P], R]) -> Callable[Con
     """
     known: WeakKeyDictionary[Trace, dict[Any, R]] = WeakKeyDictionary()
 
-    @wraps(function)
-    def remembered(trace: Trace, *args: P.args, **options: P.kwargs) -> R:
+    def remembered(trace: Trace, /, *args: P.args, **options: P.kwargs) -> R:
         mine = known.setdefault(trace, {})
         key = (args, tuple(sorted(options.items())))
         if key not in mine:
             mine[key] = function(trace, *args, **options)
         return mine[key]
 
+    update_wrapper(remembered, function)
     return remembered

@@ -20,9 +20,9 @@ from perfmagic.trace.names import OpClass, short_name
 from perfmagic.view.lanes import DeviceGroup, HostOpsLane, StreamLane
 from perfmagic.view.timeline import TimelineDoc
 from perfmagic.view.wire_columns import ColumnWriter
-from perfmagic.view.words import alt_text, cost_words, rest_words
+from perfmagic.view.words import alt_text, cost_words, rest_words, shape_words
 
-SCHEMA = 1
+SCHEMA = 2
 NO_CLASS = -1  # of a name that is not a device op's
 CLASSES = len(OpClass) + 1
 MAX_NAME = 1000  # characters; longer ones are cut, with "…"
@@ -83,14 +83,15 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     """The header and the payload of a timeline.  trace: the one the document was made from."""
     out, names = ColumnWriter(), NameTable(trace.names)
     header = _header(doc)
-    header["threads"] = [_thread(out, names, lane, f"host{i}", doc.start_ns) for i, lane in enumerate(doc.threads)]
-    header["cell"] = _cell(out, doc)
-    header["launches"] = _launches(out, names, doc, trace)
+    header["thread_lanes"] = [_thread(out, names, lane, f"host{i}", doc.start_ns) for i, lane in enumerate(doc.threads)]
+    header["cell_lane"] = _cell(out, doc)
+    header["launch_lane"] = _launches(out, names, doc, trace)
     calls = np.zeros(0, np.int64) if doc.launches is None else doc.launches.call
     streams = [_stream(out, names, lane, i, trace, calls, doc.start_ns) for i, lane in enumerate(_streams(doc))]
-    header["streams"] = streams
-    header["memory"] = _memory(out, doc, trace)
+    header["stream_lanes"] = streams
+    header["memory_lanes"] = _memory(out, doc, trace)
     out.text("names", names.table())
+    header["shapes"] = [list(shape_words(shape)) for shape in trace.shapes] if streams else []
     header["columns"] = out.layout
     n_slices = sum(s["ops"] for s in streams) + sum(len(t) for t in doc.threads)
     n_slices += 0 if doc.launches is None else doc.launches.n_launches + len(doc.launches.blocked_start_ns)
@@ -110,7 +111,7 @@ def _header(doc: TimelineDoc) -> dict[str, Any]:
         "queue_max": head.queue_max,
         "simulated": head.simulated,
         "findings": [_finding(f, doc) for f in doc.findings],
-        "groups": [_group(g) for g in doc.groups],
+        "device_groups": [_group(g) for g in doc.groups],
         "flags": [{"at": flag.at_ns - doc.start_ns, "text": flag.text} for flag in doc.flags],
         "trust": [cut(s) for s in doc.trust],
         "failure": cut(doc.failure),
@@ -128,8 +129,8 @@ def _finding(finding: Finding, doc: TimelineDoc) -> dict[str, Any]:
         "cause": cut(finding.cause),
         "rest": cut(rest_words(finding)),
         "lines": list(finding.lines),
-        "start": finding.start_ns - doc.start_ns,
-        "end": finding.end_ns - doc.start_ns,
+        "start_ns": finding.start_ns - doc.start_ns,
+        "end_ns": finding.end_ns - doc.start_ns,
         "token": next((token for part, token in RULE_TOKENS if part in finding.rule), "wait"),
     }
 
@@ -143,7 +144,7 @@ def _group(group: DeviceGroup) -> dict[str, Any]:
         "busy_frac": group.busy_frac,
         "extent_ns": group.extent_ns,
         "queue_max": group.queue_max,
-        "streams": len(group.streams),
+        "n_streams": len(group.streams),
         "staves": [stave.name for stave in group.staves],
         "shares": [{"name": s.name, "ns": s.ns, "token": s.token, "second": s.second} for s in group.shares],
         "n_folded": group.n_folded,
@@ -178,6 +179,7 @@ def _stream(
     out.plain(table, "sub_lane", lane.packing.sub_lane)
     out.plain(table, "split", lane.packing.split - 1)
     out.signed(table, "bytes", trace.ops.size_bytes[lane.row])
+    out.plain(table, "shape", trace.ops.shape[lane.row] - NONE)
     return {
         "device": lane.device,
         "stream": lane.stream,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perfmagic import units
 from perfmagic.analysis.finding import Finding
+from perfmagic.trace.model import LaunchShape
 from perfmagic.view.timeline import TimelineDoc
 
 MAX_ALT = 400  # characters; a longer one holds other people's names
@@ -19,6 +20,21 @@ def alt_text(doc: TimelineDoc) -> str:
         parts.append(doc.failure)
     sentence = f"{parts[0]}: {', '.join(parts[1:])}"
     return sentence if len(sentence) <= MAX_ALT else sentence[: MAX_ALT - 1] + "…"
+
+
+def shape_words(shape: LaunchShape) -> tuple[str, str]:
+    """A launch shape in two parts: "4,096 × 8 blocks" and "of 256 threads, 48 registers, 16.4 kB shared"."""
+    grid, block = _extent(shape.grid), _extent(shape.block)
+    parts = [f"of {block} threads"]
+    parts += [f"{units.count(shape.registers)} registers"] if shape.registers else []
+    parts += [f"{units.size(shape.shared_bytes)} shared"] if shape.shared_bytes else []
+    return f"{grid} {'block' if grid == '1' else 'blocks'}", ", ".join(parts)
+
+
+def _extent(dimensions: tuple[int, int, int]) -> str:
+    """The dimensions up to the last that is not 1."""
+    last = max((i for i, n in enumerate(dimensions) if n > 1), default=0)
+    return " × ".join(units.count(n) for n in dimensions[: last + 1])
 
 
 def cost_words(finding: Finding, busy_frac: float) -> str:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from perfmagic.trace.columns import NONE
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import Trace
 
@@ -35,9 +36,11 @@ def as_bytes(events: list[dict[str, Any]], **header: Any) -> bytes:
 
 
 def columns_by_name(trace: Trace, table: str) -> dict[str, list[Any]]:
-    """A table as lists, names as texts instead of rows of the name table."""
+    """A table as lists, names and launch shapes themselves instead of their rows."""
     columns = {name: column.tolist() for name, column in getattr(trace, table).to_dict().items()}
     for key in ("name", "series"):
         if key in columns:
             columns[key] = [trace.names[row] for row in columns[key]]
+    if "shape" in columns:
+        columns["shape"] = [trace.shapes[row] if row != NONE else None for row in columns["shape"]]
     return columns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from perfmagic.errors import TraceError
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto import read_trace
+from perfmagic.trace.model import LaunchShape
 from tests.trace.recorded import FOLDER, NAMES, as_bytes, event, launch_and_kernel, recorded
 
 
@@ -31,6 +33,23 @@ def test_the_records_of_a_small_trace_go_to_their_tables() -> None:
     assert (trace.meta.rank, trace.meta.world_size) == (0, None)
     assert trace.meta.base_unix_ns == 1_712_867_402_348_256_000
     assert int((trace.calls.kind == CallKind.SYNC).sum()) == 1
+
+
+def test_kernels_keep_the_shape_they_were_launched_in() -> None:
+    trace = recorded("a100_event_sync_3streams")
+    kernels = trace.ops.kind == OpKind.KERNEL
+    assert {trace.shapes[row] for row in trace.ops.shape[kernels].tolist()} == {
+        LaunchShape((8, 16, 5), (128, 1, 1), 122, 12_544)
+    }
+    assert (trace.ops.shape[~kernels] == NONE).all()
+
+
+@pytest.mark.parametrize("grid", [None, [2, 3], [2, 3, "4"], [0, 1, 1], "[2, 3, 4]"])
+def test_a_kernel_whose_grid_makes_no_sense_has_none(grid: Any) -> None:
+    launch, kernel = launch_and_kernel(1, 0, 5)
+    kernel["args"] |= {"grid": grid, "block": [32, 1, 1]}
+    trace = read_trace(as_bytes([launch, kernel]))
+    assert (trace.ops.shape.tolist(), trace.shapes) == ([NONE], ())
 
 
 def test_a_stream_wait_says_which_stream_waits_for_which() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmagic import units
+from perfmagic.trace.model import LaunchShape
 from perfmagic.view.canvas import escaped
 from perfmagic.view.metrics import columns, cut_to_columns, fitted, width_px
 from perfmagic.view.packing import pack
@@ -15,6 +16,7 @@ from perfmagic.view.palette import TONES, mixed, queued
 from perfmagic.view.scale import Scale, ticks
 from perfmagic.view.svg import word_sides
 from perfmagic.view.svgpath import number, quantised, skyline, step_line, thin_line
+from perfmagic.view.words import shape_words
 
 from .build import UNHURRIED
 
@@ -62,6 +64,19 @@ def test_a_label_is_cut_only_when_three_letters_remain() -> None:
 @given(st.text(max_size=40), st.integers(2, 30))
 def test_text_cut_for_a_terminal_keeps_to_its_columns(text: str, room: int) -> None:
     assert columns(cut_to_columns(text, room)) <= room
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        (LaunchShape((4096, 8, 1), (256, 1, 1), 48), ("4,096 × 8 blocks", "of 256 threads, 48 registers")),
+        (LaunchShape((3, 1, 1), (64, 1, 1), None, 16_384), ("3 blocks", "of 64 threads, 16.4 kB shared")),
+        (LaunchShape((1, 1, 1), (1, 2, 32)), ("1 block", "of 1 × 2 × 32 threads")),
+        (LaunchShape((1, 1, 12), (32, 1, 1), 0, 0), ("1 × 1 × 12 blocks", "of 32 threads")),
+    ],
+)
+def test_a_launch_shape_in_words(shape: LaunchShape, words: tuple[str, str]) -> None:
+    assert tuple(part.replace("\u00a0", " ") for part in shape_words(shape)) == words
 
 
 def test_ticks_are_round_and_far_enough_apart() -> None:

@@ -3,7 +3,7 @@ import type { Frame } from "./draw.ts";
 import type { Hits } from "./hits.ts";
 import type { Layout } from "./layout.ts";
 import { paintPixels, paintWords } from "./paint.ts";
-import { Pixels } from "./pixels.ts";
+import { Pixels, type Band } from "./pixels.ts";
 import { Scale } from "./scale.ts";
 import type { State } from "./state.ts";
 import type { Model } from "./store.ts";
@@ -39,21 +39,29 @@ export class Canvas {
     this.step = moving ? this.stepFor(dpr) : 1;
     this.resize(layout, dpr, width, height);
     const scale = new Scale(state.view[0], state.view[1], width / dpr);
+    const band = moving ? this.onScreen(dpr, height) : ([0, height] as const);
+    const rows = layout.rows.filter((row) => row.y * dpr < band[1] && (row.y + row.h) * dpr > band[0]);
     const frame: Frame = {
-      ...{ model, state, layout, hits, scale, dpr, moving, step: this.step },
+      ...{ model, state, layout, rows, hits, scale, dpr, moving, step: this.step },
       palette: this.palette!,
       edges: columns(scale, width, this.step),
       px: this.px!,
       text: (this.text ??= new Writer(this.g as unknown as Context, this.fonts())),
     };
-    paintPixels(frame);
+    paintPixels(frame, band);
     const { g } = this;
     g.setTransform(1, 0, 0, 1, 0, 0);
-    g.clearRect(0, 0, left, height);
-    g.clearRect(left + width, 0, this.node.width, height);
-    g.putImageData(this.px!.image(), left, 0);
+    const [top, bottom] = band;
+    g.clearRect(0, top, left, bottom - top);
+    g.clearRect(left + width, top, this.node.width, bottom - top);
+    g.putImageData(new ImageData(this.px!.bytes(band), width, height), left, 0, 0, top, width, bottom - top);
+    g.save();
+    g.beginPath();
+    g.rect(0, top, this.node.width, bottom - top);
+    g.clip(); // words of lanes that keep their old picture would be written over themselves
     g.setTransform(dpr, 0, 0, dpr, left, 0);
     paintWords(frame);
+    g.restore();
     this.lastMs = performance.now() - since;
   }
 
@@ -62,6 +70,13 @@ export class Canvas {
     link.download = "timeline.png";
     link.href = this.node.toDataURL("image/png");
     link.click();
+  }
+
+  /** The rows of pixels that the window shows: a moving frame paints no others, the frame at rest paints all. */
+  private onScreen(dpr: number, height: number): Band {
+    const from = -this.node.getBoundingClientRect().top;
+    const held = (y: number): number => Math.max(0, Math.min(height, Math.round(y * dpr)));
+    return [held(from), held(from + window.innerHeight)];
   }
 
   private stepFor(dpr: number): number {

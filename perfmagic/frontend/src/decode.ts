@@ -39,26 +39,24 @@ export function decode(bytes: Uint8Array, layout: ColumnLayout[]): Decoded {
   return { columns, names };
 }
 
-function values(data: Uint8Array, column: ColumnLayout): Float64Array {
-  const numbers = planes(data, column.rows, column.width);
-  if (column.code === "plain") return numbers;
-  let sum = 0;
-  for (let i = 0; i < numbers.length; i++) {
-    const stored = numbers[i];
-    const value = stored % 2 ? -(stored + 1) / 2 : stored / 2;
-    sum += value;
-    numbers[i] = column.code === "delta" ? sum : value;
-  }
-  return numbers;
-}
-
-/** Numbers whose bytes lie sorted by significance, lowest first. */
-function planes(data: Uint8Array, rows: number, width: number): Float64Array {
+/** Numbers whose bytes lie sorted by significance, lowest first: all lowest bytes, then all second, … */
+function values(data: Uint8Array, { rows, width, code }: ColumnLayout): Float64Array {
   const numbers = new Float64Array(rows);
-  let worth = 1;
-  for (let plane = 0; plane < width; plane++, worth *= 256) {
-    const from = plane * rows;
-    for (let i = 0; i < rows; i++) numbers[i] += data[from + i] * worth;
+  const signed = code !== "plain";
+  let sum = 0;
+  if (!width) return numbers; // all zero
+  for (let i = 0; i < rows; i++) {
+    // whole numbers as long as they can be: that is several times faster
+    let low = data[i];
+    if (width > 1) low |= data[i + rows] << 8;
+    if (width > 2) low |= data[i + 2 * rows] << 16;
+    let value = signed ? (low >>> 1) ^ -(low & 1) : low;
+    if (width > 3) {
+      let all = low;
+      for (let at = i + 3 * rows, worth = 2 ** 24; at < data.length; at += rows, worth *= 256) all += data[at] * worth;
+      value = !signed ? all : low & 1 ? -(all + 1) / 2 : all / 2;
+    }
+    numbers[i] = code === "delta" ? (sum += value) : value;
   }
   return numbers;
 }

@@ -30,7 +30,7 @@ export function detailsOf(model: Model, ref: Ref, window: Window, picked?: Picke
     : ref.kind === "blocked" ? blockedDetails(model, ref.row)
     : lineDetails(model, ref.row); // prettier-ignore
   if (picked && picked.folded > 1) {
-    details.foot = `the longest of ${count(picked.folded)} in this pixel column, ${duration(picked.foldedNs)} of it in all`;
+    details.foot = `${plural(picked.folded - 1, "more slice")} in this pixel column; zoom in to see each`;
   }
   return details;
 }
@@ -84,6 +84,8 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
   if (stream.bytes[i] >= 0) {
     rows.push(row("moved", size(stream.bytes[i]), ran > 0 ? bandwidth(stream.bytes[i], ran) : ""));
   }
+  const laid = model.header.shapes[stream.shape[i] - 1];
+  if (laid) rows.push(row("grid", laid[0], laid[1]));
   const like = likeIt(model, stream.name[i], window);
   const more = like.count - (start < window[1] && end > window[0] ? 1 : 0);
   const foot = more > 0 ? `${count(more)} more like it in view, ${duration(like.ns)} in all` : "";

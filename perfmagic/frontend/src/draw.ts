@@ -1,6 +1,6 @@
 // What every painter is given, and the few ways in which lanes are filled and labelled.
 import type { Hits } from "./hits.ts";
-import type { Layout } from "./layout.ts";
+import type { Layout, Row } from "./layout.ts";
 import type { Pixels } from "./pixels.ts";
 import type { Scale } from "./scale.ts";
 import type { State } from "./state.ts";
@@ -12,6 +12,8 @@ export interface Frame {
   model: Model;
   state: State;
   layout: Layout;
+  /** The lanes to paint: all of them, or while the view moves those on screen. */
+  rows: Row[];
   palette: Palette;
   hits: Hits | null;
   /** CSS pixels of the plot. */

@@ -77,8 +77,9 @@ export function findingList(model: Model, act: Do, signal: AbortSignal): Part {
     const cost = el("span", finding.cost_ns === 0 ? "pm-cost pm-none" : "pm-cost", finding.cost);
     const lines: HTMLButtonElement[] = [];
     const said = el("span", "pm-said", el("b", "", finding.cause), ...linked(finding, act, signal, lines));
-    const window = [finding.start, Math.max(finding.end, finding.start + 1)] as const;
-    const show = button("show ▸", "", () => act({ do: "finding", number: i, window }), signal, "pm-show");
+    const window = [finding.start_ns, Math.max(finding.end_ns, finding.start_ns + 1)] as const;
+    const line = finding.lines.length === 1 ? finding.lines[0] : 0;
+    const show = button("show ▸", "", () => act({ do: "finding", number: i, window, line }), signal, "pm-show");
     const row = el("div", "pm-finding", cost, said, show);
     if (finding.cost_ns) {
       const bar = el("s");

@@ -1,5 +1,5 @@
 // What a search or a cell line marks: which ops, how many, how long.
-import { fullName, type Model, type Stream } from "./store.ts";
+import { fullName, shortName, type Model, type Stream } from "./store.ts";
 import type { State } from "./state.ts";
 import type { Track } from "./track.ts";
 
@@ -52,7 +52,9 @@ export class Hits {
 export function hitsOf(model: Model, state: Pick<State, "query" | "line">): Hits | null {
   const query = state.query.trim().toLowerCase();
   if (query) {
-    const names = Uint8Array.from(model.names, (_, i) => (fullName(model, i).toLowerCase().includes(query) ? 1 : 0));
+    const names = Uint8Array.from(model.names, (_, i) =>
+      `${shortName(model, i)} ${fullName(model, i)}`.toLowerCase().includes(query) ? 1 : 0,
+    );
     return new Hits(model, names, 0);
   }
   return state.line ? new Hits(model, null, state.line) : null;

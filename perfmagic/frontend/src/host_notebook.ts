@@ -18,7 +18,9 @@ interface Marked {
   line?: number;
 }
 
-export function render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => void {
+export function render(given: { model: WidgetModel; el: HTMLElement }): () => void {
+  const model = given["model"]; // in quotes, as anywidget's names stay what they are
+  const { el } = given;
   const fallback = new Fallback(el);
   let view: View | null = null;
   let over = false;

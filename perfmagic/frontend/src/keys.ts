@@ -43,7 +43,7 @@ export const HELP: readonly (readonly [string[], string])[] = [
   [["W", "S"], "zoom in, out"],
   [["A", "D"], "pan left, right"],
   [["F"], "fit all"],
-  [["/"], "search names; Enter, N: next hit"],
+  [["/"], "search names, first that of the slice; Enter, N: next hit"],
   [["[", "]"], "walk launch ↔ op"],
   [["←", "→"], "previous, next slice of the lane"],
   [["Enter"], "zoom to the slice"],

@@ -46,8 +46,8 @@ const MAX_THREADS = 6;
 
 /** Up to so few ops on so few streams, every op gets a row of its own. */
 export function opensRows(model: Model): boolean {
-  const { n_ops, groups } = model.header;
-  return n_ops > 0 && n_ops <= FEW_OPS && groups.length === 1 && groups[0].streams <= 2;
+  const { n_ops } = model.header;
+  return n_ops > 0 && n_ops <= FEW_OPS && model.groups.length === 1 && model.groups[0].wire.n_streams <= 2;
 }
 
 export function pileHeight(queueMax: number, open: boolean): number {

@@ -7,41 +7,43 @@ import { paintFlags, paintFocus, paintSelection, paintThreadOf } from "./paint_m
 import { paintMemory, writeMemory } from "./paint_memory.ts";
 import { paintPile, writePile } from "./paint_pile.ts";
 import { paintLane, paintStave, paintStrip, writeLane, writeStrip } from "./paint_stream.ts";
+import type { Band } from "./pixels.ts";
 import { ticks } from "./scale.ts";
 import type { RowKind } from "./layout.ts";
 
 type Painter = (f: Frame, row: Row) => void;
 
-const FILLS: Partial<Record<RowKind, Painter>> = {
-  overview: host.paintOverview,
-  cell: host.paintCell,
-  thread: host.paintThread,
-  launches: host.paintLaunches,
-  pile: paintPile,
-  lane: paintLane,
-  strip: paintStrip,
-  stave: paintStave,
-  memory: paintMemory,
-};
+// pairs, not properties: their names are kept while others are shortened
+const FILLS = new Map<RowKind, Painter>([
+  ["overview", host.paintOverview],
+  ["cell", host.paintCell],
+  ["thread", host.paintThread],
+  ["launches", host.paintLaunches],
+  ["pile", paintPile],
+  ["lane", paintLane],
+  ["strip", paintStrip],
+  ["stave", paintStave],
+  ["memory", paintMemory],
+]);
 
-const WORDS: Partial<Record<RowKind, Painter>> = {
-  cell: host.writeCell,
-  thread: host.writeThread,
-  launches: host.writeLaunches,
-  pile: writePile,
-  lane: writeLane,
-  strip: writeStrip,
-  memory: writeMemory,
-};
+const WORDS = new Map<RowKind, Painter>([
+  ["cell", host.writeCell],
+  ["thread", host.writeThread],
+  ["launches", host.writeLaunches],
+  ["pile", writePile],
+  ["lane", writeLane],
+  ["strip", writeStrip],
+  ["memory", writeMemory],
+]);
 
 /** All fills. */
-export function paintPixels(f: Frame): void {
+export function paintPixels(f: Frame, band: Band): void {
   const axis = f.layout.rows.find((row) => row.kind === "axis")!;
   const { px, palette, dpr } = f;
   const ground = palette.pixel("ground");
   const cut = Math.min(px.height, Math.round((axis.y + 11) * dpr));
-  px.clear(ground, cut, underLanes(f, ground));
-  for (const row of f.layout.rows) FILLS[row.kind]?.(f, row);
+  px.clear(ground, cut, underLanes(f, ground), band);
+  for (const row of f.rows) FILLS.get(row.kind)?.(f, row);
 }
 
 /** What lies under every lane: the grid, and the tint of the selection. */
@@ -70,8 +72,8 @@ export function paintWords(f: Frame): void {
     const align = x < half ? "left" : x > f.scale.width - half ? "right" : "center";
     f.text.write(tick.text, x, axis.y + 5, { size: 10, align, colour: f.palette.css("ink2") });
   }
-  if (!f.moving) for (const row of f.layout.rows) WORDS[row.kind]?.(f, row);
-  for (const row of f.layout.rows) if (row.kind === "flags") paintFlags(f, row);
+  if (!f.moving) for (const row of f.rows) WORDS.get(row.kind)?.(f, row);
+  for (const row of f.rows) if (row.kind === "flags") paintFlags(f, row);
   writeGutters(f);
   paintSelection(f);
   const { hover, focus } = f.state;

@@ -87,7 +87,7 @@ function pileText(f: Frame, row: Row, stream: Stream): RowText {
 }
 
 export function writeGutters(f: Frame): void {
-  for (const row of f.layout.rows) {
+  for (const row of f.rows) {
     const text = rowText(f, row);
     writeLabel(f, row, text);
     if (f.layout.right) writeNumber(f, row, text);
@@ -132,7 +132,7 @@ function writeNumber(f: Frame, row: Row, text: RowText): void {
 }
 
 function writeHeadings(f: Frame): void {
-  for (const row of f.layout.rows) {
+  for (const row of f.rows) {
     const group = f.model.groups[row.index];
     const middle = row.y + row.h / 2;
     if (row.kind === "heading") {

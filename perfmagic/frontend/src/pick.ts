@@ -9,16 +9,15 @@ import type { Track } from "./track.ts";
 export interface Picked {
   ref: Ref | null;
   row: Row | null;
-  /** Slices that share the pixel column, the picked one among them, and the time they take. */
+  /** Slices that share the pixel column, the picked one among them. */
   folded: number;
-  foldedNs: number;
 }
 
 const REACH_PX = 2; // a slice narrower than a pixel is still found so far away
 
 export function pick(model: Model, layout: Layout, scale: Scale, x: number, y: number): Picked {
   const row = rowAt(layout, y);
-  const nothing: Picked = { ref: null, row, folded: 0, foldedNs: 0 };
+  const nothing: Picked = { ref: null, row, folded: 0 };
   if (!row || x < 0 || x >= scale.width) return nothing;
   const at = scale.ns(x);
   switch (row.kind) {
@@ -52,7 +51,6 @@ export function pick(model: Model, layout: Layout, scale: Scale, x: number, y: n
 interface Near {
   i: number;
   folded: number;
-  foldedNs: number;
 }
 
 /** The longest slice of the pixel column, else the nearest within reach. */
@@ -65,11 +63,7 @@ function near(track: Track, scale: Scale, x: number): Near | null {
     const [first, last] = track.range(from, to);
     if (first >= last) continue;
     const i = track.longest(first, last);
-    let ns = 0;
-    for (let k = first; k < Math.min(last, first + 100_000); k++) {
-      ns += Math.max(0, Math.min(track.end[k], to) - Math.max(track.start[k], from));
-    }
-    return { i, folded: last - first, foldedNs: ns };
+    return { i, folded: last - first };
   }
   return null;
 }
@@ -89,7 +83,6 @@ function pickOp(stream: Stream, row: Row, scale: Scale, x: number, y: number): P
   return {
     ref: { kind: "op", stream: index, row: best.track.rowOf(best.i) },
     folded: best.folded,
-    foldedNs: best.foldedNs,
   };
 }
 

@@ -2,6 +2,9 @@
 // share of a column is exactly the height it should be.
 import type { Pixel } from "./theme.ts";
 
+/** Rows of pixels [first, last). */
+export type Band = readonly [number, number];
+
 /** x counts columns, each `step` device pixels wide; y counts device pixels and may be fractional. */
 export class Pixels {
   readonly columns: number;
@@ -22,12 +25,13 @@ export class Pixels {
     return this.data[y * this.columns + x];
   }
 
-  /** Rows in one colour down to `cut`, from there copies of `row`. */
-  clear(above: Pixel, cut: number, row: Int32Array): void {
+  /** The band in one colour down to row `cut`, from there copies of `row`. */
+  clear(above: Pixel, cut: number, row: Int32Array, [y0, y1]: Band): void {
     const { data, columns } = this;
-    const first = Math.min(data.length, cut * columns);
-    data.fill(above, 0, first);
-    const size = data.length - first;
+    cut = Math.max(y0, Math.min(cut, y1));
+    data.fill(above, y0 * columns, cut * columns);
+    const first = cut * columns;
+    const size = (y1 - cut) * columns;
     if (size <= 0) return;
     data.set(row, first);
     for (let done = columns; done < size; done *= 2) {
@@ -35,17 +39,17 @@ export class Pixels {
     }
   }
 
-  /** All pixels, ready to be put. */
-  image(): ImageData {
+  /** All pixels, ready for an ImageData; those outside the band may be old. */
+  bytes([y0, y1]: Band): Uint8ClampedArray<ArrayBuffer> {
     const { data, width, height, columns, step } = this;
     const wide = step === 1 ? data : (this.wide ??= new Int32Array(width * height));
-    for (let y = 0; step > 1 && y < height; y++) {
+    for (let y = y0; step > 1 && y < y1; y++) {
       for (let k = 0; k < step; k++) {
         const end = (y + 1) * width;
         for (let at = y * columns, to = y * width + k; to < end; to += step) wide[to] = data[at++];
       }
     }
-    return new ImageData(new Uint8ClampedArray(wide.buffer), width, height);
+    return new Uint8ClampedArray(wide.buffer);
   }
 
   /** Column x from y0 to y1 (downwards); the pixels at its ends in proportion. */

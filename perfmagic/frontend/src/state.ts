@@ -37,7 +37,7 @@ export type Action =
   | { do: "search"; query: string }
   | { do: "searching"; on: boolean }
   | { do: "line"; line: number }
-  | { do: "finding"; number: number; window: Window }
+  | { do: "finding"; number: number; window: Window; line: number }
   | { do: "class"; cls: readonly number[] }
   | { do: "help" }
   | { do: "thread"; thread: number }
@@ -79,7 +79,7 @@ export function reduce(state: State, action: Action): State {
     case "line":
       return { ...state, line: state.line === action.line ? 0 : action.line, query: "", searching: false };
     case "finding":
-      return finding(state, action.number, action.window);
+      return finding(state, action.number, action.window, action.line);
     case "class": {
       const bits = action.cls.reduce((all, c) => all | (1 << c), 0);
       return { ...state, off: state.off & bits ? state.off & ~bits : state.off | bits };
@@ -106,12 +106,13 @@ function escaped(state: State): State {
   return { ...state, selection: null, shown: -1 };
 }
 
-function finding(state: State, number: number, window: Window): State {
-  if (state.shown === number) return { ...state, shown: -1, selection: null, view: state.whole };
+/** Its window, and where it speaks of one cell line, what that line queued. */
+function finding(state: State, number: number, window: Window, line: number): State {
+  if (state.shown === number) return { ...state, shown: -1, selection: null, view: state.whole, line: 0 };
   const selection = ordered(window, state.whole);
   const margin = (selection[1] - selection[0]) * 0.06;
   const view = held([selection[0] - margin, selection[1] + margin], state.whole);
-  return { ...state, shown: number, selection, view };
+  return { ...state, shown: number, selection, view, line, query: "", searching: false };
 }
 
 function looking(state: State, view: Window): State {

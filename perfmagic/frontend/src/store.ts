@@ -3,7 +3,7 @@ import type { Columns, Decoded, NameRow } from "./decode.ts";
 import { Pile, type Run } from "./pile.ts";
 import { Spans, gaps, subtract, unionAll, unionOf } from "./spans.ts";
 import { upTo } from "./sorted.ts";
-import { Track } from "./track.ts";
+import { CLASSES, Track } from "./track.ts";
 import type { GroupWire, Header, StreamWire } from "./wire.ts";
 
 export const MATRIX = 0;
@@ -37,8 +37,9 @@ export interface Stream {
   innerLine: Float64Array;
   orphan: Float64Array;
   subLane: Float64Array;
-  split: Float64Array;
   bytes: Float64Array;
+  /** 1 + the row of header.shapes, 0 where the record does not say. */
+  shape: Float64Array;
   tracks: Track[];
   busy: Spans;
   pile: Pile;
@@ -134,19 +135,24 @@ export function buildModel(header: Header, decoded: Decoded): Model {
   const { columns, names } = decoded;
   const classes = Uint8Array.from(names, (row) => Math.max(0, row[2]));
   const table = columns["launch"];
-  const streams = header.streams.map((wire, i) => stream(wire, columns[`stream${i}`] ?? {}, classes, table?.["start"]));
-  const groups = header.groups.map((wire) => group(wire, streams));
+  const streams = header.stream_lanes.map((wire, i) =>
+    stream(wire, columns[`stream${i}`] ?? {}, classes, table?.["start"]),
+  );
+  const groups = header.device_groups.map((wire) => group(wire, streams));
   return {
     header,
     names,
     span: header.span_ns,
     streams,
-    threads: header.threads.map((wire, i) => ({ label: wire.label, levels: levels(wire.levels, columns[`host${i}`]) })),
-    launches: table && header.launches ? launches(table, streams) : null,
-    blocked: header.launches ? blocked(columns["blocked"], header.launches.words) : null,
-    cell: header.cell ? cellLines(columns, header.cell.texts) : null,
+    threads: header.thread_lanes.map((wire, i) => ({
+      label: wire.label,
+      levels: levels(wire.levels, columns[`host${i}`]),
+    })),
+    launches: table && header.launch_lane ? launches(table, streams) : null,
+    blocked: header.launch_lane ? blocked(columns["blocked"], header.launch_lane.words) : null,
+    cell: header.cell_lane ? cellLines(columns, header.cell_lane.texts) : null,
     groups,
-    memory: header.memory.map((wire, i) => memory(columns[`memory${i}`], wire)),
+    memory: header.memory_lanes.map((wire, i) => memory(columns[`memory${i}`], wire)),
   };
 }
 
@@ -164,16 +170,15 @@ function stream(wire: StreamWire, columns: Columns[string], classes: Uint8Array,
     cls[i] = classes[name[i]];
     launch[i] = launchRow[i] >= 0 && calls ? Math.min(calls[launchRow[i]], start[i]) : start[i] - wait[i];
     keys[i] = orphan[i] ? BEFORE_THE_RECORD : line[i];
-    split[i] += 1;
     orphans += orphan[i];
   }
   const tracks = tracksOf({ start, end, name, cls }, subLane, split, wire.depth);
   const pile = new Pile(launch, start);
-  const [innerLine, bytes] = [get("inner_line"), get("bytes")];
+  const [innerLine, bytes, shape] = [get("inner_line"), get("bytes"), get("shape")];
   const busy = wire.depth > 1 ? unionOf(start, end) : new Spans(start, end);
   const runs = pile.runs(keys);
   return {
-    ...{ wire, start, end, name, cls, launchRow, launch, line, innerLine, orphan, subLane, split, bytes },
+    ...{ wire, start, end, name, cls, launchRow, launch, line, innerLine, orphan, subLane, bytes, shape },
     ...{ tracks, busy, pile, runs, orphans },
   };
 }
@@ -193,7 +198,7 @@ function tracksOf(
     const row = Int32Array.from(rows);
     const pick = (values: Float64Array): Float64Array => Float64Array.from(row, (i) => values[i]);
     const cls = Uint8Array.from(row, (i) => ops.cls[i]);
-    const shared = Uint8Array.from(row, (i) => split[i]);
+    const shared = Uint8Array.from(row, (i) => split[i] + 1);
     const columns = { start: pick(ops.start), end: pick(ops.end), name: pick(ops.name), cls, split: shared, row };
     tracks.push(new Track(columns, lane));
   }
@@ -215,7 +220,8 @@ function levels(sizes: number[], columns?: Columns[string]): Track[] {
 }
 
 function launches(columns: Columns[string], streams: Stream[]): Launches {
-  const { start, end, name, line, thread } = columns as Record<string, Float64Array>;
+  const [start, end, name] = [columns["start"], columns["end"], columns["name"]];
+  const [line, thread] = [columns["line"], columns["thread"]];
   const opStream = new Int32Array(start.length).fill(-1);
   const opRow = new Int32Array(start.length).fill(-1);
   const ops = new Int32Array(start.length);
@@ -253,8 +259,11 @@ function memory(columns: Columns[string], wire: { device: number; reserved_max: 
 
 function group(wire: GroupWire, all: Stream[]): Group {
   const streams = all.flatMap((s, i) => (s.wire.device === wire.device ? [i] : []));
-  const ofClass = (...wanted: number[]): Spans =>
-    unionAll(streams.map((i) => unionOf(all[i].start, all[i].end, (row) => wanted.includes(all[i].cls[row]))));
+  const ofClass = (...wanted: number[]): Spans => {
+    const counts = Uint8Array.from({ length: CLASSES }, (_, c) => (wanted.includes(c) ? 1 : 0));
+    const having = streams.map((i) => all[i]).filter((s) => s.tracks.some((t) => t.classes.some((c) => counts[c])));
+    return unionAll(having.map(({ start, end, cls }) => unionOf(start, end, (row) => counts[cls[row]] === 1)));
+  };
   const compute = ofClass(MATRIX, COMPUTE);
   const busy = unionAll(streams.map((i) => unionOf(all[i].start, all[i].end)));
   const comm = ofClass(COMM);

@@ -13,7 +13,7 @@ import { pick, type Picked } from "./pick.ts";
 import { Pointer } from "./pointer.ts";
 import { Scale, type Window } from "./scale.ts";
 import { initial, reduce, type Action, type State } from "./state.ts";
-import type { Model, Ref } from "./store.ts";
+import { shortName, type Model, type Ref } from "./store.ts";
 import { dress, STYLE } from "./style.ts";
 import { beside, closeUp, nextHit, showing, spanOf, walk } from "./walk.ts";
 
@@ -260,6 +260,10 @@ export class View {
       case "fit":
         return this.act({ do: "fit" });
       case "search":
+        if (focus?.kind === "op" && !this.state.query) {
+          const name = shortName(this.model, this.model.streams[focus.stream].name[focus.row]);
+          this.act({ do: "search", query: name });
+        }
         return this.act({ do: "searching", on: true });
       case "back":
         return this.focusOn(walk(this.model, focus, false, view));

@@ -1,6 +1,6 @@
 // What Python sends: the header's shape and its schema number. perfmagic/view/wire.py writes it.
 
-export const SCHEMA = 1;
+export const SCHEMA = 2;
 
 export interface ColumnLayout {
   table: string;
@@ -18,8 +18,8 @@ export interface FindingWire {
   cause: string;
   rest: string;
   lines: number[];
-  start: number;
-  end: number;
+  start_ns: number;
+  end_ns: number;
   token: string;
 }
 
@@ -38,7 +38,7 @@ export interface GroupWire {
   busy_frac: number;
   extent_ns: number;
   queue_max: number;
-  streams: number;
+  n_streams: number;
   staves: string[];
   shares: ShareWire[];
   n_folded: number;
@@ -66,18 +66,20 @@ export interface Header {
   queue_max: number;
   simulated: boolean;
   findings: FindingWire[];
-  groups: GroupWire[];
+  device_groups: GroupWire[];
   flags: { at: number; text: string }[];
   trust: string[];
   failure: string;
   returned: number | null;
   from_cell: boolean;
   alt: string;
-  threads: { label: string; levels: number[] }[];
-  cell: { texts: Record<string, string> } | null;
-  launches: { words: string[] } | null;
-  streams: StreamWire[];
-  memory: { device: number; reserved_max: number }[];
+  thread_lanes: { label: string; levels: number[] }[];
+  cell_lane: { texts: Record<string, string> } | null;
+  launch_lane: { words: string[] } | null;
+  stream_lanes: StreamWire[];
+  memory_lanes: { device: number; reserved_max: number }[];
+  /** Of kernels: their blocks, and what each block has. */
+  shapes: [string, string][];
   columns: ColumnLayout[];
 }
 

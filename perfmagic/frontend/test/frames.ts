@@ -23,14 +23,14 @@ export function painted(model: Model, changes: Partial<State> = {}, width = 1000
   const { context, written, calls } = recorder();
   const scale = new Scale(state.view[0], state.view[1], layout.plot);
   const frame: Frame = {
-    ...{ model, state, layout, scale, dpr: 1, step: 1, moving: false },
+    ...{ model, state, layout, rows: layout.rows, scale, dpr: 1, step: 1, moving: false },
     hits: hitsOf(model, state),
     palette: new Palette(theme),
     edges: scale.edges(layout.plot),
     px: new Pixels(layout.plot, Math.round(layout.height), 1),
     text: new Writer(context, { ui: "Arial", code: "monospace" }),
   };
-  paintPixels(frame);
+  paintPixels(frame, [0, frame.px.height]);
   paintWords(frame);
   return { frame, written, calls };
 }

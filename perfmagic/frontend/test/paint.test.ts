@@ -14,7 +14,7 @@ const words = (text: string): string => text.replaceAll("\u00a0", " ");
 describe("pixels", () => {
   test("a column's height is a share to a 256th of a pixel", () => {
     const px = new Pixels(1, 10);
-    px.clear(0xff000000 | 0, 10, Int32Array.of(0));
+    px.clear(0xff000000 | 0, 10, Int32Array.of(0), [0, 10]);
     px.column(0, 6.25, 10, 0xffffffff | 0);
     expect(px.at(0, 7) & 255).toBe(255);
     expect(px.at(0, 6) & 255).toBe(191); // three quarters
@@ -23,7 +23,7 @@ describe("pixels", () => {
 
   test("a box stands where it is asked to, also when wide, and never outside", () => {
     const px = new Pixels(40, 6);
-    px.clear(0, 6, new Int32Array(40));
+    px.clear(0, 6, new Int32Array(40), [0, 6]);
     px.box(-5, 1, 30.5, 99, 0xff0000ff | 0);
     expect([px.at(0, 0), px.at(29, 1) & 255, px.at(29, 5) & 255, px.at(31, 3)]).toEqual([0, 255, 255, 0]);
     expect(px.at(30, 3) & 255).toBe(127);
@@ -31,9 +31,16 @@ describe("pixels", () => {
 
   test("columns of two device pixels fill both", () => {
     const px = new Pixels(5, 1, 2);
-    px.clear(7, 1, new Int32Array(3));
+    px.clear(7, 1, new Int32Array(3), [0, 1]);
     px.column(1, 0, 1, 9);
-    expect([...new Int32Array(px.bytes().buffer)]).toEqual([7, 7, 9, 9, 7]);
+    expect([...new Int32Array(px.bytes([0, 1]).buffer)]).toEqual([7, 7, 9, 9, 7]);
+  });
+
+  test("a band is cleared without its neighbours", () => {
+    const px = new Pixels(1, 4);
+    px.clear(5, 1, Int32Array.of(6), [0, 4]);
+    px.clear(8, 1, Int32Array.of(9), [2, 3]);
+    expect([0, 1, 2, 3].map((y) => px.at(0, y))).toEqual([5, 6, 9, 6]);
   });
 });
 
@@ -105,6 +112,20 @@ describe("a cell with eleven ops in a queue", () => {
     expect(lived).toBe(stream.end[6] - stream.launch[6]);
     expect(details.rows.map((r) => r.name)).toEqual(["launched", "in the call", "behind", "waiting", "ran"]);
     expect(words(details.rows[4].value)).toBe("3.00 ms");
+  });
+
+  test("a kernel of a GPU tells its grid, a copy has none", async () => {
+    const model = await modelOf("gp100");
+    const rowsOf = (stream: number, row: number): string[] =>
+      detailsOf(model, { kind: "op", stream, row }, [0, model.span])
+        .rows.filter((r) => r.name === "grid")
+        .map((r) => r.value);
+    model.streams.forEach((stream, s) => {
+      stream.shape.forEach((shape, i) =>
+        expect(rowsOf(s, i)).toEqual(shape ? [model.header.shapes[shape - 1][0]] : []),
+      );
+    });
+    expect(model.streams.some((s) => s.shape.some((shape) => shape > 0))).toBe(true);
   });
 });
 

@@ -24,10 +24,10 @@ describe("looking around", () => {
   });
 
   test("showing a finding selects it and zooms near it; showing it again goes back", () => {
-    const shown = after({ do: "finding", number: 1, window: [400, 500] });
+    const shown = after({ do: "finding", number: 1, window: [400, 500], line: 4 });
     expect(shown.selection).toEqual([400, 500]);
     expect(shown.view).toEqual([394, 506]);
-    expect(reduce(shown, { do: "finding", number: 1, window: [400, 500] }).view).toEqual([0, 1000]);
+    expect(reduce(shown, { do: "finding", number: 1, window: [400, 500], line: 4 }).view).toEqual([0, 1000]);
   });
 
   test("escape takes back one thing at a time", () => {
