@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "bench": "perfmagic.api",
     "device": "perfmagic.api",
+    "devices": "perfmagic.api",
     "last": "perfmagic.api",
     "open_trace": "perfmagic.api",
     "syncbench": "perfmagic.api",
@@ -32,6 +33,7 @@ __all__ = [
     "__version__",
     "bench",
     "device",
+    "devices",
     "last",
     "load_ipython_extension",
     "open_trace",
@@ -42,7 +44,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from perfmagic.api import Pace, bench, device, last, open_trace, syncbench, synchronize, timeline
+    from perfmagic.api import Pace, bench, device, devices, last, open_trace, syncbench, synchronize, timeline
     from perfmagic.errors import PerfmagicError
 
 

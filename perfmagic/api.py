@@ -11,7 +11,7 @@ from typing import Any
 
 from perfmagic.analysis.bench import BenchResult, summarise
 from perfmagic.analysis.verdict import verdict
-from perfmagic.capture.device import device, synchronize
+from perfmagic.capture.device import device, devices, synchronize
 from perfmagic.capture.profiler import Recorder
 from perfmagic.capture.sim.pace import Pace
 from perfmagic.capture.timers import BenchSpec, Engine
@@ -21,7 +21,7 @@ from perfmagic.show import last, remember, show
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.names import checked_pattern
 
-__all__ = ["Pace", "bench", "device", "last", "open_trace", "syncbench", "synchronize", "timeline"]
+__all__ = ["Pace", "bench", "device", "devices", "last", "open_trace", "syncbench", "synchronize", "timeline"]
 
 
 def open_trace(path: str | os.PathLike[str], *, comm_names: str | None = None) -> TimelineResult:
@@ -89,6 +89,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
 
     wait, warmup: steps that are not recorded.  active: steps to record; None for all of the block.
     out: where to save the trace; {rank} is replaced.  device: "auto", "cuda", "sim" or "cpu".
+    memory: also what is allocated on the devices over time.
     In a notebook the result is shown at the end of the block; elsewhere it is in `.result`.
     """
 
@@ -100,6 +101,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         active: int | None = None,
         out: str | os.PathLike[str] | None = None,
         device: str = "auto",
+        memory: bool = False,
     ) -> None:
         if wait < 0 or warmup < 0 or (active is not None and active < 1):
             raise OptionError(
@@ -108,7 +110,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         self._skip = wait + warmup
         self._active = active
         self._out = out
-        self._recorder = Recorder(origin="block", device=device)
+        self._recorder = Recorder(origin="block", device=device, memory=memory)
         self._steps = 0
         self._step_start_ns = 0
         self._recording = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from perfmagic.errors import DeviceError, OptionError, TorchMissingError
@@ -28,8 +29,8 @@ class Backend(Protocol):
     def infos(self) -> tuple[DeviceInfo, ...]:
         """Its devices, for labels."""
 
-    def synchronize(self) -> None:
-        """Block until every one of its devices is idle; raises what failed on them asynchronously."""
+    def synchronize(self, index: int | None = None) -> None:
+        """Block until one of its devices, or with None every one, is idle; raises what failed there asynchronously."""
 
     def progress(self) -> int | None:
         """A number that grows with everything queued, None where the device does not tell."""
@@ -64,9 +65,9 @@ class CudaBackend:
         cuda = self._torch.cuda
         return tuple(DeviceInfo(i, kind, cuda.get_device_name(i)) for i in self._in_use())
 
-    def synchronize(self) -> None:
-        for index in self._in_use():
-            self._torch.cuda.synchronize(index)
+    def synchronize(self, index: int | None = None) -> None:
+        for one in self._in_use() if index is None else (index,):
+            self._torch.cuda.synchronize(one)
 
     def _in_use(self) -> tuple[int, ...]:
         """Those with a context: waiting for another GPU would give this process memory on it."""
@@ -119,10 +120,11 @@ class SimBackend:
         return bool(self._sim.loaded())
 
     def infos(self) -> tuple[DeviceInfo, ...]:
-        return (DeviceInfo(0, "sim", "sim", self._sim.pace_words()),)
+        words, used = self._sim.pace_words(), self._sim.in_use()
+        return tuple(DeviceInfo(i, "sim", sim_name(i, used), words) for i in used)
 
-    def synchronize(self) -> None:
-        self._sim.synchronize()
+    def synchronize(self, index: int | None = None) -> None:
+        self._sim.synchronize(index)
 
     def progress(self) -> int:
         return int(self._sim.progress())
@@ -159,8 +161,11 @@ class AcceleratorBackend:
     def infos(self) -> tuple[DeviceInfo, ...]:
         return (DeviceInfo(0, self.kind, self.kind),)
 
-    def synchronize(self) -> None:
-        self._torch.accelerator.synchronize()
+    def synchronize(self, index: int | None = None) -> None:
+        if index is None:
+            self._torch.accelerator.synchronize()
+        else:
+            self._torch.accelerator.synchronize(index)
 
     def progress(self) -> None:
         return None
@@ -257,9 +262,41 @@ def device(kind: str = "auto", *, pace: Any = None) -> Any:
     return torch.device("sim", 0)
 
 
+def devices(n: int, kind: str = "auto", *, pace: Any = None) -> tuple[Any, ...]:
+    """n devices to run on: CUDA devices where there are so many, else simulated ones.
+
+    kind, pace: as in device().  Raises what device() raises, DeviceError for more CUDA devices than there are.
+    """
+    torch = require_torch("perfmagic.devices()")
+    if n < 1:
+        raise OptionError(f"devices({n}): at least one")
+    if kind == "cuda" and torch.cuda.device_count() < n:
+        raise DeviceError(
+            f"{n} CUDA devices were asked for, torch sees {torch.cuda.device_count()}",
+            hint=f"perfmagic.devices({n}) gives simulated devices where there are not enough",
+        )
+    if kind == "auto" and torch.cuda.device_count() < n:
+        kind = "sim"
+    first = device(kind, pace=pace)
+    if first.type == "sim":
+        importlib.import_module("perfmagic.capture.sim").load(devices=n)
+    return tuple(torch.device(first.type, i) for i in range(n)) if first.type != "cpu" else (first,) * n
+
+
+def sim_name(index: int, used: Sequence[int]) -> str:
+    """How a simulated device is called: by its number only where there are several."""
+    return f"sim:{index}" if len(used) > 1 else "sim"
+
+
 def synchronize(device: Any = None) -> None:
-    """Wait until the given device (default: every device in use) has finished all queued work."""
-    kind = None if device is None else str(device).split(":")[0]
+    """Wait until a device ("cuda:1", "sim", a torch.device), or every device in use, has finished all queued work.
+
+    A name without a number means all devices of its kind. The CPU has nothing to wait for.
+    Raises what failed on the device, OptionError for a word that names no device.
+    """
+    kind, _, number = str("" if device is None else device).partition(":")
+    if number and not number.isdecimal():
+        raise OptionError(f"synchronize: {device!r} names no device", hint='for example "cuda:1" or "sim"')
     for backend in active_backends():
-        if kind in (None, backend.kind):
-            backend.synchronize()
+        if kind in ("", backend.kind) or (kind == "cuda" and backend.kind == "rocm"):
+            backend.synchronize(int(number) if number else None)

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmagic import units
-from perfmagic.capture.device import SIM_INDEX_BASE, active_backends, cuda_available, sim_loaded, torch_if_imported
+from perfmagic.capture.device import (
+    SIM_INDEX_BASE,
+    active_backends,
+    cuda_available,
+    sim_loaded,
+    sim_name,
+    torch_if_imported,
+)
 from perfmagic.capture.lines import INNER_MARKS_LIMIT, MarkLog
 from perfmagic.errors import DeviceError, OptionError
 from perfmagic.trace.columns import NONE, HostKind
@@ -27,6 +34,7 @@ from perfmagic.trace.window import window
 if TYPE_CHECKING:
     from perfmagic.capture.session import Session
 
+MOST_RACES = 10_000  # one line that forgets to wait, in a loop: more would say the same
 DEVICE_KINDS = ("auto", "cuda", "sim", "cpu")
 
 
@@ -35,12 +43,13 @@ class Recorder:
     """One recording, from start() to stop().
 
     cell: the text, for line numbers.  origin: "cell" or "block".  device: which devices to record; "auto" takes those
-    in use or possible here.  Both calls have to come from the same thread.
+    in use or possible here.  memory: also what is allocated on the devices.  Both calls come from the same thread.
     """
 
     cell: Cell | None = None
     origin: str = "cell"
     device: str = "auto"
+    memory: bool = False
     marks: MarkLog = field(default_factory=MarkLog)
     _session: Session | None = None
     _sim_from: Any = None
@@ -61,7 +70,7 @@ class Recorder:
         if torch is not None and hasattr(torch, "autograd") and not alone:
             self._session = self._open_session(torch)
         if use_sim:
-            self._sim_from = _sim_log_start()
+            self._sim_from = _sim_log_start(self.memory)
         self._offset_ns = time.time_ns() - time.perf_counter_ns()
         self._start_ns = self.now_ns()
 
@@ -96,7 +105,7 @@ class Recorder:
     def _open_session(self, torch: Any) -> Session:
         from perfmagic.capture.session import Session  # torch is there by now
 
-        session = Session(torch, cuda=cuda_available() and self.device in ("auto", "cuda"))
+        session = Session(torch, cuda=cuda_available() and self.device in ("auto", "cuda"), memory=self.memory)
         statements = units.count(INNER_MARKS_LIMIT)
         self.marks.when_full = lambda: session.end_early(
             f"a recording ends after {statements} statements inside loops; measure fewer rounds"
@@ -144,6 +153,7 @@ class Recorder:
             torch_version=str(getattr(torch_if_imported(), "__version__", "")),
             failed=failed,
             dropped_events=parts.dropped,
+            races=parts.races,
             notes=tuple(notes),
             **_rank(),
         )
@@ -173,6 +183,7 @@ class _Parts:
         self.names: list[str] = []
         self.devices: list[DeviceInfo] = []
         self.dropped = 0
+        self.races: tuple[tuple[int, int], ...] = ()
         self.tables: dict[str, dict[str, Any]] = {}
         self.shapes: tuple[LaunchShape, ...] = ()  # of Kineto, which is the first and only one to have any
 
@@ -195,9 +206,10 @@ class _Parts:
         self._add(tables, tuple(records.names), -self.base_ns, first_device)
         from perfmagic.capture import sim
 
-        used = sorted({int(d) for d in np.unique(tables["ops"].get("device", np.zeros(0)))} | {0})
-        self.devices += [DeviceInfo(first_device + d, "sim", f"sim:{d}", sim.pace_words()) for d in used]
+        used = sorted({int(d) for d in np.unique(tables["ops"].get("device", np.zeros(0)))}) or [0]
+        self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), sim.pace_words()) for d in used]
         self.dropped += records.dropped
+        self.races = tuple(records.races[:MOST_RACES])
 
     def add_steps(self, steps: list[tuple[str, int, int]]) -> None:
         if not steps:
@@ -252,11 +264,11 @@ def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, A
     return out
 
 
-def _sim_log_start() -> Any:
+def _sim_log_start(memory: bool) -> Any:
     from perfmagic.capture import sim
 
     log = sim.log()
-    log.start()
+    log.start(memory=memory)
     return log.mark()
 
 

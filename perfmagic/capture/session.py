@@ -38,7 +38,7 @@ class Session:
     Raises CaptureError where another profiler is active.
     """
 
-    def __init__(self, torch: Any, *, cuda: bool) -> None:
+    def __init__(self, torch: Any, *, cuda: bool, memory: bool = False) -> None:
         global _profiled
         if torch_private.profiler_enabled():
             raise CaptureError(
@@ -53,7 +53,7 @@ class Session:
         self._cuda = cuda
         self._recorded: Trace | None = None
         self._thread = threading.get_ident()
-        self._profile: Any = torch_private.open_profile(cuda=cuda)
+        self._profile: Any = torch_private.open_profile(cuda=cuda, memory=memory)
         self._profile.__enter__()
         _profiled = True
         self._stop_listening = torch_private.before_other_profile(self._give_way)
@@ -106,7 +106,7 @@ class Session:
 
 def _warm_up(torch: Any, cuda: bool) -> None:
     """The first session loads CUPTI and allocates buffers; let that happen around an op of our own."""
-    profile = torch_private.open_profile(cuda=cuda)
+    profile = torch_private.open_profile(cuda=cuda, memory=False)
     profile.__enter__()
     try:
         if cuda and torch.cuda.is_initialized():

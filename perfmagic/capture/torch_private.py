@@ -84,6 +84,13 @@ def schema_of(func: Any) -> Any:
     return func._schema
 
 
+def operator_named(name: str) -> Any | None:
+    """The aten operator of a name like "sum.dim_IntList", None where this torch has none. Read in 2.13.0."""
+    packet, _, overload = name.partition(".")
+    found = getattr(torch.ops.aten, packet, None)
+    return None if found is None else getattr(found, overload or "default", None)
+
+
 def host_kernels() -> dict[str, str]:
     """Names of the operators a device has to give torch, by what they are for.
 
@@ -104,7 +111,7 @@ def profiler_enabled() -> bool:
     return bool(probe()) if probe is not None else False
 
 
-def open_profile(*, cuda: bool) -> Any:
+def open_profile(*, cuda: bool, memory: bool) -> Any:
     """The low-level profiler, not entered yet, with stream waits and all threads where torch knows those options.
 
     Read in 2.9 to 2.13 (torch.autograd.profiler.profile and torch._C._profiler._ExperimentalConfig). Options that a
@@ -122,7 +129,10 @@ def open_profile(*, cuda: bool) -> Any:
         except TypeError:  # noqa: PERF203 - a handful of options, once a session
             continue
     return profiler.profile(
-        use_kineto=True, use_device="cuda" if cuda else None, experimental_config=_ExperimentalConfig(**known)
+        use_kineto=True,
+        use_device="cuda" if cuda else None,
+        profile_memory=memory,
+        experimental_config=_ExperimentalConfig(**known),
     )
 
 

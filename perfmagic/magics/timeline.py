@@ -32,6 +32,7 @@ class TimelineMagic:
         parser.add_argument(
             "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
         )
+        parser.add_argument("--memory", action="store_true", help="also what is allocated on the devices over time")
         parser.add_argument("--save", metavar="FILE", help="also save the trace as Chrome JSON (.json or .json.gz)")
         parser.add_argument("--html", metavar="FILE", help="also write one self-contained page")
         return parser
@@ -47,7 +48,7 @@ class TimelineRun:
     def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> None:
         self._shell, self._options = shell, options
         self._setup = compiled_setup(shell, rest)
-        self._recorder = Recorder(cell=cell, device=options.device)
+        self._recorder = Recorder(cell=cell, device=options.device, memory=options.memory)
         self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
 
     def start(self) -> None:

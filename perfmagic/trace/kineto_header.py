@@ -42,6 +42,7 @@ def restored(header: Header, repairs: list[str]) -> Restored | None:
         fields = dict(block["meta"])
         for key in ("repairs", "notes"):
             fields[key] = tuple(map(str, fields.get(key, ())))
+        fields["races"] = tuple((int(a), int(b)) for a, b in fields.get("races", ()))
         unknown = fields.keys() - TraceMeta.__dataclass_fields__.keys()
         devices = tuple(DeviceInfo(int(d["index"]), d["kind"], d["name"], d["pace"]) for d in block["devices"])
         marks = {key: [int(v) for v in block["marks"][key]] for key in ("at_ns", "line", "top_line")}

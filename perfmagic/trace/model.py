@@ -30,7 +30,8 @@ from perfmagic.trace.correlate import launch_rows, lines_at
 class DeviceInfo:
     """One device of a trace.
 
-    index: as in DeviceOps.device.  kind: "cuda", "rocm", "sim", "cpu" or "unknown".  name: for people.
+    index: as in DeviceOps.device.  kind: "cuda", "rocm", "sim", "cpu" or "unknown".  name: for people; of a simulated
+    device "sim", or "sim:1" where there are several.
     pace: how a simulated device was paced, in words; empty for real ones.
     """
 
@@ -48,7 +49,8 @@ class DeviceInfo:
         """The name as pictures and tables show it; a simulated device always says so."""
         if not self.simulated:
             return self.name
-        return f"simulated device, {self.pace}" if self.pace else "simulated device"
+        number = f" {self.name}" if ":" in self.name else ""
+        return f"simulated device{number}, {self.pace}" if self.pace else f"simulated device{number}"
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ class TraceMeta:
     origin: "cell", "block" or a file's name.  base_unix_ns: the instant 0 of all times.
     start_ns, end_ns: the window: the cell's start to the end of the final synchronise; for files, of the records.
     returned_ns: when the last line gave control back to Python; None for files.
-    dropped_events: left out by a limit.  repairs: what the reader mended, in words.  notes: what capture could not do.
+    dropped_events: left out by a limit.  races: (correlation, correlation): the first op used what the second writes on
+    another stream, with no wait between.  repairs: what the reader mended, in words.  notes: what capture could not do.
     """
 
     origin: str
@@ -84,6 +87,7 @@ class TraceMeta:
     torch_version: str = ""
     failed: str = ""  # the exception that ended the cell, in words
     dropped_events: int = 0
+    races: tuple[tuple[int, int], ...] = ()  # of simulated devices: correlations of reader and writer
     repairs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

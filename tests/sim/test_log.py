@@ -148,7 +148,9 @@ def test_use_of_another_streams_data_without_a_wait_is_flagged() -> None:
         b = a @ a
         with torch.sim.stream(side):
             b + 1
-    assert [name for _, name in rec.records().races] == ["add"]
+    trace, (race,) = rec.trace(), rec.records().races
+    named = dict(zip(trace.ops.correlation.tolist(), (trace.names[n] for n in trace.ops.name), strict=True))
+    assert [named[correlation] for correlation in race] == ["add", "mm"]  # the reader, and whose data it used
     with Recorded() as rec:
         b = a @ a
         side.wait_stream(torch.sim.current_stream())

@@ -45,8 +45,10 @@ _kept: list[Any] = []  # torch's registrations: gone with this list
 _loading = threading.RLock()
 
 
-def load(pace: Pace | str | PaceFunction | None = None) -> None:
+def load(pace: Pace | str | PaceFunction | None = None, *, devices: int = 1) -> None:
     """Make the device "sim" known to torch; once, whatever the number of calls. A pace that is given is set.
+
+    devices: how many there have to be at least.
 
     Raises TorchMissingError without torch, DeviceError where this torch cannot take the device.
     """
@@ -54,6 +56,7 @@ def load(pace: Pace | str | PaceFunction | None = None) -> None:
     with _loading:
         if not _kept:
             _register()
+    _loaded_device().make_devices(devices)
     if wanted is not None:
         set_pace(wanted)
 
@@ -116,11 +119,20 @@ def progress() -> int:
 
 
 def synchronize(device: Any = None) -> None:
-    """Block until the device has done all it was given; raises what failed on it, once."""
-    _loaded_device()
+    """Block until a device, or with None every device in use, has done all it was given.
+
+    Raises what failed there, once.
+    """
+    devices = _loaded_device()
     from perfmagic.capture.sim import waits
 
-    waits.synchronize(device)
+    for index in devices.in_use() if device is None else (device,):
+        waits.synchronize(index)
+
+
+def in_use() -> tuple[int, ...]:
+    """The indices of the devices that were given something; the first if none was."""
+    return tuple(_loaded_device().in_use()) if loaded() else ()
 
 
 def current_stream(device: Any = None) -> Stream:

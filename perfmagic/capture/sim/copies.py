@@ -10,6 +10,7 @@ from perfmagic.capture.sim import pinned
 from perfmagic.capture.sim.clock import now_ns
 from perfmagic.capture.sim.jobs import Body, Job
 from perfmagic.capture.sim.launch import launch_lane, queue_op
+from perfmagic.capture.sim.streams import Stream
 from perfmagic.capture.sim.tensor import SimTensor
 from perfmagic.capture.sim.waits import wait_for_job
 from perfmagic.trace.columns import OpKind
@@ -56,6 +57,38 @@ def to_host(source: SimTensor, target: torch.Tensor, non_blocking: bool) -> torc
     job = _queue(source, name, body, _bytes(source), begin_ns, True, reads=True, writes=False)
     if not (non_blocking and is_pinned):
         wait_for_job(job, "simStreamSynchronize")
+    return target
+
+
+def to_peer(source: SimTensor, target: SimTensor) -> SimTensor:
+    """Copy a tensor to another device. The host is not held.
+
+    It runs on the current stream of the source's device, after what the target's stream was given so far, and that one
+    goes on after it. Source: torch's copy_ for CUDA (Copy.cu, copy_requires_temporaries and below, read in 2.13).
+    """
+    begin_ns = now_ns()
+    origin, destination = source._ref, target._ref
+    lane, in_backward = launch_lane(origin.buffer.device_index, [origin])
+    there = Stream._of(launch_lane(destination.buffer.device_index, [destination])[0])
+    here = Stream._of(lane)
+    here.wait_stream(there)
+
+    def body() -> None:
+        destination.real().copy_(origin.real())
+
+    queue_op(
+        lane,
+        "Memcpy PtoP (Device -> Device)",
+        OpKind.MEMCPY,
+        body,
+        [origin.buffer, destination.buffer],
+        [destination.buffer],
+        call="simMemcpyPeerAsync",
+        size_bytes=_bytes(source),
+        in_backward=in_backward,
+        start_ns=begin_ns,
+    )
+    there.wait_stream(here)
     return target
 
 

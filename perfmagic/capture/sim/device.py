@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from perfmagic.capture.sim.jobs import Job, first_line
+from perfmagic.capture.sim.log import LOG
+from perfmagic.capture.sim.memory import Memory
 from perfmagic.capture.sim.pace import PaceFunction
 from perfmagic.errors import DeviceError
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from perfmagic.capture.sim.lanes import Lane
 
 NAME = "sim"
-DEVICES = 1
+FIRST_DEVICES = 2  # what two devices at once need; perfmagic.devices(n) makes more
+MOST_DEVICES = 16  # each has threads of its own
 SWITCH_INTERVAL_S = 5e-5  # else a stream's thread waits up to 5 ms for the interpreter before its op starts
 _EXIT_WAIT_S = 60.0  # for the one op that runs while the process ends
 
@@ -36,10 +39,12 @@ class SimDevice:
         self.errors: deque[tuple[str, BaseException]] = deque()
         self.host_seen: dict[Lane, int] = {}  # up to which launch of a stream the host has waited
         self.closing = threading.Event()
+        self.memory = Memory(index)
 
     def host_saw(self, lane: Lane, correlation: int) -> None:
         """The host knows that a stream has done everything up to a launch."""
-        self.host_seen[lane] = max(self.host_seen.get(lane, 0), correlation)
+        seen = lane.device.host_seen
+        seen[lane] = max(seen.get(lane, 0), correlation)
 
     def host_saw_job(self, job: Job) -> None:
         """The host knows that a job, and what it was ordered behind, is done."""
@@ -58,17 +63,65 @@ class SimDevice:
         ) from error
 
 
+class _Chosen(threading.local):
+    """The device a thread works on where it names none, as with CUDA."""
+
+    index = 0
+
+
 _devices: dict[int, SimDevice] = {}
 _state = {"forked": False}
+_chosen = _Chosen()
 
 
 def sim_device(index: int) -> SimDevice:
     """The device of that index. Raises DeviceError for one that does not exist."""
     device = _devices.get(index)
     if device is None:
-        there = "one simulated device" if DEVICES == 1 else f"{DEVICES} simulated devices"
-        raise DeviceError(f"sim:{index} does not exist: there is {there}", hint=f"indices go from 0 to {DEVICES - 1}")
+        raise DeviceError(
+            f"sim:{index} does not exist: there are {len(_devices)} simulated devices, "
+            f"sim:0 to sim:{len(_devices) - 1}",
+            hint=f"perfmagic.devices({index + 1}) makes more"
+            if 0 <= index < MOST_DEVICES
+            else f"there can be {MOST_DEVICES}",
+        )
     return device
+
+
+def make_devices(n: int) -> None:
+    """Have at least so many devices. Raises DeviceError for more than there can be."""
+    if n > MOST_DEVICES:
+        raise DeviceError(f"{n} simulated devices were asked for; there can be {MOST_DEVICES}")
+    pace = _devices[0].pace if _devices else None
+    for index in range(len(_devices), n):
+        _devices[index] = SimDevice(index)
+        _devices[index].pace = pace
+        LOG.memories.append(_devices[index].memory)
+
+
+def memory_of(device: Any = None) -> Memory:
+    """The memory of a device, counted up to now."""
+    return sim_device(device_of(device)).memory.settle()
+
+
+def in_use() -> list[int]:
+    """The indices of devices that were given something; the first one's if none was."""
+    return [device.index for device in all_devices() if device.lanes] or [0]
+
+
+def device_count() -> int:
+    """How many simulated devices there are."""
+    return len(_devices)
+
+
+def current_index() -> int:
+    """The device this thread works on where it names none."""
+    return _chosen.index
+
+
+def choose(index: int) -> None:
+    """Work on a device from now on, in this thread. Raises DeviceError for one that does not exist."""
+    _chosen.index = sim_device(index).index
 
 
 def all_devices() -> list[SimDevice]:
@@ -77,15 +130,18 @@ def all_devices() -> list[SimDevice]:
 
 
 def device_of(device: Any) -> int:
-    """The index meant by None, a number, "sim:0" or a torch.device. Raises DeviceError for another kind of device."""
+    """The index meant by None or "sim" (the current device), a number, "sim:1" or a torch.device.
+
+    Raises DeviceError for another kind of device.
+    """
     if device is None:
-        return 0
+        return _chosen.index
     if isinstance(device, int):
         return device
     device = torch.device(device)
     if device.type != NAME:
         raise DeviceError(f"expected a simulated device, got {device}", hint='its name is "sim"')
-    return device.index or 0
+    return _chosen.index if device.index is None else int(device.index)
 
 
 def check_usable() -> None:
@@ -131,9 +187,8 @@ def _close() -> None:
 
 
 def create_devices() -> None:
-    """Make the devices and tie them to the life of the process. Done once."""
-    for index in range(DEVICES):
-        _devices[index] = SimDevice(index)
+    """Make the first devices and tie all to the life of the process. Done once."""
+    make_devices(FIRST_DEVICES)
     sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_note_fork)

@@ -9,9 +9,10 @@ import torch
 
 from perfmagic.capture.sim import copies, random
 from perfmagic.capture.sim.clock import now_ns
-from perfmagic.capture.sim.device import NAME, check_usable, sim_device
+from perfmagic.capture.sim.device import NAME, check_usable, device_of, sim_device
 from perfmagic.capture.sim.infer import Leaf, UnknownResultError, infer, infer_or_raise, map_tree
 from perfmagic.capture.sim.jobs import Job, NotComputedError
+from perfmagic.capture.sim.lanes import Lane, current_lane
 from perfmagic.capture.sim.launch import launch_lane, queue_op
 from perfmagic.capture.sim.log import LOG
 from perfmagic.capture.sim.operators import Operator, argument, operator_of
@@ -116,6 +117,8 @@ def _copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return copies.to_host(source, target, non_blocking)
     if not isinstance(source, SimTensor):
         return copies.to_device(source, target, non_blocking)
+    if source._ref.buffer.device_index != target._ref.buffer.device_index:
+        return copies.to_peer(source, target)
     return _kernel(op, args, kwargs)
 
 
@@ -123,6 +126,9 @@ def _to_copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     __tracebackhide__ = True
     device = kwargs.get("device")
     if device is None or torch.device(device).type == NAME:
+        # torch means "where it is" and says sim:0, where it takes all of them to be; moves do not come this way
+        if args and isinstance(args[0], SimTensor):
+            kwargs = {name: value for name, value in kwargs.items() if name != "device"}
         return _kernel(op, args, kwargs)
     taken = Arguments(op.func, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, None).spec
@@ -161,7 +167,8 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     taken = Arguments(op.func, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
     base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
-    return SimTensor(Ref(spec, Buffer(_device_index(kwargs, taken), spec, base)))
+    index = _device_index(kwargs, taken)
+    return SimTensor(Ref(spec, Buffer(index, spec, current_lane(index).stream_id, base)))
 
 
 def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -175,18 +182,19 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _kernel(op, args, kwargs)
     written = _written(op, args, kwargs)
     index = _device_index(kwargs, taken)
+    lane, in_backward = launch_lane(index, taken.refs)
     fresh: list[Buffer] = []
 
     def make(leaf: Leaf) -> SimTensor:
-        buffer = Buffer(index, leaf.spec)
+        buffer = Buffer(index, leaf.spec, lane.stream_id)
         fresh.append(buffer)
         return SimTensor(Ref(leaf.spec, buffer))
 
     outcome = _given_back(op, args, kwargs)
     if op.returned is None:
         outcome = map_tree(specs, Leaf, make)
-    body = _body(op, taken, fresh, [ref.buffer for ref in written])
-    _launch(op, taken, body, index, [*fresh, *(ref.buffer for ref in written)])
+    body = _body(op, taken, index, fresh, [ref.buffer for ref in written])
+    _launch(op, taken, body, lane, in_backward, [*fresh, *(ref.buffer for ref in written)])
     return outcome
 
 
@@ -205,35 +213,36 @@ def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     index = _device_index(kwargs, taken)
     written = [ref.buffer for ref in _written(op, args, kwargs)]
     results: list[Any] = []
-    run = _real_call(op, taken)
+    run = _real_call(op, taken, index)
 
     def body() -> None:
         __tracebackhide__ = True
         results.append(run())
 
-    job = _launch(op, taken, body, index, written, direct=True)
+    lane, in_backward = launch_lane(index, taken.refs)
+    job = _launch(op, taken, body, lane, in_backward, written, direct=True)
     wait_for_job(job, "simStreamSynchronize")
     if op.returned is not None:
         return _given_back(op, args, kwargs)
-    return map_tree(results[0], torch.Tensor, lambda t: _on_device(t, index))
+    return map_tree(results[0], torch.Tensor, lambda t: _on_device(t, lane))
 
 
-def _on_device(real: torch.Tensor, index: int) -> SimTensor:
+def _on_device(real: torch.Tensor, lane: Lane) -> SimTensor:
     spec = spec_of(real)
-    return SimTensor(Ref(spec, Buffer(index, spec, real)))
+    return SimTensor(Ref(spec, Buffer(lane.device.index, spec, lane.stream_id, real)))
 
 
 def _launch(
     op: Operator,
     taken: Arguments,
     body: Callable[[], None],
-    index: int,
+    lane: Lane,
+    in_backward: bool,
     writes: list[Buffer],
     *,
     direct: bool = False,
 ) -> Job:
     kind, name, call = _identity(op, taken)
-    lane, in_backward = launch_lane(index, taken.refs)
     return queue_op(
         lane,
         name,
@@ -265,11 +274,11 @@ def _moved_bytes(taken: Arguments) -> int:
     return count
 
 
-def _real_call(op: Operator, taken: Arguments) -> Callable[[], Any]:
+def _real_call(op: Operator, taken: Arguments, index: int) -> Callable[[], Any]:
     """The call on real memory. Random ops get their seed here, at the launch."""
     args, kwargs = taken.args, _named_cpu(taken.kwargs)
     substitute = substitute_for(op.func)
-    seeded = _seeding(op, args, kwargs) if op.seeded else None
+    seeded = _seeding(op, args, kwargs, index) if op.seeded else None
 
     def run() -> Any:
         __tracebackhide__ = True
@@ -279,21 +288,21 @@ def _real_call(op: Operator, taken: Arguments) -> Callable[[], Any]:
     return run
 
 
-def _seeding(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
+def _seeding(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> Callable[[], Any]:
     if op.generator is None:
         raise NotImplementedError(
             f"{op.name} draws random numbers and takes no generator: the simulated device cannot run it without "
             "touching the host's random numbers"
         )
     position, name = op.generator
-    seed = random.next_seed(argument(op.generator, args, kwargs))
+    seed = random.next_seed(index, argument(op.generator, args, kwargs))
     if position < len(args):
         return lambda: ((*args[:position], random.generator_for(seed), *args[position + 1 :]), kwargs)
     return lambda: (args, {**kwargs, name: random.generator_for(seed)})
 
 
-def _body(op: Operator, taken: Arguments, fresh: list[Buffer], written: list[Buffer]) -> Callable[[], None]:
-    run = _real_call(op, taken)
+def _body(op: Operator, taken: Arguments, index: int, fresh: list[Buffer], written: list[Buffer]) -> Callable[[], None]:
+    run = _real_call(op, taken, index)
 
     def body() -> None:
         __tracebackhide__ = True
@@ -324,19 +333,24 @@ def _fill(fresh: list[Buffer], result: Any) -> None:
 
 def _check_devices(op: Operator, taken: Arguments) -> None:
     __tracebackhide__ = True
+    places = sorted({ref.buffer.device_index for ref in taken.refs})
+    if len(places) > 1:
+        raise RuntimeError(
+            f"{op.kernel}: expected all tensors to be on the same device, but found sim:{places[0]} and sim:{places[1]}"
+        )
     if not taken.host or not taken.refs or op.func in _HOST_INDICES:
         return
     if any(t.dim() for t in taken.host):
         raise RuntimeError(
-            f"{op.kernel}: expected all tensors to be on the same device, but found two devices, sim:0 and cpu"
+            f"{op.kernel}: expected all tensors to be on the same device, but found sim:{places[0]} and cpu"
         )
 
 
 def _device_index(kwargs: dict[str, Any], taken: Arguments) -> int:
-    if taken.refs:
-        return taken.refs[0].buffer.device_index
     device = kwargs.get("device")
-    return sim_device((torch.device(device).index if device is not None else 0) or 0).index
+    if taken.refs and (device is None or torch.device(device).index is None):
+        return taken.refs[0].buffer.device_index
+    return sim_device(device_of(device)).index
 
 
 def _written(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Ref]:
@@ -354,7 +368,8 @@ def _resize_results(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any],
     ]
     for t, spec in small:
         real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
-        become(t, Ref(spec, Buffer(t._ref.buffer.device_index, spec, real)))
+        index = t._ref.buffer.device_index
+        become(t, Ref(spec, Buffer(index, spec, current_lane(index).stream_id, real)))
     return bool(small)
 
 

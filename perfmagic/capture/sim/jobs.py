@@ -46,6 +46,7 @@ class Job:
     """A launch, an event record or a wait, from the call until it is done.
 
     body: what to run.  after: jobs of other streams to wait for first.  least_s: the pace.  kind None: not a device op.
+    raced: the launch whose data the job uses without having waited for it, 0 for none.
     direct: the caller waits and raises the error itself, so that it is not reported a second time.
     """
 
@@ -62,7 +63,7 @@ class Job:
         "lane",
         "least_s",
         "name",
-        "race",
+        "raced",
         "seen",
         "size_bytes",
         "waiters",
@@ -78,7 +79,7 @@ class Job:
         self.least_s = 0.0
         self.after: tuple[Job, ...] = ()
         self.direct = False
-        self.race = False
+        self.raced = 0
         self.in_backward = False
         self.seen: dict[Lane, int] = {}
         self.error: BaseException | None = None

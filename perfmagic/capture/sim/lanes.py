@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from perfmagic.capture.sim.clock import now_ns
-from perfmagic.capture.sim.device import SimDevice, sim_device
+from perfmagic.capture.sim.device import SimDevice, current_index, sim_device
 from perfmagic.capture.sim.jobs import Job, NotComputedError
 from perfmagic.capture.sim.log import LOG
 
@@ -140,12 +140,15 @@ class Lane:
             if job.kind is not None and executed and LOG.recording:
                 LOG.add_op(
                     start_ns, job.done_ns, job.kind, self.device.index, self.stream_id,
-                    job.name, job.correlation, job.size_bytes, race=job.race,
+                    job.name, job.correlation, job.size_bytes, raced=job.raced,
                 )  # fmt: skip
 
 
 class _Current(threading.local):
-    lane: Lane | None = None
+    """The stream a thread has chosen on each device."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[int, Lane] = {}
 
 
 current = _Current()
@@ -158,11 +161,18 @@ def lane_of(device: SimDevice, number: int) -> Lane:
 
 
 def current_lane(device_index: int | None = None) -> Lane:
-    """The lane this thread queues on. Each thread has its own, as with CUDA."""
-    lane = current.lane
-    if lane is not None and device_index in (None, lane.device.index):
-        return lane
-    return lane_of(sim_device(device_index or 0), 0)
+    """The lane this thread queues on, of a device or of the current one. Each thread has its own, as with CUDA."""
+    index = current_index() if device_index is None else device_index
+    lane = current.lanes.get(index)
+    return lane_of(sim_device(index), 0) if lane is None else lane
+
+
+def choose_lane(lane: Lane | None, index: int) -> None:
+    """Have this thread queue on a lane of a device; None: on the device's default stream."""
+    if lane is None:
+        current.lanes.pop(index, None)
+    else:
+        current.lanes[index] = lane
 
 
 def order_behind(lane: Lane, mark: Job) -> None:

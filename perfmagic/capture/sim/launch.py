@@ -22,7 +22,7 @@ def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
     if not torch_private.in_backward():
         return current_lane(device_index), False
     writer = refs[0].buffer.writer if refs else None
-    if current.lane is None and writer is not None and writer.lane.device.index == device_index:
+    if device_index not in current.lanes and writer is not None and writer.lane.device.index == device_index:
         return writer.lane, True
     return current_lane(device_index), True
 
@@ -69,7 +69,7 @@ def queue_op(
 
 
 def _order(job: Job, reads: Iterable[Buffer]) -> None:
-    """Hold a job behind writers on other streams. A real device would read what it finds: `race` says where."""
+    """Hold a job behind writers on other streams. A real device would read what it finds: `raced` says of whom."""
     lane, after = job.lane, []
     for buffer in reads:
         writer = buffer.writer
@@ -79,6 +79,7 @@ def _order(job: Job, reads: Iterable[Buffer]) -> None:
             after.append(writer)
         # autograd orders the streams of a backward pass itself, so its ops race with nobody
         if not (job.in_backward or writer.in_backward):
-            known = max(lane.seen.get(writer.lane, 0), lane.device.host_seen.get(writer.lane, 0))
-            job.race = job.race or known < writer.correlation
+            known = max(lane.seen.get(writer.lane, 0), writer.lane.device.host_seen.get(writer.lane, 0))
+            if known < writer.correlation:
+                job.raced = job.raced or writer.correlation
     job.after = tuple(after)

@@ -30,7 +30,7 @@ Columns = dict[str, Any]
 class SimRecords:
     """What was recorded since a mark: columns by name as perfmagic.trace.model.make_trace takes them, times in unix ns.
 
-    races: (correlation, name) of ops that used data another stream writes, without a wait between.
+    races: (correlation, correlation of the writer) of ops that used data another stream writes, with no wait between.
     dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
     """
 
@@ -40,7 +40,7 @@ class SimRecords:
     host_ops: Columns
     waits: Columns
     counters: Columns
-    races: list[tuple[int, str]] = field(default_factory=list)
+    races: list[tuple[int, int]] = field(default_factory=list)
     dropped: int = 0
     full_ns: int | None = None
 
@@ -51,6 +51,7 @@ class _Mark:
     calls: int
     host_ops: int
     waits: int
+    counters: int
     races: int
     dropped: int
 
@@ -64,6 +65,8 @@ class SimLog:
     def __init__(self, limit: int = LIMIT_OPS) -> None:
         self.limit = limit
         self.recording = False
+        self.memories: list[Any] = []  # of the devices: they note what happens, and write it here when asked to
+        self._with_memory = False
         self._depth = 0
         self.clear()
 
@@ -73,15 +76,17 @@ class SimLog:
         self._calls: list[tuple[Any, ...]] = []
         self._host_ops: list[tuple[Any, ...]] = []
         self._waits: list[tuple[Any, ...]] = []
-        self._races: list[tuple[int, str]] = []
+        self._counters: list[tuple[Any, ...]] = []
+        self._races: list[tuple[int, int]] = []
         self._dropped: list[int] = []  # when each of them began
         self._marks: list[_Mark] = []
         self._room(0, 0, 0)
 
-    def start(self) -> None:
-        """Record from now on. A start while recording only deepens the nesting."""
+    def start(self, *, memory: bool = False) -> None:
+        """Record from now on, with memory if asked to. A start while recording only deepens the nesting."""
         if self._depth == 0:
             self.clear()
+        self._with_memory = memory if self._depth == 0 else self._with_memory or memory
         self._depth += 1
         self.recording = True
 
@@ -92,20 +97,26 @@ class SimLog:
 
     def mark(self) -> int:
         """A point to read from later."""
+        for memory in self.memories:
+            memory.settle()
         at = _Mark(*(len(rows) for rows in self._tables()))
         self._room(at.ops, at.calls, at.host_ops)
         self._marks.append(at)
+        for memory in self.memories:
+            memory.tell()
         return len(self._marks) - 1
 
     def since(self, mark: int) -> SimRecords:
         """All rows added after mark() returned that number. Raises IndexError for a mark of an earlier recording."""
+        for memory in self.memories:
+            memory.settle()
         at = self._marks[mark]
         names: dict[str, int] = {}
         ops = _columns(_OPS, self._ops[at.ops :], names)
         calls = _columns(_CALLS, self._calls[at.calls :], names)
         host_ops = _columns(_HOST_OPS, self._host_ops[at.host_ops :], names)
         waits = _columns(_WAITS, self._waits[at.waits :], names)
-        counters = _columns(_COUNTERS, [], names)
+        counters = _columns(_COUNTERS, self._counters[at.counters :], names)
         races = self._races[at.races :]
         dropped = self._dropped[at.dropped :]
         full_ns = min(dropped, default=None)
@@ -122,15 +133,15 @@ class SimLog:
         correlation: int,
         size_bytes: int,
         *,
-        race: bool,
+        raced: int,
     ) -> None:
-        """One device op, from the stream's thread."""
+        """One device op, from the stream's thread.  raced: the launch whose data it used without a wait, 0 for none."""
         if len(self._ops) >= self._ops_end:
             self._dropped.append(start_ns)
             return
         self._ops.append((start_ns, end_ns, int(kind), device, stream, name, correlation, size_bytes))
-        if race:
-            self._races.append((correlation, name))
+        if raced:
+            self._races.append((correlation, raced))
 
     def add_call(self, start_ns: int, end_ns: int, kind: CallKind, name: str, correlation: int) -> None:
         """One call of the host into the device, from the thread that made it."""
@@ -155,8 +166,18 @@ class SimLog:
         else:
             self._dropped.append(at_ns)
 
+    def add_memory(self, at_ns: int, device: int, allocated: int, reserved: int) -> None:
+        """What a device holds from then on, in bytes; under the names of Kineto's counters."""
+        if not self.recording or not self._with_memory:
+            return
+        if len(self._counters) >= self._host_ops_end:
+            self._dropped.append(at_ns)
+            return
+        self._counters.append((at_ns, "Total Allocated", device, allocated))
+        self._counters.append((at_ns, "Total Reserved", device, reserved))
+
     def _tables(self) -> tuple[list[Any], ...]:
-        return self._ops, self._calls, self._host_ops, self._waits, self._races, self._dropped
+        return self._ops, self._calls, self._host_ops, self._waits, self._counters, self._races, self._dropped
 
     def _room(self, ops: int, calls: int, host_ops: int) -> None:
         self._ops_end = ops + self.limit
@@ -169,7 +190,7 @@ def _columns(keys: tuple[str, ...], rows: list[tuple[Any, ...]], names: dict[str
     cells = list(zip(*rows, strict=True)) if rows else [()] * len(keys)
     columns: Columns = {}
     for key, values in zip(keys, cells, strict=True):
-        plain = [names.setdefault(name, len(names)) for name in values] if key == "name" else values
+        plain = [names.setdefault(name, len(names)) for name in values] if key in ("name", "series") else values
         columns[key] = np.asarray(plain, dtype=np.float64 if key == "value" else np.int64)
     return columns
 

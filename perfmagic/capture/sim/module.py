@@ -8,29 +8,30 @@ from typing import Any
 import torch
 
 from perfmagic.capture import torch_private
+from perfmagic.capture.sim import autocast, dispatch, launch, memory, moving, pinned, random, streams, waits
 from perfmagic.capture.sim import device as devices
-from perfmagic.capture.sim import dispatch, launch, pinned, random, streams, waits
-from perfmagic.capture.sim.tensor import install_dispatch
+from perfmagic.capture.sim.tensor import install
 from perfmagic.errors import DeviceError
 
 aten = torch.ops.aten
 
 
 class ChosenDevice:
-    """torch.sim.device(0): a with block on a device. There is one."""
+    """torch.sim.device(1): a with block on a device."""
 
     def __init__(self, device: Any) -> None:
-        devices.sim_device(devices.device_of(device))
+        self._index = devices.sim_device(devices.device_of(device)).index
 
     def __enter__(self) -> None:
-        return None
+        self._before = devices.current_index()
+        devices.choose(self._index)
 
     def __exit__(self, *exc_info: object) -> None:
-        return None
+        devices.choose(self._before)
 
 
 def _set_device(device: Any) -> None:
-    devices.sim_device(devices.device_of(device))
+    devices.choose(devices.device_of(device))
 
 
 def make_module() -> types.ModuleType:
@@ -47,15 +48,18 @@ def make_module() -> types.ModuleType:
         "synchronize": waits.synchronize,
         "_sleep": launch.sleep,
         "manual_seed": random.manual_seed,
-        "manual_seed_all": random.manual_seed,
+        "manual_seed_all": random.manual_seed_all,
+        "get_rng_state": random.get_rng_state,
+        "set_rng_state": random.set_rng_state,
         "initial_seed": random.initial_seed,
         "device": ChosenDevice,
         "set_device": _set_device,
-        "current_device": lambda: 0,
-        "device_count": lambda: devices.DEVICES,
+        "current_device": devices.current_index,
+        "device_count": devices.device_count,
         "get_device_name": lambda _device=None: "simulated device",
         "is_available": lambda: True,
         "is_initialized": lambda: True,
+        **memory.functions(devices.memory_of),
         "_is_in_bad_fork": devices.forked,
         "get_amp_supported_dtype": lambda: [torch.bfloat16, torch.float16],
     }
@@ -106,7 +110,7 @@ def _refuse_storage(_storage: Any, location: str) -> None:
 
 def register() -> list[Any]:
     """Tell torch of the device. Returns what has to stay alive for that."""
-    install_dispatch(dispatch.dispatch)
+    install(dispatch.dispatch, moving.to)
     torch_private.register_python_backend(devices.NAME, make_module())
     names = torch_private.host_kernels()
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
@@ -115,4 +119,4 @@ def register() -> list[Any]:
     library.impl(names["pin"], pinned.pinned_copy, "CPU")
     library.impl(names["is_pinned"], pinned.is_pinned, "CPU")
     torch.serialization.register_package(5, lambda _storage: None, _refuse_storage)  # before torch's own, from 10 on
-    return [library]
+    return [library, *autocast.register()]

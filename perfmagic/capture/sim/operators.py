@@ -13,7 +13,9 @@ from perfmagic.capture import torch_private
 _UNDECLARED_WRITES = {"aten::native_batch_norm": (3, 4)}
 
 # these take no generator in torch; what runs instead of them takes one by name
-_GENERATOR_BY_NAME = {"aten::native_dropout": (1 << 30, "generator")}
+_GENERATOR_BY_NAME = dict.fromkeys(
+    ("aten::native_dropout", "aten::rand_like", "aten::randn_like", "aten::randint_like"), (1 << 30, "generator")
+)
 
 Place = tuple[int, str]  # of an argument: position and name
 

@@ -1,6 +1,6 @@
-"""Random numbers of the simulated device: its own, never the host's.
+"""Random numbers of the simulated devices: their own, never the host's.
 
-Each random op gets a seed when it is launched, drawn from the device's seed and a count of the ops before it. So two
+Each random op gets a seed when it is launched, drawn from its device's seed and a count of the ops before it. So two
 streams draw the same numbers whichever runs first, and a run can be repeated.
 """
 
@@ -11,6 +11,8 @@ import threading
 from typing import Any
 
 import torch
+
+from perfmagic.capture.sim.device import device_of
 
 DEFAULT_SEED = 0x5EED
 _MASK = (1 << 64) - 1
@@ -25,10 +27,28 @@ class _Source:
 
     def restart(self, seed: int) -> None:
         self.seed = seed & _MASK
-        self.turns = itertools.count(1)
+        self.go_to(0)
+
+    def go_to(self, turn: int) -> None:
+        """Go on after so many random ops."""
+        self.turn, self._turns = turn, itertools.count(turn + 1)
+
+    def next(self) -> int:
+        """The number of the next random op; no two threads get the same."""
+        turn = self.turn = next(self._turns)
+        return turn
 
 
-_source = _Source(DEFAULT_SEED)
+_sources: dict[int, _Source] = {}
+
+
+def _source_of(device: Any) -> _Source:
+    index = device_of(device)
+    source = _sources.get(index)
+    return _sources.setdefault(index, _Source(_shared["seed"])) if source is None else source
+
+
+_shared = {"seed": DEFAULT_SEED}  # of devices that have had no random op yet
 
 
 class _Worker(threading.local):
@@ -39,20 +59,41 @@ _worker = _Worker()
 
 
 def manual_seed(seed: int) -> None:
-    """Start the device's random numbers anew. torch.manual_seed does so too."""
-    _source.restart(int(seed))
+    """Start the random numbers of the current device anew."""
+    _source_of(None).restart(int(seed))
+
+
+def manual_seed_all(seed: int) -> None:
+    """Start the random numbers of all devices anew. torch.manual_seed does so too."""
+    _shared["seed"] = int(seed)
+    _sources.clear()
 
 
 def initial_seed() -> int:
-    """The seed set last."""
-    return _source.seed
+    """The seed of the current device set last."""
+    return _source_of(None).seed
 
 
-def next_seed(generator: Any = None) -> int:
+def get_rng_state(device: Any = None) -> torch.Tensor:
+    """What set_rng_state takes to draw the same numbers again: on the host, uint8."""
+    source = _source_of(device)
+    return torch.tensor([source.seed - (1 << 63), source.turn], dtype=torch.int64).view(torch.uint8)
+
+
+def set_rng_state(state: torch.Tensor, device: Any = None) -> None:
+    """Go back to a state that get_rng_state gave."""
+    seed, turn = state.cpu().contiguous().view(torch.int64).tolist()
+    source = _source_of(device)
+    source.restart(seed + (1 << 63))
+    source.go_to(turn)
+
+
+def next_seed(index: int, generator: Any = None) -> int:
     """The seed of the op launched now, drawn from a generator the user passed if there is one."""
     if generator is not None:
         return int(torch.empty((), dtype=torch.int64).random_(generator=generator))
-    return _mix(_source.seed + next(_source.turns) * _GOLDEN)
+    source = _source_of(index)
+    return _mix(source.seed + source.next() * _GOLDEN)
 
 
 def generator_for(seed: int) -> torch.Generator:

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from perfmagic.capture.sim.clock import now_ns
-from perfmagic.capture.sim.device import check_usable, device_of, sim_device
+from perfmagic.capture.sim.device import check_usable, choose, current_index, device_of, sim_device
 from perfmagic.capture.sim.jobs import Job
-from perfmagic.capture.sim.lanes import Lane, current, current_lane, lane_of, order_behind
+from perfmagic.capture.sim.lanes import Lane, choose_lane, current, current_lane, lane_of, order_behind
 from perfmagic.capture.sim.log import LOG
 from perfmagic.capture.sim.waits import wait_for_job, wait_for_lane
 from perfmagic.trace.columns import CallKind
@@ -157,21 +157,26 @@ def default_stream(device: Any = None) -> Stream:
 
 
 def set_stream(stream: Stream) -> None:
-    """Make this thread queue on a stream from now on."""
-    current.lane = stream._lane
+    """Make this thread queue on a stream, and work on its device, from now on."""
+    choose_lane(stream._lane, stream._lane.device.index)
+    choose(stream._lane.device.index)
 
 
 class stream:  # noqa: N801 - the name torch.cuda gives it
-    """Queue on a stream inside a with block; None changes nothing."""
+    """Queue on a stream, and work on its device, inside a with block; None changes nothing."""
 
     def __init__(self, stream: Stream | None) -> None:
         self._stream = stream
 
     def __enter__(self) -> Stream | None:
-        self._before = current.lane
         if self._stream is not None:
-            current.lane = self._stream._lane
+            index = self._stream._lane.device.index
+            self._before = (current_index(), index, current.lanes.get(index))
+            set_stream(self._stream)
         return self._stream
 
     def __exit__(self, *exc_info: object) -> None:
-        current.lane = self._before
+        if self._stream is not None:
+            device, index, lane = self._before
+            choose_lane(lane, index)
+            choose(device)

@@ -57,7 +57,59 @@ def dropout(t: Tensor, p: float, train: bool | None, *, generator: torch.Generat
     return t.mul(mask).mul_(0.0 if p == 1 else 1 / (1 - p)), mask
 
 
+def gru_cell(
+    input_gates: Tensor,
+    hidden_gates: Tensor,
+    hx: Tensor,
+    input_bias: Tensor | None = None,
+    hidden_bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """aten::_thnn_fused_gru_cell: hidden state, and what backward wants: both gates, the candidate, hx and its part."""
+    if input_bias is not None and hidden_bias is not None:
+        input_gates, hidden_gates = input_gates + input_bias, hidden_gates + hidden_bias
+    ir, iz, candidate = input_gates.chunk(3, 1)
+    hr, hz, part = hidden_gates.chunk(3, 1)
+    r, z = (ir + hr).sigmoid(), (iz + hz).sigmoid()
+    n = (candidate + r * part).tanh()
+    return n + z * (hx - n), torch.cat((r, z, n, hx, part), 1)
+
+
+def gru_cell_backward(
+    grad_hy: Tensor, workspace: Tensor, has_bias: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
+    """aten::_thnn_fused_gru_cell_backward: gradients of both gates, of hx, and of both biases."""
+    r, z, n, hx, part = workspace.chunk(5, 1)
+    grad_n = grad_hy * (1 - z) * (1 - n * n)
+    grad_r = grad_n * part * (1 - r) * r
+    grad_z = grad_hy * (hx - n) * (1 - z) * z
+    inputs, hidden = torch.cat((grad_r, grad_z, grad_n), 1), torch.cat((grad_r, grad_z, grad_n * r), 1)
+    biases = (inputs.sum(0), hidden.sum(0)) if has_bias else (None, None)
+    return inputs, hidden, grad_hy * z, *biases
+
+
+def rand_like(t: Tensor, *, generator: torch.Generator, **options: Any) -> Tensor:
+    """aten::rand_like, which torch gives no generator."""
+    return torch.empty_like(t, **options).uniform_(generator=generator)
+
+
+def randn_like(t: Tensor, *, generator: torch.Generator, **options: Any) -> Tensor:
+    """aten::randn_like, which torch gives no generator."""
+    return torch.empty_like(t, **options).normal_(generator=generator)
+
+
+def randint_like(t: Tensor, *bounds: int, generator: torch.Generator, **options: Any) -> Tensor:
+    """aten::randint_like with one bound or two, which torch gives no generator."""
+    low, high = (0, *bounds)[-2:]
+    return torch.empty_like(t, **options).random_(low, high, generator=generator)
+
+
 _substitutes: dict[Any, Callable[..., Any]] = {
+    aten.rand_like.default: rand_like,
+    aten.randn_like.default: randn_like,
+    aten.randint_like.default: randint_like,
+    aten.randint_like.low_dtype: randint_like,
+    aten._thnn_fused_gru_cell.default: gru_cell,
+    aten._thnn_fused_gru_cell_backward.default: gru_cell_backward,
     aten.native_dropout.default: dropout,
     aten._thnn_fused_lstm_cell.default: lstm_cell,
     aten._thnn_fused_lstm_cell_backward_impl.default: lstm_cell_backward,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
 import torch
 
 from perfmagic.capture import torch_private
+from perfmagic.capture.sim.device import sim_device
 from perfmagic.capture.sim.jobs import Job, NotComputedError
+from perfmagic.capture.sim.memory import Held
 
 
 class Spec(NamedTuple):
@@ -44,15 +48,24 @@ class Buffer:
     odd: a result whose real shape differs from the inferred one (the CPU's own kernels take it as it is).
     """
 
-    __slots__ = ("__weakref__", "base", "device_index", "error", "odd", "spec", "writer")
+    __slots__ = ("__weakref__", "_held", "base", "device_index", "error", "odd", "spec", "writer")
 
-    def __init__(self, device_index: int, spec: Spec, base: torch.Tensor | None = None) -> None:
+    def __init__(self, device_index: int, spec: Spec, stream: int, base: torch.Tensor | None = None) -> None:
         self.device_index = device_index
+        self._held: Any = sim_device(device_index).memory.allocate(spec.storage_bytes, stream)
         self.spec = spec
         self.base = base
         self.writer: Job | None = None
         self.error: BaseException | None = None
         self.odd = False
+
+    def held(self) -> Held | None:
+        """What a tensor keeps, so that the memory counts as allocated: from the first on, only tensors keep it."""
+        held = self._held
+        if isinstance(held, Held):
+            self._held = weakref.ref(held)
+            return held
+        return None if held is None else held()
 
     def real(self, spec: Spec) -> torch.Tensor:
         """The real tensor of one view. Raises NotComputedError where the op that makes it failed."""
@@ -93,32 +106,45 @@ class Ref:
         return self.buffer.real(self.spec)
 
 
-Dispatch = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-_installed: dict[str, Dispatch] = {}
+_installed: dict[str, Callable[..., Any]] = {}
 
 
-def install_dispatch(dispatch: Dispatch) -> None:
-    """Set what every operator on a SimTensor goes through."""
-    _installed["dispatch"] = dispatch
+def install(dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any], to: Callable[..., Any]) -> None:
+    """Set what every operator on a SimTensor goes through, and how one is moved."""
+    _installed.update(dispatch=dispatch, to=to)
 
 
-def _not_numpy(*_: object, **__: object) -> NoReturn:
+def _not_numpy(t: torch.Tensor, *_: object, **__: object) -> NoReturn:
     raise TypeError(
-        "can't convert sim:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        f"can't convert {t.device} device type tensor to numpy. "
+        "Use Tensor.cpu() to copy the tensor to host memory first."
     )
 
 
+_OURS = ("_ref", "_held")  # attributes that belong to one tensor alone
+
+
+@lru_cache
+def _device(index: int) -> torch.device:
+    return torch.device("sim", index)
+
+
 class SimTensor(torch.Tensor):
-    """A tensor on the simulated device. Made by torch's own functions with device="sim"."""
+    """A tensor on the simulated device. Made by torch's own functions with device="sim".
+
+    torch lets a device written in Python have one index: its autograd engine refuses others. So torch's own code takes
+    every such tensor to be on sim:0; which device it is on stands in its buffer, `device` says it, and `to` and `cpu`,
+    which would have torch compare its own idea of it, are done here (perfmagic.capture.sim.moving).
+    """
 
     _ref: Ref
+    _held: Held | None
 
     @staticmethod
     def __new__(cls: type[SimTensor], ref: Ref) -> SimTensor:  # noqa: PYI034 - Self needs Python 3.11
         spec = ref.spec
-        device = torch.device("sim", ref.buffer.device_index)
-        t: SimTensor = torch_private.make_wrapper(cls, spec.size, spec.stride, spec.offset, spec.dtype, device)
-        t._ref = ref
+        t: SimTensor = torch_private.make_wrapper(cls, spec.size, spec.stride, spec.offset, spec.dtype, _device(0))
+        t._ref, t._held = ref, ref.buffer.held()
         return t
 
     __torch_function__ = torch_private.plain_torch_function()
@@ -132,6 +158,20 @@ class SimTensor(torch.Tensor):
         return _installed["dispatch"](func, args, kwargs or {})
 
     @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return _device(self._ref.buffer.device_index)
+
+    def get_device(self) -> int:
+        return self._ref.buffer.device_index
+
+    def to(self, *args: Any, **options: Any) -> Any:
+        __tracebackhide__ = True
+        return _installed["to"](self, *args, **options)
+
+    def cpu(self, memory_format: torch.memory_format = torch.preserve_format) -> torch.Tensor:
+        return self.to("cpu", memory_format=memory_format)  # type: ignore[no-any-return]
+
+    @property
     def data(self) -> torch.Tensor:
         """The tensor without its history; setting it takes over the other's memory."""
         return self.detach()
@@ -139,7 +179,7 @@ class SimTensor(torch.Tensor):
     @data.setter
     def data(self, other: torch.Tensor) -> None:
         if not isinstance(other, SimTensor):
-            raise RuntimeError(f"cannot set .data of a tensor on sim:0 to one on {other.device}; use .to()")
+            raise RuntimeError(f"cannot set .data of a tensor on {self.device} to one on {other.device}; use .to()")
         become(self, other._ref)
 
     def tolist(self) -> Any:
@@ -168,28 +208,29 @@ class SimTensor(torch.Tensor):
         return twin
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        extra = {k: v for k, v in self.__dict__.items() if k != "_ref"}
-        return _rebuild, (self.detach().cpu(), self.requires_grad, extra)
+        extra = {k: v for k, v in self.__dict__.items() if k not in _OURS}
+        return _rebuild, (self.detach().cpu(), self.requires_grad, extra, self._ref.buffer.device_index)
 
 
 def become(t: SimTensor, ref: Ref) -> None:
     """Make a tensor stand for other memory or another shape; its history stays."""
-    torch.Tensor.data.__set__(t, SimTensor(ref))  # type: ignore[attr-defined]
-    t._ref = ref
+    other = SimTensor(ref)
+    torch.Tensor.data.__set__(t, other)  # type: ignore[attr-defined]
+    t._ref, t._held = ref, other._held
 
 
 def _adopt(t: Any, requires_grad: bool, extra: dict[str, Any]) -> Any:
     """Give a copy what made the original a Parameter."""
     t.requires_grad_(requires_grad)
     for key, value in extra.items():
-        if key != "_ref":
+        if key not in _OURS:
             setattr(t, key, value)
     return t
 
 
-def _rebuild(t: torch.Tensor, requires_grad: bool, extra: dict[str, Any]) -> Any:
+def _rebuild(t: torch.Tensor, requires_grad: bool, extra: dict[str, Any], index: int) -> Any:
     """Unpickle: the tensor comes back where it was, so the device has to be there."""
     from perfmagic.capture import sim
 
-    sim.load()
-    return _adopt(t.to("sim"), requires_grad, extra)
+    sim.load(devices=index + 1)
+    return _adopt(t.to(_device(index)), requires_grad, extra)
