@@ -22,9 +22,14 @@ export function render({ model, el }: { model: WidgetModel; el: HTMLElement }): 
   const fallback = new Fallback(el);
   let view: View | null = null;
   let over = false;
+  const room = (height: string, overflow: string): void => void Object.assign(el.style, { height, overflow });
+  room("0", "hidden"); // until it is painted: the picture and the view are never seen both
   const host: Host = {
     ...notebookTheme(),
-    painted: () => fallback.hide(),
+    painted: () => {
+      room("", "");
+      fallback.hide();
+    },
     settled: (window, selection) => {
       const rest = [Math.round(window[0]), Math.round(window[1])];
       const selected = selection ? [Math.round(selection[0]), Math.round(selection[1])] : [];
@@ -52,6 +57,7 @@ export function render({ model, el }: { model: WidgetModel; el: HTMLElement }): 
   model.on("change:marked", mark);
   void mount(el, model.get("header") as string, bytesOf(model.get("payload")), host).then((made) => {
     if (over) return made?.destroy();
+    if (!made) room("", ""); // what went wrong is said in the element
     view = made;
     look();
     mark();
