@@ -1,9 +1,12 @@
 """How long does a redraw of the live timeline take, and how long from the end of a cell to the first picture?
 
-    python benchmarks/timeline_redraw.py [--quick]
+    python benchmarks/timeline_redraw.py [--quick | --ten]
 
 Chromium without a GPU, every frame rasterised before the clock stops (a pixel is read back), all lanes on, median of 60
 frames. "still" is the full picture; "moving" leaves out texture and small labels and may use columns of two pixels.
+
+--ten: ten timelines of 10,000 slices on one page, as in a long notebook: how many frames a scroll from the first to the
+last and a zoom in the last paint in a second each, and the longest time between two of them.
 """
 
 from __future__ import annotations
@@ -167,10 +170,65 @@ def measure(case: Case, browser: Any, frames: int) -> dict[str, Any]:
     }
 
 
+TEN = """async ([wires, source]) => {
+  const module = await import(URL.createObjectURL(new Blob([source], {type: 'text/javascript'})));
+  for (const [header, payload] of wires) {
+    const raw = atob(payload), bytes = new Uint8Array(raw.length);
+    for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+    const place = document.getElementById('place').appendChild(document.createElement('div'));
+    await new Promise((painted) => {
+      void module.mount(place, header, bytes, {theme: () => 'light', onTheme: () => () => {}, painted});
+    });
+  }
+}"""
+# Calls what moves in every frame of a second, then one more, and notes when each began.
+FRAMES_OF = """async (move) => {
+  const begun = [];
+  await new Promise((done) => {
+    const frame = (now) => {
+      begun.push(now);
+      const share = (now - begun[0]) / 1000;
+      move(Math.min(1, share));
+      if (share < 1) requestAnimationFrame(frame); else done();
+    };
+    requestAnimationFrame(frame);
+  });
+  const waits = begun.slice(1).map((t, i) => t - begun[i]);
+  return {frames: waits.length, longest_ms: Math.round(Math.max(...waits) * 10) / 10};
+}"""
+SCROLL = "(share) => scroller.scrollTo(0, share * (scroller.scrollHeight - scroller.clientHeight))"
+WHEEL = """(share) => {
+  const {left, top} = last.getBoundingClientRect();
+  const at = {clientX: left + 400, clientY: top + 100, ctrlKey: true, bubbles: true, cancelable: true};
+  last.dispatchEvent(new WheelEvent('wheel', {...at, deltaY: share < 0.5 ? -40 : 40}));
+}"""
+
+
+def measure_ten(browser: Any) -> dict[str, Any]:
+    """Ten timelines of one page."""
+    wires = []
+    for number in range(10):
+        result = TimelineResult(synthetic(10_000 + 30 * number, 4))
+        wire = timeline_wire(result.doc, result.trace)
+        wires.append([wire.header_json, base64.b64encode(wire.payload).decode()])
+    page = browser.new_page(viewport={"width": 1280, "height": 1000})
+    page.set_content(PAGE.format(width=1240))
+    page.evaluate(TEN, [wires, script()])
+    page.wait_for_timeout(1000)
+    page.evaluate("() => { window.scroller = document.scrollingElement; }")
+    page.evaluate("() => { window.last = [...document.querySelectorAll('canvas')].at(-1); }")
+    found = {
+        name: page.evaluate(f"() => ({FRAMES_OF})({move})") for name, move in (("scroll", SCROLL), ("zoom", WHEEL))
+    }
+    page.close()
+    return {"case": "ten timelines of 10 k slices on a page", **found}
+
+
 def main() -> int:
     """Print one JSON object a case."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="ten frames, the first case only")
+    parser.add_argument("--ten", action="store_true", help="only: ten timelines on one page, scrolled and zoomed")
     options = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
@@ -180,7 +238,9 @@ def main() -> int:
         return 1
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        for case in CASES[:1] if options.quick else CASES:
+        if options.ten:
+            print(json.dumps(measure_ten(browser), ensure_ascii=False), flush=True)
+        for case in () if options.ten else CASES[:1] if options.quick else CASES:
             print(json.dumps(measure(case, browser, 10 if options.quick else FRAMES), ensure_ascii=False), flush=True)
         browser.close()
     return 0

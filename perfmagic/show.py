@@ -8,6 +8,7 @@ from typing import Any
 from perfmagic.analysis.bench import BenchResult
 from perfmagic.display import display_mode
 from perfmagic.results import TimelineResult, bench_mimebundle
+from perfmagic.view.html import ONLY_THE_PICTURE
 
 Result = TimelineResult | BenchResult
 
@@ -49,9 +50,12 @@ def _publish_faces(shell: Any, result: Result) -> None:
     if isinstance(result, TimelineResult) and mode == "html" and in_notebook(shell):
         publish(shell, result.inline_mimebundle())
         return
-    publish(shell, _whole_face(result))
+    face = _whole_face(result)
     if isinstance(result, TimelineResult) and in_notebook(shell) and _goes_live(result, mode):
+        publish(shell, {**face, "text/html": ONLY_THE_PICTURE + face["text/html"]})
         publish(shell, _live_face(shell, result))
+    else:
+        publish(shell, face)
 
 
 def _goes_live(result: TimelineResult, mode: str) -> bool:

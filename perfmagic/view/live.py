@@ -8,11 +8,13 @@ from pathlib import Path
 
 from perfmagic.trace.model import Trace
 from perfmagic.view.canvas import escaped
-from perfmagic.view.html import timeline_html
+from perfmagic.view.html import STATIC_CLASS, timeline_html
 from perfmagic.view.page import page
 from perfmagic.view.timeline import TimelineDoc
 from perfmagic.view.wire import timeline_wire
 
+# readers that drop the frame drop this too, and then the picture behind it is seen
+BEHIND_FRAME = f"<style>iframe+.{STATIC_CLASS}{{display:none}}</style>"
 FRAME_PX = 760  # a usual timeline with its findings; a longer one scrolls
 SCRIPT = Path(__file__).resolve().parents[1] / "static" / "timeline.js"
 
@@ -41,7 +43,8 @@ def live_page(title: str, sections: list[str]) -> str:
 
 
 def live_frame(title: str, doc: TimelineDoc, trace: Trace) -> str:
-    """The page inside a frame that may run its script and nothing else."""
+    """The page inside a frame that may run its script and nothing else; the picture where a frame is not allowed."""
     source = escaped(live_page(title, [live_section(doc, trace)]))
     style = f"width:100%;height:{FRAME_PX}px;border:0"
-    return f'<iframe sandbox="allow-scripts" style="{style}" title="{escaped(title)}" srcdoc="{source}"></iframe>'
+    frame = f'<iframe sandbox="allow-scripts" style="{style}" title="{escaped(title)}" srcdoc="{source}"></iframe>'
+    return BEHIND_FRAME + frame + timeline_html(doc)

@@ -83,7 +83,7 @@ def tab(chromium: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def lab(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a JupyterLab that shows the saved notebook's folder and knows nothing of the user's."""
+    """The address of a JupyterLab, and Notebook 7, on the saved notebook's folder that knows nothing of the user's."""
     private = tmp_path_factory.mktemp("lab")
     quiet = private / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     quiet.parent.mkdir(parents=True)
@@ -95,7 +95,8 @@ def lab(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     options = (f"--ServerApp.port={port}", "--ServerApp.ip=127.0.0.1", "--IdentityProvider.token=", "--no-browser")
-    options += (f"--ServerApp.root_dir={saved.folder}", "--LabApp.expose_app_in_browser=True", "--allow-root")
+    options += (f"--ServerApp.root_dir={saved.folder}", "--allow-root")
+    options += ("--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True")
     with (private / "log").open("w") as log:
         command = [sys.executable, "-m", "jupyterlab", *options]
         server = subprocess.Popen(command, env={**os.environ, **homes}, stdout=log, stderr=subprocess.STDOUT)

@@ -27,6 +27,29 @@ def write_notebook(path: Path, cells: tuple[str, ...]) -> Path:
     return path
 
 
+def open_without_kernel(tab: Any, address: str, name: str) -> None:
+    """Open in JupyterLab and start no kernel, as with "No Kernel" chosen, whatever the notebook names."""
+    tab.goto(f"{address}/lab?reset")
+    tab.wait_for_function(
+        "async () => { if (!window.jupyterapp) return false; await jupyterapp.restored; return true }"
+    )
+    tab.evaluate(
+        """async (path) => {
+          const kernelPreference = {shouldStart: false, canStart: false};
+          await jupyterapp.commands.execute('docmanager:open', {path, factory: 'Notebook', kernelPreference});
+        }""",
+        name,
+    )
+    tab.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
+
+
+def open_in_notebook_7(tab: Any, address: str, name: str) -> None:
+    """Open in Notebook 7, with a kernel."""
+    tab.goto(f"{address}/notebooks/{name}")
+    tab.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
+    tab.wait_for_function(f"() => window.jupyterapp && {IDLE}", timeout=120_000)
+
+
 def open_notebook(tab: Any, address: str, name: str, *, kernel: bool = True) -> None:
     """Open in JupyterLab; waits for the cells, and for the kernel where one is wanted."""
     tab.goto(f"{address}/lab/tree/{name}?reset")
@@ -58,6 +81,11 @@ def run_code(tab: Any, code: str) -> str:
             code,
         )
     )
+
+
+def shut_down(tab: Any) -> None:
+    """End the kernel and its session."""
+    tab.evaluate(f"async () => {{ await {CURRENT}.sessionContext.shutdown() }}")
 
 
 def save(tab: Any) -> None:

@@ -109,6 +109,18 @@ def test_a_notebook_run_by_a_pipeline_stops_at_the_failing_cell(python: str, tmp
     assert sorted(kinds) == ["display_data", "error"]
 
 
+def test_a_pipeline_that_wants_only_pictures_gets_small_outputs_and_no_widget(python: str, tmp_path: Path) -> None:
+    sim = "import torch, perfmagic\ndevice = perfmagic.device('sim')\nx = torch.randn(8, 8, device=device)"
+    many = "%%timeline\nfor _ in range(3000):\n    x = torch.tanh(x)\nx.sum().item()"
+    notebook, error = run_notebook(["%load_ext perfmagic", sim, many], python, tmp_path)  # PERFMAGIC_DISPLAY=static
+    assert error == ""
+    assert "widgets" not in notebook.metadata
+    faces, value = (output.data for output in notebook.cells[2].outputs)
+    assert (sorted(faces), list(value)) == (["text/html", "text/plain"], ["text/plain"])
+    assert "3002 device ops" in faces["text/html"].replace(",", "")
+    assert all(len(text.encode()) <= 60_000 for text in faces.values())
+
+
 def test_output_caught_by_a_widget_costs_nothing(kernel: Session, head: str) -> None:
     assert kernel.run("import ipywidgets as w").status == "ok"
     inside = kernel.run(f"{head}\nwith w.Output():\n    print('in')\nfound = 5\nfound")

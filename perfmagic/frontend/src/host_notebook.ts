@@ -24,9 +24,14 @@ export function render(given: { model: WidgetModel; el: HTMLElement }): () => vo
   const fallback = new Fallback(el);
   let view: View | null = null;
   let over = false;
+  const room = (height: string, overflow: string): void => void Object.assign(el.style, { height, overflow });
+  room("0", "hidden"); // until it is painted: the picture and the view are never seen both
   const host: Host = {
     ...notebookTheme(),
-    painted: () => fallback.hide(),
+    painted: () => {
+      room("", "");
+      fallback.hide();
+    },
     settled: (window, selection) => {
       const rest = [Math.round(window[0]), Math.round(window[1])];
       const selected = selection ? [Math.round(selection[0]), Math.round(selection[1])] : [];
@@ -54,6 +59,7 @@ export function render(given: { model: WidgetModel; el: HTMLElement }): () => vo
   model.on("change:marked", mark);
   void mount(el, model.get("header") as string, bytesOf(model.get("payload")), host).then((made) => {
     if (over) return made?.destroy();
+    if (!made) room("", ""); // what went wrong is said in the element
     view = made;
     look();
     mark();

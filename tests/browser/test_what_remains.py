@@ -1,0 +1,255 @@
+"""What a reader sees of live timelines elsewhere: without a kernel, as a page, in a frame, in Notebook 7."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.kernel.session import run_notebook
+
+from .conftest import ROOT, SCREENS, Saved
+from .notebook import (
+    open_in_notebook_7,
+    open_notebook,
+    open_without_kernel,
+    run_all,
+    run_code,
+    save,
+    shut_down,
+    write_notebook,
+)
+from .test_live_timeline import CELLS, LIVE
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+
+BELOW = "print('below')"
+BROKEN = re.compile(r"(?i)error|loading widget|traceback|exception|undefined")
+# of each output, from the top: what it says, how much room it takes, and of its pictures the real width and the height
+OUTPUTS = """() => [...document.querySelectorAll('.jp-OutputArea-child')].map((output) => ({
+  text: output.innerText.trim(),
+  height: output.getBoundingClientRect().height,
+  pictures: [...output.querySelectorAll('img')].map((i) => [i.naturalWidth, i.getBoundingClientRect().height]),
+}))"""
+INKED = """(canvas) => {
+  const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  const seen = new Set();
+  for (let i = 0; i < data.length; i += 4) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
+  return seen.has(0x24529c) && seen.size > 20;
+}"""  # matrix kernels are drawn, and other things
+# notes in every frame the heights of the first picture's output and of the first live view
+WATCH = """() => {
+  window.frames_seen = [];
+  const height = (node) => node?.closest('.jp-OutputArea-child')?.getBoundingClientRect().height ?? 0;
+  const look = () => {
+    const seen = [height(document.querySelector('.perfmagic-static')), height(document.querySelector('.pm'))];
+    if (`${seen}` !== `${window.frames_seen.at(-1)}`) window.frames_seen.push(seen);
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+
+
+@pytest.fixture
+def new_tab(chromium: Any) -> Iterator[Any]:
+    """Gives a new browser that has seen nothing, as often as it is called."""
+    made = []
+
+    def new() -> Any:
+        made.append(chromium.new_context(viewport={"width": 1280, "height": 1000}, device_scale_factor=1))
+        return made[-1].new_page()
+
+    yield new
+    for context in made:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def ran(lab: str, saved: Saved, chromium: Any) -> list[list[float]]:
+    """remains.ipynb: run in JupyterLab, live, saved, its kernel ended. Gives what was seen frame by frame."""
+    write_notebook(saved.folder / "remains.ipynb", (*CELLS, BELOW))
+    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, device_scale_factor=1)
+    tab = context.new_page()
+    open_notebook(tab, lab, "remains.ipynb")
+    run_code(tab, f"import sys; sys.path.insert(0, {str(saved.root)!r})")
+    tab.evaluate(WATCH)
+    run_all(tab)
+    tab.wait_for_function(f"() => document.querySelectorAll({LIVE!r}).length === 2", timeout=60_000)
+    tab.wait_for_timeout(1000)
+    seen: list[list[float]] = tab.evaluate("frames_seen")
+    save(tab)
+    shut_down(tab)
+    context.close()
+    return seen
+
+
+def copy_of(saved: Saved, name: str) -> str:
+    """The same notebook with another word in it, so that the server never signed it; gives its name."""
+    book = nbformat.read(str(saved.folder / name), as_version=4)
+    book.cells[-1].source = "print('other')"
+    nbformat.write(book, str(saved.folder / f"copy-of-{name}"))
+    return f"copy-of-{name}"
+
+
+def trusted(tab: Any) -> bool:
+    return bool(tab.evaluate("jupyterapp.shell.currentWidget.content.model.cells.get(2).trusted"))
+
+
+def check(tab: Any, pictures: int, screen: str) -> None:
+    """Every picture is seen, nothing is broken, nothing takes room and shows nothing."""
+    tab.wait_for_timeout(3000)  # for whoever still wants to load something, or gives up
+    tab.screenshot(path=SCREENS / screen)
+    outputs = tab.evaluate(OUTPUTS)
+    seen = [picture for output in outputs for picture in output["pictures"]]
+    assert len(seen) == pictures
+    assert all(width > 0 and height > 100 for width, height in seen), seen
+    assert [o["text"] for o in outputs if BROKEN.search(o["text"])] == []
+    assert [o for o in outputs if not o["text"] and not o["pictures"] and o["height"] > 1] == []
+
+
+def test_the_picture_gives_way_in_the_very_frame_in_which_the_live_view_is_there(ran: list[list[float]]) -> None:
+    assert any(picture > 100 and view == 0 for picture, view in ran)
+    assert [(picture, view) for picture, view in ran if picture and view] == []
+    first = next(i for i, seen in enumerate(ran) if any(seen))
+    assert [seen for seen in ran[first:] if not any(seen)] == []
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_trusted_notebook_without_a_kernel_shows_the_pictures(lab: str, tab: Any) -> None:
+    open_without_kernel(tab, lab, "remains.ipynb")
+    assert trusted(tab)
+    assert tab.evaluate("jupyterapp.shell.currentWidget.sessionContext.session") is None
+    check(tab, 2, "remains-trusted.png")
+
+
+@pytest.mark.usefixtures("ran")
+def test_an_untrusted_notebook_without_a_kernel_shows_the_pictures(lab: str, saved: Saved, tab: Any) -> None:
+    open_without_kernel(tab, lab, copy_of(saved, "remains.ipynb"))
+    assert not trusted(tab)
+    assert tab.evaluate("jupyterapp.shell.currentWidget.sessionContext.session") is None
+    check(tab, 2, "remains-untrusted.png")
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_trusted_notebook_with_a_new_kernel_shows_the_pictures(lab: str, tab: Any) -> None:
+    open_notebook(tab, lab, "remains.ipynb")
+    assert trusted(tab)
+    check(tab, 2, "remains-new-kernel.png")
+    shut_down(tab)
+
+
+@pytest.mark.usefixtures("ran")
+def test_as_a_page_a_notebook_saved_by_jupyterlab_shows_the_pictures(saved: Saved, tab: Any, tmp_path: Path) -> None:
+    open_as_page(tab, saved.folder / "remains.ipynb", tmp_path)
+    check(tab, 2, "remains-page-lab.png")
+
+
+def test_as_a_page_a_notebook_with_its_widgets_state_shows_the_pictures(tab: Any, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("IPYTHONDIR", str(tmp_path / ".ipython"))
+        patch.setenv("PERFMAGIC_DISPLAY", "auto")
+        notebook, error = run_notebook(CELLS, sys.executable, tmp_path)
+    assert error == ""
+    assert notebook.metadata.widgets
+    nbformat.write(notebook, str(tmp_path / "state.ipynb"))
+    asked = open_as_page(tab, tmp_path / "state.ipynb", tmp_path)
+    assert any("html-manager" in address for address in asked)  # the page would load what draws widgets
+    check(tab, 2, "remains-page-state.png")
+
+
+def open_as_page(tab: Any, notebook: Path, folder: Path) -> list[str]:
+    """Convert with nbconvert and open it where nothing else can be reached; gives the addresses asked for in vain."""
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--output-dir", str(folder), str(notebook)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    asked: list[str] = []
+    tab.route(re.compile("^(?!file:|data:)"), lambda route: (asked.append(route.request.url), route.abort()))
+    tab.goto((folder / f"{notebook.stem}.html").as_uri())
+    return asked
+
+
+def test_in_a_frame_the_timeline_lives_and_where_frames_are_dropped_its_picture_is_seen(
+    lab: str, saved: Saved, new_tab: Any
+) -> None:
+    cells = (f"{CELLS[0]}\n%perfmagic display html", *CELLS[1:3], BELOW)
+    write_notebook(saved.folder / "framed.ipynb", cells)
+    tab = new_tab()
+    open_notebook(tab, lab, "framed.ipynb")
+    run_code(tab, f"import sys; sys.path.insert(0, {str(saved.root)!r})")
+    run_all(tab)
+    check_live_frame(tab, "framed.png")
+    save(tab)
+    shut_down(tab)
+
+    reopened = new_tab()
+    open_without_kernel(reopened, lab, "framed.ipynb")
+    assert trusted(reopened)
+    check_live_frame(reopened, "framed-reopened.png")
+
+    untrusted = new_tab()
+    open_without_kernel(untrusted, lab, copy_of(saved, "framed.ipynb"))
+    assert not trusted(untrusted)
+    assert untrusted.locator("iframe").count() == 0
+    check(untrusted, 1, "framed-untrusted.png")
+
+
+def check_live_frame(tab: Any, screen: str) -> None:
+    """The frame's timeline is drawn, a key and a drag change it, and no key gets out of it."""
+    frame = tab.frame_locator(".jp-OutputArea iframe")
+    canvas = frame.locator(".pm canvas")
+    canvas.wait_for(timeout=30_000)
+    tab.wait_for_timeout(500)
+    assert not tab.locator(".perfmagic-static").is_visible()
+    assert canvas.evaluate(INKED)
+    cells, before = tab.locator(".jp-Notebook .jp-Cell").count(), frame.locator(".pm-top b").inner_text()
+    zoom_with_keys(tab, canvas)
+    assert frame.locator(".pm-top b").inner_text() != before
+    assert tab.locator(".jp-Notebook .jp-Cell").count() == cells  # `a` would insert a cell
+    box = canvas.bounding_box()
+    tab.mouse.move(box["x"] + 300, box["y"] + 130)
+    tab.mouse.down()
+    tab.mouse.move(box["x"] + 500, box["y"] + 130, steps=5)
+    tab.mouse.up()
+    frame.locator(".pm-panel").wait_for(timeout=5000)
+    tab.screenshot(path=SCREENS / screen)
+
+
+def zoom_with_keys(tab: Any, canvas: Any) -> None:
+    """Focus a timeline by a click on its axis, then type."""
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    tab.mouse.click(box["x"] + 300, box["y"] + 36)
+    for key in ("w", "a", "d", "s", "w", "w"):
+        tab.keyboard.press(key)
+        tab.wait_for_timeout(60)
+    tab.wait_for_timeout(300)
+
+
+def test_in_notebook_7_the_timeline_lives_and_keeps_its_keys(lab: str, saved: Saved, tab: Any) -> None:
+    pytest.importorskip("notebook", reason="Notebook 7 is not installed")
+    write_notebook(saved.folder / "seven.ipynb", (*CELLS[:3], BELOW))
+    open_in_notebook_7(tab, lab, "seven.ipynb")
+    run_code(tab, f"import sys; sys.path.insert(0, {str(saved.root)!r})")
+    run_all(tab)
+    canvas = tab.locator(LIVE)
+    canvas.wait_for(timeout=60_000)
+    tab.wait_for_timeout(500)
+    assert canvas.evaluate(INKED)
+    assert not tab.locator(".perfmagic-static").is_visible()
+    sources = "[...jupyterapp.shell.currentWidget.content.model.cells].map((cell) => cell.sharedModel.source)"
+    cells, before = tab.evaluate(sources), tab.locator(".pm-top b").inner_text()
+    zoom_with_keys(tab, canvas)
+    tab.keyboard.press("d")
+    tab.keyboard.press("d")  # twice would delete the cell
+    tab.wait_for_timeout(300)
+    tab.screenshot(path=SCREENS / "notebook-7.png")
+    assert tab.locator(".pm-top b").inner_text() != before
+    assert tab.evaluate(sources) == cells
+    shut_down(tab)
