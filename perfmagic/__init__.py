@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Benchmark": "perfmagic.api",
     "bench": "perfmagic.api",
     "device": "perfmagic.api",
     "devices": "perfmagic.api",
@@ -28,6 +29,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Benchmark",
     "Pace",
     "PerfmagicError",
     "__version__",
@@ -44,7 +46,18 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from perfmagic.api import Pace, bench, device, devices, last, open_trace, syncbench, synchronize, timeline
+    from perfmagic.api import (
+        Benchmark,
+        Pace,
+        bench,
+        device,
+        devices,
+        last,
+        open_trace,
+        syncbench,
+        synchronize,
+        timeline,
+    )
     from perfmagic.errors import PerfmagicError
 
 

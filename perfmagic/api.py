@@ -11,6 +11,7 @@ from typing import Any
 
 from perfmagic.analysis.bench import BenchResult, summarise
 from perfmagic.analysis.verdict import verdict
+from perfmagic.capture.block import Benchmark
 from perfmagic.capture.device import device, devices, synchronize
 from perfmagic.capture.profiler import Recorder
 from perfmagic.capture.sim.pace import Pace
@@ -21,7 +22,18 @@ from perfmagic.show import last, remember, show
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.names import checked_pattern
 
-__all__ = ["Pace", "bench", "device", "devices", "last", "open_trace", "syncbench", "synchronize", "timeline"]
+__all__ = [
+    "Benchmark",
+    "Pace",
+    "bench",
+    "device",
+    "devices",
+    "last",
+    "open_trace",
+    "syncbench",
+    "synchronize",
+    "timeline",
+]
 
 
 def open_trace(path: str | os.PathLike[str], *, comm_names: str | None = None) -> TimelineResult:
