@@ -21,7 +21,7 @@ from perfmagic.analysis.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict, verdict
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.trace.export import write_chrome
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.window import window
 from perfmagic.view import bench as bench_view
 from perfmagic.view.html import timeline_html
@@ -137,7 +137,7 @@ class TimelineResult:
     def __repr__(self) -> str:
         meta = self.trace.meta
         total = units.duration(meta.end_ns - meta.start_ns)
-        devices = ", ".join(d.label for d in meta.devices) or "CPU, no device records"
+        devices = devices_label(meta.devices) or "CPU, no device records"
         first = f" {self.findings[0].sentence}" if self.findings else ""
         failed = f" The code failed: {meta.failed}." if meta.failed else ""
         return f"Timeline of {total} on {devices}: {units.plural(len(self.trace.ops), 'device op')}.{failed}{first}"

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -19,7 +18,7 @@ from perfmagic.analysis.overlap import breakdown
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.numerics import stats
-from perfmagic.trace.model import DeviceInfo
+from perfmagic.trace.model import devices_label
 from perfmagic.trace.samples import BenchRecord
 from perfmagic.units import NBSP, count, duration_s, plural, significant
 
@@ -194,7 +193,7 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResul
         first_call_s=float(record.first_calls_s[0]) if len(record.first_calls_s) else None,
         verdict=verdict,
         course=course_model(record, record.trace) if record.trace is not None else None,
-        device_label=_label(record.devices),
+        device_label=devices_label(record.devices),
         simulated=any(device.simulated for device in record.devices),
         n_calls=record.body_runs,
         stopped_by=record.stopped_by,
@@ -255,12 +254,6 @@ def _method(record: BenchRecord) -> str:
 
 def _calls_each(n: int) -> str:
     return f" of {count(n)} calls" if n > 1 else ""
-
-
-def _label(devices: Sequence[DeviceInfo]) -> str:
-    """The devices in use by name, equal ones counted; a simulated one says so."""
-    counted = Counter(device.label for device in devices)
-    return ", ".join(label if n == 1 else f"{n} × {label}" for label, n in counted.items())
 
 
 def _dependence(measured: dict[str, Quantity]) -> list[str]:

@@ -27,20 +27,20 @@ class Benchmark:
         self.label = label
         self.returned_s = self.done_s = 0.0
 
-    def __enter__(self) -> Benchmark:
+    def __enter__(self) -> Benchmark:  # noqa: PYI034 - Self needs Python 3.11
         for backend in active_backends():
             backend.synchronize()
         self._start_s = time.perf_counter()
         return self
 
-    def __exit__(self, failed: Any, *_: object) -> None:
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
         self.returned_s = time.perf_counter() - self._start_s
         backends = active_backends()
         for backend in backends:
             backend.synchronize()
         self.done_s = time.perf_counter() - self._start_s
         if failed is None:
-            print(self.sentence([info for backend in backends for info in backend.infos()]))
+            print(self.sentence([info for backend in backends for info in backend.infos()]))  # noqa: T201 - its purpose
 
     def sentence(self, devices: list[Any]) -> str:
         """What the block took, in words.  devices: those that were waited for."""

@@ -53,6 +53,21 @@ class DeviceInfo:
         return f"simulated device{number}, {self.pace}" if self.pace else f"simulated device{number}"
 
 
+def devices_label(infos: Sequence[DeviceInfo]) -> str:
+    """Several devices in few words: "2 simulated devices, paced: mm ≥ 1 ms", "2 × NVIDIA H200"; "" for none."""
+    alike: dict[tuple[bool, str], list[DeviceInfo]] = {}
+    for info in infos:
+        alike.setdefault((info.simulated, info.pace if info.simulated else info.label), []).append(info)
+    words = []
+    for (simulated, what), some in alike.items():
+        if len(some) == 1:
+            words.append(some[0].label)
+        else:
+            sims = f"{len(some)} simulated devices" + (f", {what}" if what else "")
+            words.append(sims if simulated else f"{len(some)} × {what}")
+    return ", ".join(words)
+
+
 @dataclass(frozen=True)
 class Cell:
     """The text that was run; line n of the editor is source.splitlines()[n - 1], the magic's own line included."""

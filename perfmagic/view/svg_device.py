@@ -171,7 +171,8 @@ def _draw_stave(frame: Frame, parts: tuple[StavePart, ...], y: float) -> None:
         active = frame.occupancy(part.active, edges)
         bare = np.minimum(active, frame.occupancy(part.exposed, edges))
         shares += [bare, active - bare]
-        tones += [part.name, tint(part.name, HIDDEN_SHARE, HIDDEN_SHARE)]
+        token = "dtod" if part.name == "ptop" else part.name  # both go from device to device
+        tones += [token, tint(token, HIDDEN_SHARE, HIDDEN_SHARE)]
     for share, top, tone in reversed(list(zip(shares, stacked(shares), tones, strict=True))):
         heights = np.where(share > 1e-9, quantised(top * STAVE_PX, frame.detail.small_step_px), 0)
         frame.canvas.fill(skyline(frame.columns_px(), heights, y + STAVE_PX), tone)

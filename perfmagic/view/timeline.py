@@ -12,7 +12,7 @@ from perfmagic.analysis.finding import Finding
 from perfmagic.analysis.syncs import syncs
 from perfmagic.analysis.trust import trust
 from perfmagic.trace.columns import NONE, HostKind
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, devices_label
 from perfmagic.view.device_lanes import device_group
 from perfmagic.view.host_lanes import cell_lane, host_ops_lanes, launch_lane
 from perfmagic.view.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane
@@ -149,10 +149,8 @@ def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns
 
 
 def _device_label(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
-    labels = [g.label for g in groups] or [info.label for info in trace.meta.devices] or ["no device"]
-    kinds = list(dict.fromkeys(labels))
-    counted = ((labels.count(kind), kind) for kind in kinds)
-    return ", ".join(kind if n == 1 else f"{n} × {kind}" for n, kind in counted)
+    infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
+    return devices_label(infos) or "no device"
 
 
 def _flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:
