@@ -67,8 +67,7 @@ export function rowText(f: Frame, row: Row): RowText {
     }
     case "memory": {
       const lane = model.memory[row.index];
-      const unit = lane.reserved ? `${size(lane.reserved)} reserved` : "";
-      return { label: "memory", sub: unit, number: size(lane.peak), unit: "peak" };
+      return { ...NONE, label: "memory", number: size(lane.peak), unit: "peak" };
     }
     default:
       return NONE;
@@ -92,6 +91,7 @@ export function writeGutters(f: Frame): void {
     writeLabel(f, row, text);
     if (f.layout.right) writeNumber(f, row, text);
   }
+  for (const row of f.rows) if (row.kind === "memory" && f.layout.right) writeReserved(f, row);
   writeHeadings(f);
   if (f.layout.left) writeBrackets(f);
 }
@@ -129,6 +129,12 @@ function writeNumber(f: Frame, row: Row, text: RowText): void {
   const unit = text.unit;
   if (unit && f.text.width(unit, { size: 10 }) <= f.layout.right - 6 - used)
     f.text.write(unit, x + used, y, { size: 10, colour: f.palette.css("ink2") });
+}
+
+function writeReserved(f: Frame, row: Row): void {
+  const { reserved } = f.model.memory[row.index];
+  const words = `${size(reserved)} reserved`;
+  if (reserved) f.text.write(words, f.scale.width + 8, row.y + row.h - 6, { size: 10, colour: f.palette.css("ink2") });
 }
 
 function writeHeadings(f: Frame): void {
