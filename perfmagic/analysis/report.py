@@ -9,6 +9,7 @@ import numpy as np
 from perfmagic.analysis.copies import CopyStat, copies
 from perfmagic.analysis.findings import findings
 from perfmagic.analysis.kernels import top_kernels
+from perfmagic.analysis.memory import MemoryCurve, memory_curve
 from perfmagic.analysis.overlap import Breakdown, breakdown
 from perfmagic.analysis.queueing import steps
 from perfmagic.analysis.streams import StreamStat, stream_rows, streams
@@ -50,6 +51,18 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
             for k in top_kernels(trace, device, comm_names=comm_names)
         ],
         "memcpy": {c.name: _copy(c) for c in copies(trace, device)},
+        "memory": _memory(memory_curve(trace, device)),
+    }
+
+
+def _memory(curve: MemoryCurve | None) -> dict[str, Any] | None:
+    if curve is None:
+        return None
+    return {
+        "peak_bytes": curve.peak,
+        "peak_at_ns": curve.peak_at_ns,
+        "peak_line": curve.peak_line,
+        "reserved_max_bytes": curve.reserved_max,
     }
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from perfmagic.analysis.memory import memory_curve
 from perfmagic.analysis.overlap import Breakdown, breakdown
 from perfmagic.analysis.queueing import Steps, steps
 from perfmagic.analysis.streams import orphans, stream_rows
@@ -39,6 +40,7 @@ def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_nam
         n_folded=max(0, len(lanes) - MAX_LANES),
         folded_ops=sum(len(lane) for lane in lanes[MAX_LANES:]),
         shares=_shares(parts),
+        memory=memory_curve(trace, device),
     )
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from perfmagic.analysis.memory import MemoryCurve
 from perfmagic.numerics.intervals import Intervals
 from perfmagic.trace.columns import Bool, Int8, Int32, Int64
 from perfmagic.trace.names import OpClass
@@ -165,6 +166,7 @@ class DeviceGroup:
 
     short_label: "GPU" or "device".  shares: where the extent went.
     n_folded: streams beyond the limit, counted and not held; folded_ops: the ops on them.
+    memory: None where there is no record of it.
     """
 
     device: int
@@ -178,6 +180,7 @@ class DeviceGroup:
     shares: tuple[Share, ...] = ()
     n_folded: int = 0
     folded_ops: int = 0
+    memory: MemoryCurve | None = None
 
     @property
     def queue_max(self) -> int:

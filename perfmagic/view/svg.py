@@ -14,6 +14,7 @@ from perfmagic.view.scale import Scale, ticks
 from perfmagic.view.svg_device import device_heading, draw_staves, draw_stream
 from perfmagic.view.svg_head import draw_header, draw_key, draw_shares
 from perfmagic.view.svg_host import draw_cell, draw_launches, draw_threads, line_tones
+from perfmagic.view.svg_memory import draw_memory
 from perfmagic.view.timeline import TimelineDoc
 from perfmagic.view.words import alt_text
 
@@ -100,7 +101,10 @@ def _draw_group(frame: Frame, doc: TimelineDoc, group: DeviceGroup, y: float) ->
         y = _draw_rest(frame, group, len(drawn), hidden, y)
     name = f"{group.short_label} {group.device}" if several else group.short_label
     _bracket(frame, top, y - 8, name, "comp")
-    return draw_staves(frame, group.staves, y) + (8 if several else 2)
+    y = draw_staves(frame, group.staves, y)
+    if group.memory is not None:
+        y = draw_memory(frame, group.memory, y + 6)
+    return y + (8 if several else 2)
 
 
 def _draw_rest(frame: Frame, group: DeviceGroup, n_drawn: int, hidden: int, y: float) -> float:

@@ -26,6 +26,7 @@ class Header:
 
     total_ns: the window drawn.  device_label: what ran; a simulated device says so, and its pace.  n_ops: device ops.
     n_host_ops: operators on the host.  busy_frac: of the devices' extents, their mean.  queue_max: the deepest queue.
+    memory_peak: the most bytes allocated on one device, 0 where that is not recorded.
     """
 
     total_ns: int
@@ -35,6 +36,7 @@ class Header:
     busy_frac: float
     queue_max: int
     simulated: bool
+    memory_peak: int = 0
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -47,6 +49,7 @@ class Header:
             units.plural(self.n_ops, "device op"),
             f"busy {units.percent(self.busy_frac)}",
             f"queue ≤ {units.count(self.queue_max)}",
+            *([f"peak {units.size(self.memory_peak)}"] if self.memory_peak else []),
         )
 
     @property
@@ -145,6 +148,7 @@ def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns
         busy_frac=float(np.mean([g.busy_frac for g in groups])) if groups else 0.0,
         queue_max=max((g.queue_max for g in groups), default=0),
         simulated=trace.simulated,
+        memory_peak=max((g.memory.peak for g in groups if g.memory is not None), default=0),
     )
 
 

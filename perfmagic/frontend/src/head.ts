@@ -3,7 +3,7 @@ import { button, el, swatch } from "./dom.ts";
 import { isWhole, type Action, type State } from "./state.ts";
 import type { Model } from "./store.ts";
 import { totalsOf } from "./totals.ts";
-import { count, duration, durationLike, percent, plural } from "./units.ts";
+import { count, duration, durationLike, percent, plural, size } from "./units.ts";
 import type { FindingWire } from "./wire.ts";
 
 type Do = (action: Action) => void;
@@ -50,6 +50,8 @@ function facts(model: Model, state: State): (Node | string)[][] {
   if (whole) parts.push([plural(header.n_ops, "device op")]);
   parts.push([el("em", "", `busy ${percent(busy)}`)]);
   parts.push(["queue ≤ ", el("em", "", count(queue))]);
+  const peak = Math.max(0, ...model.memory.map((lane) => lane.peak));
+  if (whole && peak) parts.push(["peak ", el("em", "", size(peak))]);
   return parts;
 }
 
