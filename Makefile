@@ -19,10 +19,10 @@ NBVAL := $(if $(DEMOS),demos --nbval --nbval-current-env --nbval-sanitize-with $
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab test quick test-gpu lint format floor front screenshots clean
+.PHONY: help setup demo lab test quick test-gpu record-gpu bench-gpu lint format floor front screenshots clean
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/dev.stamp $(FLOOR)/floor.stamp  ## only make both environments (make -j2 setup does so at once)
 
@@ -39,7 +39,13 @@ quick: $(VENV)/dev.stamp  ## the tests that need neither a browser nor a second 
 	$(BIN)/python -m pytest -q -m "not browser and not gpu" --ignore=tests/kernel $(TESTS)
 
 test-gpu:  ## what only a real GPU can show, with the python in PATH (it has torch; IPython is not needed)
-	$(PYTHON) -m pytest -q -m gpu -p no:cacheprovider tests/gpu
+	$(PYTHON) -m pytest -q -m gpu -p no:cacheprovider $(wildcard tests/gpu tests/conformance)
+
+record-gpu:  ## record small traces of this machine's GPU with their reference numbers into tests/data/gpu
+	$(PYTHON) -m tests.gpu.record
+
+bench-gpu:  ## what measuring costs on this machine's GPU, and how far it agrees with itself, as a table and as JSON
+	$(PYTHON) benchmarks/gpu.py --out tests/data/gpu
 
 lint: $(VENV)/dev.stamp  ## ruff, the import rule, mypy --strict
 	$(BIN)/ruff check .

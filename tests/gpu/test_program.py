@@ -1,0 +1,68 @@
+"""The programs for a GPU, tried without one: scenes on the simulated device, reference numbers on recorded traces."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="scenes are written in torch")
+
+import perfmagic  # noqa: E402 - after the skip
+from perfmagic.analysis.findings import findings  # noqa: E402
+from perfmagic.analysis.overlap import breakdown  # noqa: E402
+from perfmagic.analysis.streams import streams  # noqa: E402
+from perfmagic.trace.columns import NONE, OpKind  # noqa: E402
+from perfmagic.trace.kineto import read_trace  # noqa: E402
+from tests.gpu.cells import SCENES, play  # noqa: E402
+from tests.gpu.record import provenance  # noqa: E402
+from tests.gpu.reference import reference  # noqa: E402
+from tests.trace.recorded import FOLDER  # noqa: E402
+
+RECORDED = ("a100_alexnet_cuda_sync", "a100_event_sync_3streams", "gp100_gpu_user_annotation", "mi300_sglang_hipgraph")
+
+
+@pytest.fixture(autouse=True)
+def _device() -> None:
+    perfmagic.device("sim", pace="mm=200us")
+
+
+@pytest.mark.parametrize("name", [name for name, scene in SCENES.items() if scene.needs == "any"])
+def test_every_scene_runs_and_its_ops_have_lines(name: str) -> None:
+    trace = play(SCENES[name], "sim")
+    assert len(trace.ops) > 5
+    assert (trace.ops.line > 0).mean() > 0.9
+    assert trace.simulated
+
+
+def test_the_scenes_show_what_they_say() -> None:
+    rules = {name: {f.rule for f in findings(play(SCENES[name], "sim"))} for name in ("sync_bound", "two_streams")}
+    assert "sync" in rules["sync_bound"]
+    assert "streams" in rules["two_streams"]
+    assert len(play(SCENES["waits"], "sim").waits) == 2
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_reference_is_what_perfmagic_finds_by_other_ways(name: str, tmp_path: Path) -> None:
+    raw = tmp_path / "raw.json"
+    raw.write_bytes(gzip.decompress((FOLDER / f"{name}.json.gz").read_bytes()))
+    trace = read_trace(raw)
+    expected = reference(raw)
+    assert sorted(map(int, expected)) == list(trace.device_ids)
+    for device in trace.device_ids:
+        ops, numbers = trace.ops.take(trace.ops.device == device), expected[str(device)]
+        kernels = ops.kind == OpKind.KERNEL
+        parts = breakdown(trace, device)
+        assert numbers["n_ops"] == len(ops)
+        assert numbers["n_with_launch"] == int((ops.launch != NONE).sum())
+        assert numbers["kernel_sum_ns"] == int((ops.end_ns - ops.start_ns)[kernels].sum())
+        assert numbers["copied_bytes"] == int(ops.size_bytes[ops.kind == OpKind.MEMCPY].sum())
+        assert (numbers["extent_ns"], numbers["busy_ns"]) == (parts.extent_ns, parts.busy_ns)
+        assert numbers["busy_by_stream_ns"] == {str(s.stream): s.busy_ns for s in streams(trace, device)}
+
+
+def test_what_ran_on_no_gpu_says_so() -> None:
+    text = provenance([{"name": "x", "shows": "y", "said": "z"}], "sim")
+    assert "simulated device, no GPU" in text
+    assert "CUDA" not in text
