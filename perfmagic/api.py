@@ -43,7 +43,7 @@ def open_trace(path: str | os.PathLike[str], *, comm_names: str | None = None) -
     Raises TraceError where the file is no trace, or is damaged beyond repair.
     """
     checked_pattern(comm_names)
-    return TimelineResult(read_trace(Path(path)), comm_names=comm_names, title=Path(path).name)
+    return TimelineResult(read_trace(Path(path).expanduser()), comm_names=comm_names, title=Path(path).name)
 
 
 def bench(body: Callable[[], object], **options: Any) -> BenchResult:

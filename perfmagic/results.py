@@ -124,7 +124,7 @@ class TimelineResult:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace as Chrome JSON (gzipped where the name ends in .gz), for Perfetto or perfmagic.open_trace."""
         write_chrome(self.trace, path)
-        return Path(path)
+        return Path(path).expanduser()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": timeline_text(self.doc), "text/html": timeline_html(self.doc)}
@@ -150,7 +150,7 @@ def bench_mimebundle(result: BenchResult) -> dict[str, str]:
 
 
 def _write(path: str | os.PathLike[str], text: str) -> Path:
-    target = Path(path)
+    target = Path(path).expanduser()
     target.write_text(text, encoding="utf-8")
     return target
 

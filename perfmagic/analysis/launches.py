@@ -8,7 +8,7 @@ import numpy as np
 
 from perfmagic.analysis.queueing import stream_queue
 from perfmagic.analysis.streams import orphans, stream_rows
-from perfmagic.analysis.syncs import pageable_calls
+from perfmagic.analysis.syncs import blocking_copies
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64
 from perfmagic.trace.model import Trace
 
@@ -53,7 +53,7 @@ def launches(trace: Trace) -> Launches:
 def _full(trace: Trace) -> tuple[int, Bool]:
     """The most launches queued on one stream, and the calls that blocked while their stream was at its limit."""
     calls, ops = trace.calls, trace.ops
-    long = (calls.kind == CallKind.LAUNCH) & (calls.end_ns - calls.start_ns >= BLOCKED_NS) & ~pageable_calls(trace)
+    long = (calls.kind == CallKind.LAUNCH) & (calls.end_ns - calls.start_ns >= BLOCKED_NS) & ~blocking_copies(trace)
     full = np.zeros(len(calls), bool)
     deepest, early = 0, orphans(trace)
     for device, stream, rows in stream_rows(ops):

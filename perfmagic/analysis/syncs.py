@@ -11,7 +11,7 @@ from perfmagic.analysis.overlap import busy_intervals
 from perfmagic.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int32, Int64
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import is_pageable
+from perfmagic.trace.names import is_blocking_copy, is_pageable
 from perfmagic.trace.once import once_per_trace
 
 ASKED_AS = {  # operators that people do not write, as what they write
@@ -64,12 +64,13 @@ class Syncs:
 def syncs(trace: Trace) -> Syncs:
     """When the host was blocked by the device, who asked for it, and was the device busy meanwhile.
 
-    Calls of kind SYNC, and copies to or from pageable memory, which hold the host while they are staged.
+    Calls of kind SYNC, copies to or from pageable memory, which hold the host while they are staged, and copies whose
+    call returns only when they are done.
     Source: DESIGN section 6, "sync".
     """
     calls = trace.calls
     pageable = pageable_calls(trace)
-    rows = np.flatnonzero((calls.kind == CallKind.SYNC) | pageable)
+    rows = np.flatnonzero((calls.kind == CallKind.SYNC) | blocking_copies(trace))
     start, end = calls.start_ns[rows], calls.end_ns[rows]
     asker = _askers(trace, rows)
     words, codes = _words(trace, rows, asker)
@@ -88,6 +89,13 @@ def syncs(trace: Trace) -> Syncs:
         after_cell=np.zeros(len(rows), bool) if returned is None else start >= returned,
         askers=words,
     )
+
+
+def blocking_copies(trace: Trace) -> Bool:
+    """Which calls launched a copy and held the host for it; shape of trace.calls."""
+    by_name = np.array([is_blocking_copy(name) for name in trace.names], bool)
+    named: Bool = by_name[trace.calls.name] if len(trace.calls) else np.zeros(0, bool)
+    return named | pageable_calls(trace)
 
 
 def pageable_calls(trace: Trace) -> Bool:

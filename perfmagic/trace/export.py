@@ -35,7 +35,7 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> Path:
 
     The file appears whole or not at all. Raises TraceError where it cannot be written.
     """
-    target = Path(path)
+    target = Path(path).expanduser()
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with temporary.open("xb") as file:

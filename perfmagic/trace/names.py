@@ -81,6 +81,7 @@ _NOT_A_KERNEL = re.compile(r"^Mem(?:cpy|set)\b|^<|\(\d+\): |^## |: ")
 _SHELLS = frozenset(
     {"Kernel", "Kernel2", "device_kernel", "enable_sm90", "enable_sm90_or_later", "enable_sm80_to_sm89"}
 )
+_BLOCKING_COPY = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!.*(?:Async|DtoD|Peer))")
 _NAMELESS = frozenset({"kernel", "Kernel", "run", "operator"})
 
 
@@ -120,6 +121,14 @@ def copy_direction(name: str) -> OpClass:
 def is_pageable(name: str) -> bool:
     """Whether a copy's name says that its host side is pageable memory, which blocks the host."""
     return "pageable" in name.lower()
+
+
+def is_blocking_copy(name: str) -> bool:
+    """Whether a runtime or driver call is a copy between host and device that returns only when it is done.
+
+    cudaMemcpy, cuMemcpyDtoH, and HIP's hipMemcpyWithStream, which is what .item() calls there.
+    """
+    return _BLOCKING_COPY.match(name) is not None
 
 
 def call_kind(name: str) -> CallKind:

@@ -144,3 +144,11 @@ def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:
 def _events(path: Path) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     return events
+
+
+def test_a_path_from_the_home_folder_is_taken_as_a_shell_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert write_chrome(_simulated(), "~/run.json") == tmp_path / "run.json"
+    assert (tmp_path / "run.json").exists()

@@ -13,6 +13,7 @@ from perfmagic.trace.names import (
     call_kind,
     comm_kernel_names,
     copy_direction,
+    is_blocking_copy,
     is_pageable,
     op_classes,
     short_name,
@@ -131,6 +132,13 @@ def test_the_kernels_that_decided_are_listed() -> None:
 )
 def test_a_short_name_is_the_kernel_without_its_signature(name: str, short: str) -> None:
     assert short_name(name) == short
+
+
+def test_a_copy_whose_call_waits_is_told_from_one_that_is_queued() -> None:
+    blocking = "cudaMemcpy cudaMemcpy2D cuMemcpyDtoH_v2 hipMemcpy hipMemcpyWithStream hipMemcpyHtoD"
+    queued = "cudaMemcpyAsync cuMemcpyHtoDAsync_v2 hipMemcpyAsync cudaMemcpyPeer cuMemcpyDtoD_v2 cudaMemset aten::copy_"
+    assert all(map(is_blocking_copy, blocking.split()))
+    assert not any(map(is_blocking_copy, queued.split()))
 
 
 @pytest.mark.parametrize(
