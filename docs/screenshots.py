@@ -1,4 +1,4 @@
-"""Draws the pictures of the live timeline that README and docs show, from a recorded trace, in Chromium."""
+"""Draws the pictures that README and docs show from a recorded trace; those of the live timeline in Chromium."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmagic.api import open_trace
+from perfmagic.view.svg import timeline_svg
 
 DOCS = Path(__file__).resolve().parent
 TRACE = DOCS.parent / "tests" / "data" / "traces" / "v100_4streams_nccl_step.json.gz"
@@ -26,7 +27,7 @@ def select_and_point(tab: Any) -> None:
 
 
 def main() -> int:
-    """Write docs/live-timeline-light.png and -dark.png."""
+    """Write docs/v100-step.svg, docs/live-timeline-light.png and -dark.png."""
     from playwright.sync_api import sync_playwright
 
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -34,7 +35,9 @@ def main() -> int:
         print("Chromium is not installed", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
-        page = open_trace(TRACE).to_html(Path(folder) / "page.html")
+        result = open_trace(TRACE)
+        (DOCS / "v100-step.svg").write_text(timeline_svg(result.doc), encoding="utf-8")
+        page = result.to_html(Path(folder) / "page.html")
         browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         for theme in ("light", "dark"):
             size = {"width": 1048, "height": 1000}

@@ -39,8 +39,8 @@ class Part:
 
     def span(self, cls: str) -> str:
         """The piece as SVG."""
-        attributes = f' dx="{self.gap_px}"' if self.gap_px else ""
-        attributes += f' font-size="{self.size}"' if self.size != 10 else ""
+        attributes = f' dx="{2 * self.gap_px}"' if self.gap_px else ""  # a picture's own unit is half a pixel
+        attributes += f' font-size="{2 * self.size}"' if self.size != 10 else ""
         attributes += ' font-weight="600"' if self.bold else ""
         return f'<tspan class="{cls}"{attributes}>{escaped(self.text)}</tspan>'
 

@@ -9,7 +9,7 @@ from perfmagic.numerics.intervals import Int64, union
 from perfmagic.trace.names import short_name
 from perfmagic.view.frame import PLOT_PX, Frame
 from perfmagic.view.lanes import CellLane, HostOpsLane, LaunchLane
-from perfmagic.view.metrics import fitted, width_px
+from perfmagic.view.metrics import WIDEST_FONT, fitted, width_px
 from perfmagic.view.palette import LOST_SHARE, tint
 from perfmagic.view.svgpath import number, rects
 
@@ -124,7 +124,7 @@ def _draw_blocked(frame: Frame, lane: LaunchLane, y: float) -> None:
 def _blocked_words(asked_by: str, blocked_ns: int, room_px: float) -> str:
     short = f"blocked {units.duration(blocked_ns)}"
     for words in (f"Python {short}: {asked_by}", f"Python {short}", short):
-        if width_px(words, 10) <= room_px:
+        if width_px(words, 10) * WIDEST_FONT <= room_px:
             return words
     return fitted(short, room_px, 10)
 
@@ -132,7 +132,7 @@ def _blocked_words(asked_by: str, blocked_ns: int, room_px: float) -> str:
 def _write_in_gap(frame: Frame, words: str, x0: float, x1: float, y: float, token: str) -> None:
     if not words:
         return
-    width, middle = width_px(words, 10) + 12, (x0 + x1) / 2
+    width, middle = width_px(words, 10) * WIDEST_FONT + 12, (x0 + x1) / 2
     frame.canvas.boxes([(round(middle - width / 2, 1), y, round(width, 1), LAUNCH_PX)], "ground")
     frame.canvas.text(round(middle, 1), y + 10.5, words, token, anchor="middle")
 

@@ -192,6 +192,13 @@ def test_a_page_fetches_and_runs_nothing() -> None:
     assert not re.search(r"<script|https?://|src=|url\(", out)
 
 
+def test_words_in_pieces_are_as_large_as_words_in_one() -> None:
+    picture = timeline_svg(doc_of(queue_of()))
+    sizes = {int(size) for size in re.findall(r'font-size="(\d+)"', picture)}
+    assert min(sizes) >= 20  # half pixels: nothing is smaller than 10 px
+    assert 30 in sizes  # the total
+
+
 @pytest.mark.parametrize("name", ["v100_4streams_nccl_graphs", "mi300_sd35_239k_events", "cpu_only_no_device_props"])
 def test_real_traces_fit(traces: Path, name: str) -> None:
     doc = doc_of(read_trace(traces / "real" / f"{name}.json.gz"))
