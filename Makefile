@@ -39,7 +39,7 @@ quick: $(VENV)/dev.stamp  ## the tests that need neither a browser nor a second 
 	$(BIN)/python -m pytest -q -m "not browser and not gpu" --ignore=tests/kernel $(TESTS)
 
 test-gpu:  ## what only a real GPU can show, with the python in PATH (it has torch; IPython is not needed)
-	$(PYTHON) -m pytest -q -m gpu -p no:cacheprovider $(wildcard tests/gpu tests/conformance)
+	$(PYTHON) -m pytest -q -m gpu -o addopts=-ra -p no:cacheprovider $(wildcard tests/gpu tests/conformance)
 
 record-gpu:  ## record small traces of this machine's GPU with their reference numbers into tests/data/gpu
 	$(PYTHON) -m tests.gpu.record
