@@ -15,6 +15,7 @@ from perfmagic.trace.correlate import strata_lines_at
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import op_classes
 from perfmagic.view.lanes import DeviceGroup, Share, Stave, StavePart, StreamLane
+from perfmagic.view.memory_lane import memory_lane
 from perfmagic.view.packing import pack
 from perfmagic.view.pile import rank
 
@@ -39,6 +40,7 @@ def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_nam
         n_folded=max(0, len(lanes) - MAX_LANES),
         folded_ops=sum(len(lane) for lane in lanes[MAX_LANES:]),
         shares=_shares(parts),
+        memory=memory_lane(trace, device, end_ns),
     )
 
 

@@ -160,10 +160,19 @@ class Share:
 
 
 @dataclass(frozen=True, eq=False)
+class MemoryLane:
+    """Bytes allocated on a device: from at_ns on, size_bytes.  reserved_max: the most that it gave away."""
+
+    at_ns: Int64
+    size_bytes: Int64
+    reserved_max: float
+
+
+@dataclass(frozen=True, eq=False)
 class DeviceGroup:
     """All lanes of one device, streams by busy time.
 
-    short_label: "GPU" or "device".  shares: where the extent went.
+    short_label: "GPU" or "device".  shares: where the extent went.  memory: None where it was not recorded.
     n_folded: streams beyond the limit, counted and not held; folded_ops: the ops on them.
     """
 
@@ -176,6 +185,7 @@ class DeviceGroup:
     streams: tuple[StreamLane, ...]
     staves: tuple[Stave, ...]
     shares: tuple[Share, ...] = ()
+    memory: MemoryLane | None = None
     n_folded: int = 0
     folded_ops: int = 0
 

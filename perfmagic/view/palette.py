@@ -37,6 +37,7 @@ TONES: dict[str, Tone] = {
     "dtoh": Tone("#004423", "#35835b"),
     "dtod": Tone("#2a9fab", "#93d8e0"),
     "memset": Tone("#6f767f", "#8a9098"),
+    "memory": Tone("#7d72a8", "#9d93c9"),
     "warn": Tone("#d9730d", "#ec8b33"),
     # text written on a slice of the class
     "on_matrix": Tone("#ffffff", "#0a0d12"),

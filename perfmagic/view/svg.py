@@ -9,6 +9,7 @@ from perfmagic import units
 from perfmagic.view.canvas import Canvas
 from perfmagic.view.frame import DETAILS, LEFT_PX, PLOT_PX, RIGHT_PX, Detail, Frame
 from perfmagic.view.lanes import DeviceGroup, Flag
+from perfmagic.view.memory_lane import draw_memory
 from perfmagic.view.metrics import WIDEST_FONT, fitted, width_px
 from perfmagic.view.scale import Scale, ticks
 from perfmagic.view.svg_device import device_heading, draw_staves, draw_stream
@@ -100,7 +101,10 @@ def _draw_group(frame: Frame, doc: TimelineDoc, group: DeviceGroup, y: float) ->
         y = _draw_rest(frame, group, len(drawn), hidden, y)
     name = f"{group.short_label} {group.device}" if several else group.short_label
     _bracket(frame, top, y - 8, name, "comp")
-    return draw_staves(frame, group.staves, y) + (8 if several else 2)
+    y = draw_staves(frame, group.staves, y)
+    if group.memory is not None:
+        y = draw_memory(frame, group.memory, y + 4)
+    return y + (8 if several else 2)
 
 
 def _draw_rest(frame: Frame, group: DeviceGroup, n_drawn: int, hidden: int, y: float) -> float:

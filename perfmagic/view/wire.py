@@ -26,7 +26,6 @@ SCHEMA = 2
 NO_CLASS = -1  # of a name that is not a device op's
 CLASSES = len(OpClass) + 1
 MAX_NAME = 1000  # characters; longer ones are cut, with "…"
-ALLOCATED, RESERVED = "Total Allocated", "Total Reserved"  # as Kineto names its memory counters
 
 # the colour of a finding's bar, by what its rule speaks of; everything else is time lost
 RULE_TOKENS = (("comm", "comm"), ("htod", "htod"), ("dtoh", "dtoh"), ("copy", "dtod"), ("copies", "dtod"))
@@ -89,7 +88,7 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     calls = np.zeros(0, np.int64) if doc.launches is None else doc.launches.call
     streams = [_stream(out, names, lane, i, trace, calls, doc.start_ns) for i, lane in enumerate(_streams(doc))]
     header["stream_lanes"] = streams
-    header["memory_lanes"] = _memory(out, doc, trace)
+    header["memory_lanes"] = _memory(out, doc)
     out.text("names", names.table())
     header["shapes"] = [list(shape_words(shape)) for shape in trace.shapes] if streams else []
     header["columns"] = out.layout
@@ -231,22 +230,14 @@ def _launches(out: ColumnWriter, names: NameTable, doc: TimelineDoc, trace: Trac
     return {"words": [cut(word) for word in words]}
 
 
-def _memory(out: ColumnWriter, doc: TimelineDoc, trace: Trace) -> list[dict[str, Any]]:
+def _memory(out: ColumnWriter, doc: TimelineDoc) -> list[dict[str, Any]]:
     """Allocated bytes over time, one lane a device that has a record of them, with the most that was reserved."""
-    counters = trace.counters
     lanes: list[dict[str, Any]] = []
-    if not len(counters):
-        return []
-    series = np.array(trace.names, dtype=object)[counters.series]
-    shown = {group.device for group in doc.groups}
-    for device in sorted(set(counters.device.tolist()) & shown):
-        of_device = (counters.device == device) & (counters.at_ns < doc.end_ns)
-        rows = np.flatnonzero(of_device & (series == ALLOCATED))
-        if len(rows) < 2:
+    for group in sorted(doc.groups, key=lambda g: g.device):
+        if group.memory is None:
             continue
         table = f"memory{len(lanes)}"
-        out.delta(table, "at", counters.at_ns[rows] - doc.start_ns)
-        out.plain(table, "bytes", np.maximum(counters.value[rows], 0).astype(np.int64))
-        reserved = counters.value[of_device & (series == RESERVED)]
-        lanes.append({"device": int(device), "reserved_max": float(reserved.max(initial=0.0))})
+        out.delta(table, "at", group.memory.at_ns - doc.start_ns)
+        out.plain(table, "bytes", group.memory.size_bytes)
+        lanes.append({"device": group.device, "reserved_max": group.memory.reserved_max})
     return lanes

@@ -182,6 +182,11 @@ class SimTensor(torch.Tensor):
             raise RuntimeError(f"cannot set .data of a tensor on {self.device} to one on {other.device}; use .to()")
         become(self, other._ref)
 
+    def record_stream(self, stream: Any) -> None:
+        """Keep the memory taken until a stream has done what it was given so far, even if the tensor goes before."""
+        lane, held = stream._lane, self._held
+        lane.commit(Job(lane, "record_stream", lambda: id(held)), ())  # the job is what refers to the memory
+
     def tolist(self) -> Any:
         return self.detach().cpu().tolist()
 
