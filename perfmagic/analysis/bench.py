@@ -29,6 +29,9 @@ __all__ = ["BenchResult", "CourseModel", "Quantity", "course_model", "summarise"
 
 _FORMAT = "perfmagic bench 1"
 _SLOW_RECORDING = 2.0  # recording costs 5 to 10 µs a launch (KINETO); a run slower than this met something else
+# a span that saw none of the work is microseconds long; one with the queue kept full may be half of the time that the
+# ops of a starved device took one by one
+_UNSEEN_FRAC = 0.1
 _DRIFT_SAID_FRAC = 0.01  # the half-width a run aims at: a smaller drift does not show in the numbers
 
 
@@ -295,7 +298,7 @@ def _span_partial(record: BenchRecord, span: Quantity | None) -> bool:
     if span is None or record.trace is None or not len(record.trace.ops):
         return False
     busy_ns = max(breakdown(record.trace, device).busy_ns for device in record.trace.device_ids)
-    return _n_streams(record) > 1 or span.median_s * 1e9 < busy_ns / 2
+    return _n_streams(record) > 1 or span.median_s * 1e9 < busy_ns * _UNSEEN_FRAC
 
 
 def _slow_recording(record: BenchRecord, done: Quantity | None) -> list[str]:

@@ -81,6 +81,9 @@ def _busy_ns(trace: Trace, device: int) -> int:
 def _caveat(trace: Trace, t1_s: float, t2_s: float) -> str:
     if _waits_itself(trace):
         return "the cell waits for the device itself, so t1 holds waiting too"
+    n_queues = len(np.unique(np.stack((trace.ops.device, trace.ops.stream)), axis=1).T)
+    if n_queues > 1:
+        return f"the model is for one queue, and the cell uses {n_queues}"
     if t1_s >= t2_s:
         return "the form t1 + n·t2 + t3 assumes t2 > t1, which does not hold here"
     return ""

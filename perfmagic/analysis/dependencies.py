@@ -35,11 +35,12 @@ def _wait_ends(trace: Trace, recorded: Int64) -> Int64:
     """When the work each wait waits for had ended."""
     ops, waits = trace.ops, trace.waits
     ends = np.full(len(waits), BEFORE_ALL_NS, np.int64)
-    for device, stream in np.unique(np.column_stack((waits.device, waits.on_stream)), axis=0).tolist():
+    on_device = np.where(waits.on_device == NONE, waits.device, waits.on_device)
+    for device, stream in np.unique(np.column_stack((on_device, waits.on_stream)), axis=0).tolist():
         work = np.flatnonzero((ops.device == device) & (ops.stream == stream) & (ops.launch != NONE))
         work = work[np.argsort(ops.correlation[work], kind="stable")]
         until = np.concatenate(([BEFORE_ALL_NS], np.maximum.accumulate(ops.end_ns[work])))
-        mine = np.flatnonzero((waits.device == device) & (waits.on_stream == stream))
+        mine = np.flatnonzero((on_device == device) & (waits.on_stream == stream))
         ends[mine] = until[np.searchsorted(ops.correlation[work], recorded[mine], side="right")]
     return ends
 

@@ -29,7 +29,7 @@ RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
 
 
 def findings(trace: Trace, comm_names: str | None = None, limit: int = 6) -> tuple[Finding, ...]:
-    """What is worth knowing about a trace: the verdict, then what time was lost to, by cost.
+    """What is worth knowing about a trace: the verdict, waits that are missing, then what time was lost to, by cost.
 
     limit: the most findings given.  comm_names: as in perfmagic.trace.names.op_classes. Empty only where there is
     neither a device op nor a host operator.
@@ -39,7 +39,7 @@ def findings(trace: Trace, comm_names: str | None = None, limit: int = 6) -> tup
     if not len(trace.ops):
         return first
     rest = [finding for rule in RULES for finding in rule(facts)]
-    rest.sort(key=lambda f: (-(f.cost_ns or 0), f.start_ns))
+    rest.sort(key=lambda f: (f.rule != "race", -(f.cost_ns or 0), f.start_ns))  # a wrong result is dearer than any time
     return (*first, *rest)[:limit]
 
 

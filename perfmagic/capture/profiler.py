@@ -240,7 +240,7 @@ class _Parts:
             return values.astype(np.int64) + shift
         if column in ("name", "series"):
             return values.astype(np.int32) + first_name
-        return values + device if column == "device" else values
+        return values + device if column in ("device", "on_device") else values
 
 
 def _until(trace: Trace, end_ns: int) -> Trace:
@@ -255,7 +255,7 @@ def _until(trace: Trace, end_ns: int) -> Trace:
 def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Rows of two column sets; a column one of them lacks is filled with its default."""
     n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
-    defaults = {"correlation": NONE, "size_bytes": NONE, "shape": NONE}
+    defaults = {"correlation": NONE, "size_bytes": NONE, "shape": NONE, "on_device": NONE}
     out = {}
     for key in {**old, **new}:
         a = old.get(key, np.full(n_old, defaults.get(key, 0)))

@@ -159,6 +159,7 @@ class StreamWaits(Table):
     stream: Int64 = _column(np.int64)
     on_stream: Int64 = _column(np.int64)
     on_correlation: Int64 = _column(np.int64, NONE)  # of the event record
+    on_device: Int32 = _column(np.int32, NONE)  # of on_stream; NONE: the same device
 
 
 @dataclass(frozen=True, eq=False)

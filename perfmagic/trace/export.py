@@ -182,6 +182,7 @@ def _waits(trace: Trace) -> Iterator[str]:
             "correlation": row["correlation"],
             "wait_on_stream": row["on_stream"],
             "wait_on_cuda_event_record_corr_id": row["on_correlation"],
+            "wait_on_device": row["on_device"],
         }
         span = {"start_ns": row["at_ns"], "end_ns": row["at_ns"]}
         yield _span("cuda_sync", '"Stream Wait Event"', row["device"], row["stream"], span, args)

@@ -226,6 +226,7 @@ class _Tables:
             "stream": [_integer(a.stream, e.tid) for e, a in zip(events, args, strict=True)],
             "on_stream": [a.wait_on_stream for a in args],
             "on_correlation": [a.wait_on_correlation for a in args],
+            "on_device": [a.wait_on_device for a in args],
         }
 
     def counters(self, rows: Int64) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Args(msgspec.Struct, gc=False):
     bytes: Loose = None
     collective: Any = msgspec.field(default=None, name="Collective name")
     wait_on_stream: int = NONE
+    wait_on_device: int = NONE  # perfmagic writes it; Kineto does not say
     wait_on_correlation: int = msgspec.field(default=NONE, name="wait_on_cuda_event_record_corr_id")
     allocated: Loose = msgspec.field(default=None, name="Total Allocated")
     reserved: Loose = msgspec.field(default=None, name="Total Reserved")

@@ -220,6 +220,7 @@ def _args(args: dict[str, Any], mended: _Mended) -> Args:
         bytes=_loose(args.get("bytes")),
         collective=args.get("Collective name"),
         wait_on_stream=_integer(args.get("wait_on_stream"), mended),
+        wait_on_device=_integer(args.get("wait_on_device"), mended),
         wait_on_correlation=_integer(args.get("wait_on_cuda_event_record_corr_id"), mended),
         allocated=_loose(args.get("Total Allocated")),
         reserved=_loose(args.get("Total Reserved")),

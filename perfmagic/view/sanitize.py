@@ -11,7 +11,7 @@ _RULES = (
     # whole faces of measured results first: which findings and warnings there are varies from run to run, so a
     # notebook compares the words that do not: the device, the verdict, and what its own cells ask of the result
     ("html", r"<div (?:class=|style=)[\s\S]*</div>", "HTML"),
-    ("timeline", r"^.*? · (simulated device[^·\n]*|no device) · [\s\S]*", r"TIMELINE \1"),
+    ("timeline", r"^.*? · ((?:\d+ )?simulated devices?[^·\n]*|no device) · [\s\S]*", r"TIMELINE \1"),
     ("bench", r"^Python is back after [\s\S]*", "BENCH"),
     ("syncbench", r"^(device-bound|host-bound|gaps|no device records)\b[\s\S]*", r"SYNCBENCH \1"),
     ("duration", rf"-?\d[\d,]*(?:\.\d+)?{_SPACE}(?:ns|µs|ms|s)\b", "DURATION"),

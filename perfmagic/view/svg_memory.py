@@ -15,7 +15,7 @@ LANE_PX, HEAD_PX = 58, 10
 
 def draw_memory(frame: Frame, lane: MemoryCurve, y: float) -> float:
     """The curve, scaled to its peak; returns the lower edge."""
-    heights = _highest(lane, frame.columns_ns()) / max(1, lane.peak) * (LANE_PX - HEAD_PX)
+    heights = highest(lane, frame.columns_ns()) / max(1, lane.peak) * (LANE_PX - HEAD_PX)
     frame.canvas.fill(skyline(frame.columns_px(), quantised(heights, 0.5), y + LANE_PX), "memory")
     frame.label(y + LANE_PX / 2, "memory")
     frame.number(y + LANE_PX / 2, f"peak {units.size(lane.peak)}")
@@ -24,11 +24,11 @@ def draw_memory(frame: Frame, lane: MemoryCurve, y: float) -> float:
     return y + LANE_PX + 6
 
 
-def _highest(lane: MemoryCurve, edges_ns: Float64) -> Float64:
+def highest(lane: MemoryCurve, edges_ns: Float64) -> Float64:
     """The most that was allocated in each column; shape (columns,).  edges_ns: columns + 1 instants, rising."""
-    row = np.searchsorted(lane.at_ns, edges_ns, side="right") - 1
-    values = np.maximum(lane.allocated[np.maximum(row, 0)], 0).astype(np.float64)
-    found = values[:-1].copy()
-    for column in np.flatnonzero(np.diff(row)).tolist():
-        found[column] = max(found[column], float(lane.allocated[max(row[column], 0) : row[column + 1] + 1].max()))
+    first = np.maximum(np.searchsorted(lane.at_ns, edges_ns[:-1], side="right") - 1, 0)
+    last = np.maximum(np.searchsorted(lane.at_ns, edges_ns[1:], side="left") - 1, first)
+    found = lane.allocated[first].astype(np.float64)
+    for column in np.flatnonzero(last > first).tolist():
+        found[column] = float(lane.allocated[first[column] : last[column] + 1].max())
     return found

@@ -101,7 +101,9 @@ class Builder:
             }
         )
 
-    def wait(self, at: float, stream: int, on_stream: int, recorded: int, *, device: int = 0) -> int:
+    def wait(
+        self, at: float, stream: int, on_stream: int, recorded: int, *, device: int = 0, on_device: int = -1
+    ) -> int:
         """The stream waits for what was launched on another one up to the correlation id `recorded`."""
         correlation = self.launch(at, name="cudaStreamWaitEvent", kind=CallKind.WAIT)
         self.waits.append(
@@ -112,6 +114,7 @@ class Builder:
                 "stream": stream,
                 "on_stream": on_stream,
                 "on_correlation": recorded,
+                "on_device": on_device,
             }
         )
         return correlation

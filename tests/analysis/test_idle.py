@@ -76,6 +76,15 @@ def test_the_part_of_a_gap_that_a_wait_on_another_device_s_work_explains_is_depe
     assert causes(b) == {"dependency": 30, "launch_latency": 3}
 
 
+def test_a_wait_for_a_stream_of_another_device_is_not_taken_for_one_of_the_same() -> None:
+    b = Builder()
+    b.op(0, 10, launch=0, stream=7)
+    there = b.op(5, 40, launch=1, stream=7, device=1)
+    b.wait(2, 7, 7, there, on_device=1)
+    b.op(43, 50, launch=3, stream=7)
+    assert causes(b) == {"dependency": 30, "launch_latency": 3}
+
+
 def test_an_op_launched_before_the_wait_is_not_held_by_it() -> None:
     b = Builder()
     b.op(0, 10, launch=0, stream=7)

@@ -136,3 +136,17 @@ def test_backward_under_a_stream_runs_there_and_races_with_nobody() -> None:
     assert w.grad.tolist() == [3, 3, 3]
     assert log.since(mark).races == []
     assert side.stream_id in log.since(mark).ops["stream"][-3:]
+
+
+def test_recorded_memory_stays_taken_until_the_other_stream_is_done(hold: Hold) -> None:
+    side = torch.sim.Stream()
+    with torch.sim.stream(side):
+        release = hold()
+    before = torch.sim.memory_allocated()
+    plain, recorded = (torch.zeros(1 << 18, device="sim") for _ in range(2))
+    recorded.record_stream(side)
+    del plain, recorded
+    assert torch.sim.memory_allocated() == before + (1 << 20)
+    release()
+    side.synchronize()
+    assert torch.sim.memory_allocated() == before

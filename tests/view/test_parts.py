@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import configparser
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +16,7 @@ from perfmagic.view.canvas import escaped
 from perfmagic.view.metrics import columns, cut_to_columns, fitted, width_px
 from perfmagic.view.packing import pack
 from perfmagic.view.palette import TONES, mixed, queued
+from perfmagic.view.sanitize import sanitize_file
 from perfmagic.view.scale import Scale, ticks
 from perfmagic.view.svg import word_sides
 from perfmagic.view.svgpath import number, quantised, skyline, step_line, thin_line
@@ -146,3 +150,12 @@ def test_foreign_text_becomes_character_data() -> None:
 )
 def test_the_words_of_two_flags_never_meet(xs: tuple[float, ...], sides: tuple[str, ...]) -> None:
     assert word_sides(xs, (200.0, 100.0)) == sides
+
+
+@pytest.mark.parametrize("label", ["simulated device", "2 simulated devices"])
+def test_a_compared_timeline_keeps_the_device_and_not_its_numbers(label: str) -> None:
+    rules = configparser.RawConfigParser()
+    rules.read_string(sanitize_file())
+    text = f"25.4 ms · {label}, paced: mm ≥ 2 ms · 20 device ops · busy\n99 %\n 99 % busy  device-bound"
+    found = re.sub(rules["timeline"]["regex"], rules["timeline"]["replace"], text)
+    assert found == f"TIMELINE {label}, paced: mm ≥ 2 ms"

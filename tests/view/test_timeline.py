@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
+from perfmagic.analysis.memory import MemoryCurve
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import DeviceInfo, TraceMeta, make_trace
 from perfmagic.view.canvas import Canvas
@@ -19,6 +21,7 @@ from perfmagic.view.metrics import columns
 from perfmagic.view.page import page
 from perfmagic.view.scale import Scale
 from perfmagic.view.svg import MAX_BYTES, timeline_svg
+from perfmagic.view.svg_memory import highest
 from perfmagic.view.text import timeline_text
 
 from .build import HOSTILE, MS, doc_of, many_streams, noisy, queue_of, with_meta
@@ -143,6 +146,21 @@ def test_several_devices_are_groups_of_their_own() -> None:
     doc = doc_of(noisy(400))
     assert [g.device for g in doc.groups] == [0, 1]
     assert [g.device for g in doc_of(noisy(400), device=1).groups] == [1]
+
+
+def test_memory_is_drawn_where_it_was_recorded_and_says_its_peak() -> None:
+    plain = queue_of()
+    counters = {"at_ns": [0, 2 * MS, 4 * MS], "series": [3] * 3, "value": [1e6, 5e6, 2e6]}
+    with_memory = replace(
+        plain, names=(*plain.names, "Total Allocated"), counters=make_trace([], plain.meta, counters=counters).counters
+    )
+    assert "peak 5.00 MB" in timeline_svg(doc_of(with_memory)).replace("\u00a0", " ")
+    assert ">memory<" not in timeline_svg(doc_of(plain))
+
+
+def test_a_column_of_memory_holds_the_most_of_its_time() -> None:
+    curve = MemoryCurve(0, np.array([0, 12, 14, 30]), np.array([1, 9, 2, 4]), reserved_max=0, peak_line=0)
+    assert highest(curve, np.array([0.0, 10, 20, 30, 40])).tolist() == [1, 9, 2, 4]
 
 
 def test_a_window_counts_only_what_ran_inside_it() -> None:

@@ -20,7 +20,7 @@ _ROWS_PER_OP = 2  # calls and operators kept for each device op: a blocking copy
 _OPS = ("start_ns", "end_ns", "kind", "device", "stream", "name", "correlation", "size_bytes")
 _CALLS = ("start_ns", "end_ns", "kind", "name", "thread", "correlation")
 _HOST_OPS = ("start_ns", "end_ns", "kind", "name", "thread")
-_WAITS = ("at_ns", "correlation", "device", "stream", "on_stream", "on_correlation")
+_WAITS = ("at_ns", "correlation", "device", "stream", "on_stream", "on_correlation", "on_device")
 _COUNTERS = ("at_ns", "series", "device", "value")
 
 Columns = dict[str, Any]
@@ -158,11 +158,18 @@ class SimLog:
         self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, threading.get_native_id()))
 
     def add_wait(
-        self, at_ns: int, correlation: int, device: int, stream: int, on_stream: int, on_correlation: int
+        self,
+        at_ns: int,
+        correlation: int,
+        device: int,
+        stream: int,
+        on_stream: int,
+        on_correlation: int,
+        on_device: int,
     ) -> None:
-        """stream goes on only after what on_stream had been given up to on_correlation."""
+        """stream goes on only after what on_stream, of on_device, had been given up to on_correlation."""
         if len(self._waits) < self._calls_end:
-            self._waits.append((at_ns, correlation, device, stream, on_stream, on_correlation))
+            self._waits.append((at_ns, correlation, device, stream, on_stream, on_correlation, on_device))
         else:
             self._dropped.append(at_ns)
 

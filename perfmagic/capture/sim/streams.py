@@ -112,8 +112,9 @@ class Event:
         if LOG.recording:
             LOG.add_call(start_ns, now_ns(), CallKind.WAIT, "simStreamWaitEvent", job.correlation)
             LOG.add_wait(
-                start_ns, job.correlation, lane.device.index, lane.stream_id, mark.lane.stream_id, mark.correlation
-            )
+                start_ns, job.correlation, lane.device.index, lane.stream_id,
+                mark.lane.stream_id, mark.correlation, mark.lane.device.index,
+            )  # fmt: skip
 
     def query(self) -> bool:
         """Has the device reached the mark?"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -182,6 +182,11 @@ class SimTensor(torch.Tensor):
             raise RuntimeError(f"cannot set .data of a tensor on {self.device} to one on {other.device}; use .to()")
         become(self, other._ref)
 
+    def record_stream(self, stream: Any) -> None:
+        """Keep the memory taken until a stream has done what it was given so far, even if the tensor goes before."""
+        lane = stream._lane
+        lane.commit(Job(lane, "record_stream", partial(_hold, self._held)), ())
+
     def tolist(self) -> Any:
         return self.detach().cpu().tolist()
 
@@ -210,6 +215,10 @@ class SimTensor(torch.Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         extra = {k: v for k, v in self.__dict__.items() if k not in _OURS}
         return _rebuild, (self.detach().cpu(), self.requires_grad, extra, self._ref.buffer.device_index)
+
+
+def _hold(held: Held | None) -> None:
+    """What a job does that is there to refer to memory."""
 
 
 def become(t: SimTensor, ref: Ref) -> None:
