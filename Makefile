@@ -90,6 +90,6 @@ $(FLOOR)/floor.stamp: pyproject.toml constraints-floor.txt | $(BIN)/python
 	$(FLOOR)/bin/python $(PIP_INSTALL) --editable '.[torch]' ipykernel pytest pytest-timeout --constraint constraints-floor.txt
 	@touch $@
 
-$(SANITIZE): $(VENV)/dev.stamp $(wildcard perfmagic/*.py)
+$(SANITIZE): $(VENV)/dev.stamp $(wildcard perfmagic/*.py perfmagic/view/*.py)
 	@mkdir -p $(@D)
 	$(BIN)/python -m perfmagic nbval-sanitize > $@

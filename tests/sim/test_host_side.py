@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -105,6 +106,17 @@ def test_pageable_memory_may_be_changed_once_its_copy_was_queued(hold: Hold) -> 
     host.zero_()
     release()
     assert there.tolist() == [1, 1, 1, 1]
+
+
+def test_a_second_copy_from_pageable_memory_waits_for_the_first(hold: Hold) -> None:
+    target = torch.zeros(2, device="sim")
+    release = hold()
+    target.copy_(torch.ones(2), non_blocking=True)
+    timer = threading.Timer(0.05, release)
+    timer.start()
+    target.copy_(torch.full((2,), 2.0), non_blocking=True)
+    assert timer.finished.is_set()  # else the call above would have come back while the stream was held
+    assert target.tolist() == [2, 2]
 
 
 def test_pinned_memory_is_read_when_the_copy_runs(hold: Hold) -> None:

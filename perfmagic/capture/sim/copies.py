@@ -21,20 +21,26 @@ pin = pinned.note
 def to_device(source: torch.Tensor, target: SimTensor, non_blocking: bool) -> SimTensor:
     """Copy host memory into a tensor on the device.
 
-    Pageable memory is staged first: the host is held that long, and may change the tensor afterwards. Pinned memory is
-    read when the copy runs. Without non_blocking the host then waits for the stream. Source: CUDA's cudaMemcpyAsync and
+    Pageable memory is staged first: the host is held that long, and may change the tensor afterwards. There is room for
+    one such copy a stream, so a second one holds the host until the first has run. Pinned memory is read when the copy
+    runs. Without non_blocking the host then waits for the stream. Source: CUDA's cudaMemcpyAsync and
     torch's copy_ for CUDA.
     """
     begin_ns = now_ns()
     is_pinned = pinned.is_pinned(source)
-    staged = source.detach() if is_pinned else source.detach().clone()
     ref = target._ref
+    lane = launch_lane(ref.buffer.device_index, [ref])[0]
+    if not is_pinned and lane.staged is not None:
+        lane.staged.wait()
+    staged = source.detach() if is_pinned else source.detach().clone()
     name = f"Memcpy HtoD ({'Pinned' if is_pinned else 'Pageable'} -> Device)"
 
     def body() -> None:
         ref.real().copy_(staged)
 
     job = _queue(target, name, body, _bytes(source), begin_ns, is_pinned, reads=True)
+    if not is_pinned:
+        lane.staged = job
     if not non_blocking:
         wait_for_job(job, "simStreamSynchronize")
     return target

@@ -31,6 +31,7 @@ class Lane:
         self.jobs: deque[Job] = deque()  # the running one first
         self.seen: dict[Lane, int] = {}  # of other streams: up to which launch ours is ordered behind them
         self.last_correlation = 0
+        self.staged: Job | None = None  # the last copy from pageable memory
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._sleeping = False
         self._room_bells: deque[SimpleQueue[None]] = deque()
