@@ -39,7 +39,7 @@ quick: $(VENV)/dev.stamp  ## the tests that need neither a browser nor a second 
 	$(BIN)/python -m pytest -q -m "not browser and not gpu" --ignore=tests/kernel $(TESTS)
 
 test-gpu:  ## what only a real GPU can show, with the python in PATH (it has torch; IPython is not needed)
-	$(PYTHON) -m pytest -q -m gpu -p no:cacheprovider tests/gpu
+	$(PYTHON) -m pytest -q -m gpu -p no:cacheprovider tests/gpu tests/conformance
 
 lint: $(VENV)/dev.stamp  ## ruff, the import rule, mypy --strict
 	$(BIN)/ruff check .
