@@ -188,6 +188,20 @@ class SimTensor(torch.Tensor):
                 raise
             raise error from None
 
+    def copy_(self, source: Any, non_blocking: bool = False) -> SimTensor:
+        __tracebackhide__ = True
+        return super().copy_(self._beside(source), non_blocking)  # type: ignore[return-value]
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        __tracebackhide__ = True
+        super().__setitem__(place, self._beside(value))
+
+    def _beside(self, source: Any) -> Any:
+        """A source on this tensor's device: torch would leave its gradient here, taking both devices for one."""
+        if not (isinstance(source, SimTensor) and source.requires_grad and torch.is_grad_enabled()):
+            return source
+        return source if source.device == self.device else source.to(self.device)
+
     def type_as(self, other: torch.Tensor) -> torch.Tensor:
         return self.to(other)  # type: ignore[no-any-return]
 
