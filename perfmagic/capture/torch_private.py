@@ -6,6 +6,7 @@ imported before torch is wanted.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,40 @@ def register_python_backend(name: str, module: object) -> None:
             f"torch holds one device of its own making, and {taken!r} is already that device",
             hint="restart the kernel and load the simulated device without the other extension",
         )
-    setup(name, backend_module=module)
+    setup(name, backend_module=module, device_guard=_make_guard())
+
+
+_lost: deque[BaseException] = deque(maxlen=1)
+
+
+def _make_guard() -> Any:
+    """What torch asks which type the device has.
+
+    torch also asks while an error in a backward pass (of a user's hook, for example) is on its way out of the thread
+    that runs it, with that error still set; Python refuses a call's result then, and torch ends the process. So the
+    error is taken away here and kept: torch then raises a SystemError without words, and `lost_error` has them.
+    Uses torch._C._acc.DeviceGuard and torch._C._autograd.DeviceType (read in 2.13.0, there since 2.10).
+    """
+    kind = torch._C._autograd.DeviceType.PrivateUse1
+    exhausted = iter(())
+
+    class Guard(torch._C._acc.DeviceGuard):
+        def type_(self) -> Any:
+            try:
+                next(exhausted, None)  # raises an error that is set
+            except BaseException as error:  # noqa: BLE001 - kept, see above
+                _lost.append(error)
+            return kind
+
+    return Guard()
+
+
+def lost_error() -> BaseException | None:
+    """The error of a backward pass that torch lost since this was last asked, None if there is none."""
+    try:
+        return _lost.pop()
+    except IndexError:
+        return None
 
 
 def private_device_name() -> str:
@@ -52,6 +86,14 @@ def plain_torch_function() -> Any:
     Uses torch._C._disabled_torch_function_impl (read in 2.13.0); fallback: torch.Tensor's own, slower.
     """
     return getattr(torch._C, "_disabled_torch_function_impl", torch.Tensor.__torch_function__)
+
+
+def without_torch_function() -> Any:
+    """A with block in which subclasses' __torch_function__ is not called.
+
+    Uses torch._C.DisableTorchFunctionSubclass (read in 2.13.0; torch's documents name it). No fallback.
+    """
+    return torch._C.DisableTorchFunctionSubclass()
 
 
 def make_wrapper(
@@ -77,6 +119,30 @@ def in_backward() -> bool:
     """
     task = getattr(torch._C, "_current_graph_task_id", None)
     return task is not None and task() != -1
+
+
+def place_of_loading(place: str) -> str:
+    """Where torch.load(map_location=...) wants a tensor that was at a place; that place outside of torch.load.
+
+    Uses torch._utils._get_restore_location (read in 2.13.0; there since 2.5); fallback: where it was.
+    """
+    from torch import _utils
+
+    wanted = getattr(_utils, "_get_restore_location", None)
+    try:
+        return place if wanted is None else str(wanted(place))
+    except RuntimeError:  # a function: it is given storages, which are on the host, and tensors follow it there
+        return "cpu"
+
+
+def allow_in_checkpoints(function: Callable[..., Any]) -> None:
+    """Have torch.load(weights_only=True), its default, call a function that a saved tensor names.
+
+    torch.serialization.add_safe_globals is promised by torch (from 2.5 on); without it nothing is done.
+    """
+    allow = getattr(torch.serialization, "add_safe_globals", None)
+    if allow is not None:
+        allow([function])
 
 
 def schema_of(func: Any) -> Any:

@@ -6,7 +6,7 @@ Source: torch/csrc autocast_mode.h, the lists for CUDA of 2.13, those of them th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -17,7 +17,7 @@ KEY = "AutocastPrivateUse1"
 LOWER = (
     "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "matmul", "linear", "conv1d", "conv2d", "conv3d",
     "conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input", "convolution", "prelu",
-    "scaled_dot_product_attention",
+    "scaled_dot_product_attention", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell",
 )  # fmt: skip
 FLOAT32 = (
     "acos", "asin", "cosh", "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "sinh", "tan",
@@ -38,7 +38,15 @@ def register() -> list[Any]:
             operator = torch_private.operator_named(name)
             if operator is not None:
                 library.impl(name, _casting(operator, wanted), KEY)
+    library.impl("binary_cross_entropy", _refuse, KEY)
     return [everything, library]
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise RuntimeError(
+        "binary_cross_entropy is unsafe under autocast: its values overflow. "
+        "Use binary_cross_entropy_with_logits, which takes what was there before the sigmoid."
+    )
 
 
 def _lower() -> torch.dtype:

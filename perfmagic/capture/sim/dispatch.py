@@ -7,23 +7,26 @@ from typing import Any
 
 import torch
 
+from perfmagic.capture import torch_private
 from perfmagic.capture.sim import copies, random
 from perfmagic.capture.sim.clock import now_ns
 from perfmagic.capture.sim.device import NAME, check_usable, device_of, sim_device
-from perfmagic.capture.sim.infer import Leaf, UnknownResultError, infer, infer_or_raise, map_tree
+from perfmagic.capture.sim.infer import Leaf, UnknownResultError, infer, infer_or_raise, map_tree, meta_of
 from perfmagic.capture.sim.jobs import Job, NotComputedError
 from perfmagic.capture.sim.lanes import Lane, current_lane
 from perfmagic.capture.sim.launch import launch_lane, queue_op
 from perfmagic.capture.sim.log import LOG
 from perfmagic.capture.sim.operators import Operator, argument, operator_of
 from perfmagic.capture.sim.substitutes import substitute_for
-from perfmagic.capture.sim.tensor import Buffer, Ref, SimTensor, become, spec_of
+from perfmagic.capture.sim.tensor import Buffer, FarTensor, Ref, SimTensor, become, beside, spec_of
 from perfmagic.capture.sim.waits import wait_for_job
 from perfmagic.trace.columns import OpKind
 
 aten = torch.ops.aten
 # CUDA, too, takes indices that are on the host
 _HOST_INDICES = {aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default}
+# torch brings the factor to each device itself, where it thinks that a tensor is: clip_grad_norm_ on two devices
+_BRING_FACTOR = {aten.mul_.Tensor, aten._foreach_mul_.Tensor}
 _ALLOCATIONS = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
 
 
@@ -49,7 +52,7 @@ class Arguments:
 
     def _take(self, value: Any) -> Any:
         kind = type(value)
-        if kind is SimTensor:
+        if kind is SimTensor or kind is FarTensor:
             ref: Ref = value._ref
             self.refs.append(ref)
             self.key.append(ref.spec)
@@ -99,6 +102,7 @@ def _choose(op: Operator) -> Handler:
         aten._to_copy.default: _to_copy,
         aten._local_scalar_dense.default: _item,
         aten.equal.default: _run_and_wait,
+        aten._pack_padded_sequence.default: _pack,
     }
     if op.func in special:
         return special[op.func]
@@ -106,6 +110,8 @@ def _choose(op: Operator) -> Handler:
         return _reshape_in_place
     if op.is_view:
         return _view
+    if op.name.startswith(("aten::_foreach_", "aten::_fused_")):
+        return _foreach
     return _allocate if op.name in _ALLOCATIONS else _kernel
 
 
@@ -162,17 +168,74 @@ def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any
     return tensor
 
 
+def _foreach(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One launch for each device in the lists: torch sorts them by device, and takes ours for one and the same."""
+    __tracebackhide__ = True
+    devices = [t._ref.buffer.device_index if isinstance(t, SimTensor) else 0 for t in args[0]]
+    if len(set(devices)) < 2:
+        return _kernel(op, args, kwargs)
+    results: list[Any] = [None] * len(devices)
+    for device in sorted(set(devices)):
+        rows = [row for row, index in enumerate(devices) if index == device]
+
+        def part(value: Any, rows: list[int] = rows) -> Any:
+            in_rows = isinstance(value, (list, tuple)) and len(value) == len(devices)
+            return [value[row] for row in rows] if in_rows else value
+
+        some = _kernel(op, tuple(part(a) for a in args), {name: part(value) for name, value in kwargs.items()})
+        for row, result in zip(rows, some or (), strict=False):
+            results[row] = result
+    return results if op.returned is None else None
+
+
+def _pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - all handlers look alike
+    """pack_padded_sequence: the lengths are on the host, and so are the sizes of the steps, as on any device."""
+    __tracebackhide__ = True
+    padded, lengths, batch_first = args
+    rows, columns = padded.shape[:2]
+    order, steps = op.func(torch.arange(rows * columns).view(rows, columns, 1), lengths, batch_first)
+    there = torch.empty(len(order), dtype=torch.int64, device=padded.device).copy_(order.view(-1))
+    return padded.reshape(rows * columns, *padded.shape[2:]).index_select(0, there), steps
+
+
+def _elsewhere(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """zeros_like(t, device="cpu") and its kin: of the tensor here only the shape is wanted."""
+    return op.func(*map_tree(args, SimTensor, _meta_like), **map_tree(kwargs, SimTensor, _meta_like))
+
+
+def _meta_like(t: SimTensor) -> torch.Tensor:
+    return meta_of(t._ref)
+
+
 def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
+    if _is_elsewhere(kwargs):
+        return _elsewhere(op, args, kwargs)
     taken = Arguments(op.func, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
     base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
     index = _device_index(kwargs, taken)
-    return SimTensor(Ref(spec, Buffer(index, spec, current_lane(index).stream_id, base)))
+    buffer = Buffer(index, spec, current_lane(index).stream_id, base)
+    buffer.unplaced = _is_unplaced(index, taken)
+    return SimTensor(Ref(spec, buffer))
+
+
+def _is_elsewhere(kwargs: dict[str, Any]) -> bool:
+    device = kwargs.get("device")
+    return device is not None and torch.device(device).type != NAME
+
+
+def _is_unplaced(index: int, taken: Arguments) -> bool:
+    """Did a gradient formula ask for it? Those run where nothing tells what tensor they are about."""
+    return index == 0 and not taken.refs and torch_private.in_backward()
 
 
 def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
+    if kwargs and _is_elsewhere(kwargs):
+        return _elsewhere(op, args, kwargs)
+    if op.func in _BRING_FACTOR and isinstance(args[1], SimTensor):
+        args = (args[0], _brought(args[0], args[1]))
     taken = Arguments(op.func, args, kwargs)
     _check_devices(op, taken)
     known, specs = _inferred(op, taken)
@@ -184,9 +247,11 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     index = _device_index(kwargs, taken)
     lane, in_backward = launch_lane(index, taken.refs)
     fresh: list[Buffer] = []
+    unplaced = _is_unplaced(index, taken)
 
     def make(leaf: Leaf) -> SimTensor:
         buffer = Buffer(index, leaf.spec, lane.stream_id)
+        buffer.unplaced = unplaced
         fresh.append(buffer)
         return SimTensor(Ref(leaf.spec, buffer))
 
@@ -210,6 +275,7 @@ def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """For results that depend on values: the op runs on the stream, and the host waits for it, as on a real device."""
     __tracebackhide__ = True
     taken = Arguments(op.func, args, kwargs)
+    _check_devices(op, taken)
     index = _device_index(kwargs, taken)
     written = [ref.buffer for ref in _written(op, args, kwargs)]
     results: list[Any] = []
@@ -335,6 +401,8 @@ def _check_devices(op: Operator, taken: Arguments) -> None:
     __tracebackhide__ = True
     places = sorted({ref.buffer.device_index for ref in taken.refs})
     if len(places) > 1:
+        places = _place(taken.refs)
+    if len(places) > 1:
         raise RuntimeError(
             f"{op.kernel}: expected all tensors to be on the same device, but found sim:{places[0]} and sim:{places[1]}"
         )
@@ -346,11 +414,31 @@ def _check_devices(op: Operator, taken: Arguments) -> None:
         )
 
 
+def _place(refs: list[Ref]) -> list[int]:
+    """Put what is unplaced beside the others; gives the devices of all. Its bytes stay counted where they were."""
+    places = sorted({ref.buffer.device_index for ref in refs if not ref.buffer.unplaced})
+    for ref in refs:
+        if ref.buffer.unplaced and len(places) == 1:
+            ref.buffer.device_index, ref.buffer.unplaced = places[0], False
+    return places
+
+
+def _brought(target: Any, factor: SimTensor) -> torch.Tensor:
+    home = target if isinstance(target, SimTensor) else target[0]
+    return factor if factor.dim() or factor.device == home.device else factor.to(home.device)
+
+
 def _device_index(kwargs: dict[str, Any], taken: Arguments) -> int:
     device = kwargs.get("device")
     if taken.refs and (device is None or torch.device(device).index is None):
         return taken.refs[0].buffer.device_index
-    return sim_device(device_of(device)).index
+    index = sim_device(device_of(device)).index
+    if index or device is None:
+        return index
+    # torch's own code says sim:0 for all of them: in a function about a tensor on another device, and in a gradient
+    if not beside.index and taken.refs and torch_private.in_backward():
+        return taken.refs[0].buffer.device_index
+    return beside.index
 
 
 def _written(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Ref]:

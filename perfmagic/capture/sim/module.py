@@ -10,7 +10,7 @@ import torch
 from perfmagic.capture import torch_private
 from perfmagic.capture.sim import autocast, dispatch, launch, memory, moving, pinned, random, streams, waits
 from perfmagic.capture.sim import device as devices
-from perfmagic.capture.sim.tensor import install
+from perfmagic.capture.sim.tensor import install, rebuild
 from perfmagic.errors import DeviceError
 
 aten = torch.ops.aten
@@ -51,6 +51,10 @@ def make_module() -> types.ModuleType:
         "manual_seed_all": random.manual_seed_all,
         "get_rng_state": random.get_rng_state,
         "set_rng_state": random.set_rng_state,
+        "get_rng_state_all": random.get_rng_state_all,
+        "set_rng_state_all": random.set_rng_state_all,
+        "seed": random.seed,
+        "seed_all": random.seed_all,
         "initial_seed": random.initial_seed,
         "device": ChosenDevice,
         "set_device": _set_device,
@@ -59,6 +63,7 @@ def make_module() -> types.ModuleType:
         "get_device_name": lambda _device=None: "simulated device",
         "is_available": lambda: True,
         "is_initialized": lambda: True,
+        "_initialized": True,  # torch.utils.checkpoint keeps random states only where it finds this
         **memory.functions(devices.memory_of),
         "_is_in_bad_fork": devices.forked,
         "get_amp_supported_dtype": lambda: [torch.bfloat16, torch.float16],
@@ -94,6 +99,16 @@ def _empty_strided(
     return dispatch.dispatch(aten.empty_strided.default, (size, stride), {"dtype": dtype, "device": device})
 
 
+def _tril_indices(*args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    return dispatch.dispatch(aten.tril_indices.default, args, kwargs)
+
+
+def _triu_indices(*args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    return dispatch.dispatch(aten.triu_indices.default, args, kwargs)
+
+
 def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
     __tracebackhide__ = True
     return dispatch.dispatch(aten.copy_.default, (target, source, non_blocking), {})
@@ -116,7 +131,10 @@ def register() -> list[Any]:
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     for purpose, kernel in (("allocate", _empty), ("allocate_strided", _empty_strided), ("copy", _copy_from)):
         library.impl(names[purpose], kernel, "PrivateUse1")
+    library.impl("tril_indices", _tril_indices, "PrivateUse1")  # of the factories only these consist of no others
+    library.impl("triu_indices", _triu_indices, "PrivateUse1")
     library.impl(names["pin"], pinned.pinned_copy, "CPU")
     library.impl(names["is_pinned"], pinned.is_pinned, "CPU")
+    torch_private.allow_in_checkpoints(rebuild)
     torch.serialization.register_package(5, lambda _storage: None, _refuse_storage)  # before torch's own, from 10 on
     return [library, *autocast.register()]

@@ -7,12 +7,14 @@ streams draw the same numbers whichever runs first, and a run can be repeated.
 from __future__ import annotations
 
 import itertools
+import secrets
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from perfmagic.capture.sim.device import device_of
+from perfmagic.capture.sim.device import device_count, device_of
 
 DEFAULT_SEED = 0x5EED
 _MASK = (1 << 64) - 1
@@ -69,6 +71,18 @@ def manual_seed_all(seed: int) -> None:
     _sources.clear()
 
 
+def seed() -> int:
+    """Start the random numbers of the current device anew, from a seed nobody knows before; gives it."""
+    chosen = secrets.randbits(63)
+    manual_seed(chosen)
+    return chosen
+
+
+def seed_all() -> None:
+    """As seed, for all devices at once, with the same seed."""
+    manual_seed_all(secrets.randbits(63))
+
+
 def initial_seed() -> int:
     """The seed of the current device set last."""
     return _source_of(None).seed
@@ -86,6 +100,17 @@ def set_rng_state(state: torch.Tensor, device: Any = None) -> None:
     source = _source_of(device)
     source.restart(seed + (1 << 63))
     source.go_to(turn)
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    """The states of all devices."""
+    return [get_rng_state(index) for index in range(device_count())]
+
+
+def set_rng_state_all(states: Iterable[torch.Tensor]) -> None:
+    """Go back to the states of all devices."""
+    for index, state in enumerate(states):
+        set_rng_state(state, index)
 
 
 def next_seed(index: int, generator: Any = None) -> int:

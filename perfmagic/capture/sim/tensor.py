@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -46,9 +47,11 @@ class Buffer:
 
     base: the real tensor, once there.  writer: the last job that writes it.  error: why it will never be there.
     odd: a result whose real shape differs from the inferred one (the CPU's own kernels take it as it is).
+    unplaced: made by a gradient formula of torch, whose idea of the device is always sim:0: the first op that uses it
+    together with tensors of another device settles where it is.
     """
 
-    __slots__ = ("__weakref__", "_held", "base", "device_index", "error", "odd", "spec", "writer")
+    __slots__ = ("__weakref__", "_held", "base", "device_index", "error", "odd", "spec", "unplaced", "writer")
 
     def __init__(self, device_index: int, spec: Spec, stream: int, base: torch.Tensor | None = None) -> None:
         self.device_index = device_index
@@ -58,6 +61,7 @@ class Buffer:
         self.writer: Job | None = None
         self.error: BaseException | None = None
         self.odd = False
+        self.unplaced = False
 
     def held(self) -> Held | None:
         """What a tensor keeps, so that the memory counts as allocated: from the first on, only tensors keep it."""
@@ -134,7 +138,8 @@ class SimTensor(torch.Tensor):
 
     torch lets a device written in Python have one index: its autograd engine refuses others. So torch's own code takes
     every such tensor to be on sim:0; which device it is on stands in its buffer, `device` says it, and `to` and `cpu`,
-    which would have torch compare its own idea of it, are done here (perfmagic.capture.sim.moving).
+    which would have torch compare its own idea of it, are done here (perfmagic.capture.sim.moving). What torch's code
+    makes on the way (the 0 in `t[t < 0] = 0`) is put beside the tensor it is for: see FarTensor and Buffer.unplaced.
     """
 
     _ref: Ref
@@ -143,7 +148,8 @@ class SimTensor(torch.Tensor):
     @staticmethod
     def __new__(cls: type[SimTensor], ref: Ref) -> SimTensor:  # noqa: PYI034 - Self needs Python 3.11
         spec = ref.spec
-        t: SimTensor = torch_private.make_wrapper(cls, spec.size, spec.stride, spec.offset, spec.dtype, _device(0))
+        kind = FarTensor if ref.buffer.device_index else SimTensor
+        t: SimTensor = torch_private.make_wrapper(kind, spec.size, spec.stride, spec.offset, spec.dtype, _device(0))
         t._ref, t._held = ref, ref.buffer.held()
         return t
 
@@ -170,6 +176,34 @@ class SimTensor(torch.Tensor):
 
     def cpu(self, memory_format: torch.memory_format = torch.preserve_format) -> torch.Tensor:
         return self.to("cpu", memory_format=memory_format)  # type: ignore[no-any-return]
+
+    def backward(self, *args: Any, **options: Any) -> None:
+        __tracebackhide__ = True
+        torch_private.lost_error()  # of a pass started in another way, long told
+        try:
+            super().backward(*args, **options)  # type: ignore[no-untyped-call]
+        except SystemError:
+            error = torch_private.lost_error()
+            if error is None:
+                raise
+            raise error from None
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> SimTensor:
+        __tracebackhide__ = True
+        return super().copy_(self._beside(source), non_blocking)  # type: ignore[return-value]
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        __tracebackhide__ = True
+        super().__setitem__(place, self._beside(value))
+
+    def _beside(self, source: Any) -> Any:
+        """A source on this tensor's device: torch would leave its gradient here, taking both devices for one."""
+        if not (isinstance(source, SimTensor) and source.requires_grad and torch.is_grad_enabled()):
+            return source
+        return source if source.device == self.device else source.to(self.device)
+
+    def type_as(self, other: torch.Tensor) -> torch.Tensor:
+        return self.to(other)  # type: ignore[no-any-return]
 
     @property
     def data(self) -> torch.Tensor:
@@ -214,7 +248,50 @@ class SimTensor(torch.Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         extra = {k: v for k, v in self.__dict__.items() if k not in _OURS}
-        return _rebuild, (self.detach().cpu(), self.requires_grad, extra, self._ref.buffer.device_index)
+        return rebuild, (self.detach().cpu(), self.requires_grad, extra, self._ref.buffer.device_index)
+
+
+class FarTensor(SimTensor):
+    """A tensor on another device than sim:0.
+
+    Functions called with one say so for as long as they run, so that tensors torch's code makes in them "where this one
+    is", which it takes to be sim:0, are made there. That costs a call into Python for each attribute and each function.
+    """
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        __tracebackhide__ = True
+        kwargs = kwargs or {}
+        with torch_private.without_torch_function():
+            if func in _NOT_FACTORIES or kwargs.get("device") is not None or getattr(func, "__name__", "") == "__get__":
+                return func(*args, **kwargs)
+            before, beside.index = beside.index, _first_index((*args, *kwargs.values()))
+            try:
+                return func(*args, **kwargs)
+            finally:
+                beside.index = before
+
+
+class _Beside(threading.local):
+    """The device of the tensor that the function is about which this thread is in; 0: torch's own idea is right."""
+
+    index = 0
+
+
+beside = _Beside()
+_NOT_FACTORIES = {torch.Tensor.backward, SimTensor.backward}  # runs hooks, which are code of the user's
+
+
+def _first_index(values: Iterable[Any]) -> int:
+    """The device of the first tensor on a simulated device, also one level down."""
+    for value in values:
+        if isinstance(value, SimTensor):
+            return value._ref.buffer.device_index
+        if isinstance(value, (list, tuple)):
+            for inner in value:
+                if isinstance(inner, SimTensor):
+                    return inner._ref.buffer.device_index
+    return 0
 
 
 def _hold(held: Held | None) -> None:
@@ -224,7 +301,9 @@ def _hold(held: Held | None) -> None:
 def become(t: SimTensor, ref: Ref) -> None:
     """Make a tensor stand for other memory or another shape; its history stays."""
     other = SimTensor(ref)
-    torch.Tensor.data.__set__(t, other)  # type: ignore[attr-defined]
+    t.__class__ = type(other)
+    with torch_private.without_torch_function():
+        torch.Tensor.data.__set__(t, other)  # type: ignore[attr-defined]
     t._ref, t._held = ref, other._held
 
 
@@ -237,9 +316,11 @@ def _adopt(t: Any, requires_grad: bool, extra: dict[str, Any]) -> Any:
     return t
 
 
-def _rebuild(t: torch.Tensor, requires_grad: bool, extra: dict[str, Any], index: int) -> Any:
-    """Unpickle: the tensor comes back where it was, so the device has to be there."""
-    from perfmagic.capture import sim
+def rebuild(t: torch.Tensor, requires_grad: bool, extra: dict[str, Any], index: int) -> Any:
+    """Unpickle: the tensor comes back where it was, so the device has to be there, or where torch.load puts it."""
+    place = torch.device(torch_private.place_of_loading(f"sim:{index}"))
+    if place.type == "sim":
+        from perfmagic.capture import sim
 
-    sim.load(devices=index + 1)
-    return _adopt(t.to(_device(index)), requires_grad, extra)
+        sim.load(devices=(place.index or 0) + 1)
+    return _adopt(t.to(place), requires_grad, extra)

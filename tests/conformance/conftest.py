@@ -1,0 +1,121 @@
+"""One suite for two devices: what is claimed of the simulated device is asked of CUDA in the same words.
+
+Where there is no GPU the CUDA half is left out as in tests/gpu; where torch takes no device written in Python, the
+simulated half is skipped by name.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="devices are reached through torch")
+
+HOLD_S = 0.5  # on a GPU nothing can be held until it is released: it sleeps, and the host needs far less than that
+_TRIAL_CYCLES = 100_000_000
+
+
+@pytest.fixture(params=["sim", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device_module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """torch.sim or torch.cuda; idle, on its first device and default stream, before and after."""
+    if request.param == "sim":
+        _load_sim()
+    module = torch.get_device_module(request.param)
+    module.synchronize()
+    yield module
+    module.set_device(0)
+    for index in range(module.device_count()):
+        module.set_stream(module.default_stream(index))
+        with suppress(RuntimeError):  # what a test provoked and did not collect
+            module.synchronize(index)
+    module.set_device(0)
+
+
+def _load_sim() -> None:
+    from perfmagic.capture import sim
+    from perfmagic.errors import DeviceError
+
+    try:
+        sim.load()
+    except DeviceError as error:
+        pytest.skip(str(error))
+    sim.set_pace(None)
+
+
+@pytest.fixture
+def kind(device_module: ModuleType) -> str:
+    """ "sim" or "cuda"."""
+    return device_module.__name__.rsplit(".", 1)[-1]
+
+
+@pytest.fixture
+def device(kind: str) -> Any:
+    return torch.device(kind, 0)
+
+
+@pytest.fixture
+def two_devices(kind: str, device_module: ModuleType) -> tuple[Any, Any]:
+    if device_module.device_count() < 2:
+        pytest.skip(f"there is one {kind} device here")
+    return torch.device(kind, 0), torch.device(kind, 1)
+
+
+@pytest.fixture(scope="session")
+def cycles_per_s() -> Callable[[], float]:
+    """How fast the clock behind torch.cuda._sleep is."""
+    known: list[float] = []
+
+    def measure() -> float:
+        if not known:
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(_TRIAL_CYCLES)
+            first.record()
+            torch.cuda._sleep(_TRIAL_CYCLES)
+            last.record()
+            last.synchronize()
+            known.append(_TRIAL_CYCLES / (first.elapsed_time(last) / 1e3))
+        return known[0]
+
+    return measure
+
+
+@pytest.fixture
+def sleep(kind: str, device_module: ModuleType, cycles_per_s: Callable[[], float]) -> Callable[[float], None]:
+    """sleep(seconds) occupies the current stream for so long: torch.cuda counts cycles, torch.sim seconds."""
+    if kind == "sim":
+        return device_module._sleep
+    rate = cycles_per_s()
+    return lambda seconds: device_module._sleep(int(seconds * rate))
+
+
+@pytest.fixture
+def hold(kind: str, sleep: Callable[[float], None]) -> Iterator[Callable[[], Callable[[], None]]]:
+    """hold() keeps the current stream busy until what it returned is called (sim), or for HOLD_S (a GPU)."""
+    gates: list[threading.Event] = []
+
+    def hold_sim() -> Callable[[], None]:
+        from perfmagic.capture.sim.lanes import current_lane
+        from perfmagic.capture.sim.launch import queue_op
+        from perfmagic.trace.columns import OpKind
+
+        gate = threading.Event()
+        gates.append(gate)
+
+        def body() -> None:
+            gate.wait()
+
+        queue_op(current_lane(), "held", OpKind.KERNEL, body, (), ())
+        return gate.set
+
+    def hold_gpu() -> Callable[[], None]:
+        sleep(HOLD_S)
+        return lambda: None
+
+    yield hold_sim if kind == "sim" else hold_gpu
+    for gate in gates:
+        gate.set()
