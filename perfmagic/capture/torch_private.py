@@ -117,8 +117,10 @@ def in_backward() -> bool:
 
     Uses torch._C._current_graph_task_id (read in 2.13.0); fallback: never, so backward runs on the default stream.
     """
-    task = getattr(torch._C, "_current_graph_task_id", None)
-    return task is not None and task() != -1
+    return _task_id() != -1
+
+
+_task_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)  # asked at every launch
 
 
 def place_of_loading(place: str) -> str:

@@ -7,7 +7,7 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -75,6 +75,20 @@ def test_interrupts_at_any_moment_leave_nothing_that_waits_for_ever() -> None:
             torch.sim.set_stream(torch.sim.default_stream())
         assert a.item() in (launched, launched + 1)
     sim.synchronize()
+
+
+def test_interrupts_at_any_moment_leave_memory_counted_right() -> None:
+    dice = random.Random(2)
+    before = torch.sim.memory_allocated()
+    for _ in range(60):
+        with suppress(KeyboardInterrupt), _interrupt_after(dice.uniform(0.001, 0.01)):
+            while True:
+                kept = [torch.empty(1000, device="sim") for _ in range(20)]
+                torch.sim.memory_allocated()
+                del kept
+    kept = []
+    assert torch.sim.memory_allocated() == before
+    assert torch.sim.memory_reserved() - before <= 64 * 2**20
 
 
 def test_a_copy_to_the_host_that_does_not_block_is_filled_later(hold: Hold) -> None:

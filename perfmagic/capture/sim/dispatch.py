@@ -241,9 +241,9 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     known, specs = _inferred(op, taken)
     if not known:
         return _run_and_wait(op, args, kwargs)
-    if _resize_results(op, args, kwargs, specs):
+    if op.returned and _resize_results(op, args, kwargs, specs):
         return _kernel(op, args, kwargs)
-    written = _written(op, args, kwargs)
+    written = _written(op, args, kwargs) if op.writes else []
     index = _device_index(kwargs, taken)
     lane, in_backward = launch_lane(index, taken.refs)
     fresh: list[Buffer] = []
@@ -349,9 +349,14 @@ def _real_call(op: Operator, taken: Arguments, index: int) -> Callable[[], Any]:
     def run() -> Any:
         __tracebackhide__ = True
         a, k = seeded() if seeded is not None else (args, kwargs)
-        return substitute(*map_tree(a, Ref, Ref.real), **map_tree(k, Ref, Ref.real))
+        # most arguments are plain: what the stream's thread does here, the host cannot do meanwhile
+        real = [v.real() if type(v) is Ref else map_tree(v, Ref, Ref.real) if type(v) in _NESTED else v for v in a]
+        return substitute(*real, **map_tree(k, Ref, Ref.real)) if k else substitute(*real)
 
     return run
+
+
+_NESTED = {list, tuple}
 
 
 def _seeding(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> Callable[[], Any]:
@@ -399,6 +404,8 @@ def _fill(fresh: list[Buffer], result: Any) -> None:
 
 def _check_devices(op: Operator, taken: Arguments) -> None:
     __tracebackhide__ = True
+    if len(taken.refs) < 2 and not taken.host:
+        return
     places = sorted({ref.buffer.device_index for ref in taken.refs})
     if len(places) > 1:
         places = _place(taken.refs)

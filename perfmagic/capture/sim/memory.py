@@ -89,7 +89,23 @@ class Memory:
         return held
 
     def settle(self) -> Memory:
-        """Work off what was noted. An end has no time of its own: it counts from the allocation before it."""
+        """Work off what was noted. An end has no time of its own: it counts from the allocation before it.
+
+        Not on the main thread: an interrupt that struck there between two steps would leave the counters wrong.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            self._work_off()
+            return self
+        worker = threading.Thread(target=self._work_off, name=f"sim:{self.index} memory", daemon=True)
+        try:
+            worker.start()
+        except RuntimeError:  # the process is ending
+            self._work_off()
+        else:
+            worker.join()
+        return self
+
+    def _work_off(self) -> None:
         with self._settling:
             while self._notes:
                 note = self._notes.popleft()
@@ -102,7 +118,6 @@ class Memory:
                     _, block = self._blocks.pop(id(note))
                     self._count(self._last_ns, -block.size)
                     self._give_back(block)
-        return self
 
     def tell(self) -> None:
         """Put what is held now into the log."""

@@ -77,7 +77,7 @@ class Buffer:
             raise NotComputedError(self.error)
         if self.base is None:
             raise NotComputedError(RuntimeError("its op was not run"))
-        if spec == self.spec or self.odd:
+        if spec is self.spec or spec == self.spec or self.odd:
             return self.base
         return view_of(self.base.untyped_storage(), spec)
 
