@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ torch = pytest.importorskip("torch", reason="scenes are written in torch")
 import perfmagic  # noqa: E402 - after the skip
 from perfmagic.analysis.findings import findings  # noqa: E402
 from perfmagic.analysis.overlap import breakdown  # noqa: E402
+from perfmagic.analysis.report import report  # noqa: E402
 from perfmagic.analysis.streams import streams  # noqa: E402
 from perfmagic.trace.columns import NONE, OpKind  # noqa: E402
 from perfmagic.trace.kineto import read_trace  # noqa: E402
+from tests.gpu import record  # noqa: E402
 from tests.gpu.cells import SCENES, play  # noqa: E402
 from tests.gpu.record import provenance  # noqa: E402
 from tests.gpu.reference import reference  # noqa: E402
@@ -60,6 +63,37 @@ def test_the_reference_is_what_perfmagic_finds_by_other_ways(name: str, tmp_path
         assert numbers["copied_bytes"] == int(ops.size_bytes[ops.kind == OpKind.MEMCPY].sum())
         assert (numbers["extent_ns"], numbers["busy_ns"]) == (parts.extent_ns, parts.busy_ns)
         assert numbers["busy_by_stream_ns"] == {str(s.stream): s.busy_ns for s in streams(trace, device)}
+
+
+def assert_as_recorded(folder: Path) -> int:
+    """Every recording of a folder reads back to the report it was stored with, and to its reference; gives how many."""
+    found = sorted(folder.glob("*.json.gz"))
+    for path in found:
+        stored = json.loads(path.with_name(path.name.replace(".json.gz", ".expected.json")).read_text(encoding="utf-8"))
+        trace = read_trace(path)
+        again = json.loads(json.dumps(report(trace)))
+        assert again["devices"] == stored["report"]["devices"], path.name
+        for device, numbers in (stored["reference"] or {}).items():
+            parts = breakdown(trace, int(device))
+            assert (numbers["n_ops"], numbers["busy_ns"]) == (parts.n_ops, parts.busy_ns), path.name
+    return len(found)
+
+
+def test_what_is_recorded_reads_back_to_what_was_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["record", "--device", "sim", "--out", str(tmp_path)])
+    monkeypatch.setattr(record, "SCENES", {name: SCENES[name] for name in ("two_streams", "memory", "graph")})
+    assert record.main() == 0
+    assert assert_as_recorded(tmp_path) == 2  # a graph only CUDA has
+    assert "simulated device, no GPU" in (tmp_path / "PROVENANCE.md").read_text(encoding="utf-8")
+    stored = tmp_path / "two_streams.expected.json"
+    stored.write_text(stored.read_text(encoding="utf-8").replace('"busy_ns": ', '"busy_ns": 1', 1), encoding="utf-8")
+    with pytest.raises(AssertionError):
+        assert_as_recorded(tmp_path)
+
+
+def test_the_recordings_of_a_gpu_that_are_kept_here_are_as_they_were_stored() -> None:
+    kept = Path(__file__).resolve().parents[1] / "data" / "gpu"
+    assert assert_as_recorded(kept) == len(list(kept.glob("*.expected.json")))
 
 
 def test_what_ran_on_no_gpu_says_so() -> None:
