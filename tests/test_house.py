@@ -28,7 +28,7 @@ def test_make_prints_its_targets() -> None:
         ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert [line.split()[1] for line in printed.splitlines()] == [
-        "help", "setup", "demo", "lab", "test", "quick", "test-gpu", "lint", "format", "floor", "front",
+        "help", "setup", "demo", "lab", "test", "quick", "test-gpu", "record-gpu", "bench-gpu", "lint", "format", "floor", "front",
         "screenshots", "clean",
     ]  # fmt: skip
 
