@@ -8,7 +8,9 @@ where no random op runs on the device. Importing this package imports no torch; 
     jobs lanes       a thing to do; a stream's queue and thread; no locks, so that an interrupt leaves nothing behind
     launch waits     the host queues, the host waits
     streams module   torch.sim
-    tensor operators infer dispatch copies pinned random substitutes   what torch's operators turn into
+    tensor operators arguments infer dispatch substitutes   what torch's operators turn into
+    copies moving pinned random autocast                    and what of them is special
+    memory           what counts as allocated
     device           the devices, forks, the end of the process
 """
 

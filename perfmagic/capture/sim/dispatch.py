@@ -7,10 +7,17 @@ from typing import Any
 
 import torch
 
-from perfmagic.capture import torch_private
 from perfmagic.capture.sim import copies, random
+from perfmagic.capture.sim.arguments import (
+    Arguments,
+    brought,
+    check_devices,
+    device_index,
+    is_elsewhere,
+    is_unplaced,
+)
 from perfmagic.capture.sim.clock import now_ns
-from perfmagic.capture.sim.device import NAME, check_usable, device_of, sim_device
+from perfmagic.capture.sim.device import NAME, check_usable
 from perfmagic.capture.sim.infer import Leaf, UnknownResultError, infer, infer_or_raise, map_tree, meta_of
 from perfmagic.capture.sim.jobs import Job, NotComputedError
 from perfmagic.capture.sim.lanes import Lane, current_lane
@@ -18,58 +25,14 @@ from perfmagic.capture.sim.launch import launch_lane, queue_op
 from perfmagic.capture.sim.log import LOG
 from perfmagic.capture.sim.operators import Operator, argument, operator_of
 from perfmagic.capture.sim.substitutes import substitute_for
-from perfmagic.capture.sim.tensor import Buffer, FarTensor, Ref, SimTensor, become, beside, spec_of
+from perfmagic.capture.sim.tensor import Buffer, Ref, SimTensor, become, spec_of
 from perfmagic.capture.sim.waits import wait_for_job
 from perfmagic.trace.columns import OpKind
 
 aten = torch.ops.aten
-# CUDA, too, takes indices that are on the host
-_HOST_INDICES = {aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default}
 # torch brings the factor to each device itself, where it thinks that a tensor is: clip_grad_norm_ on two devices
 _BRING_FACTOR = {aten.mul_.Tensor, aten._foreach_mul_.Tensor}
 _ALLOCATIONS = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
-
-
-class Arguments:
-    """The arguments of one call, taken apart in one pass.
-
-    args, kwargs: as a job holds them, with Refs for tensors on the device.  refs: those.  host: other tensors.
-    key: all that the result's shape depends on.
-    """
-
-    __slots__ = ("args", "host", "key", "kwargs", "refs")
-
-    def __init__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.refs: list[Ref] = []
-        self.host: list[torch.Tensor] = []
-        self.key: list[Any] = [func]
-        self.args: tuple[Any, ...] = tuple([self._take(a) for a in args])
-        self.kwargs = {name: self._named(name, value) for name, value in kwargs.items()}
-
-    def _named(self, name: str, value: Any) -> Any:
-        self.key.append(name)
-        return self._take(value)
-
-    def _take(self, value: Any) -> Any:
-        kind = type(value)
-        if kind is SimTensor or kind is FarTensor:
-            ref: Ref = value._ref
-            self.refs.append(ref)
-            self.key.append(ref.spec)
-            return ref
-        if kind is list or kind is tuple:
-            self.key.append((kind, len(value)))
-            return kind([self._take(v) for v in value])
-        if isinstance(value, torch.Tensor):
-            return self._take_host(value)
-        # the value of a factor never decides a shape, and some change at every step (Adam's bias correction)
-        self.key.append(kind if kind is torch.Generator or (kind is float and self.refs) else (kind, value))
-        return value
-
-    def _take_host(self, value: torch.Tensor) -> torch.Tensor:
-        self.key.append((tuple(value.shape), value.stride(), value.dtype))
-        self.host.append(value)
-        return value.detach().clone()  # as it is now: the op runs later
 
 
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -209,45 +172,35 @@ def _meta_like(t: SimTensor) -> torch.Tensor:
 
 def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
-    if _is_elsewhere(kwargs):
+    if is_elsewhere(kwargs):
         return _elsewhere(op, args, kwargs)
     taken = Arguments(op.func, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
     base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
-    index = _device_index(kwargs, taken)
+    index = device_index(kwargs, taken)
     buffer = Buffer(index, spec, current_lane(index).stream_id, base)
-    buffer.unplaced = _is_unplaced(index, taken)
+    buffer.unplaced = is_unplaced(index, taken)
     return SimTensor(Ref(spec, buffer))
-
-
-def _is_elsewhere(kwargs: dict[str, Any]) -> bool:
-    device = kwargs.get("device")
-    return device is not None and torch.device(device).type != NAME
-
-
-def _is_unplaced(index: int, taken: Arguments) -> bool:
-    """Did a gradient formula ask for it? Those run where nothing tells what tensor they are about."""
-    return index == 0 and not taken.refs and torch_private.in_backward()
 
 
 def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
-    if kwargs and _is_elsewhere(kwargs):
+    if kwargs and is_elsewhere(kwargs):
         return _elsewhere(op, args, kwargs)
     if op.func in _BRING_FACTOR and isinstance(args[1], SimTensor):
-        args = (args[0], _brought(args[0], args[1]))
+        args = (args[0], brought(args[0], args[1]))
     taken = Arguments(op.func, args, kwargs)
-    _check_devices(op, taken)
+    check_devices(op, taken)
     known, specs = _inferred(op, taken)
     if not known:
         return _run_and_wait(op, args, kwargs)
     if op.returned and _resize_results(op, args, kwargs, specs):
         return _kernel(op, args, kwargs)
     written = _written(op, args, kwargs) if op.writes else []
-    index = _device_index(kwargs, taken)
+    index = device_index(kwargs, taken)
     lane, in_backward = launch_lane(index, taken.refs)
     fresh: list[Buffer] = []
-    unplaced = _is_unplaced(index, taken)
+    unplaced = is_unplaced(index, taken)
 
     def make(leaf: Leaf) -> SimTensor:
         buffer = Buffer(index, leaf.spec, lane.stream_id)
@@ -275,8 +228,8 @@ def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """For results that depend on values: the op runs on the stream, and the host waits for it, as on a real device."""
     __tracebackhide__ = True
     taken = Arguments(op.func, args, kwargs)
-    _check_devices(op, taken)
-    index = _device_index(kwargs, taken)
+    check_devices(op, taken)
+    index = device_index(kwargs, taken)
     written = [ref.buffer for ref in _written(op, args, kwargs)]
     results: list[Any] = []
     run = _real_call(op, taken, index)
@@ -400,52 +353,6 @@ def _fill(fresh: list[Buffer], result: Any) -> None:
     real = [value for value in _flat(result) if isinstance(value, torch.Tensor)]  # None: a result that was not wanted
     for buffer, values in zip(fresh, real, strict=True):
         buffer.fill(values)
-
-
-def _check_devices(op: Operator, taken: Arguments) -> None:
-    __tracebackhide__ = True
-    if len(taken.refs) < 2 and not taken.host:
-        return
-    places = sorted({ref.buffer.device_index for ref in taken.refs})
-    if len(places) > 1:
-        places = _place(taken.refs)
-    if len(places) > 1:
-        raise RuntimeError(
-            f"{op.kernel}: expected all tensors to be on the same device, but found sim:{places[0]} and sim:{places[1]}"
-        )
-    if not taken.host or not taken.refs or op.func in _HOST_INDICES:
-        return
-    if any(t.dim() for t in taken.host):
-        raise RuntimeError(
-            f"{op.kernel}: expected all tensors to be on the same device, but found sim:{places[0]} and cpu"
-        )
-
-
-def _place(refs: list[Ref]) -> list[int]:
-    """Put what is unplaced beside the others; gives the devices of all. Its bytes stay counted where they were."""
-    places = sorted({ref.buffer.device_index for ref in refs if not ref.buffer.unplaced})
-    for ref in refs:
-        if ref.buffer.unplaced and len(places) == 1:
-            ref.buffer.device_index, ref.buffer.unplaced = places[0], False
-    return places
-
-
-def _brought(target: Any, factor: SimTensor) -> torch.Tensor:
-    home = target if isinstance(target, SimTensor) else target[0]
-    return factor if factor.dim() or factor.device == home.device else factor.to(home.device)
-
-
-def _device_index(kwargs: dict[str, Any], taken: Arguments) -> int:
-    device = kwargs.get("device")
-    if taken.refs and (device is None or torch.device(device).index is None):
-        return taken.refs[0].buffer.device_index
-    index = sim_device(device_of(device)).index
-    if index or device is None:
-        return index
-    # torch's own code says sim:0 for all of them: in a function about a tensor on another device, and in a gradient
-    if not beside.index and taken.refs and torch_private.in_backward():
-        return taken.refs[0].buffer.device_index
-    return beside.index
 
 
 def _written(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Ref]:
