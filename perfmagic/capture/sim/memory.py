@@ -13,9 +13,12 @@ Source of the rule and its sizes: c10/cuda/CUDACachingAllocator.cpp of torch 2.1
 
 from __future__ import annotations
 
+import _thread
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any
 
 from perfmagic.capture.sim.clock import now_ns
@@ -91,33 +94,40 @@ class Memory:
     def settle(self) -> Memory:
         """Work off what was noted. An end has no time of its own: it counts from the allocation before it.
 
-        Not on the main thread: an interrupt that struck there between two steps would leave the counters wrong.
+        Not on the main thread: an interrupt that struck there between two steps would leave the counters wrong. Nor by
+        way of threading.Thread, whose start and join hold locks that an interrupt leaves locked.
         """
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != threading.main_thread().ident:
             self._work_off()
             return self
-        worker = threading.Thread(target=self._work_off, name=f"sim:{self.index} memory", daemon=True)
+        done: SimpleQueue[None] = SimpleQueue()
         try:
-            worker.start()
+            _thread.start_new_thread(self._work_off, (done.put,))
         except RuntimeError:  # the process is ending
             self._work_off()
         else:
-            worker.join()
+            done.get()
         return self
 
-    def _work_off(self) -> None:
-        with self._settling:
-            while self._notes:
-                note = self._notes.popleft()
-                if isinstance(note, tuple):
-                    self._last_ns, reference, size_bytes, stream = note
-                    block = self._take(size_bytes, stream)
-                    self._blocks[id(reference)] = reference, block
-                    self._count(self._last_ns, block.size)
-                else:
-                    _, block = self._blocks.pop(id(note))
-                    self._count(self._last_ns, -block.size)
-                    self._give_back(block)
+    def _work_off(self, tell: Callable[[None], None] | None = None) -> None:
+        try:
+            with self._settling:
+                while self._notes:
+                    self._work_off_one(self._notes.popleft())
+        finally:
+            if tell is not None:
+                tell(None)
+
+    def _work_off_one(self, note: Any) -> None:
+        if isinstance(note, tuple):
+            self._last_ns, reference, size_bytes, stream = note
+            block = self._take(size_bytes, stream)
+            self._blocks[id(reference)] = reference, block
+            self._count(self._last_ns, block.size)
+        else:
+            _, block = self._blocks.pop(id(note))
+            self._count(self._last_ns, -block.size)
+            self._give_back(block)
 
     def tell(self) -> None:
         """Put what is held now into the log."""
