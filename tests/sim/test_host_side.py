@@ -126,10 +126,15 @@ def test_a_second_copy_from_pageable_memory_waits_for_the_first(hold: Hold) -> N
     target = torch.zeros(2, device="sim")
     release = hold()
     target.copy_(torch.ones(2), non_blocking=True)
-    timer = threading.Timer(0.05, release)
-    timer.start()
+    released = threading.Event()
+
+    def let_go() -> None:
+        released.set()
+        release()
+
+    threading.Timer(0.05, let_go).start()
     target.copy_(torch.full((2,), 2.0), non_blocking=True)
-    assert timer.finished.is_set()  # else the call above would have come back while the stream was held
+    assert released.is_set()  # else the call above would have come back while the stream was held
     assert target.tolist() == [2, 2]
 
 
