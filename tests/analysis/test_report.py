@@ -14,7 +14,7 @@ TRACES = Path(__file__).parents[3] / "shared" / "traces"
 EXPECTED = sorted(TRACES.glob("expected/*.json"))
 
 
-@pytest.mark.skipif(not EXPECTED, reason="the folder of real traces is absent")
+@pytest.mark.skipif(not EXPECTED, reason="shared/traces is absent")
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda p: p.stem)
 def test_the_numbers_of_a_real_trace_are_those_of_an_independent_sweep(path: Path) -> None:
     expected = json.loads(path.read_text())
