@@ -41,10 +41,6 @@ class Trust:
         counted = (text for n, text in self._counted() if n)
         return (*counted, *self.repairs, *self.notes)
 
-    @property
-    def clean(self) -> bool:
-        return not self.sentences
-
     def to_dict(self) -> dict[str, Any]:
         """The counts, and the sentences."""
         return {

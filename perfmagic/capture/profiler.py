@@ -143,6 +143,8 @@ class Recorder:
         elif self.marks.inner_dropped:
             notes.append("lines inside loops are told apart in the first marks only; later work counts to the loop")
         notes += _no_ops_note(parts, sim)
+        if self.memory and not len(parts.tables.get("counters", {}).get("at_ns", ())):
+            notes.append("no device reported what it allocates: memory is recorded of CUDA and of the simulated device")
         meta = TraceMeta(
             origin=self.origin,
             base_unix_ns=base,

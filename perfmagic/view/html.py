@@ -21,11 +21,12 @@ MAX_FINDINGS = 12
 MAX_SENTENCE = 600  # characters of a finding or note; longer ones hold other people's names
 FONT = "font-family:Arial,Helvetica,sans-serif;font-size:13px;line-height:1.4"
 # A live view whose kernel is gone becomes in JupyterLab and Notebook 7 an output of text alone: "Loading widget..."
-# or "Error displaying widget: model not found". Below the picture that only worries. In an untrusted notebook this
-# element is dropped, but so is such text.
+# or "Error displaying widget: model not found". Below the picture that only worries. What a cell prints or shows itself
+# has elements of its own or is rendered HTML, and is never hidden. In an untrusted notebook this element is dropped,
+# but so is such text.
 ONLY_THE_PICTURE = (
     f"<style>.jp-OutputArea-child:has(>.jp-OutputArea-output>.{STATIC_CLASS})+.jp-OutputArea-child"
-    ">.jp-OutputArea-output:not(:has(*)){display:none}</style>"
+    ">.jp-OutputArea-output:not(:has(*),.jp-RenderedHTMLCommon){display:none}</style>"
 )
 _CELL = "border:0;background:transparent;vertical-align:top;padding:2px 0"
 

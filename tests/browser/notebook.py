@@ -31,7 +31,12 @@ def open_without_kernel(tab: Any, address: str, name: str) -> None:
     """Open in JupyterLab and start no kernel, as with "No Kernel" chosen, whatever the notebook names."""
     tab.goto(f"{address}/lab?reset")
     tab.wait_for_function(
-        "async () => { if (!window.jupyterapp) return false; await jupyterapp.restored; return true }"
+        # the document manager is a plugin of its own, which may come after the layout
+        """async () => {
+          if (!window.jupyterapp) return false;
+          await jupyterapp.restored;
+          return jupyterapp.commands.hasCommand('docmanager:open');
+        }"""
     )
     tab.evaluate(
         """async (path) => {

@@ -175,6 +175,25 @@ def open_as_page(tab: Any, notebook: Path, folder: Path) -> list[str]:
     return asked
 
 
+def test_what_a_cell_shows_after_the_picture_is_never_hidden(tab: Any, tmp_path: Path) -> None:
+    cells = (
+        CELLS[0],
+        "import torch\nfrom IPython.display import HTML",
+        "%%timeline\ntorch.ones(3)\nHTML('kept whole')",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("IPYTHONDIR", str(tmp_path / ".ipython"))
+        patch.setenv("PERFMAGIC_DISPLAY", "static")
+        notebook, error = run_notebook(cells, sys.executable, tmp_path)
+    assert error == ""
+    kinds = [[*output.data] for output in notebook.cells[2].outputs]
+    assert ["text/html" in kind for kind in kinds] == [True, True]
+    nbformat.write(notebook, str(tmp_path / "kept.ipynb"))
+    open_as_page(tab, tmp_path / "kept.ipynb", tmp_path)
+    assert tab.get_by_text("kept whole", exact=True).is_visible()
+
+
 def test_in_a_frame_the_timeline_lives_and_where_frames_are_dropped_its_picture_is_seen(
     lab: str, saved: Saved, new_tab: Any
 ) -> None:

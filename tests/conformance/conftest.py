@@ -6,13 +6,14 @@ simulated half is skipped by name.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from tests.sim_gate import gates
 
 torch = pytest.importorskip("torch", reason="devices are reached through torch")
 
@@ -96,26 +97,13 @@ def sleep(kind: str, device_module: ModuleType, cycles_per_s: Callable[[], float
 @pytest.fixture
 def hold(kind: str, sleep: Callable[[float], None]) -> Iterator[Callable[[], Callable[[], None]]]:
     """hold() keeps the current stream busy until what it returned is called (sim), or for HOLD_S (a GPU)."""
-    gates: list[threading.Event] = []
-
-    def hold_sim() -> Callable[[], None]:
-        from perfmagic.capture.sim.lanes import current_lane
-        from perfmagic.capture.sim.launch import queue_op
-        from perfmagic.trace.columns import OpKind
-
-        gate = threading.Event()
-        gates.append(gate)
-
-        def body() -> None:
-            gate.wait()
-
-        queue_op(current_lane(), "held", OpKind.KERNEL, body, (), ())
-        return gate.set
+    if kind == "sim":
+        with gates() as hold_sim:
+            yield hold_sim
+        return
 
     def hold_gpu() -> Callable[[], None]:
         sleep(HOLD_S)
         return lambda: None
 
-    yield hold_sim if kind == "sim" else hold_gpu
-    for gate in gates:
-        gate.set()
+    yield hold_gpu

@@ -76,6 +76,12 @@ def test_a_recording_ends_before_it_outgrows_the_memory(notebook: Notebook, monk
     assert ("aten::add" in names, "aten::mul" in names) == (True, False)
 
 
+def test_memory_that_no_device_reported_is_missed_aloud(notebook: Notebook) -> None:
+    notebook.run("import torch\nx = torch.ones(3)")
+    assert "no device reported what it allocates" in notebook.run("%%timeline --memory\nx + 1").report
+    assert "what it allocates" not in notebook.run("%%timeline\nx + 1").report
+
+
 def test_memory_is_known_where_linux_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     if not memory_guard.Path("/proc/meminfo").exists():
         pytest.skip("this system has no /proc")

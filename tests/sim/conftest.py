@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -11,30 +10,15 @@ import pytest
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 from perfmagic.capture import sim  # noqa: E402 - after the skip
-from perfmagic.capture.sim.lanes import current_lane  # noqa: E402
-from perfmagic.capture.sim.launch import queue_op  # noqa: E402
 from perfmagic.errors import DeviceError  # noqa: E402
-from perfmagic.trace.columns import OpKind  # noqa: E402
+from tests.sim_gate import gates  # noqa: E402
 
 
 @pytest.fixture
 def hold() -> Iterator[Callable[[], Callable[[], None]]]:
     """hold() keeps the current stream busy until what it returned is called, or the test is over."""
-    gates: list[threading.Event] = []
-
-    def hold_current_stream() -> Callable[[], None]:
-        gate = threading.Event()
-        gates.append(gate)
-
-        def body() -> None:
-            gate.wait()
-
-        queue_op(current_lane(), "held", OpKind.KERNEL, body, (), ())
-        return gate.set
-
-    yield hold_current_stream
-    for gate in gates:
-        gate.set()
+    with gates() as hold_current_stream:
+        yield hold_current_stream
 
 
 @pytest.fixture(autouse=True)

@@ -31,6 +31,7 @@ LARGE_SEGMENT = 20 * 2**20
 OWN_SEGMENT_FROM = 10 * 2**20  # at least so large: a segment of its own
 OWN_SEGMENT_GRAIN = 2 * 2**20
 MOST_NOTES = 4096  # beyond it they are worked off at once
+_EMPTY_CACHE, _RESET_PEAK = "empty cache", "reset peak"  # notes, as what comes before them counts first
 
 
 class Block:
@@ -119,7 +120,11 @@ class Memory:
                 tell(None)
 
     def _work_off_one(self, note: Any) -> None:
-        if isinstance(note, tuple):
+        if note is _EMPTY_CACHE:
+            self._empty_cache()
+        elif note is _RESET_PEAK:
+            self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
+        elif isinstance(note, tuple):
             self._last_ns, reference, size_bytes, stream = note
             block = self._take(size_bytes, stream)
             self._blocks[id(reference)] = reference, block
@@ -170,13 +175,19 @@ class Memory:
 
     def empty_cache(self) -> None:
         """Give unused segments back to the device."""
+        self._notes.append(_EMPTY_CACHE)
+        self.settle()
+
+    def reset_peak(self) -> None:
+        """Count the peaks from what is held now."""
+        self._notes.append(_RESET_PEAK)
+        self.settle()
+
+    def _empty_cache(self) -> None:
         for pool in self._pools.values():
             whole = [block for block in pool.blocks if block.before is None and block.after is None]
             pool.blocks = [block for block in pool.blocks if block.before is not None or block.after is not None]
             self.reserved -= sum(block.size for block in whole)
-
-    def reset_peak(self) -> None:
-        self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
 
     def _segment(self, size: int, pool: Pool) -> Block:
         if pool.small:
