@@ -184,11 +184,13 @@ def test_what_a_cell_shows_after_the_picture_is_never_hidden(tab: Any, tmp_path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.setenv("IPYTHONDIR", str(tmp_path / ".ipython"))
-        patch.setenv("PERFMAGIC_DISPLAY", "static")
+        patch.setenv("PERFMAGIC_DISPLAY", "auto")
         notebook, error = run_notebook(cells, sys.executable, tmp_path)
     assert error == ""
-    kinds = [[*output.data] for output in notebook.cells[2].outputs]
-    assert ["text/html" in kind for kind in kinds] == [True, True]
+    cell = notebook.cells[2]
+    picture, _, own = cell.outputs
+    assert "<style>" in picture.data["text/html"]
+    cell.outputs = [picture, own]  # a front end that knows no widgets leaves them out
     nbformat.write(notebook, str(tmp_path / "kept.ipynb"))
     open_as_page(tab, tmp_path / "kept.ipynb", tmp_path)
     assert tab.get_by_text("kept whole", exact=True).is_visible()
