@@ -15,7 +15,8 @@ whole hits track tracks runs busy orphan orphans sub subLanes css write names st
 subLane wide hit stand update query shown expose dress stretches stretchOf endOf rowText classesOf tokenOf busyOf model
 classes act dpr ref moving depths glide durations seen shade plot blend sums lastMs faint factor around resized lengths
 widths argmax brackets later ask descend over above colour column cls spans blocked header foot life moved step
-onScreen streams threads launches groups pile thread cell start end`;
+onScreen streams threads launches groups pile thread cell start end
+unseen standing part coarse union`;
 
 const target = fileURLToPath(new URL("../static/timeline.js", import.meta.url));
 const made = await build({

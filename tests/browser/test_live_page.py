@@ -92,3 +92,48 @@ def test_it_fits_a_narrow_window(chromium: Any, tmp_path: Path, width: int) -> N
     tab.screenshot(path=SCREENS / f"page-{width}-dark.png", full_page=True)
     assert tab.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     context.close()
+
+
+INK = """async (canvas) => {
+  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', data));
+  return [canvas.width, canvas.height, ...digest];
+}"""
+
+
+def test_lanes_below_the_window_are_painted_as_those_in_it(chromium: Any, tmp_path: Path) -> None:
+    page = TimelineResult(recorded("v100_4streams_nccl_step")).to_html(tmp_path / "page.html")
+    found = []
+    for height in (200, 1600):
+        context = chromium.new_context(viewport={"width": 1000, "height": height}, device_scale_factor=1)
+        tab = context.new_page()
+        opened(tab, page)
+        tab.wait_for_timeout(1500)  # for what is painted when there is time
+        found.append(tab.locator(".pm canvas").evaluate(INK))
+        context.close()
+    assert found[0] == found[1]
+
+
+def test_a_frame_that_moves_fills_the_plot_to_its_right_end(tab: Any, tmp_path: Path) -> None:
+    opened(tab, TimelineResult(recorded("v100_4streams_nccl_step")).to_html(tmp_path / "page.html"))
+    canvas = tab.locator(".pm canvas")
+    box = canvas.bounding_box()
+    tab.mouse.click(box["x"] + 300, box["y"] + 36)
+    for key in "wwsaddws":  # frames in columns of several pixels, on a slow machine
+        tab.keyboard.press(key)
+        tab.wait_for_timeout(30)
+    assert (
+        canvas.evaluate(
+            """(canvas) => {
+          const {data} = canvas.getContext('2d').getImageData(0, 40, canvas.width, canvas.height - 40);
+          let empty = 0;
+          for (let y = 0; y < canvas.height - 40; y++) {
+            for (let x = canvas.width >> 1; x < canvas.width - 110 * devicePixelRatio; x++) {
+              empty += data[4 * (y * canvas.width + x) + 3] === 0;
+            }
+          }
+          return empty;
+        }"""
+        )
+        == 0
+    )

@@ -12,6 +12,7 @@ import { Palette, type Theme } from "./theme.ts";
 
 const MOST_PIXELS = 16_000; // of a canvas's height: beyond it browsers draw nothing
 const SLOW_MS = 9; // a moving frame that took longer is followed by coarser ones
+const PIECE_PX = 600; // rows of pixels painted at once of what is not on screen
 
 export class Canvas {
   readonly node = document.createElement("canvas");
@@ -23,6 +24,11 @@ export class Canvas {
   private px: Pixels | null = null;
   private palette: Palette | null = null;
   private step = 1;
+  /** The last frame at rest, and its bands that are not painted yet. */
+  private standing: Frame | null = null;
+  private unseen: Band[] = [];
+  private idle = 0;
+  private coarse: CanvasRenderingContext2D | null = null;
 
   constructor() {
     // an image is put in every frame: a canvas kept in main memory takes it without a copy
@@ -32,29 +38,83 @@ export class Canvas {
   paint(model: Model, state: State, layout: Layout, hits: Hits | null, theme: Theme, moving: boolean): void {
     const since = performance.now();
     const dpr = Math.min(window.devicePixelRatio || 1, MOST_PIXELS / layout.height);
-    const left = Math.round(layout.left * dpr);
     const width = Math.round(layout.plot * dpr);
     const height = Math.round(layout.height * dpr);
     if (this.palette?.theme !== theme) this.palette = new Palette(theme);
     this.step = moving ? this.stepFor(dpr) : 1;
     this.resize(layout, dpr, width, height);
     const scale = new Scale(state.view[0], state.view[1], width / dpr);
-    const band = moving ? this.onScreen(dpr, height) : ([0, height] as const);
-    const rows = layout.rows.filter((row) => row.y * dpr < band[1] && (row.y + row.h) * dpr > band[0]);
     const frame: Frame = {
-      ...{ model, state, layout, rows, hits, scale, dpr, moving, step: this.step },
+      ...{ model, state, layout, rows: [], hits, scale, dpr, moving, step: this.step },
       palette: this.palette!,
       edges: columns(scale, width, this.step),
       px: this.px!,
       text: (this.text ??= new Writer(this.g as unknown as Context, this.fonts())),
     };
+    const band = this.onScreen(dpr, height);
+    this.part(frame, band);
+    this.standing = moving ? null : frame;
+    this.unseen = moving ? [] : [...pieces(band[1], height), ...pieces(0, band[0])];
+    this.later();
+    this.lastMs = performance.now() - since;
+  }
+
+  /** Paints at once what a frame at rest left for when there is time. */
+  finish(): void {
+    while (this.unseen.length) this.part(this.standing!, this.unseen.shift()!);
+  }
+
+  destroy(): void {
+    this.unseen = [];
+  }
+
+  private later(): void {
+    if (!this.unseen.length || this.idle) return;
+    const go = (): void => {
+      this.idle = 0;
+      const band = this.unseen.shift();
+      if (band) this.part(this.standing!, band);
+      this.later();
+    };
+    // Safari has no idle callbacks
+    this.idle = window.requestIdleCallback
+      ? window.requestIdleCallback(go, { timeout: 500 })
+      : window.setTimeout(go, 30);
+  }
+
+  /** A canvas with one pixel a column, to be drawn wider. */
+  private narrow(px: Pixels, [top, bottom]: Band): CanvasRenderingContext2D {
+    const { columns, height } = px;
+    if (this.coarse?.canvas.width !== columns || this.coarse.canvas.height !== height) {
+      const node = document.createElement("canvas");
+      node.width = columns;
+      node.height = height;
+      this.coarse = node.getContext("2d", { willReadFrequently: true })!;
+    }
+    this.coarse.putImageData(px.image(), 0, 0, 0, top, columns, bottom - top);
+    return this.coarse;
+  }
+
+  private part(all: Frame, band: Band): void {
+    const [top, bottom] = band;
+    if (bottom <= top) return;
+    const { layout, dpr } = all;
+    const rows = layout.rows.filter((row) => row.y * dpr < bottom && (row.y + row.h) * dpr > top);
+    const frame = { ...all, rows };
     paintPixels(frame, band);
     const { g } = this;
+    const left = Math.round(layout.left * dpr);
+    const { width, columns, step } = all.px;
+    const high = bottom - top;
     g.setTransform(1, 0, 0, 1, 0, 0);
-    const [top, bottom] = band;
-    g.clearRect(0, top, left, bottom - top);
-    g.clearRect(left + width, top, this.node.width, bottom - top);
-    g.putImageData(new ImageData(this.px!.bytes(band), width, height), left, 0, 0, top, width, bottom - top);
+    if (step === 1) g.putImageData(all.px.image(), left, 0, 0, top, columns, high);
+    else {
+      const { canvas } = this.narrow(all.px, band);
+      g.imageSmoothingEnabled = false;
+      g.drawImage(canvas, 0, top, columns, high, left, top, columns * step, high);
+    }
+    g.clearRect(0, top, left, high);
+    g.clearRect(left + width, top, this.node.width, high);
     g.save();
     g.beginPath();
     g.rect(0, top, this.node.width, bottom - top);
@@ -62,17 +122,17 @@ export class Canvas {
     g.setTransform(dpr, 0, 0, dpr, left, 0);
     paintWords(frame);
     g.restore();
-    this.lastMs = performance.now() - since;
   }
 
   save(): void {
+    this.finish();
     const link = document.createElement("a");
     link.download = "timeline.png";
     link.href = this.node.toDataURL("image/png");
     link.click();
   }
 
-  /** The rows of pixels that the window shows: a moving frame paints no others, the frame at rest paints all. */
+  /** The rows of pixels that the window shows: a moving frame paints no others, the frame at rest these first. */
   private onScreen(dpr: number, height: number): Band {
     const from = -this.node.getBoundingClientRect().top;
     const held = (y: number): number => Math.max(0, Math.min(height, Math.round(y * dpr)));
@@ -104,6 +164,13 @@ export class Canvas {
       'ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace';
     return { ui: style.fontFamily || "Arial, Helvetica, sans-serif", code };
   }
+}
+
+/** The rows of pixels [from, to) in bands that take a few milliseconds each. */
+function pieces(from: number, to: number): Band[] {
+  const found: Band[] = [];
+  for (let at = from; at < to; at += PIECE_PX) found.push([at, Math.min(to, at + PIECE_PX)]);
+  return found;
 }
 
 /** The edges of the columns in time; each column is `step` device pixels wide, the last may reach out of the plot. */

@@ -1,7 +1,7 @@
 // The pile of a stream: layers, their tints, the surface, flow lines, and the hatching where the stream idles.
 import { hatch, type Frame } from "./draw.ts";
 import type { Row } from "./layout.ts";
-import { PileColumns } from "./pile.ts";
+import { PileColumns, type Run } from "./pile.ts";
 import { upTo } from "./sorted.ts";
 import { BEFORE_THE_RECORD, COMPUTE, MATRIX, type Stream } from "./store.ts";
 import { CLASS_TOKENS, DIMMED_SHARE } from "./theme.ts";
@@ -51,6 +51,14 @@ export function mainClass(stream: Stream, first = 0, last = stream.start.length)
 }
 
 const inks = new WeakMap<Stream, string>();
+const runClasses = new WeakMap<Run, number>();
+
+/** The class of a run of ops, whatever part of it is in the window: its colour does not change with the view. */
+function runClass(stream: Stream, run: Run): number {
+  let main = runClasses.get(run);
+  if (main === undefined) runClasses.set(run, (main = mainClass(stream, run.first, run.last)));
+  return main;
+}
 
 /** The colour of a stream's lines. */
 export function inkOf(stream: Stream): string {
@@ -111,7 +119,7 @@ function layersOf(f: Frame, stream: Stream, view: PileView): Layers {
   if (runs.length > MOST_RUNS) runs = [{ first, last, key: 0 }];
   const all = runs.map((run) => {
     const number = stream.runs.indexOf(run);
-    const main = mainClass(stream, Math.max(run.first, first), Math.min(run.last, first + 5000));
+    const main = number < 0 ? mainClass(stream, first, Math.min(last, first + 5000)) : runClass(stream, run);
     const token = main === MATRIX ? "comp" : CLASS_TOKENS[main];
     const lit = f.hits && !f.hits.names && run.key === f.hits.line ? 1 : dim;
     const colour = f.palette.queued(token, Math.max(0, number), run.key === BEFORE_THE_RECORD, lit);

@@ -9,7 +9,6 @@ export type Band = readonly [number, number];
 export class Pixels {
   readonly columns: number;
   private readonly data: Int32Array<ArrayBuffer>;
-  private wide: Int32Array<ArrayBuffer> | null = null;
 
   constructor(
     readonly width: number,
@@ -39,17 +38,9 @@ export class Pixels {
     }
   }
 
-  /** All pixels, ready for an ImageData; those outside the band may be old. */
-  bytes([y0, y1]: Band): Uint8ClampedArray<ArrayBuffer> {
-    const { data, width, height, columns, step } = this;
-    const wide = step === 1 ? data : (this.wide ??= new Int32Array(width * height));
-    for (let y = y0; step > 1 && y < y1; y++) {
-      for (let k = 0; k < step; k++) {
-        const end = (y + 1) * width;
-        for (let at = y * columns, to = y * width + k; to < end; to += step) wide[to] = data[at++];
-      }
-    }
-    return new Uint8ClampedArray(wide.buffer);
+  /** All columns, one pixel each. */
+  image(): ImageData {
+    return new ImageData(new Uint8ClampedArray(this.data.buffer), this.columns, this.height);
   }
 
   /** Column x from y0 to y1 (downwards); the pixels at its ends in proportion. */

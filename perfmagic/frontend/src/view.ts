@@ -78,6 +78,7 @@ export class View {
       this.ask();
     });
     new Pointer(this.canvas.node, this, signal);
+    window.addEventListener("beforeprint", () => this.canvas.finish(), { signal });
     this.listenForKeys(signal);
     this.sizes = new ResizeObserver(() => this.resized());
     this.sizes.observe(this.root);
@@ -91,6 +92,7 @@ export class View {
     this.sizes.disconnect();
     this.stopTheme();
     cancelAnimationFrame(this.frame);
+    this.canvas.destroy();
     clearTimeout(this.rest);
     this.root.remove();
   }
