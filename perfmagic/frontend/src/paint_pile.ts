@@ -11,7 +11,7 @@ const OWN_ROW_PX = 1.5; // rows at least so thick are one op each, in its own cl
 const OWN_LINE_PX = 2.5; // below it the alternating tints tell the layers apart
 const MOST_OWN = 600;
 const MOST_RUNS = 300;
-const MANY_STREAMS = 8; // so many piles are of one tint while the view moves
+const MANY_STREAMS = 8; // so many piles are of one tint while the view moves, and have fewer paths
 const MOST_ROW_PX = 11;
 const FLOW_GAP_PX = 6; // between two paths, upwards
 const FLOW_APART_PX = 5; // and to the side: nearer they would only tint the pile
@@ -207,7 +207,9 @@ function paintFlow(
   for (const rank of edges) path(f, stream, columns, rank, view, floor, roof, ink, 0.9);
   let each = 1;
   const perPx = (layers.last - layers.first) / f.scale.width;
-  while (each * view.rowPx < FLOW_GAP_PX || each < FLOW_APART_PX * perPx) each *= 2;
+  // among many piles one is looked at less closely
+  const calm = f.model.streams.length > MANY_STREAMS ? 2 : 1;
+  while (each * view.rowPx < calm * FLOW_GAP_PX || each < calm * FLOW_APART_PX * perPx) each *= 2;
   const least = LEAST_FLOW_PX / f.scale.pxPerNs;
   for (let rank = Math.ceil(layers.first / each) * each; rank < layers.last; rank += each) {
     const { pile } = columns;
