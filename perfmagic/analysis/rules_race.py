@@ -17,6 +17,8 @@ def missing_waits(facts: Facts) -> list[Finding]:
     One finding for each pair of lines. The simulated device keeps the order all the same, so the values are right here.
     """
     trace = facts.trace
+    if not trace.meta.races:
+        return []
     row_of = {int(c): row for row, c in enumerate(trace.ops.correlation.tolist()) if c != NONE}
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for reader, writer in trace.meta.races:

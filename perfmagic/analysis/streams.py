@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,14 +34,14 @@ class StreamStat:
     zero_durations: int
 
 
-def stream_rows(ops: DeviceOps) -> Iterator[tuple[int, int, Int64]]:
+@once_per_trace
+def stream_rows(ops: DeviceOps) -> tuple[tuple[int, int, Int64], ...]:
     """(device, stream, rows of ops in start order) of every stream, rising."""
     order = np.lexsort((ops.stream, ops.device))  # stable: rows of one stream keep their order
+    order.flags.writeable = False
     device, stream = ops.device[order], ops.stream[order]
     cuts = np.flatnonzero((np.diff(device) != 0) | (np.diff(stream) != 0)) + 1
-    for rows in np.split(order, cuts):
-        if len(rows):
-            yield int(ops.device[rows[0]]), int(ops.stream[rows[0]]), rows
+    return tuple((int(ops.device[r[0]]), int(ops.stream[r[0]]), r) for r in np.split(order, cuts) if len(r))
 
 
 def previous_end_ns(ops: DeviceOps) -> Int64:

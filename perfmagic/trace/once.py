@@ -1,4 +1,4 @@
-"""Results that are worked out once for each trace: traces never change, so neither does what follows from them."""
+"""Results worked out once for each trace, or table of one: they never change, so neither does what follows from them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from perfmagic.trace.model import Trace
-
 P = ParamSpec("P")
 R = TypeVar("R")
+K = TypeVar("K")  # Trace, or a Table
 
 
-def once_per_trace(function: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate[Trace, P], R]:
-    """Keep what a pure function of a trace and hashable options gave, for as long as the trace lives.
+def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concatenate[K, P], R]:
+    """Keep what a pure function of a trace (or a table) and hashable options gave, for as long as the trace lives.
 
     For results that are small beside the trace, or asked for by several readers: they share the one object, so they
     must not write to it.
     """
-    known: WeakKeyDictionary[Trace, dict[Any, R]] = WeakKeyDictionary()
+    known: WeakKeyDictionary[K, dict[Any, R]] = WeakKeyDictionary()
 
-    def remembered(trace: Trace, /, *args: P.args, **options: P.kwargs) -> R:
+    def remembered(trace: K, /, *args: P.args, **options: P.kwargs) -> R:
         mine = known.setdefault(trace, {})
         key = (args, tuple(sorted(options.items())))
         if key not in mine:

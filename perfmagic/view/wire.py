@@ -198,6 +198,14 @@ def _rows_of(calls: Int64, wanted: Int64) -> Int64:
     return np.where(calls[at] == wanted, at, NONE)
 
 
+def _places(wanted: Int64, values: Int64) -> Int64:
+    """Where each value stands among few wanted ones, NONE where it is none of them."""
+    found = np.full(len(values), NONE, np.int64)
+    for place, value in enumerate(wanted.tolist()):
+        found[values == value] = place
+    return found
+
+
 def _thread(out: ColumnWriter, names: NameTable, lane: HostOpsLane, table: str, origin_ns: int) -> dict[str, Any]:
     order = np.lexsort((lane.start_ns, lane.level))
     out.spans(table, lane.start_ns[order], lane.end_ns[order], origin_ns)
@@ -218,11 +226,11 @@ def _launches(out: ColumnWriter, names: NameTable, doc: TimelineDoc, trace: Trac
     if lane is None:
         return None
     calls = trace.calls
-    threads = {thread.thread: i for i, thread in enumerate(doc.threads)}
+    threads = np.array([thread.thread for thread in doc.threads], np.int64)
     out.spans("launch", lane.start_ns, lane.end_ns, doc.start_ns)
     out.plain("launch", "name", names.numbers(calls.name[lane.call], np.full(len(lane.call), NO_CLASS, np.int64)))
     out.delta("launch", "line", calls.line[lane.call])
-    out.delta("launch", "thread", [threads.get(t, NONE) for t in calls.thread[lane.call].tolist()])
+    out.delta("launch", "thread", _places(threads, calls.thread[lane.call]))
     words = {word: i for i, word in enumerate(dict.fromkeys(lane.words))}
     out.spans("blocked", lane.blocked_start_ns, lane.blocked_end_ns, doc.start_ns)
     out.delta("blocked", "line", lane.blocked_line)
