@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
-from perfmagic.trace.columns import NONE, CallKind, HostKind, Int64, OpKind
+from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64, OpKind
 from perfmagic.trace.kineto_decode import CallArgs, Chunk, CounterArgs, Event, HostArgs, Loose, OpArgs, WaitArgs
 from perfmagic.trace.kineto_times import Begin, End, Times, digits_matter, mend_times, to_ns
 from perfmagic.trace.model import Collective, LaunchShape
@@ -52,6 +52,18 @@ ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)
 Columns = dict[str, Any]
 
 
+class _Known(dict[Any, int]):
+    """What a function gave, by its argument."""
+
+    def __init__(self, function: Callable[[Any], int]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = self._function(key)
+        return number
+
+
 class _Codes(dict[Any, int]):
     """Numbers for values as they come."""
 
@@ -69,6 +81,7 @@ class Tables:
         self._categories = _Codes()
         self._phases = _Codes()
         self._shapes = _Codes()
+        self._shape_of = _Known(self._new_shape)
         self._inputs = _Codes()
         self._collectives = _Codes()
         self._parts: dict[int, list[Columns]] = {table: [] for table in TABLES}
@@ -103,15 +116,18 @@ class Tables:
         events = chunk.events
         if not events:
             return
-        table = self._tables(events)
+        category, phase, table = self._classified(events)
         if self.empty:
             self.seen.update(event.cat or {"M": "metadata"}.get(event.ph, "other") for event in events)
         for number in TABLES:
-            rows = np.flatnonzero(table == number).tolist()
-            if rows:
+            found = np.flatnonzero(table == number)
+            if len(found):
+                rows = found.tolist()
                 mine = [events[row] for row in rows]
-                columns = self._MAKERS[number](self, mine, chunk)
-                self._parts[number].append(columns | self._time_columns(mine, rows, chunk))
+                columns = self._MAKERS[number](self, mine, category[found], chunk)
+                times = self._time_columns(mine, rows, chunk)
+                spans = _looked_up(self._phases, _SPANS, phase[found])
+                self._parts[number].append(columns | times | {"spans": spans})
         self._note_pairs(chunk, table)
         for number in TABLES:
             self._rows[number] += int((table == number).sum())
@@ -137,21 +153,21 @@ class Tables:
             result[table] = columns if kept.all() else {name: column[kept] for name, column in columns.items()}
         return result, times
 
-    def _tables(self, events: list[Event]) -> Any:
-        """Which table each event goes to, 0 for none."""
+    def _classified(self, events: list[Event]) -> tuple[Int64, Int64, Any]:
+        """Of each event the number of its category and of its phase, and which table it goes to, 0 for none."""
         categories, phases = self._categories, self._phases
-        category = np.array([categories[event.cat] for event in events], np.int32)
-        phase = np.array([phases[event.ph] for event in events], np.int32)
+        category = np.array([categories[event.cat] for event in events], np.int64)
+        phase = np.array([phases[event.ph] for event in events], np.int64)
         table = np.array([_TABLE_OF.get(name, 0) for name in categories], np.int8)[category]
-        table[~np.array([name in _SPANS for name in phases])[phase]] = 0
+        table[~_looked_up(phases, _SPANS, phase)] = 0
         for row in np.flatnonzero(table == WAITS).tolist():
             if events[row].name != _WAIT_NAME:
                 table[row] = 0
-        for row in np.flatnonzero(np.array([name in _LOOKED_AT for name in phases])[phase]).tolist():
+        for row in np.flatnonzero(_looked_up(phases, _LOOKED_AT, phase)).tolist():
             event = events[row]
             if event.ph == "C" or (event.ph in ("i", "I") and event.name == _MEMORY_NAME):
                 table[row] = COUNTERS
-        return table
+        return category, phase, table
 
     def _time_columns(self, events: list[Event], rows: list[int], chunk: Chunk) -> Columns:
         ts_us: Sequence[Any] = [event.ts for event in events]
@@ -163,8 +179,7 @@ class Tables:
             dur_us = [chunk.dur_us[row] for row in rows]
         start_ns, has_start = to_ns(ts_us)
         dur_ns, has_dur = to_ns(dur_us)
-        spans = np.array([event.ph in _SPANS for event in events], bool)
-        return dict(zip(_TIMES, (start_ns, dur_ns, has_start, has_dur, spans), strict=True))
+        return {"start_ns": start_ns, "dur_ns": dur_ns, "has_start": has_start, "has_dur": has_dur}
 
     def _note_pairs(self, chunk: Chunk, table: Any) -> None:
         events = chunk.events
@@ -190,20 +205,20 @@ class Tables:
             for phase, start_ns, place, table, row in self._pairs
         ]
 
-    def _ops(self, events: list[Event], _chunk: Chunk) -> Columns:
+    def _ops(self, events: list[Event], category: Int64, _chunk: Chunk) -> Columns:
         args = [_op_args(event) for event in events]
         return {
-            "kind": [_OP_KINDS[event.cat] for event in events],
-            "device": _whole(_either(a.device, e.pid) for e, a in zip(events, args, strict=True)),
-            "stream": _whole(_either(a.stream, e.tid) for e, a in zip(events, args, strict=True)),
+            "kind": np.array([_OP_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
+            "device": _whole([a.device for a in args], [e.pid for e in events]),
+            "stream": _whole([a.stream for a in args], [e.tid for e in events]),
             "name": self._interned(events),
             "correlation": np.array([a.correlation for a in args], np.int64),
-            "size_bytes": _whole(_either(a.bytes, NONE) for a in args),
+            "size_bytes": _whole([a.bytes for a in args]),
             "collective": np.array([self._collective(a) for a in args], np.int32),
             "shape": np.array([self._shape(a) for a in args], np.int32),
         }
 
-    def _calls(self, events: list[Event], _chunk: Chunk) -> Columns:
+    def _calls(self, events: list[Event], _category: Int64, _chunk: Chunk) -> Columns:
         args = [_call_args(event) for event in events]
         name = self._interned(events)
         unique, inverse = np.unique(name, return_inverse=True)
@@ -215,11 +230,11 @@ class Tables:
         return {
             "kind": kind,
             "name": name,
-            "thread": _whole(_either(event.tid, NONE) for event in events),
+            "thread": _whole([event.tid for event in events]),
             "correlation": np.array([a.correlation for a in args], np.int64),
         }
 
-    def _host_ops(self, events: list[Event], chunk: Chunk) -> Columns:
+    def _host_ops(self, events: list[Event], category: Int64, chunk: Chunk) -> Columns:
         shape = np.full(len(events), NONE, np.int32)
         if chunk.inputs:
             inputs = self._inputs
@@ -228,24 +243,24 @@ class Tables:
                 if dims:
                     shape[row] = inputs[dims]
         return {
-            "kind": np.array([_HOST_KINDS[event.cat] for event in events], np.int8),
+            "kind": np.array([_HOST_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
             "name": self._interned(events),
-            "thread": _whole(_either(event.tid, NONE) for event in events),
+            "thread": _whole([event.tid for event in events]),
             "shape": shape,
         }
 
-    def _waits(self, events: list[Event], _chunk: Chunk) -> Columns:
+    def _waits(self, events: list[Event], _category: Int64, _chunk: Chunk) -> Columns:
         args = [_wait_args(event) for event in events]
         return {
             "correlation": np.array([a.correlation for a in args], np.int64),
-            "device": _whole(_either(a.device, e.pid) for e, a in zip(events, args, strict=True)),
-            "stream": _whole(_either(a.stream, e.tid) for e, a in zip(events, args, strict=True)),
+            "device": _whole([a.device for a in args], [e.pid for e in events]),
+            "stream": _whole([a.stream for a in args], [e.tid for e in events]),
             "on_stream": np.array([a.on_stream for a in args], np.int64),
             "on_correlation": np.array([a.on_correlation for a in args], np.int64),
             "on_device": np.array([a.on_device for a in args], np.int32),
         }
 
-    def _counters(self, events: list[Event], _chunk: Chunk) -> Columns:
+    def _counters(self, events: list[Event], _category: Int64, _chunk: Chunk) -> Columns:
         """Values of counter events, and the totals that memory events carry (those of 2021 carry none).
 
         Up to two values an event; `unfolded` makes a row of each.
@@ -258,7 +273,7 @@ class Tables:
             for column, (name, number) in enumerate(pairs):
                 series[row, column], numbers[row, column] = names[name], number
         return {
-            "device": _whole(_either(a.device_id, e.pid) for e, a in zip(events, args, strict=True)),
+            "device": _whole([a.device_id for a in args], [e.pid for e in events]),
             "series": series,
             "value": numbers,
         }
@@ -270,10 +285,20 @@ class Tables:
     def _shape(self, args: OpArgs) -> int:
         """The number of a kernel's launch shape; NONE where the record has none (copies, and traces of 2021)."""
         grid, block = args.grid, args.block
-        if grid is None or block is None or not (_dimensions(grid) and _dimensions(block)):
+        if grid is None or block is None:
             return NONE
-        optional = (None if (n := _either(value, NONE)) == NONE else n for value in (args.registers, args.shared))
-        return self._shapes[(tuple(grid), tuple(block), *optional)]
+        try:
+            key = (*grid, *block, args.registers, args.shared)
+            return self._shape_of[key]
+        except TypeError:  # not a list, or a list of lists
+            return NONE
+
+    def _new_shape(self, key: tuple[Any, ...]) -> int:
+        grid, block = key[:3], key[3:6]
+        if len(key) != 8 or not all(type(n) is int and n > 0 for n in (*grid, *block)):
+            return NONE
+        optional = (None if (n := _either(value, NONE)) == NONE else n for value in key[6:])
+        return self._shapes[(grid, block, *optional)]
 
     def _collective(self, args: OpArgs) -> int:
         if not args.collective:
@@ -283,7 +308,7 @@ class Tables:
         words = (str(args.dtype or ""), None if group_size == NONE else group_size, str(args.group or ""))
         return self._collectives[(str(args.collective), *sizes, *words)]
 
-    _MAKERS: dict[int, Callable[[Tables, list[Event], Chunk], Columns]] = {  # noqa: RUF012 - never written
+    _MAKERS: dict[int, Callable[[Tables, list[Event], Int64, Chunk], Columns]] = {  # noqa: RUF012 - never written
         OPS: _ops,
         CALLS: _calls,
         HOST_OPS: _host_ops,
@@ -327,10 +352,6 @@ _op_args, _call_args, _host_args = _reader(OpArgs), _reader(CallArgs), _reader(H
 _wait_args, _counter_args = _reader(WaitArgs), _reader(CounterArgs)
 
 
-def _dimensions(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 3 and all(type(n) is int and n > 0 for n in value)
-
-
 def _values(event: Event, args: CounterArgs) -> list[tuple[str, float]]:
     if event.ph == "C":
         pairs = [(event.name, args.value)]
@@ -339,8 +360,22 @@ def _values(event: Event, args: CounterArgs) -> list[tuple[str, float]]:
     return [(name, float(value)) for name, value in pairs if isinstance(value, (int, float))]
 
 
-def _whole(values: Iterable[int]) -> Int64:
-    return np.array(list(values), np.int64)
+def _looked_up(codes: _Codes, wanted: Sequence[str], numbers: Int64) -> Bool:
+    """Which numbers stand for one of the wanted words."""
+    found: Bool = np.array([word in wanted for word in codes], bool)[numbers]
+    return found
+
+
+def _whole(values: list[Loose], others: list[Loose] | None = None) -> Int64:
+    """Numbers as `_either` reads them."""
+    try:
+        if {*map(type, values)} <= {int}:
+            return np.array(values, np.int64)
+    except OverflowError:
+        pass
+    if others is None:
+        return np.array([_either(value, NONE) for value in values], np.int64)
+    return np.array([_either(*pair) for pair in zip(values, others, strict=True)], np.int64)
 
 
 def _either(value: Loose, other: Loose) -> int:
