@@ -11,7 +11,7 @@ from perfmagic.analysis.findings import findings
 from perfmagic.analysis.kernels import top_kernels
 from perfmagic.analysis.memory import MemoryCurve, memory_curve
 from perfmagic.analysis.overlap import Breakdown, breakdown
-from perfmagic.analysis.queueing import steps
+from perfmagic.analysis.queueing import steps, stream_queue
 from perfmagic.analysis.streams import StreamStat, stream_rows, streams
 from perfmagic.analysis.trust import trust
 from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind
@@ -43,7 +43,7 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
         "label": trace.device_info(device).label,
         **_counts(ops),
         **_times(breakdown(trace, device, comm_names), ops),
-        "streams": {str(s.stream): _stream(s) for s in streams(trace, device)},
+        "streams": {str(s.stream): _stream(trace, s) for s in streams(trace, device)},
         "launch": _launch(trace, ops),
         "queue_length": _queue_length(trace, ops),
         "top_kernels": [
@@ -109,12 +109,13 @@ def _times(parts: Breakdown, ops: DeviceOps) -> dict[str, Any]:
     }
 
 
-def _stream(stat: StreamStat) -> dict[str, int]:
+def _stream(trace: Trace, stat: StreamStat) -> dict[str, int]:
     return {
         "n": stat.n_ops,
         "busy_ns": stat.busy_ns,
         "same_stream_overlaps": stat.overlaps,
         "zero_dur": stat.zero_durations,
+        "queue_max": stream_queue(trace, stat.device, stat.stream).depth_ops.max,
     }
 
 
