@@ -43,7 +43,8 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
         "label": trace.device_info(device).label,
         **_counts(ops),
         **_times(breakdown(trace, device, comm_names), ops),
-        "streams": {str(s.stream): _stream(trace, s) for s in streams(trace, device)},
+        "streams": {str(s.stream): _stream(s) for s in streams(trace, device)},
+        "queues": {str(s.stream): _queue(trace, s) for s in streams(trace, device)},
         "launch": _launch(trace, ops),
         "queue_length": _queue_length(trace, ops),
         "top_kernels": [
@@ -109,13 +110,22 @@ def _times(parts: Breakdown, ops: DeviceOps) -> dict[str, Any]:
     }
 
 
-def _stream(trace: Trace, stat: StreamStat) -> dict[str, int]:
+def _stream(stat: StreamStat) -> dict[str, int]:
     return {
         "n": stat.n_ops,
         "busy_ns": stat.busy_ns,
         "same_stream_overlaps": stat.overlaps,
         "zero_dur": stat.zero_durations,
-        "queue_max": stream_queue(trace, stat.device, stat.stream).depth_ops.max,
+    }
+
+
+def _queue(trace: Trace, stat: StreamStat) -> dict[str, int]:
+    """As the timeline shows it: ops launched before the window count too."""
+    queue = stream_queue(trace, stat.device, stat.stream)
+    return {
+        "ops_max": queue.depth_ops.max,
+        "launches_max": queue.depth_launches.max,
+        "run_ahead_max_ns": queue.run_ahead_max_ns,
     }
 
 
