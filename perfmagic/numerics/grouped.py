@@ -1,0 +1,75 @@
+"""Intervals of many groups at once: a trace of thousands of streams cannot be gone through one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.numerics.intervals import Int64, Intervals
+
+
+def running_max(group: Int64, values: Int64) -> Int64:
+    """The largest value so far in each group, of rows sorted by group; shape of values."""
+    if not len(values):
+        return values
+    distinct, rank = np.unique(values, return_inverse=True)
+    key = np.unique(group, return_inverse=True)[1] * np.int64(len(distinct)) + rank  # n² fits: ranks are small
+    largest: Int64 = distinct[np.maximum.accumulate(key) % len(distinct)]
+    return largest
+
+
+def unions(group: Int64, start: Int64, end: Int64) -> tuple[Int64, Intervals]:
+    """The union of the intervals [start, end) of each group, those without length left out.
+
+    Gives the group of each interval of the result, rising, and the intervals, disjoint and rising within a group.
+    """
+    kept = end > start
+    group, start, end = group[kept], start[kept], end[kept]
+    order = _order(group, start)
+    group, start, end = group[order], start[order], end[order]
+    if not len(group):
+        return group, np.zeros((0, 2), np.int64)
+    reached = running_max(group, end)
+    first = np.concatenate(([True], (np.diff(group) != 0) | (start[1:] > reached[:-1])))
+    starts = np.flatnonzero(first)
+    lasts = np.append(starts[1:], len(group)) - 1
+    return group[starts], np.column_stack((start[starts], reached[lasts]))
+
+
+@dataclass(frozen=True, eq=False)
+class Depths:
+    """Of each group, how many of its intervals held at once. group: rising.  max: the most.  mean: weighted by time."""
+
+    group: Int64
+    max: Int64
+    mean: np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+def depths(group: Int64, up: Int64, down: Int64) -> Depths:
+    """The depth of each group's intervals [up, down) from its first to its last instant; rises come before falls."""
+    if not len(group):
+        return Depths(group, group, np.zeros(0))
+    groups = np.concatenate((group, group))
+    times = np.concatenate((up, down))
+    order = _order(groups, times)  # stable: the rises, which come first here, stay before falls
+    groups, times = groups[order], times[order]
+    level = np.cumsum(np.where(order < len(group), 1, -1))  # every group ends at zero: the next begins there
+    starts = np.flatnonzero(np.concatenate(([True], np.diff(groups) != 0)))
+    lasts = np.append(starts[1:], len(groups)) - 1
+    length = np.append(np.diff(times), 0)
+    length[lasts] = 0
+    area = np.add.reduceat((level * length).astype(np.float64), starts)
+    whole = (times[lasts] - times[starts]).astype(np.float64)
+    mean = np.divide(area, whole, out=np.zeros(len(starts)), where=whole > 0)
+    return Depths(groups[starts], np.maximum.reduceat(level, starts), mean)
+
+
+def _order(group: Int64, times: Int64) -> Int64:
+    """Stable order by group, then time."""
+    first = np.argsort(times, kind="stable")  # fast for times that nearly rise, as records do
+    distinct, code = np.unique(group, return_inverse=True)
+    if len(distinct) < 2**15:
+        code = code.astype(np.int16)  # numbers so small are sorted by their digits
+    second: Int64 = first[np.argsort(code[first], kind="stable")]
+    return second

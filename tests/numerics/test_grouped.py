@@ -1,0 +1,46 @@
+"""Many groups at once give what each gives alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfmagic.analysis.queueing import steps
+from perfmagic.numerics.grouped import depths, running_max, unions
+from perfmagic.numerics.intervals import union
+
+rows = st.lists(st.tuples(st.integers(0, 3), st.integers(-20, 20), st.integers(0, 12)), max_size=40)
+
+
+def _columns(found: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    table = np.array(found, np.int64).reshape(-1, 3)
+    return table[:, 0] * 1000, table[:, 1], table[:, 1] + table[:, 2]
+
+
+@given(rows)
+def test_unions_of_groups_are_the_unions_of_each(found: list[tuple[int, int, int]]) -> None:
+    group, start, end = _columns(found)
+    groups, intervals = unions(group, start, end)
+    for number in set(group.tolist()):
+        mine = group == number
+        assert intervals[groups == number].tolist() == union(start[mine], end[mine]).tolist()
+    assert set(groups.tolist()) <= set(group.tolist())
+
+
+@given(rows)
+def test_depths_of_groups_are_the_depths_of_each(found: list[tuple[int, int, int]]) -> None:
+    group, start, end = _columns(found)
+    together = depths(group, start, end)
+    assert together.group.tolist() == sorted(set(group.tolist()))
+    for number, most, mean in zip(together.group, together.max, together.mean, strict=True):
+        alone = steps(start[group == number], end[group == number])
+        assert most == alone.max
+        assert mean == alone.mean
+
+
+@given(rows)
+def test_the_running_maximum_begins_anew_with_each_group(found: list[tuple[int, int, int]]) -> None:
+    group, start, _ = _columns(sorted(found))
+    expected = [max(start[: i + 1][group[: i + 1] == group[i]]) for i in range(len(group))]
+    assert running_max(group, start).tolist() == expected
