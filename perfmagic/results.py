@@ -17,9 +17,10 @@ from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.findings import Finding, findings
 from perfmagic.analysis.lines import LineStat, lines
 from perfmagic.analysis.report import report
+from perfmagic.analysis.rows import pandas
 from perfmagic.analysis.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict, verdict
-from perfmagic.errors import CaptureError, OptionError
+from perfmagic.errors import OptionError
 from perfmagic.trace.export import write_chrome
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.window import window
@@ -100,9 +101,8 @@ class TimelineResult:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a device op: name, stream, launched, started, ended (ns), line. Needs pandas."""
-        frames = _pandas()
         ops, names = self.trace.ops, self.trace.names
-        frame: pd.DataFrame = frames.DataFrame(
+        frame: pd.DataFrame = pandas().DataFrame(
             {
                 "name": [names[i] for i in ops.name],
                 "device": ops.device,
@@ -153,11 +153,3 @@ def _write(path: str | os.PathLike[str], text: str) -> Path:
     target = Path(path).expanduser()
     target.write_text(text, encoding="utf-8")
     return target
-
-
-def _pandas() -> Any:
-    try:
-        import pandas as pd
-    except ImportError:
-        raise CaptureError("to_frame() needs pandas, which is not installed", hint="pip install pandas") from None
-    return pd
