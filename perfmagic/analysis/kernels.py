@@ -10,6 +10,7 @@ from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
+from perfmagic.trace.once import once_per_trace
 
 Dim3 = tuple[int, int, int]
 PERCENTILES = (0.0, 0.5, 0.9, 1.0)
@@ -66,6 +67,7 @@ class TensorCoreShare:
         return self.tensor_ns / self.kernel_ns if self.kernel_ns else 0.0
 
 
+@once_per_trace
 def kernels(trace: Trace, device: int, comm_names: str | None = None) -> Rows[KernelStat]:
     """Every kernel of a device by name, the largest summed duration first, the first seen first where they tie.
 
