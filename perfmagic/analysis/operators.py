@@ -53,18 +53,18 @@ def operators(trace: Trace, *, by_thread: bool = False) -> Rows[OperatorStat]:
         "device_ns": _with_inner(stack, parent, own_ns) * counted,
         "device_self_ns": own_ns,
     }
-    thread = host.thread[rows] if by_thread else np.zeros(len(rows), np.int64)
-    groups, inverse = np.unique(np.column_stack((host.name[rows], thread)), axis=0, return_inverse=True)
-    sums = {name: _sum_by(inverse.reshape(-1), values[rows], len(groups)) for name, values in columns.items()}
-    order = np.lexsort((groups[:, 1], groups[:, 0], -sums["host_ns"])).tolist()
+    threads, thread = np.unique(host.thread[rows], return_inverse=True)
+    key = host.name[rows].astype(np.int64) * len(threads) + (thread if by_thread else 0)
+    groups, inverse = np.unique(key, return_inverse=True)
+    sums = {name: _sum_by(inverse, values[rows], len(groups)) for name, values in columns.items()}
     return Rows(
         (
             OperatorStat(
-                name=trace.names[groups[i, 0]],
-                thread=int(groups[i, 1]) if by_thread else None,
+                name=trace.names[groups[i] // len(threads)],
+                thread=int(threads[groups[i] % len(threads)]) if by_thread else None,
                 **{name: int(values[i]) for name, values in sums.items()},
             )
-            for i in order
+            for i in np.lexsort((groups, -sums["host_ns"])).tolist()
         ),
         OperatorStat,
     )

@@ -67,6 +67,15 @@ def test_the_share_of_tensor_cores_is_of_the_matrix_kernels_and_of_all() -> None
     assert (share.frac_of_matrix, share.frac_of_kernels) == (0.5, 0.3)
 
 
+def test_whatever_uses_tensor_cores_counts_as_matrix_work() -> None:
+    b = Builder()
+    b.op(0, 30, name="fused_mlp_mfma16")
+    b.op(40, 50, name="volta_sgemm_64x64_nn")
+    share = tensor_core_share(b.trace(), 0)
+    assert kernels(b.trace(), 0)[0].op_class is OpClass.COMPUTE
+    assert (share.tensor_ns, share.matrix_ns, share.frac_of_matrix) == (30 * US, 40 * US, 0.75)
+
+
 def test_a_device_without_kernels_has_no_rows_and_no_share() -> None:
     trace = ten_products_and_an_addition()
     assert kernels(trace, 5) == ()

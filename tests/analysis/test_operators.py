@@ -77,6 +77,13 @@ def test_annotations_and_python_frames_are_no_operators() -> None:
     assert operators(Builder().trace()).to_dict() == []
 
 
+def test_an_inner_operator_that_outlasts_the_outer_one_takes_only_what_lies_in_it() -> None:
+    b = Builder()
+    b.host_op(0, 10, "to")
+    b.host_op(5, 11, "copy")
+    assert [(r.name, r.host_self_ns) for r in operators(b.trace())] == [("to", 5 * US), ("copy", 6 * US)]
+
+
 def test_an_operator_without_length_is_counted() -> None:
     b = Builder()
     b.host_op(5, 5, "detach")

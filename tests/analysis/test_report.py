@@ -68,6 +68,7 @@ def test_a_report_has_the_tables_by_name() -> None:
         "frac_of_kernels": 0.0,
     }
     assert [(o["first"], o["second"], o["ns"]) for o in device["overlap"]] == [("compute", "htod", 10 * US)]
+    assert "device" not in device["overlap"][0]
     bound = device["launch_bound"]
     assert (bound["n_stretches"], bound["n_ops"], bound["lost_ns"]) == (1, 11, (15 + 9 * 15) * US)
     assert [o["name"] for o in result["operators"]] == ["aten::mm"]
