@@ -21,9 +21,11 @@ _HOMES = {
     "devices": "perfmagic.api",
     "last": "perfmagic.api",
     "open_trace": "perfmagic.api",
+    "open_traces": "perfmagic.api",
     "syncbench": "perfmagic.api",
     "synchronize": "perfmagic.api",
     "timeline": "perfmagic.api",
+    "trace_handler": "perfmagic.api",
     "Pace": "perfmagic.api",
     "PerfmagicError": "perfmagic.errors",
 }
@@ -39,9 +41,11 @@ __all__ = [
     "last",
     "load_ipython_extension",
     "open_trace",
+    "open_traces",
     "syncbench",
     "synchronize",
     "timeline",
+    "trace_handler",
     "unload_ipython_extension",
 ]
 
@@ -54,9 +58,11 @@ if TYPE_CHECKING:
         devices,
         last,
         open_trace,
+        open_traces,
         syncbench,
         synchronize,
         timeline,
+        trace_handler,
     )
     from perfmagic.errors import PerfmagicError
 

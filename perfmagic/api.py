@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -13,14 +12,15 @@ from perfmagic.analysis.bench import BenchResult, summarise
 from perfmagic.analysis.verdict import verdict
 from perfmagic.capture.block import Benchmark
 from perfmagic.capture.device import device, devices, synchronize
+from perfmagic.capture.interop import is_profiler, profiler_trace, trace_handler
 from perfmagic.capture.profiler import Recorder
 from perfmagic.capture.sim.pace import Pace
 from perfmagic.capture.timers import BenchSpec, Engine
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError
 from perfmagic.results import TimelineResult
 from perfmagic.show import last, remember, show
-from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.names import checked_pattern
+from perfmagic.trace.sources import one_file, read_file, trace_files
 
 __all__ = [
     "Benchmark",
@@ -30,20 +30,33 @@ __all__ = [
     "devices",
     "last",
     "open_trace",
+    "open_traces",
     "syncbench",
     "synchronize",
     "timeline",
+    "trace_handler",
 ]
 
 
-def open_trace(path: str | os.PathLike[str], *, comm_names: str | None = None) -> TimelineResult:
-    """Read a saved Kineto trace (Chrome JSON, gzipped or not). Works without torch.
+def open_trace(source: str | os.PathLike[str] | Any, *, comm_names: str | None = None) -> TimelineResult:
+    """What a saved trace, or a finished profiler, says. Files are read without torch.
 
-    comm_names: a regular expression that says which kernels are communication, instead of the default rule.
-    Raises TraceError where the file is no trace, or is damaged beyond repair.
+    source: a file (Kineto's Chrome JSON, gzipped or not, or .npz), a folder that holds one, or a finished
+    torch.profiler.profile.  comm_names: a regular expression that says which kernels are communication, instead of the
+    default rule.
+    Raises TraceError where a file is no trace, or is damaged beyond repair; CaptureError for a profiler without result.
     """
     checked_pattern(comm_names)
-    return TimelineResult(read_trace(Path(path).expanduser()), comm_names=comm_names, title=Path(path).name)
+    if is_profiler(source):
+        return TimelineResult(profiler_trace(source), comm_names=comm_names, title="profiler")
+    path = one_file(source)
+    return TimelineResult(read_file(path), comm_names=comm_names, title=path.name)
+
+
+def open_traces(*sources: str | os.PathLike[str], comm_names: str | None = None) -> tuple[TimelineResult, ...]:
+    """What several saved traces say: files, and folders with all trace files in them, ranks in their order."""
+    paths = [path for source in sources for path in trace_files(source)]
+    return tuple(open_trace(path, comm_names=comm_names) for path in paths)
 
 
 def bench(body: Callable[[], object], **options: Any) -> BenchResult:

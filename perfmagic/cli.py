@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfmagic.errors import OptionError, PerfmagicError
 
+if TYPE_CHECKING:
+    from perfmagic.results import TimelineResult
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit status: 0, or 1 with one message on stderr."""
+    """Run one command; gives the exit status: 0, or 1 with a message on stderr for each thing that failed."""
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
     except PerfmagicError as error:
-        print(f"perfmagic: {error}", file=sys.stderr)
+        _complain(str(error))
+        return 1
+    except BrokenPipeError:  # the reader of our output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        print(f"perfmagic: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
+        _complain(f"{error.filename}: {error.strerror}")
         return 1
 
 
@@ -30,16 +36,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="perfmagic", description="Saved traces: what was queued, what was executed.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     report = commands.add_parser("report", help="totals and findings of saved traces")
-    report.add_argument("files", nargs="+", metavar="FILE")
-    report.add_argument("--json", action="store_true", help="everything as JSON")
-    _comm_names(report)
+    _files(report)
+    form = report.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_const", dest="form", const="json", help="everything as JSON")
+    form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
+    form.add_argument("--html", action="store_const", dest="form", const="html", help="a page, timelines included")
+    report.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
     report.set_defaults(run=_report)
     view = commands.add_parser("view", help="draw saved traces into one self-contained page, or one into a picture")
-    view.add_argument("files", nargs="+", metavar="FILE")
+    _files(view)
     where = view.add_mutually_exclusive_group(required=True)
     where.add_argument("--html", metavar="OUT", help="the page to write")
     where.add_argument("--svg", metavar="OUT", help="the picture of one trace to write")
-    _comm_names(view)
     view.set_defaults(run=_view)
     sanitize = commands.add_parser("nbval-sanitize", help="print patterns for nbval --nbval-sanitize-with")
     sanitize.set_defaults(run=_sanitize)
@@ -48,39 +56,106 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _comm_names(parser: argparse.ArgumentParser) -> None:
+def _files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a trace file, or a folder with trace files")
     parser.add_argument(
         "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
     )
 
 
-def _report(options: argparse.Namespace) -> int:
+def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
+    """What can be opened of the files named, and the exit status; what cannot be opened is told on stderr."""
     from perfmagic.api import open_trace
+    from perfmagic.errors import TraceError
+    from perfmagic.trace.sources import trace_files
+
+    results, status = [], 0
+    for name in options.files:
+        try:
+            files = trace_files(name)
+        except TraceError as error:
+            _complain(str(error))
+            status = 1
+            continue
+        for file in files:
+            try:
+                results.append(open_trace(file, comm_names=options.comm_names))
+            except TraceError as error:  # one bad file must not cost the others  # noqa: PERF203
+                _complain(str(error))
+                status = 1
+    return results, status
+
+
+def _report(options: argparse.Namespace) -> int:
+    results, status = _opened(options)
+    if results:
+        _put(_REPORTS[options.form](results), options.out)
+    return status
+
+
+def _text_report(results: list[TimelineResult]) -> str:
     from perfmagic.view.text import timeline_text
 
-    results = [open_trace(path, comm_names=options.comm_names) for path in options.files]
-    if options.json:
-        reports = [r.to_dict() for r in results]
-        print(json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1))
-    else:
-        print("\n\n".join(timeline_text(r.doc) for r in results))
-    return 0
+    titles = [f"{result.title}\n" if len(results) > 1 else "" for result in results]
+    return "\n\n".join(title + timeline_text(r.doc) for title, r in zip(titles, results, strict=True))
+
+
+def _json_report(results: list[TimelineResult]) -> str:
+    reports = [result.to_dict() for result in results]
+    return json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1)
+
+
+def _markdown_report(results: list[TimelineResult]) -> str:
+    from perfmagic.view.report import markdown
+
+    return "\n".join(
+        markdown(r.title, r.doc.header.sentence, [f.sentence for f in r.findings], r.doc.trust, r.to_dict())
+        for r in results
+    ).rstrip()
+
+
+def _html_report(results: list[TimelineResult]) -> str:
+    from perfmagic.view.live import live_page, live_section
+    from perfmagic.view.report import html_tables
+
+    sections = [live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in results]
+    return live_page(", ".join(r.title for r in results), sections)
+
+
+_REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
+    None: _text_report,
+    "json": _json_report,
+    "markdown": _markdown_report,
+    "html": _html_report,
+}
 
 
 def _view(options: argparse.Namespace) -> int:
-    from perfmagic.api import open_trace
     from perfmagic.view.live import live_page, live_section
     from perfmagic.view.svg import timeline_svg
 
-    results = [open_trace(path, comm_names=options.comm_names) for path in options.files]
+    results, status = _opened(options)
+    if not results:
+        return status
     if options.svg and len(results) > 1:
         raise OptionError(f"--svg draws one trace, {len(results)} were given", hint="use --html for several")
-    target = Path(options.svg or options.html)
     sections = [live_section(r.doc, r.trace) for r in results] if options.html else []
     text = live_page(", ".join(r.title for r in results), sections) if sections else timeline_svg(results[0].doc)
-    target.write_text(text, encoding="utf-8")
+    _put(text, options.svg or options.html)
+    return status
+
+
+def _put(text: str, out: str | None) -> None:
+    if out is None:
+        print(text)
+        return
+    target = Path(out).expanduser()
+    target.write_text(text + ("" if text.endswith("\n") else "\n"), encoding="utf-8")
     print(target)
-    return 0
+
+
+def _complain(message: str) -> None:
+    print(f"perfmagic: {message}", file=sys.stderr)
 
 
 def _sanitize(_options: argparse.Namespace) -> int:

@@ -33,6 +33,7 @@ from perfmagic.analysis.verdict import Verdict, verdict
 from perfmagic.errors import OptionError
 from perfmagic.trace.export import write_chrome
 from perfmagic.trace.model import Trace, devices_label
+from perfmagic.trace.store import write_npz
 from perfmagic.trace.window import window
 from perfmagic.view import bench as bench_view
 from perfmagic.view.html import timeline_html
@@ -177,9 +178,11 @@ class TimelineResult:
         return _write(path, live_page(self.title or "perfmagic timeline", sections))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the trace as Chrome JSON (gzipped where the name ends in .gz), for Perfetto or perfmagic.open_trace."""
-        write_chrome(self.trace, path)
-        return Path(path).expanduser()
+        """Write the trace and give the path; perfmagic.open_trace opens both formats.
+
+        Chrome JSON, gzipped where the name ends in .gz, is for Perfetto and for others; .npz has every column.
+        """
+        return (write_npz if Path(path).suffix == ".npz" else write_chrome)(self.trace, path)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": timeline_text(self.doc), "text/html": timeline_html(self.doc)}

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from perfmagic.analysis.facts import Facts
 from perfmagic.analysis.finding import Finding
 from perfmagic.analysis.rules_device import exposed_comm, exposed_copy, longest_gap, side_by_side
+from perfmagic.analysis.rules_host import alone, data_loading
 from perfmagic.analysis.rules_queue import queue_full, small_kernels
 from perfmagic.analysis.rules_race import missing_waits
 from perfmagic.analysis.rules_sync import blocked, pageable_uploads
+from perfmagic.analysis.rules_trust import clocks, incomplete
 from perfmagic.analysis.verdict import verdict_of
 from perfmagic.trace.model import Trace
 
@@ -25,6 +27,10 @@ RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
     side_by_side,
     queue_full,
     missing_waits,
+    data_loading,
+    alone,
+    clocks,
+    incomplete,
 )
 
 

@@ -16,6 +16,7 @@ from perfmagic.analysis.memory import MemoryCurve, memory_curve
 from perfmagic.analysis.operators import operators
 from perfmagic.analysis.overlap import Breakdown, breakdown
 from perfmagic.analysis.queueing import steps as count_over_time
+from perfmagic.analysis.queueing import stream_queue
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.steps import steps
 from perfmagic.analysis.streams import StreamStat, stream_rows, streams
@@ -54,6 +55,7 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
         **_counts(ops),
         **_times(breakdown(trace, device, comm_names), ops),
         "streams": {str(s.stream): _stream(s) for s in streams(trace, device)},
+        "queues": {str(s.stream): _queue(trace, s) for s in streams(trace, device)},
         "launch": _launch(trace, ops),
         "queue_length": _queue_length(trace, ops),
         "top_kernels": [
@@ -158,6 +160,16 @@ def _stream(stat: StreamStat) -> dict[str, int]:
         "busy_ns": stat.busy_ns,
         "same_stream_overlaps": stat.overlaps,
         "zero_dur": stat.zero_durations,
+    }
+
+
+def _queue(trace: Trace, stat: StreamStat) -> dict[str, int]:
+    """As the timeline shows it: ops launched before the window count too."""
+    queue = stream_queue(trace, stat.device, stat.stream)
+    return {
+        "ops_max": queue.depth_ops.max,
+        "launches_max": queue.depth_launches.max,
+        "run_ahead_max_ns": queue.run_ahead_max_ns,
     }
 
 

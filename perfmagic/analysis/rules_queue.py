@@ -38,6 +38,7 @@ def small_kernels(facts: Facts) -> list[Finding]:
             start_ns=facts.breakdown.extent_start_ns,
             end_ns=facts.breakdown.extent_end_ns,
             device=facts.device,
+            advice="CUDA graphs or torch.compile launch many at once",
         )
     ]
 

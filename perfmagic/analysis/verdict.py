@@ -76,7 +76,7 @@ def _device_bound(facts: Facts) -> str:
     if deepest:
         parts.append(f"Python ran up to {units.plural(deepest, 'op')} and {units.duration(ahead_ns)} ahead")
     if waits_for_device(facts):
-        parts.append("the cell waits for the device itself")
+        parts.append(f"{'Python' if facts.trace.meta.returned_ns is None else 'the cell'} waits for the device itself")
     if facts.breakdown.idle_ns:
         parts.append(f"{units.duration(facts.breakdown.idle_ns)} idle in all")
     return "; ".join(parts)

@@ -28,7 +28,7 @@ from perfmagic.capture.device import (
 from perfmagic.capture.lines import INNER_MARKS_LIMIT, MarkLog
 from perfmagic.errors import DeviceError, OptionError
 from perfmagic.trace.columns import NONE, HostKind
-from perfmagic.trace.model import Cell, DeviceInfo, LaunchShape, Trace, TraceMeta, make_trace
+from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.trace.window import window
 
 if TYPE_CHECKING:
@@ -160,7 +160,9 @@ class Recorder:
             **_rank(),
         )
         marks = self.marks.columns(self._offset_ns - base, returned_ns - base)
-        trace = make_trace(parts.names, meta, marks=marks, cell=self.cell, shapes=parts.shapes, **parts.tables)
+        tables: dict[str, Any] = parts.tables
+        trace = make_trace(parts.names, meta, marks=marks, cell=self.cell, **tables)
+        trace = replace(trace, **parts.details)
         return trace if limit_ns is None else _until(trace, limit_ns - base)
 
     def _limit_reason(self) -> str:
@@ -187,7 +189,8 @@ class _Parts:
         self.dropped = 0
         self.races: tuple[tuple[int, int], ...] = ()
         self.tables: dict[str, dict[str, Any]] = {}
-        self.shapes: tuple[LaunchShape, ...] = ()  # of Kineto, which is the first and only one to have any
+        # of Kineto, which is the first and only one to have any
+        self.details: dict[str, Any] = {}
 
     def add_trace(self, trace: Trace) -> None:
         shift = trace.meta.base_unix_ns - self.base_ns
@@ -197,7 +200,7 @@ class _Parts:
             columns = getattr(trace, key).to_dict()
             tables[key] = {k: v for k, v in columns.items() if k != "line"}
         self._add(tables, trace.names, shift, 0)
-        self.shapes = trace.shapes
+        self.details = {key: getattr(trace, key) for key in ("shapes", "input_shapes", "collectives")}
         self.devices += [d for d in trace.meta.devices if d.kind != "unknown" or d.index in trace.device_ids]
         self.dropped += trace.meta.dropped_events
 
@@ -257,7 +260,7 @@ def _until(trace: Trace, end_ns: int) -> Trace:
 def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Rows of two column sets; a column one of them lacks is filled with its default."""
     n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
-    defaults = {"correlation": NONE, "size_bytes": NONE, "shape": NONE, "on_device": NONE}
+    defaults = {"correlation": NONE, "size_bytes": NONE, "shape": NONE, "collective": NONE, "on_device": NONE}
     out = {}
     for key in {**old, **new}:
         a = old.get(key, np.full(n_old, defaults.get(key, 0)))

@@ -1,4 +1,4 @@
-"""%trace FILE…: what does this saved trace say?"""
+"""%trace FILE|FOLDER…: what does this saved trace say?"""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from perfmagic.api import open_trace
-from perfmagic.errors import OptionError
+from perfmagic.errors import OptionError, TraceError
 from perfmagic.magics.options import Parser, add_name_option
 from perfmagic.magics.run import bind
 from perfmagic.results import TimelineResult
 from perfmagic.show import show
+from perfmagic.trace.sources import trace_files
 
 
 def parser() -> Parser:
     """The options of %trace."""
-    made = Parser("%trace", "What saved Kineto traces say (Chrome JSON, gzipped or not).", form="FILE…")
+    made = Parser("%trace", "What saved Kineto traces say (Chrome JSON, gzipped or not).", form="FILE|FOLDER…")
     add_name_option(made)
     made.add_argument(
         "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
@@ -25,17 +26,30 @@ def parser() -> Parser:
 
 
 def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
-    """Open and show each file; gives the result, or a list of them for several files."""
+    """Open and show each file; gives the result, or a list of them for several files.
+
+    Where some cannot be read the others are shown and bound, and then the first error is raised.
+    """
     options, rest = parser().split(line)
     if options.help:
         print(parser().format_help())
         return None
-    paths = _paths(rest)
-    results = [open_trace(path, comm_names=options.comm_names) for path in paths]
-    for result in results:
-        show(result)
+    results: list[TimelineResult] = []
+    refused: list[TraceError] = []
+    for path in [file for word in _paths(rest) for file in trace_files(word)]:
+        try:
+            results.append(open_trace(path, comm_names=options.comm_names))
+        except TraceError as error:  # noqa: PERF203 - one bad file must not cost the others
+            refused.append(error)
+        else:
+            show(results[-1])
     found = results[0] if len(results) == 1 else results
-    bind(shell, options.name, found)
+    if results:
+        bind(shell, options.name, found)
+    for problem in refused[1:]:
+        print(problem)
+    if refused:
+        raise refused[0]
     return found
 
 

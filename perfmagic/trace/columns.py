@@ -118,7 +118,7 @@ class DeviceOps(Table):
     name: Int32 = _column(np.int32)
     correlation: Int64 = _column(np.int64, NONE)
     size_bytes: Int64 = _column(np.int64, NONE)  # of copies and memsets
-    collective: Bool = _column(np.bool_, False)  # the record names a collective operation
+    collective: Int32 = _column(np.int32, NONE)  # row of Trace.collectives, where the record names one
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.shapes, of kernels
     launch: Int64 = _column(np.int64, NONE)  # row of HostCalls that queued it
     line: Int32 = _column(np.int32, NO_LINE)  # cell line running when it was launched
@@ -146,6 +146,7 @@ class HostOps(Table):
     kind: Int8 = _column(np.int8)  # HostKind
     name: Int32 = _column(np.int32)
     thread: Int64 = _column(np.int64, 0)
+    shape: Int32 = _column(np.int32, NONE)  # row of Trace.input_shapes, of operators
     line: Int32 = _column(np.int32, NO_LINE)
 
 

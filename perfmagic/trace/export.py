@@ -19,7 +19,7 @@ from typing import IO, Any
 from perfmagic.errors import TraceError
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto_header import EXPORT_SCHEMA
-from perfmagic.trace.model import LaunchShape, Trace
+from perfmagic.trace.model import Collective, LaunchShape, Trace
 from perfmagic.trace.names import call_kind
 
 HOST_PID = 1 << 20  # devices use their index as pid
@@ -133,10 +133,22 @@ def _ops(trace: Trace, names: list[str]) -> Iterator[str]:
         args = {"device": row["device"], "stream": row["stream"]}
         args |= {key: row[key] for key in ("correlation",) if row[key] != NONE}
         args |= {"bytes": row["size_bytes"]} if row["size_bytes"] != NONE else {}
-        args |= {"Collective name": "collective"} if row["collective"] else {}
+        args |= _collective_args(trace.collectives[row["collective"]]) if row["collective"] != NONE else {}
         args |= _shape_args(trace.shapes[row["shape"]]) if row["shape"] != NONE else {}
         args |= {"line": row["line"]} if row["line"] else {}
         yield _span(_OP_CATEGORY[OpKind(row["kind"])], names[row["name"]], row["device"], row["stream"], row, args)
+
+
+def _collective_args(collective: Collective) -> dict[str, Any]:
+    args = {
+        "Collective name": collective.name,
+        "In msg nelems": collective.in_elements,
+        "Out msg nelems": collective.out_elements,
+        "Group size": collective.group_size,
+        "dtype": collective.dtype or None,
+        "Process Group Name": collective.group or None,
+    }
+    return {key: value for key, value in args.items() if value is not None}
 
 
 def _shape_args(shape: LaunchShape) -> dict[str, Any]:
@@ -158,7 +170,8 @@ def _calls(trace: Trace, names: list[str]) -> Iterator[str]:
 def _host_ops(trace: Trace) -> Iterator[str]:
     names = [json.dumps(without_folders(name), ensure_ascii=False) for name in trace.names]
     for row in _rows(trace.host_ops):
-        args = {"line": row["line"]} if row["line"] else {}
+        args: dict[str, Any] = {"line": row["line"]} if row["line"] else {}
+        args |= {"Input Dims": json.loads(trace.input_shapes[row["shape"]])} if row["shape"] != NONE else {}
         yield _span(_HOST_CATEGORY[HostKind(row["kind"])], names[row["name"]], HOST_PID, row["thread"], row, args)
 
 

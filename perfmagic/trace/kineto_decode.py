@@ -1,15 +1,16 @@
 """Kineto JSON to events: the typed way, for files that are what they should be.
 
-Only the needed fields are decoded. Anything the types do not allow sends the whole file to `kineto_repair`, which reads
-it event by event and says what it mended; both give a `Decoded`.
+The text is read in blocks and cut between events, so that a file never has to be in memory; only the needed fields are
+decoded. Anything the types do not allow sends the whole file to `kineto_repair`, which reads it event by event and says
+what it mended.
 """
 
 from __future__ import annotations
 
-import gc
+import json
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,34 +21,66 @@ from perfmagic.trace.columns import NONE
 
 # Below 2^43 µs neighbouring doubles are less than 1 ns apart; above, only the digits of the file are exact.
 EXACT_BELOW_US = 2.0**43
+# What the typed way stops at: damage, to be mended by the tolerant way.
+UNSOUND = (msgspec.MsgspecError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 
 Loose = int | float | str | None
 
 
-class Args(msgspec.Struct, gc=False):
-    """The arguments of an event that some table needs."""
+class OpArgs(msgspec.Struct, gc=False):
+    """The arguments of a device op."""
 
     correlation: int = NONE
     stream: Loose = None
     device: Loose = None
     bytes: Loose = None
-    collective: Any = msgspec.field(default=None, name="Collective name")
-    wait_on_stream: int = NONE
-    wait_on_device: int = NONE  # perfmagic writes it; Kineto does not say
-    wait_on_correlation: int = msgspec.field(default=NONE, name="wait_on_cuda_event_record_corr_id")
-    allocated: Loose = msgspec.field(default=None, name="Total Allocated")
-    reserved: Loose = msgspec.field(default=None, name="Total Reserved")
-    device_id: Loose = msgspec.field(default=None, name="Device Id")
-    value: Any = None
     grid: Any = None
     block: Any = None
     registers: Loose = msgspec.field(default=None, name="registers per thread")
     shared: Loose = msgspec.field(default=None, name="shared memory")
+    collective: Any = msgspec.field(default=None, name="Collective name")
+    in_elements: Loose = msgspec.field(default=None, name="In msg nelems")
+    out_elements: Loose = msgspec.field(default=None, name="Out msg nelems")
+    dtype: Any = None
+    group_size: Loose = msgspec.field(default=None, name="Group size")
+    group: Any = msgspec.field(default=None, name="Process Group Name")
+
+
+class CallArgs(msgspec.Struct, gc=False):
+    """The arguments of a runtime or driver call."""
+
+    correlation: int = NONE
     call: Any = None  # written by perfmagic: a CallKind the name does not tell
 
 
+class HostArgs(msgspec.Struct, gc=False):
+    """The arguments of an operator: its input shapes as the file writes them."""
+
+    dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input Dims")
+
+
+class WaitArgs(msgspec.Struct, gc=False):
+    """The arguments of a stream wait."""
+
+    correlation: int = NONE
+    stream: Loose = None
+    device: Loose = None
+    on_stream: int = msgspec.field(default=NONE, name="wait_on_stream")
+    on_device: int = msgspec.field(default=NONE, name="wait_on_device")  # perfmagic writes it; Kineto does not say
+    on_correlation: int = msgspec.field(default=NONE, name="wait_on_cuda_event_record_corr_id")
+
+
+class CounterArgs(msgspec.Struct, gc=False):
+    """The arguments of counters and memory events."""
+
+    allocated: Loose = msgspec.field(default=None, name="Total Allocated")
+    reserved: Loose = msgspec.field(default=None, name="Total Reserved")
+    device_id: Loose = msgspec.field(default=None, name="Device Id")
+    value: Any = None
+
+
 class Event(msgspec.Struct, gc=False):
-    """One row of traceEvents; ts and dur in µs, NaN where the row has none."""
+    """One row of traceEvents; ts and dur in µs, NaN where the row has none; args are JSON text."""
 
     ph: str = ""
     cat: str = ""
@@ -56,7 +89,7 @@ class Event(msgspec.Struct, gc=False):
     tid: int | float | str = 0
     ts: float = math.nan
     dur: float = math.nan
-    args: Args | None = None
+    args: msgspec.Raw = msgspec.Raw(b"")
 
 
 class Header(msgspec.Struct):
@@ -68,64 +101,107 @@ class Header(msgspec.Struct):
     perfmagic: Any = None
 
 
-class _File(Header):
-    traceEvents: list[Event] = msgspec.UNSET  # type: ignore[assignment]  # noqa: N815
+class _File(Header, kw_only=True):
+    traceEvents: list[Any]  # noqa: N815
 
 
 class _ExactEvent(msgspec.Struct, gc=False):
     ts: Decimal = Decimal("nan")
 
 
-class _ExactFile(msgspec.Struct):
-    traceEvents: list[_ExactEvent]  # noqa: N815
-
-
 @dataclass
-class Decoded:
-    """The events of a file in its order, with their times in µs as exactly as the file gives them."""
+class Chunk:
+    """Some events of a file, in its order.
 
-    header: Header
-    events: list[Event]
-    ts_us: Sequence[float | Decimal]
-    dur_us: Sequence[float | Decimal]
-
-
-def decode(data: bytes) -> Decoded:
-    """All events of a sound file.
-
-    Raises msgspec.DecodeError where the text is no JSON or a field has an unexpected type, RecursionError where it
-    nests too deep.
+    inputs: some may say the shapes of their inputs.  text: their JSON, where it is sound.  ts_us, dur_us: times as
+    exactly as the file gives them, where `Event` is not.
     """
-    with _collector_off():
-        bare_list = data.lstrip()[:1] == b"["
-        if bare_list:
-            header, events = Header(), msgspec.json.decode(data, type=list[Event])
+
+    events: list[Event]
+    inputs: bool
+    text: bytes = b""
+    ts_us: list[float | Decimal] | None = None
+    dur_us: list[float | Decimal] | None = None
+
+    def exact_ts_us(self) -> list[float | Decimal]:
+        """The starts digit by digit."""
+        if self.ts_us is None:
+            self.ts_us = [event.ts for event in _EXACT.decode(self.text)]
+        return self.ts_us
+
+
+_EVENT_LIST = msgspec.json.Decoder(list[Event])
+_EXACT = msgspec.json.Decoder(list[_ExactEvent])
+_HEADER = msgspec.json.Decoder(_File)
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BETWEEN = re.compile(rb"\}\s*,\s*\{\s*$")
+_FARTHEST = 256  # bytes from the end of an event to the first key of the next, indentation included
+_FIRST_KEYS = (b'"ph"', b'"name"', b'"cat"', b'"args"', b'"pid"', b'"tid"', b'"ts"', b'"dur"', b'"id"')
+_TRIES = 64  # places of a key that is not the first of its event, before the next key is tried
+
+
+class SoundFile:
+    """The events of a sound file, chunk by chunk; afterwards `header`.
+
+    Iterating raises one of UNSOUND where the text is no JSON, is cut, or a field has an unexpected type.
+    """
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self.header = Header()
+
+    def __iter__(self) -> Iterator[Chunk]:
+        before, buffer = self._start()
+        while True:
+            end = _last_event_end(buffer)
+            if end:
+                yield _chunk(b"[" + buffer[:end] + b"]")
+                buffer = buffer[buffer.index(b"{", end) :]
+            block = next(self._blocks, b"")
+            if not block:
+                break
+            buffer += block
+        # at most one event, the end of the list, and what stands behind it
+        text = "[" + buffer.decode()
+        _, end = json.JSONDecoder().raw_decode(text)
+        yield _chunk(text[:end].encode())
+        self._read_header(before + b"]" + text[end:].encode())
+
+    def _start(self) -> tuple[bytes, bytes]:
+        """The text up to the first event, and what was read behind it."""
+        buffer = b""
+        for block in self._blocks:
+            buffer += block
+            stripped = buffer.lstrip()
+            if stripped.startswith(b"["):
+                return b"[", stripped[1:]
+            if found := _EVENTS.search(buffer):
+                return buffer[: found.end()], buffer[found.end() :]
+        raise msgspec.ValidationError("no traceEvents")
+
+    def _read_header(self, text: bytes) -> None:
+        if text.startswith(b"["):
+            msgspec.json.decode(text)
         else:
-            file = msgspec.json.decode(data, type=_File)
-            if not isinstance(file.traceEvents, list):
-                raise msgspec.ValidationError("no traceEvents")
-            header, events = file, file.traceEvents
-        read_us = [event.ts for event in events]
-        digits_matter = any(abs(ts) >= EXACT_BELOW_US and not ts.is_integer() for ts in read_us)
-        ts_us: Sequence[float | Decimal] = _exact_ts(data, bare_list) if digits_matter else read_us
-        return Decoded(header, events, ts_us, [event.dur for event in events])
+            self.header = _HEADER.decode(text)
 
 
-def _exact_ts(data: bytes, bare_list: bool) -> list[float | Decimal]:
-    if bare_list:
-        exact = msgspec.json.decode(data, type=list[_ExactEvent])
-    else:
-        exact = msgspec.json.decode(data, type=_ExactFile).traceEvents
-    return [event.ts for event in exact]
+def _chunk(text: bytes) -> Chunk:
+    return Chunk(_EVENT_LIST.decode(text), b'"Input Dims"' in text, text)
 
 
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Without the cycle collector, which would walk every new row again and again and find nothing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+def _last_event_end(buffer: bytes) -> int:
+    """Where the last event but one ends, 0 where no place between two events is seen.
+
+    A quote in a string is escaped, so that what is found is outside strings. It may still lie inside an event's
+    arguments: then the chunk is no JSON, and the file goes the tolerant way.
+    """
+    for key in _FIRST_KEYS:
+        at = len(buffer)
+        for _ in range(_TRIES):
+            at = buffer.rfind(key, 0, at)
+            if at < 0:
+                break
+            if found := _BETWEEN.search(buffer, max(0, at - _FARTHEST), at):
+                return found.start() + 1
+    return 0

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from perfmagic.errors import TraceError
 from perfmagic.units import count, size
 
 DEFAULT_LIMIT_BYTES = 4 << 30  # a gzip file of 2 MB can hold 2.1 GB
+BLOCK_BYTES = 4 << 20
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_CHUNK_BYTES = 1 << 22
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _FOREIGN = (
     (b"PK\x03\x04", "a zip archive", "unpack it and open the trace inside"),
     (b"SQLite format 3", "an SQLite database", "export the profile as Chrome JSON and open that"),
@@ -23,62 +26,98 @@ _FOREIGN = (
     ),
     (b"NVSQ", "an Nsight Systems report", "open it in Nsight Systems; perfmagic reads Kineto traces"),
 )
+_LONGEST_MAGIC = max(len(magic) for magic, _, _ in _FOREIGN)
 
 
-def read_bytes(path: Path, limit_bytes: int) -> bytes:
-    """The content of a file as it lies on the disk. Raises TraceError where there is none to read."""
-    if path.is_dir():
-        raise TraceError(f"{path.name} is a folder, not a trace file", hint="name one file in it")
-    try:
-        on_disk = path.stat().st_size
-        if on_disk > limit_bytes:
-            raise _too_large(path.name, on_disk, limit_bytes)
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise TraceError(f"there is no file {os.fspath(path)}", hint="check the name and the folder") from None
-    except OSError as error:
-        raise TraceError(f"{path.name} cannot be read: {error.strerror or error}") from error
+def text_blocks(source: Path | bytes, origin: str, limit_bytes: int, repairs: list[str]) -> Iterator[bytes]:
+    """The JSON text in blocks: gunzipped where the content is gzip whatever the name says, byte order mark removed.
 
-
-def unpack(data: bytes, origin: str, limit_bytes: int, repairs: list[str]) -> bytes:
-    """The JSON text: gunzipped where the content is gzip whatever the name says, byte order mark removed."""
-    if data[:2] == _GZIP_MAGIC:
-        data = _gunzip(data, origin, limit_bytes, repairs)
-    elif len(data) > limit_bytes:
-        raise _too_large(origin, len(data), limit_bytes)
-    if not data:
+    limit_bytes: of the unpacked text. Adds to repairs what was mended. Raises TraceError for a file that cannot be
+    read, is empty, larger than the limit, or of a kind that is no trace.
+    """
+    raw = _whole_magic(_raw_blocks(source, origin, limit_bytes))
+    first = next(raw, b"")
+    if first[:2] == _GZIP_MAGIC:
+        raw = _whole_magic(_gunzipped(_chained(first, raw), origin, limit_bytes, repairs))
+        first = next(raw, b"")
+    if not first:
         raise TraceError(f"{origin} is empty (0 bytes)", hint="copy the file again, or record the trace again")
     for magic, what, hint in _FOREIGN:
-        if data.startswith(magic):
+        if first.startswith(magic):
             raise TraceError(f"{origin} is {what}, not a Kineto trace", hint=hint)
-    if data.startswith(b"\xef\xbb\xbf"):
-        return data[3:]
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if first[:2] in _UTF16_MARKS:
         repairs.append("the file is written in UTF-16 and was read as such")
-        return data.decode("utf-16", "replace").encode()
-    return data
+        yield b"".join(_chained(first, raw)).decode("utf-16", "replace").encode()
+        return
+    yield first.removeprefix(_UTF8_MARK)
+    yield from raw
 
 
-def _gunzip(data: bytes, origin: str, limit_bytes: int, repairs: list[str]) -> bytes:
+def _raw_blocks(source: Path | bytes, origin: str, limit_bytes: int) -> Iterator[bytes]:
+    if isinstance(source, bytes):
+        if len(source) > limit_bytes:
+            raise _too_large(origin, len(source), limit_bytes)
+        for at in range(0, len(source), BLOCK_BYTES):
+            yield source[at : at + BLOCK_BYTES]
+        return
+    if source.is_dir():
+        raise TraceError(f"{source.name} is a folder, not a trace file", hint="name one file in it")
+    try:
+        on_disk = source.stat().st_size
+        if on_disk > limit_bytes:
+            raise _too_large(source.name, on_disk, limit_bytes)
+        with source.open("rb", buffering=0) as file:
+            while block := file.read(BLOCK_BYTES):
+                yield block
+    except FileNotFoundError:
+        raise TraceError(f"there is no file {os.fspath(source)}", hint="check the name and the folder") from None
+    except OSError as error:
+        raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from error
+
+
+def _whole_magic(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same blocks, the first long enough to tell what it is."""
+    first = b""
+    for block in blocks:
+        first += block
+        if len(first) >= _LONGEST_MAGIC:
+            break
+    if first:
+        yield first
+    yield from blocks
+
+
+def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _gunzipped(blocks: Iterator[bytes], origin: str, limit_bytes: int, repairs: list[str]) -> Iterator[bytes]:
     """All members of a gzip file; what can be unpacked of a damaged one, with words in repairs."""
-    out = bytearray()
-    rest = data
-    while rest[:2] == _GZIP_MAGIC:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            while not member.eof and (chunk := member.decompress(rest, _CHUNK_BYTES)):
-                out += chunk
-                rest = member.unconsumed_tail
-                if len(out) > limit_bytes:
-                    raise _too_large(origin, len(out), limit_bytes)
-        except zlib.error as error:
-            repairs.append(f"the gzip stream is damaged ({error}); {count(len(out))} bytes were unpacked before that")
-            break
-        if not member.eof:
-            repairs.append(f"the gzip stream ends too early; {count(len(out))} bytes were unpacked")
-            break
-        rest = member.unused_data
-    return bytes(out)
+    member, unpacked, begun = zlib.decompressobj(wbits=31), 0, False
+    for block in blocks:
+        data = block
+        while data:
+            if member.eof:
+                if data[:2] != _GZIP_MAGIC:
+                    return  # padding behind the last member
+                member = zlib.decompressobj(wbits=31)
+            try:
+                text = member.decompress(data, BLOCK_BYTES)
+            except zlib.error as error:
+                repairs.append(
+                    f"the gzip stream is damaged ({error}); {count(unpacked)} bytes were unpacked before that"
+                )
+                return
+            begun = True
+            data = member.unused_data if member.eof else member.unconsumed_tail
+            unpacked += len(text)
+            if unpacked > limit_bytes:
+                raise _too_large(origin, unpacked, limit_bytes)
+            if text:
+                yield text
+    if begun and not member.eof:
+        repairs.append(f"the gzip stream ends too early; {count(unpacked)} bytes were unpacked")
 
 
 def _too_large(origin: str, found_bytes: int, limit_bytes: int) -> TraceError:

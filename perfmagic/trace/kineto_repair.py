@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+import msgspec
+
 from perfmagic.errors import TraceError
 from perfmagic.trace.columns import NONE
-from perfmagic.trace.kineto_decode import Args, Decoded, Event, Header, Loose
+from perfmagic.trace.kineto_decode import Chunk, Event, Header, Loose
 from perfmagic.units import count, plural
 
 _STRICT = json.JSONDecoder(parse_float=Decimal)
@@ -33,6 +35,12 @@ _NAME = re.compile(rf'("name"\s*:\s*")(.*?)("\s*(?:,\s*"(?:{_KEYS})"\s*:|\}}))',
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
 _NUMBER = re.compile(r"-?\d+")
 _INT64_MAX = 2**63 - 1
+_WHOLE_ARGS = ("correlation", "wait_on_stream", "wait_on_device", "wait_on_cuda_event_record_corr_id")
+_LOOSE_ARGS = (
+    *("stream", "device", "bytes", "Total Allocated", "Total Reserved", "Device Id", "value"),
+    *("registers per thread", "shared memory", "In msg nelems", "Out msg nelems", "Group size"),
+)
+_OTHER_ARGS = ("Collective name", "grid", "block", "call", "dtype", "Process Group Name", "Input Dims")
 
 
 @dataclass
@@ -61,7 +69,7 @@ _WORDS = {
 }
 
 
-def repair(data: bytes, origin: str, repairs: list[str]) -> Decoded:
+def repair(data: bytes, origin: str, repairs: list[str]) -> tuple[Chunk, Header]:
     """All events that can be read of a damaged file; adds to repairs what was mended.
 
     Raises TraceError where the text is not a trace at all.
@@ -74,9 +82,9 @@ def repair(data: bytes, origin: str, repairs: list[str]) -> Decoded:
         header = _header(text, start, end, mended)
     except RecursionError:
         raise TraceError(f"{origin} nests too deep to be a trace") from None
-    decoded = _coerced(header, rows, mended)
+    chunk = _coerced(rows, mended)
     repairs.extend(mended.words())
-    return decoded
+    return chunk, header
 
 
 def _as_text(data: bytes, repairs: list[str]) -> str:
@@ -187,13 +195,10 @@ def _header_part(part: str, where: str, mended: _Mended) -> dict[str, Any]:
     return {}
 
 
-def _coerced(header: Header, rows: list[dict[str, Any]], mended: _Mended) -> Decoded:
-    events, ts_us, dur_us = [], [], []
-    for row in rows:
-        ts_us.append(_number(row.get("ts"), mended))
-        dur_us.append(_number(row.get("dur"), mended))
-        events.append(_event(row, mended))
-    return Decoded(header, events, ts_us, dur_us)
+def _coerced(rows: list[dict[str, Any]], mended: _Mended) -> Chunk:
+    ts_us = [_number(row.get("ts"), mended) for row in rows]
+    dur_us = [_number(row.get("dur"), mended) for row in rows]
+    return Chunk([_event(row, mended) for row in rows], True, ts_us=ts_us, dur_us=dur_us)
 
 
 def _event(row: dict[str, Any], mended: _Mended) -> Event:
@@ -208,30 +213,21 @@ def _event(row: dict[str, Any], mended: _Mended) -> Event:
         name=str(name or ""),
         pid=_loose(row.get("pid")) or 0,
         tid=_loose(row.get("tid")) or 0,
-        args=_args(args, mended) if isinstance(args, dict) else None,
+        args=msgspec.Raw(msgspec.json.encode(_args(args, mended) if isinstance(args, dict) else {})),
     )
 
 
-def _args(args: dict[str, Any], mended: _Mended) -> Args:
-    return Args(
-        correlation=_integer(args.get("correlation"), mended),
-        stream=_loose(args.get("stream")),
-        device=_loose(args.get("device")),
-        bytes=_loose(args.get("bytes")),
-        collective=args.get("Collective name"),
-        wait_on_stream=_integer(args.get("wait_on_stream"), mended),
-        wait_on_device=_integer(args.get("wait_on_device"), mended),
-        wait_on_correlation=_integer(args.get("wait_on_cuda_event_record_corr_id"), mended),
-        allocated=_loose(args.get("Total Allocated")),
-        reserved=_loose(args.get("Total Reserved")),
-        device_id=_loose(args.get("Device Id")),
-        value=_loose(args.get("value")),
-        grid=args.get("grid"),
-        block=args.get("block"),
-        registers=_loose(args.get("registers per thread")),
-        shared=_loose(args.get("shared memory")),
-        call=args.get("call"),
-    )
+def _args(args: dict[str, Any], mended: _Mended) -> dict[str, Any]:
+    """The arguments some table needs, with the types it expects."""
+    found: dict[str, Any] = {key: _integer(args.get(key), mended) for key in _WHOLE_ARGS if args.get(key) is not None}
+    found |= {key: _loose(args[key]) for key in _LOOSE_ARGS if key in args}
+    return found | {key: _plain(args[key]) for key in _OTHER_ARGS if key in args}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return _loose(value)
 
 
 def _number(value: Any, mended: _Mended) -> float | Decimal:

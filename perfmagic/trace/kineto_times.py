@@ -11,56 +11,87 @@ from typing import Any
 import numpy as np
 
 from perfmagic.trace.columns import Bool, Int64
-from perfmagic.trace.kineto_decode import EXACT_BELOW_US, Decoded, Event
+from perfmagic.trace.kineto_decode import EXACT_BELOW_US
 from perfmagic.units import plural
 
 DAY_NS = 86_400 * 10**9  # no step and no trace is longer: what lies further off is damage
+_FEW = 1000
 _LIMIT_US = 9e15  # int64 nanoseconds end at 9.2e15 µs
 
 
 @dataclass
 class Times:
-    """start_ns, end_ns: of each event, in the file's own clock; 0 where not usable.  usable: it has a place in time."""
+    """When some records began and how long they took, in the file's own clock; mended in place.
+
+    has_start, has_dur: the file says so.  spans: records that take time.  usable: it has a place in time.
+    """
 
     start_ns: Int64
-    end_ns: Int64
+    dur_ns: Int64
+    has_start: Bool
+    has_dur: Bool
+    spans: Bool
     usable: Bool
 
+    @property
+    def end_ns(self) -> Int64:
+        return self.start_ns + self.dur_ns
 
-def event_times(decoded: Decoded, wanted: Bool, repairs: list[str]) -> Times:
-    """When each event began and ended.
 
-    wanted: the events that some table takes; only these are judged and spoken of in repairs.
+@dataclass(frozen=True)
+class Begin:
+    """A begin event (B). place: its process and thread.  row: of the times, -1 where no table takes it."""
+
+    start_ns: int
+    place: tuple[Any, Any]
+    row: int
+
+
+@dataclass(frozen=True)
+class End:
+    """An end event (E)."""
+
+    start_ns: int
+    place: tuple[Any, Any]
+
+
+def mend_times(times: Times, pairs: Sequence[Begin | End], repairs: list[str]) -> None:
+    """Leave out what has no time, close what was begun, cut what cannot be true; adds to repairs what was mended.
+
+    pairs: begin and end events in the order of the file.
     """
-    start_ns, has_start = to_ns(decoded.ts_us)
-    dur_ns, has_dur = to_ns(decoded.dur_us)
-    usable = wanted & has_start & _near_the_others(start_ns, wanted & has_start)
-    lost = int((wanted & ~usable).sum())
+    times.usable &= times.has_start & _near_the_others(times.start_ns, times.has_start)
+    lost = int((~times.usable).sum())
     if lost:
         repairs.append(f"{plural(lost, 'record')} without a time, or a day away from all others, left out")
-    phases = np.array([event.ph[:1] for event in decoded.events])
-    _close_pairs(decoded.events, phases, start_ns, dur_ns, has_dur, usable, repairs)
-    _mend_durations(phases, start_ns, dur_ns, has_dur, usable, repairs)
-    return Times(start_ns, start_ns + dur_ns, usable)
+    _close_pairs(pairs, times, repairs)
+    _mend_durations(times, repairs)
 
 
 def to_ns(values_us: Sequence[float | Decimal]) -> tuple[Int64, Bool]:
     """Microseconds as whole nanoseconds, and which of them are numbers; what int64 cannot hold becomes its limit.
 
-    Whole and fraction are scaled apart, so that a double stays exact to the nanosecond below 2^43 µs; decimals, which
-    the decoder gives for larger times with a fraction, are exact always.
+    Whole and fraction are scaled apart, so that a double stays exact to the nanosecond below 2^43 µs; decimals are
+    exact always.
     """
-    n = len(values_us)
-    approximate = np.fromiter(map(float, values_us), np.float64, n)
+    approximate = np.array(values_us, np.float64)
     valid = ~np.isnan(approximate)
     approximate = np.clip(np.where(valid, approximate, 0.0), -_LIMIT_US, _LIMIT_US)
     whole = np.floor(approximate)
     ns: Int64 = whole.astype(np.int64) * 1000 + np.rint((approximate - whole) * 1000).astype(np.int64)
-    for row in np.flatnonzero((np.abs(approximate) >= EXACT_BELOW_US) & (np.abs(approximate) < _LIMIT_US)).tolist():
+    large = (np.abs(approximate) >= EXACT_BELOW_US) & (np.abs(approximate) < _LIMIT_US)
+    for row in np.flatnonzero(large).tolist() if Decimal in {*map(type, values_us)} else ():
         value = values_us[row]
         if isinstance(value, Decimal):
             ns[row] = int((value * 1000).to_integral_value())
     return ns, valid
+
+
+def digits_matter(values_us: Sequence[float]) -> bool:
+    """Whether doubles may have lost nanoseconds: large ones with a fraction. Of few, none may have one by chance."""
+    values = np.array(values_us, np.float64)
+    large = values[np.abs(values) >= EXACT_BELOW_US]  # not true of NaN
+    return bool(len(large) and (len(large) < _FEW or (large != np.floor(large)).any()))
 
 
 def _near_the_others(start_ns: Int64, judged: Bool) -> Bool:
@@ -71,36 +102,33 @@ def _near_the_others(start_ns: Int64, judged: Bool) -> Bool:
     return near
 
 
-def _close_pairs(
-    events: list[Event], phases: Any, start_ns: Int64, dur_ns: Int64, has_dur: Bool, usable: Bool, repairs: list[str]
-) -> None:
-    """Give every begin event (B) the time to its end event (E); ends come without a name, the last begun ends first."""
-    rows = np.flatnonzero((phases == "B") | (phases == "E"))
-    open_rows: dict[tuple[Any, Any], list[int]] = defaultdict(list)
+def _close_pairs(pairs: Sequence[Begin | End], times: Times, repairs: list[str]) -> None:
+    """Give every begin event the time to its end event; ends come without a name, the last begun ends first."""
+    open_events: dict[tuple[Any, Any], list[Begin]] = defaultdict(list)
     unmatched = 0
-    for row in rows[np.argsort(start_ns[rows], kind="stable")].tolist():
-        begun = open_rows[events[row].pid, events[row].tid]
-        if phases[row] == "B":
-            begun.append(row)
+    for event in sorted(pairs, key=lambda event: event.start_ns):
+        begun = open_events[event.place]
+        if isinstance(event, Begin):
+            begun.append(event)
         elif begun:
             first = begun.pop()
-            dur_ns[first], has_dur[first] = start_ns[row] - start_ns[first], True
+            if first.row >= 0:
+                times.dur_ns[first.row], times.has_dur[first.row] = event.start_ns - first.start_ns, True
         else:
             unmatched += 1
-    left_open = [row for begun in open_rows.values() for row in begun if usable[row]]
+    rows = [event.row for begun in open_events.values() for event in begun if event.row >= 0]
+    left_open = [row for row in rows if times.usable[row]]
     if left_open:
-        last_ns = int(start_ns[usable].max())
-        dur_ns[left_open], has_dur[left_open] = last_ns - start_ns[left_open], True
+        last_ns = int(times.start_ns[times.usable].max())
+        times.dur_ns[left_open], times.has_dur[left_open] = last_ns - times.start_ns[left_open], True
         repairs.append(f"{plural(len(left_open), 'begun event')} without an end, ended with the last record")
     if unmatched:
         repairs.append(f"{plural(unmatched, 'end event')} without a beginning, left out")
 
 
-def _mend_durations(
-    phases: Any, start_ns: Int64, dur_ns: Int64, has_dur: Bool, usable: Bool, repairs: list[str]
-) -> None:
-    spans = usable & ((phases == "X") | (phases == "B"))
-    _set_zero(spans & ~has_dur, dur_ns, "without a duration", repairs)
+def _mend_durations(times: Times, repairs: list[str]) -> None:
+    spans, start_ns, dur_ns = times.usable & times.spans, times.start_ns, times.dur_ns
+    _set_zero(spans & ~times.has_dur, dur_ns, "without a duration", repairs)
     _set_zero(spans & (dur_ns < 0), dur_ns, "with a negative duration", repairs)
     endless = spans & (dur_ns > DAY_NS)
     dur_ns[~spans] = 0

@@ -120,6 +120,20 @@ class LaunchShape:
     shared_bytes: int | None = None
 
 
+@dataclass(frozen=True)
+class Collective:
+    """What the record says of a collective operation: its kind ("allreduce"), elements put in and got out, their type,
+    the number of ranks and the name of their group. None, or empty, where it does not say.
+    """
+
+    name: str
+    in_elements: int | None = None
+    out_elements: int | None = None
+    dtype: str = ""
+    group_size: int | None = None
+    group: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """What the host queued and what the devices executed."""
@@ -134,6 +148,8 @@ class Trace:
     meta: TraceMeta
     cell: Cell | None = None
     shapes: tuple[LaunchShape, ...] = ()
+    input_shapes: tuple[str, ...] = ()  # of operators, as the record writes them
+    collectives: tuple[Collective, ...] = ()
 
     @cached_property
     def device_ids(self) -> tuple[int, ...]:
@@ -177,6 +193,8 @@ def make_trace(
     marks: Mapping[str, Any] | None = None,
     cell: Cell | None = None,
     shapes: Sequence[LaunchShape] = (),
+    input_shapes: Sequence[str] = (),
+    collectives: Sequence[Collective] = (),
 ) -> Trace:
     """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
 
@@ -201,4 +219,6 @@ def make_trace(
         meta=meta,
         cell=cell,
         shapes=tuple(shapes),
+        input_shapes=tuple(input_shapes),
+        collectives=tuple(collectives),
     )

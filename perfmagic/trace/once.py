@@ -1,4 +1,4 @@
-"""Results worked out once for each trace, or table of one: they never change, so neither does what follows from them."""
+"""Results worked out once for each trace, or table of one: these never change, so neither does what follows."""
 
 from __future__ import annotations
 

@@ -310,3 +310,69 @@ def test_time_before_the_first_op_is_charged_to_the_line_python_was_on() -> None
     judged = verdict(b.trace(end=1000, returned=1000))
     assert "910 µs passed before the device's first op, 500 µs of it on line 3" in plain(judged.sentence)
     assert "10.0 µs passed after its last op" in plain(judged.sentence)
+
+
+def fetching(until: float) -> Trace:
+    """The device idles from 500 to 900 µs; Python is in the loader up to an instant."""
+    b = busy_device(500)
+    b.host_op(400, until, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+    b.op(900, 1000, launch=890)
+    return b.trace()
+
+
+def test_data_loading_costs_the_time_in_which_the_device_waited_for_the_loader() -> None:
+    finding = found(fetching(800), "data_loading")
+    assert finding is not None
+    assert (finding.cost_ns, finding.lines) == (300 * US, (2,))
+    assert plain(finding.sentence).startswith(
+        "data loading: the device waited 300 µs while Python fetched 1 batch on line 2; num_workers"
+    )
+    assert found(fetching(505), "data_loading") is None
+
+
+def test_a_cell_whose_device_begins_late_or_ends_early_is_found_and_a_file_is_not() -> None:
+    b = Builder()
+    b.line(0, 2)
+    b.line(150, 3)
+    b.op(200, 800, launch=190)
+    cell = b.trace(start=0, end=1000, returned=1000)
+    late, alone = (f for f in findings(cell, limit=99) if f.rule == "alone")
+    assert (late.cost_ns, late.lines, alone.cost_ns, alone.lines) == (200 * US, (2,), 200 * US, (3,))
+    assert (
+        plain(late.sentence)
+        == "the device began late: 200 µs at the beginning, 20 % of the cell, had no device op on line 2"
+    )
+    assert found(b.trace(start=130, end=870, returned=870), "alone") is None
+    assert found(b.trace(start=0, end=1000), "alone") is None
+
+
+def early(n: int, ahead: float) -> Trace:
+    """n of 100 ops start before their launch."""
+    b = Builder()
+    for i in range(100):
+        b.op(20 * i, 20 * i + 10, launch=20 * i + (ahead if i < n else -5))
+    return b.trace()
+
+
+def test_clocks_that_disagree_are_said_with_the_largest_error() -> None:
+    finding = found(early(2, 7), "clocks")
+    assert finding is not None
+    assert "2 ops start before the launch, by up to 7.00 µs" in plain(finding.sentence)
+    assert found(early(0, 7), "clocks") is None
+    assert found(early(1, 7), "clocks") is not None
+
+
+def unrecorded(n: int) -> Trace:
+    b = Builder()
+    for i in range(200):
+        b.op(20 * i, 20 * i + 10, launch=20 * i - 5)
+    for i in range(n):
+        b.launch(5000 + i)
+    return b.trace()
+
+
+def test_launches_without_a_record_make_it_incomplete() -> None:
+    finding = found(unrecorded(3), "incomplete")
+    assert finding is not None
+    assert "3 of 203 launches have no device record" in plain(finding.sentence)
+    assert found(unrecorded(2), "incomplete") is None

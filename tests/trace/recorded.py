@@ -41,6 +41,7 @@ def columns_by_name(trace: Trace, table: str) -> dict[str, list[Any]]:
     for key in ("name", "series"):
         if key in columns:
             columns[key] = [trace.names[row] for row in columns[key]]
-    if "shape" in columns:
-        columns["shape"] = [trace.shapes[row] if row != NONE else None for row in columns["shape"]]
+    lists = {"shape": trace.shapes if table == "ops" else trace.input_shapes, "collective": trace.collectives}
+    for key in lists.keys() & columns.keys():
+        columns[key] = [lists[key][row] if row != NONE else None for row in columns[key]]
     return columns

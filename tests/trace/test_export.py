@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from perfmagic.errors import TraceError
-from perfmagic.trace.columns import CallKind, HostKind, OpKind
+from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.export import without_folders, write_chrome
 from perfmagic.trace.kineto import read_trace
-from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.model import Cell, Collective, DeviceInfo, Trace, TraceMeta, make_trace
 from tests.trace.recorded import NAMES, columns_by_name, recorded
 
 TABLES = ("ops", "calls", "host_ops", "waits", "counters", "marks")
@@ -48,7 +48,7 @@ def _simulated() -> Trace:
             "stream": [7, -1],
             "correlation": [1, 2],
             "size_bytes": [-1, 4096],
-            "collective": [True, False],
+            "collective": [0, NONE],
         },
         calls={
             "start_ns": [-3, 5],
@@ -62,6 +62,7 @@ def _simulated() -> Trace:
         counters={"at_ns": [1, 2], "series": [3, 3], "value": [0.1, 2e9]},
         marks={"at_ns": [-5, 3], "line": [2, 4], "top_line": [2, 3]},
         cell=Cell("%%timeline\n甲 = a @ b\n\nx"),
+        collectives=[Collective("allreduce", 4096, 4096, "Float", 8, "default_pg")],
     )
 
 
@@ -96,7 +97,9 @@ def test_viewers_find_names_flows_and_arguments(tmp_path: Path) -> None:
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert processes[0] == "simulated device, 2 ms an op"
     kernel = next(e for e in events if e.get("cat") == "kernel")
-    assert kernel["args"] == {"device": 0, "stream": 7, "correlation": 1, "Collective name": "collective", "line": 2}
+    expected = {"device": 0, "stream": 7, "correlation": 1, "line": 2}
+    expected |= {"Collective name": "allreduce", "In msg nelems": 4096, "Out msg nelems": 4096, "dtype": "Float"}
+    assert kernel["args"] == expected | {"Group size": 8, "Process Group Name": "default_pg"}
     starts = {e["id"]: e["ts"] for e in events if e["ph"] == "s"}
     ends = {e["id"]: e["ts"] for e in events if e["ph"] == "f"}
     assert (starts[0], ends[0]) == (-0.003, 0.010)

@@ -13,7 +13,7 @@ import pytest
 from perfmagic.errors import TraceError
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto import read_trace
-from perfmagic.trace.model import LaunchShape
+from perfmagic.trace.model import Collective, LaunchShape
 from tests.trace.recorded import FOLDER, NAMES, as_bytes, event, launch_and_kernel, recorded
 
 
@@ -141,7 +141,18 @@ def test_memory_events_and_counters_become_counters() -> None:
 def test_a_kernel_row_with_a_collective_name_is_marked() -> None:
     rows = launch_and_kernel(1, 0, 10)
     rows[1]["args"]["Collective name"] = "allreduce"
-    assert read_trace(as_bytes(rows)).ops.collective.tolist() == [True]
+    rows[1]["args"] |= {"In msg nelems": 12, "dtype": "Float", "Group size": 8}
+    trace = read_trace(as_bytes(rows))
+    assert trace.ops.collective.tolist() == [0]
+    assert trace.collectives == (Collective("allreduce", 12, None, "Float", 8),)
+
+
+def test_shapes_of_inputs_are_kept_by_operator() -> None:
+    dims = [[[64, 64], []], [[64, 64], []], [[8]]]
+    rows = [event("cpu_op", "aten::mm", 10 * n, 5, **{"Input Dims": d}) for n, d in enumerate(dims)]
+    trace = read_trace(as_bytes([*rows, event("cpu_op", "aten::add", 50, 1)]))
+    assert trace.host_ops.shape.tolist() == [0, 0, 1, -1]
+    assert trace.input_shapes == ("[[64, 64], []]", "[[8]]")
 
 
 def test_begin_and_end_events_make_one_op() -> None:

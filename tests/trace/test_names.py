@@ -139,13 +139,13 @@ def test_only_a_pageable_copy_is_pageable() -> None:
 
 
 def test_collective_metadata_makes_a_kernel_communication() -> None:
-    trace = _trace(["my_ring_kernel", "my_ring_kernel2"], collective=[True, False])
+    trace = _trace(["my_ring_kernel", "my_ring_kernel2"], collective=[0, -1])
     assert op_classes(trace).tolist() == [OpClass.COMM, OpClass.COMPUTE]
     assert comm_kernel_names(trace) == ("my_ring_kernel",)
 
 
 def test_a_given_expression_replaces_the_whole_rule() -> None:
-    trace = _trace(["ncclKernel", "my_exchange", "marked"], collective=[False, False, True])
+    trace = _trace(["ncclKernel", "my_exchange", "marked"], collective=[-1, -1, 0])
     assert op_classes(trace, "EXCHANGE").tolist() == [OpClass.COMPUTE, OpClass.COMM, OpClass.COMPUTE]
     assert comm_kernel_names(trace, "exchange") == ("my_exchange",)
     with pytest.raises(re.error):

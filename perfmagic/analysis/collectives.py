@@ -1,0 +1,107 @@
+"""Collective operations: how much each moved between ranks, and how fast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.trace.columns import NONE
+from perfmagic.trace.model import Collective, Trace
+
+# Bytes of one element, by the names torch gives its types (c10/core/ScalarType.h).
+DTYPE_BYTES = {
+    **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"), 1),
+    **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
+    **dict.fromkeys(("Float", "Int", "ComplexHalf"), 4),
+    **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
+    "ComplexDouble": 16,
+}
+
+
+@dataclass(frozen=True)
+class CollectiveStat:
+    """The device ops of one kind of collective operation in one group.
+
+    n: ops.  duration_ns: summed, which holds waiting for other ranks too.  size_bytes: summed, of one rank's buffer
+    where all of it is: what goes in, of a gather what comes out; None where the record does not say.
+    algorithm_bandwidth: size by time.  bus_bandwidth: of the data that has to pass one rank's links, comparable with
+    the hardware's; None where the number of ranks, or what the operation has to move, is not known. In bytes a second.
+    Source of the factors: NCCL tests, PERFORMANCE.md.
+    """
+
+    device: int
+    name: str
+    dtype: str
+    group: str
+    group_size: int | None
+    n: int
+    duration_ns: int
+    size_bytes: int | None
+
+    @property
+    def algorithm_bandwidth(self) -> float | None:
+        if self.size_bytes is None or not self.duration_ns:
+            return None
+        return self.size_bytes / self.duration_ns * 1e9
+
+    @property
+    def bus_bandwidth(self) -> float | None:
+        factor = bus_factor(self.name, self.group_size)
+        rate = self.algorithm_bandwidth
+        return None if factor is None or rate is None else rate * factor
+
+
+def bus_factor(name: str, ranks: int | None) -> float | None:
+    """How often each byte of the buffer passes a rank's links: 2 (n - 1) / n for an all-reduce of n ranks.
+
+    None where the operation is not one whose traffic follows from its size and the number of ranks.
+    """
+    plain = name.lower().removeprefix("c10d::").replace("_", "")
+    if not ranks or ranks < 1:
+        return None
+    if "allreduce" in plain:
+        return 2 * (ranks - 1) / ranks
+    if any(word in plain for word in ("allgather", "reducescatter", "alltoall")):
+        return (ranks - 1) / ranks
+    return 1.0 if plain in ("broadcast", "reduce", "send", "recv") else None
+
+
+def size_bytes(collective: Collective) -> int | None:
+    """The bytes of one rank's whole buffer, None where the record does not say."""
+    each = DTYPE_BYTES.get(collective.dtype)
+    counts = [n for n in (collective.in_elements, collective.out_elements) if n is not None]
+    return None if each is None or not counts else max(counts) * each
+
+
+def collectives(trace: Trace, device: int) -> tuple[CollectiveStat, ...]:
+    """The collectives of a device by name, type and group, the longest in sum first; empty without their metadata."""
+    rows = np.flatnonzero((trace.ops.device == device) & (trace.ops.collective != NONE))
+    length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
+    of_row = trace.ops.collective[rows]
+    found: dict[tuple[str, str, str, int | None], list[tuple[int, int, int | None]]] = {}
+    for number in np.unique(of_row).tolist():
+        what = trace.collectives[number]
+        mine, each = of_row == number, size_bytes(what)
+        n = int(mine.sum())
+        sums = (n, int(length[mine].sum()), None if each is None else n * each)
+        found.setdefault((what.name, what.dtype, what.group, what.group_size), []).append(sums)
+    stats = [_stat(device, key, sums) for key, sums in found.items()]
+    return tuple(sorted(stats, key=lambda s: (-s.duration_ns, s.name, s.dtype)))
+
+
+def _stat(
+    device: int, key: tuple[str, str, str, int | None], sums: list[tuple[int, int, int | None]]
+) -> CollectiveStat:
+    name, dtype, group, group_size = key
+    sizes = [size for _, _, size in sums]
+    return CollectiveStat(
+        device=device,
+        name=name,
+        dtype=dtype,
+        group=group,
+        group_size=group_size,
+        n=sum(n for n, _, _ in sums),
+        duration_ns=sum(ns for _, ns, _ in sums),
+        size_bytes=None if None in sizes else sum(size for size in sizes if size is not None),
+    )

@@ -1,0 +1,160 @@
+"""A report on saved traces as tables: the same rows for Markdown and for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perfmagic import units
+from perfmagic.view.canvas import escaped
+from perfmagic.view.html import framed, short
+
+MOST_ROWS = 15
+_NAME_LENGTH, _HEAD = 110, 60
+_PARTS = (
+    ("compute alone", "compute_alone_ns"),
+    ("compute beside copies or communication", "compute_with_other_ns"),
+    ("exposed communication", "exposed_comm_ns"),
+    ("exposed copies", "exposed_copy_ns"),
+    ("memset alone", "memset_alone_ns"),
+    ("idle", "idle_ns"),
+)
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """A titled table of words; the first column stands left, the others right."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
+    """The tables of one trace, from what perfmagic.analysis.report gives; those without rows are left out."""
+    several = len(report["devices"]) > 1
+    found = []
+    for number, device in report["devices"].items():
+        where = f", {device['label']} {number}" if several else ""
+        found += [
+            _time(device, where),
+            _streams(device, where),
+            _kernels(device, where),
+            _copies(device, where),
+        ]
+    return [table for table in found if table.rows]
+
+
+def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[str], report: Mapping[str, Any]) -> str:
+    """One trace as GitHub's Markdown."""
+    parts = [f"## {_plain(title)}", _plain(header)]
+    if sentences:
+        parts.append("\n".join(f"{i}. {_plain(sentence)}" for i, sentence in enumerate(sentences, 1)))
+    parts += [_markdown_table(table) for table in report_tables(report)]
+    if trust:
+        parts.append("**Trust**\n\n" + "\n".join(f"- {_plain(sentence)}" for sentence in trust))
+    return "\n\n".join(parts) + "\n"
+
+
+def html_tables(report: Mapping[str, Any]) -> str:
+    """The tables as HTML for a page."""
+    return framed("".join(_html_table(table) for table in report_tables(report)))
+
+
+def _time(device: Mapping[str, Any], where: str) -> ReportTable:
+    span_ns = device["span_ns"]
+    rows = [
+        (words, units.duration(device["partition"][key]), units.percent(device["partition"][key] / span_ns))
+        for words, key in _PARTS
+        if span_ns and device["partition"][key]
+    ]
+    return ReportTable(f"Where the {units.duration(span_ns)} went{where}", ("", "time", "share"), tuple(rows))
+
+
+def _streams(device: Mapping[str, Any], where: str) -> ReportTable:
+    rows = [
+        (
+            f"stream {name}",
+            units.count(stream["n"]),
+            units.duration(stream["busy_ns"]),
+            units.percent(stream["busy_ns"] / device["span_ns"]) if device["span_ns"] else "",
+            units.count(device["queues"][name]["ops_max"]),
+        )
+        for name, stream in list(device["streams"].items())[:MOST_ROWS]
+    ]
+    return ReportTable(f"Streams{where}", ("", "ops", "busy", "of the extent", "queue ≤"), tuple(rows))
+
+
+def _kernels(device: Mapping[str, Any], where: str) -> ReportTable:
+    total_ns = device["sum_dur_ns"]
+    rows = [
+        (
+            _cut(kernel["name"]),
+            units.count(kernel["calls"]),
+            units.duration(kernel["total_ns"]),
+            units.duration(kernel["total_ns"] / kernel["calls"]),
+            units.percent(kernel["total_ns"] / total_ns) if total_ns else "",
+        )
+        for kernel in device["top_kernels"][:MOST_ROWS]
+    ]
+    return ReportTable(f"Kernels{where}", ("", "calls", "total", "mean", "of all ops"), tuple(rows))
+
+
+def _copies(device: Mapping[str, Any], where: str) -> ReportTable:
+    rows = [
+        (
+            name,
+            units.count(copy["n"]),
+            units.duration(copy["ns"]),
+            units.size(copy["bytes"]) if copy["bytes"] else "",
+            f"{copy['GBps']:.3g} GB/s" if copy["GBps"] else "",
+        )
+        for name, copy in list(device["memcpy"].items())[:MOST_ROWS]
+    ]
+    return ReportTable(f"Copies{where}", ("", "copies", "total", "size", "while copying"), tuple(rows))
+
+
+def _markdown_table(table: ReportTable) -> str:
+    lines = [
+        f"**{_plain(table.title)}**",
+        "",
+        _markdown_row(table.head),
+        _markdown_row(["---", *["---:"] * len(table.head[1:])]),
+    ]
+    return "\n".join([*lines, *(_markdown_row(row) for row in table.rows)])
+
+
+def _ruler(table: ReportTable) -> list[str]:
+    return ["---", *["---:"] * len(table.head[1:])]
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(_plain(cell) if set(cell) - set("-:") else cell for cell in cells) + " |"
+
+
+def _plain(text: str) -> str:
+    """Other people's names as text: nothing in them is markup."""
+    for character in "\\`*_[]|":
+        text = text.replace(character, "\\" + character)
+    return text.replace("<", "&lt;").replace(">", "&gt;").replace("\n", " ")
+
+
+def _html_table(table: ReportTable) -> str:
+    title = f'<h2 style="font-size:13px;margin:0">{short(table.title)}</h2>'
+    rows = _html_row(table.head, "th") + "".join(_html_row(row, "td") for row in table.rows)
+    return f'{title}<table style="border-collapse:collapse;margin:4px 0 16px 0">{rows}</table>'
+
+
+def _html_row(cells: Sequence[str], tag: str) -> str:
+    weight = 400 if tag == "td" else 600
+    found = ""
+    for i, cell in enumerate(cells):
+        style = f"padding:2px 12px 2px 0;text-align:{'right' if i else 'left'};font-weight:{weight}"
+        found += f'<{tag} style="{style}">{escaped(cell)}</{tag}>'
+    return f"<tr>{found}</tr>"
+
+
+def _cut(name: str) -> str:
+    """A long name without its middle: kernels of one template differ at the end."""
+    return name if len(name) <= _NAME_LENGTH else f"{name[:_HEAD]}…{name[-(_NAME_LENGTH - _HEAD - 1) :]}"

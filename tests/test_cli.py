@@ -1,0 +1,81 @@
+"""The command line: what is printed, where it goes, and what happens to files that cannot be read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfmagic.cli import main
+from tests.trace.recorded import FOLDER
+
+STEP = str(FOLDER / "v100_4streams_nccl_step.json.gz")
+SMALL = str(FOLDER / "a100_event_sync_3streams.json.gz")
+
+
+def test_json_has_the_totals_of_every_device(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", STEP, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (device,) = found["devices"].values()
+    assert device["n_events"] > 100
+    assert sum(device["partition"].values()) == device["span_ns"]
+
+
+def test_several_files_are_a_list_and_a_folder_is_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("rank10.json.gz", "rank2.json.gz"):
+        (tmp_path / name).write_bytes(Path(SMALL).read_bytes())
+    (tmp_path / "notes.txt").write_text("not a trace")
+    assert main(["report", str(tmp_path), SMALL, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [report["meta"]["origin"] for report in found] == ["rank2.json.gz", "rank10.json.gz", Path(SMALL).name]
+
+
+def test_a_bad_file_is_told_and_the_others_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "empty.json"
+    bad.touch()
+    assert main(["report", str(bad), SMALL]) == 1
+    out, err = capsys.readouterr()
+    assert "6 device ops" in out
+    assert err.startswith("perfmagic: empty.json is empty (0 bytes)\nHint: ")
+
+
+def test_markdown_has_tables_and_no_markup_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", STEP, "--markdown"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "## v100\\_4streams\\_nccl\\_step.json.gz"
+    rows = [line for line in lines if line.startswith("|")]
+    assert rows
+    assert all(row.count(" | ") >= 2 for row in rows)
+    assert not any("<" in line for line in lines)
+
+
+def test_a_page_holds_the_timeline_and_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    assert main(["report", STEP, "--html", "--out", str(page)]) == 0
+    assert capsys.readouterr().out.strip() == str(page)
+    text = page.read_text("utf-8")
+    assert "data-perfmagic-timeline" in text
+    assert ">Kernels<" in text
+
+
+def test_a_picture_is_of_one_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["view", STEP, SMALL, "--svg", str(tmp_path / "x.svg")]) == 1
+    assert "--svg draws one trace, 2 were given" in capsys.readouterr().err
+    assert main(["view", SMALL, "--svg", str(tmp_path / "x.svg")]) == 0
+    assert (tmp_path / "x.svg").read_text().startswith("<svg")
+
+
+def test_a_reader_that_goes_away_leaves_no_traceback() -> None:
+    command = f"{sys.executable} -m perfmagic report {STEP} --json | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+def test_a_file_that_is_not_there_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "nowhere/x.json"]) == 1
+    assert capsys.readouterr().err == (
+        "perfmagic: there is no file nowhere/x.json\nHint: check the name and the folder\n"
+    )
