@@ -7,19 +7,30 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic import units
+from perfmagic.analysis.annotations import AnnotationStat, user_annotations
 from perfmagic.analysis.bench import BenchResult
+from perfmagic.analysis.concurrency import ClassOverlap, overlap_matrix
+from perfmagic.analysis.copies import CopyStat, copies
 from perfmagic.analysis.findings import Finding, findings
+from perfmagic.analysis.idle import IdleGap, gap_rows
+from perfmagic.analysis.kernels import KernelStat, kernels
 from perfmagic.analysis.lines import LineStat, lines
+from perfmagic.analysis.operators import OperatorStat, operators
 from perfmagic.analysis.report import report
+from perfmagic.analysis.rows import Rows, RowT, pandas
+from perfmagic.analysis.steps import Step, steps
+from perfmagic.analysis.streams import StreamStat, streams
+from perfmagic.analysis.syncs import Sync, sync_rows
 from perfmagic.analysis.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict, verdict
-from perfmagic.errors import CaptureError, OptionError
+from perfmagic.errors import OptionError
 from perfmagic.trace.export import write_chrome
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.store import write_npz
@@ -86,6 +97,51 @@ class TimelineResult:
         """What the record cannot be trusted in: counts, and sentences about them."""
         return trust(self.trace)
 
+    def kernels(self, device: int | None = None) -> Rows[KernelStat]:
+        """Every kernel by name, the longest in sum first: count, times (ns), launch shape, tensor cores."""
+        return self._by_device(lambda d: kernels(self.trace, d, self.comm_names), device, KernelStat)
+
+    def operators(self, *, by_thread: bool = False) -> Rows[OperatorStat]:
+        """Every operator by name, the longest first: its time on the host and its ops' time on the devices (ns)."""
+        return operators(self.trace, by_thread=by_thread)
+
+    def steps(self) -> Rows[Step]:
+        """The training steps that torch.profiler marked: their time, and what the devices did in it (ns)."""
+        return steps(self.trace, self.comm_names)
+
+    def annotations(self) -> Rows[AnnotationStat]:
+        """Every annotation by name, the longest first: its time, and when the ops launched inside it executed (ns)."""
+        return user_annotations(self.trace)
+
+    def copies(self, device: int | None = None) -> Rows[CopyStat]:
+        """The copies by kind, the longest in sum first: count, duration (ns), size (bytes), bandwidth (bytes/s)."""
+        return self._by_device(lambda d: copies(self.trace, d), device, CopyStat)
+
+    def streams(self, device: int | None = None) -> Rows[StreamStat]:
+        """The streams, the busiest first: number of ops, busy time (ns) and its share of the extent."""
+        return self._by_device(lambda d: streams(self.trace, d), device, StreamStat)
+
+    def syncs(self) -> Rows[Sync]:
+        """The calls that held the host, by start: who asked, on which line, how long (ns)."""
+        return sync_rows(self.trace)
+
+    def idle_gaps(self, device: int | None = None) -> Rows[IdleGap]:
+        """The gaps between device ops, by start: their parts by cause (ns), the line, the op that ended them."""
+        return self._by_device(lambda d: gap_rows(self.trace, d), device, IdleGap)
+
+    def overlap(self, device: int | None = None) -> Rows[ClassOverlap]:
+        """How long (ns) each two classes of ops ran at once: compute, copies by direction, communication, memset."""
+        return self._by_device(lambda d: overlap_matrix(self.trace, d, self.comm_names), device, ClassOverlap)
+
+    def _by_device(self, rows: Callable[[int], Rows[RowT]], device: int | None, of: type[RowT]) -> Rows[RowT]:
+        known = self.trace.device_ids
+        if device is None:
+            return Rows((row for one in known for row in rows(one)), of)
+        if device not in known:
+            which = ", ".join(map(str, known)) or "none"
+            raise OptionError(f"device {device} executed nothing here", hint=f"devices with ops: {which}")
+        return rows(device)
+
     @cached_property
     def doc(self) -> TimelineDoc:
         """The document every picture is drawn from."""
@@ -101,9 +157,8 @@ class TimelineResult:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a device op: name, stream, launched, started, ended (ns), line. Needs pandas."""
-        frames = _pandas()
         ops, names = self.trace.ops, self.trace.names
-        frame: pd.DataFrame = frames.DataFrame(
+        frame: pd.DataFrame = pandas().DataFrame(
             {
                 "name": [names[i] for i in ops.name],
                 "device": ops.device,
@@ -156,11 +211,3 @@ def _write(path: str | os.PathLike[str], text: str) -> Path:
     target = Path(path).expanduser()
     target.write_text(text, encoding="utf-8")
     return target
-
-
-def _pandas() -> Any:
-    try:
-        import pandas as pd
-    except ImportError:
-        raise CaptureError("to_frame() needs pandas, which is not installed", hint="pip install pandas") from None
-    return pd

@@ -15,8 +15,9 @@ import numpy as np
 
 from perfmagic.analysis.course import CourseModel, course_model
 from perfmagic.analysis.overlap import breakdown
+from perfmagic.analysis.rows import pandas
 from perfmagic.analysis.verdict import Verdict
-from perfmagic.errors import CaptureError, OptionError
+from perfmagic.errors import OptionError
 from perfmagic.numerics import stats
 from perfmagic.trace.model import devices_label
 from perfmagic.trace.samples import BenchRecord
@@ -166,12 +167,9 @@ class BenchResult:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a sample: quantity, sample (its place in the order taken), seconds. Needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise CaptureError("to_frame() needs pandas, which is not installed", hint="pip install pandas") from None
         rows = [(name, i, s) for name, q in self.quantities.items() for i, s in enumerate(q.samples_s)]
-        return pd.DataFrame(rows, columns=["quantity", "sample", "seconds"])
+        frame: pd.DataFrame = pandas().DataFrame(rows, columns=["quantity", "sample", "seconds"])
+        return frame
 
     def __repr__(self) -> str:
         parts = [_times_in_words(self), self.verdict.sentence if self.verdict else "", self.method, self.device_label]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable
@@ -19,6 +20,7 @@ class CopyStat:
     while copying, None without a duration.
     """
 
+    device: int
     name: str
     direction: OpClass
     pageable: bool
@@ -31,7 +33,7 @@ class CopyStat:
         return self.size_bytes / self.duration_ns * 1e9 if self.duration_ns else None
 
 
-def copies(trace: Trace, device: int) -> tuple[CopyStat, ...]:
+def copies(trace: Trace, device: int) -> Rows[CopyStat]:
     """The copies of a device by kind, the longest in sum first."""
     ops = trace.ops.take((trace.ops.device == device) & (trace.ops.kind == OpKind.MEMCPY))
     stats = []
@@ -40,6 +42,7 @@ def copies(trace: Trace, device: int) -> tuple[CopyStat, ...]:
         words = trace.names[name]
         stats.append(
             CopyStat(
+                device,
                 name=words,
                 direction=copy_direction(words),
                 pageable=is_pageable(words),
@@ -48,4 +51,4 @@ def copies(trace: Trace, device: int) -> tuple[CopyStat, ...]:
                 size_bytes=int(np.maximum(ops.size_bytes[rows], 0).sum()),
             )
         )
-    return tuple(sorted(stats, key=lambda s: (-s.duration_ns, s.name)))
+    return Rows(sorted(stats, key=lambda s: (-s.duration_ns, s.name)), CopyStat)

@@ -1,8 +1,10 @@
-"""Which operator the host was in at an instant."""
+"""Which operator the host was in at an instant, and which inside which."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,6 +31,25 @@ class HostStack:
         """Row of the innermost op running on each thread at each instant, NONE where none does; shape of at_ns."""
         return self._at(thread, at_ns, deepest=True)
 
+    def each_level_at(self, thread: Int64, at_ns: Int64) -> Iterator[Int64]:
+        """For each depth, the outermost first, the row running on each thread at each instant, NONE where none does."""
+        for depth in range(max((len(levels) for levels in self.levels.values()), default=0)):
+            found = np.full(len(at_ns), NONE, np.int64)
+            for one in np.unique(thread).tolist():
+                levels = self.levels.get(one, ())
+                if depth < len(levels):
+                    asked = thread == one
+                    found[asked] = self._running(levels[depth], at_ns[asked])
+            yield found
+
+    def parents(self) -> Int64:
+        """The row each row runs inside of on its thread, NONE for the outermost and for others; shape of host_ops."""
+        found = np.full(len(self.host_ops), NONE, np.int64)
+        for levels in self.levels.values():
+            for outer, inner in pairwise(levels):
+                found[inner] = self._running(outer, self.host_ops.start_ns[inner])
+        return found
+
     def _at(self, thread: Int64, at_ns: Int64, deepest: bool) -> Int64:
         found = np.full(len(at_ns), NONE, np.int64)
         for one in np.unique(thread).tolist():
@@ -52,6 +73,23 @@ def host_stack(trace: Trace, which: Bool | None = None) -> HostStack:
     rows = np.flatnonzero(mask & (ops.end_ns > ops.start_ns))
     threads = ops.thread[rows]
     return HostStack(ops, {int(t): _levels(ops, rows[threads == t]) for t in np.unique(threads)})
+
+
+def inside_same_name(host_ops: HostOps, parent: Int64) -> Bool:
+    """Which rows run inside one of the same name: what a total must not count again; shape of host_ops.
+
+    parent: the result of HostStack.parents().
+    """
+    nested = np.zeros(len(host_ops), bool)
+    rows = np.flatnonzero(parent != NONE)
+    above = parent[rows]
+    while len(rows):
+        same = host_ops.name[above] == host_ops.name[rows]
+        nested[rows[same]] = True
+        above = parent[above]
+        further = ~same & (above != NONE)
+        rows, above = rows[further], above[further]
+    return nested
 
 
 def _levels(ops: HostOps, rows: Int64) -> tuple[Int64, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from perfmagic.analysis.dependencies import released_ns
 from perfmagic.analysis.hoststack import host_stack
 from perfmagic.analysis.overlap import busy_intervals, extent
+from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.syncs import Syncs, blocked_intervals, syncs
 from perfmagic.numerics.intervals import complement, covered_ns
 from perfmagic.trace.columns import NO_LINE, NONE, Int32, Int64
@@ -71,6 +72,50 @@ class IdleGaps:
     def _column(self, cause: str) -> Int64:
         values: Int64 = getattr(self, f"{cause}_ns")
         return values
+
+
+@dataclass(frozen=True)
+class IdleGap:
+    """One idle gap of a device; times in ns, the parts as in IdleGaps.
+
+    cause: the largest part.  line: as in IdleGaps.  host_op: the operator running in the middle of the host's part,
+    None where none was.  ended_by: the device op that ended the gap.
+    """
+
+    device: int
+    start_ns: int
+    end_ns: int
+    cause: str
+    host_ns: int
+    sync_drain_ns: int
+    dependency_ns: int
+    launch_latency_ns: int
+    unknown_ns: int
+    line: int
+    host_op: str | None
+    ended_by: str
+
+    @property
+    def length_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+def gap_rows(trace: Trace, device: int) -> Rows[IdleGap]:
+    """The idle gaps of a device one by one, by start."""
+    gaps = idle_gaps(trace, device)
+    parts = {f"{cause}_ns": getattr(gaps, f"{cause}_ns") for cause in CAUSES}
+    largest = np.argmax(np.column_stack(tuple(parts.values())), axis=1)
+    columns = {
+        "start_ns": gaps.start_ns.tolist(),
+        "end_ns": gaps.end_ns.tolist(),
+        "cause": [CAUSES[i] for i in largest.tolist()],
+        **{name: values.tolist() for name, values in parts.items()},
+        "line": gaps.line.tolist(),
+        "host_op": [None if name == NONE else trace.names[name] for name in gaps.host_op.tolist()],
+        "ended_by": [trace.names[name] for name in trace.ops.name[gaps.op].tolist()],
+    }
+    rows = zip(*columns.values(), strict=True)
+    return Rows((IdleGap(device, **dict(zip(columns, row, strict=True))) for row in rows), IdleGap)
 
 
 def idle_gaps(trace: Trace, device: int, blocking: Syncs | None = None) -> IdleGaps:

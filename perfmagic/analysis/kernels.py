@@ -1,4 +1,4 @@
-"""Which kernels took the time."""
+"""Which kernels took the time, how they were laid out, and how much of it was on tensor cores."""
 
 from __future__ import annotations
 
@@ -6,43 +6,148 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.trace.columns import OpKind
+from perfmagic.analysis.rows import Rows
+from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
+from perfmagic.trace.once import once_per_trace
+
+Dim3 = tuple[int, int, int]
+PERCENTILES = (0.0, 0.5, 0.9, 1.0)
 
 
 @dataclass(frozen=True)
 class KernelStat:
-    """The runs of one kernel on a device. share_frac: of the summed duration of all the device's kernels."""
+    """The runs of one kernel on a device; times in ns.
 
+    share_frac: of the summed duration of all the device's kernels.  min_ns, median_ns, p90_ns, max_ns: of the n sorted
+    durations the one nearest to rank p · (n − 1).  grid, block: of the most frequent launch shape, by (x, y, z), the
+    first seen where they tie; None where the record has no shapes.  n_shapes: distinct pairs of grid and block.
+    tensor_cores: None where the name does not tell.
+    """
+
+    device: int
     name: str
     op_class: OpClass
     n: int
     total_ns: int
     mean_ns: float
     share_frac: float
+    min_ns: int
+    median_ns: int
+    p90_ns: int
+    max_ns: int
+    grid: Dim3 | None
+    block: Dim3 | None
+    n_shapes: int
+    tensor_cores: bool | None
 
 
-def top_kernels(trace: Trace, device: int, limit: int = 10, comm_names: str | None = None) -> tuple[KernelStat, ...]:
-    """The kernels with the largest summed duration, the first seen first where they tie."""
+@dataclass(frozen=True)
+class TensorCoreShare:
+    """How much of the kernels' time was on tensor cores; summed durations in ns.
+
+    tensor_ns: kernels whose name says that they use them.  undecided_ns: matrix kernels whose name does not tell.
+    matrix_ns: matrix products, convolutions and attention, and whatever else uses tensor cores.  kernel_ns: every
+    kernel.
+    """
+
+    device: int
+    tensor_ns: int
+    undecided_ns: int
+    matrix_ns: int
+    kernel_ns: int
+
+    @property
+    def frac_of_matrix(self) -> float:
+        return self.tensor_ns / self.matrix_ns if self.matrix_ns else 0.0
+
+    @property
+    def frac_of_kernels(self) -> float:
+        return self.tensor_ns / self.kernel_ns if self.kernel_ns else 0.0
+
+
+@once_per_trace
+def kernels(trace: Trace, device: int, comm_names: str | None = None) -> Rows[KernelStat]:
+    """Every kernel of a device by name, the largest summed duration first, the first seen first where they tie.
+
+    comm_names: what is communication, as in perfmagic.trace.names.op_classes.
+    """
     mine = (trace.ops.device == device) & (trace.ops.kind == OpKind.KERNEL)
     ops = trace.ops.take(mine)
     if not len(ops):
-        return ()
+        return Rows((), KernelStat)
     classes = op_classes(trace, comm_names)[mine]
     names, first, inverse, n = np.unique(ops.name, return_index=True, return_inverse=True, return_counts=True)
-    total = np.zeros(len(names), np.int64)
-    np.add.at(total, inverse, ops.end_ns - ops.start_ns)
+    total, ranked = _durations(ops, inverse, n)
+    grid_block, n_shapes = _shapes(trace, ops, inverse, len(names))
     all_ns = max(1, int(total.sum()))
-    order = np.lexsort((first, -total))[:limit]
-    return tuple(
-        KernelStat(
-            name=trace.names[names[i]],
-            op_class=OpClass(int(classes[first[i]])),
-            n=int(n[i]),
-            total_ns=int(total[i]),
-            mean_ns=float(total[i] / n[i]),
-            share_frac=float(total[i] / all_ns),
-        )
-        for i in order
+    return Rows(
+        (
+            KernelStat(
+                device,
+                name=trace.names[names[i]],
+                op_class=OpClass(int(classes[first[i]])),
+                n=int(n[i]),
+                total_ns=int(total[i]),
+                mean_ns=float(total[i] / n[i]),
+                share_frac=float(total[i] / all_ns),
+                **dict(zip(("min_ns", "median_ns", "p90_ns", "max_ns"), ranked[i].tolist(), strict=True)),
+                grid=grid_block[i][0],
+                block=grid_block[i][1],
+                n_shapes=int(n_shapes[i]),
+                tensor_cores=uses_tensor_cores(trace.names[names[i]]),
+            )
+            for i in np.lexsort((first, -total)).tolist()
+        ),
+        KernelStat,
     )
+
+
+def top_kernels(trace: Trace, device: int, limit: int = 10, comm_names: str | None = None) -> Rows[KernelStat]:
+    """The kernels with the largest summed duration, the first seen first where they tie."""
+    return kernels(trace, device, comm_names)[:limit]
+
+
+def tensor_core_share(trace: Trace, device: int, comm_names: str | None = None) -> TensorCoreShare:
+    """How much of a device's kernel time was on tensor cores (AMD: matrix cores), by the kernels' names."""
+    rows = (trace.ops.device == device) & (trace.ops.kind == OpKind.KERNEL)
+    name, classes = trace.ops.name[rows], op_classes(trace, comm_names)[rows]
+    length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
+    used, inverse = np.unique(name, return_inverse=True)
+    says = [uses_tensor_cores(trace.names[i]) for i in used.tolist()]
+    yes: Bool = np.array([answer is True for answer in says], bool)[inverse]
+    unknown: Bool = np.array([answer is None for answer in says], bool)[inverse]
+    matrix = classes == OpClass.MATRIX
+    return TensorCoreShare(
+        device,
+        tensor_ns=int(length[yes].sum()),
+        undecided_ns=int(length[unknown & matrix].sum()),
+        matrix_ns=int(length[yes | matrix].sum()),
+        kernel_ns=int(length.sum()),
+    )
+
+
+def _durations(ops: DeviceOps, group: Int64, n: Int64) -> tuple[Int64, Int64]:
+    """The summed duration of each group, shape (groups,), and its percentiles, shape (groups, 4), in ns."""
+    length = ops.end_ns - ops.start_ns
+    length = length[np.lexsort((length, group))]
+    begin = np.cumsum(n) - n
+    ranks = begin[:, None] + np.rint(np.array(PERCENTILES) * (n[:, None] - 1)).astype(np.int64)
+    return np.add.reduceat(length, begin), length[ranks]
+
+
+def _shapes(trace: Trace, ops: DeviceOps, group: Int64, n_groups: int) -> tuple[list[tuple[Dim3 | None, ...]], Int64]:
+    """Of each group the most frequent (grid, block), (None, None) where none is known, and how many there are."""
+    codes: dict[tuple[Dim3 | None, ...], int] = {}
+    code_of = np.array([codes.setdefault((s.grid, s.block), len(codes)) for s in trace.shapes], np.int64)
+    most: list[tuple[Dim3 | None, ...]] = [(None, None)] * n_groups
+    known = np.flatnonzero(ops.shape != NONE)
+    if not len(known):
+        return most, np.zeros(n_groups, np.int64)
+    key = group[known] * len(codes) + code_of[ops.shape[known]]
+    keys, first, n = np.unique(key, return_index=True, return_counts=True)
+    pairs = list(codes)
+    for i in np.lexsort((-first, n)).tolist():  # the most frequent comes last and stays
+        most[int(keys[i]) // len(codes)] = pairs[int(keys[i]) % len(codes)]
+    return most, np.bincount(keys // len(codes), minlength=n_groups)

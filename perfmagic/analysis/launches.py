@@ -1,4 +1,4 @@
-"""The calls that queue work: how many, how long, and when the queue was full."""
+"""The calls that queue work: how many, how long, when the queue was full, and when it ran empty at every op."""
 
 from __future__ import annotations
 
@@ -7,13 +7,36 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.queueing import stream_queue
+from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.streams import orphans, stream_rows
-from perfmagic.analysis.syncs import blocking_copies
+from perfmagic.analysis.syncs import blocked_intervals, blocking_copies, syncs
+from perfmagic.numerics.intervals import covered_ns
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64
 from perfmagic.trace.model import Trace
 
 FULL_DEPTH = 900  # a stream takes about 1000 launches before the call blocks; 994 to 1024 were seen on V100 and A100
 BLOCKED_NS = 50_000  # a launch call takes 3–10 µs; far longer, with the queue at its limit, it waited for room
+SHORT_GAP_NS = 50_000  # between launches Python takes 5–20 µs an operator; far longer, it did something else
+STRETCH_OPS = 10  # fewer ops one by one are no stretch: every loop begins with an empty queue
+
+
+@dataclass(frozen=True)
+class LaunchBound:
+    """A stretch of a device's time in which it waited for each launch; times in ns.
+
+    n_ops: ops from start_ns to end_ns.  busy_ns: what they executed.  lost_ns: the gaps between them.
+    """
+
+    device: int
+    start_ns: int
+    end_ns: int
+    n_ops: int
+    busy_ns: int
+    lost_ns: int
+
+    @property
+    def lost_frac(self) -> float:
+        return self.lost_ns / (self.end_ns - self.start_ns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +71,52 @@ def launches(trace: Trace) -> Launches:
         blocked=np.flatnonzero(full),
         deepest=deepest,
     )
+
+
+def launch_bound(trace: Trace, device: int, least_ops: int = STRETCH_OPS) -> Rows[LaunchBound]:
+    """The stretches of a device's time bound by launches, by start.
+
+    A stretch is as many ops of the device as possible, at least least_ops, one after the other over all streams, where
+    each but the first was launched after all before it had ended (the queue was empty), started less than 50 µs after
+    that, and Python was not held by a synchronising call for most of the time until the launch.
+    Source: DESIGN section 6, the *host* part of "idle gap".
+    """
+    rows = np.flatnonzero(trace.ops.device == device)
+    ops = trace.ops.take(rows)
+    if not len(ops):
+        return Rows((), LaunchBound)
+    free = np.maximum.accumulate(ops.end_ns)
+    gap = np.zeros(len(ops), np.int64)
+    gap[1:] = ops.start_ns[1:] - free[:-1]
+    late = _launched_late(trace, rows, free) & (gap > 0) & (gap < SHORT_GAP_NS)
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], late, [False])).astype(np.int8)))
+    first, after = edges[::2] - 1, edges[1::2]  # an op that is late belongs to one before it
+    long = after - first >= least_ops
+    lost = np.concatenate(([0], np.cumsum(np.where(late, gap, 0))))
+    return Rows(
+        (
+            LaunchBound(
+                device,
+                start_ns=int(ops.start_ns[i]),
+                end_ns=int(free[j - 1]),
+                n_ops=j - i,
+                busy_ns=int(free[j - 1] - ops.start_ns[i] - (lost[j] - lost[i + 1])),
+                lost_ns=int(lost[j] - lost[i + 1]),
+            )
+            for i, j in zip(first[long].tolist(), after[long].tolist(), strict=True)
+        ),
+        LaunchBound,
+    )
+
+
+def _launched_late(trace: Trace, rows: Int64, free_ns: Int64) -> Bool:
+    """Which ops were launched after all before them had ended, by a host that was not waiting; free_ns: until then."""
+    launched = trace.launch_start_ns()[rows]
+    before = np.concatenate((launched[:1], free_ns[:-1]))
+    held = covered_ns(blocked_intervals(syncs(trace)), before, launched)
+    # launched earlier, held is 0 and the difference below it
+    late: Bool = (trace.ops.launch[rows] != NONE) & (2 * held <= launched - before)
+    return late
 
 
 def _full(trace: Trace) -> tuple[int, Bool]:

@@ -6,12 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from perfmagic.analysis.annotations import user_annotations
+from perfmagic.analysis.concurrency import overlap_matrix
 from perfmagic.analysis.copies import CopyStat, copies
 from perfmagic.analysis.findings import findings
-from perfmagic.analysis.kernels import top_kernels
+from perfmagic.analysis.kernels import TensorCoreShare, kernels, tensor_core_share, top_kernels
+from perfmagic.analysis.launches import LaunchBound, launch_bound
 from perfmagic.analysis.memory import MemoryCurve, memory_curve
+from perfmagic.analysis.operators import operators
 from perfmagic.analysis.overlap import Breakdown, breakdown
-from perfmagic.analysis.queueing import steps, stream_queue
+from perfmagic.analysis.queueing import steps as count_over_time
+from perfmagic.analysis.queueing import stream_queue
+from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.steps import steps
 from perfmagic.analysis.streams import StreamStat, stream_rows, streams
 from perfmagic.analysis.trust import trust
 from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind
@@ -19,6 +26,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import comm_kernel_names
 
 NAME_LENGTH = 160  # characters of a kernel name in the table of kernels; some have thousands
+TABLE_ROWS = 50  # of the tables that have a row a name; a compiled model has hundreds of kernels
 PERCENTILES = (0, 50, 90, 99, 100)
 
 
@@ -30,6 +38,9 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
     return {
         "meta": _meta(trace),
         "devices": {str(device): device_report(trace, device, comm_names) for device in trace.device_ids},
+        "operators": _table(operators(trace)[:TABLE_ROWS]),
+        "annotations": _table(user_annotations(trace)[:TABLE_ROWS]),
+        "steps": _table(steps(trace, comm_names)),
         "comm_kernels": list(comm_kernel_names(trace, comm_names)),
         "findings": [finding.to_dict() for finding in findings(trace, comm_names=comm_names)],
         "trust": trust(trace).to_dict(),
@@ -53,6 +64,39 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
         ],
         "memcpy": {c.name: _copy(c) for c in copies(trace, device)},
         "memory": _memory(memory_curve(trace, device)),
+        "kernels": _table(kernels(trace, device, comm_names)[:TABLE_ROWS]),
+        "tensor_core": _tensor_core(tensor_core_share(trace, device, comm_names)),
+        "overlap": _table(overlap_matrix(trace, device, comm_names)),
+        "launch_bound": _launch_bound(launch_bound(trace, device)),
+    }
+
+
+def _table(rows: Rows[Any]) -> list[dict[str, Any]]:
+    """The rows as dicts, names cut; the device is known from where the table stands."""
+    tables = [{key: value for key, value in row.items() if key != "device"} for row in rows.to_dict()]
+    return [row | ({"name": row["name"][:NAME_LENGTH]} if "name" in row else {}) for row in tables]
+
+
+def _tensor_core(share: TensorCoreShare) -> dict[str, Any]:
+    return {
+        "tensor_ns": share.tensor_ns,
+        "undecided_ns": share.undecided_ns,
+        "matrix_ns": share.matrix_ns,
+        "kernel_ns": share.kernel_ns,
+        "frac_of_matrix": share.frac_of_matrix,
+        "frac_of_kernels": share.frac_of_kernels,
+    }
+
+
+def _launch_bound(stretches: Rows[LaunchBound]) -> dict[str, Any]:
+    """The sums over all stretches, and those that lost the most time."""
+    worst = Rows(sorted(stretches, key=lambda s: -s.lost_ns)[:TABLE_ROWS], LaunchBound)
+    return {
+        "n_stretches": len(stretches),
+        "n_ops": sum(s.n_ops for s in stretches),
+        "busy_ns": sum(s.busy_ns for s in stretches),
+        "lost_ns": sum(s.lost_ns for s in stretches),
+        "stretches": _table(worst),
     }
 
 
@@ -162,7 +206,7 @@ def _queue_length(trace: Trace, ops: DeviceOps) -> dict[str, Any]:
     for _, stream, rows in stream_rows(ops):
         known = rows[ops.launch[rows] != NONE]
         if len(known):
-            depth = steps(trace.calls.start_ns[ops.launch[known]], ops.start_ns[known])
+            depth = count_over_time(trace.calls.start_ns[ops.launch[known]], ops.start_ns[known])
             result[str(stream)] = {"max": max(0, depth.max), "time_weighted_mean": round(depth.mean, 4)}
     return result
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.overlap import extent
+from perfmagic.analysis.rows import Rows
 from perfmagic.numerics.intervals import total_ns, union
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64
 from perfmagic.trace.model import Trace
@@ -52,13 +53,13 @@ def previous_end_ns(ops: DeviceOps) -> Int64:
     return result
 
 
-def streams(trace: Trace, device: int) -> tuple[StreamStat, ...]:
+def streams(trace: Trace, device: int) -> Rows[StreamStat]:
     """The streams of a device, the busiest first. Source: DESIGN section 6, "busy"."""
     ops = trace.ops.take(trace.ops.device == device)
     start, end = extent(ops)
     previous = previous_end_ns(ops)
     stats = [_stat(ops, rows, previous, stream, end - start) for _, stream, rows in stream_rows(ops)]
-    return tuple(sorted(stats, key=lambda s: (-s.busy_ns, s.stream)))
+    return Rows(sorted(stats, key=lambda s: (-s.busy_ns, s.stream)), StreamStat)
 
 
 @once_per_trace

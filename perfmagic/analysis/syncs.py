@@ -8,6 +8,7 @@ import numpy as np
 
 from perfmagic.analysis.hoststack import host_stack
 from perfmagic.analysis.overlap import busy_intervals
+from perfmagic.analysis.rows import Rows
 from perfmagic.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int32, Int64
 from perfmagic.trace.model import Trace
@@ -60,6 +61,25 @@ class Syncs:
         return self.askers[int(self.asked_by[row])]
 
 
+@dataclass(frozen=True)
+class Sync:
+    """One blocking call of the host; times in ns, the rest as in Syncs. device: None where it is not known."""
+
+    start_ns: int
+    end_ns: int
+    call: str
+    asked_by: str
+    line: int
+    device: int | None
+    busy_ns: int
+    pageable: bool
+    after_cell: bool
+
+    @property
+    def blocked_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
 @once_per_trace
 def syncs(trace: Trace) -> Syncs:
     """When the host was blocked by the device, who asked for it, and was the device busy meanwhile.
@@ -89,6 +109,19 @@ def syncs(trace: Trace) -> Syncs:
         after_cell=np.zeros(len(rows), bool) if returned is None else start >= returned,
         askers=words,
     )
+
+
+def sync_rows(trace: Trace) -> Rows[Sync]:
+    """The blocking calls of the host one by one, by start."""
+    found = syncs(trace)
+    same = ("start_ns", "end_ns", "line", "busy_ns", "pageable", "after_cell")
+    columns = {
+        **{name: getattr(found, name).tolist() for name in same},
+        "call": [trace.names[n] for n in trace.calls.name[found.call].tolist()],
+        "asked_by": [found.askers[code] for code in found.asked_by.tolist()],
+        "device": [None if device == NONE else device for device in found.device.tolist()],
+    }
+    return Rows((Sync(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)), Sync)
 
 
 def blocking_copies(trace: Trace) -> Bool:

@@ -58,6 +58,41 @@ _NOT_MATRIX = re.compile(
     re.IGNORECASE,
 )
 
+# Kernels that do without tensor cores whatever else stands in their name: cuBLAS's and cuDNN's xmma kernels say "ffma"
+# where they use ordinary arithmetic; the passes before and after attention carry the traits of the kernel between them
+# (flash-attention, csrc).
+_NEVER_TENSOR = re.compile(
+    r"_ffma_|dot_do_o|convert_dq|_combine_kernel|splitk_?reduce|FlashAttn(?:Fwd)?Combine|FlashAttnBwd(?:Pre|Post)",
+    re.IGNORECASE,
+)
+_TENSOR = re.compile(
+    # the m-n-k of an instruction after the type of its sum: h884 (Volta), s1688 (Turing), s16816 (Ampere), i16832 …;
+    # the list that NVIDIA's PyProf went by, prof/tc.py, later PyTorch's TensorBoard plugin
+    r"(?<![a-z0-9])[hsidczb](?:884|1684|1688|8816|8832|16816|16832|16864)"
+    # the instruction by its name in SASS, PTX or the libraries: mma.sync, wgmma (Hopper), tcgen05 and umma (Blackwell)
+    r"|(?<![a-z])[hidqb]mma(?![a-z])|wmma|gmma|(?:tma|_)umma|tcgen05|xmma|(?:^|_|mma|opclass)tensorop"
+    # an instruction of CuTe: SM80_16x8x16_F32F16F16F32_TN
+    r"|sm(?:[789]|10|12)\d_\d+x\d+x\d+"
+    # cuBLAS from Hopper on; DeepGEMM; the generated kernels of TensorRT-LLM and FlashInfer for Blackwell
+    r"|nvjet|deep_gemm::\w*gemm|(?:^|::)sm(?:90|1[02]0)_\w*gemm|^(?:bmm|gemm)_\w+_sm1\d\d[af]?$"
+    # flash attention 2 (mma.sync only) and 3; the fused attention of TensorRT-LLM; PyTorch's memory-efficient attention
+    # takes tensor cores for halves from Volta on and for floats from Ampere on (DefaultGemmType in gemm_kernel_utils.h)
+    r"|flash_(?:fwd|bwd)\w*_kernel|FlashAttn(?:Fwd|Bwd)Sm\d|fmhaSm\d|fmha_v2_"
+    r"|fmha_cutlass[FB]_b?f16_\w*_sm(?:[789]|1\d)\d|fmha_cutlass[FB]_f32_\w*_sm(?:[89]|1\d)\d"
+    # AMD's matrix cores: the MatrixInstruction in Tensile's names (MI16x16x16x1, MIWT: its wave tile), composable
+    # kernel's xdl, MIOpen's igemm for xdlops
+    r"|mfma|_MI(?:\d+[x_]\d|WT\d)|xdl|igemm_\w+_gtcx",
+    re.IGNORECASE,
+)
+# Looked at last: cuBLAS and cuDNN name the rest after the BLAS routine, their vector kernels gemv, gemmk1 and gemmSN;
+# CUTLASS calls ordinary arithmetic "simt", and the other two "tensorop" and "wmma" (its documentation, functionality).
+_NOT_TENSOR = re.compile(
+    r"simt|(?<![a-z0-9])(?:s|h|c|z|gc)(?:gemm|cudnn)|(?:maxwell|pascal|volta|turing)_dgemm|gemv|gemmk1_|gemmsn_|winograd"
+    r"|[wd]grad\w*_engine|fmha_cutlass|cijk_\w+_TT\d|igemm_\w+_gtcn?\d?_|miopensp3|naive_conv"
+    r"|^(?:void )?at::native::(?!.*gemm)|^triton_(?:poi|per|red|for)_|nccl|rccl",
+    re.IGNORECASE,
+)
+
 _DIRECTIONS = (
     (re.compile(r"\bHto[DA]|HostToDevice", re.IGNORECASE), OpClass.HTOD),
     (re.compile(r"\b[DA]toH|DeviceToHost", re.IGNORECASE), OpClass.DTOH),
@@ -116,6 +151,23 @@ def copy_direction(name: str) -> OpClass:
         if pattern.search(name):
             return direction
     return OpClass.DTOD
+
+
+def uses_tensor_cores(name: str) -> bool | None:
+    """Whether a kernel's name says that it computes on tensor cores (AMD: matrix cores); None where it does not tell.
+
+    A Triton kernel's name never tells: its compiler chooses the instruction by the types.
+
+    >>> uses_tensor_cores("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn")
+    True
+    >>> uses_tensor_cores("ampere_sgemm_128x64_nn")
+    False
+    """
+    if _NEVER_TENSOR.search(short_name(name)):
+        return False
+    if _TENSOR.search(name):
+        return True
+    return False if _NOT_TENSOR.search(name) else None
 
 
 def is_pageable(name: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from perfmagic.trace.columns import CallKind, HostKind, OpKind
-from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.model import Cell, DeviceInfo, LaunchShape, Trace, TraceMeta, make_trace
 
 US = 1000
 
@@ -24,11 +24,17 @@ class Builder:
     host: list[dict[str, int]] = field(default_factory=list)
     waits: list[dict[str, int]] = field(default_factory=list)
     marks: list[tuple[float, int]] = field(default_factory=list)
+    shapes: list[LaunchShape] = field(default_factory=list)
 
     def _name(self, name: str) -> int:
         if name not in self.names:
             self.names.append(name)
         return self.names.index(name)
+
+    def _shape(self, shape: LaunchShape) -> int:
+        if shape not in self.shapes:
+            self.shapes.append(shape)
+        return self.shapes.index(shape)
 
     def launch(
         self,
@@ -69,6 +75,7 @@ class Builder:
         device: int = 0,
         size: int = -1,
         thread: int = 1,
+        shape: LaunchShape | None = None,
     ) -> int:
         """A device op; launch: when it was launched, `of`: the launch it belongs to, neither: no launch record."""
         kind = {"Memcpy": OpKind.MEMCPY, "Memset": OpKind.MEMSET}.get(name[:6], OpKind.KERNEL)
@@ -86,6 +93,7 @@ class Builder:
                 "name": self._name(name),
                 "correlation": -1 if of is None else of,
                 "size_bytes": size,
+                "shape": -1 if shape is None else self._shape(shape),
             }
         )
         return -1 if of is None else of
@@ -150,6 +158,7 @@ class Builder:
                 [{"at_ns": round(at * US), "line": line, "top_line": line} for at, line in self.marks],
             ),
             cell=None if cell is None else Cell(cell),
+            shapes=self.shapes,
         )
 
 

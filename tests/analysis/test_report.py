@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from perfmagic.analysis.report import report
+from perfmagic.trace.columns import HostKind
 from perfmagic.trace.kineto import read_trace
 
 from .build import US, Builder
@@ -42,3 +43,34 @@ def test_a_report_is_ready_for_json() -> None:
         "7": {"max": 2, "time_weighted_mean": round((1 * 1 + 8 * 2 + 30 * 1) / 39, 4)}
     }
     assert result["trust"]["orphans"] == 0
+
+
+def test_a_report_has_the_tables_by_name() -> None:
+    b = Builder()
+    b.host_op(0, 100, "ProfilerStep#3", kind=HostKind.ANNOTATION)
+    b.host_op(0, 50, "aten::mm")
+    b.op(110, 130, launch=1, name="volta_sgemm_" + "x" * 200)
+    b.op(120, 135, launch=2, name="Memcpy HtoD (Pinned -> Device)", stream=8)
+    for i in range(10):
+        b.op(150 + 20 * i, 155 + 20 * i, launch=145 + 20 * i, name="add")
+    result = json.loads(json.dumps(report(b.trace())))
+    device = result["devices"]["0"]
+    assert [(k["name"][:12], len(k["name"]), k["total_ns"]) for k in device["kernels"]] == [
+        ("add", 3, 50 * US),
+        ("volta_sgemm_", 160, 20 * US),
+    ]
+    assert device["tensor_core"] == {
+        "tensor_ns": 0,
+        "undecided_ns": 0,
+        "matrix_ns": 20 * US,
+        "kernel_ns": 70 * US,
+        "frac_of_matrix": 0.0,
+        "frac_of_kernels": 0.0,
+    }
+    assert [(o["first"], o["second"], o["ns"]) for o in device["overlap"]] == [("compute", "htod", 10 * US)]
+    assert "device" not in device["overlap"][0]
+    bound = device["launch_bound"]
+    assert (bound["n_stretches"], bound["n_ops"], bound["lost_ns"]) == (1, 11, (15 + 9 * 15) * US)
+    assert [o["name"] for o in result["operators"]] == ["aten::mm"]
+    assert [(s["number"], s["n_ops"]) for s in result["steps"]] == [(3, 2)]
+    assert [(a["name"], a["n_ops"]) for a in result["annotations"]] == [("ProfilerStep#3", 2)]

@@ -17,6 +17,7 @@ from perfmagic.trace.names import (
     is_pageable,
     op_classes,
     short_name,
+    uses_tensor_cores,
 )
 from tests.trace.recorded import recorded
 
@@ -54,6 +55,63 @@ CLASSES = {
     "nvshmemi_transfer_rma_p": OpClass.COMM,
     "void mscclpp::allreduce7<float>(float*)": OpClass.COMM,
 }
+
+
+TENSOR_CORES = {
+    "volta_h884gemm_64x64_ldg8_nn": True,
+    "volta_fp16_s884cudnn_fp16_128x128_ldg8_relu_f2f_exp_small_nhwc_tn_v1": True,
+    "turing_fp16_s1688gemm_fp16_256x128_ldg8_f2f_tn": True,
+    "turing_int8_i8816cudnn_int8_128x64_ldg16_relu_singleBuffer_small_nt_v1": True,
+    "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn": True,
+    "void cutlass::Kernel2<cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1>(Params)": True,
+    "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8>(Params)": True,
+    "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x64x64_stage4_warpsize2x2x1_tensor16x8x16_kernel": True,
+    "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x8_stage3_warpsize1x2x1_ffma_aligna4_kernel": False,
+    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel": True,
+    "nvjet_tst_192x8_64x8_4x1_v_bz_TNT": True,
+    "cutlass3x_sm100_tensorop_s256x256x16gemm_bf16_bf16_f32_bf16_bf16_256x256x64_0_tnn_align8_2sm": True,
+    "void cutlass::device_kernel<Foo<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4>>>(Params)": True,
+    "void my_gemm<cute::MMA_Atom<cute::SM80_16x8x16_F32F16F16F32_TN>>(int)": True,
+    "void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 7168u>(float*)": True,
+    "bmm_E4m3_E4m3E4m3_Fp32_t128x8x256u2_s6_et128x8_m128x8x32_cga1x1x1_16dp256b_tma_sm100f": True,
+    "fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext": True,
+    "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<64>>(Flash_fwd_params)": True,
+    "void flash::flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<64>>(Flash_fwd_params)": False,
+    "void flash::flash_bwd_dot_do_o_kernel<true, Flash_bwd_kernel_traits<64, SM80_16x8x16_F32>>(P)": False,
+    "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::Main>>>(P)": True,
+    "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::Params)": True,
+    "fmha_cutlassF_f32_aligned_64x64_rf_sm75(PyTorchMemEffAttention::Params)": False,
+    "fmha_cutlassB_f16_aligned_64x64_k64_sm70(PyTorchMemEffAttention::Params)": True,
+    "volta_sgemm_128x64_nn": False,
+    "volta_dgemm_64x64_nt": False,
+    "ampere_dgemm_64x64_nt": None,
+    "volta_scudnn_128x64_relu_small_nn_v1": False,
+    "void sgemm_largek_lds64<true, true, 6, 3>(float*)": False,
+    "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(Params)": False,
+    "void gemv2T_kernel_val<int, int, float>(cublasGemvParams)": False,
+    "void cublasLt::splitKreduce_kernel<32, 16, int, float, __half>(cublasLt::Params)": False,
+    "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(Params)": False,
+    "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)": False,
+    "ncclDevKernel_AllReduce_Sum_bf16_RING_LL": False,
+    "triton_poi_fused_addmm_gelu_view_15": False,
+    "triton_mm": None,
+    "triton_tem_fused_mm_3": None,
+    "attn_fwd": None,
+    "my_kernel": None,
+    "Cijk_Ailk_Bjlk_BBS_BH_MT32x32x64_MI16x16x16x1_SN_1LDSB0_APM1": True,
+    "Cijk_Alik_Bljk_SB_MT64x64x16_SE_APM1_ISA908_TT4_4_MIWT2_2_WG16_16_1": True,
+    "Cijk_Ailk_Bljk_SB_MT128x128x16_SE_APM1_ABV0_ISA906_TT8_8_WG16_16_1": False,
+    "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt256x64x8": True,
+    "igemm_fwd_gtcn2_nhwc_fp16x4_bx0": False,
+    "_ZN2ck16tensor_operation12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl_cshuffle_v3INS_3FooEEEv": True,
+    "void paged_attention_ll4mi_QKV_mfma16_kernel<0, __hip_bfloat16>(int)": True,
+    "SubTensorOpWithScalar1d": None,
+}
+
+
+@pytest.mark.parametrize("name", TENSOR_CORES)
+def test_a_kernel_name_says_whether_tensor_cores_compute_it(name: str) -> None:
+    assert uses_tensor_cores(name) is TENSOR_CORES[name]
 
 
 def _trace(names: list[str], kind: OpKind = OpKind.KERNEL, **columns: list[bool]) -> Trace:

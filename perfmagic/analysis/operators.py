@@ -1,0 +1,110 @@
+"""What each operator cost: on the host with and without those inside it, and on the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.analysis.hoststack import HostStack, host_stack, inside_same_name
+from perfmagic.analysis.rows import Rows
+from perfmagic.trace.columns import NONE, HostKind, HostOps, Int64
+from perfmagic.trace.model import Trace
+
+
+@dataclass(frozen=True)
+class OperatorStat:
+    """The calls of one operator; summed durations in ns.
+
+    thread: None where the calls of all threads are together.  host_ns: from call to return; an operator inside one of
+    the same name counts once.  host_self_ns: without the operators inside it on its thread.  n_ops, device_ns: the
+    device ops launched during it on its thread, by operators inside it too.  device_self_ns: of those, the ops launched
+    by no operator inside it.
+    """
+
+    name: str
+    thread: int | None
+    n: int
+    host_ns: int
+    host_self_ns: int
+    n_ops: int
+    device_ns: int
+    device_self_ns: int
+
+
+def operators(trace: Trace, *, by_thread: bool = False) -> Rows[OperatorStat]:
+    """What each operator cost on the host and on the devices, the longest on the host first.
+
+    by_thread: a row for each name and thread. Annotations and Python frames are no operators.
+    """
+    host = trace.host_ops
+    rows = np.flatnonzero(host.kind == HostKind.OP)
+    if not len(rows):
+        return Rows((), OperatorStat)
+    stack = host_stack(trace, host.kind == HostKind.OP)
+    parent = stack.parents()
+    counted = ~inside_same_name(host, parent)
+    n_own, own_ns = _launched(trace, stack)
+    columns = {
+        "n": np.ones(len(host), np.int64),
+        "host_ns": (host.end_ns - host.start_ns) * counted,
+        "host_self_ns": _self_ns(host, parent),
+        "n_ops": _with_inner(stack, parent, n_own) * counted,
+        "device_ns": _with_inner(stack, parent, own_ns) * counted,
+        "device_self_ns": own_ns,
+    }
+    threads, thread = np.unique(host.thread[rows], return_inverse=True)
+    key = host.name[rows].astype(np.int64) * len(threads) + (thread if by_thread else 0)
+    groups, inverse = np.unique(key, return_inverse=True)
+    sums = {name: _sum_by(inverse, values[rows], len(groups)) for name, values in columns.items()}
+    return Rows(
+        (
+            OperatorStat(
+                name=trace.names[groups[i] // len(threads)],
+                thread=int(threads[groups[i] % len(threads)]) if by_thread else None,
+                **{name: int(values[i]) for name, values in sums.items()},
+            )
+            for i in np.lexsort((groups, -sums["host_ns"])).tolist()
+        ),
+        OperatorStat,
+    )
+
+
+def _self_ns(host: HostOps, parent: Int64) -> Int64:
+    """The duration of each row without what runs inside it; shape of host_ops."""
+    result = host.end_ns - host.start_ns
+    inner = np.flatnonzero(parent != NONE)
+    # times rounded to the microsecond can let an inner operator end after the outer one
+    length = np.minimum(host.end_ns[inner], host.end_ns[parent[inner]]) - host.start_ns[inner]
+    np.subtract.at(result, parent[inner], length)
+    self_ns: Int64 = np.maximum(result, 0)
+    return self_ns
+
+
+def _launched(trace: Trace, stack: HostStack) -> tuple[Int64, Int64]:
+    """How many device ops each row launched itself, and their summed duration; shape of host_ops."""
+    ops, calls = trace.ops, trace.calls
+    n, length = np.zeros(len(trace.host_ops), np.int64), np.zeros(len(trace.host_ops), np.int64)
+    launched = np.flatnonzero(ops.launch != NONE)
+    call = ops.launch[launched]
+    by = stack.innermost_at(calls.thread[call], calls.start_ns[call])
+    known = by != NONE
+    np.add.at(n, by[known], 1)
+    np.add.at(length, by[known], (ops.end_ns - ops.start_ns)[launched[known]])
+    return n, length
+
+
+def _with_inner(stack: HostStack, parent: Int64, own: Int64) -> Int64:
+    """The sum over each row and all rows inside it; shape of host_ops."""
+    total = own.copy()
+    for levels in stack.levels.values():
+        for rows in reversed(levels):
+            inner = rows[parent[rows] != NONE]
+            np.add.at(total, parent[inner], total[inner])
+    return total
+
+
+def _sum_by(group: Int64, values: Int64, n_groups: int) -> Int64:
+    sums = np.zeros(n_groups, np.int64)
+    np.add.at(sums, group, values)
+    return sums
