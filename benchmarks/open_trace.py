@@ -17,9 +17,9 @@ What a tool does (open_trace_with.py):
                  for each file; no server. It leaves out categories it does not know, among them the launches of files
                  since 2022 ("cuda_runtime"): its work is the smallest of the three.
 
-The default source is one training step, part of this repository, with most arguments left out; what torch-tb-profiler
-tells kernels by is among them, so it skips its kernel view. --source takes a complete trace, whose rows are longer; that
-is the fairer comparison.
+The default source is one training step, part of this repository, with most arguments left out; the external ids
+that torch-tb-profiler goes by are among them, so it shows no kernels. --source takes a complete trace, whose rows are
+longer; that is the fairer comparison.
 
 --peers makes a virtual environment in DIR for the two from peers.txt, or uses the one there. Without it perfmagic is
 measured alone. --growth measures perfmagic alone at 10 k, 100 k and 1 M events (10 M with --large), one line unless

@@ -2,7 +2,7 @@
 
     python benchmarks/open_trace_with.py TOOL FILE
 
-Prints one JSON object of what the tool found, to show that it read the whole file. It imports no more than the tool does.
+Prints one JSON object of what the tool found, to show that it read the whole file. Imports little beside the tool.
 """
 
 import json
