@@ -19,7 +19,9 @@ What a tool does (open_trace_with.py):
 
 The default source is one training step, part of this repository, with most arguments left out; the external ids
 that torch-tb-profiler goes by are among them, so it shows no kernels. --source takes a complete trace, whose rows are
-longer; that is the fairer comparison.
+longer; that is the fairer comparison. HolisticTraceAnalysis compares every event with every ProfilerStep, and a
+repeated trace repeats those, too: with 60 steps that is a third of its time. A source with few, large steps has less of
+it.
 
 --peers makes a virtual environment in DIR for the two from peers.txt, or uses the one there. Without it perfmagic is
 measured alone. --growth measures perfmagic alone at 10 k, 100 k and 1 M events (10 M with --large), one line unless
@@ -56,6 +58,7 @@ class Run(NamedTuple):
     """One process: how long, how much memory at most, what it printed, and its last words if it failed."""
 
     wall_s: float
+    cpu_s: float  # of all its threads; where cores are shared with others, wall time says more of them than of the tool
     peak_mb: float
     found: Row
     failed: str
@@ -109,13 +112,13 @@ def measure(tool: str, python: str, file: Path) -> Run:
         _, status, usage = os.wait4(child.pid, 0)
         wall_s = time.perf_counter() - since
         child.returncode = os.waitstatus_to_exitcode(status)
-        peak_mb = usage.ru_maxrss * 1024 / 1e6
+        cpu_s, peak_mb = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
         if child.returncode == 0:
             out.seek(0)
-            return Run(wall_s, peak_mb, json.loads(out.read().splitlines()[-1]), "")
+            return Run(wall_s, cpu_s, peak_mb, json.loads(out.read().splitlines()[-1]), "")
         log.seek(0)
         words = log.read().decode(errors="replace").strip().splitlines()
-        return Run(wall_s, peak_mb, {}, f"exit status {child.returncode}: {words[-1] if words else 'no words'}")
+        return Run(wall_s, cpu_s, peak_mb, {}, f"exit status {child.returncode}: {words[-1] if words else 'no words'}")
 
 
 def measure_all(tools: dict[str, str], given: Input, rounds: int) -> list[Row]:
@@ -145,13 +148,14 @@ def row(tool: str, given: Input, runs: list[Run]) -> Row:
     return known | {
         "rounds": len(runs),
         "wall_s": round(wall_s, 3),
+        "cpu_s": round(statistics.median(run.cpu_s for run in runs), 3),
         "us_per_event": round(wall_s * 1e6 / given.events, 2),
         "peak_mb": round(statistics.median(run.peak_mb for run in runs), 1),
         "found": runs[-1].found,
     }
 
 
-COLUMNS = ("tool", "form", "events", "wall_s", "us_per_event", "peak_mb", "wall_ratio", "peak_ratio")
+COLUMNS = ("tool", "form", "events", "wall_s", "cpu_s", "us_per_event", "peak_mb", "wall_ratio", "peak_ratio")
 
 
 def table(rows: list[Row]) -> str:
