@@ -151,18 +151,23 @@ class SoundFile:
         self.header = Header()
 
     def __iter__(self) -> Iterator[Chunk]:
-        before, buffer = self._start()
-        while True:
-            end = _last_event_end(buffer)
+        before, block = self._start()
+        kept = b""  # what was read behind the last place between two events
+        while block:
+            end = _last_event_end(block)
             if end:
-                yield _chunk(b"[" + buffer[:end] + b"]")
-                buffer = buffer[buffer.index(b"{", end) :]
+                # one copy: blocks are large
+                yield _chunk(b"".join((b"[", kept, memoryview(block)[:end], b"]")))
+                kept = block[block.index(b"{", end) :]
+            else:
+                kept += block
             block = next(self._blocks, b"")
-            if not block:
-                break
-            buffer += block
-        # at most one event, the end of the list, and what stands behind it
-        text = "[" + buffer.decode()
+        # a few events at most, the end of the list, and what stands behind it
+        end = _last_event_end(kept)
+        if end:
+            yield _chunk(b"".join((b"[", kept[:end], b"]")))
+            kept = kept[kept.index(b"{", end) :]
+        text = "[" + kept.decode()
         _, end = json.JSONDecoder().raw_decode(text)
         yield _chunk(text[:end].encode())
         self._read_header(before + b"]" + text[end:].encode())

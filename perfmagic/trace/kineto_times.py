@@ -80,7 +80,7 @@ def to_ns(values_us: Sequence[float | Decimal]) -> tuple[Int64, Bool]:
     whole = np.floor(approximate)
     ns: Int64 = whole.astype(np.int64) * 1000 + np.rint((approximate - whole) * 1000).astype(np.int64)
     large = (np.abs(approximate) >= EXACT_BELOW_US) & (np.abs(approximate) < _LIMIT_US)
-    for row in np.flatnonzero(large).tolist() if Decimal in {*map(type, values_us)} else ():
+    for row in np.flatnonzero(large).tolist() if large.any() and Decimal in {*map(type, values_us)} else ():
         value = values_us[row]
         if isinstance(value, Decimal):
             ns[row] = int((value * 1000).to_integral_value())

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmagic.errors import TraceError
+from perfmagic.trace import kineto_file
 from perfmagic.trace.kineto import read_trace
 from tests.conftest import TRACES
 from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel
@@ -77,6 +78,42 @@ def test_a_damaged_file_opens_and_says_what_was_mended_or_gives_one_error(name: 
 @pytest.mark.skipif(not TRACES.is_dir(), reason="shared/traces is absent")
 def test_every_damaged_file_has_an_expectation() -> None:
     assert {path.name for path in (TRACES / "malformed").iterdir()} == set(MALFORMED)
+
+
+@pytest.fixture(params=["zlib", "isal.isal_zlib"])
+def _inflate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kineto_file, "inflate", pytest.importorskip(request.param, reason="isal is an extra"))
+
+
+PACKED = gzip.compress(SOUND, mtime=0)
+
+
+@pytest.mark.usefixtures("_inflate")
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (PACKED, ""),
+        (PACKED + b"\0" * 512, ""),
+        (gzip.compress(SOUND[:5000]) + gzip.compress(SOUND[5000:]), ""),
+        (PACKED[:-100], "the gzip stream ends too early"),
+        (PACKED[:1500] + b"\xff" * 200 + PACKED[1700:], "the gzip stream is damaged"),
+        (PACKED[:-8] + b"\0" * 8, "the gzip stream is damaged"),
+    ],
+    ids=["sound", "padded", "two members", "cut", "overwritten", "wrong checksum"],
+)
+def test_a_gzip_stream_is_read_as_far_as_it_goes(data: bytes, words: str) -> None:
+    trace = read_trace(data)
+    assert bool(trace.meta.repairs) == bool(words)
+    assert words in " | ".join(trace.meta.repairs)
+    if not words:
+        assert len(trace.ops) == 6
+
+
+@pytest.mark.usefixtures("_inflate")
+def test_a_gzip_bomb_is_not_unpacked_beyond_the_limit() -> None:
+    bomb = gzip.compress(b'{"traceEvents": [' + b" " * 200_000_000)
+    with pytest.raises(TraceError, match=r"holds at least .* unpacked, more than the limit of 50"):
+        read_trace(bomb, max_unpacked_bytes=50_000_000)
 
 
 def test_a_file_cut_in_an_event_gives_the_whole_ones_before() -> None:
