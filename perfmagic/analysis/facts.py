@@ -9,8 +9,8 @@ from functools import cached_property
 from perfmagic.analysis.idle import IdleGaps, idle_gaps
 from perfmagic.analysis.launches import Launches, launches
 from perfmagic.analysis.overlap import Breakdown, breakdown
-from perfmagic.analysis.queueing import StreamQueue, stream_queue
-from perfmagic.analysis.streams import StreamStat, orphans, streams
+from perfmagic.analysis.queueing import QueueStat, queues
+from perfmagic.analysis.streams import StreamStat, streams
 from perfmagic.analysis.syncs import Syncs, syncs
 from perfmagic.trace.model import Trace
 
@@ -61,9 +61,8 @@ class Facts:
         return streams(self.trace, self.device)
 
     @cached_property
-    def queues(self) -> tuple[StreamQueue, ...]:
-        early = orphans(self.trace)
-        return tuple(stream_queue(self.trace, self.device, s.stream, early) for s in self.streams)
+    def queues(self) -> tuple[QueueStat, ...]:
+        return queues(self.trace, self.device)
 
     @cached_property
     def launches(self) -> Launches:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.queueing import stream_queue
+from perfmagic.analysis.queueing import queues, stream_queue
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.streams import orphans, stream_rows
+from perfmagic.analysis.streams import stream_rows
 from perfmagic.analysis.syncs import blocked_intervals, blocking_copies, syncs
 from perfmagic.numerics.intervals import covered_ns
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64
@@ -124,14 +124,13 @@ def _full(trace: Trace) -> tuple[int, Bool]:
     calls, ops = trace.calls, trace.ops
     long = (calls.kind == CallKind.LAUNCH) & (calls.end_ns - calls.start_ns >= BLOCKED_NS) & ~blocking_copies(trace)
     full = np.zeros(len(calls), bool)
-    deepest, early = 0, orphans(trace)
+    stats = {(q.device, q.stream): q.launches_max for device in trace.device_ids for q in queues(trace, device)}
     for device, stream, rows in stream_rows(ops):
-        depth = stream_queue(trace, device, stream, early).depth_launches
-        deepest = max(deepest, depth.max)
-        if depth.max < FULL_DEPTH:
+        if stats.get((device, stream), 0) < FULL_DEPTH:
             continue
+        depth = stream_queue(trace, device, stream).depth_launches
         mine = np.unique(ops.launch[rows][ops.launch[rows] != NONE])
         mine = mine[long[mine]]
         at = np.searchsorted(depth.times_ns, calls.start_ns[mine], side="right") - 1
         full[mine[depth.values[at] >= FULL_DEPTH]] = True
-    return deepest, full
+    return max(stats.values(), default=0), full

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perfmagic.numerics.grouped import unions
 from perfmagic.numerics.intervals import (
     EMPTY,
     Intervals,
@@ -184,7 +185,7 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
     ops = trace.ops.take(mine)
     start, end = extent(ops, trace.meta.start_ns)
     sets = _interval_sets(ops, op_classes(trace, comm_names)[mine], start, end)
-    per_stream = [_union_of(ops, ops.stream == s) for s in np.unique(ops.stream)]
+    _, per_stream = unions(np.unique(ops.stream, return_inverse=True)[1], ops.start_ns, ops.end_ns)
     return Breakdown(
         device=device,
         n_ops=len(ops),
@@ -196,7 +197,7 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
         compute_copy=_overlap(sets["compute"], sets["copy"]),
         comm_copy=_overlap(sets["comm"], sets["copy"]),
         partition=_partition(sets),
-        concurrency_ns=concurrency_ns(per_stream, start, end),
+        concurrency_ns=concurrency_ns([per_stream], start, end),
         intervals=sets,
     )
 

@@ -6,11 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.streams import StreamStat, orphans, previous_end_ns, streams
+from perfmagic.numerics.grouped import depths
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
-__all__ = ["Delays", "Steps", "StreamQueue", "StreamStat", "delays", "steps", "stream_queue", "streams"]
+__all__ = [
+    "Delays",
+    "QueueStat",
+    "Steps",
+    "StreamQueue",
+    "StreamStat",
+    "delays",
+    "queues",
+    "steps",
+    "stream_queue",
+    "streams",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +67,18 @@ class StreamQueue:
     in_flight: Steps
     run_ahead_max_ns: int
     n_orphans: int
+
+
+@dataclass(frozen=True)
+class QueueStat:
+    """The queue of one stream in numbers, as StreamQueue has them over time."""
+
+    device: int
+    stream: int
+    ops_max: int
+    ops_mean: float
+    launches_max: int
+    run_ahead_max_ns: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +125,7 @@ def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = No
     matched, orphan = mine & (ops.launch != NONE), mine & (orphans(trace) if early is None else early)
     rows = np.flatnonzero(matched | orphan)
     start, end = ops.start_ns[rows], ops.end_ns[rows]
-    window_start = min([trace.meta.start_ns, *start[:1].tolist()])
-    up = np.where(orphan[rows], window_start, np.minimum(trace.launch_start_ns()[rows], start))
+    up = _queued_from(trace, rows, orphan[rows], np.zeros(len(rows), np.int64))
     first = _first_of_launch(ops.launch[rows])
     known = matched[rows]
     return StreamQueue(
@@ -114,6 +139,32 @@ def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = No
     )
 
 
+@once_per_trace
+def queues(trace: Trace, device: int) -> Rows[QueueStat]:
+    """The queues of all streams of a device, by stream; what stream_queue gives for one is worked out for all at once.
+
+    Streams whose ops all lack a launch record are left out.
+    """
+    ops, orphan = trace.ops, orphans(trace)
+    rows = np.flatnonzero((ops.device == device) & ((ops.launch != NONE) | orphan))
+    if not len(rows):
+        return Rows((), QueueStat)
+    streams_, group = np.unique(ops.stream[rows], return_inverse=True)
+    group = group.astype(np.int64)
+    start = ops.start_ns[rows]
+    up = _queued_from(trace, rows, orphan[rows], group)
+    in_ops = depths(group, up, start)
+    # a launch with ops on several streams counts for each
+    key = group * (len(trace.calls) + 1) + np.where(orphan[rows], NONE, ops.launch[rows])
+    first = np.sort(np.concatenate((np.flatnonzero(orphan[rows]), _first_of(key, ~orphan[rows]))))
+    in_launches = depths(group[first], up[first], start[first])
+    ahead = np.zeros(len(streams_), np.int64)
+    known = ~orphan[rows]
+    np.maximum.at(ahead, group[known], (ops.end_ns[rows] - up)[known])
+    columns = (streams_, in_ops.max, in_ops.mean, in_launches.max, ahead)
+    return Rows((QueueStat(device, *values) for values in zip(*(c.tolist() for c in columns), strict=True)), QueueStat)
+
+
 def delays(trace: Trace) -> Delays:
     """How long each op lay in the queue: in the call, behind its stream, waiting.
 
@@ -124,6 +175,26 @@ def delays(trace: Trace) -> Delays:
     returned = np.clip(trace.launch_end_ns(), launch, start)
     free = np.clip(previous_end_ns(trace.ops), returned, start)
     return Delays(in_call_ns=returned - launch, behind_ns=free - returned, waiting_ns=start - free)
+
+
+def _queued_from(trace: Trace, rows: Int64, orphan: Bool, group: Int64) -> Int64:
+    """When each op was queued: at its launch, at the latest when it started; an orphan at the beginning of the window.
+
+    rows: of trace.ops, rising.  group: of each row the number of its stream: an op may start before the window does.
+    """
+    start = trace.ops.start_ns[rows]
+    first = np.full(int(group.max(initial=0)) + 1, trace.meta.start_ns, np.int64)
+    np.minimum.at(first, group, start)
+    queued: Int64 = np.where(orphan, first[group], np.minimum(trace.launch_start_ns()[rows], start))
+    return queued
+
+
+def _first_of(key: Int64, wanted: Bool) -> Int64:
+    """The first place of each key among the wanted ones."""
+    places = np.flatnonzero(wanted)
+    _, first = np.unique(key[places], return_index=True)
+    found: Int64 = places[first]
+    return found
 
 
 def _first_of_launch(launch: Int64) -> Int64:

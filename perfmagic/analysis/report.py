@@ -15,12 +15,12 @@ from perfmagic.analysis.launches import LaunchBound, launch_bound
 from perfmagic.analysis.memory import MemoryCurve, memory_curve
 from perfmagic.analysis.operators import operators
 from perfmagic.analysis.overlap import Breakdown, breakdown
-from perfmagic.analysis.queueing import steps as count_over_time
-from perfmagic.analysis.queueing import stream_queue
+from perfmagic.analysis.queueing import QueueStat, queues
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.steps import steps
-from perfmagic.analysis.streams import StreamStat, stream_rows, streams
+from perfmagic.analysis.streams import StreamStat, streams
 from perfmagic.analysis.trust import trust
+from perfmagic.numerics.grouped import depths
 from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import comm_kernel_names
@@ -55,7 +55,7 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
         **_counts(ops),
         **_times(breakdown(trace, device, comm_names), ops),
         "streams": {str(s.stream): _stream(s) for s in streams(trace, device)},
-        "queues": {str(s.stream): _queue(trace, s) for s in streams(trace, device)},
+        "queues": {str(q.stream): _queue(q) for q in queues(trace, device)},
         "launch": _launch(trace, ops),
         "queue_length": _queue_length(trace, ops),
         "top_kernels": [
@@ -163,13 +163,12 @@ def _stream(stat: StreamStat) -> dict[str, int]:
     }
 
 
-def _queue(trace: Trace, stat: StreamStat) -> dict[str, int]:
+def _queue(stat: QueueStat) -> dict[str, int]:
     """As the timeline shows it: ops launched before the window count too."""
-    queue = stream_queue(trace, stat.device, stat.stream)
     return {
-        "ops_max": queue.depth_ops.max,
-        "launches_max": queue.depth_launches.max,
-        "run_ahead_max_ns": queue.run_ahead_max_ns,
+        "ops_max": stat.ops_max,
+        "launches_max": stat.launches_max,
+        "run_ahead_max_ns": stat.run_ahead_max_ns,
     }
 
 
@@ -202,13 +201,13 @@ def _distribution(values: Int64) -> dict[str, float | int | None]:
 
 def _queue_length(trace: Trace, ops: DeviceOps) -> dict[str, Any]:
     """Depth in ops of each stream, over the ops with a launch record alone."""
-    result = {}
-    for _, stream, rows in stream_rows(ops):
-        known = rows[ops.launch[rows] != NONE]
-        if len(known):
-            depth = count_over_time(trace.calls.start_ns[ops.launch[known]], ops.start_ns[known])
-            result[str(stream)] = {"max": max(0, depth.max), "time_weighted_mean": round(depth.mean, 4)}
-    return result
+    known = np.flatnonzero(ops.launch != NONE)
+    found = depths(ops.stream[known], trace.calls.start_ns[ops.launch[known]], ops.start_ns[known])
+    columns = (found.group, found.max, found.mean)
+    return {
+        str(stream): {"max": max(0, most), "time_weighted_mean": round(mean, 4)}
+        for stream, most, mean in zip(*(column.tolist() for column in columns), strict=True)
+    }
 
 
 def _copy(stat: CopyStat) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from perfmagic.analysis.overlap import extent
 from perfmagic.analysis.rows import Rows
-from perfmagic.numerics.intervals import total_ns, union
+from perfmagic.numerics.grouped import running_max, unions
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -45,11 +45,23 @@ def stream_rows(ops: DeviceOps) -> tuple[tuple[int, int, Int64], ...]:
     return tuple((int(ops.device[r[0]]), int(ops.stream[r[0]]), r) for r in np.split(order, cuts) if len(r))
 
 
+def stream_numbers(ops: DeviceOps) -> Int64:
+    """For each op the number of its stream among all streams of all devices; shape of ops."""
+    numbers = np.zeros(len(ops), np.int64)
+    for number, (_, _, rows) in enumerate(stream_rows(ops)):
+        numbers[rows] = number
+    return numbers
+
+
 def previous_end_ns(ops: DeviceOps) -> Int64:
     """When all earlier ops of the same stream had ended, BEFORE_ALL_NS for the first; shape of ops."""
     result = np.full(len(ops), BEFORE_ALL_NS, np.int64)
-    for _, _, rows in stream_rows(ops):
-        result[rows[1:]] = np.maximum.accumulate(ops.end_ns[rows])[:-1]
+    if len(ops):
+        order = np.concatenate([rows for _, _, rows in stream_rows(ops)])
+        number = stream_numbers(ops)[order]
+        ended = running_max(number, ops.end_ns[order])
+        same = np.flatnonzero(np.diff(number) == 0)
+        result[order[same + 1]] = ended[same]
     return result
 
 
@@ -57,8 +69,17 @@ def streams(trace: Trace, device: int) -> Rows[StreamStat]:
     """The streams of a device, the busiest first. Source: DESIGN section 6, "busy"."""
     ops = trace.ops.take(trace.ops.device == device)
     start, end = extent(ops)
-    previous = previous_end_ns(ops)
-    stats = [_stat(ops, rows, previous, stream, end - start) for _, stream, rows in stream_rows(ops)]
+    number = stream_numbers(ops)
+    of_interval, busy = unions(number, ops.start_ns, ops.end_ns)
+    n = len(stream_rows(ops))
+    busy_ns = np.zeros(n, np.int64)
+    np.add.at(busy_ns, of_interval, busy[:, 1] - busy[:, 0])
+    overlaps = np.bincount(number[ops.start_ns < previous_end_ns(ops)], minlength=n).tolist()
+    without = np.bincount(number[ops.start_ns == ops.end_ns], minlength=n).tolist()
+    stats = [
+        StreamStat(device, stream, len(rows), ns, ns / (end - start) if end > start else 0.0, overlaps[i], without[i])
+        for i, ((_, stream, rows), ns) in enumerate(zip(stream_rows(ops), busy_ns.tolist(), strict=True))
+    ]
     return Rows(sorted(stats, key=lambda s: (-s.busy_ns, s.stream)), StreamStat)
 
 
@@ -83,17 +104,3 @@ def orphans(trace: Trace) -> Bool:
     early: Bool = ~matched & (ops.start_ns < first)
     early.flags.writeable = False
     return early
-
-
-def _stat(ops: DeviceOps, rows: Int64, previous: Int64, stream: int, extent_ns: int) -> StreamStat:
-    start, end = ops.start_ns[rows], ops.end_ns[rows]
-    busy_ns = total_ns(union(start, end))
-    return StreamStat(
-        device=int(ops.device[rows[0]]),
-        stream=stream,
-        n_ops=len(rows),
-        busy_ns=busy_ns,
-        busy_frac=busy_ns / extent_ns if extent_ns else 0.0,
-        overlaps=int((start < previous[rows]).sum()),
-        zero_durations=int((start == end).sum()),
-    )

@@ -71,7 +71,7 @@ def verdict_of(facts: Facts) -> Verdict:
 
 def _device_bound(facts: Facts) -> str:
     parts = []
-    deepest = max((q.depth_ops.max for q in facts.queues), default=0)
+    deepest = max((q.ops_max for q in facts.queues), default=0)
     ahead_ns = max((q.run_ahead_max_ns for q in facts.queues), default=0)
     if deepest:
         parts.append(f"Python ran up to {units.plural(deepest, 'op')} and {units.duration(ahead_ns)} ahead")

@@ -169,11 +169,15 @@ class Trace:
 
     def launch_start_ns(self) -> Int64:
         """When each op was launched, its own start where the record has no launch; shape of ops."""
-        return self._of_launch(self.calls.start_ns)
+        return self._launch_start
 
     def launch_end_ns(self) -> Int64:
         """When the call that launched each op returned, its own start where there is no launch; shape of ops."""
         return self._of_launch(self.calls.end_ns)
+
+    @cached_property
+    def _launch_start(self) -> Int64:
+        return self._of_launch(self.calls.start_ns)
 
     def _of_launch(self, column: Int64) -> Int64:
         if not len(column):

@@ -79,7 +79,7 @@ def _streams(device: Mapping[str, Any], where: str) -> ReportTable:
             units.count(stream["n"]),
             units.duration(stream["busy_ns"]),
             units.percent(stream["busy_ns"] / device["span_ns"]) if device["span_ns"] else "",
-            units.count(device["queues"][name]["ops_max"]),
+            units.count(device["queues"][name]["ops_max"]) if name in device["queues"] else "",
         )
         for name, stream in list(device["streams"].items())[:MOST_ROWS]
     ]

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.analysis.queueing import delays, stream_queue, streams
+from perfmagic.analysis.queueing import delays, queues, stream_queue, streams
 from perfmagic.analysis.streams import orphans
+from tests.trace.recorded import recorded
 
 from .build import US, Builder
 
@@ -119,3 +120,13 @@ def test_streams_come_busiest_first_with_their_overlaps() -> None:
     assert (first.stream, first.n_ops, first.busy_ns, first.overlaps, first.zero_durations) == (9, 3, 50 * US, 1, 1)
     assert first.busy_frac == pytest.approx(5 / 7)
     assert (second.stream, second.busy_ns, second.overlaps) == (7, 10 * US, 0)
+
+
+@pytest.mark.parametrize("name", ["v100_4streams_nccl_step", "mi300_sglang_hipgraph", "a100_event_sync_3streams"])
+def test_all_queues_at_once_are_those_of_each_stream(name: str) -> None:
+    trace = recorded(name)
+    for device in trace.device_ids:
+        for stat in queues(trace, device):
+            alone = stream_queue(trace, device, stat.stream)
+            assert (stat.ops_max, stat.ops_mean) == (alone.depth_ops.max, alone.depth_ops.mean)
+            assert (stat.launches_max, stat.run_ahead_max_ns) == (alone.depth_launches.max, alone.run_ahead_max_ns)
