@@ -10,6 +10,7 @@ from perfmagic.analysis.memory import memory_curve
 from perfmagic.analysis.overlap import Breakdown, breakdown
 from perfmagic.analysis.queueing import Steps, steps
 from perfmagic.analysis.streams import orphans, stream_rows
+from perfmagic.numerics.grouped import unions
 from perfmagic.numerics.intervals import subtract, total_ns, union
 from perfmagic.trace.columns import NONE, Bool, Int8, Int64
 from perfmagic.trace.correlate import strata_lines_at
@@ -26,7 +27,7 @@ MAX_LANES = 512  # more are folded and counted (DESIGN section 9)
 def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_names: str | None = None) -> DeviceGroup:
     """The lanes of one device inside a window, the busiest stream first."""
     parts = breakdown(windowed(trace, start_ns, end_ns), device, comm_names)
-    lanes = _stream_lanes(trace, (start_ns, end_ns), parts, op_classes(trace, comm_names))
+    lanes, n_folded, folded_ops = _stream_lanes(trace, (start_ns, end_ns), parts, op_classes(trace, comm_names))
     info = trace.device_info(device)
     return DeviceGroup(
         device=device,
@@ -35,10 +36,10 @@ def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_nam
         n_ops=parts.n_ops,
         busy_frac=parts.busy_frac,
         extent_ns=parts.extent_ns,
-        streams=tuple(lanes[:MAX_LANES]),
+        streams=tuple(lanes),
         staves=_staves(parts, len(lanes)),
-        n_folded=max(0, len(lanes) - MAX_LANES),
-        folded_ops=sum(len(lane) for lane in lanes[MAX_LANES:]),
+        n_folded=n_folded,
+        folded_ops=folded_ops,
         shares=_shares(parts),
         memory=memory_curve(trace, device),
     )
@@ -60,19 +61,37 @@ def windowed(trace: Trace, start_ns: int, end_ns: int) -> Trace:
     return replace(trace, ops=cut, meta=replace(trace.meta, start_ns=start_ns, end_ns=end_ns))
 
 
-def _stream_lanes(trace: Trace, window: tuple[int, int], parts: Breakdown, classes: Int8) -> list[StreamLane]:
+def _stream_lanes(
+    trace: Trace, window: tuple[int, int], parts: Breakdown, classes: Int8
+) -> tuple[list[StreamLane], int, int]:
+    """The lanes of the busiest streams, and of the others how many there are and their ops."""
     ops, orphan = trace.ops, orphans(trace)
     record_start = min(trace.meta.start_ns, int(ops.start_ns.min(initial=window[0])))
     launch = np.where(orphan, record_start, np.minimum(trace.launch_start_ns(), ops.start_ns))
     seen = (ops.device == parts.device) & (ops.end_ns >= window[0]) & (launch < window[1])
+    busy_ns = _busy_by_stream(trace, window, parts.device)
+    found = [
+        (busy_ns.get(stream, 0), stream, rows)
+        for device, stream, of_stream in stream_rows(ops)
+        if device == parts.device and len(rows := of_stream[seen[of_stream]])
+    ]
+    found.sort(key=lambda lane: (-lane[0], lane[1]))
+    folded = found[MAX_LANES:]
     lanes = []
-    for device, stream, of_stream in stream_rows(ops):
-        rows = of_stream[seen[of_stream]]
-        if device == parts.device and len(rows):
-            ordered = rows[rank(ops.start_ns[rows], launch[rows])]
-            lanes.append(_stream_lane(trace, stream, ordered, launch, orphan, classes, window, parts))
-    lanes.sort(key=lambda lane: (-lane.busy_ns, lane.stream))
-    return lanes
+    for _, stream, rows in found[:MAX_LANES]:
+        ordered = rows[rank(ops.start_ns[rows], launch[rows])]
+        lanes.append(_stream_lane(trace, stream, ordered, launch, orphan, classes, window, parts))
+    return lanes, len(folded), sum(len(rows) for _, _, rows in folded)
+
+
+def _busy_by_stream(trace: Trace, window: tuple[int, int], device: int) -> dict[int, int]:
+    """How long each stream of a device was busy inside the window, streams that were not left out."""
+    ops = trace.ops.take(trace.ops.device == device)
+    number, busy = unions(ops.stream, np.clip(ops.start_ns, *window), np.clip(ops.end_ns, *window))
+    streams, which = np.unique(number, return_inverse=True)
+    sums = np.zeros(len(streams), np.int64)
+    np.add.at(sums, which, busy[:, 1] - busy[:, 0])
+    return dict(zip(streams.tolist(), sums.tolist(), strict=True))
 
 
 def _stream_lane(
