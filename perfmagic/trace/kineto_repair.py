@@ -248,7 +248,7 @@ def _integer(value: Any, mended: _Mended) -> int:
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         mended.counts["text"] += 1
         value = int(value)
-    if isinstance(value, int) and -_INT64_MAX <= value <= _INT64_MAX:
+    if type(value) is int and -_INT64_MAX <= value <= _INT64_MAX:
         return value
     mended.counts["number"] += 1
     return NONE
@@ -257,4 +257,4 @@ def _integer(value: Any, mended: _Mended) -> int:
 def _loose(value: Any) -> Loose:
     if isinstance(value, Decimal):
         return float(value)
-    return value if isinstance(value, (int, float, str)) else None
+    return value if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None
