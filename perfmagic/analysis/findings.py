@@ -8,6 +8,7 @@ from perfmagic.analysis.facts import Facts
 from perfmagic.analysis.finding import Finding
 from perfmagic.analysis.rules_device import exposed_comm, exposed_copy, longest_gap, side_by_side
 from perfmagic.analysis.rules_host import alone, data_loading
+from perfmagic.analysis.rules_kernels import tensor_cores_unused
 from perfmagic.analysis.rules_queue import queue_full, small_kernels
 from perfmagic.analysis.rules_race import missing_waits
 from perfmagic.analysis.rules_sync import blocked, pageable_uploads
@@ -29,6 +30,7 @@ RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
     missing_waits,
     data_loading,
     alone,
+    tensor_cores_unused,
     clocks,
     incomplete,
 )

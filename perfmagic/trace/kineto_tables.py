@@ -15,6 +15,7 @@ from perfmagic.trace.kineto_decode import CallArgs, Chunk, CounterArgs, Event, H
 from perfmagic.trace.kineto_times import Begin, End, Times, digits_matter, mend_times, to_ns
 from perfmagic.trace.model import Collective, LaunchShape
 from perfmagic.trace.names import call_kind
+from perfmagic.units import plural, size
 
 # By category, never by "has a stream": Inductor's cpu_op rows carry one. The capitalised ones are of 2021.
 _OP_KINDS = {
@@ -40,6 +41,7 @@ _TABLE_OF = {
     **dict.fromkeys(_HOST_KINDS, HOST_OPS),
     "cuda_sync": WAITS,
 }
+MOST_BYTES = 2**50  # a pebibyte
 _WAIT_NAME = "Stream Wait Event"
 _MEMORY_NAME = "[memory]"
 _SPANS = ("X", "B")
@@ -143,6 +145,7 @@ class Tables:
         kinds = (has_start.astype(bool), has_dur.astype(bool), spans.astype(bool))
         times = Times(start_ns, dur_ns, *kinds, usable=np.ones(len(start_ns), bool))
         mend_times(times, self._paired(sizes), repairs)
+        _mend_sizes(joined, repairs)
         first = np.cumsum([0, *sizes])
         result = {}
         for i, table in enumerate(TABLES):
@@ -319,6 +322,23 @@ class Tables:
         WAITS: _waits,
         COUNTERS: _counters,
     }
+
+
+def _mend_sizes(tables: dict[int, Columns], repairs: list[str]) -> None:
+    """Leave out sizes and counts that no memory has."""
+    lost = 0
+    if "size_bytes" in tables[OPS]:
+        sizes = tables[OPS]["size_bytes"]
+        impossible = (sizes != NONE) & ((sizes < 0) | (sizes > MOST_BYTES))
+        sizes[impossible] = NONE
+        lost += int(impossible.sum())
+    if "value" in tables[COUNTERS]:
+        series, values = tables[COUNTERS]["series"], tables[COUNTERS]["value"]
+        impossible = (series != NONE) & ~(np.abs(values) <= MOST_BYTES)
+        series[impossible] = NONE
+        lost += int(impossible.sum())
+    if lost:
+        repairs.append(f"{plural(lost, 'size or count', 'sizes or counts')} beyond {size(MOST_BYTES)}, left out")
 
 
 def unfolded(counters: Columns) -> Columns:

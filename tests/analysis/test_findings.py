@@ -7,7 +7,7 @@ from perfmagic.analysis.syncs import syncs
 from perfmagic.analysis.trust import trust
 from perfmagic.analysis.verdict import verdict
 from perfmagic.trace.columns import CallKind
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import DeviceInfo, Trace
 
 from .build import US, Builder
 
@@ -376,3 +376,24 @@ def test_launches_without_a_record_make_it_incomplete() -> None:
     assert finding is not None
     assert "3 of 203 launches have no device record" in plain(finding.sentence)
     assert found(unrecorded(2), "incomplete") is None
+
+
+def gemms(without_us: float, gpu: str) -> Trace:
+    """100 µs of matrix kernels on tensor cores, some without, and other kernels, 500 µs in all."""
+    b = Builder()
+    b.op(0, 100, launch=-5, name="ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_64x3_nn")
+    b.op(100, 100 + without_us, launch=-4, name="ampere_sgemm_128x64_nn")
+    b.op(100 + without_us, 500, launch=-3, name="vectorized_elementwise_kernel")
+    return b.trace(devices=(DeviceInfo(0, "cuda", gpu),))
+
+
+def test_matrix_kernels_without_tensor_cores_are_found_where_the_gpu_has_some() -> None:
+    finding = found(gemms(100, "NVIDIA A100-SXM4-80GB"), "tensor_cores")
+    assert finding is not None
+    assert "100 µs of matrix kernels, 20 % of the kernel time" in plain(finding.sentence)
+    assert "set_float32_matmul_precision" in finding.advice
+    older = found(gemms(100, "Tesla V100-SXM2-16GB"), "tensor_cores")
+    assert older is not None
+    assert older.advice == "autocast to float16 uses them"
+    assert found(gemms(99, "NVIDIA A100-SXM4-80GB"), "tensor_cores") is None
+    assert found(gemms(100, "Quadro GP100"), "tensor_cores") is None

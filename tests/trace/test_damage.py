@@ -182,3 +182,14 @@ def test_any_damage_at_any_place_gives_a_trace_or_a_trace_error(at: int, junk: b
     except TraceError:
         return
     assert len(trace.ops) + len(trace.calls) + len(trace.host_ops) > 0
+
+
+def test_sizes_that_no_memory_has_are_left_out_and_counted() -> None:
+    rows = launch_and_kernel(1, 0, 10) + launch_and_kernel(2, 30, 40)
+    for row, size in zip(rows[1::2], (2**50, 2**50 + 1), strict=True):
+        row["args"]["bytes"] = size
+    counter = {"ph": "C", "name": "power", "ts": 5, "pid": 0, "args": {"value": 1e300}}
+    trace = read_trace(as_bytes([*rows, counter]))
+    assert trace.ops.size_bytes.tolist() == [2**50, -1]
+    assert len(trace.counters) == 0
+    assert [text.split(" beyond")[0] for text in trace.meta.repairs] == ["2 sizes or counts"]
