@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from perfmagic import units
 from perfmagic.analysis.annotations import AnnotationStat, user_annotations
 from perfmagic.analysis.bench import BenchResult
+from perfmagic.analysis.collectives import CollectiveStat, collectives
 from perfmagic.analysis.concurrency import ClassOverlap, overlap_matrix
 from perfmagic.analysis.copies import CopyStat, copies
 from perfmagic.analysis.findings import Finding, findings
@@ -23,6 +24,7 @@ from perfmagic.analysis.idle import IdleGap, gap_rows
 from perfmagic.analysis.kernels import KernelStat, kernels
 from perfmagic.analysis.lines import LineStat, lines
 from perfmagic.analysis.operators import OperatorStat, operators
+from perfmagic.analysis.queueing import QueueStat, queues
 from perfmagic.analysis.report import report
 from perfmagic.analysis.rows import Rows, RowT, pandas
 from perfmagic.analysis.steps import Step, steps
@@ -101,9 +103,9 @@ class TimelineResult:
         """Every kernel by name, the longest in sum first: count, times (ns), launch shape, tensor cores."""
         return self._by_device(lambda d: kernels(self.trace, d, self.comm_names), device, KernelStat)
 
-    def operators(self, *, by_thread: bool = False) -> Rows[OperatorStat]:
+    def operators(self, *, by_thread: bool = False, by_shape: bool = False) -> Rows[OperatorStat]:
         """Every operator by name, the longest first: its time on the host and its ops' time on the devices (ns)."""
-        return operators(self.trace, by_thread=by_thread)
+        return operators(self.trace, by_thread=by_thread, by_shape=by_shape)
 
     def steps(self) -> Rows[Step]:
         """The training steps that torch.profiler marked: their time, and what the devices did in it (ns)."""
@@ -116,6 +118,14 @@ class TimelineResult:
     def copies(self, device: int | None = None) -> Rows[CopyStat]:
         """The copies by kind, the longest in sum first: count, duration (ns), size (bytes), bandwidth (bytes/s)."""
         return self._by_device(lambda d: copies(self.trace, d), device, CopyStat)
+
+    def collectives(self, device: int | None = None) -> Rows[CollectiveStat]:
+        """The collective operations by name, type and group: duration (ns), size (bytes), bandwidths (bytes/s)."""
+        return self._by_device(lambda d: collectives(self.trace, d), device, CollectiveStat)
+
+    def queues(self, device: int | None = None) -> Rows[QueueStat]:
+        """The queue of each stream: the most and the mean of ops in it, and how far (ns) Python ran ahead."""
+        return self._by_device(lambda d: queues(self.trace, d), device, QueueStat)
 
     def streams(self, device: int | None = None) -> Rows[StreamStat]:
         """The streams, the busiest first: number of ops, busy time (ns) and its share of the extent."""

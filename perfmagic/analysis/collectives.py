@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Collective, Trace
 
@@ -74,7 +75,7 @@ def size_bytes(collective: Collective) -> int | None:
     return None if each is None or not counts else max(counts) * each
 
 
-def collectives(trace: Trace, device: int) -> tuple[CollectiveStat, ...]:
+def collectives(trace: Trace, device: int) -> Rows[CollectiveStat]:
     """The collectives of a device by name, type and group, the longest in sum first; empty without their metadata."""
     rows = np.flatnonzero((trace.ops.device == device) & (trace.ops.collective != NONE))
     length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
@@ -87,7 +88,7 @@ def collectives(trace: Trace, device: int) -> tuple[CollectiveStat, ...]:
         sums = (n, int(length[mine].sum()), None if each is None else n * each)
         found.setdefault((what.name, what.dtype, what.group, what.group_size), []).append(sums)
     stats = [_stat(device, key, sums) for key, sums in found.items()]
-    return tuple(sorted(stats, key=lambda s: (-s.duration_ns, s.name, s.dtype)))
+    return Rows(sorted(stats, key=lambda s: (-s.duration_ns, s.name, s.dtype)), CollectiveStat)
 
 
 def _stat(

@@ -16,7 +16,8 @@ from perfmagic.trace.model import Trace
 class OperatorStat:
     """The calls of one operator; summed durations in ns.
 
-    thread: None where the calls of all threads are together.  host_ns: from call to return; an operator inside one of
+    thread: None where the calls of all threads are together.  shape: of the inputs, as the record writes it; None where
+    calls of all shapes are together or the record has none.  host_ns: from call to return; an operator inside one of
     the same name counts once.  host_self_ns: without the operators inside it on its thread.  n_ops, device_ns: the
     device ops launched during it on its thread, by operators inside it too.  device_self_ns: of those, the ops launched
     by no operator inside it.
@@ -24,6 +25,7 @@ class OperatorStat:
 
     name: str
     thread: int | None
+    shape: str | None
     n: int
     host_ns: int
     host_self_ns: int
@@ -32,10 +34,11 @@ class OperatorStat:
     device_self_ns: int
 
 
-def operators(trace: Trace, *, by_thread: bool = False) -> Rows[OperatorStat]:
+def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) -> Rows[OperatorStat]:
     """What each operator cost on the host and on the devices, the longest on the host first.
 
-    by_thread: a row for each name and thread. Annotations and Python frames are no operators.
+    by_thread, by_shape: a row for each name and thread, or shape of inputs (recorded with record_shapes=True).
+    Annotations and Python frames are no operators.
     """
     host = trace.host_ops
     rows = np.flatnonzero(host.kind == HostKind.OP)
@@ -53,21 +56,28 @@ def operators(trace: Trace, *, by_thread: bool = False) -> Rows[OperatorStat]:
         "device_ns": _with_inner(stack, parent, own_ns) * counted,
         "device_self_ns": own_ns,
     }
-    threads, thread = np.unique(host.thread[rows], return_inverse=True)
-    key = host.name[rows].astype(np.int64) * len(threads) + (thread if by_thread else 0)
+    threads, thread = np.unique(host.thread[rows] * by_thread, return_inverse=True)
+    shapes, shape = np.unique(host.shape[rows] if by_shape else np.full(len(rows), NONE), return_inverse=True)
+    key = (host.name[rows].astype(np.int64) * len(threads) + thread) * len(shapes) + shape
     groups, inverse = np.unique(key, return_inverse=True)
     sums = {name: _sum_by(inverse, values[rows], len(groups)) for name, values in columns.items()}
+    name_of, thread_of, shape_of = groups // (len(threads) * len(shapes)), groups // len(shapes), groups
     return Rows(
         (
             OperatorStat(
-                name=trace.names[groups[i] // len(threads)],
-                thread=int(threads[groups[i] % len(threads)]) if by_thread else None,
+                name=trace.names[name_of[i]],
+                thread=int(threads[thread_of[i] % len(threads)]) if by_thread else None,
+                shape=_shape(trace, int(shapes[shape_of[i] % len(shapes)])),
                 **{name: int(values[i]) for name, values in sums.items()},
             )
             for i in np.lexsort((groups, -sums["host_ns"])).tolist()
         ),
         OperatorStat,
     )
+
+
+def _shape(trace: Trace, row: int) -> str | None:
+    return None if row == NONE else trace.input_shapes[row]
 
 
 def _self_ns(host: HostOps, parent: Int64) -> Int64:

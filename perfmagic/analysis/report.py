@@ -7,18 +7,21 @@ from typing import Any
 import numpy as np
 
 from perfmagic.analysis.annotations import user_annotations
+from perfmagic.analysis.collectives import collectives
 from perfmagic.analysis.concurrency import overlap_matrix
 from perfmagic.analysis.copies import CopyStat, copies
 from perfmagic.analysis.findings import findings
+from perfmagic.analysis.idle import IdleGaps, idle_gaps
 from perfmagic.analysis.kernels import TensorCoreShare, kernels, tensor_core_share, top_kernels
 from perfmagic.analysis.launches import LaunchBound, launch_bound
 from perfmagic.analysis.memory import MemoryCurve, memory_curve
 from perfmagic.analysis.operators import operators
 from perfmagic.analysis.overlap import Breakdown, breakdown
-from perfmagic.analysis.queueing import QueueStat, queues
+from perfmagic.analysis.queueing import QueueStat, delays, queues
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.steps import steps
 from perfmagic.analysis.streams import StreamStat, streams
+from perfmagic.analysis.syncs import Syncs, syncs
 from perfmagic.analysis.trust import trust
 from perfmagic.numerics.grouped import depths
 from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind
@@ -27,6 +30,7 @@ from perfmagic.trace.names import comm_kernel_names
 
 NAME_LENGTH = 160  # characters of a kernel name in the table of kernels; some have thousands
 TABLE_ROWS = 50  # of the tables that have a row a name; a compiled model has hundreds of kernels
+LONGEST_GAPS = 20
 PERCENTILES = (0, 50, 90, 99, 100)
 
 
@@ -41,6 +45,7 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         "operators": _table(operators(trace)[:TABLE_ROWS]),
         "annotations": _table(user_annotations(trace)[:TABLE_ROWS]),
         "steps": _table(steps(trace, comm_names)),
+        "syncs": _syncs(syncs(trace)),
         "comm_kernels": list(comm_kernel_names(trace, comm_names)),
         "findings": [finding.to_dict() for finding in findings(trace, comm_names=comm_names)],
         "trust": trust(trace).to_dict(),
@@ -68,6 +73,9 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
         "tensor_core": _tensor_core(tensor_core_share(trace, device, comm_names)),
         "overlap": _table(overlap_matrix(trace, device, comm_names)),
         "launch_bound": _launch_bound(launch_bound(trace, device)),
+        "collectives": _table(collectives(trace, device)),
+        "queued": delays(trace).sums_ns(trace.ops.device == device),
+        "idle": _idle(trace, idle_gaps(trace, device)),
     }
 
 
@@ -86,6 +94,42 @@ def _tensor_core(share: TensorCoreShare) -> dict[str, Any]:
         "frac_of_matrix": share.frac_of_matrix,
         "frac_of_kernels": share.frac_of_kernels,
     }
+
+
+def _idle(trace: Trace, gaps: IdleGaps) -> dict[str, Any]:
+    """Idle time by cause, and the longest gaps."""
+    longest = np.argsort(-gaps.length_ns, kind="stable")[:LONGEST_GAPS]
+    return {
+        "by_cause_ns": gaps.by_cause_ns,
+        "n_gaps": len(gaps),
+        "longest": [
+            {
+                "start_ns": int(gaps.start_ns[row]),
+                "length_ns": int(gaps.length_ns[row]),
+                "cause": gaps.cause(row),
+                "line": int(gaps.line[row]),
+                "host_op": trace.names[gaps.host_op[row]][:NAME_LENGTH] if gaps.host_op[row] != NONE else None,
+            }
+            for row in longest.tolist()
+        ],
+    }
+
+
+def _syncs(found: Syncs) -> list[dict[str, Any]]:
+    """The blocking calls by who asked for them, the longest in sum first."""
+    table = []
+    for asked_by in np.unique(found.asked_by).tolist():
+        rows = (found.asked_by == asked_by) & ~found.after_cell
+        table.append(
+            {
+                "asked_by": found.askers[asked_by],
+                "n": int(rows.sum()),
+                "blocked_ns": int(found.blocked_ns[rows].sum()),
+                "busy_ns": int(found.busy_ns[rows].sum()),
+                "lines": sorted({int(line) for line in found.line[rows] if line > 0}),
+            }
+        )
+    return sorted((row for row in table if row["n"]), key=lambda row: -row["blocked_ns"])
 
 
 def _launch_bound(stretches: Rows[LaunchBound]) -> dict[str, Any]:

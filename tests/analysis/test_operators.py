@@ -6,8 +6,9 @@ import pytest
 
 from perfmagic.analysis.operators import OperatorStat, operators
 from perfmagic.trace.columns import NONE, HostKind
+from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import Trace
-from tests.trace.recorded import recorded
+from tests.trace.recorded import as_bytes, event, recorded
 
 from .build import US, Builder
 
@@ -134,3 +135,16 @@ def events(trace: Trace) -> dict[int, list[tuple[int, int, int, int, str]]]:
         call, length = ops.launch[i], int(ops.end_ns[i] - ops.start_ns[i])
         found[int(calls.thread[call])].append((int(calls.start_ns[call]), 1, length, int(i), ""))
     return found
+
+
+def test_operators_are_told_apart_by_the_shapes_of_their_inputs() -> None:
+    dims = [[[64, 64], [64, 64]], [[8, 8], [8, 8]], [[64, 64], [64, 64]]]
+    rows = [event("cpu_op", "aten::mm", 10 * n, 1 + n, tid=3, **{"Input Dims": d}) for n, d in enumerate(dims)]
+    trace = read_trace(as_bytes([*rows, event("cpu_op", "aten::add", 50, 2, tid=3)]))
+    found = [(stat.name, stat.shape, stat.n, stat.host_ns) for stat in operators(trace, by_shape=True)]
+    assert found == [
+        ("aten::mm", "[[64, 64], [64, 64]]", 2, 4000),
+        ("aten::mm", "[[8, 8], [8, 8]]", 1, 2000),
+        ("aten::add", None, 1, 2000),
+    ]
+    assert [(stat.shape, stat.n) for stat in operators(trace)] == [(None, 3), (None, 1)]

@@ -74,3 +74,26 @@ def test_a_report_has_the_tables_by_name() -> None:
     assert [o["name"] for o in result["operators"]] == ["aten::mm"]
     assert [(s["number"], s["n_ops"]) for s in result["steps"]] == [(3, 2)]
     assert [(a["name"], a["n_ops"]) for a in result["annotations"]] == [("ProfilerStep#3", 2)]
+
+
+def test_idle_time_blocking_and_queueing_add_up_in_the_report() -> None:
+    b = Builder()
+    b.line(0, 2)
+    b.op(10, 30, launch=(0, 4))
+    b.op(130, 150, launch=120)
+    b.host_op(35, 65, "aten::item")
+    b.sync(40, 60)
+    device = report(b.trace(end=160))["devices"]["0"]
+    assert device["idle"]["by_cause_ns"] == {
+        "host": 70 * US,
+        "sync_drain": 20 * US,
+        "dependency": 0,
+        "launch_latency": 0,
+        "unknown": 10 * US,
+    }
+    assert sum(device["idle"]["by_cause_ns"].values()) == device["idle_ns"]
+    (gap,) = device["idle"]["longest"]
+    assert (gap["start_ns"], gap["length_ns"], gap["line"]) == (30 * US, 100 * US, 2)
+    assert device["queued"] == {"in_call": 5 * US, "behind": 0, "waiting": 15 * US}
+    (sync,) = report(b.trace(end=160))["syncs"]
+    assert sync == {"asked_by": ".item()", "n": 1, "blocked_ns": 20 * US, "busy_ns": 0, "lines": [2]}
