@@ -89,7 +89,7 @@ def _events(trace: Trace) -> Iterator[str]:
     yield from _ops(trace, names, made_by)
     yield from _calls(trace, names, made_by)
     yield from _host_ops(trace)
-    if not _steps(trace).any():
+    if not _has_steps(trace):
         yield _window_step(trace)
     yield from flows(trace)
     yield from counters(trace, names)
@@ -140,9 +140,8 @@ def _id_of(row: Any) -> Any:
     return row + NO_OPERATOR + 1
 
 
-def _steps(trace: Trace) -> Bool:
-    """Which host ops the plugin takes for steps; shape of host_ops."""
-    return (trace.host_ops.kind != HostKind.PYTHON) & _named(trace, _WHOLE_STEP)
+def _has_steps(trace: Trace) -> bool:
+    return bool(np.any((trace.host_ops.kind != HostKind.PYTHON) & _named(trace, _WHOLE_STEP)))
 
 
 def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
