@@ -36,6 +36,7 @@ from perfmagic.errors import OptionError
 from perfmagic.trace.export import write_chrome
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.store import write_npz
+from perfmagic.trace.tensorboard import write_tensorboard
 from perfmagic.trace.window import window
 from perfmagic.view import bench as bench_view
 from perfmagic.view.html import timeline_html
@@ -193,6 +194,13 @@ class TimelineResult:
         Chrome JSON, gzipped where the name ends in .gz, is for Perfetto and for others; .npz has every column.
         """
         return (write_npz if Path(path).suffix == ".npz" else write_chrome)(self.trace, path)
+
+    def to_tensorboard(self, folder: str | os.PathLike[str], worker: str | None = None) -> Path:
+        """Write what TensorBoard's plugin torch-tb-profiler reads into a folder, made if need be, and give its path.
+
+        worker: what the plugin lists it as, "rank3" or "worker" if left out. save() keeps more.
+        """
+        return write_tensorboard(self.trace, folder, worker)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": timeline_text(self.doc), "text/html": timeline_html(self.doc)}

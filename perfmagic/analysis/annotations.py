@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.hoststack import HostStack, host_stack, inside_same_name
 from perfmagic.analysis.rows import Rows
 from perfmagic.numerics.intervals import total_ns, union
 from perfmagic.trace.columns import NONE, HostKind, Int64
+from perfmagic.trace.hoststack import HostStack, host_stack, inside_same_name
 from perfmagic.trace.model import Trace
 
 

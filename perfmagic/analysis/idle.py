@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.dependencies import released_ns
-from perfmagic.analysis.hoststack import host_stack
 from perfmagic.analysis.overlap import busy_intervals, extent
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.syncs import Syncs, blocked_intervals, syncs
 from perfmagic.numerics.intervals import complement, covered_ns
 from perfmagic.trace.columns import NO_LINE, NONE, Int32, Int64
+from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
 
 LAUNCH_LATENCY_NS = 10_000  # a typical launch takes 4–9 µs to start on V100…B200, queue empty

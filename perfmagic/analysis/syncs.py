@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.hoststack import host_stack
 from perfmagic.analysis.overlap import busy_intervals
 from perfmagic.analysis.rows import Rows
 from perfmagic.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int32, Int64
+from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import is_blocking_copy, is_pageable
 from perfmagic.trace.once import once_per_trace

@@ -8,8 +8,8 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.facts import Facts
-from perfmagic.analysis.hoststack import host_stack
 from perfmagic.trace.columns import NO_LINE, HostKind
+from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
 
 DEVICE_BOUND_FRAC = 0.9  # DESIGN section 6, "verdict"

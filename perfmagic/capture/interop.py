@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from perfmagic.errors import CaptureError, TraceError
+from perfmagic.errors import CaptureError
 from perfmagic.trace.export import write_chrome
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import Trace
+from perfmagic.trace.tensorboard import worker_file
 
 
 def is_profiler(source: object) -> bool:
@@ -45,13 +45,7 @@ def trace_handler(folder: str | os.PathLike[str], worker: str | None = None) -> 
 
     def handler(profiler: Any) -> None:
         trace = profiler_trace(profiler)
-        rank = trace.meta.rank
-        name = worker or ("worker" if rank is None else f"rank{rank}")
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise TraceError(f"{target} cannot be made: {error.strerror}", hint="choose another folder") from error
-        write_chrome(trace, target / f"{name}.{time.time_ns()}.pt.trace.json.gz")
+        write_chrome(trace, worker_file(target, trace, worker))
 
     return handler
 

@@ -35,6 +35,7 @@ class TimelineMagic:
         parser.add_argument("--memory", action="store_true", help="also what is allocated on the devices over time")
         parser.add_argument("--save", metavar="FILE", help="also save the trace as Chrome JSON (.json or .json.gz)")
         parser.add_argument("--html", metavar="FILE", help="also write one self-contained page")
+        parser.add_argument("--tensorboard", metavar="DIR", help="also write what TensorBoard's plugin reads")
         return parser
 
     def begin(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> TimelineRun:
@@ -68,6 +69,8 @@ class TimelineRun:
             result.save(self._options.save)
         if self._options.html:
             result.to_html(self._options.html)
+        if self._options.tensorboard:
+            result.to_tensorboard(self._options.tensorboard)
 
     def first(self) -> Iterator[tuple[()]]:
         return self._runs_once()

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -24,8 +24,8 @@ from perfmagic.trace.names import call_kind
 
 HOST_PID = 1 << 20  # devices use their index as pid
 
-_OP_CATEGORY = {OpKind.KERNEL: "kernel", OpKind.MEMCPY: "gpu_memcpy", OpKind.MEMSET: "gpu_memset"}
-_HOST_CATEGORY = {HostKind.OP: "cpu_op", HostKind.ANNOTATION: "user_annotation", HostKind.PYTHON: "python_function"}
+OP_CATEGORY = {OpKind.KERNEL: "kernel", OpKind.MEMCPY: "gpu_memcpy", OpKind.MEMSET: "gpu_memset"}
+HOST_CATEGORY = {HostKind.OP: "cpu_op", HostKind.ANNOTATION: "user_annotation", HostKind.PYTHON: "python_function"}
 _ABSOLUTE_FOLDER = re.compile(r"(?:(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\])(?:[^\s/\\\"'():,]+[/\\])+")
 _META_KEYS = ("start_ns", "end_ns", "returned_ns", "torch_version", "dropped_events", "races")
 
@@ -35,11 +35,16 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> Path:
 
     The file appears whole or not at all. Raises TraceError where it cannot be written.
     """
+    return write_events(path, header(trace), _events(trace))
+
+
+def write_events(path: str | os.PathLike[str], head: dict[str, Any], events: Iterable[str]) -> Path:
+    """Save a file of Chrome JSON, see write_chrome.  head: what stands beside the events.  events: each as JSON."""
     target = Path(path).expanduser()
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with temporary.open("xb") as file:
-            _write(trace, file, packed=target.suffix == ".gz")
+            _write(file, head, events, packed=target.suffix == ".gz")
         temporary.replace(target)
     except OSError as error:
         raise TraceError(f"{target.name} cannot be written: {error.strerror}", hint="choose another folder") from error
@@ -53,25 +58,26 @@ def without_folders(text: str) -> str:
     return _ABSOLUTE_FOLDER.sub("", text)
 
 
-def _write(trace: Trace, file: IO[bytes], *, packed: bool) -> None:
+def _write(file: IO[bytes], head: dict[str, Any], events: Iterable[str], *, packed: bool) -> None:
     if not packed:
-        _write_text(trace, file)
+        _write_text(file, head, events)
         return
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as out:
-        _write_text(trace, out)
+        _write_text(out, head, events)
 
 
-def _write_text(trace: Trace, out: IO[bytes] | gzip.GzipFile) -> None:
-    out.write(_head(trace).encode())
+def _write_text(out: IO[bytes] | gzip.GzipFile, head: dict[str, Any], events: Iterable[str]) -> None:
+    out.write(json.dumps(head, ensure_ascii=False)[:-1].encode() + b', "traceEvents": [')
     separator = "\n"
-    for row in _events(trace):
-        out.write(f"{separator}{row}".encode())
+    for event in events:
+        out.write(f"{separator}{event}".encode())
         separator = ",\n"
     out.write(b"\n]}\n")
 
 
-def _head(trace: Trace) -> str:
-    head = {
+def header(trace: Trace) -> dict[str, Any]:
+    """What stands beside the events of a file."""
+    return {
         "schemaVersion": 1,
         "displayTimeUnit": "ns",
         "baseTimeNanoseconds": trace.meta.base_unix_ns,
@@ -79,7 +85,6 @@ def _head(trace: Trace) -> str:
         "distributedInfo": {"rank": trace.meta.rank, "world_size": trace.meta.world_size},
         "perfmagic": _own_part(trace),
     }
-    return json.dumps(head, ensure_ascii=False)[:-1] + ', "traceEvents": ['
 
 
 def _own_part(trace: Trace) -> dict[str, Any]:
@@ -100,17 +105,17 @@ def _own_part(trace: Trace) -> dict[str, Any]:
 
 
 def _events(trace: Trace) -> Iterator[str]:
-    names = [json.dumps(name, ensure_ascii=False) for name in trace.names]
-    yield from _metadata(trace)
+    names = json_names(trace)
+    yield from metadata(trace)
     yield from _ops(trace, names)
     yield from _calls(trace, names)
     yield from _host_ops(trace)
-    yield from _flows(trace)
+    yield from flows(trace)
     yield from _waits(trace)
-    yield from _counters(trace, names)
+    yield from counters(trace, names)
 
 
-def _metadata(trace: Trace) -> Iterator[str]:
+def metadata(trace: Trace) -> Iterator[str]:
     """Names of processes and threads, the host above the devices."""
     yield _named("process_name", HOST_PID, 0, {"name": "Python"})
     yield _named("process_sort_index", HOST_PID, 0, {"sort_index": -1})
@@ -129,14 +134,18 @@ def _named(what: str, pid: int, tid: int, args: dict[str, Any]) -> str:
 
 
 def _ops(trace: Trace, names: list[str]) -> Iterator[str]:
-    for row in _rows(trace.ops):
-        args = {"device": row["device"], "stream": row["stream"]}
-        args |= {key: row[key] for key in ("correlation",) if row[key] != NONE}
-        args |= {"bytes": row["size_bytes"]} if row["size_bytes"] != NONE else {}
-        args |= _collective_args(trace.collectives[row["collective"]]) if row["collective"] != NONE else {}
-        args |= _shape_args(trace.shapes[row["shape"]]) if row["shape"] != NONE else {}
-        args |= {"line": row["line"]} if row["line"] else {}
-        yield _span(_OP_CATEGORY[OpKind(row["kind"])], names[row["name"]], row["device"], row["stream"], row, args)
+    for row in rows(trace.ops):
+        args = {key: row[key] for key in ("correlation",) if row[key] != NONE} | op_args(trace, row)
+        yield span(OP_CATEGORY[OpKind(row["kind"])], names[row["name"]], row["device"], row["stream"], row, args)
+
+
+def op_args(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a device op but its correlation."""
+    args = {"device": row["device"], "stream": row["stream"]}
+    args |= {"bytes": row["size_bytes"]} if row["size_bytes"] != NONE else {}
+    args |= _collective_args(trace.collectives[row["collective"]]) if row["collective"] != NONE else {}
+    args |= _shape_args(trace.shapes[row["shape"]]) if row["shape"] != NONE else {}
+    return args | ({"line": row["line"]} if row["line"] else {})
 
 
 def _collective_args(collective: Collective) -> dict[str, Any]:
@@ -158,26 +167,49 @@ def _shape_args(shape: LaunchShape) -> dict[str, Any]:
 
 
 def _calls(trace: Trace, names: list[str]) -> Iterator[str]:
-    named_kinds = [call_kind(name) for name in trace.names]
-    for row in _rows(trace.calls):
+    args_of = call_args(trace)
+    for row in rows(trace.calls):
         args: dict[str, Any] = {"correlation": row["correlation"]} if row["correlation"] != NONE else {}
-        args |= {"line": row["line"]} if row["line"] else {}
-        if named_kinds[row["name"]] != row["kind"]:
-            args["call"] = CallKind(row["kind"]).name
-        yield _span("cuda_runtime", names[row["name"]], HOST_PID, row["thread"], row, args)
+        yield span("cuda_runtime", names[row["name"]], HOST_PID, row["thread"], row, args | args_of(row))
+
+
+def call_args(trace: Trace) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Gives the arguments of a row of calls but its correlation: its line, its kind where the name does not tell."""
+    named_kinds = [call_kind(name) for name in trace.names]
+
+    def args_of(row: dict[str, Any]) -> dict[str, Any]:
+        args = {"line": row["line"]} if row["line"] else {}
+        return args | ({"call": CallKind(row["kind"]).name} if named_kinds[row["name"]] != row["kind"] else {})
+
+    return args_of
 
 
 def _host_ops(trace: Trace) -> Iterator[str]:
-    names = [json.dumps(without_folders(name), ensure_ascii=False) for name in trace.names]
-    for row in _rows(trace.host_ops):
-        args: dict[str, Any] = {"line": row["line"]} if row["line"] else {}
-        args |= {"Input Dims": json.loads(trace.input_shapes[row["shape"]])} if row["shape"] != NONE else {}
-        yield _span(_HOST_CATEGORY[HostKind(row["kind"])], names[row["name"]], HOST_PID, row["thread"], row, args)
+    names = host_names(trace)
+    for row in rows(trace.host_ops):
+        category = HOST_CATEGORY[HostKind(row["kind"])]
+        yield span(category, names[row["name"]], HOST_PID, row["thread"], row, host_args(trace, row))
 
 
-def _flows(trace: Trace) -> Iterator[str]:
+def json_names(trace: Trace) -> list[str]:
+    """The names of ops, calls and counters as JSON."""
+    return [json.dumps(name, ensure_ascii=False) for name in trace.names]
+
+
+def host_names(trace: Trace) -> list[str]:
+    """The names of host ops as JSON, without folders."""
+    return [json.dumps(without_folders(name), ensure_ascii=False) for name in trace.names]
+
+
+def host_args(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an operator, annotation or Python frame."""
+    args: dict[str, Any] = {"line": row["line"]} if row["line"] else {}
+    return args | ({"Input Dims": json.loads(trace.input_shapes[row["shape"]])} if row["shape"] != NONE else {})
+
+
+def flows(trace: Trace) -> Iterator[str]:
     """An arrow from every launch to each of its ops."""
-    for at, row in enumerate(_rows(trace.ops)):
+    for at, row in enumerate(rows(trace.ops)):
         if row["launch"] != NONE:
             call = row["launch"]
             thread, call_ns = int(trace.calls.thread[call]), int(trace.calls.start_ns[call])
@@ -188,7 +220,7 @@ def _flows(trace: Trace) -> Iterator[str]:
 
 
 def _waits(trace: Trace) -> Iterator[str]:
-    for row in _rows(trace.waits):
+    for row in rows(trace.waits):
         args = {
             "device": row["device"],
             "stream": row["stream"],
@@ -197,23 +229,25 @@ def _waits(trace: Trace) -> Iterator[str]:
             "wait_on_cuda_event_record_corr_id": row["on_correlation"],
             "wait_on_device": row["on_device"],
         }
-        span = {"start_ns": row["at_ns"], "end_ns": row["at_ns"]}
-        yield _span("cuda_sync", '"Stream Wait Event"', row["device"], row["stream"], span, args)
+        at = {"start_ns": row["at_ns"], "end_ns": row["at_ns"]}
+        yield span("cuda_sync", '"Stream Wait Event"', row["device"], row["stream"], at, args)
 
 
-def _counters(trace: Trace, names: list[str]) -> Iterator[str]:
-    for row in _rows(trace.counters):
+def counters(trace: Trace, names: list[str]) -> Iterator[str]:
+    """Memory and power over time."""
+    for row in rows(trace.counters):
         name, place = names[row["series"]], f'"pid": {row["device"]}, "ts": {_us(row["at_ns"])}'
         yield f'{{"ph": "C", "name": {name}, {place}, "args": {{"value": {json.dumps(row["value"])}}}}}'
 
 
-def _rows(table: Any) -> Iterator[dict[str, Any]]:
+def rows(table: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a table, as dicts by column."""
     columns = table.to_dict()
     for values in zip(*(column.tolist() for column in columns.values()), strict=True):
         yield dict(zip(columns, values, strict=True))
 
 
-def _span(category: str, name: str, pid: int, tid: int, row: dict[str, Any], args: dict[str, Any]) -> str:
+def span(category: str, name: str, pid: int, tid: int, row: dict[str, Any], args: dict[str, Any]) -> str:
     """One complete event; name is JSON text already."""
     place = f'"pid": {pid}, "tid": {tid}, "ts": {_us(row["start_ns"])}, "dur": {_us(row["end_ns"] - row["start_ns"])}'
     return f'{{"ph": "X", "cat": "{category}", "name": {name}, {place}, "args": {json.dumps(args)}}}'

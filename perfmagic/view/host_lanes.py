@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmagic.analysis.hoststack import host_stack
 from perfmagic.analysis.syncs import Syncs
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int32, Int64
 from perfmagic.trace.correlate import strata_lines
+from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
 from perfmagic.view.lanes import CellLane, HostOpsLane, LaunchLane
 

@@ -39,7 +39,8 @@ def _extent(dimensions: tuple[int, int, int]) -> str:
 
 def cost_words(finding: Finding, busy_frac: float) -> str:
     """The left column of a finding: time that could be won, "no cost", nothing where it is not known; of the verdict
-    with nothing to win, how busy the device is."""
+    with nothing to win, how busy the device is.
+    """
     if finding.cost_ns is None:
         return f"{units.percent(busy_frac)} busy" if busy_frac and finding.rule == "verdict" else ""
     return units.duration(finding.cost_ns) if finding.cost_ns else "no cost"

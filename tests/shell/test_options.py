@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from pathlib import Path
 
 import pytest
 
@@ -124,3 +125,16 @@ def test_setup_code_with_a_syntax_error_is_said_to_be_wrong(notebook: Notebook, 
 
 def test_quotes_in_setup_code_are_left_alone(notebook: Notebook, head: str) -> None:
     assert notebook.run(f"{head} s = 'a  b' + \"c\"\ns").value == "a  bc"
+
+
+def test_tensorboard_writes_into_a_folder_that_is_made(notebook: Notebook, tmp_path: Path) -> None:
+    ran = notebook.run("%%timeline --tensorboard runs/first\nx = 1")
+    assert ran.error is None
+    assert [path.name.split(".")[0] for path in (tmp_path / "runs" / "first").iterdir()] == ["worker"]
+
+
+def test_a_tensorboard_folder_that_cannot_be_made_is_one_message(notebook: Notebook, tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    ran = notebook.run("%%timeline --tensorboard taken\nx = 1")
+    assert "taken cannot be made" in f"{ran.refusal}{ran.error}"
+    assert notebook.names["x"] == 1
