@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Benchmark": "perfmagic.api",
     "bench": "perfmagic.api",
+    "compare": "perfmagic.api",
     "device": "perfmagic.api",
     "devices": "perfmagic.api",
     "last": "perfmagic.api",
@@ -36,6 +37,7 @@ __all__ = [
     "PerfmagicError",
     "__version__",
     "bench",
+    "compare",
     "device",
     "devices",
     "last",
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         Benchmark,
         Pace,
         bench,
+        compare,
         device,
         devices,
         last,

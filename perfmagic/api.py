@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
 from perfmagic.analysis.bench import BenchResult, summarise
+from perfmagic.analysis.compare import BAND, CompareResult
+from perfmagic.analysis.compare import compare as compare_results
 from perfmagic.analysis.verdict import verdict
 from perfmagic.capture.block import Benchmark
 from perfmagic.capture.device import device, devices, synchronize
@@ -16,6 +18,7 @@ from perfmagic.capture.interop import is_profiler, profiler_trace, trace_handler
 from perfmagic.capture.profiler import Recorder
 from perfmagic.capture.sim.pace import Pace
 from perfmagic.capture.timers import BenchSpec, Engine
+from perfmagic.capture.turns import measure_in_turns
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError
 from perfmagic.results import TimelineResult
 from perfmagic.show import last, remember, show
@@ -26,6 +29,7 @@ __all__ = [
     "Benchmark",
     "Pace",
     "bench",
+    "compare",
     "device",
     "devices",
     "last",
@@ -85,6 +89,43 @@ def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any
     result = finish_bench(engine)
     remember(result)
     return result
+
+
+def compare(
+    first: BenchResult | Callable[[], object],
+    *others: BenchResult | Callable[[], object],
+    names: Sequence[str] = (),
+    quantity: str | None = None,
+    **options: Any,
+) -> CompareResult:
+    """Is it faster than the first? Of functions, measured in turns here; or of results that were measured before.
+
+    names: what the functions are called, their own names if left out.  quantity: "returns", "done" or "span"; left
+    out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.timers.BenchSpec.
+    Raises OptionError for a mixture, or fewer than two.  Source: MEASURING, "Comparing".
+    """
+    given = (first, *others)
+    results = [one for one in given if isinstance(one, BenchResult)]
+    if results and len(results) < len(given):
+        raise OptionError(
+            f"compare: {len(results)} results and {len(given) - len(results)} functions",
+            hint="give only functions, which are then measured in turns, or only results",
+        )
+    if not results:
+        bodies = [one for one in given if not isinstance(one, BenchResult)]
+        called = list(names) or [getattr(body, "__name__", "") for body in bodies]
+        if len(called) != len(bodies):
+            raise OptionError(f"compare: {len(called)} names for {len(bodies)} functions")
+        specs = [BenchSpec(**options | {"name": name}) for name in _distinct(called)]
+        results = [summarise(record) for record in measure_in_turns(bodies, specs, band=BAND)]
+    return CompareResult(compare_results(*results, quantity=quantity), tuple(results))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Letters where names are missing, the same, or those of lambdas."""
+    if len({*names}) == len(names) and all(name and name != "<lambda>" for name in names):
+        return list(names)
+    return [chr(ord("A") + i) for i in range(len(names))]
 
 
 def new_engine(spec: BenchSpec, *, synced: bool) -> Engine:

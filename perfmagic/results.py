@@ -17,6 +17,7 @@ from perfmagic import units
 from perfmagic.analysis.annotations import AnnotationStat, user_annotations
 from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.collectives import CollectiveStat, collectives
+from perfmagic.analysis.compare import CompareResult
 from perfmagic.analysis.concurrency import ClassOverlap, overlap_matrix
 from perfmagic.analysis.copies import CopyStat, copies
 from perfmagic.analysis.findings import Finding, findings
@@ -39,6 +40,7 @@ from perfmagic.trace.store import write_npz
 from perfmagic.trace.tensorboard import write_tensorboard
 from perfmagic.trace.window import window
 from perfmagic.view import bench as bench_view
+from perfmagic.view import compare as compare_view
 from perfmagic.view.html import timeline_html
 from perfmagic.view.live import live_frame, live_page, live_section
 from perfmagic.view.text import timeline_text
@@ -223,6 +225,11 @@ def bench_mimebundle(result: BenchResult) -> dict[str, str]:
     """The faces of a benchmark in a notebook."""
     doc = bench_view.bench_doc(result)
     return {"text/plain": bench_view.bench_text(doc), "text/html": bench_view.bench_html(doc)}
+
+
+def compare_mimebundle(result: CompareResult) -> dict[str, str]:
+    """The faces of a comparison in a notebook."""
+    return {"text/plain": compare_view.compare_text(result), "text/html": compare_view.compare_html(result)}
 
 
 def _write(path: str | os.PathLike[str], text: str) -> Path:

@@ -6,11 +6,12 @@ import sys
 from typing import Any
 
 from perfmagic.analysis.bench import BenchResult
+from perfmagic.analysis.compare import CompareResult
 from perfmagic.display import display_mode
-from perfmagic.results import TimelineResult, bench_mimebundle
+from perfmagic.results import TimelineResult, bench_mimebundle, compare_mimebundle
 from perfmagic.view.html import ONLY_THE_PICTURE
 
-Result = TimelineResult | BenchResult
+Result = TimelineResult | BenchResult | CompareResult
 
 _last: Result | None = None
 _shown: list[object] = []  # the result drawn last and the number of the cell that drew it
@@ -86,6 +87,8 @@ def in_notebook(shell: Any) -> bool:
 
 
 def _whole_face(result: Result) -> dict[str, str]:
+    if isinstance(result, CompareResult):
+        return compare_mimebundle(result)
     return bench_mimebundle(result) if isinstance(result, BenchResult) else result._repr_mimebundle_()
 
 

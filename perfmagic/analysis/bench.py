@@ -95,6 +95,7 @@ class BenchResult:
     returns: until Python came back.  done: until every device was idle, None without a device.  span: the device span,
     None where it was not taken.  n_calls: how often the body ran in all.  method: how it was measured, in one line.
     span_partial: the cell used streams whose work the device span leaves out.
+    session: of the process that took it.  round_id: shared by those taken in turns, empty for one taken alone.
     failed: what ended it early, in words; the samples before it are here.  record: raw, None after from_json.
     """
 
@@ -117,6 +118,8 @@ class BenchResult:
     code: str = ""
     options: str = ""
     taken_unix_ns: int = 0
+    session: str = ""
+    round_id: str = ""
     record: BenchRecord | None = field(default=None, compare=False)
 
     @property
@@ -211,6 +214,8 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResul
         code=record.code,
         options=record.options,
         taken_unix_ns=record.taken_unix_ns,
+        session=record.session,
+        round_id=record.round_id,
         record=record,
     )
 

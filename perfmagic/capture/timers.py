@@ -30,7 +30,7 @@ from perfmagic.capture.stopping import AGREE_FRAC, CAP_S, StoppingRule, WarmUp, 
 from perfmagic.capture.stopwatch import Devices, Reading, SpanReading, Step, Steps, Stopwatch, drive
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError
 from perfmagic.trace.model import Trace
-from perfmagic.trace.samples import BenchRecord
+from perfmagic.trace.samples import BenchRecord, Float64
 from perfmagic.units import duration_s
 
 FIRST_CALLS = 4  # compile, autotune and graph warm-up take 2 to 4
@@ -138,6 +138,8 @@ class Engine:
         self._failed = ""
         self._warnings: list[str] = []
         self._taken_unix_ns = 0
+        self._rule = spec.rule()
+        self._round_id = ""
         self._idle = False  # the body queued nothing on the devices there are
 
     def calls(self) -> Iterator[Step]:
@@ -181,16 +183,43 @@ class Engine:
             options=self._spec.options,
             taken_unix_ns=self._taken_unix_ns,
             calls_per_sample=self._k,
+            round_id=self._round_id,
         )
+
+    def ready(self, round_id: str = "") -> Steps[None]:
+        """Everything before the first sample, for samples that are then taken one by one (take).
+
+        round_id: of the benchmarks that take turns with this one.
+        """
+        self._round_id = round_id
+        self._prepare()
+        yield from self._first_call()
+        with quiet.muted():
+            if self._spec.warmup and self._first_s[0] < CAP_S:
+                yield from self._more_first_calls()
+                yield from self._warm_up()
+        self._k = self._calls_per_sample()
+        self._overhead_ns = self._watch.overhead_ns(self._k)
+
+    def take(self, spent_s: Callable[[], float]) -> Steps[None]:
+        """One sample. spent_s: asked after it, how long has been sampled so far."""
+        k = self._k
+        reading = yield from self._sample(k)
+        returns_s = max(0, reading.returns_ns - self._overhead_ns) / k / 1e9
+        done_s = max(0, reading.done_ns - self._overhead_ns) / k / 1e9
+        self._samples.append((returns_s, done_s))
+        self._rule.add((returns_s, done_s) if self._has_device() else (returns_s,), spent_s())
+        self._stopped_by = self._rule.reason
+
+    @property
+    def finished(self) -> bool:
+        """Whether the stopping rule has enough samples."""
+        return self._rule.finished
 
     def _phases(self) -> Steps[None]:
         with quiet.undisturbed():
-            self._prepare()
-            yield from self._first_call()
+            yield from self.ready()
             with quiet.muted():
-                if self._spec.warmup and self._first_s[0] < CAP_S:
-                    yield from self._more_first_calls()
-                    yield from self._warm_up()
                 yield from self._take_samples()
                 if self._synced and self._has_device():
                     yield from self._take_spans()
@@ -250,18 +279,19 @@ class Engine:
             self._warn(f"did not settle within {duration_s(self._warm.spent_s)} of warm-up: later calls may differ too")
 
     def _take_samples(self) -> Steps[None]:
-        k = self._k = self._calls_per_sample()
-        self._overhead_ns = self._watch.overhead_ns(k)
-        rule = self._spec.rule()
-        has_device = self._has_device()
         from_ns = self._clock_ns()
-        while not rule.finished:
-            reading = yield from self._sample(k)
-            returns_s = max(0, reading.returns_ns - self._overhead_ns) / k / 1e9
-            done_s = max(0, reading.done_ns - self._overhead_ns) / k / 1e9
-            self._samples.append((returns_s, done_s))
-            rule.add((returns_s, done_s) if has_device else (returns_s,), self._since_s(from_ns))
-        self._stopped_by = rule.reason
+        while not self._rule.finished:
+            yield from self.take(lambda: self._since_s(from_ns))
+        self.done_sampling()
+
+    def done_so_far(self) -> Float64:
+        """The samples of *done*, or without a device of *returns*, in seconds a call."""
+        return np.array([done for _, done in self._samples], np.float64)
+
+    def done_sampling(self, stopped_by: str = "") -> None:
+        """Say what is odd about the samples.  stopped_by: what ended them, where it was not the rule."""
+        self._stopped_by = stopped_by or self._stopped_by
+        has_device = self._has_device()
         if self._idle:
             self._warn(f"nothing was queued on the {self._devices.infos[0].label}")
         elif self._synced and not has_device:

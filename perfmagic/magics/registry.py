@@ -31,8 +31,16 @@ _CELL_MAGICS = {
     "bench": "perfmagic.magics.bench",
     "syncbench": "perfmagic.magics.bench",
 }
-_RESULTS = (("perfmagic.results", "TimelineResult"), ("perfmagic.analysis.bench", "BenchResult"))
-_LINE_MAGICS = {"trace": "perfmagic.magics.trace", "perfmagic": "perfmagic.magics.status"}
+_RESULTS = (
+    ("perfmagic.results", "TimelineResult"),
+    ("perfmagic.analysis.bench", "BenchResult"),
+    ("perfmagic.analysis.compare", "CompareResult"),
+)
+_LINE_MAGICS = {
+    "trace": "perfmagic.magics.trace",
+    "compare": "perfmagic.magics.compare",
+    "perfmagic": "perfmagic.magics.status",
+}
 
 
 def cell_magic(name: str) -> CellMagic:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from perfmagic.trace.model import DeviceInfo, Trace
+
+SESSION = secrets.token_hex(6)  # of this process: medians of two processes differ by more than those of one
 
 Float64 = npt.NDArray[np.float64]
 
@@ -22,6 +25,7 @@ class BenchRecord:
     body_runs: how often the body really ran in all.  calls_per_sample: of pass 1; above 1 for short host bodies only.
     loop_overhead_s: a call, measured with an empty body, already subtracted.
     trace: the one profiled run the verdict rests on, None where there was none.
+    session: of the process that took it.  round_id: shared by benchmarks whose samples were taken in turns.
     failed: the exception or interrupt that ended it early, in words; what was measured before is kept.
     """
 
@@ -44,3 +48,5 @@ class BenchRecord:
     options: str = ""
     taken_unix_ns: int = 0
     calls_per_sample: int = 1
+    session: str = SESSION
+    round_id: str = ""

@@ -1,0 +1,192 @@
+"""Is one benchmark faster than another: the ratio of their medians, and one of four verdicts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfmagic.analysis.bench import BenchResult, Quantity
+from perfmagic.analysis.rows import Rows
+from perfmagic.errors import OptionError
+from perfmagic.numerics.ratio import FEWEST, judged, ratio_interval
+from perfmagic.units import NBSP, duration_s, plural, significant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BAND = 0.01  # two runs of the same code in one process differ by less
+BAND_APART = 0.03  # across processes: memory layout and clocks move medians by about as much (MEASURING, "Comparing")
+QUANTITIES = ("done", "span", "returns")  # the first that both have is compared
+VERDICTS = ("faster", "slower", "same", "unclear")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One benchmark against another.
+
+    quantity: what is compared.  ratio: how many times as fast it is: the baseline's median by its own; above 1 it is
+    faster.  low, high: 95 % interval of the ratio, None where there are too few samples.  band: a change within it is
+    "same".
+    verdict: faster, slower, same or unclear.  why: what it rests on, or what stands in its way, and what to do.
+    """
+
+    baseline: str
+    name: str
+    quantity: str
+    baseline_s: float
+    name_s: float
+    ratio: float
+    low: float | None
+    high: float | None
+    band: float
+    interleaved: bool
+    verdict: str
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """What a reader wants to know first."""
+        times = f"{self.quantity} {duration_s(self.name_s)} against {duration_s(self.baseline_s)}"
+        return f"{self.words}: {times}, {self.ratio_words}; {self.why}"
+
+    @property
+    def words(self) -> str:
+        """The verdict with both names: "B is 2.5 times as fast as A"."""
+        if self.verdict == "faster":
+            return f"{self.name} is {significant(self.ratio, 3)} times as fast as {self.baseline}"
+        if self.verdict == "slower":
+            return f"{self.name} is slower than {self.baseline}"
+        if self.verdict == "same":
+            return f"{self.name} is as fast as {self.baseline}"
+        return f"unclear whether {self.name} is faster than {self.baseline}"
+
+    @property
+    def ratio_words(self) -> str:
+        """The ratio with its interval, "× 2.51 [2.40, 2.58]"."""
+        if self.low is None or self.high is None:
+            return f"× {self.ratio:.3g}"
+        digits = 3 if self.high - self.low < 0.02 else 2
+        return f"× {self.ratio:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, ready for JSON."""
+        return {**asdict(self), "sentence": self.sentence}
+
+
+@dataclass(frozen=True, eq=False)
+class CompareResult:
+    """Some benchmarks against the first of them. comparisons: one of each other.  results: all of them, in order."""
+
+    comparisons: Rows[Comparison]
+    results: tuple[BenchResult, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Of two: faster, slower, same or unclear. Of more: that of each, by comma."""
+        return ", ".join(comparison.verdict for comparison in self.comparisons)
+
+    @property
+    def ratio(self) -> float:
+        """Of the first comparison: how many times as fast."""
+        return self.comparisons[0].ratio
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparisons and all results, ready for JSON."""
+        return {
+            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
+            "results": [result.to_dict() for result in self.results],
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a comparison. Needs pandas."""
+        return self.comparisons.to_frame()
+
+    def __repr__(self) -> str:
+        return "\n".join(comparison.sentence for comparison in self.comparisons)
+
+
+def compare(baseline: BenchResult, *others: BenchResult, quantity: str | None = None) -> Rows[Comparison]:
+    """Each of some benchmarks against the first.
+
+    quantity: "returns", "done" or "span"; left out, the first of done, span and returns that all of them have.
+    Raises OptionError where they have none in common.
+    """
+    if not others:
+        raise OptionError("compare: at least two results are needed, a baseline and another")
+    chosen = _quantity((baseline, *others), quantity)
+    return Rows((_comparison(baseline, other, chosen) for other in others), Comparison)
+
+
+def _quantity(results: tuple[BenchResult, ...], wanted: str | None) -> str:
+    if wanted is not None and wanted not in QUANTITIES:
+        raise OptionError(f"compare: {wanted!r} is no quantity", hint="one of " + ", ".join(QUANTITIES))
+    for name in QUANTITIES if wanted is None else (wanted,):
+        if all(name in result.quantities for result in results):
+            return name
+    have = "; ".join(f"{_name(r, i)}: {', '.join(r.quantities) or 'nothing'}" for i, r in enumerate(results))
+    raise OptionError(f"compare: no quantity that all have ({have})", hint="measure both with %%bench or %%syncbench")
+
+
+def _name(result: BenchResult, number: int) -> str:
+    return result.name or ("baseline" if number == 0 else f"run {number + 1}")
+
+
+def _comparison(baseline: BenchResult, other: BenchResult, quantity: str) -> Comparison:
+    first, second = baseline.quantities[quantity], other.quantities[quantity]
+    interleaved = bool(baseline.round_id) and baseline.round_id == other.round_id
+    interval = ratio_interval(np.array(second.samples_s), np.array(first.samples_s), interleaved=interleaved)
+    band = BAND if baseline.session == other.session else BAND_APART
+    verdict, why = _judged(baseline, other, (first, second), interval, band)
+    names = _name(baseline, 0), _name(other, 1)
+    if names[0] == names[1]:
+        names = f"{names[0]} (first)", f"{names[1]} (second)"
+    return Comparison(
+        baseline=names[0],
+        name=names[1],
+        quantity=quantity,
+        baseline_s=first.median_s,
+        name_s=second.median_s,
+        ratio=first.median_s / second.median_s if second.median_s else 0.0,
+        low=interval[0] if interval else None,
+        high=interval[1] if interval else None,
+        band=band,
+        interleaved=interleaved,
+        verdict=verdict,
+        why=why,
+    )
+
+
+def _judged(
+    baseline: BenchResult,
+    other: BenchResult,
+    quantities: tuple[Quantity, Quantity],
+    interval: tuple[float, float] | None,
+    band: float,
+) -> tuple[str, str]:
+    """The verdict, and why."""
+    if baseline.device_label != other.device_label:
+        devices = " and ".join(result.device_label or "the CPU" for result in (baseline, other))
+        return "unclear", f"measured on different devices, {devices}: measure both on one"
+    if interval is None:
+        n = min(q.n for q in quantities)
+        if n < FEWEST:
+            return "unclear", f"{plural(n, 'sample')} are too few for an interval, {FEWEST} are needed: raise -n"
+        return "unclear", "one of them takes no time that the clock can see"
+    how = "taken in turns" if baseline.round_id and baseline.round_id == other.round_id else "one after the other"
+    allowed = f"± {significant(band * 100, 1)}{NBSP}% counts as the same"
+    verdict = judged(interval, band)
+    if verdict != "unclear":
+        return verdict, f"{how}; {allowed}"
+    return verdict, f"the interval reaches over the band of ± {significant(band * 100, 1)}{NBSP}%: {_advice(how)}"
+
+
+def _advice(how: str) -> str:
+    if how == "one after the other":
+        return "take them in turns with perfmagic.compare(f, g), or longer with --time"
+    return "take them longer with time_s=…, on a calmer machine"

@@ -1,0 +1,33 @@
+"""Checks of speed for pytest and for notebooks that nbval runs, with the verdict rules of %compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from perfmagic.analysis.compare import CompareResult
+from perfmagic.api import compare
+
+
+def not_slower(
+    body: Callable[[], object], baseline: Callable[[], object], *, quantity: str | None = None, **options: Any
+) -> CompareResult:
+    """Measure two functions in turns, and raise AssertionError where body is slower than the baseline beyond doubt.
+
+    Slower: the whole 95 % interval of the ratio lies beyond 1 %. What is unclear passes: a test must not fail because
+    the machine was busy.  options: as in perfmagic.compare.
+    """
+    found = compare(baseline, body, names=("baseline", "body"), quantity=quantity, **options)
+    if found.verdict == "slower":
+        raise AssertionError(found.comparisons[0].sentence)
+    return found
+
+
+def faster(
+    body: Callable[[], object], baseline: Callable[[], object], *, quantity: str | None = None, **options: Any
+) -> CompareResult:
+    """Measure two functions in turns, and raise AssertionError unless body is faster beyond doubt."""
+    found = compare(baseline, body, names=("baseline", "body"), quantity=quantity, **options)
+    if found.verdict != "faster":
+        raise AssertionError(found.comparisons[0].sentence)
+    return found

@@ -1,0 +1,167 @@
+"""Is it faster, really: intervals, verdicts, turns."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import perfmagic
+from perfmagic.analysis.bench import BenchResult, summarise
+from perfmagic.analysis.compare import BAND_APART, compare
+from perfmagic.capture.timers import BenchSpec
+from perfmagic.capture.turns import measure_in_turns
+from perfmagic.errors import OptionError
+from perfmagic.numerics.ratio import judged, ratio_interval
+from perfmagic.results import compare_mimebundle
+from perfmagic.testing import faster, not_slower
+from perfmagic.trace.samples import BenchRecord
+
+
+def series(median: float, n: int = 200, noise: float = 0.01, seed: int = 0) -> np.ndarray:
+    return median * (1 + noise * np.random.default_rng(seed).standard_normal(n))
+
+
+def result(samples: np.ndarray, name: str = "", **fields: str) -> BenchResult:
+    empty = np.zeros(0)
+    return summarise(BenchRecord(name, False, samples, empty, empty, empty, 1, len(samples), 0.0, 0, "", **fields))
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdict"),
+    [
+        ((1.02, 1.05), "faster"),
+        ((0.9, 0.98), "slower"),
+        ((0.995, 1.005), "same"),
+        ((0.995, 1.02), "unclear"),
+        ((1.005, 1.02), "unclear"),
+        ((0.9, 1.1), "unclear"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval(interval: tuple[float, float], verdict: str) -> None:
+    assert judged(interval, 0.01) == verdict
+    mirrored = {"faster": "slower", "slower": "faster"}.get(verdict, verdict)
+    assert judged((1 / interval[1], 1 / interval[0]), 0.01) == mirrored
+
+
+def test_the_interval_holds_the_ratio_and_is_the_same_each_time() -> None:
+    first, second = series(1.0), series(1.05, seed=1)
+    low, high = ratio_interval(first, second, interleaved=False)
+    assert low < 1.05 < high
+    assert high - low < 0.01
+    assert ratio_interval(first, second, interleaved=False) == (low, high)
+
+
+def test_a_drift_of_both_cancels_where_they_were_taken_in_turns() -> None:
+    drift = np.linspace(1, 1.5, 200)
+    first, second = series(1.0) * drift, series(1.05, seed=1) * drift
+    low, high = ratio_interval(first, second, interleaved=True)
+    assert low < 1.05 < high
+    apart = ratio_interval(first, second, interleaved=False)
+    assert high - low < (apart[1] - apart[0]) / 3
+
+
+def test_too_few_samples_and_times_of_zero_have_no_interval() -> None:
+    assert ratio_interval(np.ones(5), np.ones(50), interleaved=False) is None
+    assert ratio_interval(np.zeros(50), np.ones(50), interleaved=False) is None
+    few = compare(result(np.ones(5), "a"), result(np.ones(50), "b"))[0]
+    assert (few.verdict, few.low) == ("unclear", None)
+    assert "5 samples are too few" in few.why
+    none = compare(result(np.zeros(50), "a"), result(np.ones(50), "b"))[0]
+    assert "no time that the clock can see" in none.why
+
+
+def test_results_are_compared_by_what_all_have_and_speak_of_their_names() -> None:
+    found = compare(result(series(1e-3), "old"), result(series(0.8e-3, seed=1), "new"))[0]
+    assert (found.baseline, found.name, found.quantity, found.verdict) == ("old", "new", "returns", "faster")
+    assert found.ratio == pytest.approx(1.25, rel=0.01)
+    assert found.sentence.startswith("new is 1.25 times as fast as old: returns 800")
+    assert found.words == f"new is {found.words.split()[2]} times as fast as old"
+    back = compare(result(series(0.8e-3, seed=1), "new"), result(series(1e-3), "old"))[0]
+    assert back.verdict == "slower"
+    with pytest.raises(OptionError, match=r"no quantity that all have \(old: returns; new: returns\)"):
+        compare(result(series(1), "old"), result(series(1), "new"), quantity="done")
+
+
+def test_across_processes_a_change_of_three_percent_counts_as_the_same() -> None:
+    here, there = result(series(1.0), "here"), result(series(1.02, seed=1), "there", session="another")
+    found = compare(here, there)[0]
+    assert (found.band, found.verdict) == (BAND_APART, "same")
+    assert compare(here, result(series(1.02, seed=1), "there"))[0].verdict == "slower"
+    saved = BenchResult.from_json(there.to_json())
+    assert compare(here, saved)[0].band == BAND_APART
+
+
+class Clock:
+    """Every body takes the time it says; nothing else takes any."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.order: list[str] = []
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def body(self, name: str, ms: float):
+        def run() -> None:
+            self.order.append(name)
+            self.now_ns += round(ms * 1e6)
+
+        return run
+
+
+def test_bodies_take_turns_forth_and_back_until_the_verdict_is_clear() -> None:
+    clock = Clock()
+    specs = [BenchSpec(name="a", warmup=False), BenchSpec(name="b", warmup=False)]
+    first, second = measure_in_turns([clock.body("a", 20), clock.body("b", 25)], specs, band=0.01, clock_ns=clock)
+    sampled = "".join(clock.order[2:])
+    assert sampled == "abba" * (len(sampled) // 4)
+    assert len(first.returns_s) == len(second.returns_s) == len(sampled) // 2 >= 20
+    assert first.round_id == second.round_id != ""
+    found = compare(summarise(first), summarise(second))[0]
+    assert (found.verdict, found.interleaved) == ("slower", True)
+    assert found.ratio == pytest.approx(0.8)
+
+
+def test_an_exception_of_one_body_ends_the_comparison() -> None:
+    def fails() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        perfmagic.compare(lambda: None, fails)
+
+
+def test_functions_are_told_apart_and_results_and_functions_are_not_mixed() -> None:
+    found = perfmagic.compare(lambda: sum(range(20_000)), lambda: sum(range(60_000)), time_s=0.3)
+    assert [r.name for r in found.results] == ["A", "B"]
+    assert found.verdict == "slower"
+    assert json.loads(found.to_json())["comparisons"][0]["verdict"] == "slower"
+    assert found.to_frame()["name"].tolist() == ["B"]
+    with pytest.raises(OptionError, match="1 results and 1 functions"):
+        perfmagic.compare(found.results[0], lambda: None)
+
+
+def test_the_faces_say_the_verdict_and_fit() -> None:
+    found = perfmagic.compare(result(series(1e-3), "old <b>"), result(series(0.8e-3, seed=1), "新 new"))
+    faces = compare_mimebundle(found)
+    assert "faster" in faces["text/plain"]
+    assert all(len(line) <= 100 for line in faces["text/plain"].splitlines())
+    assert "<b>新 new is" in faces["text/html"]
+    assert "old <b>" not in faces["text/html"]
+    assert len(faces["text/html"]) < 60_000
+
+
+def test_a_check_fails_only_beyond_doubt() -> None:
+    def short() -> None:
+        sum(range(20_000))
+
+    def long() -> None:
+        sum(range(60_000))
+
+    assert not_slower(short, long, time_s=0.2).verdict == "faster"
+    with pytest.raises(AssertionError, match="body is slower than baseline: returns"):
+        not_slower(long, short, time_s=0.2)
+    assert faster(short, long, time_s=0.2).ratio > 2
+    with pytest.raises(AssertionError, match="slower"):
+        faster(long, short, time_s=0.2)

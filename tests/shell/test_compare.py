@@ -1,0 +1,36 @@
+"""%compare in a shell: names, functions, files, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .conftest import Notebook
+
+
+def test_two_named_results_and_a_saved_one_are_compared(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.run("%%bench -o old --time 0.2 -q\nsum(range(50_000))")
+    notebook.run("%%bench -o new --time 0.2 -q\nsum(range(20_000))")
+    saved = tmp_path / "before.json"
+    saved.write_text(notebook.names["old"].to_json(), "utf-8")
+    ran = notebook.run(f"%compare old new {saved} -o found")
+    assert ran.error is None
+    assert "new is" in ran.report
+    found = notebook.names["found"]
+    assert [c.name for c in found.comparisons] == ["new", "before"]
+    assert found.comparisons[0].verdict == "faster"
+    assert notebook.run("import perfmagic\nperfmagic.last() is found").value
+
+
+def test_functions_are_measured_in_turns(notebook: Notebook) -> None:
+    notebook.run("def slow(): sum(range(50_000))\ndef quick(): sum(range(10_000))")
+    ran = notebook.run("c = %compare slow quick --time 0.2")
+    assert ran.error is None
+    found = notebook.names["c"]
+    assert (found.verdict, found.comparisons[0].interleaved) == ("faster", True)
+
+
+def test_what_cannot_be_compared_is_refused_with_a_hint(notebook: Notebook) -> None:
+    assert "at least two are needed" in notebook.run("%compare one").refusal
+    assert "there is no variable and no file nothing" in notebook.run("%compare nothing nowhere").refusal
+    notebook.run("x = 3")
+    assert "x is a int" in notebook.run("%compare x x").refusal
