@@ -71,13 +71,15 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return importlib.import_module("perfmagic.testing")
     if name not in _HOMES:
         raise AttributeError(f"module 'perfmagic' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOMES, "testing"})
 
 
 def load_ipython_extension(shell: Any) -> None:
