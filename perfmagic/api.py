@@ -22,6 +22,7 @@ from perfmagic.capture.turns import measure_in_turns
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError
 from perfmagic.results import TimelineResult
 from perfmagic.show import last, remember, show
+from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.names import checked_pattern
 from perfmagic.trace.sources import one_file, read_file, trace_files
 
@@ -42,19 +43,25 @@ __all__ = [
 ]
 
 
-def open_trace(source: str | os.PathLike[str] | Any, *, comm_names: str | None = None) -> TimelineResult:
+def open_trace(
+    source: str | os.PathLike[str] | Any,
+    *,
+    comm_names: str | None = None,
+    max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
+) -> TimelineResult:
     """What a saved trace, or a finished profiler, says. Files are read without torch.
 
     source: a file (Kineto's Chrome JSON, gzipped or not, or .npz), a folder that holds one, or a finished
     torch.profiler.profile.  comm_names: a regular expression that says which kernels are communication, instead of the
-    default rule.
+    default rule.  max_unpacked_bytes: larger files are refused, as a gzip file of 2 MB can hold 2 GB.
     Raises TraceError where a file is no trace, or is damaged beyond repair; CaptureError for a profiler without result.
     """
     checked_pattern(comm_names)
     if is_profiler(source):
         return TimelineResult(profiler_trace(source), comm_names=comm_names, title="profiler")
     path = one_file(source)
-    return TimelineResult(read_file(path), comm_names=comm_names, title=path.name)
+    trace = read_file(path, max_unpacked_bytes=max_unpacked_bytes)
+    return TimelineResult(trace, comm_names=comm_names, title=path.name)
 
 
 def open_traces(*sources: str | os.PathLike[str], comm_names: str | None = None) -> tuple[TimelineResult, ...]:

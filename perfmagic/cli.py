@@ -61,6 +61,11 @@ def _files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
     )
+    parser.add_argument("--max-gb", type=float, default=4.3, metavar="GB", help="refuse larger files, unpacked")
+
+
+def _limit(options: argparse.Namespace) -> int:
+    return int(options.max_gb * 1e9)
 
 
 def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
@@ -79,7 +84,7 @@ def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
             continue
         for file in files:
             try:
-                results.append(open_trace(file, comm_names=options.comm_names))
+                results.append(open_trace(file, comm_names=options.comm_names, max_unpacked_bytes=_limit(options)))
             except TraceError as error:  # one bad file must not cost the others  # noqa: PERF203
                 _complain(str(error))
                 status = 1

@@ -26,8 +26,8 @@ class CollectiveStat:
 
     n: ops.  duration_ns: summed, which holds waiting for other ranks too.  size_bytes: summed, of one rank's buffer
     where all of it is: what goes in, of a gather what comes out; None where the record does not say.
-    algorithm_bandwidth: size by time.  bus_bandwidth: of the data that has to pass one rank's links, comparable with
-    the hardware's; None where the number of ranks, or what the operation has to move, is not known. In bytes a second.
+    algorithm_bytes_per_s: size by time.  bus_bytes_per_s: of the data that has to pass one rank's links, comparable
+    with the hardware's; None where the number of ranks, or what the operation has to move, is not known.
     Source of the factors: NCCL tests, PERFORMANCE.md.
     """
 
@@ -41,15 +41,15 @@ class CollectiveStat:
     size_bytes: int | None
 
     @property
-    def algorithm_bandwidth(self) -> float | None:
+    def algorithm_bytes_per_s(self) -> float | None:
         if self.size_bytes is None or not self.duration_ns:
             return None
         return self.size_bytes / self.duration_ns * 1e9
 
     @property
-    def bus_bandwidth(self) -> float | None:
+    def bus_bytes_per_s(self) -> float | None:
         factor = bus_factor(self.name, self.group_size)
-        rate = self.algorithm_bandwidth
+        rate = self.algorithm_bytes_per_s
         return None if factor is None or rate is None else rate * factor
 
 
@@ -58,7 +58,7 @@ def bus_factor(name: str, ranks: int | None) -> float | None:
 
     None where the operation is not one whose traffic follows from its size and the number of ranks.
     """
-    plain = name.lower().removeprefix("c10d::").replace("_", "")
+    plain = name.lower().removeprefix("c10d::").replace("_", "").removesuffix("oop")
     if not ranks or ranks < 1:
         return None
     if "allreduce" in plain:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.rows import Rows
-from perfmagic.trace.columns import OpKind
+from perfmagic.trace.columns import NONE, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable
 
@@ -16,8 +16,8 @@ from perfmagic.trace.names import OpClass, copy_direction, is_pageable
 class CopyStat:
     """The copies of one kind, as the record names it.
 
-    duration_ns: summed over the copies.  size_bytes: of those whose size is recorded.  bandwidth: bytes per second
-    while copying, None without a duration.
+    duration_ns: summed over the copies.  size_bytes, sized_ns: size and duration of those whose size is recorded.
+    bandwidth_bytes_per_s: of these, while copying; None without any, or without a duration.
     """
 
     device: int
@@ -27,10 +27,11 @@ class CopyStat:
     n: int
     duration_ns: int
     size_bytes: int
+    sized_ns: int
 
     @property
-    def bandwidth(self) -> float | None:
-        return self.size_bytes / self.duration_ns * 1e9 if self.duration_ns else None
+    def bandwidth_bytes_per_s(self) -> float | None:
+        return self.size_bytes / self.sized_ns * 1e9 if self.sized_ns else None
 
 
 def copies(trace: Trace, device: int) -> Rows[CopyStat]:
@@ -39,6 +40,7 @@ def copies(trace: Trace, device: int) -> Rows[CopyStat]:
     stats = []
     for name in np.unique(ops.name).tolist():
         rows = ops.name == name
+        length, sized = (ops.end_ns - ops.start_ns)[rows], ops.size_bytes[rows] != NONE
         words = trace.names[name]
         stats.append(
             CopyStat(
@@ -47,8 +49,9 @@ def copies(trace: Trace, device: int) -> Rows[CopyStat]:
                 direction=copy_direction(words),
                 pageable=is_pageable(words),
                 n=int(rows.sum()),
-                duration_ns=int((ops.end_ns - ops.start_ns)[rows].sum()),
-                size_bytes=int(np.maximum(ops.size_bytes[rows], 0).sum()),
+                duration_ns=int(length.sum()),
+                size_bytes=int(ops.size_bytes[rows][sized].sum()),
+                sized_ns=int(length[sized].sum()),
             )
         )
     return Rows(sorted(stats, key=lambda s: (-s.duration_ns, s.name)), CopyStat)

@@ -46,7 +46,7 @@ def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) 
         return Rows((), OperatorStat)
     stack = host_stack(trace, host.kind == HostKind.OP)
     parent = stack.parents()
-    counted = ~inside_same_name(host, parent)
+    counted = ~inside_same_name(host, parent, by_shape=by_shape)
     n_own, own_ns = _launched(trace, stack)
     columns = {
         "n": np.ones(len(host), np.int64),

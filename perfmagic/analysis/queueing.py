@@ -143,7 +143,7 @@ def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = No
 def queues(trace: Trace, device: int) -> Rows[QueueStat]:
     """The queues of all streams of a device, by stream; what stream_queue gives for one is worked out for all at once.
 
-    Streams whose ops all lack a launch record are left out.
+    Streams with neither an op with a launch record nor an orphan are left out.
     """
     ops, orphan = trace.ops, orphans(trace)
     rows = np.flatnonzero((ops.device == device) & ((ops.launch != NONE) | orphan))

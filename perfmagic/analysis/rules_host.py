@@ -18,6 +18,9 @@ ALONE_FRAC = 0.1  # of the window; every cell begins and ends with a little Pyth
 _LOADER = re.compile(r"DataLoader\w*(?:\)#\w+)?\.__next__")
 
 
+_ADVICE = "num_workers lets the DataLoader fetch ahead"
+
+
 def data_loading(facts: Facts) -> list[Finding]:
     """Device time lost while Python fetched the next batch."""
     host, gaps = facts.trace.host_ops, facts.gaps
@@ -41,7 +44,7 @@ def data_loading(facts: Facts) -> list[Finding]:
             start_ns=int(gaps.start_ns[lost > 0].min()),
             end_ns=int(gaps.end_ns[lost > 0].max()),
             device=facts.device,
-            advice="num_workers lets the DataLoader fetch ahead",
+            advice=_ADVICE if all("SingleProcess" in facts.trace.names[n] for n in host.name[rows]) else "",
         )
     ]
 

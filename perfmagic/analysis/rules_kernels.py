@@ -13,9 +13,9 @@ UNUSED_FRAC = 0.2  # of the summed kernel time
 # GPUs with tensor cores, by the names drivers give; those from Ampere on take float32 as TF32, the earlier ones do not
 _TF32 = re.compile(
     r"\b(?:A(?:10|16|2|30|40|100|800)|H(?:20|100|200|800)|GH200|B(?:100|200|300)|GB\d00|L(?:4|20|40S?)"
-    r"|RTX (?:[3-6]0|A|PRO))"
+    r"|RTX (?:[3-6]0\d0(?!\d)|A\d|PRO|[456]000 Ada))"
 )
-_HALF_ONLY = re.compile(r"\b(?:V100|TITAN (?:V|RTX)|T4|RTX (?:20\d0|[45678]000)\b)", re.IGNORECASE)
+_HALF_ONLY = re.compile(r"\b(?:V100|TITAN (?:V|RTX)\b|T4\b|RTX (?:20\d0\b|[45678]000\b(?! Ada)))", re.IGNORECASE)
 
 
 def tensor_cores_unused(facts: Facts) -> list[Finding]:

@@ -13,7 +13,7 @@ from perfmagic.numerics.intervals import Intervals, covered_ns, merge, union
 from perfmagic.trace.columns import NONE, HostKind, Int64
 from perfmagic.trace.model import Trace
 
-_STEP = re.compile(r"ProfilerStep#(\d+)$")  # as torch.profiler names what lies between two calls of step()
+_STEP = re.compile(r"ProfilerStep#(\d{1,9})$")  # as torch.profiler names what lies between two calls of step()
 
 
 @dataclass(frozen=True)

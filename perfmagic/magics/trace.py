@@ -36,7 +36,7 @@ def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
         return None
     results: list[TimelineResult] = []
     refused: list[TraceError] = []
-    for path in [file for word in _paths(rest) for file in trace_files(word)]:
+    for path in _files(rest, refused):
         try:
             results.append(open_trace(path, comm_names=options.comm_names))
         except TraceError as error:  # noqa: PERF203 - one bad file must not cost the others
@@ -51,6 +51,17 @@ def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
     if refused:
         raise refused[0]
     return found
+
+
+def _files(text: str, refused: list[TraceError]) -> list[Path]:
+    """The files of all words; what is wrong with a folder is added to refused."""
+    files = []
+    for word in _paths(text):
+        try:
+            files += trace_files(word)
+        except TraceError as error:  # noqa: PERF203 - one empty folder must not cost the others
+            refused.append(error)
+    return files
 
 
 def _paths(text: str) -> list[Path]:

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -49,7 +50,8 @@ def write_events(path: str | os.PathLike[str], head: dict[str, Any], events: Ite
     except OSError as error:
         raise TraceError(f"{target.name} cannot be written: {error.strerror}", hint="choose another folder") from error
     finally:
-        temporary.unlink(missing_ok=True)  # is gone already where all went well
+        with suppress(OSError):  # is gone already where all went well
+            temporary.unlink()
     return target
 
 

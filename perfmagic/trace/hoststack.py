@@ -75,16 +75,18 @@ def host_stack(trace: Trace, which: Bool | None = None) -> HostStack:
     return HostStack(ops, {int(t): _levels(ops, rows[threads == t]) for t in np.unique(threads)})
 
 
-def inside_same_name(host_ops: HostOps, parent: Int64) -> Bool:
+def inside_same_name(host_ops: HostOps, parent: Int64, *, by_shape: bool = False) -> Bool:
     """Which rows run inside one of the same name: what a total must not count again; shape of host_ops.
 
-    parent: the result of HostStack.parents().
+    parent: the result of HostStack.parents().  by_shape: only one with inputs of the same shape counts.
     """
     nested = np.zeros(len(host_ops), bool)
     rows = np.flatnonzero(parent != NONE)
     above = parent[rows]
     while len(rows):
         same = host_ops.name[above] == host_ops.name[rows]
+        if by_shape:
+            same &= host_ops.shape[above] == host_ops.shape[rows]
         nested[rows[same]] = True
         above = parent[above]
         further = ~same & (above != NONE)
@@ -96,4 +98,27 @@ def _levels(ops: HostOps, rows: Int64) -> tuple[Int64, ...]:
     rows = rows[np.lexsort((-ops.end_ns[rows], ops.start_ns[rows]))]
     closed = np.searchsorted(np.sort(ops.end_ns[rows]), ops.start_ns[rows], side="right")
     depth = np.arange(len(rows)) - closed
+    levels = tuple(rows[depth == level] for level in range(int(depth.max()) + 1))
+    return levels if _nest(ops, levels) else _levels_one_by_one(ops, rows)
+
+
+def _nest(ops: HostOps, levels: tuple[Int64, ...]) -> bool:
+    """Whether every row of a level lies in one of the level above; times rounded to the microsecond can overshoot."""
+    for outer, inner in pairwise(levels):
+        above = outer[np.maximum(np.searchsorted(ops.start_ns[outer], ops.start_ns[inner], side="right") - 1, 0)]
+        if ((ops.end_ns[above] < ops.end_ns[inner]) | (ops.start_ns[above] > ops.start_ns[inner])).any():
+            return False
+    return True
+
+
+def _levels_one_by_one(ops: HostOps, rows: Int64) -> tuple[Int64, ...]:
+    """The levels where some row ends after the one it began in: such a row counts as ending with it."""
+    start, end = ops.start_ns[rows].tolist(), ops.end_ns[rows].tolist()
+    open_ends: list[int] = []
+    depth = np.zeros(len(rows), np.int64)
+    for i in range(len(rows)):
+        while open_ends and open_ends[-1] <= start[i]:
+            open_ends.pop()
+        depth[i] = len(open_ends)
+        open_ends.append(min(end[i], open_ends[-1]) if open_ends else end[i])
     return tuple(rows[depth == level] for level in range(int(depth.max()) + 1))

@@ -20,7 +20,7 @@ from perfmagic.trace.kineto_decode import UNSOUND, Header, SoundFile
 from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES, text_blocks
 from perfmagic.trace.kineto_header import base_unix_ns, device_infos, rank_and_world, restored
 from perfmagic.trace.kineto_repair import repair
-from perfmagic.trace.kineto_tables import CALLS, COUNTERS, HOST_OPS, OPS, WAITS, Columns, Tables, unfolded
+from perfmagic.trace.kineto_tables import CALLS, COUNTERS, HOST_OPS, OPS, WAITS, Columns, Tables
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.units import count
 
@@ -81,8 +81,10 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
         world_size=world_size,
         repairs=tuple(repairs),
     )
-    del waits["end_ns"]
-    waits["at_ns"] = waits.pop("start_ns")
+    counters = columns[COUNTERS]
+    for instants in (waits, counters):
+        del instants["end_ns"]
+        instants["at_ns"] = instants.pop("start_ns")
     return make_trace(
         tables.names,
         saved.meta(meta) if saved else meta,
@@ -90,7 +92,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
         calls=calls if len(calls["start_ns"]) else None,
         host_ops=host_ops if len(host_ops["start_ns"]) else None,
         waits=waits if len(waits["at_ns"]) else None,
-        counters=unfolded(columns[COUNTERS]),
+        counters=counters if len(counters["at_ns"]) else None,
         marks=saved.marks if saved else None,
         cell=saved.cell if saved else None,
         shapes=tables.shapes,

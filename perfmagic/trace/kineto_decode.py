@@ -135,6 +135,7 @@ _EXACT = msgspec.json.Decoder(list[_ExactEvent])
 _HEADER = msgspec.json.Decoder(_File)
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(rb"\}\s*,\s*\{\s*$")
+MOST_HEADER_BYTES = 256 << 20  # before the events; so much is no trace
 _FARTHEST = 256  # bytes from the end of an event to the first key of the next, indentation included
 _FIRST_KEYS = (b'"ph"', b'"name"', b'"cat"', b'"args"', b'"pid"', b'"tid"', b'"ts"', b'"dur"', b'"id"')
 _TRIES = 64  # places of a key that is not the first of its event, before the next key is tried
@@ -156,17 +157,21 @@ class SoundFile:
         while block:
             end = _last_event_end(block)
             if end:
-                # one copy: blocks are large
-                yield _chunk(b"".join((b"[", kept, memoryview(block)[:end], b"]")))
+                try:
+                    # one copy: blocks are large
+                    chunk = _chunk(b"".join((b"[", kept, memoryview(block)[:end], b"]")))
+                except msgspec.DecodeError as error:
+                    if isinstance(error, msgspec.ValidationError):
+                        raise
+                    # the place may lie behind the list, in a header that comes last
+                    kept = b"".join((kept, block, *self._blocks))
+                    break
+                yield chunk
                 kept = block[block.index(b"{", end) :]
             else:
                 kept += block
             block = next(self._blocks, b"")
-        # a few events at most, the end of the list, and what stands behind it
-        end = _last_event_end(kept)
-        if end:
-            yield _chunk(b"".join((b"[", kept[:end], b"]")))
-            kept = kept[kept.index(b"{", end) :]
+        # events of a block at most, the end of the list, and what stands behind it
         text = "[" + kept.decode()
         _, end = json.JSONDecoder().raw_decode(text)
         yield _chunk(text[:end].encode())
@@ -174,14 +179,16 @@ class SoundFile:
 
     def _start(self) -> tuple[bytes, bytes]:
         """The text up to the first event, and what was read behind it."""
-        buffer = b""
+        buffer = bytearray()
         for block in self._blocks:
+            seen = max(0, len(buffer) - _FARTHEST)
             buffer += block
-            stripped = buffer.lstrip()
-            if stripped.startswith(b"["):
-                return b"[", stripped[1:]
-            if found := _EVENTS.search(buffer):
-                return buffer[: found.end()], buffer[found.end() :]
+            if not seen and bytes(buffer[:_FARTHEST]).lstrip().startswith(b"["):
+                return b"[", bytes(buffer[buffer.index(b"[") + 1 :])
+            if found := _EVENTS.search(buffer, seen):
+                return bytes(buffer[: found.end()]), bytes(buffer[found.end() :])
+            if len(buffer) > MOST_HEADER_BYTES:
+                break
         raise msgspec.ValidationError("no traceEvents")
 
     def _read_header(self, text: bytes) -> None:

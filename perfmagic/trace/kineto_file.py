@@ -134,11 +134,15 @@ def _until_damage(source: Path | bytes, origin: str, limit_bytes: int, known: in
 
 def _members(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The text of each member. Raises EOFError where the last one is cut."""
-    member = inflate.decompressobj(wbits=31)
+    member, held = inflate.decompressobj(wbits=31), b""
     for block in blocks:
-        data = block
+        data = held + block
+        held = b""
         while data:
             if member.eof:
+                if data == _GZIP_MAGIC[:1]:  # the other half may come with the next block
+                    held = data
+                    break
                 if data[:2] != _GZIP_MAGIC:
                     return  # padding behind the last member
                 member = inflate.decompressobj(wbits=31)
@@ -153,5 +157,5 @@ def _members(blocks: Iterator[bytes]) -> Iterator[bytes]:
 def _too_large(origin: str, found_bytes: int, limit_bytes: int) -> TraceError:
     return TraceError(
         f"{origin} holds at least {size(found_bytes)} unpacked, more than the limit of {size(limit_bytes)}",
-        hint="raise the limit with read_trace(path, max_unpacked_bytes=...), or cut the trace to fewer steps",
+        hint="raise it with open_trace(path, max_unpacked_bytes=...) or --max-gb, or cut the trace to fewer steps",
     )

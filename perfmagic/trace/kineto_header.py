@@ -11,6 +11,7 @@ from perfmagic.trace.kineto_decode import Header
 from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta
 
 EXPORT_SCHEMA = 1
+_FAR_NS = 2**62
 _EPOCH_NS = 10**18  # of 2001: times above are unix time already
 _AMD = re.compile(r"AMD|Instinct|Radeon|gfx\d|MI\d{3}", re.IGNORECASE)
 
@@ -46,11 +47,29 @@ def restored(header: Header, repairs: list[str]) -> Restored | None:
         unknown = fields.keys() - TraceMeta.__dataclass_fields__.keys()
         devices = tuple(DeviceInfo(int(d["index"]), d["kind"], d["name"], d["pace"]) for d in block["devices"])
         marks = {key: [int(v) for v in block["marks"][key]] for key in ("at_ns", "line", "top_line")}
+        _check(fields, marks)
         cell = None if block["cell"] is None else Cell(str(block["cell"]))
         return Restored({k: v for k, v in fields.items() if k not in unknown}, devices, marks, cell)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         repairs.append(f"the perfmagic part is damaged ({type(error).__name__}) and was left out")
         return None
+
+
+def _check(fields: dict[str, Any], marks: dict[str, list[int]]) -> None:
+    """Raise ValueError where numbers and words are not what they should be."""
+    numbers = [fields.get(key) for key in ("start_ns", "end_ns", "dropped_events")]
+    if fields.get("returned_ns") is not None:
+        numbers.append(fields["returned_ns"])
+    if not all(type(n) is int and abs(n) < _FAR_NS for n in numbers):
+        raise ValueError("times that are none")
+    if not all(isinstance(fields.get(key), str) for key in ("torch_version", "failed")):
+        raise ValueError("words that are none")
+    if len({len(column) for column in marks.values()}) > 1:
+        raise ValueError("marks of different lengths")
+    if any(abs(n) >= _FAR_NS for n in marks["at_ns"]) or any(
+        not 0 <= n < 2**31 for k in ("line", "top_line") for n in marks[k]
+    ):
+        raise ValueError("marks out of range")
 
 
 def base_unix_ns(header: Header, first_ns: int, saved: Restored | None) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ import numpy as np
 
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64, OpKind
 from perfmagic.trace.kineto_decode import CallArgs, Chunk, CounterArgs, Event, HostArgs, Loose, OpArgs, WaitArgs
-from perfmagic.trace.kineto_times import Begin, End, Times, digits_matter, mend_times, to_ns
+from perfmagic.trace.kineto_times import LIMIT_NS, Begin, End, Times, digits_matter, mend_times, to_ns
 from perfmagic.trace.model import Collective, LaunchShape
 from perfmagic.trace.names import call_kind
 from perfmagic.units import plural, size
@@ -42,11 +43,13 @@ _TABLE_OF = {
     "cuda_sync": WAITS,
 }
 MOST_BYTES = 2**50  # a pebibyte
+MOST_DEVICES = 2**31 - 1
 _WAIT_NAME = "Stream Wait Event"
 _MEMORY_NAME = "[memory]"
 _SPANS = ("X", "B")
 _PAIRED = ("B", "E")
 _LOOKED_AT = ("C", "i", "I", *_PAIRED)  # phases of events that are looked at one by one
+_TOTALS = ("Total Allocated", "Total Reserved")
 _TIMES = ("start_ns", "dur_ns", "has_start", "has_dur", "spans")
 
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)
@@ -86,12 +89,13 @@ class Tables:
         self._inputs = _Codes()
         self._collectives = _Codes()
         self._parts: dict[int, list[Columns]] = {table: [] for table in TABLES}
+        self._impossible = 0  # counts no memory has
         self._rows = dict.fromkeys(TABLES, 0)
         self._pairs: list[tuple[str, int, tuple[Any, Any], int, int]] = []  # phase, start_ns, place, table, its row
 
     @property
     def names(self) -> list[str]:
-        return list(self._names)
+        return list(map(printable, self._names))
 
     @property
     def shapes(self) -> list[LaunchShape]:
@@ -124,6 +128,9 @@ class Tables:
             found = np.flatnonzero(table == number)
             if len(found):
                 rows = found.tolist()
+                if number == COUNTERS:
+                    self._counters(events, rows, chunk)
+                    continue
                 mine = [events[row] for row in rows]
                 columns = self._MAKERS[number](self, mine, category[found], chunk)
                 times = self._time_columns(mine, rows, chunk)
@@ -131,7 +138,8 @@ class Tables:
                 self._parts[number].append(columns | times | {"spans": spans})
         self._note_pairs(chunk, table)
         for number in TABLES:
-            self._rows[number] += int((table == number).sum())
+            if number != COUNTERS:
+                self._rows[number] += int((table == number).sum())
 
     def finish(self, repairs: list[str]) -> tuple[dict[int, Columns], Times]:
         """The columns of each table with its times, without rows that have no place in time.
@@ -145,7 +153,7 @@ class Tables:
         kinds = (has_start.astype(bool), has_dur.astype(bool), spans.astype(bool))
         times = Times(start_ns, dur_ns, *kinds, usable=np.ones(len(start_ns), bool))
         mend_times(times, self._paired(sizes), repairs)
-        _mend_sizes(joined, repairs)
+        _mend_sizes(joined, self._impossible, repairs)
         first = np.cumsum([0, *sizes])
         result = {}
         for i, table in enumerate(TABLES):
@@ -180,6 +188,7 @@ class Tables:
         if chunk.dur_us is not None:
             dur_us = [chunk.dur_us[row] for row in rows]
         start_ns, has_start = to_ns(ts_us)
+        has_start &= np.abs(start_ns) < LIMIT_NS
         dur_ns, has_dur = to_ns(dur_us)
         return {"start_ns": start_ns, "dur_ns": dur_ns, "has_start": has_start, "has_dur": has_dur}
 
@@ -262,28 +271,23 @@ class Tables:
             "on_device": np.array([a.on_device for a in args], np.int32),
         }
 
-    def _counters(self, events: list[Event], _category: Int64, _chunk: Chunk) -> Columns:
-        """Values of counter events, and the totals that memory events carry (those of 2021 carry none).
-
-        Up to two values an event; `unfolded` makes a row of each.
-        """
-        args = _counter_args(events)
-        series = np.full((len(events), 2), NONE, np.int32)
-        numbers = np.full((len(events), 2), np.nan)
-        counter = np.array([event.ph == "C" for event in events], bool)
-        numbers[:, 0] = _floats([a.allocated for a in args])
-        numbers[:, 1] = _floats([a.reserved for a in args])
-        numbers[counter] = np.nan
-        for column, name in enumerate(("Total Allocated", "Total Reserved")):
-            series[~np.isnan(numbers[:, column]), column] = self._names[name] if not counter.all() else NONE
-        for row in np.flatnonzero(counter).tolist():
-            if isinstance(args[row].value, (int, float)):
-                series[row, 0], numbers[row, 0] = self._names[events[row].name], args[row].value
-        return {
-            "device": _whole([a.device_id for a in args], [e.pid for e in events]),
-            "series": series,
-            "value": numbers,
+    def _counters(self, events: list[Event], rows: list[int], chunk: Chunk) -> None:
+        """A row for each value of a counter, and for the totals that memory events carry (those of 2021 carry none)."""
+        values = [(row, *value) for row in rows for value in _values(events[row])]
+        found = [value for value in values if abs(value[2]) <= MOST_BYTES]
+        self._impossible += len(values) - len(found)
+        if not found:
+            return
+        kept = [row for row, _, _ in found]
+        mine = [events[row] for row in kept]
+        columns = {
+            "device": _whole([args.device_id for args in _counter_args(mine)], [e.pid for e in mine]),
+            "series": np.array([self._names[name] for _, name, _ in found], np.int32),
+            "value": np.array([value for _, _, value in found], np.float64),
+            "spans": np.zeros(len(found), bool),
         }
+        self._parts[COUNTERS].append(columns | self._time_columns(mine, kept, chunk))
+        self._rows[COUNTERS] += len(found)
 
     def _interned(self, events: list[Event]) -> Any:
         names = self._names
@@ -320,38 +324,27 @@ class Tables:
         CALLS: _calls,
         HOST_OPS: _host_ops,
         WAITS: _waits,
-        COUNTERS: _counters,
     }
 
 
-def _mend_sizes(tables: dict[int, Columns], repairs: list[str]) -> None:
-    """Leave out sizes and counts that no memory has."""
-    lost = 0
+def _mend_sizes(tables: dict[int, Columns], lost: int, repairs: list[str]) -> None:
+    """Leave out sizes that no memory has, and say so of the counts that were; device numbers beyond all are NONE."""
     if "size_bytes" in tables[OPS]:
         sizes = tables[OPS]["size_bytes"]
         impossible = (sizes != NONE) & ((sizes < 0) | (sizes > MOST_BYTES))
         sizes[impossible] = NONE
         lost += int(impossible.sum())
-    if "value" in tables[COUNTERS]:
-        series, values = tables[COUNTERS]["series"], tables[COUNTERS]["value"]
-        impossible = (series != NONE) & ~(np.abs(values) <= MOST_BYTES)
-        series[impossible] = NONE
-        lost += int(impossible.sum())
     if lost:
         repairs.append(f"{plural(lost, 'size or count', 'sizes or counts')} beyond {size(MOST_BYTES)}, left out")
-
-
-def unfolded(counters: Columns) -> Columns:
-    """One row a value, of columns with up to two values an event."""
-    if not len(counters["start_ns"]):
-        return {"at_ns": counters["start_ns"], "series": [], "device": [], "value": []}
-    row, column = np.nonzero(counters["series"] != NONE)
-    return {
-        "at_ns": counters["start_ns"][row],
-        "series": counters["series"][row, column],
-        "device": counters["device"][row],
-        "value": counters["value"][row, column],
-    }
+    far = 0
+    for table in (OPS, WAITS, COUNTERS):
+        if "device" in tables[table]:
+            devices = tables[table]["device"]
+            impossible = (devices < NONE) | (devices > MOST_DEVICES)
+            devices[impossible] = NONE
+            far += int(impossible.sum())
+    if far:
+        repairs.append(f"{plural(far, 'device number')} beyond {MOST_DEVICES}, read as {NONE}")
 
 
 def _joined(parts: list[Columns]) -> Columns:
@@ -376,9 +369,34 @@ _op_args, _call_args, _host_args = _reader(OpArgs), _reader(CallArgs), _reader(H
 _wait_args, _counter_args = _reader(WaitArgs), _reader(CounterArgs)
 
 
-def _floats(values: list[Loose]) -> Any:
-    """Numbers, NaN for what is none."""
-    return np.array([value if isinstance(value, (int, float)) else np.nan for value in values], np.float64)
+def _values(event: Event) -> list[tuple[str, float]]:
+    """Series and value of each number in a counter's arguments; of a memory event, its totals."""
+    args = msgspec.json.decode(event.args) if event.args else None
+    if not isinstance(args, dict):
+        return []
+    if event.ph != "C":
+        args = {key: args.get(key) for key in _TOTALS}
+        named = {key: key for key in _TOTALS}
+    else:
+        named = {key: event.name if key == "value" else f"{event.name} {key}" for key in args}
+    numbers = [(named[key], _number(value)) for key, value in args.items()]
+    return [(name, number) for name, number in numbers if number is not None]
+
+
+def _number(value: Any) -> float | None:
+    """A number, also one written as text; None for all else, and for what a double cannot hold."""
+    if value is None or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def printable(text: str) -> str:
+    """The text without halves of surrogate pairs, which no file can hold."""
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
 def _looked_up(codes: _Codes, wanted: Sequence[str], numbers: Int64) -> Bool:

@@ -17,6 +17,7 @@ from perfmagic.units import plural
 DAY_NS = 86_400 * 10**9  # no step and no trace is longer: what lies further off is damage
 _FEW = 1000
 _LIMIT_US = 9e15  # int64 nanoseconds end at 9.2e15 µs
+LIMIT_NS = 9 * 10**18
 
 
 @dataclass
@@ -69,7 +70,7 @@ def mend_times(times: Times, pairs: Sequence[Begin | End], repairs: list[str]) -
 
 
 def to_ns(values_us: Sequence[float | Decimal]) -> tuple[Int64, Bool]:
-    """Microseconds as whole nanoseconds, and which of them are numbers; what int64 cannot hold becomes its limit.
+    """Microseconds as whole nanoseconds, and which of them are numbers; what int64 cannot hold becomes LIMIT_NS.
 
     Whole and fraction are scaled apart, so that a double stays exact to the nanosecond below 2^43 µs; decimals are
     exact always.

@@ -6,11 +6,13 @@ is left out, so that paths in names of Python frames stay: to share a trace with
 
 from __future__ import annotations
 
-import io
+import enum
 import json
 import os
 import secrets
 import zipfile
+import zlib
+from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,21 @@ from typing import Any
 import numpy as np
 
 from perfmagic.errors import TraceError
-from perfmagic.trace.columns import Counters, DeviceOps, HostCalls, HostOps, LineMarks, StreamWaits, Table
+from perfmagic.trace.columns import (
+    NONE,
+    CallKind,
+    Counters,
+    DeviceOps,
+    HostCalls,
+    HostKind,
+    HostOps,
+    LineMarks,
+    OpKind,
+    StreamWaits,
+    Table,
+)
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, LaunchShape, Trace, TraceMeta
+from perfmagic.units import size
 
 SCHEMA = 1
 NPZ_MAGIC = b"PK\x03\x04"
@@ -32,7 +47,13 @@ _TABLES: dict[str, type[Table]] = {
     "counters": Counters,
     "marks": LineMarks,
 }
+_KINDS: dict[str, type[enum.IntEnum]] = {"ops": OpKind, "calls": CallKind, "host_ops": HostKind}
 _ABOUT = "about"
+# what zipfile, numpy and json raise for damage, and what follows from wrong numbers
+_DAMAGE = (
+    *(OSError, KeyError, TypeError, ValueError, AttributeError, EOFError, MemoryError, OverflowError, RecursionError),
+    *(NotImplementedError, IndexError, zipfile.BadZipFile, zlib.error),
+)
 
 
 def write_npz(trace: Trace, path: str | os.PathLike[str]) -> Path:
@@ -62,7 +83,8 @@ def write_npz(trace: Trace, path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise TraceError(f"{target.name} cannot be written: {error.strerror}", hint="choose another folder") from error
     finally:
-        temporary.unlink(missing_ok=True)  # is gone already where all went well
+        with suppress(OSError):  # is gone already where all went well
+            temporary.unlink()
     return target
 
 
@@ -74,7 +96,7 @@ def is_npz(path: Path) -> bool:
                 return False
         with zipfile.ZipFile(path) as archive:
             return f"{_ABOUT}.npy" in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except _DAMAGE:
         return False
 
 
@@ -87,13 +109,12 @@ def read_npz(path: str | os.PathLike[str], max_unpacked_bytes: int) -> Trace:
     try:
         with zipfile.ZipFile(source) as archive:
             unpacked = sum(part.file_size for part in archive.infolist())
-        if unpacked > max_unpacked_bytes:
-            raise TraceError(
-                f"{source.name} holds {unpacked} bytes unpacked, more than the limit of {max_unpacked_bytes}",
-                hint="raise the limit with read_trace(path, max_unpacked_bytes=...)",
-            )
-        with np.load(io.BytesIO(source.read_bytes()), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+            if unpacked > max_unpacked_bytes:
+                raise TraceError(
+                    f"{source.name} holds {size(unpacked)} unpacked, more than the limit of {size(max_unpacked_bytes)}",
+                    hint="raise the limit with open_trace(path, max_unpacked_bytes=...)",
+                )
+            arrays = {part.filename.removesuffix(".npy"): _array(archive, part) for part in archive.infolist()}
         about = json.loads(arrays.pop(_ABOUT).tobytes())
         if about["schema"] != SCHEMA:
             raise TraceError(
@@ -101,7 +122,7 @@ def read_npz(path: str | os.PathLike[str], max_unpacked_bytes: int) -> Trace:
                 hint="update perfmagic, or save the trace again as Chrome JSON",
             )
         return _trace(about, arrays)
-    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         if isinstance(error, TraceError):
             raise
         raise TraceError(
@@ -109,12 +130,22 @@ def read_npz(path: str | os.PathLike[str], max_unpacked_bytes: int) -> Trace:
         ) from error
 
 
+def _array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
+    """One array, of no more bytes than the archive says it has, whatever its own header says."""
+    with archive.open(part) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        if dtype.hasobject or len(shape) != 1 or shape[0] * dtype.itemsize > part.file_size:
+            raise ValueError(f"{part.filename} has shape {shape} of {dtype} in {part.file_size} bytes")
+        return np.frombuffer(file.read(shape[0] * dtype.itemsize), dtype).copy()
+
+
 def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
     tables: dict[str, Any] = {}
     for table, kind in _TABLES.items():
-        columns = {f.name: arrays[f"{table}.{f.name}"].astype(f.metadata["dtype"], copy=False) for f in fields(kind)}
-        if len({column.shape for column in columns.values()}) > 1:
-            raise ValueError(f"columns of {table} differ in length")
+        columns = {f.name: arrays[f"{table}.{f.name}"] for f in fields(kind)}
+        _check_columns(table, columns, {f.name: np.dtype(f.metadata["dtype"]) for f in fields(kind)})
         for column in columns.values():
             column.flags.writeable = False
         tables[table] = kind(**columns)
@@ -133,21 +164,39 @@ def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
     )
 
 
+def _check_columns(table: str, columns: dict[str, Any], dtypes: dict[str, Any]) -> None:
+    """Columns as Table.make would have made them: of one length, of their types, in order, with kinds that exist."""
+    if len({len(column) for column in columns.values()}) > 1:
+        raise ValueError(f"columns of {table} differ in length")
+    for name, column in columns.items():
+        if column.dtype != dtypes[name]:
+            raise ValueError(f"{table}.{name} is {column.dtype}, expected {dtypes[name]}")
+    first = next(iter(columns.values()))
+    if (np.diff(first) < 0).any():
+        raise ValueError(f"{table} is not in order")
+    if "end_ns" in columns and (columns["end_ns"] < columns["start_ns"]).any():
+        raise ValueError(f"{table} has rows that end before they start")
+    if "kind" in columns and not np.isin(columns["kind"], [*map(int, _KINDS[table])]).all():
+        raise ValueError(f"{table} has kinds that do not exist")
+    if "value" in columns and not np.isfinite(columns["value"]).all():
+        raise ValueError(f"{table} has values that are no numbers")
+
+
 def _check_rows(tables: dict[str, Any], names: tuple[str, ...], about: dict[str, Any]) -> None:
     """Rows that point into other tables must lie in them."""
     ops, calls, host_ops, counters = (tables[key] for key in ("ops", "calls", "host_ops", "counters"))
-    for rows, size in (
-        (ops.name, len(names)),
-        (calls.name, len(names)),
-        (host_ops.name, len(names)),
-        (counters.series, len(names)),
-        (ops.launch, len(calls)),
-        (ops.shape, len(about["shapes"])),
-        (host_ops.shape, len(about["input_shapes"])),
-        (ops.collective, len(about["collectives"])),
+    for rows, least, n in (
+        (ops.name, 0, len(names)),
+        (calls.name, 0, len(names)),
+        (host_ops.name, 0, len(names)),
+        (counters.series, 0, len(names)),
+        (ops.launch, NONE, len(calls)),
+        (ops.shape, NONE, len(about["shapes"])),
+        (host_ops.shape, NONE, len(about["input_shapes"])),
+        (ops.collective, NONE, len(about["collectives"])),
     ):
-        if len(rows) and not -1 <= int(rows.min()) <= int(rows.max()) < size:
-            raise ValueError(f"row {int(rows.max())} of a table of {size}")
+        if len(rows) and not least <= int(rows.min()) <= int(rows.max()) < n:
+            raise ValueError(f"row {int(rows.max())} of a table of {n}")
 
 
 def _meta(saved: dict[str, Any]) -> TraceMeta:

@@ -43,7 +43,7 @@ from perfmagic.trace.model import Trace
 
 NO_OPERATOR = 0  # External id of what no operator made
 _STEP = "ProfilerStep#"
-_WHOLE_STEP = re.compile(rf"{_STEP}\d+$")
+_WHOLE_STEP = re.compile(_STEP + r"\d{1,9}$")
 _LOADER = re.compile(r"enumerate\((DataLoader\)#.*\.__next__$|DataPipe\)#)")
 _COLLECTIVE = re.compile(r"(nccl|gloo):(broadcast|reduce|all_reduce|all_gather|reduce_scatter)$")
 _SHORTEST_STEP_NS = 1000  # the plugin divides by a step's time, and by that of a bucket of at least 1 µs

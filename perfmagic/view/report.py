@@ -125,10 +125,6 @@ def _markdown_table(table: ReportTable) -> str:
     return "\n".join([*lines, *(_markdown_row(row) for row in table.rows)])
 
 
-def _ruler(table: ReportTable) -> list[str]:
-    return ["---", *["---:"] * len(table.head[1:])]
-
-
 def _markdown_row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(_plain(cell) if set(cell) - set("-:") else cell for cell in cells) + " |"
 

@@ -148,3 +148,24 @@ def test_operators_are_told_apart_by_the_shapes_of_their_inputs() -> None:
         ("aten::add", None, 1, 2000),
     ]
     assert [(stat.shape, stat.n) for stat in operators(trace)] == [(None, 3), (None, 1)]
+
+
+def test_an_inner_operator_that_overshoots_its_outer_one_does_not_hide_the_next() -> None:
+    b = Builder()
+    b.host_op(0, 10, "A")
+    b.host_op(5, 11, "a")
+    b.host_op(10, 20, "B")
+    b.host_op(15, 18, "b")
+    b.op(100, 107, launch=16)
+    b.op(110, 113, launch=19)
+    found = {stat.name: stat for stat in operators(b.trace())}
+    assert (found["B"].n_ops, found["B"].device_ns, found["B"].host_self_ns) == (2, 10 * US, 7 * US)
+
+
+def test_an_operator_inside_one_of_another_shape_counts_for_its_own_shape() -> None:
+    rows = [
+        event("cpu_op", "aten::mm", 0, 10, tid=3, **{"Input Dims": [[8, 8]]}),
+        event("cpu_op", "aten::mm", 2, 5, tid=3, **{"Input Dims": [[4, 4]]}),
+    ]
+    found = operators(read_trace(as_bytes(rows)), by_shape=True)
+    assert [(stat.shape, stat.host_ns) for stat in found] == [("[[8, 8]]", 10_000), ("[[4, 4]]", 5000)]

@@ -51,7 +51,7 @@ def test_copies_tell_their_bytes_and_a_bandwidth_a_bus_can_have() -> None:
     sent = sum(stat.size_bytes for name, stat in by_name.items() if "HtoD" in name)
     assert sent == 2 * 6000 * 1024 * 4
     for stat in by_name.values():
-        assert stat.bandwidth is None or 0.2e9 < stat.bandwidth < 8e12
+        assert stat.bandwidth_bytes_per_s is None or 0.2e9 < stat.bandwidth_bytes_per_s < 8e12
     assert any("Pageable" in name for name in by_name)
     assert any("Pinned" in name for name in by_name)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmagic.errors import TraceError
-from perfmagic.trace import kineto_file
+from perfmagic.trace import kineto, kineto_file
 from perfmagic.trace.kineto import read_trace
 from tests.conftest import TRACES
 from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel
@@ -110,6 +110,17 @@ def test_a_gzip_stream_is_read_as_far_as_it_goes(data: bytes, words: str) -> Non
 
 
 @pytest.mark.usefixtures("_inflate")
+@pytest.mark.parametrize("offset", [-2, -1, 0, 1])
+def test_a_member_that_begins_at_the_end_of_a_block_is_read(offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [row for n in range(40) for row in launch_and_kernel(n, 20 * n, 20 * n + 5)]
+    text = as_bytes(events)
+    first, second = gzip.compress(text[:500], mtime=0), gzip.compress(text[500:], mtime=0)
+    monkeypatch.setattr(kineto_file, "BLOCK_BYTES", len(first) - offset)
+    trace = read_trace(first + second)
+    assert (len(trace.ops), trace.meta.repairs) == (40, ())
+
+
+@pytest.mark.usefixtures("_inflate")
 def test_a_gzip_bomb_is_not_unpacked_beyond_the_limit() -> None:
     bomb = gzip.compress(b'{"traceEvents": [' + b" " * 200_000_000)
     with pytest.raises(TraceError, match=r"holds at least .* unpacked, more than the limit of 50"):
@@ -193,3 +204,67 @@ def test_sizes_that_no_memory_has_are_left_out_and_counted() -> None:
     assert trace.ops.size_bytes.tolist() == [2**50, -1]
     assert len(trace.counters) == 0
     assert [text.split(" beyond")[0] for text in trace.meta.repairs] == ["2 sizes or counts"]
+
+
+def test_times_that_int64_cannot_hold_are_left_out_and_said() -> None:
+    rows = launch_and_kernel(1, 1.7e18, 1.7e18 + 10) + launch_and_kernel(2, 30, 40)
+    trace = read_trace(as_bytes(rows))
+    assert len(trace.ops) == 1
+    assert trace.meta.repairs == ("2 records without a time, or a day away from all others, left out",)
+    with pytest.raises(TraceError):
+        read_trace(as_bytes(launch_and_kernel(1, 1.7e18, 1.7e18 + 10)))
+
+
+def test_device_numbers_beyond_all_do_not_become_others() -> None:
+    rows = launch_and_kernel(1, 0, 10) + launch_and_kernel(2, 30, 40)
+    rows[3]["args"]["device"] = 2**32
+    trace = read_trace(as_bytes(rows))
+    assert trace.device_ids == (-1, 0)
+    assert trace.meta.repairs == ("1 device number beyond 2147483647, read as -1",)
+
+
+def test_every_number_of_a_counter_is_a_series() -> None:
+    counters = [
+        {"ph": "C", "name": "sm", "ts": 5, "pid": 0, "args": {"active": 1, "idle": "2.5", "on": True, "x": 10**400}},
+        {"ph": "C", "name": "power", "ts": 6, "pid": 0, "args": {"value": 300}},
+    ]
+    trace = read_trace(as_bytes([*launch_and_kernel(1, 0, 10), *counters]))
+    named = [trace.names[row] for row in trace.counters.series]
+    assert list(zip(named, trace.counters.value.tolist(), strict=True)) == [
+        ("sm active", 1.0),
+        ("sm idle", 2.5),
+        ("power", 300.0),
+    ]
+
+
+def test_halves_of_surrogate_pairs_do_not_get_into_files(tmp_path: Path) -> None:
+    rows = launch_and_kernel(1, 0, 10)
+    rows[1]["name"] = "half"
+    trace = read_trace(as_bytes(rows).replace(b"half", b"h\\ud800f"))
+    assert trace.names[trace.ops.name[0]] == "h?f"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"marks": {"at_ns": [10**30], "line": [1], "top_line": [1]}},
+        {"marks": {"at_ns": [1, 2], "line": [1], "top_line": [1]}},
+        {"meta": {"start_ns": "x", "end_ns": 1, "dropped_events": 0, "torch_version": "", "failed": ""}},
+    ],
+)
+def test_a_damaged_part_of_our_own_is_left_out_and_said(part: dict[str, object]) -> None:
+    meta = {"start_ns": 0, "end_ns": 1, "dropped_events": 0, "torch_version": "", "failed": ""}
+    sound = {"schema": 1, "meta": meta, "devices": [], "marks": {"at_ns": [], "line": [], "top_line": []}, "cell": None}
+    trace = read_trace(as_bytes(launch_and_kernel(1, 0, 10), perfmagic=sound | part))
+    assert [text.split(" (")[0] for text in trace.meta.repairs] == ["the perfmagic part is damaged"]
+    assert read_trace(as_bytes(launch_and_kernel(1, 0, 10), perfmagic=sound)).meta.repairs == ()
+
+
+def test_a_header_behind_the_events_may_look_like_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kineto_file, "BLOCK_BYTES", 5000)
+    rows = [row for n in range(100) for row in launch_and_kernel(n, 20 * n, 20 * n + 5)]
+    devices = [{"name": "GPU A", "id": 0}, {"name": "GPU B", "id": 1}]
+    text = json.dumps({"traceEvents": rows, "deviceProperties": devices}).encode()
+    monkeypatch.setattr(kineto, "repair", None)  # not needed: the file is sound
+    trace = read_trace(text)
+    assert (len(trace.ops), trace.device_info(0).label) == (100, "GPU A")

@@ -12,6 +12,8 @@ import { Palette, type Theme } from "./theme.ts";
 
 const MOST_PIXELS = 16_000; // of a canvas's height: beyond it browsers draw nothing
 const SLOW_MS = 9; // a moving frame that took longer is followed by coarser ones
+const OVER_PX = 16; // so far labels and edges reach out of their lane
+const LATER_MS = 16; // between two of the pieces that follow: the browser's turn
 const PIECE_PX = 600; // rows of pixels painted at once of what is not on screen
 
 export class Canvas {
@@ -66,20 +68,17 @@ export class Canvas {
 
   destroy(): void {
     this.unseen = [];
+    this.standing = null;
   }
 
   private later(): void {
     if (!this.unseen.length || this.idle) return;
-    const go = (): void => {
+    this.idle = window.setTimeout(() => {
       this.idle = 0;
       const band = this.unseen.shift();
       if (band) this.part(this.standing!, band);
       this.later();
-    };
-    // Safari has no idle callbacks
-    this.idle = window.requestIdleCallback
-      ? window.requestIdleCallback(go, { timeout: 500 })
-      : window.setTimeout(go, 30);
+    }, LATER_MS);
   }
 
   /** A canvas with one pixel a column, to be drawn wider. */
@@ -99,7 +98,8 @@ export class Canvas {
     const [top, bottom] = band;
     if (bottom <= top) return;
     const { layout, dpr } = all;
-    const rows = layout.rows.filter((row) => row.y * dpr < bottom && (row.y + row.h) * dpr > top);
+    const near = OVER_PX * dpr;
+    const rows = layout.rows.filter((row) => row.y * dpr < bottom + near && (row.y + row.h) * dpr > top - near);
     const frame = { ...all, rows };
     paintPixels(frame, band);
     const { g } = this;

@@ -73,7 +73,7 @@ export function paintWords(f: Frame): void {
     f.text.write(tick.text, x, axis.y + 5, { size: 10, align, colour: f.palette.css("ink2") });
   }
   if (!f.moving) for (const row of f.rows) WORDS.get(row.kind)?.(f, row);
-  for (const row of f.rows) if (row.kind === "flags") paintFlags(f, row);
+  for (const row of f.layout.rows) if (row.kind === "flags") paintFlags(f, row); // they cross all lanes
   writeGutters(f);
   paintSelection(f);
   const { hover, focus } = f.state;

@@ -78,7 +78,9 @@ export class View {
       this.ask();
     });
     new Pointer(this.canvas.node, this, signal);
-    window.addEventListener("beforeprint", () => this.canvas.finish(), { signal });
+    const whole = (): void => this.canvas.finish();
+    window.addEventListener("beforeprint", whole, { signal });
+    window.addEventListener("scroll", whole, { signal, capture: true, passive: true });
     this.listenForKeys(signal);
     this.sizes = new ResizeObserver(() => this.resized());
     this.sizes.observe(this.root);
