@@ -102,7 +102,9 @@ def make_input(folder: Path, form: str, options: argparse.Namespace, *size: str)
 
 def measure(tool: str, python: str, file: Path) -> Run:
     """One tool on one file in a process of its own."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    # modules are compiled once and cached, for every tool alike, wherever this is run
+    unwanted = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+    environment = {key: value for key, value in os.environ.items() if key not in unwanted}
     if tool == "perfmagic":
         environment["PYTHONPATH"] = str(HERE.parent)
     command = [python, str(HERE / "open_trace_with.py"), tool, str(file)]

@@ -71,12 +71,11 @@ class WaitArgs(msgspec.Struct, gc=False):
 
 
 class CounterArgs(msgspec.Struct, gc=False):
-    """The arguments of counters and memory events."""
+    """The arguments of memory events; of counters, the device."""
 
     allocated: Loose = msgspec.field(default=None, name="Total Allocated")
     reserved: Loose = msgspec.field(default=None, name="Total Reserved")
     device_id: Loose = msgspec.field(default=None, name="Device Id")
-    value: Any = None
 
 
 class Event(msgspec.Struct, gc=False):

@@ -49,7 +49,7 @@ _MEMORY_NAME = "[memory]"
 _SPANS = ("X", "B")
 _PAIRED = ("B", "E")
 _LOOKED_AT = ("C", "i", "I", *_PAIRED)  # phases of events that are looked at one by one
-_TOTALS = ("Total Allocated", "Total Reserved")
+_ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
 _TIMES = ("start_ns", "dur_ns", "has_start", "has_dur", "spans")
 
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)
@@ -273,9 +273,14 @@ class Tables:
 
     def _counters(self, events: list[Event], rows: list[int], chunk: Chunk) -> None:
         """A row for each value of a counter, and for the totals that memory events carry (those of 2021 carry none)."""
-        values = [(row, *value) for row in rows for value in _values(events[row])]
-        found = [value for value in values if abs(value[2]) <= MOST_BYTES]
-        self._impossible += len(values) - len(found)
+        memory = [row for row in rows if events[row].ph != "C"]
+        totals = _counter_args([events[row] for row in memory])
+        values = [(row, _ALLOCATED, _number(args.allocated)) for row, args in zip(memory, totals, strict=True)]
+        values += [(row, _RESERVED, _number(args.reserved)) for row, args in zip(memory, totals, strict=True)]
+        values += [(row, *value) for row in rows if events[row].ph == "C" for value in _values(events[row])]
+        known = [(row, name, value) for row, name, value in values if value is not None]
+        found = [value for value in known if abs(value[2]) <= MOST_BYTES]
+        self._impossible += len(known) - len(found)
         if not found:
             return
         kept = [row for row, _, _ in found]
@@ -369,18 +374,12 @@ _op_args, _call_args, _host_args = _reader(OpArgs), _reader(CallArgs), _reader(H
 _wait_args, _counter_args = _reader(WaitArgs), _reader(CounterArgs)
 
 
-def _values(event: Event) -> list[tuple[str, float]]:
-    """Series and value of each number in a counter's arguments; of a memory event, its totals."""
+def _values(event: Event) -> list[tuple[str, float | None]]:
+    """Series and value of each argument of a counter, None for what is no number."""
     args = msgspec.json.decode(event.args) if event.args else None
     if not isinstance(args, dict):
         return []
-    if event.ph != "C":
-        args = {key: args.get(key) for key in _TOTALS}
-        named = {key: key for key in _TOTALS}
-    else:
-        named = {key: event.name if key == "value" else f"{event.name} {key}" for key in args}
-    numbers = [(named[key], _number(value)) for key, value in args.items()]
-    return [(name, number) for name, number in numbers if number is not None]
+    return [(event.name if key == "value" else f"{event.name} {key}", _number(value)) for key, value in args.items()]
 
 
 def _number(value: Any) -> float | None:
