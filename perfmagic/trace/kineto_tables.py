@@ -275,24 +275,33 @@ class Tables:
         """A row for each value of a counter, and for the totals that memory events carry (those of 2021 carry none)."""
         memory = [row for row in rows if events[row].ph != "C"]
         totals = _counter_args([events[row] for row in memory])
-        values = [(row, _ALLOCATED, _number(args.allocated)) for row, args in zip(memory, totals, strict=True)]
-        values += [(row, _RESERVED, _number(args.reserved)) for row, args in zip(memory, totals, strict=True)]
-        values += [(row, *value) for row in rows if events[row].ph == "C" for value in _values(events[row])]
-        known = [(row, name, value) for row, name, value in values if value is not None]
-        found = [value for value in known if abs(value[2]) <= MOST_BYTES]
-        self._impossible += len(known) - len(found)
-        if not found:
-            return
-        kept = [row for row, _, _ in found]
+        counted = [(row, *value) for row in rows if events[row].ph == "C" for value in _values(events[row])]
+        names = self._names
+        at = np.array([*memory, *memory, *(row for row, _, _ in counted)], np.int64)
+        value = np.array(
+            [
+                *_numbers([args.allocated for args in totals]),
+                *_numbers([args.reserved for args in totals]),
+                *(number for _, _, number in counted),
+            ],
+            np.float64,
+        )
+        of_memory = [names[name] for name in (_ALLOCATED, _RESERVED) for _ in memory]
+        series = np.array([*of_memory, *(names[name] for _, name, _ in counted)], np.int32)
+        possible = np.abs(value) <= MOST_BYTES  # false for NaN
+        self._impossible += int((~possible & ~np.isnan(value)).sum())
+        kept = at[possible].tolist()
         mine = [events[row] for row in kept]
+        if not mine:
+            return
         columns = {
             "device": _whole([args.device_id for args in _counter_args(mine)], [e.pid for e in mine]),
-            "series": np.array([self._names[name] for _, name, _ in found], np.int32),
-            "value": np.array([value for _, _, value in found], np.float64),
-            "spans": np.zeros(len(found), bool),
+            "series": series[possible],
+            "value": value[possible],
+            "spans": np.zeros(len(mine), bool),
         }
         self._parts[COUNTERS].append(columns | self._time_columns(mine, kept, chunk))
-        self._rows[COUNTERS] += len(found)
+        self._rows[COUNTERS] += len(mine)
 
     def _interned(self, events: list[Event]) -> Any:
         names = self._names
@@ -374,23 +383,29 @@ _op_args, _call_args, _host_args = _reader(OpArgs), _reader(CallArgs), _reader(H
 _wait_args, _counter_args = _reader(WaitArgs), _reader(CounterArgs)
 
 
-def _values(event: Event) -> list[tuple[str, float | None]]:
-    """Series and value of each argument of a counter, None for what is no number."""
+def _values(event: Event) -> list[tuple[str, float]]:
+    """Series and value of each argument of a counter, NaN for what is no number."""
     args = msgspec.json.decode(event.args) if event.args else None
     if not isinstance(args, dict):
         return []
-    return [(event.name if key == "value" else f"{event.name} {key}", _number(value)) for key, value in args.items()]
+    named = [event.name if key == "value" else f"{event.name} {key}" for key in args]
+    return list(zip(named, _numbers(list(args.values())), strict=True))
 
 
-def _number(value: Any) -> float | None:
-    """A number, also one written as text; None for all else, and for what a double cannot hold."""
+def _numbers(values: list[Any]) -> list[float]:
+    """Numbers, also those written as text; NaN for all else."""
+    return [value if type(value) is int and abs(value) < MOST_BYTES else _number(value) for value in values]
+
+
+def _number(value: Any) -> float:
     if value is None or isinstance(value, bool):
-        return None
+        return math.nan
     try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
+        return float(value)
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def printable(text: str) -> str:
