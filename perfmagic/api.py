@@ -113,6 +113,9 @@ def compare(
     """
     given = (first, *others)
     results = [one for one in given if isinstance(one, BenchResult)]
+    for one in given:
+        if not callable(one) and not isinstance(one, BenchResult):
+            raise OptionError(f"compare: a {type(one).__name__} is neither a function nor a result of a benchmark")
     if results and len(results) < len(given):
         raise OptionError(
             f"compare: {len(results)} results and {len(given) - len(results)} functions",

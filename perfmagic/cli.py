@@ -99,10 +99,12 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
+    from perfmagic.view.report import files_text
     from perfmagic.view.text import timeline_text
 
-    titles = [f"{result.title}\n" if len(results) > 1 else "" for result in results]
-    return "\n\n".join(title + timeline_text(r.doc) for title, r in zip(titles, results, strict=True))
+    if len(results) == 1:
+        return timeline_text(results[0].doc)
+    return "\n\n".join([files_text(results), *(f"{result.title}\n{timeline_text(result.doc)}" for result in results)])
 
 
 def _json_report(results: list[TimelineResult]) -> str:
@@ -121,9 +123,9 @@ def _markdown_report(results: list[TimelineResult]) -> str:
 
 def _html_report(results: list[TimelineResult]) -> str:
     from perfmagic.view.live import live_page, live_section
-    from perfmagic.view.report import html_tables
+    from perfmagic.view.report import heading, html_tables
 
-    sections = [live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in results]
+    sections = [heading(r.title, results) + live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in results]
     return live_page(", ".join(r.title for r in results), sections)
 
 
@@ -137,6 +139,7 @@ _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
 
 def _view(options: argparse.Namespace) -> int:
     from perfmagic.view.live import live_page, live_section
+    from perfmagic.view.report import heading
     from perfmagic.view.svg import timeline_svg
 
     results, status = _opened(options)
@@ -144,7 +147,7 @@ def _view(options: argparse.Namespace) -> int:
         return status
     if options.svg and len(results) > 1:
         raise OptionError(f"--svg draws one trace, {len(results)} were given", hint="use --html for several")
-    sections = [live_section(r.doc, r.trace) for r in results] if options.html else []
+    sections = [heading(r.title, results) + live_section(r.doc, r.trace) for r in results] if options.html else []
     text = live_page(", ".join(r.title for r in results), sections) if sections else timeline_svg(results[0].doc)
     _put(text, options.svg or options.html)
     return status

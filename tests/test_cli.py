@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfmagic.cli import main
-from tests.trace.recorded import FOLDER
+from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel
 
 STEP = str(FOLDER / "v100_4streams_nccl_step.json.gz")
 SMALL = str(FOLDER / "a100_event_sync_3streams.json.gz")
@@ -79,3 +79,24 @@ def test_a_file_that_is_not_there_is_one_message(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == (
         "perfmagic: there is no file nowhere/x.json\nHint: check the name and the folder\n"
     )
+
+
+def test_several_ranks_stand_side_by_side_and_the_last_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = []
+    for rank, comm_us in ((0, 400), (1, 100)):
+        events = [
+            *(launch_and_kernel(1, 0, 10)),
+            event("cuda_runtime", "cudaLaunchKernel", 30, 2, pid=99, tid=99, correlation=2),
+            event("kernel", "ncclKernel_AllReduce", 500 - comm_us, comm_us, stream=9, device=0, correlation=2),
+        ]
+        path = tmp_path / f"rank{rank}.json"
+        path.write_bytes(as_bytes(events, distributedInfo={"rank": rank, "world_size": 2}))
+        rows.append(path)
+    assert main(["report", str(tmp_path)]) == 0
+    out = capsys.readouterr().out.replace("\u00a0", " ")
+    assert "the least of it has rank 1" in out
+    assert out.splitlines()[1].split()[:4] == ["rank0.json", "0", "84", "%"]
+    assert main(["report", str(tmp_path), "--html"]) == 0
+    assert ">rank1.json</h2>" in capsys.readouterr().out

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RowT = TypeVar("RowT")
+_SHOWN = 10  # rows of a repr
+_NAME_LENGTH = 48
 
 
 class Rows(tuple[RowT, ...]):  # noqa: SLOT001 - a tuple's subclass cannot have slots for fields of its own
@@ -42,6 +44,11 @@ class Rows(tuple[RowT, ...]):  # noqa: SLOT001 - a tuple's subclass cannot have 
         found = super().__getitem__(key)
         return Rows(cast("tuple[RowT, ...]", found), self.of) if isinstance(key, slice) else cast("RowT", found)
 
+    def __repr__(self) -> str:
+        shown = [f"{self.of.__name__} × {len(self)}", *(f"  {_short(row)}" for row in self[:_SHOWN])]
+        more = [f"  … {len(self) - _SHOWN} more; .to_frame() is a table"] if len(self) > _SHOWN else []
+        return "\n".join(shown + more)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The fields of a row, then its properties."""
@@ -65,6 +72,12 @@ def pandas() -> Any:
     except ImportError:
         raise CaptureError("to_frame() needs pandas, which is not installed", hint="pip install pandas") from None
     return pd
+
+
+def _short(row: object) -> str:
+    """The fields of a row on one line; long names without their end."""
+    texts = [str(getattr(row, field.name)) for field in fields(cast("Any", row))]
+    return " · ".join(text if len(text) <= _NAME_LENGTH else f"{text[: _NAME_LENGTH - 1]}…" for text in texts)
 
 
 def _plain(value: Any) -> Any:

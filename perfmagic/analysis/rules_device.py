@@ -8,7 +8,7 @@ from perfmagic import units
 from perfmagic.analysis.facts import Facts, line_words, on_lines
 from perfmagic.analysis.finding import Finding
 from perfmagic.analysis.verdict import cause_words
-from perfmagic.numerics.intervals import total_ns
+from perfmagic.numerics.intervals import subtract, total_ns
 from perfmagic.trace.columns import NO_LINE, NONE, Int8, Int64
 from perfmagic.trace.names import OpClass, op_classes, short_name
 
@@ -84,6 +84,8 @@ def _exposed(facts: Facts, rule: str, cause: str, classes: tuple[OpClass, ...], 
     rows = np.flatnonzero((facts.trace.ops.device == facts.device) & np.isin(kinds, classes))
     longest, line, words = _longest(facts, rows, kinds)
     share = "all of it" if exposed_ns == all_ns else f"{units.duration(exposed_ns)} of {units.duration(all_ns)}"
+    if rule == "exposed_copy":
+        share += _by_direction(facts)
     return [
         Finding(
             rule=rule,
@@ -96,6 +98,14 @@ def _exposed(facts: Facts, rule: str, cause: str, classes: tuple[OpClass, ...], 
             device=facts.device,
         )
     ]
+
+
+def _by_direction(facts: Facts) -> str:
+    """What was exposed of each direction, the longest first, in brackets; nothing where there is one only."""
+    sets = facts.breakdown.intervals
+    exposed = {name: total_ns(subtract(sets[name.lower()], sets["compute"])) for name in COPIES.values()}
+    found = sorted(((ns, name) for name, ns in exposed.items() if ns), reverse=True)
+    return f" ({', '.join(f'{name} {units.duration(ns)}' for ns, name in found)})" if len(found) > 1 else ""
 
 
 def _longest(facts: Facts, rows: Int64, kinds: Int8) -> tuple[int, int, str]:

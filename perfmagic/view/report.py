@@ -9,9 +9,12 @@ from typing import Any
 from perfmagic import units
 from perfmagic.view.canvas import escaped
 from perfmagic.view.html import framed, short
+from perfmagic.view.metrics import columns, cut_to_columns
+from perfmagic.view.text import table
 
 MOST_ROWS = 15
 _NAME_LENGTH, _HEAD = 110, 60
+_TITLE_COLUMNS = 36
 _PARTS = (
     ("compute alone", "compute_alone_ns"),
     ("compute beside copies or communication", "compute_with_other_ns"),
@@ -44,6 +47,44 @@ def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
             _copies(device, where),
         ]
     return [table for table in found if table.rows]
+
+
+def files_text(results: Sequence[Any]) -> str:
+    """Several traces side by side, a row a device: how long, how busy, and what communication waited for others.
+
+    results: objects with title and to_dict().
+    """
+    rows = []
+    for result in results:
+        report = result.to_dict()
+        rank = report["meta"]["rank"]
+        for number, device in report["devices"].items():
+            times = (device["span_ns"], device["compute_ns"], device["comm_ns"], device["exposed_comm_ns"])
+            name = cut_to_columns(result.title, _TITLE_COLUMNS) + (f" · {number}" if len(report["devices"]) > 1 else "")
+            busy = units.percent(device["busy_frac"])
+            rows.append((name, "" if rank is None else str(rank), busy, *map(units.duration, times)))
+    head = ("", "rank", "busy", "extent", "compute", "comm", "exposed")
+    widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
+    lines = [line.rstrip() for line in table(head, rows, widths)]
+    return "\n".join([*lines, *_last_rank(results)])
+
+
+def _last_rank(results: Sequence[Any]) -> list[str]:
+    """Collectives end together on all ranks, so that the rank that came last has the least of them."""
+    comm_ns = {
+        result.trace.meta.rank: sum(device["comm_ns"] for device in result.to_dict()["devices"].values())
+        for result in results
+        if result.trace.meta.rank is not None
+    }
+    if len(comm_ns) < len(results) or min(comm_ns.values()) == 0 or len(comm_ns) < 2:
+        return []
+    last = min(comm_ns, key=lambda rank: comm_ns[rank])
+    return ["", f"ranks wait for the last one inside communication; the least of it has rank {last}"]
+
+
+def heading(title: str, results: Sequence[object]) -> str:
+    """The name above a section of a page that has several."""
+    return f'<h2 style="font-size:14px;margin:0 0 4px 0">{short(title)}</h2>' if len(results) > 1 else ""
 
 
 def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[str], report: Mapping[str, Any]) -> str:
