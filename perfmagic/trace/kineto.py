@@ -22,7 +22,7 @@ from perfmagic.trace.kineto_header import base_unix_ns, device_infos, rank_and_w
 from perfmagic.trace.kineto_repair import repair
 from perfmagic.trace.kineto_tables import CALLS, COUNTERS, HOST_OPS, OPS, WAITS, Columns, Tables
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
-from perfmagic.units import count
+from perfmagic.units import count, duration, plural
 
 
 def read_trace(
@@ -80,6 +80,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
         rank=rank,
         world_size=world_size,
         repairs=tuple(repairs),
+        notes=tuple(_notes(tables, len(ops["start_ns"]), len(calls["start_ns"]), len(host_ops["start_ns"]))),
     )
     counters = columns[COUNTERS]
     for instants in (waits, counters):
@@ -99,6 +100,19 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
         input_shapes=tables.input_shapes,
         collectives=tables.collectives,
     )
+
+
+def _notes(tables: Tables, n_ops: int, n_calls: int, n_host_ops: int) -> list[str]:
+    """What was not recorded, and what recording itself took."""
+    notes = []
+    if n_ops and not n_calls:
+        notes.append("no launch was recorded: when ops were queued is not known")
+    if n_ops and not n_host_ops:
+        notes.append("no operator of the host was recorded: what Python did is not known")
+    if tables.overheads:
+        took = duration(tables.overhead_us * 1000)
+        notes.append(f"the profiler itself took {took} of the host, in {plural(tables.overheads, 'record')}")
+    return notes
 
 
 def _no_records(tables: Tables, origin: str) -> TraceError:

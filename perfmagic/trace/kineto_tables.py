@@ -13,7 +13,7 @@ import numpy as np
 
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64, OpKind
 from perfmagic.trace.kineto_decode import CallArgs, Chunk, CounterArgs, Event, HostArgs, Loose, OpArgs, WaitArgs
-from perfmagic.trace.kineto_times import LIMIT_NS, Begin, End, Times, digits_matter, mend_times, to_ns
+from perfmagic.trace.kineto_times import DAY_NS, LIMIT_NS, Begin, End, Times, digits_matter, mend_times, to_ns
 from perfmagic.trace.model import Collective, LaunchShape
 from perfmagic.trace.names import call_kind
 from perfmagic.units import plural, size
@@ -44,6 +44,7 @@ _TABLE_OF = {
 }
 MOST_BYTES = 2**50  # a pebibyte
 MOST_DEVICES = 2**31 - 1
+_OVERHEAD = "overhead"
 _WAIT_NAME = "Stream Wait Event"
 _MEMORY_NAME = "[memory]"
 _SPANS = ("X", "B")
@@ -89,6 +90,8 @@ class Tables:
         self._inputs = _Codes()
         self._collectives = _Codes()
         self._parts: dict[int, list[Columns]] = {table: [] for table in TABLES}
+        self.overheads = 0  # records of what the profiler itself did, and how long it took
+        self.overhead_us = 0.0
         self._impossible = 0  # counts no memory has
         self._rows = dict.fromkeys(TABLES, 0)
         self._pairs: list[tuple[str, int, tuple[Any, Any], int, int]] = []  # phase, start_ns, place, table, its row
@@ -122,6 +125,7 @@ class Tables:
         if not events:
             return
         category, phase, table = self._classified(events)
+        self._note_overhead(events, category)
         if self.empty:
             self.seen.update(event.cat or {"M": "metadata"}.get(event.ph, "other") for event in events)
         for number in TABLES:
@@ -162,6 +166,13 @@ class Tables:
             columns = {"start_ns": times.start_ns[mine], "end_ns": times.end_ns[mine], **joined[table]}
             result[table] = columns if kept.all() else {name: column[kept] for name, column in columns.items()}
         return result, times
+
+    def _note_overhead(self, events: list[Event], category: Int64) -> None:
+        if _OVERHEAD in self._categories:
+            rows = np.flatnonzero(category == self._categories[_OVERHEAD]).tolist()
+            took_us = [events[row].dur for row in rows if 0 <= events[row].dur * 1000 < DAY_NS]  # false for NaN
+            self.overheads += len(took_us)
+            self.overhead_us += sum(took_us)
 
     def _classified(self, events: list[Event]) -> tuple[Int64, Int64, Any]:
         """Of each event the number of its category and of its phase, and which table it goes to, 0 for none."""

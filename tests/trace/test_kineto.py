@@ -189,3 +189,18 @@ def test_a_device_without_properties_is_named_by_its_number() -> None:
 def test_top_level_keys_of_others_are_not_kept() -> None:
     trace = read_trace(as_bytes(launch_and_kernel(1, 0, 10), host_name="twshared1", username="ann"))
     assert "ann" not in json.dumps([trace.names, str(trace.meta)])
+
+
+def test_what_was_not_recorded_and_what_recording_took_is_noted() -> None:
+    launch, kernel = launch_and_kernel(1, 0, 10)
+    operator = event("cpu_op", "aten::mm", 0, 5, tid=99)
+    overhead = [event("overhead", "Activity Buffer Request", n, 1500.5, tid=-1) for n in (0, 2000)]
+    assert read_trace(as_bytes([launch, kernel, operator])).meta.notes == ()
+    assert read_trace(as_bytes([launch, kernel])).meta.notes == (
+        "no operator of the host was recorded: what Python did is not known",
+    )
+    assert read_trace(as_bytes([kernel, operator])).meta.notes == (
+        "no launch was recorded: when ops were queued is not known",
+    )
+    (note,) = read_trace(as_bytes([launch, kernel, operator, *overhead])).meta.notes
+    assert note.replace("\u00a0", " ") == "the profiler itself took 3.00 ms of the host, in 2 records"
