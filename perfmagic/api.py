@@ -18,12 +18,13 @@ from perfmagic.capture.interop import is_profiler, profiler_trace, trace_handler
 from perfmagic.capture.profiler import Recorder
 from perfmagic.capture.sim.pace import Pace
 from perfmagic.capture.timers import BenchSpec, Engine
-from perfmagic.capture.turns import measure_in_turns
+from perfmagic.capture.turns import DECIDE_S, measure_in_turns
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError
 from perfmagic.results import TimelineResult
 from perfmagic.show import last, remember, show
 from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.names import checked_pattern
+from perfmagic.trace.samples import BenchRecord
 from perfmagic.trace.sources import one_file, read_file, trace_files
 
 __all__ = [
@@ -109,6 +110,8 @@ def compare(
 
     names: what the functions are called, their own names if left out.  quantity: "returns", "done" or "span"; left
     out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.timers.BenchSpec.
+    Without time_s or samples it goes on for up to 10 s where the verdict is unclear. Where an exception or an interrupt
+    ends it, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, or fewer than two.  Source: MEASURING, "Comparing".
     """
     given = (first, *others)
@@ -123,12 +126,26 @@ def compare(
         )
     if not results:
         bodies = [one for one in given if not isinstance(one, BenchResult)]
+        if len(bodies) < 2 or quantity == "span":
+            raise OptionError("compare: two functions or more, by returns or done; a span is measured by syncbench()")
         called = list(names) or [getattr(body, "__name__", "") for body in bodies]
         if len(called) != len(bodies):
             raise OptionError(f"compare: {len(called)} names for {len(bodies)} functions")
         specs = [BenchSpec(**options | {"name": name}) for name in _distinct(called)]
-        results = [summarise(record) for record in measure_in_turns(bodies, specs, band=BAND)]
-    return CompareResult(compare_results(*results, quantity=quantity), tuple(results))
+        # who says how long or how often is obeyed, also where the verdict is then unclear
+        decide_s = 0.0 if options.keys() & {"time_s", "samples"} else DECIDE_S
+        records = measure_in_turns(bodies, specs, band=BAND, decide_s=decide_s, kept=_keep_partial)
+        results = [summarise(record) for record in records]
+    found = CompareResult(compare_results(*results, quantity=quantity), tuple(results))
+    remember(found)
+    return found
+
+
+def _keep_partial(records: list[BenchRecord]) -> None:
+    """What an interrupt left of a comparison is what last() gives, where every function has samples."""
+    results = [summarise(record) for record in records]
+    if all(result.returns is not None for result in results):
+        remember(CompareResult(compare_results(*results), tuple(results)))
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 BAND = 0.01  # two runs of the same code in one process differ by less
 BAND_APART = 0.03  # across processes: memory layout and clocks move medians by about as much (MEASURING, "Comparing")
 QUANTITIES = ("done", "span", "returns")  # the first that both have is compared
-VERDICTS = ("faster", "slower", "same", "unclear")
 
 
 @dataclass(frozen=True)

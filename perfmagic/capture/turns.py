@@ -22,16 +22,36 @@ def measure_in_turns(
     specs: Sequence[BenchSpec],
     *,
     band: float,
+    decide_s: float = DECIDE_S,
     clock_ns: Callable[[], int] = time.perf_counter_ns,
+    kept: Callable[[list[BenchRecord]], None] | None = None,
 ) -> list[BenchRecord]:
     """The records of some bodies whose samples were taken in turns, as many of each.
 
     Each is made ready by itself (first calls, warm-up); then rounds go A B … B A until every stopping rule has enough
-    and each is faster, slower or the same as the first (changes within the band do not count), or 10 s are over.
-    An exception of a body ends all of them; an interrupt too. What was measured before is lost then: half a comparison
-    is none.
+    and each is faster, slower or the same as the first (changes within the band do not count), or decide_s are over.
+    An exception of a body ends all of them, an interrupt too: kept is then given what was measured before, and the
+    exception goes on.
     """
     engines = [Engine(spec, synced=False, clock_ns=clock_ns) for spec in specs]
+    try:
+        _take_turns(engines, bodies, band, decide_s, clock_ns)
+    except BaseException as error:
+        for engine in engines:
+            engine.failed(error)
+        if kept is not None:
+            kept([engine.record() for engine in engines])
+        raise
+    return [engine.record() for engine in engines]
+
+
+def _take_turns(
+    engines: Sequence[Engine],
+    bodies: Sequence[Callable[[], object]],
+    band: float,
+    decide_s: float,
+    clock_ns: Callable[[], int],
+) -> None:
     pairs = list(zip(engines, bodies, strict=True))
     round_id = secrets.token_hex(6)
     with quiet.undisturbed():
@@ -51,11 +71,12 @@ def measure_in_turns(
 
             while not all(engine.finished for engine in engines) and spent_s() < MOST_S:
                 rounds(1)
-            while not _decided(engines, band) and spent_s() < DECIDE_S:
+            stopped_by = ""
+            while spent_s() < decide_s and not _decided(engines, band):
                 rounds(max(1, int(len(engines[0].done_so_far()) * MORE_FRAC / 2)))
+                stopped_by = "stopped when the comparison was decided, or after the time for it"
         for engine in engines:
-            engine.done_sampling("taken in turns until the comparison was decided, or 10 s were over")
-    return [engine.record() for engine in engines]
+            engine.done_sampling(stopped_by)
 
 
 def _decided(engines: Sequence[Engine], band: float) -> bool:

@@ -13,7 +13,7 @@ from perfmagic.api import compare
 from perfmagic.errors import OptionError
 from perfmagic.magics.options import Parser, add_name_option
 from perfmagic.magics.run import bind
-from perfmagic.show import show
+from perfmagic.show import last, show
 
 
 def parser() -> Parser:
@@ -26,7 +26,7 @@ def parser() -> Parser:
     add_name_option(made)
     made.add_argument("--quantity", choices=QUANTITIES, help="what to compare (default: done, else returns)")
     made.add_argument("words", nargs="*", metavar="NAME|FILE.json", help="the baseline first")
-    made.add_argument("--time", type=float, metavar="S", help="seconds to spend on each function (default 2)")
+    made.add_argument("--time", type=float, metavar="S", help="seconds to spend on each function")
     return made
 
 
@@ -43,7 +43,15 @@ def run(shell: Any, line: str) -> CompareResult | None:
     extra = {} if options.time is None else {"time_s": options.time}
     functions = [one for one in given if not isinstance(one, BenchResult)]
     names = words if functions else ()
-    found = compare(*given, names=names, quantity=options.quantity, **extra)
+    before = last()
+    try:
+        found = compare(*given, names=names, quantity=options.quantity, **extra)
+    except BaseException:
+        partial = last()
+        if partial is not None and partial is not before:
+            show(partial)
+            bind(shell, options.name, partial)
+        raise
     show(found)
     bind(shell, options.name, found)
     return found

@@ -10,18 +10,16 @@ import gzip
 import json
 import os
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from perfmagic.errors import TraceError
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto_header import EXPORT_SCHEMA
 from perfmagic.trace.model import Collective, LaunchShape, Trace
 from perfmagic.trace.names import call_kind
+from perfmagic.trace.whole import whole_file
 
 HOST_PID = 1 << 20  # devices use their index as pid
 
@@ -41,17 +39,8 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> Path:
 
 def write_events(path: str | os.PathLike[str], head: dict[str, Any], events: Iterable[str]) -> Path:
     """Save a file of Chrome JSON, see write_chrome.  head: what stands beside the events.  events: each as JSON."""
-    target = Path(path).expanduser()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        with temporary.open("xb") as file:
-            _write(file, head, events, packed=target.suffix == ".gz")
-        temporary.replace(target)
-    except OSError as error:
-        raise TraceError(f"{target.name} cannot be written: {error.strerror}", hint="choose another folder") from error
-    finally:
-        with suppress(OSError):  # is gone already where all went well
-            temporary.unlink()
+    with whole_file(path) as (target, file):
+        _write(file, head, events, packed=target.suffix == ".gz")
     return target
 
 

@@ -244,7 +244,7 @@ class Tables:
         args = _call_args(events)
         name = self._interned(events)
         unique, inverse = np.unique(name, return_inverse=True)
-        names = self.names
+        names = list(self._names)
         kind = np.array([call_kind(names[i]) for i in unique.tolist()], np.int8)[inverse.reshape(-1)]
         for row, arg in enumerate(args):
             if arg.call is not None and arg.call in CallKind.__members__:
@@ -279,7 +279,7 @@ class Tables:
             "stream": _whole([a.stream for a in args], [e.tid for e in events]),
             "on_stream": np.array([a.on_stream for a in args], np.int64),
             "on_correlation": np.array([a.on_correlation for a in args], np.int64),
-            "on_device": np.array([a.on_device for a in args], np.int32),
+            "on_device": np.array([a.on_device for a in args], np.int64),
         }
 
     def _counters(self, events: list[Event], rows: list[int], chunk: Chunk) -> None:
@@ -362,9 +362,9 @@ def _mend_sizes(tables: dict[int, Columns], lost: int, repairs: list[str]) -> No
     if lost:
         repairs.append(f"{plural(lost, 'size or count', 'sizes or counts')} beyond {size(MOST_BYTES)}, left out")
     far = 0
-    for table in (OPS, WAITS, COUNTERS):
-        if "device" in tables[table]:
-            devices = tables[table]["device"]
+    for table, name in ((OPS, "device"), (WAITS, "device"), (WAITS, "on_device"), (COUNTERS, "device")):
+        if name in tables[table]:
+            devices = tables[table][name]
             impossible = (devices < NONE) | (devices > MOST_DEVICES)
             devices[impossible] = NONE
             far += int(impossible.sum())

@@ -9,10 +9,8 @@ from __future__ import annotations
 import enum
 import json
 import os
-import secrets
 import zipfile
 import zlib
-from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -34,6 +32,7 @@ from perfmagic.trace.columns import (
     Table,
 )
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, LaunchShape, Trace, TraceMeta
+from perfmagic.trace.whole import whole_file
 from perfmagic.units import size
 
 SCHEMA = 1
@@ -61,7 +60,6 @@ def write_npz(trace: Trace, path: str | os.PathLike[str]) -> Path:
 
     The file appears whole or not at all. Raises TraceError where it cannot be written.
     """
-    target = Path(path).expanduser()
     arrays: dict[str, Any] = {
         f"{table}.{name}": column for table in _TABLES for name, column in getattr(trace, table).to_dict().items()
     }
@@ -75,16 +73,8 @@ def write_npz(trace: Trace, path: str | os.PathLike[str]) -> Path:
         "collectives": [asdict(collective) for collective in trace.collectives],
     }
     arrays[_ABOUT] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        with temporary.open("xb") as file:
-            np.savez_compressed(file, **arrays)
-        temporary.replace(target)
-    except OSError as error:
-        raise TraceError(f"{target.name} cannot be written: {error.strerror}", hint="choose another folder") from error
-    finally:
-        with suppress(OSError):  # is gone already where all went well
-            temporary.unlink()
+    with whole_file(path) as (target, file):
+        np.savez_compressed(file, **arrays)
     return target
 
 

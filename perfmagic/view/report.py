@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from perfmagic import units
+from perfmagic.analysis.overlap import breakdown
+from perfmagic.trace.model import Trace
 from perfmagic.view.canvas import escaped
 from perfmagic.view.html import framed, short
 from perfmagic.view.metrics import columns, cut_to_columns
@@ -23,6 +25,19 @@ _PARTS = (
     ("memset alone", "memset_alone_ns"),
     ("idle", "idle_ns"),
 )
+
+
+class TraceOf(Protocol):
+    """A result of a trace: what the table of several files needs of it."""
+
+    @property
+    def trace(self) -> Trace: ...
+
+    @property
+    def comm_names(self) -> str | None: ...
+
+    @property
+    def title(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -49,37 +64,26 @@ def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
     return [table for table in found if table.rows]
 
 
-def files_text(results: Sequence[Any]) -> str:
-    """Several traces side by side, a row a device: how long, how busy, and what communication waited for others.
-
-    results: objects with title and to_dict().
-    """
-    rows = []
+def files_text(results: Sequence[TraceOf]) -> str:
+    """Several traces side by side, a row a device: how long, how busy, and how much communication was exposed."""
+    rows, comm_ns = [], {}
     for result in results:
-        report = result.to_dict()
-        rank = report["meta"]["rank"]
-        for number, device in report["devices"].items():
-            times = (device["span_ns"], device["compute_ns"], device["comm_ns"], device["exposed_comm_ns"])
-            name = cut_to_columns(result.title, _TITLE_COLUMNS) + (f" · {number}" if len(report["devices"]) > 1 else "")
-            busy = units.percent(device["busy_frac"])
-            rows.append((name, "" if rank is None else str(rank), busy, *map(units.duration, times)))
+        trace = result.trace
+        parts = [breakdown(trace, device, result.comm_names) for device in trace.device_ids]
+        comm_ns[trace.meta.rank] = sum(part.comm_ns for part in parts)
+        for part in parts:
+            name = cut_to_columns(result.title, _TITLE_COLUMNS) + (f" · {part.device}" if len(parts) > 1 else "")
+            rank = "" if trace.meta.rank is None else str(trace.meta.rank)
+            times = (part.extent_ns, part.compute_ns, part.comm_ns, part.exposed_comm_ns)
+            rows.append((name, rank, units.percent(part.busy_frac), *map(units.duration, times)))
     head = ("", "rank", "busy", "extent", "compute", "comm", "exposed")
     widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
     lines = [line.rstrip() for line in table(head, rows, widths)]
-    return "\n".join([*lines, *_last_rank(results)])
-
-
-def _last_rank(results: Sequence[Any]) -> list[str]:
-    """Collectives end together on all ranks, so that the rank that came last has the least of them."""
-    comm_ns = {
-        result.trace.meta.rank: sum(device["comm_ns"] for device in result.to_dict()["devices"].values())
-        for result in results
-        if result.trace.meta.rank is not None
-    }
-    if len(comm_ns) < len(results) or min(comm_ns.values()) == 0 or len(comm_ns) < 2:
-        return []
-    last = min(comm_ns, key=lambda rank: comm_ns[rank])
-    return ["", f"ranks wait for the last one inside communication; the least of it has rank {last}"]
+    # collectives end together on all ranks, so that the rank that came last has the least of them
+    if None not in comm_ns and len(comm_ns) == len(results) and min(comm_ns.values()):
+        last = min(comm_ns, key=lambda rank: comm_ns[rank])
+        lines += ["", f"ranks wait for the last one inside communication; the least of it has rank {last}"]
+    return "\n".join(lines)
 
 
 def heading(title: str, results: Sequence[object]) -> str:

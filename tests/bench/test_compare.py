@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pytest
 
 import perfmagic
 from perfmagic.analysis.bench import BenchResult, summarise
-from perfmagic.analysis.compare import BAND_APART, compare
+from perfmagic.analysis.compare import BAND_APART, CompareResult, compare
 from perfmagic.capture.timers import BenchSpec
 from perfmagic.capture.turns import measure_in_turns
 from perfmagic.errors import OptionError
@@ -165,3 +166,31 @@ def test_a_check_fails_only_beyond_doubt() -> None:
     assert faster(short, long, time_s=0.2).ratio > 2
     with pytest.raises(AssertionError, match="slower"):
         faster(long, short, time_s=0.2)
+
+
+def test_an_interrupt_keeps_what_was_measured_of_all_functions() -> None:
+    calls = []
+
+    def stops() -> None:
+        calls.append(1)
+        if len(calls) == 15:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        perfmagic.compare(lambda: time.sleep(0.002), lambda: (time.sleep(0.001), stops()), warmup=False)
+    kept = perfmagic.last()
+    assert isinstance(kept, CompareResult)
+    assert [r.failed for r in kept.results] == ["interrupted", "interrupted"]
+    assert min(r.returns.n for r in kept.results) >= 10
+    assert kept.verdict == "faster"
+
+
+def test_what_is_asked_for_is_obeyed_and_checked_before_anything_runs() -> None:
+    ran = []
+    found = perfmagic.compare(lambda: ran.append(1), lambda: ran.append(2), samples=8, warmup=False)
+    assert [r.returns.n for r in found.results] == [8, 8]
+    ran.clear()
+    for given, options in (((ran.append,), {}), ((lambda: ran.append(1), lambda: ran.append(2)), {"quantity": "span"})):
+        with pytest.raises(OptionError, match="two functions or more"):
+            perfmagic.compare(*given, **options)
+    assert ran == []

@@ -268,3 +268,10 @@ def test_a_header_behind_the_events_may_look_like_events(monkeypatch: pytest.Mon
     monkeypatch.setattr(kineto, "repair", None)  # not needed: the file is sound
     trace = read_trace(text)
     assert (len(trace.ops), trace.device_info(0).label) == (100, "GPU A")
+
+
+def test_a_wait_on_a_device_beyond_all_is_read_as_none() -> None:
+    wait = event("cuda_sync", "Stream Wait Event", 3, 0, stream=7, device=0, wait_on_stream=8, wait_on_device=2**40)
+    trace = read_trace(as_bytes([*launch_and_kernel(1, 0, 10), wait]))
+    assert trace.waits.on_device.tolist() == [-1]
+    assert trace.meta.repairs == ("1 device number beyond 2147483647, read as -1",)
