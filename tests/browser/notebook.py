@@ -30,16 +30,14 @@ def write_notebook(path: Path, cells: tuple[str, ...]) -> Path:
 def open_without_kernel(tab: Any, address: str, name: str) -> None:
     """Open in JupyterLab and start no kernel, as with "No Kernel" chosen, whatever the notebook names."""
     tab.goto(f"{address}/lab?reset")
-    tab.wait_for_function(
-        # the document manager is a plugin of its own, which may come after the layout
-        """async () => {
-          if (!window.jupyterapp) return false;
-          await jupyterapp.restored;
-          return jupyterapp.commands.hasCommand('docmanager:open');
-        }"""
-    )
+    tab.wait_for_function("() => window.jupyterapp")
     tab.evaluate(
+        # the document manager is a plugin of its own, which may come after the layout is restored
         """async (path) => {
+          await jupyterapp.restored;
+          const deadline = Date.now() + 60_000;
+          while (!jupyterapp.commands.hasCommand('docmanager:open') && Date.now() < deadline)
+            await new Promise((done) => setTimeout(done, 100));
           const kernelPreference = {shouldStart: false, canStart: false};
           await jupyterapp.commands.execute('docmanager:open', {path, factory: 'Notebook', kernelPreference});
         }""",
