@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from perfmagic.analysis.bench import BenchResult, summarise
-from perfmagic.analysis.compare import BAND, CompareResult
+from perfmagic.analysis.compare import CompareResult
 from perfmagic.analysis.compare import compare as compare_results
+from perfmagic.analysis.sweep import SweepResult, sweep_result
 from perfmagic.analysis.verdict import verdict
 from perfmagic.capture.block import Benchmark
 from perfmagic.capture.device import device, devices, synchronize
 from perfmagic.capture.interop import is_profiler, profiler_trace, trace_handler
+from perfmagic.capture.measurement import measurement as torch_measurement
 from perfmagic.capture.profiler import Recorder
 from perfmagic.capture.sim.pace import Pace
-from perfmagic.capture.timers import BenchSpec, Engine
+from perfmagic.capture.spec import BenchSpec
+from perfmagic.capture.timers import Engine
 from perfmagic.capture.turns import DECIDE_S, measure_in_turns
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError
 from perfmagic.results import TimelineResult
@@ -35,8 +39,10 @@ __all__ = [
     "device",
     "devices",
     "last",
+    "measurement",
     "open_trace",
     "open_traces",
+    "sweep",
     "syncbench",
     "synchronize",
     "timeline",
@@ -74,7 +80,7 @@ def open_traces(*sources: str | os.PathLike[str], comm_names: str | None = None)
 def bench(body: Callable[[], object], **options: Any) -> BenchResult:
     """When does Python come back from body(), and when is the device done?
 
-    body: called many times for real.  options: fields of perfmagic.capture.timers.BenchSpec.
+    body: called many times for real.  options: fields of perfmagic.capture.spec.BenchSpec.
     Source of the quantities: MEASURING, "Four quantities".
     """
     return _measure(body, synced=False, options=options)
@@ -83,6 +89,43 @@ def bench(body: Callable[[], object], **options: Any) -> BenchResult:
 def syncbench(body: Callable[[], object], **options: Any) -> BenchResult:
     """When is the device done with what body() queued, and who was the bottleneck?"""
     return _measure(body, synced=True, options=options)
+
+
+def sweep(
+    body: Callable[[Any], object], values: Sequence[Any], *, name: str = "n", synced: bool = True, **options: Any
+) -> SweepResult:
+    """Time against size: body(value) measured for each value, as `%%syncbench --sweep` does.
+
+    name: of what is swept, for tables.  synced: False for what bench() measures.  options: fields of
+    perfmagic.capture.spec.BenchSpec.  Raises OptionError for fewer than two values.
+    """
+    if len(values) < 2:
+        raise OptionError(f"sweep: {len(values)} value, at least two are needed")
+    measured = [_measure(partial(body, value), synced=synced, options=options) for value in values]
+    found = sweep_result(name, values, [[result] for result in measured])
+    remember(found)
+    return found
+
+
+def measurement(result: BenchResult, quantity: str | None = None) -> Any:
+    """A result as a torch.utils.benchmark.Measurement, for torch's own tables (benchmark.Compare).
+
+    quantity: "returns", "done", "span" or "queued"; left out, *done* where a device was in use, else *returns*.
+    Raises OptionError for a quantity that was not measured, TorchMissingError without torch.
+    """
+    name = quantity or ("done" if result.done is not None else "returns")
+    if name not in result.quantities:
+        have = ", ".join(result.quantities) or "nothing"
+        raise OptionError(f"measurement: {name} was not measured", hint=f"there is {have}")
+    calls = {"span": 1, "queued": result.queued_calls}.get(name, result.calls_per_sample)
+    return torch_measurement(
+        result.quantities[name].samples_s,
+        calls_per_sample=calls,
+        code=result.code,
+        setup=result.setup,
+        label=name,
+        description=result.name,
+    )
 
 
 def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any]) -> BenchResult:
@@ -109,7 +152,7 @@ def compare(
     """Is it faster than the first? Of functions, measured in turns here; or of results that were measured before.
 
     names: what the functions are called, their own names if left out.  quantity: "returns", "done" or "span"; left
-    out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.timers.BenchSpec.
+    out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.spec.BenchSpec.
     Without time_s or samples it goes on for up to 10 s where the verdict is unclear. Where an exception or an interrupt
     ends it, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, or fewer than two.  Source: MEASURING, "Comparing".
@@ -134,18 +177,23 @@ def compare(
         specs = [BenchSpec(**options | {"name": name}) for name in _distinct(called)]
         # who says how long or how often is obeyed, also where the verdict is then unclear
         decide_s = 0.0 if options.keys() & {"time_s", "samples"} else DECIDE_S
-        records = measure_in_turns(bodies, specs, band=BAND, decide_s=decide_s, kept=_keep_partial)
+        records = measure_in_turns(bodies, specs, decide_s=decide_s, kept=_keep_partial)
         results = [summarise(record) for record in records]
-    found = CompareResult(compare_results(*results, quantity=quantity), tuple(results))
+    found = compared(results, quantity)
     remember(found)
     return found
+
+
+def compared(results: Sequence[BenchResult], quantity: str | None = None) -> CompareResult:
+    """Some benchmarks against the first of them."""
+    return CompareResult(compare_results(*results, quantity=quantity), tuple(results))
 
 
 def _keep_partial(records: list[BenchRecord]) -> None:
     """What an interrupt left of a comparison is what last() gives, where every function has samples."""
     results = [summarise(record) for record in records]
     if all(result.returns is not None for result in results):
-        remember(CompareResult(compare_results(*results), tuple(results)))
+        remember(compared(results))
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -155,9 +203,12 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return [chr(ord("A") + i) for i in range(len(names))]
 
 
-def new_engine(spec: BenchSpec, *, synced: bool) -> Engine:
-    """The engine both faces of a benchmark use; a synced one ends with one recorded run, for the verdict."""
-    return Engine(spec, synced=synced, profile=Recorder if synced else None)
+def new_engine(spec: BenchSpec, *, synced: bool, told: Callable[[Callable[[], str]], None] | None = None) -> Engine:
+    """The engine both faces of a benchmark use; a synced one ends with one recorded run, for the verdict.
+
+    told: called before every sample with what says in words how far it has come.
+    """
+    return Engine(spec, synced=synced, profile=Recorder if synced else None, told=told)
 
 
 def finish_bench(engine: Engine) -> BenchResult:

@@ -30,6 +30,7 @@ from perfmagic.analysis.report import report
 from perfmagic.analysis.rows import Rows, RowT, pandas
 from perfmagic.analysis.steps import Step, steps
 from perfmagic.analysis.streams import StreamStat, streams
+from perfmagic.analysis.sweep import SweepResult
 from perfmagic.analysis.syncs import Sync, sync_rows
 from perfmagic.analysis.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict, verdict
@@ -41,6 +42,7 @@ from perfmagic.trace.tensorboard import write_tensorboard
 from perfmagic.trace.window import window
 from perfmagic.view import bench as bench_view
 from perfmagic.view import compare as compare_view
+from perfmagic.view import sweep as sweep_view
 from perfmagic.view.html import timeline_html
 from perfmagic.view.live import live_frame, live_page, live_section
 from perfmagic.view.text import timeline_text
@@ -230,6 +232,11 @@ def bench_mimebundle(result: BenchResult) -> dict[str, str]:
 def compare_mimebundle(result: CompareResult) -> dict[str, str]:
     """The faces of a comparison in a notebook."""
     return {"text/plain": compare_view.compare_text(result), "text/html": compare_view.compare_html(result)}
+
+
+def sweep_mimebundle(result: SweepResult) -> dict[str, str]:
+    """The faces of a sweep in a notebook."""
+    return {"text/plain": sweep_view.sweep_text(result), "text/html": sweep_view.sweep_html(result)}
 
 
 def _write(path: str | os.PathLike[str], text: str) -> Path:

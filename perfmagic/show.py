@@ -7,11 +7,12 @@ from typing import Any
 
 from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import CompareResult
+from perfmagic.analysis.sweep import SweepResult
 from perfmagic.display import display_mode
-from perfmagic.results import TimelineResult, bench_mimebundle, compare_mimebundle
+from perfmagic.results import TimelineResult, bench_mimebundle, compare_mimebundle, sweep_mimebundle
 from perfmagic.view.html import ONLY_THE_PICTURE
 
-Result = TimelineResult | BenchResult | CompareResult
+Result = TimelineResult | BenchResult | CompareResult | SweepResult
 
 _last: Result | None = None
 _shown: list[object] = []  # the result drawn last and the number of the cell that drew it
@@ -28,13 +29,16 @@ def remember(result: Result) -> None:
     _last = result
 
 
-def show(result: Result) -> None:
-    """Display a result where IPython runs; in a plain script nothing is printed, the caller has the object."""
+def show(result: Result, *, replaces: str = "") -> None:
+    """Display a result where IPython runs; in a plain script nothing is printed, the caller has the object.
+
+    replaces: the id of a display whose place the first output takes.
+    """
     remember(result)
     shell = running_shell()
     if shell is None:
         return
-    _publish_faces(shell, result)
+    _publish_faces(shell, result, replaces)
     _shown[:] = [result, shell.execution_count]
 
 
@@ -45,7 +49,7 @@ def show_once(result: Result) -> None:
         _publish_faces(shell, result)
 
 
-def _publish_faces(shell: Any, result: Result) -> None:
+def _publish_faces(shell: Any, result: Result, replaces: str = "") -> None:
     """The static face first: it stays when the kernel is gone. Then the live one, which hides it while it lives."""
     mode = display_mode()
     if isinstance(result, TimelineResult) and mode == "html" and in_notebook(shell):
@@ -56,7 +60,7 @@ def _publish_faces(shell: Any, result: Result) -> None:
         publish(shell, {**face, "text/html": ONLY_THE_PICTURE + face["text/html"]})
         publish(shell, _live_face(shell, result))
     else:
-        publish(shell, face)
+        publish(shell, face, replaces)
 
 
 def _goes_live(result: TimelineResult, mode: str) -> bool:
@@ -89,13 +93,17 @@ def in_notebook(shell: Any) -> bool:
 def _whole_face(result: Result) -> dict[str, str]:
     if isinstance(result, CompareResult):
         return compare_mimebundle(result)
+    if isinstance(result, SweepResult):
+        return sweep_mimebundle(result)
     return bench_mimebundle(result) if isinstance(result, BenchResult) else result._repr_mimebundle_()
 
 
-def publish(shell: Any, bundle: dict[str, Any]) -> None:
-    """Send one output with several faces; a terminal has only the text."""
+def publish(shell: Any, bundle: dict[str, Any], replaces: str = "") -> None:
+    """Send one output with several faces; a terminal has only the text.  replaces: the display whose place it takes."""
     if not in_notebook(shell) and type(shell.display_pub).__name__ == "DisplayPublisher":
         print(bundle["text/plain"])
+    elif replaces:
+        shell.display_pub.publish(data=bundle, metadata={}, transient={"display_id": replaces}, update=True)
     else:
         shell.display_pub.publish(data=bundle, metadata={})
 

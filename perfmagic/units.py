@@ -12,6 +12,9 @@ _TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 _BYTE_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
 
 
+_PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
+
+
 def duration(ns: float) -> str:
     """A length of time in its natural unit: 1_190_000 → "1.19 ms"."""
     return _scaled(float(ns), _TIME_UNITS)
@@ -44,6 +47,14 @@ def size(count_bytes: float) -> str:
 def bandwidth(count_bytes: float, ns: float) -> str:
     """Bytes moved per time: (12e9, 1e9) → "12.0 GB/s"."""
     return f"{size(count_bytes / ns * 1e9)}/s"
+
+
+def rate(per_second: float, unit: str) -> str:
+    """So many of a unit in a second, in powers of ten: (1.2e12, "FLOP/s") → "1.20 TFLOP/s"."""
+    table = tuple((f"{prefix}{unit}", factor) for prefix, factor in _PREFIXES)
+    if per_second < 1:
+        return f"{significant(per_second)}{NBSP}{unit}"
+    return _scaled(per_second, table)
 
 
 def count(n: float) -> str:

@@ -85,7 +85,7 @@ class TestWithoutTorch:
         assert "perfmagic.device() needs torch, which is not installed" in last[0]
         assert last[1].startswith("Hint: ")
 
-    @pytest.mark.parametrize("magic", ["%%bench -n 6 --no-warmup", "%%syncbench -n 6 --time 0.05", "%%timeline"])
+    @pytest.mark.parametrize("magic", ["%%bench -r 6 --warmup 0", "%%syncbench -r 6 --time 0.05", "%%timeline"])
     def test_a_plain_python_cell_is_measured(self, magic: str) -> None:
         done = python(
             f"{BLOCK_TORCH}\n"

@@ -6,34 +6,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfmagic.analysis.conditions import span_partial, warnings
 from perfmagic.analysis.course import CourseModel, course_model
-from perfmagic.analysis.overlap import breakdown
 from perfmagic.analysis.rows import pandas
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.numerics import stats
 from perfmagic.trace.model import devices_label
-from perfmagic.trace.samples import BenchRecord
-from perfmagic.units import NBSP, count, duration_s, plural, significant
+from perfmagic.trace.samples import BenchRecord, ClockRecord, Plain
+from perfmagic.units import count, duration_s, plural, size
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["BenchResult", "CourseModel", "Quantity", "course_model", "summarise"]
 
-_FORMAT = "perfmagic bench 1"
-_SLOW_RECORDING = 2.0  # recording costs 5 to 10 µs a launch (KINETO); a run slower than this met something else
-# a span that saw none of the work is microseconds long; one with the queue kept full may be half of the time that the
-# ops of a starved device took one by one
-_UNSEEN_FRAC = 0.1
-_DRIFT_SAID_FRAC = 0.01  # the half-width a run aims at: a smaller drift does not show in the numbers
+_FORMAT = "perfmagic bench 2"
+_FORMATS = ("perfmagic bench 1", _FORMAT)  # what is missing in an older one has a default
 
 
 @dataclass(frozen=True)
@@ -42,6 +38,8 @@ class Quantity:
 
     low_s, high_s: 95 % interval of the median within this run, None below 6 samples.  far_out: samples beyond three IQR
     (kept in all numbers).  autocorrelation: of a sample with the one before; above 0.2 the interval has been widened.
+    levels: the two values samples keep to, as (median in seconds, share of samples), () for one.  run_medians_s: of
+    each whole run, () for a single one.
     """
 
     samples_s: tuple[float, ...]
@@ -53,10 +51,12 @@ class Quantity:
     far_out: int
     autocorrelation: float
     drift_frac: float
+    levels: tuple[tuple[float, float], ...] = ()
+    run_medians_s: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, samples_s: Sequence[float] | stats.Samples) -> Quantity | None:
-        """The quantity these samples measure, None without any."""
+    def of(cls, samples_s: Sequence[float] | stats.Samples, run_starts: Sequence[int] = ()) -> Quantity | None:
+        """The quantity these samples measure, None without any.  run_starts: the sample each whole run began with."""
         samples = np.asarray(samples_s, np.float64)
         if not len(samples):
             return None
@@ -71,6 +71,10 @@ class Quantity:
             far_out=int(stats.beyond_fence(samples).sum()),
             autocorrelation=stats.autocorrelation(samples),
             drift_frac=stats.drift_frac(samples),
+            levels=stats.levels(samples),
+            run_medians_s=tuple(float(np.median(run)) for run in np.split(samples, run_starts[1:]) if len(run))
+            if len(run_starts) > 1
+            else (),
         )
 
     @property
@@ -93,7 +97,12 @@ class BenchResult:
     """What a benchmark found out.
 
     returns: until Python came back.  done: until every device was idle, None without a device.  span: the device span,
-    None where it was not taken.  n_calls: how often the body ran in all.  method: how it was measured, in one line.
+    None where it was not taken.  queued: per call, queued; of queued_calls back to back, None where not asked for.
+    n_calls: how often the body ran in all.  calls_per_sample: of returns.  method: how it was measured, in one line.
+    held_bytes, peak_bytes: allocated on the devices before one call, and the most during it; None without a count.
+    flop, moved_bytes: of one call, as its author says.  cold_bytes: of cache overwritten before each sample.
+    run_starts: the sample each whole run began with, () for one.  clocks: of the GPUs, where NVML told them.
+    settings, environment: how it was to be taken, and on what.
     span_partial: the cell used streams whose work the device span leaves out.
     session: of the process that took it.  round_id: shared by those taken in turns, empty for one taken alone.
     failed: what ended it early, in words; the samples before it are here.  record: raw, None after from_json.
@@ -116,10 +125,23 @@ class BenchResult:
     span_partial: bool = False
     failed: str = ""
     code: str = ""
+    setup: str = ""
     options: str = ""
     taken_unix_ns: int = 0
     session: str = ""
     round_id: str = ""
+    queued: Quantity | None = None
+    queued_calls: int = 0
+    calls_per_sample: int = 1
+    run_starts: tuple[int, ...] = ()
+    cold_bytes: int = 0
+    flop: float | None = None
+    moved_bytes: float | None = None
+    held_bytes: int | None = None
+    peak_bytes: int | None = None
+    clocks: tuple[ClockRecord, ...] = ()
+    settings: Mapping[str, Plain] = field(default_factory=dict)
+    environment: Mapping[str, Plain] = field(default_factory=dict)
     record: BenchRecord | None = field(default=None, compare=False)
 
     @property
@@ -135,16 +157,42 @@ class BenchResult:
         return _median(self.span)
 
     @property
+    def queued_s(self) -> float | None:
+        return _median(self.queued)
+
+    @property
+    def work_s(self) -> float | None:
+        """The time that rates are of: the device span where it was taken whole, else done, else returns."""
+        span_s = None if self.span_partial else self.span_s
+        return next((s for s in (span_s, self.done_s, self.returns_s) if s is not None), None)
+
+    @property
+    def flop_per_s(self) -> float | None:
+        """Floating-point operations a second, where the author says how many a call has."""
+        return self.flop / self.work_s if self.flop is not None and self.work_s else None
+
+    @property
+    def moved_bytes_per_s(self) -> float | None:
+        """Bytes moved a second, where the author says how many a call moves."""
+        return self.moved_bytes / self.work_s if self.moved_bytes is not None and self.work_s else None
+
+    @property
     def quantities(self) -> dict[str, Quantity]:
-        """Those that were measured, by name, in the order of the queue: returns, span, done."""
-        named = {"returns": self.returns, "span": self.span, "done": self.done}
+        """Those that were measured, by name, in the order of the queue: returns, span, done; then queued."""
+        named = {"returns": self.returns, "span": self.span, "done": self.done, "queued": self.queued}
         return {name: quantity for name, quantity in named.items() if quantity is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """All of it but the raw record, ready for JSON; times in seconds."""
         plain = {key: value for key, value in vars(self).items() if key not in ("record", *_NESTED)}
         nested = {key: None if getattr(self, key) is None else asdict(getattr(self, key)) for key in _NESTED}
-        return {"format": _FORMAT, **plain, "warnings": list(self.warnings), **nested}
+        given = {
+            "warnings": list(self.warnings),
+            "clocks": [asdict(one) for one in self.clocks],
+            "settings": dict(self.settings),
+            "environment": dict(self.environment),
+        }
+        return {"format": _FORMAT, **plain, **given, **nested}
 
     def to_json(self) -> str:
         """to_dict() as JSON text; BenchResult.from_json reads it back."""
@@ -158,7 +206,7 @@ class BenchResult:
         except ValueError as error:
             raise OptionError(f"this is no JSON: {error}") from None
         found = data.pop("format", None) if isinstance(data, dict) else None
-        if found != _FORMAT:
+        if found not in _FORMATS:
             raise OptionError(
                 f"this is no benchmark result of this version: format {found!r}, expected {_FORMAT!r}",
                 hint="BenchResult.to_json() writes one",
@@ -180,13 +228,15 @@ class BenchResult:
         return f"{self.name}: {paragraph}" if self.name else paragraph
 
 
-_NESTED = ("returns", "done", "span", "verdict", "course")
+QUEUED = "per call, queued"  # how the quantity `queued` is shown
+_NESTED = ("returns", "done", "span", "queued", "verdict", "course")
 
 
 def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResult:
     """State what a record says; verdict: of its recorded run, where there was one."""
-    returns, done, span = (Quantity.of(samples) for samples in (record.returns_s, record.done_s, record.span_s))
-    named = {"returns": returns, "device span": span, "done": done}
+    returns, done = (Quantity.of(samples, record.run_starts) for samples in (record.returns_s, record.done_s))
+    span, queued = (Quantity.of(samples) for samples in (record.span_s, record.queued_s))
+    named = {"returns": returns, "device span": span, "done": done, QUEUED: queued}
     measured = {name: quantity for name, quantity in named.items() if quantity is not None}
     return BenchResult(
         name=record.name,
@@ -201,34 +251,56 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResul
         simulated=any(device.simulated for device in record.devices),
         n_calls=record.body_runs,
         stopped_by=record.stopped_by,
-        warnings=(
-            *record.warnings,
-            *_dependence(measured),
-            *_drifts(measured),
-            *_slow_recording(record, done),
-            *_other_streams(record, span),
-        ),
+        warnings=warnings(record, measured),
         method=_method(record),
-        span_partial=_span_partial(record, span),
+        span_partial=span_partial(record, span),
         failed=record.failed,
         code=record.code,
+        setup=record.setup,
         options=record.options,
         taken_unix_ns=record.taken_unix_ns,
         session=record.session,
         round_id=record.round_id,
+        queued=queued,
+        queued_calls=record.queued_calls,
+        calls_per_sample=record.calls_per_sample,
+        run_starts=record.run_starts,
+        cold_bytes=record.cold_bytes,
+        flop=record.flop,
+        moved_bytes=record.moved_bytes,
+        held_bytes=record.held_bytes,
+        peak_bytes=record.peak_bytes,
+        clocks=record.clocks,
+        settings=record.settings,
+        environment=record.environment,
         record=record,
     )
 
 
 def _restored(data: dict[str, Any]) -> dict[str, Any]:
     """What to_dict wrote, with its objects made again; statistics are computed anew from the samples."""
-    quantities = {key: data[key] and Quantity.of(data[key]["samples_s"]) for key in ("returns", "done", "span")}
+    starts = tuple(data.get("run_starts", ()))
+
+    def quantity(key: str, starts: tuple[int, ...] = ()) -> Quantity | None:
+        return Quantity.of(data[key]["samples_s"], starts) if data.get(key) else None
+
+    quantities = {
+        "returns": quantity("returns", starts),
+        "done": quantity("done", starts),
+        "span": quantity("span"),
+        "queued": quantity("queued"),
+    }
     return {
         **data,
         **quantities,
         "verdict": data["verdict"] and Verdict(**{**data["verdict"], "lines": tuple(data["verdict"]["lines"])}),
         "course": data["course"] and CourseModel(**data["course"]),
         "warnings": tuple(data["warnings"]),
+        "run_starts": starts,
+        "clocks": tuple(
+            ClockRecord(**{**one, "sm_mhz": tuple(one["sm_mhz"]), "limited_by": tuple(one["limited_by"])})
+            for one in data.get("clocks", ())
+        ),
     }
 
 
@@ -244,14 +316,18 @@ def _times_in_words(result: BenchResult) -> str:
         words.append(f"device finished after {duration_s(result.done.median_s)}")
     if result.span is not None:
         words.append(f"device span {duration_s(result.span.median_s)}")
+    if result.queued is not None:
+        words.append(f"{duration_s(result.queued.median_s)} per call, queued")
     return " · ".join(words)
 
 
 def _method(record: BenchRecord) -> str:
     warm = record.warmup_calls > 0 or len(record.first_calls_s) > 1
+    warmth = f"cold: {size(record.cold_bytes)} overwritten before each sample" if record.cold_bytes else "warm"
     parts = [
         plural(len(record.returns_s), "sample") + _calls_each(record.calls_per_sample),
-        "warm" if warm else "not warmed up",
+        f"in {len(record.run_starts)} runs" if record.run_starts else "",
+        warmth if warm or record.cold_bytes else "not warmed up",
         record.stopped_by,
         f"body ran {plural(record.body_runs, 'time')}",
     ]
@@ -260,55 +336,3 @@ def _method(record: BenchRecord) -> str:
 
 def _calls_each(n: int) -> str:
     return f" of {count(n)} calls" if n > 1 else ""
-
-
-def _dependence(measured: dict[str, Quantity]) -> list[str]:
-    """Says which intervals were widened because samples depend on those before."""
-    widened = {name: q for name, q in measured.items() if q.low_s is not None and q.widened > 1}
-    if not widened:
-        return []
-    each = ", ".join(
-        f"{name} ρ = {q.autocorrelation:.2f}, × {significant(q.widened, 2)}" for name, q in widened.items()
-    )
-    return [f"samples are not independent: intervals widened ({each})"]
-
-
-def _drifts(measured: dict[str, Quantity]) -> list[str]:
-    moved = {name: q.drift_frac for name, q in measured.items() if abs(q.drift_frac) > _DRIFT_SAID_FRAC}
-    return [
-        f"{name} {'rose' if frac > 0 else 'fell'} by {significant(abs(frac) * 100, 2)}{NBSP}% during the run"
-        for name, frac in moved.items()
-    ]
-
-
-def _n_streams(record: BenchRecord) -> int:
-    """Streams on which the recorded run executed something, 0 without one."""
-    ops = record.trace.ops if record.trace is not None else None
-    return 0 if ops is None else len(np.unique(np.stack((ops.device, ops.stream)), axis=1).T)
-
-
-def _other_streams(record: BenchRecord, span: Quantity | None) -> list[str]:
-    """Says that events see the current stream only. Source: MEASURING, "Inner loop"."""
-    if not _span_partial(record, span):
-        return []
-    n = _n_streams(record)
-    where = f"{n} streams" if n > 1 else "a stream that is not the current one"
-    return [f"the cell works on {where} and the device span sees the current one only: %%timeline shows all"]
-
-
-def _span_partial(record: BenchRecord, span: Quantity | None) -> bool:
-    """Whether the events of the span missed work: on several streams, or where it is far shorter than the busy time."""
-    if span is None or record.trace is None or not len(record.trace.ops):
-        return False
-    busy_ns = max(breakdown(record.trace, device).busy_ns for device in record.trace.device_ids)
-    return _n_streams(record) > 1 or span.median_s * 1e9 < busy_ns * _UNSEEN_FRAC
-
-
-def _slow_recording(record: BenchRecord, done: Quantity | None) -> list[str]:
-    """Says when the one recorded run is not like the samples, so that verdict and model may not hold for them."""
-    if record.trace is None or done is None:
-        return []
-    recorded_s = (record.trace.meta.end_ns - record.trace.meta.start_ns) / 1e9
-    if recorded_s <= _SLOW_RECORDING * done.median_s:
-        return []
-    return [f"the recorded run took {duration_s(recorded_s)}: the verdict rests on it and may not hold for the samples"]

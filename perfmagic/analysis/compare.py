@@ -11,15 +11,16 @@ import numpy as np
 from perfmagic.analysis.bench import BenchResult, Quantity
 from perfmagic.analysis.rows import Rows
 from perfmagic.errors import OptionError
-from perfmagic.numerics.ratio import FEWEST, judged, ratio_interval
+from perfmagic.numerics.ratio import BAND, FEWEST, judged, ratio_interval
 from perfmagic.units import NBSP, duration_s, plural, significant
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BAND = 0.01  # two runs of the same code in one process differ by less
 BAND_APART = 0.03  # across processes: memory layout and clocks move medians by about as much (MEASURING, "Comparing")
-QUANTITIES = ("done", "span", "returns")  # the first that both have is compared
+CLOCKS_APART = 0.02  # MEASURING, "Comparing": beyond it no verdict from time alone
+QUANTITIES = ("done", "span", "returns", "queued")  # the first that both have is compared
+_FORMAT = "perfmagic comparison 1"
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,26 @@ class CompareResult:
     def to_dict(self) -> dict[str, Any]:
         """The comparisons and all results, ready for JSON."""
         return {
+            "format": _FORMAT,
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "results": [result.to_dict() for result in self.results],
         }
 
     def to_json(self) -> str:
+        """to_dict() as JSON text; CompareResult.from_json reads it back."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> CompareResult:
+        """The comparison that to_json() wrote, judged anew from its results. Raises OptionError for other text."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise OptionError(f"this is no JSON: {error}") from None
+        if not isinstance(data, dict) or data.get("format") != _FORMAT:
+            raise OptionError("this is no comparison of this version", hint="CompareResult.to_json() writes one")
+        results = tuple(BenchResult.from_json(json.dumps(one)) for one in data["results"])
+        return cls(compare(*results, quantity=data["comparisons"][0]["quantity"]), results)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a comparison. Needs pandas."""
@@ -172,6 +187,12 @@ def _judged(
     if baseline.device_label != other.device_label:
         devices = " and ".join(result.device_label or "the CPU" for result in (baseline, other))
         return "unclear", f"measured on different devices, {devices}: measure both on one"
+    mhz = _clocks_apart(baseline, other)
+    if mhz is not None:
+        return "unclear", (
+            f"the GPU ran at {mhz[0]:.0f} and at {mhz[1]:.0f}{NBSP}MHz: its clock alone may make the difference; take "
+            "them in turns, or lock the clock with nvidia-smi -lgc"
+        )
     if interval is None:
         n = min(q.n for q in quantities)
         if n < FEWEST:
@@ -185,7 +206,18 @@ def _judged(
     return verdict, f"the interval reaches over the band of ± {significant(band * 100, 1)}{NBSP}%: {_advice(how)}"
 
 
+def _clocks_apart(baseline: BenchResult, other: BenchResult) -> tuple[float, float] | None:
+    """The median clocks of the first GPU that ran at different ones, in MHz."""
+    for one in baseline.clocks:
+        for two in other.clocks:
+            if one.device == two.device:
+                mhz = float(np.median(one.sm_mhz)), float(np.median(two.sm_mhz))
+                if abs(mhz[0] - mhz[1]) > CLOCKS_APART * max(mhz):
+                    return mhz
+    return None
+
+
 def _advice(how: str) -> str:
     if how == "one after the other":
-        return "take them in turns with perfmagic.compare(f, g), or longer with --time"
-    return "take them longer with time_s=…, on a calmer machine"
+        return "take them in turns with --vs or perfmagic.compare(f, g), or longer with --time"
+    return "take them longer, with --time 20 or time_s=20, on a calmer machine"

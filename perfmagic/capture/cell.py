@@ -14,7 +14,20 @@ The body stays inline in the user's own frame, so tracebacks, `await`, and name 
                                                          <body>
                                                  __perfmagic__.take()
 
-`for () in` binds no name, and a round of it costs less than calling a compiled body.
+`for () in` binds no name, and a round of it costs less than calling a compiled body. With `--vs` the lines `# --- name`
+part the body into variants; they become literals like the head, and the repetitions take turns:
+
+    with __perfmagic__.cell(head):
+        for () in __perfmagic__.first():
+            <A>
+        for () in __perfmagic__.first():
+            <B>; __perfmagic__.value = <last value>
+        while __perfmagic__.turn():
+            for () in __perfmagic__.steps(0):
+                <A>
+            for () in __perfmagic__.steps(1):
+                <B>
+    __perfmagic__.take()
 """
 
 from __future__ import annotations
@@ -26,8 +39,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from perfmagic.capture.lines import RUNTIME, call_at, located, marked
+from perfmagic.errors import OptionError
 
 _MAGIC = re.compile(r"%%(\w+)(?:\s+(.*))?$")
+_VS = re.compile(r"(?:^|\s)--vs(?:\s|$)")
+_SEPARATOR = re.compile(r"#\s?-{3,}\s*(.*?)[\s-]*$")
 
 
 @dataclass(frozen=True)
@@ -62,7 +78,34 @@ def replace_head(lines: Sequence[str], names: Collection[str]) -> list[str]:
     if below is not None and lines[below].startswith("%%"):
         refusal = f"{RUNTIME}.refuse_stacked({head.name!r}, {lines[below].split()[0]!r})\n"
         return [*lines[:first], refusal]
-    return [*lines[:first], head.literal() + "\n", *lines[first + 1 :]]
+    below_head = lines[first + 1 :]
+    if _VS.search(head.line):
+        below_head = [_separator_literal(line) for line in below_head]
+    return [*lines[:first], head.literal() + "\n", *below_head]
+
+
+def _separator_literal(line: str) -> str:
+    """A line `# --- name` as a string literal on that same line; others as they are."""
+    return f"{line.rstrip()!r}\n" if _SEPARATOR.match(line.rstrip()) else line
+
+
+def as_typed(line: str) -> str:
+    """A separator's literal as the comment it was; other lines as they are."""
+    text = line.strip()
+    is_literal = text[:1] in ("'", '"') and text[-1:] == text[:1] and bool(_SEPARATOR.match(text[1:-1]))
+    return f"{text[1:-1]}\n" if is_literal else line
+
+
+def variant_names(source: str, first: str = "") -> list[str]:
+    """What the variants of a cell are called that is measured with `--vs`: A, B… where a separator has no name.
+
+    source: the cell as typed, its head included.  first: a name for the first, if it has no separator of its own.
+    """
+    lines = [line for line in source.splitlines() if line.strip()][1:]
+    found = [match[1] for line in lines if (match := _SEPARATOR.match(line.rstrip()))]
+    if not lines or not _SEPARATOR.match(lines[0].rstrip()):
+        found.insert(0, first)
+    return [name or chr(ord("A") + i) for i, name in enumerate(found)]
 
 
 def head_of(tree: ast.AST, names: Collection[str]) -> Head | None:
@@ -74,19 +117,26 @@ def head_of(tree: ast.AST, names: Collection[str]) -> Head | None:
     return Head.parse(value.value, names) if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
 
 
-def wrap(tree: ast.Module, *, repeated: bool, interactivity: str = "last_expr") -> ast.Module:
+def wrap(tree: ast.Module, *, repeated: bool, interactivity: str = "last_expr", variants: bool = False) -> ast.Module:
     """The tree of a measured cell that runs its body under the runtime.
 
     interactivity: IPython's ast_node_interactivity, which decides what the plain cell would have shown.
+    variants: whether separators part the body.
     Raises SyntaxError for a body that is no valid cell by itself: a `break` must not end the measuring loop.
+    Raises OptionError for variants that are fewer than two, or empty.
     """
     literal, body = tree.body[0], list(tree.body[1:])
     _refuse_loose_jumps(body)
+    parts = _parted(body) if variants else []
+    body = [statement for part in parts for statement in part] if variants else body
     future = [s for s in body if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
     body = [s for s in body if s not in future]
     show_all = interactivity == "all"
     first, has_value = (body, False) if show_all else _store_last(body, interactivity)
-    if repeated:
+    if variants:
+        parts[0] = [s for s in parts[0] if s not in future]
+        inside = _in_turns(parts, first, literal, show_all=show_all)
+    elif repeated:
         again = _without_display(copy.deepcopy(body)) if show_all else copy.deepcopy(body)
         inside = [_loop("first", first, literal), _loop("more", again, literal)]
     else:
@@ -95,6 +145,48 @@ def wrap(tree: ast.Module, *, repeated: bool, interactivity: str = "last_expr") 
     if has_value:
         statements.append(call_at(body[-1], "take"))
     return ast.fix_missing_locations(ast.Module(statements, []))
+
+
+def _parted(body: list[ast.stmt]) -> list[list[ast.stmt]]:
+    """The statements between separators."""
+    parts: list[list[ast.stmt]] = [[]]
+    for statement in body:
+        if _is_separator(statement):
+            parts.append([])
+        else:
+            parts[-1].append(statement)
+    if not parts[0] and len(parts) > 1:  # the first variant has a separator of its own, with its name
+        del parts[0]
+    if len(parts) < 2:
+        raise OptionError(
+            "--vs: the cell has one variant, two or more are compared",
+            hint="part them by a line such as  # --- B  at the left edge",
+        )
+    empty = next((i for i, part in enumerate(parts) if not part), None)
+    if empty is not None:
+        raise OptionError(f"--vs: variant {empty + 1} of {len(parts)} has no code", hint="remove its separator")
+    return parts
+
+
+def _is_separator(statement: ast.stmt) -> bool:
+    value = getattr(statement, "value", None)
+    is_text = isinstance(statement, ast.Expr) and isinstance(value, ast.Constant) and isinstance(value.value, str)
+    return is_text and bool(_SEPARATOR.match(value.value))  # type: ignore[union-attr]
+
+
+def _in_turns(
+    parts: list[list[ast.stmt]], stored: list[ast.stmt], where: ast.stmt, *, show_all: bool
+) -> list[ast.stmt]:
+    """The first runs, and the loop in which the variants take turns.  stored: all of it, with its value parked."""
+    n_before_last = sum(len(part) for part in parts[:-1])
+    firsts = [*parts[:-1], stored[n_before_last:]]
+    again = copy.deepcopy(parts)
+    if show_all:
+        again = [_without_display(part) for part in again]
+    turns: list[ast.stmt] = [_loop("steps", part, where, number) for number, part in enumerate(again)]
+    test = call_at(where, "turn").value
+    loop = ast.copy_location(ast.While(test, turns, []), where)
+    return [*(_loop("first", part, where) for part in firsts), loop]
 
 
 def refusal(tree: ast.Module, message: str, *, method: str = "refuse") -> ast.Module:
@@ -135,8 +227,8 @@ def _without_display(body: list[ast.stmt]) -> list[ast.stmt]:
     return [_park(s.value, s) if isinstance(s, ast.Expr) else s for s in body]
 
 
-def _loop(method: str, body: list[ast.stmt], where: ast.stmt) -> ast.stmt:
-    items = call_at(where, method).value
+def _loop(method: str, body: list[ast.stmt], where: ast.stmt, *args: int) -> ast.stmt:
+    items = call_at(where, method, *args).value
     target = located(ast.Tuple([], ast.Store()), where)
     return ast.copy_location(ast.For(target, items, body or [located(ast.Pass(), where)], []), where)
 

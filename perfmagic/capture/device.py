@@ -47,6 +47,12 @@ class Backend(Protocol):
     def occupy(self, seconds: float) -> bool:
         """Keep the current stream busy so long, so that work queues up behind; False where that is impossible."""
 
+    def memory_bytes(self) -> tuple[int, int] | None:
+        """Allocated now, and the most since reset_peak_memory, on all its devices; None where it does not tell."""
+
+    def reset_peak_memory(self) -> None:
+        """Begin to look for the most anew."""
+
 
 class CudaBackend:
     """torch.cuda: NVIDIA, and AMD where torch is a ROCm build."""
@@ -96,6 +102,14 @@ class CudaBackend:
             self._cycles_per_second = self._calibrate(cuda_sleep_cycles)
         return bool(self._cycles_per_second) and cuda_sleep_cycles(int(seconds * self._cycles_per_second))
 
+    def memory_bytes(self) -> tuple[int, int]:
+        cuda, used = self._torch.cuda, self._in_use()
+        return sum(cuda.memory_allocated(i) for i in used), sum(cuda.max_memory_allocated(i) for i in used)
+
+    def reset_peak_memory(self) -> None:
+        for i in self._in_use():
+            self._torch.cuda.reset_peak_memory_stats(i)
+
     def _calibrate(self, sleep: Any) -> float:
         """Cycles a second of the device's sleep kernel, 0.0 where there is none; the first call warms it up."""
         cycles = 2_000_000
@@ -144,6 +158,14 @@ class SimBackend:
         self._torch_module()._sleep(seconds)
         return True
 
+    def memory_bytes(self) -> tuple[int, int]:
+        sim, used = self._torch_module(), self._sim.in_use()
+        return sum(sim.memory_allocated(i) for i in used), sum(sim.max_memory_allocated(i) for i in used)
+
+    def reset_peak_memory(self) -> None:
+        for i in self._sim.in_use():
+            self._torch_module().reset_peak_memory_stats(i)
+
     def _torch_module(self) -> Any:
         return sys.modules["torch"].sim  # registered when sim is loaded
 
@@ -181,6 +203,12 @@ class AcceleratorBackend:
 
     def occupy(self, seconds: float) -> bool:
         return False
+
+    def memory_bytes(self) -> None:
+        return None
+
+    def reset_peak_memory(self) -> None:
+        """It keeps no count."""
 
 
 def torch_if_imported() -> Any | None:

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-from perfmagic.units import plural
-
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
@@ -117,10 +115,7 @@ def _dropping_publisher(real: Any) -> Any:
     return Publisher()  # type: ignore[no-untyped-call]  # traitlets declares no types there
 
 
-def other_load() -> str:
-    """A warning where more is running on this machine than it has cores, else an empty string."""
-    cores = os.cpu_count() or 1
+def other_load() -> float:
+    """The 1-minute load where more is running on this machine than it has cores, else 0."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # absent on Windows
-    if load <= cores:
-        return ""
-    return f"1-minute load {load:.1f} on {plural(cores, 'core')}: something else was running"
+    return load if load > (os.cpu_count() or 1) else 0.0

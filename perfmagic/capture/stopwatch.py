@@ -55,6 +55,19 @@ class Devices:
         known = [n for n in each if n is not None]
         return sum(known) if each and len(known) == len(each) else None
 
+    def memory_bytes(self) -> tuple[int, int] | None:
+        """What is allocated on all of them now, and the most since reset_peak_memory; None where one does not tell."""
+        each = [backend.memory_bytes() for backend in self.backends]
+        known = [one for one in each if one is not None]
+        if not each or len(known) < len(each):
+            return None
+        return sum(now for now, _ in known), sum(peak for _, peak in known)
+
+    def reset_peak_memory(self) -> None:
+        """Begin to look for the most anew."""
+        for backend in self.backends:
+            backend.reset_peak_memory()
+
     def with_events(self) -> Backend | None:
         """The first one that can time on the device, None where none can."""
         return next((b for b in self.backends if b.has_events()), None)
@@ -110,10 +123,17 @@ class Stopwatch:
         self._devices.synchronize()
         return Reading(back - start, clock_ns() - start)
 
-    def span(self, backend: Backend, k: int, backlog_s: float) -> Steps[SpanReading]:
-        """*Device span* of k calls queued behind a backlog; the events see the current stream only."""
+    def span(
+        self, backend: Backend, k: int, backlog_s: float, behind: Callable[[], None] | None = None
+    ) -> Steps[SpanReading]:
+        """*Device span* of k calls queued behind a backlog; the events see the current stream only.
+
+        behind: queues what is to run after the backlog and before the first event.
+        """
         steps = self.steps(k)
         queued = backend.occupy(backlog_s)
+        if behind is not None:
+            behind()
         first = backend.event()
         start = self.clock_ns()
         yield steps

@@ -11,93 +11,46 @@
         engine.close()
         record = engine.record()
 
-A measurement reads as the phases of `Engine._phases`. Source of all quantities and figures: MEASURING.
+A measurement reads as the phases of `Engine._phases`; several engines that take turns are driven phase by phase
+(perfmagic.capture.turns). Source of all quantities and figures: MEASURING.
 """
 
 from __future__ import annotations
 
+import gc
 import math
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from contextlib import suppress
 
 import numpy as np
 
 from perfmagic.capture import quiet
-from perfmagic.capture.device import Backend, active_backends
-from perfmagic.capture.stopping import AGREE_FRAC, CAP_S, StoppingRule, WarmUp, agree
-from perfmagic.capture.stopwatch import Devices, Reading, SpanReading, Step, Steps, Stopwatch, drive
-from perfmagic.errors import CaptureError, OptionError, PerfmagicError
-from perfmagic.trace.model import Trace
+from perfmagic.capture.clocks import Clocks, clocks_of
+from perfmagic.capture.device import Backend, active_backends, torch_if_imported
+from perfmagic.capture.environment import environment
+from perfmagic.capture.passes import DevicePasses, Recording
+from perfmagic.capture.sampler import Sampler
+from perfmagic.capture.spec import BenchSpec, Work
+from perfmagic.capture.stopping import AGREE_FRAC, CAP_S, WarmUp, agree
+from perfmagic.capture.stopwatch import Devices, Step, Steps, Stopwatch, drive
+from perfmagic.errors import CaptureError
+from perfmagic.numerics.stats import relative_half_width
 from perfmagic.trace.samples import BenchRecord, Float64
-from perfmagic.units import duration_s
+from perfmagic.units import NBSP, duration_s, plural, significant
+
+__all__ = ["BenchSpec", "Engine", "Recording", "Work"]
 
 FIRST_CALLS = 4  # compile, autotune and graph warm-up take 2 to 4
 LONG_CALL_S = 0.5  # two such calls that agree are warm-up enough
 SHORT_CALL_S = 10e-6  # below it the 0.1 µs of loop and clock are over 1 %: many calls a sample, without a device
 BLOCK_S = 1e-3  # length of such a sample
 SHORTEST_CALL_S = 10e-9  # an empty body with its loop; bounds the calls of a sample
-SPAN_BLOCK_S = 50e-6  # event resolution is about 0.5 µs
-SPAN_MOST_CALLS = 50
-SPAN_LAUNCHES = 500  # behind one backlog; a stream holds about 1000
-FASTEST_LAUNCH_S = 2e-6  # no launch takes the host less, so returns / 2 µs bounds their number
-BACKLOG_FACTOR = 1.5
-BACKLOG_CAP_S = 0.05
-PROFILED_RUNS = 5  # at most, for one that is not disturbed
-DISTURBED = 1.25  # a recorded run this many times the median of done does not stand for the samples
-
-
-class Recording(Protocol):
-    """One profiled run: perfmagic.capture.profiler.Recorder."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    def stop(self) -> Trace:
-        """Wait for the devices and give what was recorded."""
-
-
-@dataclass(frozen=True)
-class BenchSpec:
-    """How a benchmark is to be taken.
-
-    samples: take exactly so many, None to let the stopping rule decide.  min_samples, max_samples: bounds of that
-    rule; None for 20 below 50 ms a call, 10 below 0.5 s, 3 above.  time_s: how long to sample; 10 s or this is the cap.
-    rel: half-width of the median's 95 % interval to stop at, as a share.  warmup: False for no calls before the samples
-    but the first.  setup_each: runs before each sample, outside the clock.  name, code, options: kept with the result.
-    Raises OptionError for a value that cannot be used.
-    """
-
-    samples: int | None = None
-    min_samples: int | None = None
-    max_samples: int = 10_000
-    time_s: float = 2.0
-    rel: float = 0.01
-    warmup: bool = True
-    setup_each: Callable[[], object] | None = None
-    name: str = ""
-    code: str = ""
-    options: str = ""
-
-    def __post_init__(self) -> None:
-        for option, value in (
-            ("-n", self.samples),
-            ("min_samples", self.min_samples),
-            ("max_samples", self.max_samples),
-        ):
-            if value is not None and value < 1:
-                raise OptionError(f"{option} {value}: at least one sample is needed")
-        if not 0 < self.time_s < math.inf:
-            raise OptionError(f"--time {self.time_s:g}: a time above 0 s is needed")
-        if not 0 < self.rel < 1:
-            raise OptionError(f"--rel {self.rel:g}: a share between 0 and 1 is needed, 0.01 for 1 %")
-
-    def rule(self) -> StoppingRule:
-        """A fresh stopping rule."""
-        return StoppingRule(
-            wanted=self.samples, fewest=self.min_samples, most=self.max_samples, rel=self.rel, time_s=self.time_s
-        )
+READ_CLOCKS_EVERY = 16  # samples, as the stopping rule looks
+GROWN_BYTES = 512  # a call; the grain of CUDA's allocator, and of the simulated one
+HOST_GROWN_BYTES = 50_000_000  # of the process while it is sampled; allocators move by some MB
 
 
 class Engine:
@@ -105,7 +58,8 @@ class Engine:
 
     synced: also take the device span and, where profile is given, one recorded run for the verdict.
     setup: runs once, before the first call.  profile: makes a Recording.
-    clock_ns, backends, load: the machine; a test brings its own.
+    told: called before every sample with what says in words how far it has come.
+    clock_ns, backends, load, rest, clocks: the machine; a test brings its own.
     """
 
     def __init__(
@@ -115,14 +69,22 @@ class Engine:
         synced: bool,
         setup: Callable[[], object] | None = None,
         profile: Callable[[], Recording] | None = None,
+        told: Callable[[Callable[[], str]], None] | None = None,
         clock_ns: Callable[[], int] = time.perf_counter_ns,
         backends: Callable[[], tuple[Backend, ...]] = active_backends,
-        load: Callable[[], str] = quiet.other_load,
+        load: Callable[[], float] = quiet.other_load,
+        rest: Callable[[float], None] = time.sleep,
+        clocks: Callable[[tuple[int, ...]], Clocks | None] | None = None,
     ) -> None:
-        self._spec, self._synced, self._setup, self._profile, self._load = spec, synced, setup, profile, load
+        self._spec, self._synced, self._setup, self._load = spec, synced, setup, load
         self._devices = Devices(backends)
         self._watch = Stopwatch(clock_ns, self._devices)
         self._clock_ns = clock_ns
+        heard = None if told is None else lambda: told(self._so_far)
+        self._sampler = Sampler(spec, self._devices, self._watch, heard=heard, rest=rest)
+        self._passes = DevicePasses(self._sampler, profile, clock_ns)
+        self._clocks_of = clocks or _clocks
+        self._clocks: Clocks | None = None
         self._running: Steps[None] | None = None
         self._first_s: list[float] = []
         self._warm = WarmUp()
@@ -131,15 +93,16 @@ class Engine:
         self._k = 1
         self._overhead_ns = 0
         self._samples: list[tuple[float, float]] = []
-        self._span_k = 0
-        self._spans: list[float] = []
-        self._trace: Trace | None = None
+        self._run_starts: list[int] = []
         self._stopped_by = ""
         self._failed = ""
-        self._warnings: list[str] = []
+        self._complete = False
         self._taken_unix_ns = 0
         self._rule = spec.rule()
         self._round_id = ""
+        self._work = Work(spec.flop, spec.moved_bytes)
+        self._peak: tuple[int, int] | None = None  # bytes held before a call, and the most during it
+        self._before: _Before | None = None
         self._idle = False  # the body queued nothing on the devices there are
 
     def calls(self) -> Iterator[Step]:
@@ -163,51 +126,76 @@ class Engine:
     def record(self) -> BenchRecord:
         """What was measured so far: complete samples only, empty arrays where there are none."""
         has_device = self._has_device()
+        caches = self._sampler.caches
         return BenchRecord(
             name=self._spec.name,
             synced=self._synced,
             returns_s=np.array([returns for returns, _ in self._samples], np.float64),
             done_s=np.array([done for _, done in self._samples if has_device], np.float64),
-            span_s=np.array(self._spans, np.float64),
+            span_s=np.array(self._passes.spans, np.float64),
             first_calls_s=np.array(self._first_s, np.float64),
             warmup_calls=self._warmup_calls,
             body_runs=self._watch.runs,
             loop_overhead_s=self._overhead_ns / self._k / 1e9,
-            span_calls_per_sample=self._span_k,
+            span_calls_per_sample=self._passes.span_calls,
             stopped_by=f"ended early: {self._failed}" if self._failed else self._stopped_by,
             devices=self._devices.infos if has_device else (),
-            trace=self._trace,
+            trace=self._passes.trace,
             failed=self._failed,
-            warnings=tuple(self._warnings),
+            conditions=tuple(self._sampler.conditions),
             code=self._spec.code,
+            setup=self._spec.setup,
             options=self._spec.options,
             taken_unix_ns=self._taken_unix_ns,
             calls_per_sample=self._k,
             round_id=self._round_id,
+            queued_s=np.array(self._passes.queued, np.float64),
+            queued_calls=self._passes.queued_calls,
+            run_starts=tuple(self._run_starts) if len(self._run_starts) > 1 else (),
+            cold_bytes=caches.size_bytes if caches is not None else 0,
+            flop=self._work.flop,
+            moved_bytes=self._work.moved_bytes,
+            held_bytes=self._peak[0] if self._peak is not None else None,
+            peak_bytes=self._peak[1] if self._peak is not None else None,
+            clocks=self._clocks.records() if self._clocks is not None else (),
+            settings=self._spec.settings(),
+            environment=environment(),
         )
 
-    def ready(self, round_id: str = "") -> Steps[None]:
-        """Everything before the first sample, for samples that are then taken one by one (take).
-
-        round_id: of the benchmarks that take turns with this one.
-        """
+    def first(self, round_id: str = "") -> Steps[None]:
+        """The first call, whose output is let through.  round_id: of the benchmarks that take turns with this one."""
         self._round_id = round_id
         self._prepare()
         yield from self._first_call()
-        with quiet.muted():
-            if self._spec.warmup and self._first_s[0] < CAP_S:
+        if self._spec.work is not None:
+            self._work = self._spec.work()
+
+    def warm(self) -> Steps[None]:
+        """Calls until they settle, and how many of them make a sample."""
+        self._warm, self._warm_from_ns = WarmUp(), self._clock_ns()
+        if self._spec.warmup is not None:
+            yield from self._warm_up_by_count(self._spec.warmup)
+        elif self._first_s[0] < CAP_S:
+            if not self._run_starts:
                 yield from self._more_first_calls()
-                yield from self._warm_up()
+            yield from self._warm_up()
         self._k = self._calls_per_sample()
         self._overhead_ns = self._watch.overhead_ns(self._k)
+        self._begin_run()
 
     def take(self, spent_s: Callable[[], float]) -> Steps[None]:
         """One sample. spent_s: asked after it, how long has been sampled so far."""
         k = self._k
-        reading = yield from self._sample(k)
+        peak_wanted = self._peak is None and self._has_device()
+        held = self._watch_peak() if peak_wanted else None
+        reading = yield from self._sampler.sample(k)
+        if held is not None:
+            self._peak = (held, (self._devices.memory_bytes() or (0, held))[1])
         returns_s = max(0, reading.returns_ns - self._overhead_ns) / k / 1e9
         done_s = max(0, reading.done_ns - self._overhead_ns) / k / 1e9
         self._samples.append((returns_s, done_s))
+        if self._clocks is not None and len(self._samples) % READ_CLOCKS_EVERY == 0:
+            self._clocks.read()
         self._rule.add((returns_s, done_s) if self._has_device() else (returns_s,), spent_s())
         self._stopped_by = self._rule.reason
 
@@ -216,18 +204,56 @@ class Engine:
         """Whether the stopping rule has enough samples."""
         return self._rule.finished
 
+    def after(self) -> Steps[None]:
+        """What comes after the samples: calls in a row where asked for, the device span, the recorded run."""
+        if self._has_device() and self._spec.calls is not None and self._spec.calls > 1:
+            yield from self._passes.take_queued(self._spec.calls)
+        if self._has_device() and self._synced:
+            yield from self._passes.take_spans(self._samples)
+            yield from self._passes.take_recorded(float(np.median([done for _, done in self._samples])))
+        self._complete = True
+
+    def rest(self) -> Steps[None]:
+        """Everything after the first call, of a body measured by itself."""
+        for _ in range(self._spec.runs):
+            yield from self.warm()
+            yield from self._take_samples()
+            self.done_sampling()
+        yield from self.after()
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was measured."""
+        return self._complete
+
+    def done_so_far(self) -> Float64:
+        """The samples of *done*, or without a device of *returns*, in seconds a call."""
+        return np.array([done for _, done in self._samples], np.float64)
+
+    def done_sampling(self, stopped_by: str = "") -> None:
+        """Note what is odd about the samples.  stopped_by: what ended them, where it was not the rule."""
+        self._stopped_by = stopped_by or self._stopped_by
+        if self._clocks is not None:
+            self._clocks.read()
+        if self._idle:
+            self._sampler.note("idle device", device=self._devices.infos[0].label)
+        elif self._synced and not self._has_device():
+            self._sampler.note("no device")
+        if self._before is not None:
+            taken = len(self._samples) - self._run_starts[-1]
+            self._before.compare(self._sampler, self._devices, taken * self._k)
+            self._before = None
+
     def _phases(self) -> Steps[None]:
         with quiet.undisturbed():
-            yield from self.ready()
+            yield from self.first()
             with quiet.muted():
-                yield from self._take_samples()
-                if self._synced and self._has_device():
-                    yield from self._take_spans()
-                    yield from self._profile_runs()
+                yield from self.rest()
 
     def _prepare(self) -> None:
         self._taken_unix_ns = time.time_ns()
-        self._warn(self._load())
+        if (load := self._load()) > 0:
+            self._sampler.note("load", load=load, cores=os.cpu_count() or 1)
         self._devices.refresh()
         try:
             self._devices.synchronize()
@@ -240,7 +266,7 @@ class Engine:
             self._setup()
 
     def _first_call(self) -> Steps[None]:
-        self._before_sample()
+        self._sampler.before()
         queued = self._devices.progress()
         start_ns = self._clock_ns()
         yield self._watch.steps(1)
@@ -249,15 +275,18 @@ class Engine:
         self._devices.synchronize()
         self._first_s.append((self._clock_ns() - start_ns) / 1e9)
         self._warm_from_ns = self._clock_ns()
-        if self._first_s[0] >= CAP_S:
-            self._warn(f"the first call took {duration_s(self._first_s[0])}: no warm-up")
-        if any(b.kind in ("cuda", "rocm") for b in self._devices.backends) and _profiled_before():
-            self._warn("a profile was taken earlier in this process: launches may be 10 to 20 % slower until a restart")
+        if self._first_s[0] >= CAP_S and self._spec.warmup is None:
+            self._sampler.note("long first call", seconds=self._first_s[0])
+        cuda = tuple(info.index for info in self._devices.infos if info.kind in ("cuda", "rocm"))
+        if cuda and _profiled_before():
+            self._sampler.note("profiled before")
+        self._sampler.make_cold()
+        self._clocks = self._clocks_of(cuda)
 
     def _more_first_calls(self) -> Steps[None]:
         """Until two successive calls agree: they alone may tell what a call costs, the first never does."""
         while len(self._first_s) < FIRST_CALLS and not self._first_calls_agree():
-            reading = yield from self._sample(1)
+            reading = yield from self._sampler.sample(1)
             self._first_s.append(reading.done_ns / 1e9)
             self._warm.add(self._first_s[-1], self._since_s(self._warm_from_ns))
 
@@ -269,129 +298,54 @@ class Engine:
             return
         k = 1
         while not self._warm.finished:
-            reading = yield from self._sample(k)
+            reading = yield from self._sampler.sample(k)
             self._warmup_calls += k
             self._warm.add(reading.done_ns / k / 1e9, self._since_s(self._warm_from_ns))
             if reading.done_ns < BLOCK_S * 1e9 and self._may_take_many():
                 k *= 2
         self._devices.refresh()
         if not self._warm.settled:
-            self._warn(f"did not settle within {duration_s(self._warm.spent_s)} of warm-up: later calls may differ too")
+            self._sampler.note("did not settle", seconds=round(self._warm.spent_s, 1))
+
+    def _warm_up_by_count(self, calls: int) -> Steps[None]:
+        for _ in range(calls):
+            reading = yield from self._sampler.sample(1)
+            self._warmup_calls += 1
+            self._warm.add(reading.done_ns / 1e9, self._since_s(self._warm_from_ns))
+
+    def _begin_run(self) -> None:
+        """A whole run begins: its own stopping rule, and what is there before its first sample."""
+        self._run_starts.append(len(self._samples))
+        if len(self._run_starts) > 1:
+            self._rule = self._spec.rule()
+        self._before = _Before(self._devices)
+        if self._clocks is not None:
+            self._clocks.read()
 
     def _take_samples(self) -> Steps[None]:
         from_ns = self._clock_ns()
         while not self._rule.finished:
             yield from self.take(lambda: self._since_s(from_ns))
-        self.done_sampling()
-
-    def done_so_far(self) -> Float64:
-        """The samples of *done*, or without a device of *returns*, in seconds a call."""
-        return np.array([done for _, done in self._samples], np.float64)
-
-    def done_sampling(self, stopped_by: str = "") -> None:
-        """Say what is odd about the samples.  stopped_by: what ended them, where it was not the rule."""
-        self._stopped_by = stopped_by or self._stopped_by
-        has_device = self._has_device()
-        if self._idle:
-            self._warn(f"nothing was queued on the {self._devices.infos[0].label}")
-        elif self._synced and not has_device:
-            self._warn("no device was in use: done equals returns")
 
     def _calls_per_sample(self) -> int:
-        call_s = self._warm.typical_s() or self._first_s[0]
-        if call_s >= SHORT_CALL_S or not self._may_take_many():
+        if self._has_device() or not self._may_take_many():
             return 1
-        return math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S))
+        if self._spec.calls is not None:
+            return self._spec.calls
+        call_s = self._warm.typical_s() or self._first_s[0]
+        return 1 if call_s >= SHORT_CALL_S else math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S))
 
     def _may_take_many(self) -> bool:
-        """Several calls a sample only where nothing queues up and nothing has to be set up in between."""
-        return not self._has_device() and self._spec.setup_each is None
+        """Several calls a sample only where nothing queues up and nothing has to be done in between."""
+        return not self._has_device() and self._spec.setup_each is None and not self._spec.cold
 
-    def _take_spans(self) -> Steps[None]:
-        backend = self._devices.with_events()
-        if backend is None:
-            self._warn(f"no device records on {self._devices.backends[0].kind}: no device span")
-            return
-        returns_s, done_s = np.median(self._samples, axis=0).tolist()
-        alone = yield from self._span(backend, 1, returns_s)
-        k = self._span_k = self._calls_per_span(returns_s, alone.span_ns / 1e9)
-        rule = self._spec.rule()
-        outlasted = 0
-        from_ns = self._clock_ns()
-        while not rule.finished:
-            reading = yield from self._span(backend, k, returns_s)
-            self._spans.append(reading.span_ns / k / 1e9)
-            outlasted += reading.host_ns > _backlog_s(returns_s, k) * 1e9
-            rule.add((self._spans[-1],), self._since_s(from_ns))
-        if not alone.queued:
-            self._warn("nothing could keep the queue full: device span includes launch gaps")
-        elif 2 * outlasted > len(self._spans):
-            self._warn(_outlasted_warning(returns_s, done_s, k))
-
-    def _calls_per_span(self, returns_s: float, span_s: float) -> int:
-        if self._spec.setup_each is not None:
-            return 1
-        long_enough = math.ceil(SPAN_BLOCK_S / max(span_s, 1e-9))
-        few_launches = int(SPAN_LAUNCHES * FASTEST_LAUNCH_S / max(returns_s, 1e-9))
-        return max(1, min(long_enough, few_launches, SPAN_MOST_CALLS))
-
-    def _profile_runs(self) -> Steps[None]:
-        """A recorded run for the verdict, the last of all: profiling slows what comes after it.
-
-        One run is easily disturbed (a descheduled thread, a first use of the recorder). While it takes longer than
-        DISTURBED times the median of *done* it is repeated; the shortest is kept.
-        """
-        for _ in range(PROFILED_RUNS):
-            kept = self._trace
-            yield from self._profile_once()
-            if kept is not None and (self._trace is None or _window_s(kept) <= _window_s(self._trace)):
-                self._trace = kept
-            if self._trace is None or _window_s(self._trace) <= DISTURBED * self._median_done_s():
-                return
-
-    def _median_done_s(self) -> float:
-        return float(np.median([done for _, done in self._samples])) if self._samples else math.inf
-
-    def _profile_once(self) -> Steps[None]:
-        if self._profile is None:
-            return
-        self._before_sample()
-        recording = self._profile()
-        try:
-            recording.start()
-        except CaptureError as error:
-            self._warn(f"no verdict: {error.message}")
-            return
-        finished = False
-        try:
-            yield self._watch.steps(1)
-            finished = True
-        finally:
-            trace = self._stop(recording)
-            self._trace = trace if finished else None
-
-    def _stop(self, recording: Recording) -> Trace | None:
-        """End a recording; where that fails the numbers taken before are worth more than the verdict."""
-        try:
-            return recording.stop()
-        except (PerfmagicError, RuntimeError) as error:
-            self._warn(f"no verdict: {error}")
+    def _watch_peak(self) -> int | None:
+        """Bytes that are allocated before a call; from here on the devices look for the most."""
+        found = self._devices.memory_bytes()
+        if found is None:
             return None
-
-    def _sample(self, k: int) -> Steps[Reading]:
-        self._before_sample()
-        return (yield from self._watch.sample(k))
-
-    def _span(self, backend: Backend, k: int, returns_s: float) -> Steps[SpanReading]:
-        self._before_sample()
-        return (yield from self._watch.span(backend, k, _backlog_s(returns_s, k)))
-
-    def _before_sample(self) -> None:
-        """Outside the clock: garbage collected where due, the body's inputs reset, devices idle."""
-        quiet.collect_when_due()
-        if self._spec.setup_each is not None:
-            self._spec.setup_each()
-        self._devices.synchronize()
+        self._devices.reset_peak_memory()
+        return found[0]
 
     def _has_device(self) -> bool:
         return bool(self._devices.backends) and not self._idle
@@ -399,28 +353,68 @@ class Engine:
     def _since_s(self, from_ns: int) -> float:
         return (self._clock_ns() - from_ns) / 1e9
 
-    def _warn(self, words: str) -> None:
-        if words and words not in self._warnings:
-            self._warnings.append(words)
+    def _so_far(self) -> str:
+        """In words, for somebody who waits."""
+        if not self._first_s:
+            return "first call"
+        if not self._samples:
+            return f"first call {duration_s(self._first_s[0])}, warming up"
+        done = self.done_so_far()
+        known = relative_half_width(done)
+        interval = f" ±{NBSP}{significant(known * 100, 2)}{NBSP}%" if math.isfinite(known) else ""
+        return f"{plural(len(done), 'sample')}, median {duration_s(float(np.median(done)))}{interval}"
 
 
-def _backlog_s(returns_s: float, k: int) -> float:
-    return min(BACKLOG_FACTOR * returns_s * k, BACKLOG_CAP_S)
+class _Before:
+    """What there was before the samples: memory, and graphs that torch.compile had made."""
+
+    def __init__(self, devices: Devices) -> None:
+        self._device_bytes = devices.memory_bytes()
+        self._host_bytes = _peak_host_bytes()
+        self._compilations = _compilations()
+
+    def compare(self, sampler: Sampler, devices: Devices, calls: int) -> None:
+        """Note what has grown during so many calls."""
+        made = _compilations() - self._compilations
+        if made > 0:
+            sampler.note("recompiled", times=made)
+        if calls < 3:
+            return
+        now = devices.memory_bytes()
+        if now is not None and self._device_bytes is not None:
+            grown = (now[0] - self._device_bytes[0]) / calls
+            if grown >= GROWN_BYTES:
+                gc.collect()  # what only waits for the collector is not kept by the cell
+                grown = ((devices.memory_bytes() or now)[0] - self._device_bytes[0]) / calls
+            if grown >= GROWN_BYTES:
+                sampler.note("memory grew", bytes_per_call=grown, where="the device")
+                return
+        host = _peak_host_bytes() - self._host_bytes
+        if host >= HOST_GROWN_BYTES:
+            sampler.note("memory grew", bytes_per_call=host / calls, where="the host")
 
 
-def _outlasted_warning(returns_s: float, done_s: float, k: int) -> str:
-    """Why the backlog was over before the calls were queued, in most samples."""
-    if BACKLOG_FACTOR * returns_s * k > BACKLOG_CAP_S:
-        return (
-            f"Python needs {duration_s(returns_s * k)}, longer than a backlog may be: device span includes launch gaps"
-        )
-    if returns_s > done_s / 2:  # a cell that waits for its own work comes back about when the device is done
-        return "the cell synchronises: device span includes waiting"
-    return "Python was slower than in the first pass: device span includes launch gaps"
+def _peak_host_bytes() -> int:
+    """The most memory this process has held, 0 where the system does not tell (Windows)."""
+    with suppress(ImportError):
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return 0
 
 
-def _window_s(trace: Trace) -> float:
-    return (trace.meta.end_ns - trace.meta.start_ns) / 1e9
+def _compilations() -> int:
+    if "torch._dynamo" not in sys.modules:
+        return 0
+    from perfmagic.capture.torch_private import compilations
+
+    return compilations()
+
+
+def _clocks(indices: tuple[int, ...]) -> Clocks | None:
+    torch = torch_if_imported()
+    return clocks_of(torch, indices) if torch is not None and indices else None
 
 
 def _profiled_before() -> bool:

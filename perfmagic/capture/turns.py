@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from perfmagic.capture import quiet
 from perfmagic.capture.stopwatch import Steps
 from perfmagic.capture.timers import BenchSpec, Engine
-from perfmagic.numerics.ratio import judged, ratio_interval
+from perfmagic.errors import OptionError
+from perfmagic.numerics.ratio import BAND, judged, ratio_interval
 from perfmagic.trace.samples import BenchRecord
 
 MOST_S = 60.0  # of all together: a comparison that takes longer was not meant
@@ -17,25 +18,94 @@ DECIDE_S = 10.0  # so long it goes on where the verdict is unclear
 MORE_FRAC = 0.25  # so many samples more before it is looked at again: each look is a chance of a false alarm
 
 
+class Sitting:
+    """Some bodies measured together: their engines, and in which order the bodies are to run.
+
+    Whoever has the bodies runs body i once for every step of first(i), of each in its order, and then of each pair
+    (i, steps) of rest(). band, decide_s: with more than one, after the stopping rules have enough it goes on until each
+    is faster, slower or the same as the first (changes within the band do not count), or for decide_s.
+    """
+
+    def __init__(
+        self,
+        engines: Sequence[Engine],
+        *,
+        band: float = BAND,
+        decide_s: float = DECIDE_S,
+        clock_ns: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self.engines = engines
+        self._band, self._decide_s, self._clock_ns = band, decide_s, clock_ns
+        self._round_id = secrets.token_hex(6) if len(engines) > 1 else ""
+
+    def first(self, which: int) -> Steps[None]:
+        """The first call of one of them; its output is let through."""
+        return self.engines[which].first(self._round_id)
+
+    def rest(self) -> Iterator[tuple[int, Steps[None]]]:
+        """Warm-up of each, samples in turns, and what comes after the samples; printed output is dropped."""
+        with quiet.muted():
+            if len(self.engines) == 1:
+                yield 0, self.engines[0].rest()
+                return
+            for which, engine in enumerate(self.engines):
+                yield which, engine.warm()
+            from_ns = self._clock_ns()
+
+            def spent_s() -> float:
+                return (self._clock_ns() - from_ns) / 1e9
+
+            yield from self._turns(spent_s)
+            for which, engine in enumerate(self.engines):
+                yield which, engine.after()
+
+    def _turns(self, spent_s: Callable[[], float]) -> Iterator[tuple[int, Steps[None]]]:
+        while not all(engine.finished for engine in self.engines) and spent_s() < MOST_S:
+            yield from self._rounds(1, spent_s)
+        stopped_by = ""
+        while spent_s() < self._decide_s and not self._decided():
+            yield from self._rounds(max(1, int(len(self.engines[0].done_so_far()) * MORE_FRAC / 2)), spent_s)
+            stopped_by = "stopped when the comparison was decided, or after the time for it"
+        for engine in self.engines:
+            engine.done_sampling(stopped_by)
+
+    def _rounds(self, n: int, spent_s: Callable[[], float]) -> Iterator[tuple[int, Steps[None]]]:
+        """n times forth and back through all of them."""
+        order = [*enumerate(self.engines), *reversed(list(enumerate(self.engines)))]
+        for _ in range(n):
+            for which, engine in order:
+                yield which, engine.take(lambda: spent_s() / len(self.engines))
+
+    def _decided(self) -> bool:
+        first = self.engines[0].done_so_far()
+        others = [engine.done_so_far() for engine in self.engines[1:]]
+        intervals = [ratio_interval(other, first, interleaved=True) for other in others]
+        return all(found is not None and judged(found, self._band) != "unclear" for found in intervals)
+
+
 def measure_in_turns(
     bodies: Sequence[Callable[[], object]],
     specs: Sequence[BenchSpec],
     *,
-    band: float,
+    band: float = BAND,
     decide_s: float = DECIDE_S,
     clock_ns: Callable[[], int] = time.perf_counter_ns,
     kept: Callable[[list[BenchRecord]], None] | None = None,
 ) -> list[BenchRecord]:
-    """The records of some bodies whose samples were taken in turns, as many of each.
+    """The records of some bodies whose samples were taken in turns, as many of each (see Sitting).
 
-    Each is made ready by itself (first calls, warm-up); then rounds go A B … B A until every stopping rule has enough
-    and each is faster, slower or the same as the first (changes within the band do not count), or decide_s are over.
     An exception of a body ends all of them, an interrupt too: kept is then given what was measured before, and the
     exception goes on.
     """
+    refuse_runs(specs)
     engines = [Engine(spec, synced=False, clock_ns=clock_ns) for spec in specs]
+    sitting = Sitting(engines, band=band, decide_s=decide_s, clock_ns=clock_ns)
     try:
-        _take_turns(engines, bodies, band, decide_s, clock_ns)
+        with quiet.undisturbed():
+            for which, body in enumerate(bodies):
+                _run(sitting.first(which), body)
+            for which, steps in sitting.rest():
+                _run(steps, bodies[which])
     except BaseException as error:
         for engine in engines:
             engine.failed(error)
@@ -45,44 +115,13 @@ def measure_in_turns(
     return [engine.record() for engine in engines]
 
 
-def _take_turns(
-    engines: Sequence[Engine],
-    bodies: Sequence[Callable[[], object]],
-    band: float,
-    decide_s: float,
-    clock_ns: Callable[[], int],
-) -> None:
-    pairs = list(zip(engines, bodies, strict=True))
-    round_id = secrets.token_hex(6)
-    with quiet.undisturbed():
-        for engine, body in pairs:
-            _run(engine.ready(round_id), body)
-        from_ns = clock_ns()
-
-        def spent_s() -> float:
-            return (clock_ns() - from_ns) / 1e9
-
-        with quiet.muted():
-
-            def rounds(n: int) -> None:
-                for _ in range(n):
-                    for engine, body in (*pairs, *reversed(pairs)):
-                        _run(engine.take(lambda: spent_s() / len(engines)), body)
-
-            while not all(engine.finished for engine in engines) and spent_s() < MOST_S:
-                rounds(1)
-            stopped_by = ""
-            while spent_s() < decide_s and not _decided(engines, band):
-                rounds(max(1, int(len(engines[0].done_so_far()) * MORE_FRAC / 2)))
-                stopped_by = "stopped when the comparison was decided, or after the time for it"
-        for engine in engines:
-            engine.done_sampling(stopped_by)
-
-
-def _decided(engines: Sequence[Engine], band: float) -> bool:
-    first = engines[0].done_so_far()
-    intervals = [ratio_interval(engine.done_so_far(), first, interleaved=True) for engine in engines[1:]]
-    return all(found is not None and judged(found, band) != "unclear" for found in intervals)
+def refuse_runs(specs: Sequence[BenchSpec]) -> None:
+    """Raise OptionError for whole runs of what takes turns: one after the other is what turns are there to avoid."""
+    if len(specs) > 1 and any(spec.runs > 1 for spec in specs):
+        raise OptionError(
+            f"--runs {max(spec.runs for spec in specs)}: benchmarks that take turns are one run",
+            hint="leave out --runs; --time 20 takes longer",
+        )
 
 
 def _run(steps: Steps[None], body: Callable[[], object]) -> None:

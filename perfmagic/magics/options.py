@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import keyword
 import re
-from typing import NoReturn
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from perfmagic.errors import OptionError
 
@@ -62,6 +64,37 @@ def python_name(text: str) -> str:
     if not text.isidentifier() or keyword.iskeyword(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a name a value can be bound to")
     return text
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """`--sweep NAME=A,B,C`: a variable of the notebook and the values it takes, still as text."""
+
+    name: str
+    text: str
+
+    def values(self, namespace: dict[str, Any]) -> list[Any]:
+        """The values: A,B,C, or a comprehension such as 2**k for k in range(5, 11), or one sequence.
+
+        Raises OptionError for text that is no such thing, and for fewer than two values.
+        """
+        try:
+            found = list(eval(f"[{self.text}]", namespace))  # the user's own expression, as typed
+        except Exception as error:  # noqa: BLE001 - whatever the user's expression raises
+            raise OptionError(f"--sweep {self.name}={self.text}: {type(error).__name__}: {error}") from None
+        if len(found) == 1 and isinstance(found[0], Iterable) and not isinstance(found[0], str):
+            found = list(found[0])
+        if len(found) < 2:
+            raise OptionError(f"--sweep {self.name}={self.text}: {len(found)} value, at least two are needed")
+        return found
+
+
+def sweep_of(text: str) -> Sweep:
+    """`n=1,2,3` as a Sweep; raises ArgumentTypeError for text without a name and values."""
+    name, equals, values = text.partition("=")
+    if not equals or not values.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=A,B,C")
+    return Sweep(python_name(name.strip()), values.strip())
 
 
 def _unquoted(word: str) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from perfmagic.capture.cell import Head, head_of, refusal, replace_head, wrap
+from perfmagic.capture.cell import Head, as_typed, head_of, refusal, replace_head, wrap
 from perfmagic.capture.lines import RUNTIME
 from perfmagic.errors import PerfmagicError
 from perfmagic.magics.run import CellMagic, CellRun
@@ -35,6 +35,7 @@ _RESULTS = (
     ("perfmagic.results", "TimelineResult"),
     ("perfmagic.analysis.bench", "BenchResult"),
     ("perfmagic.analysis.compare", "CompareResult"),
+    ("perfmagic.analysis.sweep", "SweepResult"),
 )
 _LINE_MAGICS = {
     "trace": "perfmagic.magics.trace",
@@ -92,6 +93,14 @@ class Runtime:
     def more(self) -> Iterator[tuple[()]]:
         """The repetitions, driven by the measuring engine."""
         return self._runs[-1].more()
+
+    def turn(self) -> bool:
+        """Whether one of several variants is to run again."""
+        return self._runs[-1].turn()
+
+    def steps(self, which: int) -> Iterator[tuple[()]]:
+        """The repetitions of a variant now; none where it is not its turn."""
+        return self._runs[-1].steps(which)
 
     def take(self) -> object:
         value, self.value = self.value, None
@@ -157,6 +166,9 @@ class _Running:
         self._runtime.pop()
         if error is not None:
             self._runtime.value = None  # of an earlier round: it must not outlive the cell
+        if error is not None and error is getattr(self._run, "refused", None):
+            self._run.finish(error)
+            raise UsageError(str(error)) from None
         if isinstance(error, KeyboardInterrupt):
             _end_at_the_cell(trace)
         try:
@@ -208,7 +220,12 @@ class BodyTransformer(ast.NodeTransformer):
             return refusal(tree, head.name, method="help")
         if len(tree.body) == 1:
             return refusal(tree, f"%%{head.name}: the cell is empty, there is nothing to measure")
-        return wrap(tree, repeated=magic.repeated, interactivity=self._shell.ast_node_interactivity)
+        return wrap(
+            tree,
+            repeated=magic.repeated,
+            interactivity=self._shell.ast_node_interactivity,
+            variants=getattr(options, "vs", False),
+        )
 
 
 def load(shell: Any) -> None:
@@ -328,6 +345,8 @@ def _run_line(shell: Any, name: str, line: str) -> object:
     if not statement:
         raise UsageError(f"%{name}: no statement to measure; %{name} -h lists the options")
     option_words = line.rstrip().removesuffix(statement).strip().removesuffix("--")
+    if getattr(options, "vs", False):
+        raise UsageError(f"%{name} --vs: a line has one statement; use %%{name} --vs with a line  # --- B  between two")
     literal = Head(name, option_words).literal()
     tree = shell.compile.ast_parse(f"{literal}\n{shell.transform_cell(statement)}")
     ast.increment_lineno(tree, -1)  # the statement is line 1 of what is measured, and the head shares that line
@@ -374,4 +393,4 @@ def _source(shell: Any, filename: str, literal: str) -> str:
         row.rstrip() == literal for row in rows[:1] + [r for r in rows if r.strip()][:1]
     ):
         return typed
-    return "".join([f"{literal}\n" if row.strip() == repr(literal) else row for row in compiled])
+    return "".join([f"{literal}\n" if row.strip() == repr(literal) else as_typed(row) for row in compiled])

@@ -26,6 +26,10 @@ class CellRun(Protocol):
 
     def more(self) -> Iterator[tuple[()]]: ...
 
+    def turn(self) -> bool: ...
+
+    def steps(self, which: int) -> Iterator[tuple[()]]: ...
+
     def finish(self, error: BaseException | None) -> None:
         """End the measurement and show it, also where the body failed."""
 

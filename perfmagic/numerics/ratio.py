@@ -12,6 +12,7 @@ import numpy as np
 
 from perfmagic.numerics.stats import Float64, Samples, autocorrelation, widening
 
+BAND = 0.01  # a change within ± 1 % counts as the same: two runs of one code in one process differ by less
 RESAMPLES = 1000
 STRATA = 10  # stretches of time within which samples are drawn: a drift of the run does not widen the interval
 FEWEST = 6  # samples of each: below it a median has no interval either

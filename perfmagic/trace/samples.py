@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,32 @@ from perfmagic.trace.model import DeviceInfo, Trace
 SESSION = secrets.token_hex(6)  # of this process: medians of two processes differ by more than those of one
 
 Float64 = npt.NDArray[np.float64]
+Plain: TypeAlias = "str | int | float | bool | None"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Something about how a benchmark was taken that its reader should know; perfmagic.analysis.conditions words it."""
+
+    kind: str
+    values: Mapping[str, Plain] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ClockRecord:
+    """What one GPU's clock did while samples were taken, as NVML tells.
+
+    sm_mhz: of the multiprocessors at each reading, the first before the samples and the last after them.
+    temperature_c, power_w: at the last reading.  limited_by: what held the clock down at any reading, in NVML's words.
+    other_processes: how many besides this one had work on it.
+    """
+
+    device: int
+    sm_mhz: tuple[int, ...]
+    temperature_c: int
+    power_w: float
+    limited_by: tuple[str, ...] = ()
+    other_processes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,12 +49,18 @@ class BenchRecord:
 
     returns_s, done_s: pass 1, one value a sample, same samples; done_s is empty where no device was in use.
     span_s: pass 2 (device span), seconds a call, empty unless asked for and possible.
+    queued_s: per call, queued: seconds a call where queued_calls of them follow each other, empty unless asked for.
     first_calls_s: the first calls until two agreed, in order; the first one is shown apart.
     body_runs: how often the body really ran in all.  calls_per_sample: of pass 1; above 1 for short host bodies only.
+    run_starts: the sample each whole run began with, () for a single run.
     loop_overhead_s: a call, measured with an empty body, already subtracted.
+    cold_bytes: of cache overwritten before each sample, 0 for warm caches.
+    flop, moved_bytes: of one call, as the user says, None where unsaid.
+    held_bytes, peak_bytes: allocated on the devices before one call, and the most during it; None where none counts.
     trace: the one profiled run the verdict rests on, None where there was none.
     session: of the process that took it.  round_id: shared by benchmarks whose samples were taken in turns.
     failed: the exception or interrupt that ended it early, in words; what was measured before is kept.
+    settings: how it was to be taken, environment: on what, both as plain values by name.
     """
 
     name: str
@@ -43,10 +77,22 @@ class BenchRecord:
     devices: tuple[DeviceInfo, ...] = ()
     trace: Trace | None = None
     failed: str = ""
-    warnings: tuple[str, ...] = field(default=())
+    conditions: tuple[Condition, ...] = ()
     code: str = ""
+    setup: str = ""
     options: str = ""
     taken_unix_ns: int = 0
     calls_per_sample: int = 1
     session: str = SESSION
     round_id: str = ""
+    queued_s: Float64 = field(default_factory=lambda: np.empty(0, np.float64))
+    queued_calls: int = 0
+    run_starts: tuple[int, ...] = ()
+    cold_bytes: int = 0
+    flop: float | None = None
+    moved_bytes: float | None = None
+    held_bytes: int | None = None
+    peak_bytes: int | None = None
+    clocks: tuple[ClockRecord, ...] = ()
+    settings: Mapping[str, Plain] = field(default_factory=dict)
+    environment: Mapping[str, Plain] = field(default_factory=dict)

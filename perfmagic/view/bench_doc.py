@@ -74,6 +74,7 @@ def bench_doc(result: BenchResult) -> BenchDoc:
         ("returns", "launch", result.returns),
         ("device span", "matrix", result.span),
         ("done", "comp", result.done),
+        ("queued", "dtod", result.queued),
     )
     rows = tuple(_row(name, token, quantity) for name, token, quantity in measured if quantity is not None)
     lead, rest = _sentence(result, rows)
@@ -87,7 +88,7 @@ def bench_doc(result: BenchResult) -> BenchDoc:
         synced=result.synced,
         device_label=result.device_label,
         simulated=result.simulated,
-        method=tuple(part for part in (result.method, _first_call(result), result.device_label) if part),
+        method=tuple(part for part in _method(result) if part),
         warnings=result.warnings,
         failure=f"ended early: {result.failed}" if result.failed else "",
     )
@@ -147,6 +148,44 @@ def _verdict_words(verdict: Verdict, words: dict[str, str]) -> tuple[str, str]:
 
 def _advice(result: BenchResult) -> str:
     return "" if result.synced else "%%syncbench would say who was the bottleneck"
+
+
+def _method(result: BenchResult) -> tuple[str, ...]:
+    return (
+        result.method,
+        _queued(result),
+        _first_call(result),
+        _rates(result),
+        _memory(result),
+        _runs(result),
+        result.device_label,
+    )
+
+
+def _queued(result: BenchResult) -> str:
+    return f"queued: a call, {units.count(result.queued_calls)} back to back" if result.queued is not None else ""
+
+
+def _rates(result: BenchResult) -> str:
+    """What the device achieved, by what the author says a call does."""
+    known = ((result.flop_per_s, "FLOP/s"), (result.moved_bytes_per_s, "B/s"))
+    return " · ".join(units.rate(value, unit) for value, unit in known if value is not None)
+
+
+def _memory(result: BenchResult) -> str:
+    if result.peak_bytes is None or result.held_bytes is None or not result.peak_bytes:
+        return ""
+    own = result.peak_bytes - result.held_bytes
+    return f"peak on the device {units.size(result.peak_bytes)}, {units.size(own)} of it the cell's"
+
+
+def _runs(result: BenchResult) -> str:
+    """How far the medians of whole runs lie apart."""
+    quantity = result.done or result.returns
+    if quantity is None or len(quantity.run_medians_s) < 2:
+        return ""
+    low, high = min(quantity.run_medians_s), max(quantity.run_medians_s)
+    return f"medians of {len(quantity.run_medians_s)} runs {units.duration_s(low)} – {units.duration_s(high)}"
 
 
 def _first_call(result: BenchResult) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from perfmagic import units
-from perfmagic.trace.columns import Float64
 from perfmagic.view.bench_doc import BenchDoc, Row
 from perfmagic.view.canvas import WIDTH_PX, Canvas, Part
+from perfmagic.view.dots import draw_distribution, draw_dots
 from perfmagic.view.metrics import fitted, width_px
 from perfmagic.view.palette import LOST_SHARE, tint
 from perfmagic.view.scale import ticks
@@ -28,7 +28,6 @@ HEADS = (
     (IQR_X, "IQR", "end"),
     (FAR_X, "far out", "end"),
 )
-MOST_DOTS = 400
 BINS = 16
 FADE_STEPS, FADE_PX = 16, 80
 UNKNOWN_SHARE = 0.2  # as pale as what is queued: nothing says that the device was busy
@@ -172,22 +171,15 @@ def _draw_samples(canvas: Canvas, row: Row, y: float, height: float) -> None:
     samples = np.array(row.quantity.samples_s)
     low, high = float(samples.min()), float(samples.max())
     room = (high - low) or low or 1.0
-    at = y + height - (samples - low) / room * height
+    at = np.asarray(y + height - (samples - low) / room * height, np.float64)
     _draw_range(canvas, row, y, height, low, room)
     unit_ns = row.quantity.median_s * 1e9
     for value, base in ((high, y + 6), (low, y + height + 2)):
         text = units.duration_like(value * 1e9, room * 1e8, unit_of_ns=unit_ns, unit=False)
         canvas.text(ORDER_X - 6, base, text, "ink2", anchor="end")
-    _draw_dots(canvas, row, at)
-    counts, _ = np.histogram(samples, bins=BINS, range=(low, low + room))
-    bar = height / BINS
-    lengths = counts / max(1, counts.max()) * SPREAD_PX
-    boxes = [
-        (SPREAD_X, round(y + height - (i + 1) * bar, 1), round(float(n), 1), round(bar - 0.4, 1))
-        for i, n in enumerate(lengths)
-        if n
-    ]
-    canvas.boxes(boxes, tint(row.token, 0.75, 0.75))
+    x = np.linspace(ORDER_X + 2, ORDER_X + ORDER_PX - 2, len(at))
+    draw_dots(canvas, x, at, row.quantity.far_out_samples, row.token)
+    draw_distribution(canvas, at, row.token, x=SPREAD_X, width=SPREAD_PX, top=y, height=height, bins=BINS)
 
 
 def _draw_range(canvas: Canvas, row: Row, y: float, height: float, low: float, room: float) -> None:
@@ -197,28 +189,10 @@ def _draw_range(canvas: Canvas, row: Row, y: float, height: float, low: float, r
         top = y + height - min(1.0, (quantity.high_s - low) / room) * height
         bottom = y + height - max(0.0, (quantity.low_s - low) / room) * height
         canvas.boxes([(ORDER_X, round(top, 1), width, round(max(0.5, bottom - top), 1))], tint(row.token, 0.18, 0.25))
-    at = y + height - (quantity.median_s - low) / room * height
-    canvas.boxes([(ORDER_X, round(at - 0.5, 1), width, 1)], row.token)
-
-
-def _draw_dots(canvas: Canvas, row: Row, at: Float64) -> None:
-    """Samples in order, far-out ones hollow; very many as the range of each pixel column."""
-    n = len(at)
-    x = ORDER_X + 2 + np.arange(n) * ((ORDER_PX - 4) / max(1, n - 1))
-    if n > MOST_DOTS:
-        column = np.floor(x).astype(int)
-        starts = np.flatnonzero(np.diff(column, prepend=-1))
-        tops, bottoms = np.minimum.reduceat(at, starts), np.maximum.reduceat(at, starts)
-        spans = zip(column[starts].tolist(), tops.round(1).tolist(), bottoms.round(1).tolist(), strict=True)
-        canvas.boxes([(c, t, 1, round(max(1.0, b - t), 1)) for c, t, b in spans], row.token)
-        return
-    far = np.array(row.quantity.far_out_samples, bool)
-    points = [
-        (number(round(float(a), 1)), number(round(float(b), 1)), bool(f)) for a, b, f in zip(x, at, far, strict=True)
-    ]
-    canvas.stroke("".join(f"M{a} {b}h0" for a, b, f in points if not f), row.token, 2.6, cap="round")
-    canvas.stroke("".join(f"M{a} {b}h0" for a, b, f in points if f), "ink", 4.6, cap="round")
-    canvas.stroke("".join(f"M{a} {b}h0" for a, b, f in points if f), "ground", 2.6, cap="round")
+    # the median of two levels is of both, and of neither
+    for level_s in [level for level, _ in quantity.levels] or [quantity.median_s]:
+        at = y + height - (level_s - low) / room * height
+        canvas.boxes([(ORDER_X, round(at - 0.5, 1), width, 1)], row.token)
 
 
 def _draw_method(canvas: Canvas, doc: BenchDoc, y: float, *, header: bool) -> float:

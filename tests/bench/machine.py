@@ -19,6 +19,8 @@ class Machine:
         self.started, self._events, self._backlog = started, events, backlog
         self.backlogs_s: list[float] = []
         self.runs = 0
+        self.held: int | None = None  # bytes on the device, None where it does not tell
+        self.peak = 0
         self.depths: list[int] = []  # runs of the body at each synchronise
 
     def clock_ns(self) -> int:
@@ -66,11 +68,17 @@ class Machine:
             self.queue_end_ns = max(self.now_ns, self.queue_end_ns) + round(seconds * 1e9)
         return self._backlog
 
+    def memory_bytes(self):
+        return None if self.held is None else (self.held, max(self.held, self.peak))
+
+    def reset_peak_memory(self) -> None:
+        self.peak = 0
+
     def engine(self, spec: BenchSpec | None = None, *, synced: bool = False, **more) -> Engine:
         """An engine on this machine; spec: five samples without warm-up where none is given."""
-        spec = spec or BenchSpec(samples=5, warmup=False)
+        spec = spec or BenchSpec(samples=5, warmup=0)
         return Engine(
-            spec, synced=synced, clock_ns=self.clock_ns, backends=self.backends, load=more.pop("load", str), **more
+            spec, synced=synced, clock_ns=self.clock_ns, backends=self.backends, load=more.pop("load", float), **more
         )
 
     def measure(self, host_ns: int, device_ns: int = 0, spec: BenchSpec | None = None, *, synced: bool = False, **more):

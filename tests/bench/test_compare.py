@@ -114,7 +114,7 @@ class Clock:
 
 def test_bodies_take_turns_forth_and_back_until_the_verdict_is_clear() -> None:
     clock = Clock()
-    specs = [BenchSpec(name="a", warmup=False), BenchSpec(name="b", warmup=False)]
+    specs = [BenchSpec(name="a", warmup=0), BenchSpec(name="b", warmup=0)]
     first, second = measure_in_turns([clock.body("a", 20), clock.body("b", 25)], specs, band=0.01, clock_ns=clock)
     sampled = "".join(clock.order[2:])
     assert sampled == "abba" * (len(sampled) // 4)
@@ -177,7 +177,7 @@ def test_an_interrupt_keeps_what_was_measured_of_all_functions() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        perfmagic.compare(lambda: time.sleep(0.002), lambda: (time.sleep(0.001), stops()), warmup=False)
+        perfmagic.compare(lambda: time.sleep(0.002), lambda: (time.sleep(0.001), stops()), warmup=0)
     kept = perfmagic.last()
     assert isinstance(kept, CompareResult)
     assert [r.failed for r in kept.results] == ["interrupted", "interrupted"]
@@ -187,7 +187,7 @@ def test_an_interrupt_keeps_what_was_measured_of_all_functions() -> None:
 
 def test_what_is_asked_for_is_obeyed_and_checked_before_anything_runs() -> None:
     ran = []
-    found = perfmagic.compare(lambda: ran.append(1), lambda: ran.append(2), samples=8, warmup=False)
+    found = perfmagic.compare(lambda: ran.append(1), lambda: ran.append(2), samples=8, warmup=0)
     assert [r.returns.n for r in found.results] == [8, 8]
     ran.clear()
     for given, options in (((ran.append,), {}), ((lambda: ran.append(1), lambda: ran.append(2)), {"quantity": "span"})):

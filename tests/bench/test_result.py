@@ -13,7 +13,7 @@ from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.trace.columns import CallKind, OpKind
 from perfmagic.trace.model import DeviceInfo, TraceMeta, make_trace
-from perfmagic.trace.samples import BenchRecord
+from perfmagic.trace.samples import BenchRecord, Condition
 from perfmagic.view.bench_doc import bench_doc
 
 SIM = DeviceInfo(0, "sim", "sim", "pace 1 ms")
@@ -63,7 +63,8 @@ FULL = record(
     name="matmul",
     devices=(SIM,),
     trace=trace(),
-    warnings=("did not settle",),
+    conditions=(Condition("did not settle", {"seconds": 2.0}),),
+    settings={"setup_each": True},
     code="y = x @ x",
 )
 VERDICT = Verdict("device-bound", 0.97, "the queue hides the launches", (2,), 5)
@@ -122,7 +123,9 @@ def test_the_dictionary_names_units_and_is_plain():
     data = summarise(FULL, VERDICT).to_dict()
     assert data["returns"]["median_s"] == 0.002
     assert data["verdict"]["kind"] == "device-bound"
-    assert data["warnings"] == ["did not settle"]
+    assert [w.replace("\u00a0", " ") for w in data["warnings"]][0] == (
+        "did not settle within 2.00 s of warm-up, later calls may differ too"  # --setup-each is in use already
+    )
     assert json.loads(json.dumps(data))["name"] == "matmul"
 
 
@@ -158,7 +161,8 @@ def test_dependent_and_drifting_samples_are_said_with_their_numbers():
     rising = np.linspace(0.009, 0.011, 90)
     warnings = [w.replace("\u00a0", " ") for w in summarise(record(rising, rising * 2)).warnings]
     assert warnings[0].startswith("samples are not independent: intervals widened (returns ρ = 0.97, × 7.7, done")
-    assert warnings[1:] == ["returns rose by 20 % during the run", "done rose by 20 % during the run"]
+    advice = ": --runs 5 shows whether it goes on"
+    assert warnings[1:] == [f"{name} rose by 20 % during the run{advice}" for name in ("returns", "done")]
 
 
 def test_a_recorded_run_unlike_the_samples_is_said():

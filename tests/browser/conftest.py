@@ -30,7 +30,7 @@ CELLS = (
     "import torch, perfmagic\ndevice = perfmagic.device('sim', pace=perfmagic.Pace(kernel_s=2e-3))",
     "%%timeline -o found\nx = torch.randn(64, 64, device=device)\nfor _ in range(20):\n    x = x @ x\n队列 = x.sum()",
     "found.to_html('page.html')",
-    "%%bench -n 20 --time 0.2\nx + x",
+    "%%bench -r 20 --time 0.2\nx + x",
 )
 
 

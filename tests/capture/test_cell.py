@@ -15,7 +15,7 @@ def _tree(text):
 
 
 def test_the_head_becomes_a_literal_on_its_own_line():
-    assert replace_head(["%%bench -n 5\n", "x = 1\n"], NAMES) == ["'%%bench -n 5'\n", "x = 1\n"]
+    assert replace_head(["%%bench -r 5\n", "x = 1\n"], NAMES) == ["'%%bench -r 5'\n", "x = 1\n"]
 
 
 def test_blank_lines_above_stay_so_that_line_numbers_do():
@@ -41,7 +41,7 @@ def test_quotes_and_chinese_in_the_options_survive():
 
 
 def test_a_second_cell_magic_is_refused_and_nothing_else_runs():
-    lines = replace_head(["%%timeline\n", "%%bench -n 3\n", "x = 1\n"], NAMES)
+    lines = replace_head(["%%timeline\n", "%%bench -r 3\n", "x = 1\n"], NAMES)
     assert lines == ["__perfmagic__.refuse_stacked('timeline', '%%bench')\n"]
 
 

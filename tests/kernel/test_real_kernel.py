@@ -48,7 +48,7 @@ def test_an_interrupt_stops_run_all_at_the_users_line(kernel: Session, head: str
 def test_an_interrupt_between_samples_keeps_those_taken(kernel: Session) -> None:
     kernel.run("n = 0")
     body = "import os, time\nn += 1\ntime.sleep(0.01)\nif n == 12:\n    os.kill(os.getpid(), 2)"
-    stopped = kernel.run(f"%%bench -n 100000 --time 60 -o kept\n{body}")
+    stopped = kernel.run(f"%%bench -r 100000 --time 60 -o kept\n{body}")
     assert stopped.error == "KeyboardInterrupt"
     assert re.search("KeyboardInterrupt|interrupted", stopped.report)
     assert len(stopped.displayed) == 1
@@ -101,7 +101,7 @@ def test_sys_exit_is_that_of_the_plain_cell(kernel: Session, head: str) -> None:
 
 
 def test_a_notebook_run_by_a_pipeline_stops_at_the_failing_cell(python: str, tmp_path: Path) -> None:
-    cells = ["%load_ext perfmagic", "%%timeline\nx = 1", "%%bench -n 6 --no-warmup\n1 / 0", "reached = True"]
+    cells = ["%load_ext perfmagic", "%%timeline\nx = 1", "%%bench -r 6 --warmup 0\n1 / 0", "reached = True"]
     notebook, error = run_notebook(cells, python, tmp_path)
     assert error == "ZeroDivisionError"
     assert [cell.execution_count is not None for cell in notebook.cells] == [True, True, True, False]

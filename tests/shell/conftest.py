@@ -20,8 +20,8 @@ from traitlets.config import Config
 # few samples: these tests are about what the cell does, not about how long it takes
 HEADS = {
     "timeline": "%%timeline",
-    "bench": "%%bench -n 6 --no-warmup",
-    "syncbench": "%%syncbench -n 6 --no-warmup",
+    "bench": "%%bench -r 6 --warmup 0",
+    "syncbench": "%%syncbench -r 6 --warmup 0",
 }
 
 

@@ -146,14 +146,14 @@ def test_the_timeline_runs_the_body_once(notebook: Notebook) -> None:
 @pytest.mark.parametrize("name", ["bench", "syncbench"])
 def test_a_benchmark_says_how_often_the_body_really_ran(notebook: Notebook, name: str) -> None:
     notebook.run("n = 0")
-    notebook.run(f"%%{name} -n 6 --no-warmup -o found\nn += 1")
+    notebook.run(f"%%{name} -r 6 --warmup 0 -o found\nn += 1")
     assert notebook.names["n"] >= 7  # the first call, and six samples
     assert f"{notebook.names['n']:,}" in repr(notebook.names["found"])
 
 
 def test_the_value_of_a_benchmark_is_that_of_the_run_that_counts(notebook: Notebook) -> None:
     notebook.run("n = 0")
-    assert notebook.run("%%bench -n 6 --no-warmup\nn += 1\nn").value == 1
+    assert notebook.run("%%bench -r 6 --warmup 0\nn += 1\nn").value == 1
 
 
 class TestTheNextCell:

@@ -48,7 +48,7 @@ def test_what_was_measured_before_the_failure_is_shown(notebook: Notebook, head:
 
 def test_a_benchmark_that_fails_late_keeps_its_samples(notebook: Notebook) -> None:
     notebook.run("n = 0")
-    ran = notebook.run("%%bench -n 50 --time 1 -o found\nn += 1\nif n == 12: raise ValueError('late')")
+    ran = notebook.run("%%bench -r 50 --time 1 -o found\nn += 1\nif n == 12: raise ValueError('late')")
     assert isinstance(ran.error, ValueError)
     assert "ValueError: late" in ran.report
     assert notebook.names["n"] == 12
@@ -108,7 +108,7 @@ def test_an_empty_cell_is_one_clear_error(notebook: Notebook, head: str, body: s
 
 def test_a_nested_measurement_of_the_same_kind_keeps_both(notebook: Notebook) -> None:
     ran = notebook.run(
-        "%%timeline -o outer\nget_ipython().run_cell_magic('bench', '-n 6 --no-warmup -o inner', 'x = 1')\ny = 2"
+        "%%timeline -o outer\nget_ipython().run_cell_magic('bench', '-r 6 --warmup 0 -o inner', 'x = 1')\ny = 2"
     )
     assert ran.error is None or "measur" in str(ran.error)  # measured inside, or refused in words
     assert notebook.run("1 + 1").outputs == []

@@ -46,7 +46,7 @@ def test_a_syntax_error_in_the_statement_is_a_syntax_error(notebook: Notebook, l
 
 
 def test_a_line_magic_works_inside_a_loop(notebook: Notebook) -> None:
-    notebook.run("got = []\nfor i in range(2):\n    r = %bench -n 6 --no-warmup x = i\n    got.append(r)")
+    notebook.run("got = []\nfor i in range(2):\n    r = %bench -r 6 --warmup 0 x = i\n    got.append(r)")
     assert len(notebook.names["got"]) == 2
     assert notebook.names["x"] == 1
 

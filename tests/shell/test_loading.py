@@ -65,7 +65,7 @@ def test_reload_changes_nothing_that_counts(bare: Notebook) -> None:
     bare.run("%load_ext perfmagic")
     twice = state(bare)
     assert {key: len(found) for key, found in once.items()} == {key: len(found) for key, found in twice.items()}
-    assert len(bare.run("%%bench -n 6 --no-warmup\nx = 1").outputs) == 1
+    assert len(bare.run("%%bench -r 6 --warmup 0\nx = 1").outputs) == 1
 
 
 def test_a_magic_that_was_there_before_comes_back(bare: Notebook) -> None:

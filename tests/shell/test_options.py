@@ -70,7 +70,25 @@ def test_a_wrong_option_is_one_message_and_runs_nothing(
 
 
 @pytest.mark.parametrize("name", ["bench", "syncbench"])
-@pytest.mark.parametrize("options", ["-n 0", "-n -3", "-n many", "--time 0", "--time nan", "--rel -1", "--setup-each"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-r 0",
+        "-n 0",
+        "-n -3",
+        "-n many",
+        "--runs 0",
+        "--warmup -1",
+        "--cooldown -1",
+        "--flops 0",
+        "--sweep n",
+        "--cold -n 5",
+        "--time 0",
+        "--time nan",
+        "--rel -1",
+        "--setup-each",
+    ],
+)
 def test_a_number_that_makes_no_sense_is_one_message(notebook: Notebook, name: str, options: str) -> None:
     ran = notebook.run(f"%%{name} {options}\nx = 1")
     flag, _, value = options.partition(" ")
@@ -99,7 +117,7 @@ def test_setup_code_runs_once_before_the_cell(notebook: Notebook, head: str) -> 
 
 def test_setup_each_runs_before_every_sample(notebook: Notebook) -> None:
     notebook.run("made = 0")
-    notebook.run("%%bench -n 6 --no-warmup --setup-each made += 1; todo = [1]\ntodo.pop()")
+    notebook.run("%%bench -r 6 --warmup 0 --setup-each made += 1; todo = [1]\ntodo.pop()")
     assert notebook.names["made"] >= 7
     assert notebook.names["todo"] == []
 

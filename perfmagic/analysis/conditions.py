@@ -1,0 +1,207 @@
+"""Every warning of a benchmark, in one place: what is odd about how it was taken, and what to do about it.
+
+What to do depends on what was done already: nobody who gave --time is told to give it. Conditions come from the engine
+as facts (perfmagic.trace.samples.Condition), or are found here in the samples. Source of the thresholds: MEASURING.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfmagic.analysis.overlap import breakdown
+from perfmagic.trace.samples import BenchRecord, Condition, Plain
+from perfmagic.units import NBSP, duration_s, percent, plural, significant, size
+
+if TYPE_CHECKING:
+    from perfmagic.analysis.bench import Quantity
+
+DRIFT_SAID_FRAC = 0.01  # the half-width a run aims at: a smaller drift does not show in the numbers
+# recording costs 5 to 10 µs a launch (KINETO); a run slower than this met something else
+SLOW_RECORDING = 2.0
+# a span that saw none of the work is microseconds long; one with the queue kept full may be half of the time that the
+# ops of a starved device took one by one
+UNSEEN_FRAC = 0.1
+SLOWED_CLOCK_FRAC = 0.9  # of the starting clock (MEASURING, "Cache, clocks, noise")
+RUNS_APART_FRAC = 0.03  # the band of comparisons across runs
+
+
+def warnings(record: BenchRecord, measured: Mapping[str, Quantity]) -> tuple[str, ...]:
+    """The sentences, in the order a reader needs them.  measured: the quantities by the name they are shown under."""
+    found = [*record.conditions, *_of_clocks(record), *_of_samples(record, measured)]
+    return tuple(_WORDS[one.kind](one.values, _Done(record)) for one in found)
+
+
+def span_partial(record: BenchRecord, span: Quantity | None) -> bool:
+    """Whether the events of the span missed work: on several streams, or where it is far shorter than the busy time."""
+    if span is None or record.trace is None or not len(record.trace.ops):
+        return False
+    busy_ns = max(breakdown(record.trace, device).busy_ns for device in record.trace.device_ids)
+    return _n_streams(record) > 1 or span.median_s * 1e9 < busy_ns * UNSEEN_FRAC
+
+
+class _Done:
+    """What the user did already."""
+
+    def __init__(self, record: BenchRecord) -> None:
+        self._settings = record.settings
+        self.in_turns = bool(record.round_id)
+
+    def unless(self, setting: str, advice: str) -> str:
+        """`; advice` where that setting was left alone."""
+        default = {"time_s": 2.0, "runs": 1, "cooldown_s": 0.0}.get(setting)
+        given = self._settings.get(setting, default)
+        return f": {advice}" if given == default or given is False else ""
+
+
+def _of_samples(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:
+    found = []
+    widened = {name: q for name, q in measured.items() if q.low_s is not None and q.widened > 1}
+    if widened:
+        each = ", ".join(
+            f"{name} ρ = {q.autocorrelation:.2f}, × {significant(q.widened, 2)}" for name, q in widened.items()
+        )
+        found.append(Condition("dependent", {"each": each}))
+    for name, q in measured.items():
+        if len(q.levels) == 2:
+            (low_s, share), (high_s, _) = q.levels
+            values: dict[str, Plain] = {"quantity": name, "low_s": low_s, "high_s": high_s, "low_share": share}
+            found.append(Condition("two levels", values))
+        elif abs(q.drift_frac) > DRIFT_SAID_FRAC:
+            found.append(Condition("drift", {"quantity": name, "frac": q.drift_frac}))
+        if len(q.run_medians_s) > 1 and q.median_s > 0:
+            spread = (max(q.run_medians_s) - min(q.run_medians_s)) / q.median_s
+            if spread > RUNS_APART_FRAC:
+                found.append(Condition("runs apart", {"quantity": name, "frac": spread, "runs": len(q.run_medians_s)}))
+    if "returns" in measured and measured["returns"].median_s == 0:
+        found.append(Condition("takes no time"))
+    return [*found, *_of_recording(record, measured)]
+
+
+def _of_recording(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:
+    """About the one recorded run, which verdict and model rest on."""
+    found = []
+    done = measured.get("done")
+    if record.trace is not None and done is not None:
+        recorded_s = (record.trace.meta.end_ns - record.trace.meta.start_ns) / 1e9
+        if recorded_s > SLOW_RECORDING * done.median_s:
+            found.append(Condition("slow recording", {"seconds": recorded_s}))
+    if span_partial(record, measured.get("device span")):
+        found.append(Condition("other streams", {"streams": _n_streams(record)}))
+    return found
+
+
+def _n_streams(record: BenchRecord) -> int:
+    """Streams on which the recorded run executed something, 0 without one."""
+    ops = record.trace.ops if record.trace is not None else None
+    return 0 if ops is None else len(np.unique(np.stack((ops.device, ops.stream)), axis=1).T)
+
+
+def _of_clocks(record: BenchRecord) -> list[Condition]:
+    found = []
+    for one in record.clocks:
+        lowest = min(one.sm_mhz)
+        if one.limited_by or lowest < SLOWED_CLOCK_FRAC * one.sm_mhz[0]:
+            why = ", ".join(one.limited_by)
+            values: dict[str, Plain] = {
+                "device": one.device,
+                "start": one.sm_mhz[0],
+                "low": lowest,
+                "why": why,
+                "at": one.temperature_c,
+            }
+            found.append(Condition("clock", values))
+        if one.other_processes:
+            found.append(Condition("shared", {"device": one.device, "others": one.other_processes}))
+    return found
+
+
+def _did_not_settle(v: Mapping[str, Any], done: _Done) -> str:
+    advice = done.unless("setup_each", "--setup-each resets what the cell changes, --warmup N takes N calls")
+    return f"did not settle within {duration_s(v['seconds'])} of warm-up, later calls may differ too{advice}"
+
+
+def _outlasted(v: Mapping[str, Any], _: _Done) -> str:
+    if v["why"] == "long":
+        return f"Python needs {duration_s(v['host_s'])}, longer than a backlog may be: device span includes launch gaps"
+    if v["why"] == "synchronises":
+        return "the cell synchronises: device span includes waiting"
+    return "Python was slower than in the first pass: device span includes launch gaps"
+
+
+def _load(v: Mapping[str, Any], done: _Done) -> str:
+    cores = plural(v["cores"], "core")
+    advice = "" if done.in_turns else "; what takes turns (--vs, perfmagic.compare) suffers less"
+    return f"1-minute load {v['load']:.1f} on {cores}: something else was running{advice}"
+
+
+def _drift(v: Mapping[str, Any], done: _Done) -> str:
+    moved = "rose" if v["frac"] > 0 else "fell"
+    advice = done.unless("runs", "--runs 5 shows whether it goes on")
+    return f"{v['quantity']} {moved} by {significant(abs(v['frac']) * 100, 2)}{NBSP}% during the run{advice}"
+
+
+def _two_levels(v: Mapping[str, Any], done: _Done) -> str:
+    low, high = duration_s(v["low_s"]), duration_s(v["high_s"])
+    shares = f"{percent(v['low_share'])} near {low}, {percent(1 - v['low_share'])} near {high}"
+    advice = done.unless("runs", "--runs 5 shows whether whole runs keep to one")
+    return f"{v['quantity']} has two levels, {shares}; its median is of both{advice}"
+
+
+def _runs_apart(v: Mapping[str, Any], _: _Done) -> str:
+    frac = f"{significant(v['frac'] * 100, 2)}{NBSP}%"
+    return f"medians of the {v['runs']} runs of {v['quantity']} lie {frac} apart: trust no smaller difference"
+
+
+def _clock(v: Mapping[str, Any], done: _Done) -> str:
+    why = f" ({v['why']}, {v['at']}{NBSP}°C)" if v["why"] else f" at {v['at']}{NBSP}°C"
+    advice = done.unless("cooldown_s", "--cooldown 0.5 rests before each sample")
+    return f"the clock of GPU {v['device']} went from {v['start']} to {v['low']}{NBSP}MHz{why}{advice}"
+
+
+def _grew(v: Mapping[str, Any], done: _Done) -> str:
+    advice = done.unless("setup_each", "--setup-each gives each call a fresh start")
+    return f"every call leaves {size(v['bytes_per_call'])} more on {v['where']}{advice}"
+
+
+def _recompiled(v: Mapping[str, Any], done: _Done) -> str:
+    advice = done.unless("warmup", "--warmup 20 may take that out of the samples")
+    return f"torch.compile made {plural(v['times'], 'graph')} while samples were taken{advice}"
+
+
+def _streams(v: Mapping[str, Any], _: _Done) -> str:
+    n = v["streams"]
+    where = f"{n} streams" if n > 1 else "a stream that is not the current one"
+    return f"the cell works on {where} and the device span sees the current one only: %%timeline shows all"
+
+
+_WORDS: dict[str, Callable[[Mapping[str, Any], _Done], str]] = {
+    "load": _load,
+    "long first call": lambda v, _: f"the first call took {duration_s(v['seconds'])}: no warm-up",
+    "profiled before": lambda _v, _d: (
+        "a profile was taken earlier in this process: launches may be 10 to 20 % slower until a restart"
+    ),
+    "did not settle": _did_not_settle,
+    "idle device": lambda v, _: f"nothing was queued on the {v['device']}",
+    "no device": lambda _v, _d: "no device was in use: done equals returns",
+    "no events": lambda v, _: f"no device records on {v['device']}: no device span",
+    "no backlog": lambda _v, _d: "nothing could keep the queue full: device span includes launch gaps",
+    "backlog outlasted": _outlasted,
+    "no verdict": lambda v, _: f"no verdict: {v['why']}",
+    "recompiled": _recompiled,
+    "memory grew": _grew,
+    "clock": _clock,
+    "shared": lambda v, _: f"{plural(v['others'], 'other process', 'other processes')} used GPU {v['device']}",
+    "dependent": lambda v, _: f"samples are not independent: intervals widened ({v['each']})",
+    "two levels": _two_levels,
+    "drift": _drift,
+    "runs apart": _runs_apart,
+    "takes no time": lambda _v, _d: "takes no time that the clock can see: nothing is left after the empty loop",
+    "slow recording": lambda v, _: (
+        f"the recorded run took {duration_s(v['seconds'])}: the verdict rests on it and may not hold for the samples"
+    ),
+    "other streams": _streams,
+}
+KINDS = frozenset(_WORDS)

@@ -1,0 +1,218 @@
+"""A benchmark for several values of one variable: time against size, and where the bottleneck changes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perfmagic.analysis.bench import BenchResult
+from perfmagic.analysis.compare import Comparison, compare
+from perfmagic.analysis.rows import Rows
+from perfmagic.errors import OptionError
+from perfmagic.units import duration_s, significant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FORMAT = "perfmagic sweep 1"
+FLAT_SLOPE = 0.1  # a doubled size changes the time by less than 7 %: it stays
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One variant at one value. Times are medians in seconds, None where not measured.
+
+    flop_per_s, moved_bytes_per_s: where the author says what a call does.  verdict: of its recorded run, "" without.
+    times_as_fast: the first variant's time by this one's, comparison: faster, slower, same, unclear; None and "" for
+    the first.
+    """
+
+    value: Any
+    variant: str
+    returns_s: float | None
+    done_s: float | None
+    span_s: float | None
+    flop_per_s: float | None
+    moved_bytes_per_s: float | None
+    peak_bytes: int | None
+    verdict: str
+    times_as_fast: float | None = None
+    comparison: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class SweepResult:
+    """A cell measured with a variable set to each of some values.
+
+    name: of the variable.  values: in the order measured.  results: one tuple a value, one result a variant.
+    comparisons: one tuple a value: each variant but the first against the first; () without variants.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+    results: tuple[tuple[BenchResult, ...], ...]
+    comparisons: tuple[tuple[Comparison, ...], ...] = ()
+
+    @property
+    def points(self) -> Rows[SweepPoint]:
+        """Every variant at every value."""
+        return Rows(
+            (
+                _point(value, result, self._comparison(i, j))
+                for i, (value, row) in enumerate(zip(self.values, self.results, strict=True))
+                for j, result in enumerate(row)
+            ),
+            SweepPoint,
+        )
+
+    def _comparison(self, value: int, variant: int) -> Comparison | None:
+        return self.comparisons[value][variant - 1] if variant and self.comparisons else None
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the values are numbers above 0 that grow: then there is an axis of sizes."""
+        numbers = [v for v in self.values if isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0]
+        return len(numbers) == len(self.values) and all(a < b for a, b in itertools.pairwise(numbers))
+
+    def variant(self, number: int) -> list[BenchResult]:
+        """The results of one variant, in the order of the values."""
+        return [row[number] for row in self.results]
+
+    @property
+    def sentence(self) -> str:
+        """What a reader wants to know first."""
+        return variants_in_words(self) if self.comparisons else growth_in_words(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Values and all results, ready for JSON."""
+        return {
+            "format": _FORMAT,
+            "name": self.name,
+            "values": [v if isinstance(v, (int, float, str, bool)) else repr(v) for v in self.values],
+            "results": [[result.to_dict() for result in row] for row in self.results],
+        }
+
+    def to_json(self) -> str:
+        """to_dict() as JSON text; SweepResult.from_json reads it back."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> SweepResult:
+        """The sweep that to_json() wrote; values that are neither numbers nor text come back as their repr.
+
+        Raises OptionError for other text.
+        """
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise OptionError(f"this is no JSON: {error}") from None
+        if not isinstance(data, dict) or data.get("format") != _FORMAT:
+            raise OptionError("this is no sweep of this version", hint="SweepResult.to_json() writes one")
+        results = [[BenchResult.from_json(json.dumps(one)) for one in row] for row in data["results"]]
+        return sweep_result(data["name"], data["values"], results)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a value and variant. Needs pandas."""
+        return self.points.to_frame()
+
+    def __repr__(self) -> str:
+        values = ", ".join(str(v) for v in self.values)
+        return f"{self.name} = {values}: {self.sentence}"
+
+
+def sweep_result(name: str, values: Sequence[Any], results: Sequence[Sequence[BenchResult]]) -> SweepResult:
+    """The sweep of these results, one row a value; variants are compared at each value."""
+    rows = tuple(tuple(row) for row in results)
+    comparisons = tuple(tuple(compare(*row)) for row in rows) if len(rows[0]) > 1 else ()
+    return SweepResult(name, tuple(values), rows, comparisons)
+
+
+def _point(value: Any, result: BenchResult, comparison: Comparison | None) -> SweepPoint:
+    return SweepPoint(
+        value=value,
+        variant=result.name,
+        returns_s=result.returns_s,
+        done_s=result.done_s,
+        span_s=result.span_s,
+        flop_per_s=result.flop_per_s,
+        moved_bytes_per_s=result.moved_bytes_per_s,
+        peak_bytes=result.peak_bytes,
+        verdict=result.verdict.kind if result.verdict is not None else "",
+        times_as_fast=comparison.ratio if comparison is not None else None,
+        comparison=comparison.verdict if comparison is not None else "",
+    )
+
+
+def crossing(values: Sequence[float], first_s: Sequence[float], second_s: Sequence[float]) -> float | None:
+    """Where the second time overtakes the first for good, between two values on straight lines of a log-log plot.
+
+    None where it is above from the start, or never, or a time is 0.
+    """
+    if min(*first_s, *second_s) <= 0:
+        return None
+    apart = [math.log(b / a) for a, b in zip(first_s, second_s, strict=True)]
+    at = next((i for i in range(len(apart) - 1, 0, -1) if apart[i] > 0 >= apart[i - 1]), None)
+    if at is None or any(gap <= 0 for gap in apart[at:]):
+        return None
+    share = -apart[at - 1] / (apart[at] - apart[at - 1])
+    low, high = math.log(values[at - 1]), math.log(values[at])
+    return math.exp(low + share * (high - low))
+
+
+def bottleneck_changes_at(sweep: SweepResult) -> float | None:
+    """The size from which on the device needs longer than Python to queue its work; None where there is no such."""
+    results = sweep.variant(0)
+    if not sweep.numeric or any(r.returns is None or r.span is None or r.span_partial for r in results):
+        return None
+    return crossing(sweep.values, [r.returns_s or 0.0 for r in results], [r.span_s or 0.0 for r in results])
+
+
+def slope(values: Sequence[float], times_s: Sequence[float]) -> float | None:
+    """How the time grows between the last two values: the exponent of a power law; None for a time of 0."""
+    if len(values) < 2 or min(times_s[-2:]) <= 0:
+        return None
+    return math.log(times_s[-1] / times_s[-2]) / math.log(values[-1] / values[-2])
+
+
+def growth_in_words(sweep: SweepResult) -> str:
+    """Where the bottleneck changes, and how the time grows at the end."""
+    results = sweep.variant(0)
+    quantity = "done" if all(r.done is not None for r in results) else "returns"
+    times = [r.quantities[quantity].median_s for r in results]
+    spread = f"{quantity} from {duration_s(times[0])} to {duration_s(times[-1])}"
+    if not sweep.numeric:
+        return spread
+    words = []
+    change = bottleneck_changes_at(sweep)
+    if change is not None:
+        words.append(f"Below {sweep.name} ≈ {significant(change, 2)} the cell is host-bound, above it device-bound.")
+    grows = slope(sweep.values, times)
+    last, before = sweep.values[-1], sweep.values[-2]
+    if grows is None:
+        return " ".join([*words, spread])
+    if abs(grows) < FLAT_SLOPE:
+        words.append(f"{quantity} stays at {duration_s(times[-1])} from {sweep.name} = {before} to {last}")
+    else:
+        factor = significant(times[-1] / times[-2], 2)
+        words.append(f"{quantity} grows × {factor} from {sweep.name} = {before} to {last}")
+    return " ".join(words)
+
+
+def variants_in_words(sweep: SweepResult) -> str:
+    """For which values which variant is faster."""
+    parts = []
+    for j, name in enumerate(result.name for result in sweep.results[0][1:]):
+        each = [row[j] for row in sweep.comparisons]
+        for verdict in ("faster", "slower", "same", "unclear"):
+            at = [str(v) for v, c in zip(sweep.values, each, strict=True) if c.verdict == verdict]
+            if at:
+                where = f"every {sweep.name}" if len(at) == len(each) else f"{sweep.name} = {', '.join(at)}"
+                parts.append(f"{name} is {_AS[verdict].format(each[0].baseline)} at {where}")
+    return "; ".join(parts)
+
+
+_AS = {"faster": "faster than {}", "slower": "slower than {}", "same": "as fast as {}", "unclear": "unclear against {}"}

@@ -1,0 +1,33 @@
+"""On what a benchmark ran: versions and the machine, never its name, its user or a path."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+
+from perfmagic.capture.device import torch_if_imported
+from perfmagic.trace.samples import Plain
+
+
+def environment() -> dict[str, Plain]:
+    """Versions of Python and of what is imported already, the system, the processor and its cores."""
+    import perfmagic
+
+    found: dict[str, Plain] = {
+        "perfmagic": perfmagic.__version__,
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count() or 1,
+    }
+    torch = torch_if_imported()
+    if torch is not None and hasattr(torch, "version"):
+        found["torch"] = str(torch.__version__)
+        for name in ("cuda", "hip"):
+            if getattr(torch.version, name, None):
+                found[name] = str(getattr(torch.version, name))
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        found["numpy"] = str(numpy.__version__)
+    return found

@@ -1,0 +1,190 @@
+"""One cell that %%bench or %%syncbench measures: by itself, in variants that take turns, for each value of a sweep."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from perfmagic.analysis.bench import BenchResult
+from perfmagic.analysis.compare import CompareResult
+from perfmagic.analysis.sweep import SweepResult, sweep_result
+from perfmagic.api import compared, finish_bench, new_engine
+from perfmagic.capture import quiet
+from perfmagic.capture.cell import variant_names
+from perfmagic.capture.spec import BenchSpec, Work
+from perfmagic.capture.stopwatch import Step, Steps, drive
+from perfmagic.capture.timers import Engine
+from perfmagic.capture.turns import DECIDE_S, Sitting, refuse_runs
+from perfmagic.errors import OptionError
+from perfmagic.magics.options import Sweep
+from perfmagic.magics.progress import Progress
+from perfmagic.magics.run import bind, compiled_setup
+from perfmagic.show import remember, show
+from perfmagic.trace.model import Cell
+
+Stretch = tuple[int, Steps[None]]  # which variant, and the steps it runs for
+
+
+class BenchRun:
+    """Drives the measured cell: which variant runs when, and with which value of a sweep."""
+
+    def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str, *, name: str) -> None:
+        self._shell, self._cell, self._options, self._pid = shell, cell, options, os.getpid()
+        self._synced = name == "syncbench"
+        self._setup_code, self._setup = rest, compiled_setup(shell, rest)
+        if options.setup_each and self._setup is None:
+            raise OptionError(
+                "--setup-each needs set-up code after the options", hint="%%bench --setup-each x = x0.clone()"
+            )
+        self._names = variant_names(cell.source, options.label) if options.vs else [options.label]
+        self._progress = Progress(shell, f"%%{name}")
+        self._sweep: Sweep | None = options.sweep
+        self._values = self._sweep.values(shell.user_ns) if self._sweep is not None else [None]
+        refuse_runs([self._spec(name) for name in self._names])  # and what no benchmark can be taken with
+        self._sittings: list[Sitting] = []
+        self._stack = ExitStack()
+        self._stretches: Generator[Stretch, None, None] = self._all_stretches()
+        self._now: tuple[int, Iterator[Step]] = (0, iter(()))
+        self._begun = 0
+        self.refused: OptionError | None = None  # an option that turned out to be unusable while the cell ran
+
+    def start(self) -> None:
+        __tracebackhide__ = True
+        self._begin_sitting(0)
+        self._stack.enter_context(quiet.undisturbed())
+
+    def first(self) -> Iterator[Step]:
+        """The first call of the next variant; what it prints is seen."""
+        self._begun += 1
+        return drive(self._sittings[0].first(self._begun - 1))
+
+    def more(self) -> Iterator[Step]:
+        """All repetitions of a cell without variants."""
+        return drive(_joined(self._stretches))
+
+    def turn(self) -> bool:
+        """Go on to the next variant's repetitions; False when all is measured."""
+        which, steps = next(self._stretches, (-1, None))
+        self._now = (which, drive(steps) if steps is not None else iter(()))
+        return steps is not None
+
+    def steps(self, which: int) -> Iterator[Step]:
+        """The repetitions of a variant now; none where it is another's turn."""
+        return self._now[1] if self._now[0] == which else iter(())
+
+    def mark(self, line: int) -> None:
+        """A measured body carries no marks."""
+
+    def inner(self, line: int, top_line: int) -> None:
+        """A measured body carries no marks."""
+
+    def finish(self, error: BaseException | None) -> None:
+        if os.getpid() != self._pid:
+            return
+        self._stretches.close()
+        self._stack.close()
+        if self.refused is not None:
+            return
+        engines = [engine for sitting in self._sittings for engine in sitting.engines]
+        if error is not None:
+            for engine in engines:
+                if not engine.complete:
+                    engine.failed(error)
+        result = self._result()
+        bind(self._shell, self._options.name, result)
+        if self._options.quiet:
+            remember(result)
+        else:
+            show(result, replaces=self._progress.display_id)
+
+    def _all_stretches(self) -> Generator[Stretch, None, None]:
+        """What is left to run after the first calls of the first sitting."""
+        yield from self._sittings[0].rest()
+        for number in range(1, len(self._values)):
+            self._begin_sitting(number)
+            sitting = self._sittings[-1]
+            with quiet.muted():
+                for which in range(len(self._names)):
+                    yield which, sitting.first(which)
+            yield from sitting.rest()
+
+    def _begin_sitting(self, number: int) -> None:
+        """Set the sweep's variable, run the set-up code, make the engines."""
+        __tracebackhide__ = True
+        if self._sweep is not None:
+            self._shell.user_ns[self._sweep.name] = self._values[number]
+            self._progress.stage = f"{self._sweep.name} = {self._values[number]}"
+        if self._setup is not None and not self._options.setup_each:
+            self._run_setup()
+        engines = [self._engine(name) for name in self._names]
+        asked = self._options.time is not None or self._options.r is not None
+        self._sittings.append(Sitting(engines, decide_s=0.0 if asked else DECIDE_S))
+
+    def _engine(self, name: str) -> Engine:
+        return new_engine(self._spec(name), synced=self._synced, told=self._progress)
+
+    def _spec(self, name: str) -> BenchSpec:
+        options = self._options
+        given = {
+            "samples": options.r,
+            "calls": options.n,
+            "setup_each": self._run_setup if options.setup_each else None,
+            "warmup": options.warmup,
+            "time_s": options.time,
+            "rel": options.rel / 100 if options.rel is not None else None,
+            "cold": options.cold,
+            "cooldown_s": options.cooldown,
+            "runs": options.runs,
+            "work": self._work if options.flops or options.bytes else None,
+            "name": name,
+            "code": self._cell.source,
+            "setup": self._setup_code,
+        }
+        return BenchSpec(**{k: v for k, v in given.items() if v is not None})
+
+    def _work(self) -> Work:
+        """What --flops and --bytes say, once the cell has run and its names are there."""
+        return Work(self._number("--flops", self._options.flops), self._number("--bytes", self._options.bytes))
+
+    def _number(self, option: str, text: str | None) -> float | None:
+        if text is None:
+            return None
+        try:
+            return self._checked_number(option, text)
+        except OptionError as error:
+            self.refused = error  # it comes up inside the user's cell, and is none of its errors
+            raise
+
+    def _checked_number(self, option: str, text: str) -> float:
+        try:
+            found = float(eval(text, self._shell.user_ns))  # the user's own expression, as typed
+        except Exception as error:  # noqa: BLE001 - whatever the user's expression raises
+            raise OptionError(f"{option} {text}: {type(error).__name__}: {error}") from None
+        if not found > 0:
+            raise OptionError(f"{option} {text}: {found:g}; a number above 0 is needed")
+        return found
+
+    def _run_setup(self) -> None:
+        __tracebackhide__ = True
+        exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
+
+    def _result(self) -> BenchResult | CompareResult | SweepResult:
+        results = [[finish_bench(engine) for engine in sitting.engines] for sitting in self._sittings]
+        if self._sweep is not None:
+            measured = [(value, row) for value, row in zip(self._values, results, strict=False) if _has_samples(row)]
+            if measured:
+                return sweep_result(self._sweep.name, [v for v, _ in measured], [row for _, row in measured])
+        last = results[-1]
+        return compared(last) if len(last) > 1 and _has_samples(last) else last[0]
+
+
+def _has_samples(results: Iterable[BenchResult]) -> bool:
+    return all(result.returns is not None for result in results)
+
+
+def _joined(stretches: Iterable[Stretch]) -> Steps[None]:
+    for _, steps in stretches:
+        yield from steps

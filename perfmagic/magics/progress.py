@@ -1,0 +1,42 @@
+"""How far a measurement has come, shown while somebody waits for it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+from perfmagic.show import in_notebook
+from perfmagic.view.html import framed, paragraphs
+
+AFTER_S = 1.0  # who waits less than this wants no more than the result
+EVERY_S = 0.5
+
+
+class Progress:
+    """One display with an id of its own, from the first second on; the result takes its place.
+
+    display_id: of that display, empty while there is none.  Outside a notebook nothing is shown.
+    """
+
+    def __init__(self, shell: Any, title: str) -> None:
+        self.display_id = ""
+        self.stage = ""
+        self._title = title
+        self._publisher = shell.display_pub if in_notebook(shell) else None  # the engine puts another in its place
+        self._next_s = time.monotonic() + AFTER_S
+
+    def __call__(self, so_far: Callable[[], str]) -> None:
+        """Show the words, where it is time to."""
+        if self._publisher is None or time.monotonic() < self._next_s:
+            return
+        words = " · ".join(part for part in (self._title, self.stage, so_far()) if part)
+        first, self.display_id = not self.display_id, self.display_id or secrets.token_hex(8)
+        self._publisher.publish(
+            data={"text/plain": words, "text/html": framed(paragraphs([words]))},
+            metadata={},
+            transient={"display_id": self.display_id},
+            update=not first,
+        )
+        self._next_s = time.monotonic() + EVERY_S

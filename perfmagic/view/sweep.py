@@ -1,0 +1,82 @@
+"""The faces of a sweep: text, and HTML with its picture."""
+
+from __future__ import annotations
+
+from perfmagic.analysis.sweep import SweepResult
+from perfmagic.units import duration_s, rate, significant
+from perfmagic.view.html import framed, image, paragraphs, short
+from perfmagic.view.metrics import columns, cut_to_columns
+from perfmagic.view.svg_sweep import draw_sweep
+from perfmagic.view.text import WIDTH, table, wrapped
+
+__all__ = ["sweep_html", "sweep_svg", "sweep_text"]
+
+MOST_WARNINGS = 6
+
+
+def sweep_text(sweep: SweepResult) -> str:
+    """The sentence, a row a value (and variant), how it was taken; at most 100 columns wide."""
+    head, rows = _cells(sweep)
+    widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
+    lines = [*wrapped(sweep.sentence), "", *table(head, rows, widths), ""]
+    for words in _below(sweep):
+        lines += wrapped(words, indent=2)
+    return "\n".join(cut_to_columns(line.rstrip(), WIDTH) for line in lines)
+
+
+def sweep_html(sweep: SweepResult) -> str:
+    """The sentence, the picture as an image, how it was taken; survives sanitisers."""
+    line = f'<div style="margin:4px 0"><b>{short(sweep.sentence)}</b></div>'
+    return framed(line + image(sweep_svg(sweep), f"Sweep: {sweep.sentence}") + paragraphs(_below(sweep)))
+
+
+def sweep_svg(sweep: SweepResult) -> str:
+    """Time against size, both axes logarithmic where the values are sizes, and the numbers below."""
+    return draw_sweep(sweep)
+
+
+def _cells(sweep: SweepResult) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """A table without its empty columns."""
+    head = (sweep.name, "variant", "returns", "device span", "done", "rate", "verdict")
+    rows = [
+        (
+            str(p.value),
+            p.variant,
+            *("" if s is None else duration_s(s) for s in (p.returns_s, p.span_s, p.done_s)),
+            _rate(p.flop_per_s, p.moved_bytes_per_s),
+            (p.comparison and f"{p.comparison} × {significant(p.times_as_fast or 0.0)}") or p.verdict,
+        )
+        for p in sweep.points
+    ]
+    kept = [i for i in range(len(head)) if i == 0 or any(row[i] for row in rows)]
+    return tuple(head[i] for i in kept), [tuple(row[i] for i in kept) for row in rows]
+
+
+def _rate(flop_per_s: float | None, bytes_per_s: float | None) -> str:
+    each = ((flop_per_s, "FLOP/s"), (bytes_per_s, "B/s"))
+    return ", ".join(rate(value, unit) for value, unit in each if value is not None)
+
+
+def _below(sweep: SweepResult) -> list[str]:
+    results = [one for row in sweep.results for one in row]
+    counts = sorted({one.returns.n for one in results if one.returns is not None})
+    each = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+    label = results[0].device_label or "on the CPU"
+    method = f"{each} samples each · bars: 95 % interval of the median · {label}"
+    ended = [f"ended early: {one.failed}" for one in results if one.failed][:1]
+    said = _warnings(sweep)
+    more = [f"! {len(said) - MOST_WARNINGS} more warnings in .results"] if len(said) > MOST_WARNINGS else []
+    return [method, *ended, *said[:MOST_WARNINGS], *more]
+
+
+def _warnings(sweep: SweepResult) -> list[str]:
+    """Each warning once, with the values it belongs to."""
+    places: dict[str, list[str]] = {}
+    for value, row in zip(sweep.values, sweep.results, strict=True):
+        for warning in dict.fromkeys(warning for one in row for warning in one.warnings):
+            places.setdefault(warning, []).append(str(value))
+    everywhere = len(sweep.values)
+    return [
+        f"! {warning}" if len(at) == everywhere else f"! {sweep.name} = {', '.join(at)}: {warning}"
+        for warning, at in places.items()
+    ]
