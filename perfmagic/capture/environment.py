@@ -12,10 +12,8 @@ from perfmagic.trace.samples import Plain
 
 def environment() -> dict[str, Plain]:
     """Versions of Python and of what is imported already, the system, the processor and its cores."""
-    import perfmagic
-
     found: dict[str, Plain] = {
-        "perfmagic": perfmagic.__version__,
+        "perfmagic": str(sys.modules["perfmagic"].__version__),
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),

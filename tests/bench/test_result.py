@@ -123,7 +123,7 @@ def test_the_dictionary_names_units_and_is_plain():
     data = summarise(FULL, VERDICT).to_dict()
     assert data["returns"]["median_s"] == 0.002
     assert data["verdict"]["kind"] == "device-bound"
-    assert [w.replace("\u00a0", " ") for w in data["warnings"]][0] == (
+    assert next(w.replace("\u00a0", " ") for w in data["warnings"]) == (
         "did not settle within 2.00 s of warm-up, later calls may differ too"  # --setup-each is in use already
     )
     assert json.loads(json.dumps(data))["name"] == "matmul"

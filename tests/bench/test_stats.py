@@ -139,3 +139,25 @@ def test_no_statistic_is_ever_nan_and_the_interval_holds_the_median(values):
     assert not any(math.isnan(x) for x in (*numbers, *(interval or ())))
     if interval is not None:
         assert interval[0] <= np.median(samples) <= interval[1]
+
+
+@pytest.mark.parametrize("shape", ["normal", "lognormal", "exponential", "uniform"])
+@pytest.mark.parametrize(("n", "most_frac"), [(30, 0.03), (50, 0.005), (200, 0.0)])
+def test_one_level_is_hardly_ever_taken_for_two(shape: str, n: int, most_frac: float) -> None:
+    random = np.random.default_rng(7)
+    draw = {
+        "normal": lambda: random.normal(1, 0.05, n),
+        "lognormal": lambda: random.lognormal(0, 0.3, n),
+        "exponential": lambda: 1 + random.exponential(0.3, n),
+        "uniform": lambda: random.uniform(1, 2, n),
+    }[shape]
+    assert np.mean([bool(stats.levels(draw())) for _ in range(400)]) <= most_frac
+
+
+def test_a_clock_step_of_a_tenth_is_always_seen() -> None:
+    random = np.random.default_rng(7)
+    for _ in range(100):
+        stepped = np.where(random.random(60) < 0.4, 1.1, 1.0) * random.normal(1, 0.01, 60)
+        (low, share), (high, rest) = stats.levels(stepped)
+        assert (low, high) == (pytest.approx(1.0, rel=0.01), pytest.approx(1.1, rel=0.01))
+        assert share + rest == pytest.approx(1)

@@ -80,7 +80,6 @@ def test_a_wrong_option_is_one_message_and_runs_nothing(
         "--runs 0",
         "--warmup -1",
         "--cooldown -1",
-        "--flops 0",
         "--sweep n",
         "--cold -n 5",
         "--time 0",

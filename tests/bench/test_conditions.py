@@ -1,0 +1,110 @@
+"""Every warning of a benchmark: it has words, a number where there is one, and advice that was not followed yet."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import perfmagic
+from perfmagic.analysis import conditions
+from perfmagic.analysis.bench import summarise
+from perfmagic.capture.spec import BenchSpec
+from perfmagic.trace.samples import ClockRecord, Condition
+from tests.bench.machine import MS, Machine
+from tests.bench.test_result import record
+
+STEADY = [1e-3] * 40
+
+
+def said(*found: Condition, settings: dict | None = None, samples=STEADY, **more) -> str:
+    result = summarise(record(samples, conditions=found, settings=settings or {}, **more))
+    return "\n".join(result.warnings).replace("\u00a0", " ")
+
+
+def test_every_condition_the_engine_notes_has_words() -> None:
+    """Read from the source: a new note without words would only fail where it occurs."""
+    noted = set()
+    for file in (Path(inspect.getfile(perfmagic)).parent / "capture").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "note":
+                noted.add(node.args[0].value)
+    assert len(noted) > 8
+    assert noted <= conditions.KINDS
+
+
+@pytest.mark.parametrize(
+    ("found", "setting", "advice"),
+    [
+        (Condition("did not settle", {"seconds": 2.0}), {"setup_each": True}, "--setup-each"),
+        (
+            Condition("memory grew", {"bytes_per_call": 4e6, "where": "the device"}),
+            {"setup_each": True},
+            "--setup-each",
+        ),
+        (Condition("recompiled", {"times": 2}), {"warmup": 30}, "--warmup"),
+    ],
+)
+def test_nobody_is_told_to_do_what_was_done(found: Condition, setting: dict, advice: str) -> None:
+    assert advice in said(found)
+    assert said(found)
+    assert advice not in said(found, settings=setting)
+
+
+def test_memory_that_grows_is_said_with_its_amount_and_place() -> None:
+    assert "every call leaves 4.10 MB more on the device" in said(
+        Condition("memory grew", {"bytes_per_call": 4.1e6, "where": "the device"})
+    )
+    machine = Machine(started=True)
+    machine.held = 0
+    engine = machine.engine(BenchSpec(samples=10, warmup=0))
+    for () in engine.calls():
+        machine.body(1 * MS, 1 * MS)
+        machine.held += 4096
+    grown = [c for c in engine.record().conditions if c.kind == "memory grew"]
+    assert [c.values["bytes_per_call"] for c in grown] == [4096]
+    machine = Machine(started=True)
+    machine.held = 10_000
+    record_ = machine.measure(1 * MS, 1 * MS, BenchSpec(samples=10, warmup=0))
+    assert record_.conditions == ()
+    assert (record_.held_bytes, record_.peak_bytes) == (10_000, 10_000)
+
+
+def test_two_levels_are_reported_as_two() -> None:
+    random = np.random.default_rng(3)
+    stepped = np.where(np.arange(100) % 10 < 4, 1.3e-3, 1.0e-3) * random.normal(1, 0.003, 100)
+    words = said(samples=stepped)
+    assert "returns has two levels, 60 % near 999 µs, 40 % near 1.30 ms" in words
+    assert "two levels" not in said(samples=1e-3 * random.normal(1, 0.05, 100))
+
+
+def test_runs_that_differ_say_by_how_much() -> None:
+    samples = [1e-3] * 10 + [1.1e-3] * 10 + [1.05e-3] * 10
+    words = said(samples=samples, run_starts=(0, 10, 20))
+    assert "medians of the 3 runs of returns lie 9.5 % apart: trust no smaller difference" in words
+    assert "runs of" not in said(samples=[1e-3] * 30, run_starts=(0, 10, 20))
+
+
+def test_a_clock_that_fell_is_said_with_its_numbers() -> None:
+    steady = ClockRecord(0, (1980, 1980, 1970), 50, 300.0)
+    slowed = ClockRecord(1, (1980, 1500, 1700), 84, 690.0, ("software power cap",), 2)
+    assert said(clocks=(steady,)) == ""
+    words = said(clocks=(slowed,))
+    assert "the clock of GPU 1 went from 1980 to 1500 MHz (software power cap, 84 °C): --cooldown 0.5" in words
+    assert "2 other processes used GPU 1" in words
+    assert "--cooldown" not in said(clocks=(slowed,), settings={"cooldown_s": 0.5})
+
+
+def test_a_body_of_nothing_takes_no_time_and_no_number_is_missing() -> None:
+    result = summarise(Machine().measure(0, spec=BenchSpec(samples=8, warmup=0)))
+    assert result.returns.median_s == 0
+    assert any("takes no time that the clock can see" in w for w in result.warnings)
+    assert "nan" not in result.to_json().lower()
+    assert result.flop_per_s is None
+
+
+def test_nothing_odd_says_nothing() -> None:
+    assert said() == ""

@@ -1,0 +1,94 @@
+"""Time against size: where the bottleneck changes, how time grows, and its pictures."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+import perfmagic
+from perfmagic.analysis.bench import summarise
+from perfmagic.analysis.sweep import SweepResult, crossing, slope, sweep_result
+from perfmagic.errors import OptionError
+from perfmagic.results import sweep_mimebundle
+from perfmagic.trace.model import DeviceInfo
+from perfmagic.view.sweep import sweep_svg
+from tests.bench.test_result import record
+
+GPU = DeviceInfo(0, "sim", "sim", "")
+
+
+def at(returns_s: float, span_s: float, name: str = ""):
+    done_s = max(returns_s, span_s) * 1.05
+    return summarise(
+        record([returns_s] * 8, [done_s] * 8, [span_s] * 8, devices=(GPU,), name=name, first_calls_s=np.array([1.0]))
+    )
+
+
+def test_two_straight_lines_cross_where_they_are_equal() -> None:
+    sizes = [100.0, 1000.0]
+    # the second grows with the square: equal to 1 ms at 316
+    assert crossing(sizes, [1e-3, 1e-3], [1e-4, 1e-2]) == pytest.approx(316.2, rel=1e-3)
+    assert crossing(sizes, [1e-3, 1e-3], [1e-2, 1e-1]) is None  # above from the start
+    assert crossing(sizes, [1e-3, 1e-3], [1e-5, 1e-4]) is None  # never
+    assert crossing(sizes, [0.0, 1e-3], [1e-5, 1e-2]) is None
+    assert slope(sizes, [1e-3, 1.0]) == pytest.approx(3.0)
+
+
+def test_the_sentence_says_where_the_bottleneck_changes() -> None:
+    found = sweep_result("n", [64, 256, 1024], [[at(1e-4, 1e-5)], [at(1e-4, 1.6e-4)], [at(1e-4, 1e-2)]])
+    assert found.sentence.startswith("Below n ≈ ")
+    assert "host-bound, above it device-bound" in found.sentence
+    assert "done grows × 62 from n = 256 to 1024" in found.sentence
+
+
+def test_time_that_stays_is_said_to_stay() -> None:
+    found = sweep_result("n", [64, 128], [[at(1e-4, 1e-5)], [at(1e-4, 1.01e-5)]])
+    assert found.sentence == "done stays at 105\u00a0µs from n = 64 to 128"
+
+
+def test_words_are_no_axis_and_are_set_side_by_side() -> None:
+    found = sweep_result("kind", ["relu", "gelu"], [[at(1e-4, 1e-5)], [at(1e-4, 2e-4)]])
+    assert not found.numeric
+    assert "host-bound, above" not in found.sentence
+    assert "gelu" in sweep_svg(found)
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+def test_the_faces_fit_and_are_sound(hostile: bool) -> None:
+    name = '</text><script>"&' if hostile else "B"
+    rows = [[at(1e-4 * i, 1e-5 * i**2, "A"), at(1e-4 * i, 2e-5 * i**2, name)] for i in range(1, 12)]
+    found = sweep_result("n", list(range(1, 12)), rows)
+    faces = sweep_mimebundle(found)
+    assert all(len(line) <= 100 for line in faces["text/plain"].splitlines())
+    assert "<script>" not in faces["text/html"]
+    assert len(faces["text/html"]) < 60_000
+    root = ET.fromstring(sweep_svg(found))
+    texts = ["".join(t.itertext()) for t in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "simulated device" in texts
+    assert not any(re.search(r"nan|inf\b", text.lower()) for text in texts)
+
+
+def test_a_time_of_nothing_is_drawn_and_not_a_number_nowhere() -> None:
+    found = sweep_result("n", [1, 2], [[summarise(record([0.0] * 8))], [summarise(record([1e-6] * 8))]])
+    assert "nan" not in sweep_svg(found).lower()
+    assert "nan" not in found.to_json().lower()
+
+
+def test_a_sweep_goes_to_json_and_back() -> None:
+    found = sweep_result("n", [64, 256], [[at(1e-4, 1e-5)], [at(1e-4, 1e-3)]])
+    again = SweepResult.from_json(found.to_json())
+    assert again.sentence == found.sentence
+    assert again.to_frame().equals(found.to_frame())
+    with pytest.raises(OptionError, match="no sweep of this version"):
+        SweepResult.from_json("{}")
+
+
+def test_a_function_is_swept_like_a_cell() -> None:
+    found = perfmagic.sweep(lambda n: sum(range(n)), [100, 10_000], synced=False, samples=8, warmup=0)
+    assert found.points[0].returns_s < found.points[1].returns_s
+    assert perfmagic.last() is found
+    with pytest.raises(OptionError, match="at least two"):
+        perfmagic.sweep(len, [[]])

@@ -1,0 +1,158 @@
+"""--vs, --sweep and the options that say how to measure, in a shell."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmagic.analysis.bench import BenchResult
+from perfmagic.analysis.compare import CompareResult
+from perfmagic.analysis.sweep import SweepResult
+
+from .conftest import Notebook
+
+QUICK = "-r 8 --warmup 0"
+
+
+@pytest.mark.parametrize("name", ["bench", "syncbench"])
+def test_variants_take_turns_and_the_cell_gives_the_last_ones_value(notebook: Notebook, name: str) -> None:
+    notebook.run("order = ''")
+    ran = notebook.run(f"%%{name} --vs {QUICK} -n 1 -o c\norder += 'a'\n# --- other\norder += 'b'\nlen(order)")
+    assert ran.error is None
+    assert ran.value == 2  # of the first run of the last variant, as the plain cell would give
+    assert isinstance(notebook.names["c"], CompareResult)
+    assert [r.name for r in notebook.names["c"].results] == ["A", "other"]
+    # first calls, then turns; %%syncbench without a device has nothing to add
+    assert notebook.names["order"] == "ab" + "abba" * 4
+
+
+def test_three_variants_are_compared_with_the_first_under_their_names(notebook: Notebook) -> None:
+    cell = f"%%bench --vs {QUICK} -n 1 -o c\n# --- sum\nsum(range(2000))\n# --- len\nlen(range(2000))\n#-----\nx = 1"
+    ran = notebook.run(cell)
+    found = notebook.names["c"]
+    assert [(c.baseline, c.name) for c in found.comparisons] == [("sum", "len"), ("sum", "C")]
+    assert found.comparisons[0].verdict == "faster"
+    assert "len is" in ran.report
+    assert notebook.names["x"] == 1
+
+
+def test_what_variants_print_is_seen_once_each(notebook: Notebook) -> None:
+    ran = notebook.run(f"%%bench --vs {QUICK}\nprint('first')\n# --- B\nprint('second')")
+    assert ran.printed.split() == ["first", "second"]
+
+
+def test_an_exception_of_a_variant_has_its_own_line_and_keeps_the_samples(notebook: Notebook) -> None:
+    notebook.run("n = 0")
+    ran = notebook.run(f"%%bench --vs {QUICK} -o c\nn += 1\n# --- B\nif n > 6:\n    raise ValueError('late')")
+    assert isinstance(ran.error, ValueError)
+    assert "----> 5     raise ValueError('late')" in ran.traceback
+    assert min(r.returns.n for r in notebook.names["c"].results) >= 4
+    assert "ended early" in ran.report
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("%%bench --vs\nx = 1", "the cell has one variant"),
+        ("%%bench --vs\nx = 1\n# --- B\n# --- C\ny = 1", "variant 2 of 3 has no code"),
+        ("%%bench --vs --runs 3\nx = 1\n# --- B\ny = 1", "benchmarks that take turns are one run"),
+        ("%bench --vs x = 1", "a line has one statement"),
+        ("%%bench --sweep n=1\nx = n", "1 value, at least two are needed"),
+        ("%%bench --sweep n=1,nothing\nx = n", "NameError: name 'nothing' is not defined"),
+        ("%%bench --cold -n 10\nx = 1", "only the first call of a sample would find cold caches"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_runs(notebook: Notebook, cell: str, says: str) -> None:
+    ran = notebook.run(cell)
+    assert says in ran.refusal
+    assert not {"x", "y"} & set(notebook.names)
+
+
+def test_a_separator_without_vs_is_a_comment(notebook: Notebook) -> None:
+    ran = notebook.run(f"%%bench {QUICK} -o b\nx = 1\n# --- B\ny = 2")
+    assert isinstance(notebook.names["b"], BenchResult)
+    assert ran.error is None
+
+
+def test_a_break_between_variants_is_the_plain_cells_syntax_error(notebook: Notebook) -> None:
+    ran = notebook.run("%%bench --vs\nx = 1\n# --- B\nbreak")
+    assert isinstance(ran.error, SyntaxError)
+
+
+def test_a_sweep_sets_the_variable_runs_the_setup_and_gives_a_result_a_value(notebook: Notebook) -> None:
+    notebook.run("seen = []")
+    cell = f"%%bench {QUICK} --sweep n=100,1000,10_000 -n 1 -o s seen.append(n); data = list(range(n))\nsum(data)"
+    ran = notebook.run(cell)
+    found = notebook.names["s"]
+    assert isinstance(found, SweepResult)
+    assert notebook.names["seen"] == [100, 1000, 10_000]
+    assert found.values == (100, 1000, 10_000)
+    times = [point.returns_s for point in found.points]
+    assert times[0] < times[1] < times[2]
+    assert ran.value == sum(range(100))
+    assert "grows" in ran.report
+    assert notebook.names["n"] == 10_000  # as a for loop leaves it
+
+
+@pytest.mark.parametrize("values", ["2**k for k in range(3)", "range(1, 4)", "[1, 2, 4]", "sizes"])
+def test_the_values_of_a_sweep_are_any_expression(notebook: Notebook, values: str) -> None:
+    notebook.run("sizes = (1, 2, 4)")
+    notebook.run(f'%%bench {QUICK} --sweep "n={values}" -q -o s\nx = n')
+    assert len(notebook.names["s"].values) == 3
+
+
+def test_a_sweep_of_variants_compares_them_at_each_value(notebook: Notebook) -> None:
+    cell = "%%bench --vs -r 20 --sweep n=500,5000 -o s\nsum(range(n))\n# --- loop\nt = 0\nfor i in range(n): t += i"
+    ran = notebook.run(cell)
+    found = notebook.names["s"]
+    assert [[c.verdict for c in row] for row in found.comparisons] == [["slower"], ["slower"]]
+    assert "loop is slower than A at every n" in ran.report
+    assert SweepResult.from_json(found.to_json()).to_frame()["comparison"].tolist() == ["", "slower", "", "slower"]
+
+
+def test_an_interrupted_sweep_keeps_the_values_before(notebook: Notebook) -> None:
+    ran = notebook.run(f"%%bench {QUICK} --sweep n=1,2,0 -o s\n1 / n")
+    assert isinstance(ran.error, ZeroDivisionError)
+    assert notebook.names["s"].values == (1, 2)
+
+
+def test_work_is_an_expression_of_names_the_cell_makes(notebook: Notebook) -> None:
+    ran = notebook.run(f"%%bench {QUICK} --flops 2*m --bytes 8*m -o b\nm = 1000\nsum(range(m))")
+    result = notebook.names["b"]
+    assert result.flop == 2000
+    assert result.flop_per_s == pytest.approx(2000 / result.returns_s)
+    assert "FLOP/s" in ran.report
+    assert "B/s" in ran.report
+
+
+def test_work_that_cannot_be_told_is_one_message_and_no_result(notebook: Notebook) -> None:
+    ran = notebook.run(f"%%bench {QUICK} --flops 2*nothing\nx = 1")
+    assert ran.refusal == "UsageError: --flops 2*nothing: NameError: name 'nothing' is not defined"
+    assert ran.outputs == []
+
+
+def test_calls_runs_and_warm_up_are_obeyed(notebook: Notebook) -> None:
+    notebook.run("n = 0")
+    ran = notebook.run("%%bench -n 7 -r 5 --runs 3 --warmup 2 -o b\nn += 1")
+    result = notebook.names["b"]
+    assert notebook.names["n"] == result.n_calls == 1 + 3 * (2 + 5 * 7)
+    assert result.calls_per_sample == 7
+    assert result.run_starts == (0, 5, 10)
+    assert len(result.returns.run_medians_s) == 3
+    assert "15 samples of 7 calls · in 3 runs" in ran.report
+    assert "medians of 3 runs" in ran.report
+
+
+def test_a_cold_result_says_so(notebook: Notebook) -> None:
+    ran = notebook.run("%%bench --cold -r 3 --warmup 0 -o b\nx = 1")
+    assert notebook.names["b"].cold_bytes > 0
+    assert "cold: " in ran.report
+    assert "overwritten before each sample" in ran.report
+
+
+def test_a_result_is_a_measurement_of_torch(notebook: Notebook) -> None:
+    notebook.run(f"%%bench {QUICK} -n 5 -o b --name small k = 3\nx = k")
+    notebook.run("import perfmagic\nm = perfmagic.measurement(b)")
+    measurement, result = notebook.names["m"], notebook.names["b"]
+    assert measurement.number_per_run == 5
+    assert measurement.median == pytest.approx(result.returns_s)
+    assert measurement.task_spec.setup == "k = 3"
