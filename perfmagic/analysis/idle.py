@@ -51,6 +51,11 @@ class IdleGaps:
     def length_ns(self) -> Int64:
         return self.end_ns - self.start_ns
 
+    def parts_ns(self, row: int) -> dict[str, int]:
+        """The parts of one gap by cause, the largest first, those without length left out."""
+        parts = {cause: int(self._column(cause)[row]) for cause in CAUSES}
+        return dict(sorted(((c, ns) for c, ns in parts.items() if ns), key=lambda item: -item[1]))
+
     @property
     def by_cause_ns(self) -> dict[str, int]:
         """Idle time by cause, in the order of CAUSES."""
