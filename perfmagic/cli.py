@@ -109,23 +109,32 @@ def _text_report(results: list[TimelineResult]) -> str:
 
 def _json_report(results: list[TimelineResult]) -> str:
     reports = [result.to_dict() for result in results]
+    if len(reports) > 1:  # a list of reports, as it always was: what they say together stands in each
+        from perfmagic.api import rank_findings
+
+        together = [finding.to_dict() for finding in rank_findings(results)]
+        reports = [report | {"rank_findings": together} for report in reports]
     return json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1)
 
 
 def _markdown_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.report import markdown
+    from perfmagic.view.report import markdown, ranks_markdown
 
-    return "\n".join(
-        markdown(r.title, r.doc.header.sentence, [f.sentence for f in r.findings], r.doc.trust, r.to_dict())
-        for r in results
-    ).rstrip()
+    return (
+        ranks_markdown(results)
+        + "\n".join(
+            markdown(r.title, r.doc.header.sentence, [f.sentence for f in r.findings], r.doc.trust, r.to_dict())
+            for r in results
+        ).rstrip()
+    )
 
 
 def _html_report(results: list[TimelineResult]) -> str:
     from perfmagic.view.live import live_page, live_section
-    from perfmagic.view.report import heading, html_tables
+    from perfmagic.view.report import heading, html_tables, ranks_html
 
-    sections = [heading(r.title, results) + live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in results]
+    sections = [ranks_html(results)]
+    sections += [heading(r.title, results) + live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in results]
     return live_page(", ".join(r.title for r in results), sections)
 
 

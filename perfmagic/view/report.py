@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 from perfmagic import units
 from perfmagic.analysis.overlap import breakdown
+from perfmagic.analysis.ranks import RankFinding, rank_findings
 from perfmagic.trace.model import Trace
 from perfmagic.view.canvas import escaped
 from perfmagic.view.html import framed, short
 from perfmagic.view.metrics import columns, cut_to_columns
-from perfmagic.view.text import table
+from perfmagic.view.text import GUTTER, table, wrapped
 
 MOST_ROWS = 15
 _NAME_LENGTH, _HEAD = 110, 60
@@ -66,11 +67,10 @@ def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
 
 def files_text(results: Sequence[TraceOf]) -> str:
     """Several traces side by side, a row a device: how long, how busy, and how much communication was exposed."""
-    rows, comm_ns = [], {}
+    rows = []
     for result in results:
         trace = result.trace
         parts = [breakdown(trace, device, result.comm_names) for device in trace.device_ids]
-        comm_ns[trace.meta.rank] = sum(part.comm_ns for part in parts)
         for part in parts:
             name = cut_to_columns(result.title, _TITLE_COLUMNS) + (f" · {part.device}" if len(parts) > 1 else "")
             rank = "" if trace.meta.rank is None else str(trace.meta.rank)
@@ -79,11 +79,35 @@ def files_text(results: Sequence[TraceOf]) -> str:
     head = ("", "rank", "busy", "extent", "compute", "comm", "exposed")
     widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
     lines = [line.rstrip() for line in table(head, rows, widths)]
-    # collectives end together on all ranks, so that the rank that came last has the least of them
-    if None not in comm_ns and len(comm_ns) == len(results) and min(comm_ns.values()):
-        last = min(comm_ns, key=lambda rank: comm_ns[rank])
-        lines += ["", f"ranks wait for the last one inside communication; the least of it has rank {last}"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_rank_lines(_of_ranks(results))])
+
+
+def _of_ranks(results: Sequence[TraceOf]) -> tuple[RankFinding, ...]:
+    """What the ranks say together, see perfmagic.analysis.ranks; nothing of one file."""
+    return rank_findings([r.trace for r in results], results[0].comm_names) if len(results) > 1 else ()
+
+
+def _rank_lines(found: Sequence[RankFinding]) -> list[str]:
+    lines = [""] if found else []
+    for finding in found:
+        cost = "" if finding.cost_ns is None else units.duration(finding.cost_ns)
+        lines += wrapped(f"{cost:>{GUTTER}}  {finding.sentence}", indent=GUTTER + 2)
+    return lines
+
+
+def ranks_markdown(results: Sequence[TraceOf]) -> str:
+    """What the ranks say together as GitHub's Markdown; nothing of one file."""
+    found = _of_ranks(results)
+    lines = [f"{i}. {_plain(finding.sentence)}" for i, finding in enumerate(found, 1)]
+    return "\n".join(["## Ranks", "", *lines, "", ""]) if found else ""
+
+
+def ranks_html(results: Sequence[TraceOf]) -> str:
+    """What the ranks say together as HTML for a page; nothing of one file."""
+    found = _of_ranks(results)
+    items = "".join(f"<li>{escaped(finding.sentence)}</li>" for finding in found)
+    head = '<h2 style="font-size:14px;margin:0 0 4px 0">Ranks</h2>'
+    return framed(f"{head}<ol>{items}</ol>") if found else ""
 
 
 def heading(title: str, results: Sequence[object]) -> str:
