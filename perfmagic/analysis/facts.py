@@ -12,6 +12,7 @@ from perfmagic.analysis.idle import IdleGaps, idle_gaps
 from perfmagic.analysis.launches import LaunchBound, Launches, launch_bound, launches
 from perfmagic.analysis.overlap import Breakdown, breakdown
 from perfmagic.analysis.queueing import QueueStat, queues
+from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.steps import Step, steps
 from perfmagic.analysis.streams import StreamStat, streams
 from perfmagic.analysis.syncs import Syncs, syncs
@@ -81,11 +82,11 @@ class Facts:
         return idle_gaps(self.trace, self.device, self.syncs)
 
     @cached_property
-    def streams(self) -> tuple[StreamStat, ...]:
+    def streams(self) -> Rows[StreamStat]:
         return streams(self.trace, self.device)
 
     @cached_property
-    def queues(self) -> tuple[QueueStat, ...]:
+    def queues(self) -> Rows[QueueStat]:
         return queues(self.trace, self.device)
 
     @cached_property
@@ -93,7 +94,7 @@ class Facts:
         return launches(self.trace)
 
     @cached_property
-    def one_by_one(self) -> tuple[LaunchBound, ...]:
+    def one_by_one(self) -> Rows[LaunchBound]:
         """The stretches in which the device waited for each launch, Python's time in an eager operator included."""
         return launch_bound(self.trace, self.device, longest_gap_ns=ONE_BY_ONE_GAP_NS)
 
@@ -109,7 +110,7 @@ class Facts:
         return inside
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> Rows[Step]:
         return steps(self.trace, self.comm_names)
 
     def in_steps(self, launched_ns: Int64) -> str:
