@@ -47,7 +47,7 @@ def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
     if results:
         bind(shell, options.name, found)
     for problem in refused[1:]:
-        print(problem)
+        print(problem.message)
     if refused:
         raise refused[0]
     return found
