@@ -82,11 +82,13 @@ def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
             _complain(str(error))
             status = 1
             continue
+        in_folder = files != [Path(name).expanduser()]
         for file in files:
             try:
                 results.append(open_trace(file, comm_names=options.comm_names, max_unpacked_bytes=_limit(options)))
             except TraceError as error:  # one bad file must not cost the others  # noqa: PERF203
-                _complain(str(error))
+                # who names a folder does not know its files: what to do about each is one line too many
+                _complain(error.message if in_folder else str(error))
                 status = 1
     return results, status
 
@@ -99,12 +101,13 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.report import files_text
-    from perfmagic.view.text import timeline_text
+    from perfmagic.view.report import files_text, report_text
 
+    texts = [report_text(result.doc, result.to_dict()) for result in results]
     if len(results) == 1:
-        return timeline_text(results[0].doc)
-    return "\n\n".join([files_text(results), *(f"{result.title}\n{timeline_text(result.doc)}" for result in results)])
+        return texts[0]
+    titled = (f"{result.title}\n{text}" for result, text in zip(results, texts, strict=True))
+    return "\n\n".join([files_text(results), *titled])
 
 
 def _json_report(results: list[TimelineResult]) -> str:

@@ -31,7 +31,7 @@ def longest_gap(facts: Facts) -> list[Finding]:
     row = int(gaps.length_ns.argmax())
     line = int(gaps.line[row])
     name = facts.trace.names[gaps.host_op[row]] if gaps.host_op[row] != NONE else ""
-    inside = f"; Python was in {short_name(name)}" if name else ""
+    inside = f"; Python was in {short_name(name)}" if name and not name.startswith(_STEP_NAME) else ""
     return [
         Finding(
             rule="longest_gap",
@@ -95,10 +95,10 @@ def _repeated(facts: Facts, rows: Int64) -> list[Finding]:
 
 def _parts(facts: Facts, row: int) -> str:
     """What an idle gap was made of: "for Python", or "50.0 µs for Python and 5.00 µs for launches to arrive"."""
-    parts = facts.gaps.parts_ns(row)
+    parts, simulated = facts.gaps.parts_ns(row), facts.trace.simulated
     if len(parts) == 1:
-        return f"for {cause_words(facts.trace, next(iter(parts)))}"
-    words = [f"{units.duration(ns)} for {cause_words(facts.trace, cause)}" for cause, ns in parts.items()]
+        return f"for {cause_words(next(iter(parts)), simulated=simulated)}"
+    words = [f"{units.duration(ns)} for {cause_words(cause, simulated=simulated)}" for cause, ns in parts.items()]
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 

@@ -150,7 +150,7 @@ def _main_line(trace: Trace, start_ns: int, end_ns: int) -> tuple[int, int]:
 def _gaps(facts: Facts) -> str:
     total = facts.gaps.total_ns
     cause, ns = max(facts.gaps.by_cause_ns.items(), key=lambda item: item[1])
-    words = cause_words(facts.trace, cause)
+    words = cause_words(cause, simulated=facts.trace.simulated)
     idle = f"{facts.the_busiest} was idle {units.duration(total)}, {units.duration(ns)} of it waiting for {words}"
     return "; ".join((idle, *_exposed_beside(facts, total)))
 
@@ -185,9 +185,9 @@ def too_much_mended(facts: Facts) -> bool:
     )
 
 
-def cause_words(trace: Trace, cause: str) -> str:
-    """What an idle device waited for, in words."""
-    return SIM_UNKNOWN if cause == "unknown" and trace.simulated else CAUSE_WORDS[cause]
+def cause_words(cause: str, *, simulated: bool) -> str:
+    """What an idle device waited for, in words. cause: one of perfmagic.analysis.idle.CAUSES."""
+    return SIM_UNKNOWN if cause == "unknown" and simulated else CAUSE_WORDS[cause]
 
 
 def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:

@@ -240,6 +240,16 @@ def test_the_longest_gap_is_found_when_it_is_a_twentieth_of_the_extent() -> None
     assert found(near.trace(), "longest_gap") is None
 
 
+def test_the_longest_gap_names_where_python_was_but_not_the_profiler_s_own_step() -> None:
+    for name, said in (("ProfilerStep#4", False), ("## load ##", True)):
+        b = busy_device(1000)
+        b.host_op(0, 2000, name, kind=HostKind.ANNOTATION)
+        b.op(1500, 1600, launch=1499)
+        finding = found(b.trace(), "longest_gap")
+        assert finding is not None
+        assert (f"Python was in {name}" in finding.sentence) is said
+
+
 def test_the_longest_gap_is_split_into_its_parts() -> None:
     b = busy_device(100)
     b.sync(110, 150)
