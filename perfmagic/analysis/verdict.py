@@ -169,7 +169,7 @@ def mended_words(facts: Facts) -> str:
     """How many durations the verdict rests on were mended by the reader; nothing where none were."""
     meta = facts.trace.meta
     counts = ((meta.mended_ops, len(facts.trace.ops), "device op"), (meta.mended_calls, len(facts.trace.calls), "call"))
-    words = [f"{units.count(n)} of {units.plural(of, name)}" for n, of, name in counts if n]
+    words = [f"{units.count(min(n, of))} of {units.plural(of, name)}" for n, of, name in counts if n and of]
     return f"it rests on mended durations, of {' and '.join(words)}" if words else ""
 
 
