@@ -123,10 +123,12 @@ def _python_was(facts: Facts, rows: Int64) -> tuple[str, tuple[str, str, str]]:
     queued_from = facts.gaps.host_ns[rows] + facts.gaps.sync_drain_ns[rows]
     middle = facts.gaps.start_ns[rows] + queued_from // 2
     step = np.array([name.startswith(_STEP_NAME) for name in trace.names], bool)[host.name]
+    instants = np.sort(middle)
+    around = np.searchsorted(instants, host.end_ns) > np.searchsorted(instants, host.start_ns)
     masks = (
-        ("in", host.kind == HostKind.OP),
-        ("inside", (host.kind == HostKind.ANNOTATION) & ~step),
-        ("at", host.kind == HostKind.PYTHON),
+        ("in", (host.kind == HostKind.OP) & around),
+        ("inside", (host.kind == HostKind.ANNOTATION) & around & ~step),
+        ("at", (host.kind == HostKind.PYTHON) & around),
     )
     words, names = [], []
     for preposition, mask in masks:

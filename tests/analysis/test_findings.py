@@ -503,6 +503,23 @@ def test_of_several_devices_the_verdict_and_the_findings_name_the_one_they_speak
     assert all("device 0" not in f.sentence for f in findings(busy_device().trace()))
 
 
+def test_a_wait_for_several_devices_does_not_call_one_of_them_busy() -> None:
+    b = Builder()
+    b.op(0, 600, launch=0, device=3)
+    b.op(0, 900, launch=1, device=5)
+    b.sync(100, 1000)
+    b.op(1010, 1400, launch=1001, device=5)
+    devices = (DeviceInfo(3, "cuda", "Test GPU"), DeviceInfo(5, "cuda", "Test GPU"))
+    finding = found(b.trace(devices=devices), "sync")
+    assert finding is not None
+    assert "; some device was busy 89 % of that time" in plain(finding.sentence)
+    one = Builder()
+    one.op(0, 900, launch=0, device=3)
+    one.sync(100, 1000)
+    one.op(1010, 1400, launch=1001, device=3)
+    assert "; the device was busy 89 % of that time" in plain(found(one.trace(devices=devices), "sync").sentence)
+
+
 def test_a_verdict_says_what_the_device_spent_alone_for_longer_than_it_was_idle() -> None:
     b = busy_device(100)
     b.op(100, 700, launch=3, name="ncclDevKernel_AllReduce", stream=8)
