@@ -2,8 +2,8 @@
 
     python benchmarks/bench_coverage.py [--series N] [--real SECONDS] [--out FILE]
 
-Simulated: N series (2000) of each kind, fed to the stopping rule of %%bench sample by sample until it ends; the truth is
-known. Kinds: independent (lognormal, spread 5 %), autocorrelated (first order, ρ = 0.3, 0.6 and 0.9, of normal noise),
+Simulated: N series (2000) of each kind, fed to the stopping rule of %%bench sample by sample until it ends; the truth
+is known. Kinds: independent (lognormal, spread 5 %), autocorrelated (first order, ρ = 0.3, 0.6 and 0.9, of normal noise),
 drifting (2 % over the longest run), with outliers (3 % of samples three times as long). Where a series drifts the truth
 is the median of what was running while samples were taken. Wanted: within 3 points of 95 %.
 
@@ -45,7 +45,7 @@ RUN = (
 
 def independent(random: np.random.Generator) -> tuple[np.ndarray, Callable[[int], float]]:
     """A lognormal series and its median."""
-    return np.exp(random.normal(0, SPREAD, MOST)), lambda n: 1.0
+    return np.exp(random.normal(0, SPREAD, MOST)), lambda _n: 1.0
 
 
 def autocorrelated(rho: float) -> Callable[[np.random.Generator], tuple[np.ndarray, Callable[[int], float]]]:
@@ -57,7 +57,7 @@ def autocorrelated(rho: float) -> Callable[[np.random.Generator], tuple[np.ndarr
         series[0] = random.normal(0, SPREAD)
         for i in range(1, MOST):
             series[i] = rho * series[i - 1] + noise[i]
-        return 1 + series, lambda n: 1.0
+        return 1 + series, lambda _n: 1.0
 
     return make
 
@@ -65,14 +65,14 @@ def autocorrelated(rho: float) -> Callable[[np.random.Generator], tuple[np.ndarr
 def drifting(random: np.random.Generator) -> tuple[np.ndarray, Callable[[int], float]]:
     """A normal series that rises by 2 %; the truth after n samples is the middle of the way gone so far."""
     rise = np.linspace(0, 0.02, MOST)
-    return 1 + rise + random.normal(0, SPREAD, MOST), lambda n: 1 + float(rise[: max(1, n)].mean())
+    return 1 + rise + random.normal(0, SPREAD, MOST), lambda _n: 1 + float(rise[: max(1, n)].mean())
 
 
 def outlying(random: np.random.Generator) -> tuple[np.ndarray, Callable[[int], float]]:
     """A lognormal series of which 3 % are three times as long; its median moves up by that share."""
     series = np.exp(random.normal(0, SPREAD, MOST)) * np.where(random.random(MOST) < 0.03, 3.0, 1.0)
     truth = float(np.exp(SPREAD * statistics.NormalDist().inv_cdf(0.5 / 0.97)))
-    return series, lambda n: truth
+    return series, lambda _n: truth
 
 
 KINDS = {
@@ -147,6 +147,7 @@ def real(seconds: float) -> list[dict[str, object]]:
 
 
 def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--series", type=int, default=2000)
     parser.add_argument("--real", type=float, default=20.0, metavar="SECONDS")

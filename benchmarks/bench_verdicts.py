@@ -80,6 +80,7 @@ def run(more: float, repetitions: int) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=400)
     parser.add_argument("--slower", type=int, default=100)

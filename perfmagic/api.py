@@ -12,6 +12,8 @@ from typing import Any
 from perfmagic.analysis.bench import BenchResult, summarise
 from perfmagic.analysis.compare import CompareResult
 from perfmagic.analysis.compare import compare as compare_results
+from perfmagic.analysis.ranks import RankFinding
+from perfmagic.analysis.ranks import rank_findings as find_in_ranks
 from perfmagic.analysis.sweep import SweepResult, sweep_result
 from perfmagic.analysis.verdict import verdict
 from perfmagic.capture.block import Benchmark
@@ -42,6 +44,7 @@ __all__ = [
     "measurement",
     "open_trace",
     "open_traces",
+    "rank_findings",
     "sweep",
     "syncbench",
     "synchronize",
@@ -75,6 +78,14 @@ def open_traces(*sources: str | os.PathLike[str], comm_names: str | None = None)
     """What several saved traces say: files, and folders with all trace files in them, ranks in their order."""
     paths = [path for source in sources for path in trace_files(source)]
     return tuple(open_trace(path, comm_names=comm_names) for path in paths)
+
+
+def rank_findings(results: Sequence[TimelineResult]) -> tuple[RankFinding, ...]:
+    """What several ranks of one job say together: who arrives last at collectives, whose totals stand out.
+
+    results: from open_traces, a rank each. Nothing where their files do not say that they are ranks of one job.
+    """
+    return find_in_ranks([result.trace for result in results], results[0].comm_names if results else None)
 
 
 def bench(body: Callable[[], object], **options: Any) -> BenchResult:

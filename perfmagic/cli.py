@@ -82,11 +82,13 @@ def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
             _complain(str(error))
             status = 1
             continue
+        in_folder = files != [Path(name).expanduser()]
         for file in files:
             try:
                 results.append(open_trace(file, comm_names=options.comm_names, max_unpacked_bytes=_limit(options)))
             except TraceError as error:  # one bad file must not cost the others  # noqa: PERF203
-                _complain(str(error))
+                # who names a folder does not know its files: what to do about each is one line too many
+                _complain(error.message if in_folder else str(error))
                 status = 1
     return results, status
 
@@ -99,33 +101,43 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.report import files_text
-    from perfmagic.view.text import timeline_text
+    from perfmagic.view.report import files_text, report_text
 
+    texts = [report_text(result.doc, result.to_dict()) for result in results]
     if len(results) == 1:
-        return timeline_text(results[0].doc)
-    return "\n\n".join([files_text(results), *(f"{result.title}\n{timeline_text(result.doc)}" for result in results)])
+        return texts[0]
+    titled = (f"{result.title}\n{text}" for result, text in zip(results, texts, strict=True))
+    return "\n\n".join([files_text(results), *titled])
 
 
 def _json_report(results: list[TimelineResult]) -> str:
     reports = [result.to_dict() for result in results]
+    if len(reports) > 1:  # a list of reports, as it always was: what they say together stands in each
+        from perfmagic.api import rank_findings
+
+        together = [finding.to_dict() for finding in rank_findings(results)]
+        reports = [report | {"rank_findings": together} for report in reports]
     return json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1)
 
 
 def _markdown_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.report import markdown
+    from perfmagic.view.report import markdown, ranks_markdown
 
-    return "\n".join(
-        markdown(r.title, r.doc.header.sentence, [f.sentence for f in r.findings], r.doc.trust, r.to_dict())
-        for r in results
-    ).rstrip()
+    return (
+        ranks_markdown(results)
+        + "\n".join(
+            markdown(r.title, r.doc.header.sentence, [f.sentence for f in r.findings], r.doc.trust, r.to_dict())
+            for r in results
+        ).rstrip()
+    )
 
 
 def _html_report(results: list[TimelineResult]) -> str:
     from perfmagic.view.live import live_page, live_section
-    from perfmagic.view.report import heading, html_tables
+    from perfmagic.view.report import heading, html_tables, ranks_html
 
-    sections = [heading(r.title, results) + live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in results]
+    sections = [ranks_html(results)]
+    sections += [heading(r.title, results) + live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in results]
     return live_page(", ".join(r.title for r in results), sections)
 
 

@@ -126,7 +126,7 @@ class TimelineResult:
 
     def collectives(self, device: int | None = None) -> Rows[CollectiveStat]:
         """The collective operations by name, type and group: duration (ns), size (bytes), bandwidths (bytes/s)."""
-        return self._by_device(lambda d: collectives(self.trace, d), device, CollectiveStat)
+        return self._by_device(lambda d: collectives(self.trace, d, self.comm_names), device, CollectiveStat)
 
     def queues(self, device: int | None = None) -> Rows[QueueStat]:
         """The queue of each stream: the most and the mean of ops in it, and how far (ns) Python ran ahead."""
@@ -151,7 +151,7 @@ class TimelineResult:
     def _by_device(self, rows: Callable[[int], Rows[RowT]], device: int | None, of: type[RowT]) -> Rows[RowT]:
         known = self.trace.device_ids
         if device is None:
-            return Rows((row for one in known for row in rows(one)), of)
+            return Rows.joined([rows(one) for one in known], of)
         if device not in known:
             which = ", ".join(map(str, known)) or "none"
             raise OptionError(f"device {device} executed nothing here", hint=f"devices with ops: {which}")

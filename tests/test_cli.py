@@ -42,6 +42,27 @@ def test_a_bad_file_is_told_and_the_others_are_reported(tmp_path: Path, capsys: 
     assert err.startswith("perfmagic: empty.json is empty (0 bytes)\nHint: ")
 
 
+def test_of_a_folder_each_foreign_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "step.json.gz").write_bytes(Path(SMALL).read_bytes())
+    (tmp_path / "config.json").write_text('{"lr": 0.1, "layers": 4}')
+    (tmp_path / "zeros.json").touch()
+    assert main(["report", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert "6 device ops" in out
+    assert err.splitlines() == [
+        "perfmagic: config.json has no traceEvents; it holds lr, layers",
+        "perfmagic: zeros.json is empty (0 bytes)",
+    ]
+
+
+def test_a_device_of_the_system_is_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "/dev/null"]) == 1
+    assert capsys.readouterr().err == (
+        "perfmagic: /dev/null is a device of the operating system, not a trace file\n"
+        "Hint: name a file that torch.profiler wrote (.pt.trace.json, .json.gz), or a folder with such files\n"
+    )
+
+
 def test_markdown_has_tables_and_no_markup_of_others(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", STEP, "--markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -96,7 +117,14 @@ def test_several_ranks_stand_side_by_side_and_the_last_is_named(
         rows.append(path)
     assert main(["report", str(tmp_path)]) == 0
     out = capsys.readouterr().out.replace("\u00a0", " ")
-    assert "the least of it has rank 1" in out
+    assert "300 µs  rank 1 arrives last at 1 of 1 matched collective: rank 0 waits 300 µs for it" in out
     assert out.splitlines()[1].split()[:4] == ["rank0.json", "0", "84", "%"]
     assert main(["report", str(tmp_path), "--html"]) == 0
-    assert ">rank1.json</h2>" in capsys.readouterr().out
+    page = capsys.readouterr().out
+    assert ">rank1.json</h2>" in page
+    assert "<li>rank 1 arrives last" in page
+    assert main(["report", str(tmp_path), "--markdown"]) == 0
+    assert capsys.readouterr().out.startswith("## Ranks\n\n1. rank 1 arrives last")
+    assert main(["report", str(tmp_path), "--json"]) == 0
+    reports = json.loads(capsys.readouterr().out)
+    assert [report["rank_findings"][0]["ranks"] for report in reports] == [[1], [1]]

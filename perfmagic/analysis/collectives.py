@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfmagic import units
 from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Collective, Trace
+from perfmagic.trace.names import OpClass, op_classes
+
+_PARAM_COMMS = "record_param_comms"
 
 # Bytes of one element, by the names torch gives its types (c10/core/ScalarType.h).
 DTYPE_BYTES = {
@@ -75,8 +79,12 @@ def size_bytes(collective: Collective) -> int | None:
     return None if each is None or not counts else max(counts) * each
 
 
-def collectives(trace: Trace, device: int) -> Rows[CollectiveStat]:
-    """The collectives of a device by name, type and group, the longest in sum first; empty without their metadata."""
+def collectives(trace: Trace, device: int, comm_names: str | None = None) -> Rows[CollectiveStat]:
+    """The collectives of a device by name, type and group, the longest in sum first.
+
+    Communication kernels without metadata are not among them; how many there are, and what to do, is in `note`.
+    comm_names: what is communication, as in perfmagic.trace.names.op_classes.
+    """
     rows = np.flatnonzero((trace.ops.device == device) & (trace.ops.collective != NONE))
     length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
     of_row = trace.ops.collective[rows]
@@ -88,7 +96,36 @@ def collectives(trace: Trace, device: int) -> Rows[CollectiveStat]:
         sums = (n, int(length[mine].sum()), None if each is None else n * each)
         found.setdefault((what.name, what.dtype, what.group, what.group_size), []).append(sums)
     stats = [_stat(device, key, sums) for key, sums in found.items()]
-    return Rows(sorted(stats, key=lambda s: (-s.duration_ns, s.name, s.dtype)), CollectiveStat)
+    ordered = sorted(stats, key=lambda s: (-s.duration_ns, s.name, s.dtype))
+    return Rows(ordered, CollectiveStat, note=missing_metadata(trace, device, comm_names))
+
+
+def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -> str:
+    """How many communication kernels of a device say nothing of sizes and groups, why, and what to do; "" where none.
+
+    The profiler copies both from the record_param_comms that torch.distributed records on the host around a launch:
+    files of PyTorch that did not yet do so have those records, and kernels without metadata.
+    Source: pytorch #184637; the recorded traces of 2022 to 2025.
+    """
+    ops = trace.ops
+    rows = (ops.device == device) & (op_classes(trace, comm_names) == OpClass.COMM) & (ops.collective == NONE)
+    n = int(rows.sum())
+    if not n:
+        return ""
+    spent = units.duration(int((ops.end_ns - ops.start_ns)[rows].sum()))
+    without = f"{units.plural(n, 'communication kernel')} ({spent}) without collective metadata: no size, no group"
+    return f"{without}; {_why(trace)}"
+
+
+def _why(trace: Trace) -> str:
+    if not len(trace.host_ops):
+        return "no host operator was recorded: record with ProfilerActivity.CPU too, the metadata come from there"
+    recorded = _PARAM_COMMS in (trace.names[name] for name in np.unique(trace.host_ops.name).tolist())
+    if not recorded:
+        return f"the host has no {_PARAM_COMMS}: only what is called through torch.distributed brings metadata"
+    if (trace.ops.collective != NONE).any():
+        return "others have them: coalesced operations, other libraries, and launches outside the record bring none"
+    return f"the host has {_PARAM_COMMS}: this PyTorch did not copy them to the kernels, record with a newer one"
 
 
 def _stat(

@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 from perfmagic.analysis.facts import Facts
 from perfmagic.analysis.finding import Finding
-from perfmagic.analysis.rules_device import exposed_comm, exposed_copy, longest_gap, side_by_side
+from perfmagic.analysis.rules_device import exposed_comm, exposed_copy, side_by_side
+from perfmagic.analysis.rules_gaps import longest_gap, repeated_gaps
 from perfmagic.analysis.rules_host import alone, data_loading
 from perfmagic.analysis.rules_kernels import tensor_cores_unused
-from perfmagic.analysis.rules_queue import queue_full, small_kernels
+from perfmagic.analysis.rules_queue import one_by_one, queue_full
 from perfmagic.analysis.rules_race import missing_waits
 from perfmagic.analysis.rules_sync import blocked, pageable_uploads
 from perfmagic.analysis.rules_trust import clocks, incomplete
-from perfmagic.analysis.verdict import verdict_of
+from perfmagic.analysis.verdict import NO_VERDICT, verdict_of
 from perfmagic.trace.model import Trace
 
 __all__ = ["Finding", "findings"]
@@ -23,7 +24,8 @@ RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
     blocked,
     exposed_comm,
     exposed_copy,
-    small_kernels,
+    one_by_one,
+    repeated_gaps,
     longest_gap,
     side_by_side,
     queue_full,
@@ -35,6 +37,10 @@ RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
     incomplete,
 )
 
+WITHOUT_DURATIONS = (missing_waits, queue_full, clocks, incomplete)  # what holds where those of the ops do not
+# what these find is time in which the device had nothing to do
+IDLE_RULES = frozenset({"pageable", "sync", "one_by_one", "repeated_gap", "longest_gap", "data_loading", "alone"})
+
 
 def findings(trace: Trace, comm_names: str | None = None, limit: int = 6) -> tuple[Finding, ...]:
     """What is worth knowing about a trace: the verdict, waits that are missing, then what time was lost to, by cost.
@@ -44,11 +50,25 @@ def findings(trace: Trace, comm_names: str | None = None, limit: int = 6) -> tup
     """
     facts = Facts(trace, comm_names)
     first = _verdict(facts)
-    if not len(trace.ops):
+    if not first or not len(trace.ops):
         return first
-    rest = [finding for rule in RULES for finding in rule(facts)]
+    rules = WITHOUT_DURATIONS if first[0].cause == NO_VERDICT else RULES
+    rest = [finding for rule in rules for finding in rule(facts)]
     rest.sort(key=lambda f: (f.rule != "race", -(f.cost_ns or 0), f.start_ns))  # a wrong result is dearer than any time
-    return (*first, *rest)[:limit]
+    return (*first, *_agreeing_first(first[0], rest))[:limit]
+
+
+def _agreeing_first(verdict: Finding, rest: list[Finding]) -> list[Finding]:
+    """The findings by cost, but behind "device-bound" none about an idle device first, where there is another cause.
+
+    Behind the other verdicts any may come first: they say themselves what the device did alone for longer than it idled.
+    """
+    about_races = sum(f.rule == "race" for f in rest)
+    agreeing = (i for i, f in enumerate(rest) if i >= about_races and f.rule not in IDLE_RULES and f.cost_ns != 0)
+    best = next(agreeing, None)
+    if verdict.cause != "device-bound" or best is None:
+        return rest
+    return [*rest[:about_races], rest[best], *rest[about_races:best], *rest[best + 1 :]]
 
 
 def _verdict(facts: Facts) -> tuple[Finding, ...]:

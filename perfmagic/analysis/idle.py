@@ -8,7 +8,7 @@ import numpy as np
 
 from perfmagic.analysis.dependencies import released_ns
 from perfmagic.analysis.overlap import busy_intervals, extent
-from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.rows import Rows, names_at
 from perfmagic.analysis.syncs import Syncs, blocked_intervals, syncs
 from perfmagic.numerics.intervals import complement, covered_ns
 from perfmagic.trace.columns import NO_LINE, NONE, Int32, Int64
@@ -50,6 +50,11 @@ class IdleGaps:
     @property
     def length_ns(self) -> Int64:
         return self.end_ns - self.start_ns
+
+    def parts_ns(self, row: int) -> dict[str, int]:
+        """The parts of one gap by cause, the largest first, those without length left out."""
+        parts = {cause: int(self._column(cause)[row]) for cause in CAUSES}
+        return dict(sorted(((c, ns) for c, ns in parts.items() if ns), key=lambda item: -item[1]))
 
     @property
     def by_cause_ns(self) -> dict[str, int]:
@@ -104,18 +109,18 @@ def gap_rows(trace: Trace, device: int) -> Rows[IdleGap]:
     """The idle gaps of a device one by one, by start."""
     gaps = idle_gaps(trace, device)
     parts = {f"{cause}_ns": getattr(gaps, f"{cause}_ns") for cause in CAUSES}
-    largest = np.argmax(np.column_stack(tuple(parts.values())), axis=1)
     columns = {
-        "start_ns": gaps.start_ns.tolist(),
-        "end_ns": gaps.end_ns.tolist(),
-        "cause": [CAUSES[i] for i in largest.tolist()],
-        **{name: values.tolist() for name, values in parts.items()},
-        "line": gaps.line.tolist(),
-        "host_op": [None if name == NONE else trace.names[name] for name in gaps.host_op.tolist()],
-        "ended_by": [trace.names[name] for name in trace.ops.name[gaps.op].tolist()],
+        "device": np.full(len(gaps), device),
+        "start_ns": gaps.start_ns,
+        "end_ns": gaps.end_ns,
+        "cause": names_at(CAUSES, np.argmax(np.column_stack(tuple(parts.values())), axis=1)),
+        **parts,
+        "line": gaps.line,
+        "host_op": names_at(trace.names, gaps.host_op),
+        "ended_by": names_at(trace.names, trace.ops.name[gaps.op].astype(np.int64)),
+        "length_ns": gaps.length_ns,
     }
-    rows = zip(*columns.values(), strict=True)
-    return Rows((IdleGap(device, **dict(zip(columns, row, strict=True))) for row in rows), IdleGap)
+    return Rows.of_columns(columns, IdleGap)
 
 
 def idle_gaps(trace: Trace, device: int, blocking: Syncs | None = None) -> IdleGaps:

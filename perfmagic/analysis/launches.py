@@ -73,12 +73,14 @@ def launches(trace: Trace) -> Launches:
     )
 
 
-def launch_bound(trace: Trace, device: int, least_ops: int = STRETCH_OPS) -> Rows[LaunchBound]:
+def launch_bound(
+    trace: Trace, device: int, least_ops: int = STRETCH_OPS, longest_gap_ns: int = SHORT_GAP_NS
+) -> Rows[LaunchBound]:
     """The stretches of a device's time bound by launches, by start.
 
     A stretch is as many ops of the device as possible, at least least_ops, one after the other over all streams, where
-    each but the first was launched after all before it had ended (the queue was empty), started less than 50 µs after
-    that, and Python was not held by a synchronising call for most of the time until the launch.
+    each but the first was launched after all before it had ended (the queue was empty), started less than
+    longest_gap_ns after that, and Python was not held by a synchronising call for most of the time until the launch.
     Source: DESIGN section 6, the *host* part of "idle gap".
     """
     rows = np.flatnonzero(trace.ops.device == device)
@@ -88,7 +90,7 @@ def launch_bound(trace: Trace, device: int, least_ops: int = STRETCH_OPS) -> Row
     free = np.maximum.accumulate(ops.end_ns)
     gap = np.zeros(len(ops), np.int64)
     gap[1:] = ops.start_ns[1:] - free[:-1]
-    late = _launched_late(trace, rows, free) & (gap > 0) & (gap < SHORT_GAP_NS)
+    late = _launched_late(trace, rows, free) & (gap > 0) & (gap < longest_gap_ns)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], late, [False])).astype(np.int8)))
     first, after = edges[::2] - 1, edges[1::2]  # an op that is late belongs to one before it
     long = after - first >= least_ops

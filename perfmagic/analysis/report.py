@@ -73,7 +73,8 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
         "tensor_core": _tensor_core(tensor_core_share(trace, device, comm_names)),
         "overlap": _table(overlap_matrix(trace, device, comm_names)),
         "launch_bound": _launch_bound(launch_bound(trace, device)),
-        "collectives": _table(collectives(trace, device)),
+        "collectives": _table(collectives(trace, device, comm_names)),
+        "collectives_note": collectives(trace, device, comm_names).note,
         "queued": delays(trace).sums_ns(trace.ops.device == device),
         "idle": _idle(trace, idle_gaps(trace, device)),
     }

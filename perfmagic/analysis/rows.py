@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast, overload
 
+import numpy as np
+import numpy.typing as npt
+
 from perfmagic.errors import CaptureError
+from perfmagic.trace.columns import NONE, Int64
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,21 +21,55 @@ _SHOWN = 10  # rows of a repr
 _NAME_LENGTH = 48
 
 
-class Rows(tuple[RowT, ...]):  # noqa: SLOT001 - a tuple's subclass cannot have slots for fields of its own
-    """Rows of one kind: a tuple of frozen dataclasses, and a table with a column a field or property.
+class Rows(Sequence[RowT]):
+    """Rows of one kind: a sequence of frozen dataclasses, and a table with a column a field or property.
 
-    rows: of the class `of`, which says the columns of a table without rows too.
+    rows: of the class `of`, which says the columns of a table without rows too.  note: what a reader of an empty, or
+    an incomplete, table should know.
+
+    Tables of many rows are made from columns instead, see `of_columns`: a row is then built when it is asked for.
     """
 
-    of: type[RowT]
+    __slots__ = ("_columns", "_made", "_n", "note", "of")
 
-    def __new__(cls, rows: Iterable[RowT], of: type[RowT]) -> Rows[RowT]:
-        self = super().__new__(cls, rows)
+    def __init__(self, rows: Iterable[RowT], of: type[RowT], note: str = "") -> None:
+        self._made: tuple[RowT, ...] | None = tuple(rows)
+        self._columns: dict[str, npt.NDArray[Any]] = {}
+        self._n = len(self._made)
         self.of = of
+        self.note = note
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, npt.NDArray[Any]], of: type[RowT]) -> Rows[RowT]:
+        """Rows from equally long columns: every field of the class `of` by its name, and those properties at hand.
+
+        Raises ValueError where a field is missing or the lengths differ.
+        """
+        names = {f.name for f in fields(cast("Any", of))}
+        lengths = {len(column) for column in columns.values()}
+        if names - columns.keys() or len(lengths) != 1:
+            raise ValueError(f"{of.__name__} needs columns of one length: {', '.join(sorted(names - columns.keys()))}")
+        self = cls((), of)
+        self._made, self._columns, self._n = None, dict(columns), lengths.pop()
         return self
 
-    def __getnewargs__(self) -> tuple[tuple[RowT, ...], type[RowT]]:
-        return tuple(self), self.of  # what __new__ takes again when a result is copied or pickled
+    @classmethod
+    def joined(cls, parts: Sequence[Rows[RowT]], of: type[RowT]) -> Rows[RowT]:
+        """Several tables of one kind, one after the other; their notes too."""
+        known = [part for part in parts if len(part)]
+        if known and all(part._made is None and part._columns.keys() == known[0]._columns.keys() for part in known):
+            columns = {name: np.concatenate([part._columns[name] for part in known]) for name in known[0]._columns}
+            self = cls.of_columns(columns, of)
+        else:
+            self = cls((row for part in parts for row in part), of)
+        self.note = "; ".join(dict.fromkeys(part.note for part in parts if part.note))
+        return self
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __iter__(self) -> Iterator[RowT]:
+        return iter(self._rows())
 
     @overload
     def __getitem__(self, key: SupportsIndex, /) -> RowT: ...
@@ -41,13 +79,25 @@ class Rows(tuple[RowT, ...]):  # noqa: SLOT001 - a tuple's subclass cannot have 
 
     def __getitem__(self, key: SupportsIndex | slice, /) -> RowT | Rows[RowT]:
         """One row, or with a slice the rows of it as a table again."""
-        found = super().__getitem__(key)
-        return Rows(cast("tuple[RowT, ...]", found), self.of) if isinstance(key, slice) else cast("RowT", found)
+        if not isinstance(key, slice):
+            return self._rows()[key] if self._made is not None else self._row(range(self._n)[key])
+        if self._made is not None:
+            return Rows(self._made[key], self.of, self.note)
+        part = Rows.of_columns({name: column[key] for name, column in self._columns.items()}, self.of)
+        part.note = self.note
+        return part
+
+    def __eq__(self, other: object) -> bool:
+        """Equal rows in one order; a tuple of them is equal too."""
+        return self._rows() == tuple(other) if isinstance(other, (Rows, tuple)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._rows())
 
     def __repr__(self) -> str:
         shown = [f"{self.of.__name__} × {len(self)}", *(f"  {_short(row)}" for row in self[:_SHOWN])]
         more = [f"  … {len(self) - _SHOWN} more; .to_frame() is a table"] if len(self) > _SHOWN else []
-        return "\n".join(shown + more)
+        return "\n".join([*shown, *more, *([f"  {self.note}"] if self.note else [])])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -60,9 +110,38 @@ class Rows(tuple[RowT, ...]):  # noqa: SLOT001 - a tuple's subclass cannot have 
         return [{name: _plain(getattr(row, name)) for name in self.columns} for row in self]
 
     def to_frame(self) -> pd.DataFrame:
-        """The rows as a table, one column a field or property. Needs pandas, else raises CaptureError."""
-        frame: pd.DataFrame = pandas().DataFrame(self.to_dict(), columns=list(self.columns))
+        """The rows as a table, one column a field or property; `attrs["note"]` has the note.
+
+        Needs pandas, else raises CaptureError.
+        """
+        frame_of = pandas().DataFrame
+        if self._made is None and self._columns.keys() >= set(self.columns):
+            frame: pd.DataFrame = frame_of({name: self._columns[name] for name in self.columns})
+        else:
+            frame = frame_of(self.to_dict(), columns=list(self.columns))
+        if self.note:
+            frame.attrs["note"] = self.note
         return frame
+
+    def _rows(self) -> tuple[RowT, ...]:
+        """All rows, built once."""
+        if self._made is None:
+            names = [f.name for f in fields(cast("Any", self.of))]
+            values = zip(*(self._columns[name].tolist() for name in names), strict=True)
+            self._made = tuple(self.of(**dict(zip(names, row, strict=True))) for row in values)
+        return self._made
+
+    def _row(self, at: int) -> RowT:
+        return self.of(**{f.name: self._columns[f.name][at : at + 1].tolist()[0] for f in fields(cast("Any", self.of))})
+
+
+def names_at(names: Sequence[str], rows: Int64) -> npt.NDArray[Any]:
+    """A column of names: those of some rows of a table of names, None where a row is NONE; shape of rows."""
+    used, inverse = np.unique(rows, return_inverse=True)
+    words = np.empty(len(used), object)
+    words[:] = [None if row == NONE else names[row] for row in used.tolist()]
+    column: npt.NDArray[Any] = words[inverse.reshape(-1)]
+    return column
 
 
 def pandas() -> Any:

@@ -1,19 +1,17 @@
-"""Findings about the device: what nothing ran beside, and its longest pause."""
+"""Findings about the device: what ran alone, and what ran at once."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.facts import Facts, line_words, on_lines
+from perfmagic.analysis.facts import Facts, line_words
 from perfmagic.analysis.finding import Finding
-from perfmagic.analysis.verdict import cause_words
 from perfmagic.numerics.intervals import subtract, total_ns
-from perfmagic.trace.columns import NO_LINE, NONE, Int8, Int64
+from perfmagic.trace.columns import NO_LINE, Int8, Int64
 from perfmagic.trace.names import OpClass, op_classes, short_name
 
 EXPOSED_FRAC = 0.02  # of the extent; below it the sentence costs more than the copy
-LONG_GAP_FRAC = 0.05  # of the extent
 COPIES = {OpClass.HTOD: "HtoD", OpClass.DTOH: "DtoH", OpClass.DTOD: "DtoD", OpClass.PTOP: "PtoP"}
 
 
@@ -33,9 +31,11 @@ def side_by_side(facts: Facts) -> list[Finding]:
     if n < 2:
         return []
     at_once_ns = sum(ns for k, ns in parts.concurrency_ns.items() if k >= 2)
-    share = f"{units.percent(at_once_ns / parts.busy_ns)} of the time the device was busy" if parts.busy_ns else ""
+    share = (
+        f"{units.percent(at_once_ns / parts.busy_ns)} of the time {facts.the_device} was busy" if parts.busy_ns else ""
+    )
     several = "2 streams" if n == 2 else f"2 or more of {n} streams"
-    cause = f"{several} ran at once" if at_once_ns else f"{n} streams never ran at once"
+    cause = f"{several} ran at once" if at_once_ns else f"{n} streams{facts.on_device} never ran at once"
     return [
         Finding(
             rule="streams",
@@ -45,31 +45,6 @@ def side_by_side(facts: Facts) -> list[Finding]:
             lines=(),
             start_ns=parts.extent_start_ns,
             end_ns=parts.extent_end_ns,
-            device=facts.device,
-        )
-    ]
-
-
-def longest_gap(facts: Facts) -> list[Finding]:
-    """The longest idle gap, its cause and where Python was."""
-    gaps = facts.gaps
-    if not len(gaps) or int(gaps.length_ns.max()) < LONG_GAP_FRAC * facts.breakdown.extent_ns:
-        return []
-    row = int(gaps.length_ns.argmax())
-    line = int(gaps.line[row])
-    name = facts.trace.names[gaps.host_op[row]] if gaps.host_op[row] != NONE else ""
-    inside = f"; Python was in {short_name(name)}" if name else ""
-    words = cause_words(facts.trace, gaps.cause(row))
-    detail = f", {units.duration(int(gaps.length_ns[row]))}: the device waited for {words}"
-    return [
-        Finding(
-            rule="longest_gap",
-            cost_ns=int(gaps.length_ns[row]),
-            cause="longest idle gap",
-            detail=detail + on_lines([line]) + inside,
-            lines=(line,) if line != NO_LINE else (),
-            start_ns=int(gaps.start_ns[row]),
-            end_ns=int(gaps.end_ns[row]),
             device=facts.device,
         )
     ]
@@ -91,7 +66,7 @@ def _exposed(facts: Facts, rule: str, cause: str, classes: tuple[OpClass, ...], 
             rule=rule,
             cost_ns=exposed_ns,
             cause=cause,
-            detail=f", {share}: {units.plural(len(rows), 'op')}, the longest, {words}",
+            detail=f"{facts.on_device}, {share}: {units.plural(len(rows), 'op')}, the longest, {words}",
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(facts.trace.ops.start_ns[longest]),
             end_ns=int(facts.trace.ops.end_ns[longest]),

@@ -21,6 +21,11 @@ _LOADER = re.compile(r"DataLoader\w*(?:\)#\w+)?\.__next__")
 _ADVICE = "num_workers lets the DataLoader fetch ahead"
 
 
+def is_loader(name: str) -> bool:
+    """Whether a name on the host is that of a DataLoader fetching a batch."""
+    return _LOADER.search(name) is not None
+
+
 def data_loading(facts: Facts) -> list[Finding]:
     """Device time lost while Python fetched the next batch."""
     host, gaps = facts.trace.host_ops, facts.gaps
@@ -33,13 +38,13 @@ def data_loading(facts: Facts) -> list[Finding]:
     if lost_ns < facts.notable_ns:
         return []
     lines = np.unique(host.line[rows])
-    batches = units.plural(len(rows), "batch", "batches")
+    fetched = f"Python fetched {units.plural(len(rows), 'batch', 'batches')}{on_lines(lines)}"
     return [
         Finding(
             rule="data_loading",
             cost_ns=lost_ns,
             cause="data loading",
-            detail=f": the device waited {units.duration(lost_ns)} while Python fetched {batches}{on_lines(lines)}",
+            detail=f": {facts.the_device} waited {units.duration(lost_ns)} while {fetched}",
             lines=tuple(int(line) for line in lines if line > 0),
             start_ns=int(gaps.start_ns[lost > 0].min()),
             end_ns=int(gaps.end_ns[lost > 0].max()),
@@ -55,7 +60,7 @@ def alone(facts: Facts) -> list[Finding]:
     if meta.returned_ns is None:  # a file has no beginning and end but its records
         return []
     spans = (
-        ("the device began late", "at the beginning", meta.start_ns, parts.extent_start_ns),
+        (f"{facts.the_device} began late", "at the beginning", meta.start_ns, parts.extent_start_ns),
         ("Python went on alone", "at the end", parts.extent_end_ns, meta.returned_ns),
     )
     return [
@@ -70,11 +75,12 @@ def _alone(facts: Facts, cause: str, where: str, start_ns: int, end_ns: int) -> 
     middle = np.array([start_ns + length_ns // 2])
     line = int(lines_at(facts.trace.marks, middle)[0])
     share = units.percent(length_ns / facts.window_ns)
+    alone = f"had no device op{facts.on_device}{on_lines([line])}"
     return Finding(
         rule="alone",
         cost_ns=length_ns,
         cause=cause,
-        detail=f": {units.duration(length_ns)} {where}, {share} of the cell, had no device op{on_lines([line])}",
+        detail=f": {units.duration(length_ns)} {where}, {share} of the cell, {alone}",
         lines=(line,) if line != NO_LINE else (),
         start_ns=start_ns,
         end_ns=end_ns,
@@ -84,6 +90,6 @@ def _alone(facts: Facts, cause: str, where: str, start_ns: int, end_ns: int) -> 
 
 def _fetches(facts: Facts) -> Bool:
     trace = facts.trace
-    names = np.array([_LOADER.search(name) is not None for name in trace.names], bool)
+    names = np.array([is_loader(name) for name in trace.names], bool)
     fetches: Bool = names[trace.host_ops.name] if len(trace.host_ops) else np.zeros(0, bool)
     return fetches

@@ -26,13 +26,13 @@ def tensor_cores_unused(facts: Facts) -> list[Finding]:
     unused_ns = share.matrix_ns - share.tensor_ns - share.undecided_ns
     if not advice or unused_ns < UNUSED_FRAC * max(1, share.kernel_ns):
         return []
-    part = units.percent(unused_ns / share.kernel_ns)
+    part = f"{units.percent(unused_ns / share.kernel_ns)} of the kernel time"
     return [
         Finding(
             rule="tensor_cores",
             cost_ns=None,
             cause="tensor cores unused",
-            detail=f": {units.duration(unused_ns)} of matrix kernels, {part} of the kernel time, ran without them",
+            detail=f"{facts.on_device}: {units.duration(unused_ns)} of matrix kernels, {part}, ran without them",
             lines=(),
             start_ns=facts.breakdown.extent_start_ns,
             end_ns=facts.breakdown.extent_end_ns,

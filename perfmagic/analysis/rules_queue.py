@@ -7,38 +7,35 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.facts import Facts, on_lines
 from perfmagic.analysis.finding import Finding
-from perfmagic.analysis.idle import LAUNCH_LATENCY_NS
-from perfmagic.trace.columns import OpKind
 
-MANY_KERNELS = 50
-LAUNCH_BOUND_GAP_NS = 50_000  # gaps up to a few launches long; longer ones have another cause
-LAUNCH_BOUND_FRAC = 0.2  # of the extent
+LAUNCH_BOUND_FRAC = 0.05  # of the extent: as of the longest gap, less is not worth a rewrite of the step
 
 
-def small_kernels(facts: Facts) -> list[Finding]:
-    """Kernels so short that Python cannot queue them as fast as they run."""
-    ops, gaps, extent_ns = facts.trace.ops, facts.gaps, facts.breakdown.extent_ns
-    rows = np.flatnonzero((ops.device == facts.device) & (ops.kind == OpKind.KERNEL))
-    short = gaps.length_ns < LAUNCH_BOUND_GAP_NS
-    lost_ns = int(gaps.host_ns[short].sum())
-    if len(rows) < MANY_KERNELS or lost_ns < LAUNCH_BOUND_FRAC * extent_ns:
+def one_by_one(facts: Facts) -> list[Finding]:
+    """Stretches in which the device had finished before Python launched the next op."""
+    gaps, stretches = facts.gaps, facts.one_by_one
+    lost_ns = int(gaps.host_ns[facts.in_stretches].sum())
+    if not stretches or lost_ns < LAUNCH_BOUND_FRAC * facts.breakdown.extent_ns:
         return []
-    mean_ns = float((ops.end_ns - ops.start_ns)[rows].mean())
-    if mean_ns >= LAUNCH_LATENCY_NS:
-        return []
-    lines = np.unique(gaps.line[short & (gaps.host_ns > 0)])
-    each = f" of {units.duration(mean_ns)} on average, one every {units.duration(extent_ns / len(rows))}"
+    n_ops, busy_ns = sum(s.n_ops for s in stretches), sum(s.busy_ns for s in stretches)
+    length_ns = sum(s.end_ns - s.start_ns for s in stretches)
+    mine = np.flatnonzero(facts.in_stretches & (gaps.host_ns > 0))
+    lines = np.unique(gaps.line[mine])
+    launched = facts.trace.launch_start_ns()[gaps.op[mine]]
+    where = f" in {units.count(len(stretches))} stretches" if len(stretches) > 1 else ""
     return [
         Finding(
-            rule="small_kernels",
+            rule="one_by_one",
             cost_ns=lost_ns,
-            cause=f"{units.count(len(rows))} small kernels",
-            detail=f"{each}: Python queues them slower than the device runs them{on_lines(lines[:3])}",
+            cause=f"{units.count(n_ops)} ops launched one by one",
+            detail=f"{facts.on_device}{where}: one every {units.duration(length_ns / n_ops)}, and each executes "
+            f"{units.duration(busy_ns / n_ops)}; Python was late by {units.duration(lost_ns)} in all"
+            f"{on_lines(lines[:3])}{facts.in_steps(launched)}",
             lines=tuple(int(n) for n in lines[:3] if n > 0),
-            start_ns=facts.breakdown.extent_start_ns,
-            end_ns=facts.breakdown.extent_end_ns,
+            start_ns=min(s.start_ns for s in stretches),
+            end_ns=max(s.end_ns for s in stretches),
             device=facts.device,
-            advice="CUDA graphs or torch.compile launch many at once",
+            advice=f"CUDA graphs or torch.compile launch many at once and could win up to {units.duration(lost_ns)}",
         )
     ]
 

@@ -75,7 +75,15 @@ def _cost_ns(facts: Facts, rows: Int64) -> int:
 
 def _device_meanwhile(facts: Facts, rows: Int64) -> str:
     blocked_ns, busy_ns = int(facts.syncs.blocked_ns[rows].sum()), int(facts.syncs.busy_ns[rows].sum())
-    return f"; the device was busy {units.percent(busy_ns / blocked_ns)} of that time"
+    return f"; {_device(facts, rows)} was busy {units.percent(busy_ns / blocked_ns)} of that time"
+
+
+def _device(facts: Facts, rows: Int64) -> str:
+    """The device whose busy time the calls have: of several that of the calls, where they name one."""
+    if len(facts.trace.device_ids) == 1:
+        return facts.the_device
+    devices = np.unique(facts.syncs.device[rows])
+    return f"device {devices[0]}" if len(devices) == 1 and devices[0] != NONE else "some device"
 
 
 def _queue_afterwards(facts: Facts, rows: Int64) -> str:
@@ -89,7 +97,7 @@ def _queue_afterwards(facts: Facts, rows: Int64) -> str:
     lost_ns = int(np.minimum(gaps.end_ns - ends[np.maximum(last, 0)], gaps.host_ns)[emptied].sum())
     if lost_ns < facts.notable_ns:
         return ""
-    return f"; each left the queue empty, and the device then waited {units.duration(lost_ns)} in all"
+    return f"; each left the queue empty, and {facts.the_device} then waited {units.duration(lost_ns)} in all"
 
 
 def _n_asked(facts: Facts, rows: Int64) -> int:

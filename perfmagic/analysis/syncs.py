@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.overlap import busy_intervals
-from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.rows import Rows, names_at
 from perfmagic.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int32, Int64
 from perfmagic.trace.hoststack import host_stack
@@ -114,14 +114,16 @@ def syncs(trace: Trace) -> Syncs:
 def sync_rows(trace: Trace) -> Rows[Sync]:
     """The blocking calls of the host one by one, by start."""
     found = syncs(trace)
-    same = ("start_ns", "end_ns", "line", "busy_ns", "pageable", "after_cell")
+    same = ("start_ns", "end_ns", "line", "busy_ns", "pageable", "after_cell", "blocked_ns")
+    device = found.device.astype(object)
+    device[found.device == NONE] = None
     columns = {
-        **{name: getattr(found, name).tolist() for name in same},
-        "call": [trace.names[n] for n in trace.calls.name[found.call].tolist()],
-        "asked_by": [found.askers[code] for code in found.asked_by.tolist()],
-        "device": [None if device == NONE else device for device in found.device.tolist()],
+        **{name: getattr(found, name) for name in same},
+        "call": names_at(trace.names, trace.calls.name[found.call].astype(np.int64)),
+        "asked_by": names_at(found.askers, found.asked_by.astype(np.int64)),
+        "device": device,
     }
-    return Rows((Sync(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)), Sync)
+    return Rows.of_columns(columns, Sync)
 
 
 def blocking_copies(trace: Trace) -> Bool:

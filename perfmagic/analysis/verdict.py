@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
 
 DEVICE_BOUND_FRAC = 0.9  # DESIGN section 6, "verdict"
+NO_VERDICT = "no verdict"
+# a verdict turns on a tenth of the time, see above: where so much of what the device executed rests on lengths that the
+# reader had to make up, these alone could turn it
+MENDED_FRAC = 1 - DEVICE_BOUND_FRAC
 CAUSE_WORDS = {
     "host": "Python",
     "sync_drain": "a sync to return",
@@ -27,7 +31,8 @@ SIM_UNKNOWN = "the simulated device itself, whose threads share Python's lock"
 class Verdict:
     """The bottleneck of a cell.
 
-    kind: "device-bound", "host-bound", "gaps" or "no device records".  busy_frac: device busy ÷ done.
+    kind: "device-bound", "host-bound", "gaps", "no device records", or "no verdict" where too many durations of device
+    ops are missing or impossible in the file.  busy_frac: device busy ÷ done.
     detail: the numbers behind it, in words.  lines: of the cell, that the detail names.  cost_ns: device time lost to
     that cause, None where nothing is lost.
     """
@@ -57,10 +62,18 @@ def verdict_of(facts: Facts) -> Verdict:
     """The verdict, from analyses that are at hand."""
     if not len(facts.trace.ops):
         return Verdict("no device records", 0.0, *_host_only(facts.trace))
+    if too_much_mended(facts):
+        return Verdict(NO_VERDICT, 0.0, f"{mended_words(facts)}, too many to say who waited for whom")
+    judged = _of_times(facts)
+    mended = mended_words(facts)
+    return replace(judged, detail="; ".join(filter(None, (judged.detail, mended)))) if mended else judged
+
+
+def _of_times(facts: Facts) -> Verdict:
     done_ns = facts.window_ns if facts.done_ns is None else facts.done_ns
     busy_frac = facts.breakdown.busy_ns / done_ns if done_ns > 0 else 0.0
     if busy_frac >= DEVICE_BOUND_FRAC:
-        return Verdict("device-bound", min(busy_frac, 1.0), _device_bound(facts))
+        return Verdict("device-bound", min(busy_frac, 1.0), _device_bound(facts, min(busy_frac, 1.0)))
     parts, gaps = facts.breakdown, facts.gaps
     outside_ns = max(0, done_ns - parts.extent_ns)
     for_python_ns = gaps.for_python_ns + outside_ns
@@ -69,14 +82,17 @@ def verdict_of(facts: Facts) -> Verdict:
     return Verdict("gaps", busy_frac, _gaps(facts), cost_ns=gaps.total_ns)
 
 
-def _device_bound(facts: Facts) -> str:
-    parts = []
+def _device_bound(facts: Facts, busy_frac: float) -> str:
+    several = len(facts.trace.device_ids) > 1
+    parts = [f"{facts.the_busiest} was busy {units.percent(busy_frac)} of the time"] if several else []
     deepest = max((q.ops_max for q in facts.queues), default=0)
     ahead_ns = max((q.run_ahead_max_ns for q in facts.queues), default=0)
     if deepest:
         parts.append(f"Python ran up to {units.plural(deepest, 'op')} and {units.duration(ahead_ns)} ahead")
     if waits_for_device(facts):
-        parts.append(f"{'Python' if facts.trace.meta.returned_ns is None else 'the cell'} waits for the device itself")
+        parts.append(
+            f"{'Python' if facts.trace.meta.returned_ns is None else 'the cell'} waits for {facts.the_device} itself"
+        )
     if facts.breakdown.idle_ns:
         parts.append(f"{units.duration(facts.breakdown.idle_ns)} idle in all")
     return "; ".join(parts)
@@ -98,10 +114,11 @@ def _host_bound(facts: Facts, busy_frac: float, outside_ns: int) -> Verdict:
         where = ", ".join(
             f"{units.duration(ns)} {'of it ' if i == 0 else ''}on line {line}" for i, (ns, line) in enumerate(named)
         )
-        waited = f"the queue was empty and the device waited {units.duration(gaps.for_python_ns)} for Python"
+        waited = f"the queue was empty and {facts.the_busiest} waited {units.duration(gaps.for_python_ns)} for Python"
         parts.append(f"{waited}, {where}" if where else waited)
     parts += _outside(facts, outside_ns)
     lost_ns = gaps.for_python_ns or outside_ns or None
+    parts += _exposed_beside(facts, lost_ns or 0)
     return Verdict("host-bound", busy_frac, "; ".join(parts), tuple(n for _, n in named), lost_ns)
 
 
@@ -113,7 +130,7 @@ def _outside(facts: Facts, outside_ns: int) -> list[str]:
     if head_ns >= facts.notable_ns:
         ns, line = _main_line(facts.trace, start_ns, first_ns)
         where = f", {units.duration(ns)} of it on line {line}" if line != NO_LINE else ""
-        parts.append(f"{units.duration(head_ns)} passed before the device's first op{where}")
+        parts.append(f"{units.duration(head_ns)} passed before {facts.the_device}'s first op{where}")
     if outside_ns - head_ns >= facts.notable_ns:
         parts.append(f"{units.duration(outside_ns - head_ns)} passed after its last op")
     return parts
@@ -133,13 +150,44 @@ def _main_line(trace: Trace, start_ns: int, end_ns: int) -> tuple[int, int]:
 def _gaps(facts: Facts) -> str:
     total = facts.gaps.total_ns
     cause, ns = max(facts.gaps.by_cause_ns.items(), key=lambda item: item[1])
-    words = cause_words(facts.trace, cause)
-    return f"the device was idle {units.duration(total)}, {units.duration(ns)} of it waiting for {words}"
+    words = cause_words(cause, simulated=facts.trace.simulated)
+    idle = f"{facts.the_busiest} was idle {units.duration(total)}, {units.duration(ns)} of it waiting for {words}"
+    return "; ".join((idle, *_exposed_beside(facts, total)))
 
 
-def cause_words(trace: Trace, cause: str) -> str:
-    """What an idle device waited for, in words."""
-    return SIM_UNKNOWN if cause == "unknown" and trace.simulated else CAUSE_WORDS[cause]
+def _exposed_beside(facts: Facts, lost_ns: int) -> list[str]:
+    """What the device did alone for longer than it was idle: the finding that comes first is announced here."""
+    parts = facts.breakdown
+    both = ((parts.exposed_comm_ns, "communication"), (parts.exposed_copy_ns, "copies"))
+    exposed_ns, what = max(both)
+    if exposed_ns <= lost_ns:
+        return []
+    return [f"while busy, it spent {units.duration(exposed_ns)} in {what} with no compute beside"]
+
+
+def mended_words(facts: Facts) -> str:
+    """How many durations the verdict rests on were mended by the reader; nothing where none were."""
+    meta = facts.trace.meta
+    counts = ((meta.mended_ops, len(facts.trace.ops), "device op"), (meta.mended_calls, len(facts.trace.calls), "call"))
+    words = [f"{units.count(min(n, of))} of {units.plural(of, name)}" for n, of, name in counts if n and of]
+    return f"it rests on mended durations, of {' and '.join(words)}" if words else ""
+
+
+def too_much_mended(facts: Facts) -> bool:
+    """Whether mended durations of device ops could turn the verdict, by their number or by their time.
+
+    By number too: a duration that was missing is 0 now, and nobody knows what it was.
+    """
+    meta = facts.trace.meta
+    executed_ns = int((facts.trace.ops.end_ns - facts.trace.ops.start_ns).sum())
+    return bool(meta.mended_ops) and (
+        meta.mended_ops >= MENDED_FRAC * len(facts.trace.ops) or meta.mended_ns >= MENDED_FRAC * executed_ns
+    )
+
+
+def cause_words(cause: str, *, simulated: bool) -> str:
+    """What an idle device waited for, in words. cause: one of perfmagic.analysis.idle.CAUSES."""
+    return SIM_UNKNOWN if cause == "unknown" and simulated else CAUSE_WORDS[cause]
 
 
 def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from perfmagic.api import open_trace
+from perfmagic.api import open_trace, rank_findings
 from perfmagic.errors import OptionError, TraceError
 from perfmagic.magics.options import Parser, add_name_option
 from perfmagic.magics.run import bind
@@ -26,7 +26,7 @@ def parser() -> Parser:
 
 
 def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
-    """Open and show each file; gives the result, or a list of them for several files.
+    """Open and show each file, and what several ranks say together; gives the result, or a list of them.
 
     Where some cannot be read the others are shown and bound, and then the first error is raised.
     """
@@ -46,8 +46,12 @@ def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
     found = results[0] if len(results) == 1 else results
     if results:
         bind(shell, options.name, found)
+    for finding in rank_findings(results):
+        print(finding.sentence)
+    told = {problem.hint for problem in refused[:1]}  # what to do is said once, also for a folder of foreign files
     for problem in refused[1:]:
-        print(problem)
+        print(problem.message if problem.hint in told else problem)
+        told.add(problem.hint)
     if refused:
         raise refused[0]
     return found

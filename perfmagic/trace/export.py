@@ -26,7 +26,10 @@ HOST_PID = 1 << 20  # devices use their index as pid
 OP_CATEGORY = {OpKind.KERNEL: "kernel", OpKind.MEMCPY: "gpu_memcpy", OpKind.MEMSET: "gpu_memset"}
 HOST_CATEGORY = {HostKind.OP: "cpu_op", HostKind.ANNOTATION: "user_annotation", HostKind.PYTHON: "python_function"}
 _ABSOLUTE_FOLDER = re.compile(r"(?:(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\])(?:[^\s/\\\"'():,]+[/\\])+")
-_META_KEYS = ("start_ns", "end_ns", "returned_ns", "torch_version", "dropped_events", "races")
+_META_KEYS = (
+    *("start_ns", "end_ns", "returned_ns", "torch_version", "dropped_events", "races"),
+    *("mended_ops", "mended_ns", "mended_calls"),
+)
 
 
 def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> Path:

@@ -80,6 +80,9 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
         rank=rank,
         world_size=world_size,
         repairs=tuple(repairs),
+        mended_ops=int(tables.mended[OPS].sum()),
+        mended_ns=int((ops["end_ns"] - ops["start_ns"])[tables.mended[OPS]].sum()),
+        mended_calls=int(tables.mended[CALLS].sum()),
         notes=tuple(_notes(tables, len(ops["start_ns"]), len(calls["start_ns"]), len(host_ops["start_ns"]))),
     )
     counters = columns[COUNTERS]

@@ -67,6 +67,11 @@ def _raw_blocks(source: Path | bytes, origin: str, limit_bytes: int) -> Iterator
         return
     if source.is_dir():
         raise TraceError(f"{source.name} is a folder, not a trace file", hint="name one file in it")
+    if source.is_char_device() or source.is_block_device():  # /dev/zero would never end
+        raise TraceError(
+            f"{os.fspath(source)} is a device of the operating system, not a trace file",
+            hint="name a file that torch.profiler wrote (.pt.trace.json, .json.gz), or a folder with such files",
+        )
     try:
         on_disk = source.stat().st_size
         if on_disk > limit_bytes:

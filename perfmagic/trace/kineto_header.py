@@ -12,6 +12,7 @@ from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta
 
 EXPORT_SCHEMA = 1
 _FAR_NS = 2**62
+_MENDED = ("mended_ops", "mended_ns", "mended_calls")
 _EPOCH_NS = 10**18  # of 2001: times above are unix time already
 _AMD = re.compile(r"AMD|Instinct|Radeon|gfx\d|MI\d{3}", re.IGNORECASE)
 
@@ -27,8 +28,9 @@ class Restored:
 
     def meta(self, read: TraceMeta) -> TraceMeta:
         """The file's meta with what was saved of the original."""
-        repairs = (*self.fields.get("repairs", ()), *read.repairs)
-        return replace(read, devices=self.devices or read.devices, **(self.fields | {"repairs": repairs}))
+        sums = {key: self.fields.get(key, 0) + getattr(read, key) for key in _MENDED}
+        words = {"repairs": (*self.fields.get("repairs", ()), *read.repairs)}
+        return replace(read, devices=self.devices or read.devices, **(self.fields | sums | words))
 
 
 def restored(header: Header, repairs: list[str]) -> Restored | None:
@@ -58,6 +60,7 @@ def restored(header: Header, repairs: list[str]) -> Restored | None:
 def _check(fields: dict[str, Any], marks: dict[str, list[int]]) -> None:
     """Raise ValueError where numbers and words are not what they should be."""
     numbers = [fields.get(key) for key in ("start_ns", "end_ns", "dropped_events")]
+    numbers += [fields.get(key, 0) for key in _MENDED]
     if fields.get("returned_ns") is not None:
         numbers.append(fields["returned_ns"])
     if not all(type(n) is int and abs(n) < _FAR_NS for n in numbers):

@@ -94,6 +94,7 @@ class Tables:
         self.overhead_us = 0.0
         self._impossible = 0  # counts no memory has
         self._rows = dict.fromkeys(TABLES, 0)
+        self.mended: dict[int, Bool] = {}  # of each table finished: which rows have a duration that is not the file's
         self._pairs: list[tuple[str, int, tuple[Any, Any], int, int]] = []  # phase, start_ns, place, table, its row
 
     @property
@@ -155,7 +156,9 @@ class Tables:
         parts = [[joined[table].pop(name, np.zeros(0, np.int64)) for table in TABLES] for name in _TIMES]
         start_ns, dur_ns, has_start, has_dur, spans = (np.concatenate(part) for part in parts)
         kinds = (has_start.astype(bool), has_dur.astype(bool), spans.astype(bool))
-        times = Times(start_ns, dur_ns, *kinds, usable=np.ones(len(start_ns), bool))
+        times = Times(
+            start_ns, dur_ns, *kinds, usable=np.ones(len(start_ns), bool), mended=np.zeros(len(start_ns), bool)
+        )
         mend_times(times, self._paired(sizes), repairs)
         _mend_sizes(joined, self._impossible, repairs)
         first = np.cumsum([0, *sizes])
@@ -163,6 +166,7 @@ class Tables:
         for i, table in enumerate(TABLES):
             mine = slice(first[i], first[i + 1])
             kept = times.usable[mine]
+            self.mended[table] = times.mended[mine][kept]
             columns = {"start_ns": times.start_ns[mine], "end_ns": times.end_ns[mine], **joined[table]}
             result[table] = columns if kept.all() else {name: column[kept] for name, column in columns.items()}
         return result, times

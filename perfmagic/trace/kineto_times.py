@@ -25,6 +25,7 @@ class Times:
     """When some records began and how long they took, in the file's own clock; mended in place.
 
     has_start, has_dur: the file says so.  spans: records that take time.  usable: it has a place in time.
+    mended: its duration is not the file's.
     """
 
     start_ns: Int64
@@ -33,6 +34,7 @@ class Times:
     has_dur: Bool
     spans: Bool
     usable: Bool
+    mended: Bool
 
     @property
     def end_ns(self) -> Int64:
@@ -122,6 +124,7 @@ def _close_pairs(pairs: Sequence[Begin | End], times: Times, repairs: list[str])
     if left_open:
         last_ns = int(times.start_ns[times.usable].max())
         times.dur_ns[left_open], times.has_dur[left_open] = last_ns - times.start_ns[left_open], True
+        times.mended[left_open] = True
         repairs.append(f"{plural(len(left_open), 'begun event')} without an end, ended with the last record")
     if unmatched:
         repairs.append(f"{plural(unmatched, 'end event')} without a beginning, left out")
@@ -129,9 +132,11 @@ def _close_pairs(pairs: Sequence[Begin | End], times: Times, repairs: list[str])
 
 def _mend_durations(times: Times, repairs: list[str]) -> None:
     spans, start_ns, dur_ns = times.usable & times.spans, times.start_ns, times.dur_ns
-    _set_zero(spans & ~times.has_dur, dur_ns, "without a duration", repairs)
-    _set_zero(spans & (dur_ns < 0), dur_ns, "with a negative duration", repairs)
-    endless = spans & (dur_ns > DAY_NS)
+    without, negative, endless = spans & ~times.has_dur, spans & (dur_ns < 0), spans & (dur_ns > DAY_NS)
+    times.mended |= without | negative | endless
+    _set_zero(without, dur_ns, "without a duration", repairs)
+    _set_zero(negative & ~without, dur_ns, "with a negative duration", repairs)
+    endless &= ~without
     dur_ns[~spans] = 0
     if endless.any():
         sane = spans & ~endless

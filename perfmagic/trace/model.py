@@ -89,6 +89,8 @@ class TraceMeta:
     returned_ns: when the last line gave control back to Python; None for files.
     dropped_events: left out by a limit.  races: (correlation, correlation): the first op used what the second writes on
     another stream, with no wait between.  repairs: what the reader mended, in words.  notes: what capture could not do.
+    mended_ops, mended_calls: device ops and calls whose duration was missing or impossible; mended_ns: what those ops
+    were given in all.
     """
 
     origin: str
@@ -105,6 +107,9 @@ class TraceMeta:
     races: tuple[tuple[int, int], ...] = ()  # of simulated devices: correlations of reader and writer
     repairs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    mended_ops: int = 0
+    mended_ns: int = 0
+    mended_calls: int = 0
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,19 @@ from typing import Any, Protocol
 
 from perfmagic import units
 from perfmagic.analysis.overlap import breakdown
+from perfmagic.analysis.ranks import RankFinding, rank_findings
+from perfmagic.analysis.verdict import cause_words
 from perfmagic.trace.model import Trace
 from perfmagic.view.canvas import escaped
 from perfmagic.view.html import framed, short
 from perfmagic.view.metrics import columns, cut_to_columns
-from perfmagic.view.text import table
+from perfmagic.view.text import GUTTER, table, timeline_text, wrapped
+from perfmagic.view.timeline import TimelineDoc
 
 MOST_ROWS = 15
-_NAME_LENGTH, _HEAD = 110, 60
+BRIEF_ROWS = 5  # of kernels, in a terminal
+_TEXT_NAME = 52  # columns of a name in a terminal, so that four numbers stand beside it
+_NAME_LENGTH, _HEAD_FRAC = 110, 0.55
 _TITLE_COLUMNS = 36
 _PARTS = (
     ("compute alone", "compute_alone_ns"),
@@ -42,35 +47,96 @@ class TraceOf(Protocol):
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A titled table of words; the first column stands left, the others right."""
+    """A titled table of words; the first column stands left, the others right.
+
+    note: what stands below it, or alone where there are no rows.
+    """
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    note: str = ""
 
 
 def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
     """The tables of one trace, from what perfmagic.analysis.report gives; those without rows are left out."""
-    several = len(report["devices"]) > 1
-    found = []
-    for number, device in report["devices"].items():
-        where = f", {device['label']} {number}" if several else ""
+    found = [_steps(report)]
+    for device, where in _devices(report):
         found += [
             _time(device, where),
+            _idle(device, where, report),
             _streams(device, where),
-            _kernels(device, where),
+            _kernels(device, where, MOST_ROWS),
             _copies(device, where),
+            _collectives(device, where),
         ]
-    return [table for table in found if table.rows]
+    return [table for table in found if table.rows or table.note]
+
+
+def brief_tables(report: Mapping[str, Any]) -> list[ReportTable]:
+    """The tables for a terminal: steps, and of each device idle time by cause and the kernels that took the most."""
+    found = [_steps(report)]
+    for device, where in _devices(report):
+        found += [
+            _idle(device, where, report),
+            _kernels(device, where, BRIEF_ROWS),
+            _note_alone(_collectives(device, where)),
+        ]
+    return [table for table in found if table.rows or table.note]
+
+
+def _devices(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
+    """Each device, and the words that name it in a title where there are several."""
+    several = len(report["devices"]) > 1
+    return [(d, f", {d['label']} {number}" if several else "") for number, d in report["devices"].items()]
+
+
+def _note_alone(table: ReportTable) -> ReportTable:
+    return ReportTable(table.title, table.head, (), table.note)
+
+
+def windows_words(report: Mapping[str, Any]) -> str:
+    """What the two lengths in a report are, where they read differently; nothing where they do not, or of a cell.
+
+    The first line has the length of all records, the tables that of a device's ops.
+    """
+    meta, devices = report["meta"], report["devices"]
+    spans_ns = sorted(device["span_ns"] for device in devices.values())
+    extents = list(dict.fromkeys(units.duration(ns) for ns in (spans_ns[:1] + spans_ns[-1:])))
+    whole = units.duration(meta["end_ns"] - meta["start_ns"])
+    if meta["returned_ns"] is not None or extents in ([], [whole]):
+        return ""
+    return (
+        f"{whole} is from the first record to the last, those of the host too; {' to '.join(extents)} is from the "
+        "first op of a device to its last (the extent): busy, idle and shares are of that"
+    )
+
+
+def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
+    """One trace for a terminal: findings, streams and the brief tables, at most 100 columns wide."""
+    lines = []
+    for one in brief_tables(report):
+        lines += ["", *_text_table(one)]
+    if words := windows_words(report):
+        lines += ["", *wrapped(words)]
+    return timeline_text(doc, below=lines)
+
+
+def _text_table(one: ReportTable) -> list[str]:
+    if not one.rows:
+        return wrapped(f"{one.title}: {one.note}")
+    rows = [(f"  {_cut(row[0].removeprefix('void '), _TEXT_NAME)}", *row[1:]) for row in one.rows]
+    head = (f"  {one.title}", *one.head[1:])
+    widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
+    return [*(line.rstrip() for line in table(head, rows, widths)), *(wrapped(one.note) if one.note else [])]
 
 
 def files_text(results: Sequence[TraceOf]) -> str:
     """Several traces side by side, a row a device: how long, how busy, and how much communication was exposed."""
-    rows, comm_ns = [], {}
+    rows = []
     for result in results:
         trace = result.trace
         parts = [breakdown(trace, device, result.comm_names) for device in trace.device_ids]
-        comm_ns[trace.meta.rank] = sum(part.comm_ns for part in parts)
         for part in parts:
             name = cut_to_columns(result.title, _TITLE_COLUMNS) + (f" · {part.device}" if len(parts) > 1 else "")
             rank = "" if trace.meta.rank is None else str(trace.meta.rank)
@@ -79,11 +145,35 @@ def files_text(results: Sequence[TraceOf]) -> str:
     head = ("", "rank", "busy", "extent", "compute", "comm", "exposed")
     widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
     lines = [line.rstrip() for line in table(head, rows, widths)]
-    # collectives end together on all ranks, so that the rank that came last has the least of them
-    if None not in comm_ns and len(comm_ns) == len(results) and min(comm_ns.values()):
-        last = min(comm_ns, key=lambda rank: comm_ns[rank])
-        lines += ["", f"ranks wait for the last one inside communication; the least of it has rank {last}"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_rank_lines(_of_ranks(results))])
+
+
+def _of_ranks(results: Sequence[TraceOf]) -> tuple[RankFinding, ...]:
+    """What the ranks say together, see perfmagic.analysis.ranks; nothing of one file."""
+    return rank_findings([r.trace for r in results], results[0].comm_names) if len(results) > 1 else ()
+
+
+def _rank_lines(found: Sequence[RankFinding]) -> list[str]:
+    lines = [""] if found else []
+    for finding in found:
+        cost = "" if finding.cost_ns is None else units.duration(finding.cost_ns)
+        lines += wrapped(f"{cost:>{GUTTER}}  {finding.sentence}", indent=GUTTER + 2)
+    return lines
+
+
+def ranks_markdown(results: Sequence[TraceOf]) -> str:
+    """What the ranks say together as GitHub's Markdown; nothing of one file."""
+    found = _of_ranks(results)
+    lines = [f"{i}. {_plain(finding.sentence)}" for i, finding in enumerate(found, 1)]
+    return "\n".join(["## Ranks", "", *lines, "", ""]) if found else ""
+
+
+def ranks_html(results: Sequence[TraceOf]) -> str:
+    """What the ranks say together as HTML for a page; nothing of one file."""
+    found = _of_ranks(results)
+    items = "".join(f"<li>{escaped(finding.sentence)}</li>" for finding in found)
+    head = '<h2 style="font-size:14px;margin:0 0 4px 0">Ranks</h2>'
+    return framed(f"{head}<ol>{items}</ol>") if found else ""
 
 
 def heading(title: str, results: Sequence[object]) -> str:
@@ -94,6 +184,8 @@ def heading(title: str, results: Sequence[object]) -> str:
 def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[str], report: Mapping[str, Any]) -> str:
     """One trace as GitHub's Markdown."""
     parts = [f"## {_plain(title)}", _plain(header)]
+    if words := windows_words(report):
+        parts.append(_plain(words))
     if sentences:
         parts.append("\n".join(f"{i}. {_plain(sentence)}" for i, sentence in enumerate(sentences, 1)))
     parts += [_markdown_table(table) for table in report_tables(report)]
@@ -104,7 +196,9 @@ def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[
 
 def html_tables(report: Mapping[str, Any]) -> str:
     """The tables as HTML for a page."""
-    return framed("".join(_html_table(table) for table in report_tables(report)))
+    words = windows_words(report)
+    head = f"<p>{escaped(words)}</p>" if words else ""
+    return framed(head + "".join(_html_table(table) for table in report_tables(report)))
 
 
 def _time(device: Mapping[str, Any], where: str) -> ReportTable:
@@ -131,7 +225,50 @@ def _streams(device: Mapping[str, Any], where: str) -> ReportTable:
     return ReportTable(f"Streams{where}", ("", "ops", "busy", "of the extent", "queue ≤"), tuple(rows))
 
 
-def _kernels(device: Mapping[str, Any], where: str) -> ReportTable:
+def _steps(report: Mapping[str, Any]) -> ReportTable:
+    rows = [
+        (
+            f"step {step['number']}",
+            units.duration(step["duration_ns"]),
+            units.percent(step["busy_frac"]),
+            *(units.duration(step[f"{what}_ns"]) for what in ("compute", "comm", "copy")),
+            units.count(step["n_ops"]),
+        )
+        for step in report["steps"][:MOST_ROWS]
+    ]
+    more = len(report["steps"]) - MOST_ROWS
+    note = f"and {units.plural(more, 'more step')}" if more > 0 else ""
+    return ReportTable("Steps", ("", "on the host", "busy", "compute", "comm", "copies", "ops"), tuple(rows), note)
+
+
+def _idle(device: Mapping[str, Any], where: str, report: Mapping[str, Any]) -> ReportTable:
+    idle_ns = device["idle_ns"]
+    simulated = any(one["kind"] == "sim" for one in report["meta"]["devices"])
+    causes = sorted(device["idle"]["by_cause_ns"].items(), key=lambda item: -item[1])
+    rows = [
+        (f"waiting for {cause_words(cause, simulated=simulated)}", units.duration(ns), units.percent(ns / idle_ns))
+        for cause, ns in causes
+        if ns
+    ]
+    return ReportTable(f"Idle by cause{where}", ("", "time", "of idle"), tuple(rows))
+
+
+def _collectives(device: Mapping[str, Any], where: str) -> ReportTable:
+    rows = [
+        (
+            f"{_cut(one['name'])} {one['dtype']}".rstrip() + (f", group {one['group']}" if one["group"] else ""),
+            units.count(one["n"]),
+            units.duration(one["duration_ns"]),
+            units.size(one["size_bytes"]) if one["size_bytes"] is not None else "",
+            f"{units.size(one['bus_bytes_per_s'])}/s" if one["bus_bytes_per_s"] else "",
+        )
+        for one in device["collectives"][:MOST_ROWS]
+    ]
+    head = ("", "ops", "total", "size", "bus bandwidth")
+    return ReportTable(f"Collectives{where}", head, tuple(rows), device["collectives_note"])
+
+
+def _kernels(device: Mapping[str, Any], where: str, most: int) -> ReportTable:
     total_ns = device["sum_dur_ns"]
     rows = [
         (
@@ -141,7 +278,7 @@ def _kernels(device: Mapping[str, Any], where: str) -> ReportTable:
             units.duration(kernel["total_ns"] / kernel["calls"]),
             units.percent(kernel["total_ns"] / total_ns) if total_ns else "",
         )
-        for kernel in device["top_kernels"][:MOST_ROWS]
+        for kernel in device["top_kernels"][:most]
     ]
     return ReportTable(f"Kernels{where}", ("", "calls", "total", "mean", "of all ops"), tuple(rows))
 
@@ -161,13 +298,16 @@ def _copies(device: Mapping[str, Any], where: str) -> ReportTable:
 
 
 def _markdown_table(table: ReportTable) -> str:
+    if not table.rows:
+        return f"**{_plain(table.title)}**: {_plain(table.note)}"
     lines = [
         f"**{_plain(table.title)}**",
         "",
         _markdown_row(table.head),
         _markdown_row(["---", *["---:"] * len(table.head[1:])]),
     ]
-    return "\n".join([*lines, *(_markdown_row(row) for row in table.rows)])
+    note = ["", _plain(table.note)] if table.note else []
+    return "\n".join([*lines, *(_markdown_row(row) for row in table.rows), *note])
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
@@ -183,8 +323,11 @@ def _plain(text: str) -> str:
 
 def _html_table(table: ReportTable) -> str:
     title = f'<h2 style="font-size:13px;margin:0">{short(table.title)}</h2>'
+    note = f'<p style="margin:4px 0 16px 0">{escaped(table.note)}</p>' if table.note else ""
+    if not table.rows:
+        return title + note
     rows = _html_row(table.head, "th") + "".join(_html_row(row, "td") for row in table.rows)
-    return f'{title}<table style="border-collapse:collapse;margin:4px 0 16px 0">{rows}</table>'
+    return f'{title}<table style="border-collapse:collapse;margin:4px 0 16px 0">{rows}</table>{note}'
 
 
 def _html_row(cells: Sequence[str], tag: str) -> str:
@@ -196,6 +339,7 @@ def _html_row(cells: Sequence[str], tag: str) -> str:
     return f"<tr>{found}</tr>"
 
 
-def _cut(name: str) -> str:
+def _cut(name: str, length: int = _NAME_LENGTH) -> str:
     """A long name without its middle: kernels of one template differ at the end."""
-    return name if len(name) <= _NAME_LENGTH else f"{name[:_HEAD]}…{name[-(_NAME_LENGTH - _HEAD - 1) :]}"
+    head = round(length * _HEAD_FRAC)
+    return name if len(name) <= length else f"{name[:head]}…{name[-(length - head - 1) :]}"

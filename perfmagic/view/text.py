@@ -12,20 +12,24 @@ from perfmagic.view.words import cost_words, rest_words
 
 WIDTH = 100
 MAX_STREAMS = 8
-_GUTTER = 10
+GUTTER = 10
 _NUMBERS = (("busy", 7), ("time", 9), ("ops", 9), ("queue ≤", 9), ("mean", 8))
 
 
-def timeline_text(doc: TimelineDoc) -> str:
-    """The first line, the findings, a table of the streams and the trust line, at most 100 columns wide."""
+def timeline_text(doc: TimelineDoc, below: Sequence[str] = ()) -> str:
+    """The first line, the findings, a table of the streams and the trust line, at most 100 columns wide.
+
+    below: lines that stand between the streams and the trust line.
+    """
     lines = wrapped(doc.header.sentence)
     if doc.failure:
         lines += wrapped(doc.failure)
     for finding in doc.findings:
-        first = f"{cost_words(finding, doc.header.busy_frac):>{_GUTTER}}  {finding.cause}{rest_words(finding)}"
-        lines += wrapped(first, indent=_GUTTER + 2)
+        first = f"{cost_words(finding, doc.header.busy_frac):>{GUTTER}}  {finding.cause}{rest_words(finding)}"
+        lines += wrapped(first, indent=GUTTER + 2)
     for group in doc.groups:
         lines += ["", *_stream_table(group, several=len(doc.groups) > 1)]
+    lines += below
     lines += [""] if doc.trust else []
     for sentence in doc.trust:
         lines += wrapped(sentence)

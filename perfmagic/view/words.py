@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perfmagic import units
 from perfmagic.analysis.finding import Finding
+from perfmagic.analysis.verdict import NO_VERDICT
 from perfmagic.trace.model import LaunchShape
 from perfmagic.view.timeline import TimelineDoc
 
@@ -42,7 +43,8 @@ def cost_words(finding: Finding, busy_frac: float) -> str:
     with nothing to win, how busy the device is.
     """
     if finding.cost_ns is None:
-        return f"{units.percent(busy_frac)} busy" if busy_frac and finding.rule == "verdict" else ""
+        told = finding.rule == "verdict" and finding.cause != NO_VERDICT
+        return f"{units.percent(busy_frac)} busy" if busy_frac and told else ""
     return units.duration(finding.cost_ns) if finding.cost_ns else "no cost"
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from perfmagic.analysis.collectives import bus_factor, collectives, size_bytes
+from perfmagic.analysis.report import report
 from perfmagic.trace.columns import OpKind
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import Collective, Trace, TraceMeta, make_trace
 from tests.conftest import TRACES
+
+from .build import Builder
 
 ALL_REDUCE = Collective("allreduce", 1_000_000, 1_000_000, "Float", 4, "default_pg")
 GATHER = Collective("_allgather_base", 250, 1000, "BFloat16", 4, "default_pg")
@@ -51,6 +54,30 @@ def test_the_factor_of_the_links_is_that_of_the_operation(name: str, ranks: int 
 def test_what_the_record_does_not_say_is_none() -> None:
     assert size_bytes(Collective("allreduce", 10, 10, "Quantised")) is None
     assert size_bytes(Collective("allreduce", dtype="Float")) is None
+
+
+def test_kernels_without_metadata_are_counted_with_the_reason_and_what_to_do() -> None:
+    rows = collectives(_trace(-1, -1), 0)
+    assert len(rows) == 0
+    assert rows.note.replace("\u00a0", " ") == (
+        "2 communication kernels (2.00 ms) without collective metadata: no size, no group; "
+        "no host operator was recorded: record with ProfilerActivity.CPU too, the metadata come from there"
+    )
+    assert "2 communication kernels" in repr(rows)
+    assert collectives(_trace(0, 1), 0).note == ""
+    assert collectives(_trace(-1), 0, comm_names="nothing of that name").note == ""
+    b = Builder()
+    b.op(10, 20, launch=2, name="ncclDevKernel_AllReduce")
+    b.host_op(0, 5, "aten::mm")
+    assert "only what is called through torch.distributed" in collectives(b.trace(), 0).note
+    b.host_op(1, 4, "record_param_comms")
+    assert collectives(b.trace(), 0).note.endswith("record with a newer one")
+
+
+def test_the_report_says_why_the_table_of_collectives_is_empty() -> None:
+    device = report(_trace(-1))["devices"]["0"]
+    assert device["collectives"] == []
+    assert device["collectives_note"].startswith("1 communication kernel")
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason="shared/traces is absent")

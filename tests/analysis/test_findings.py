@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from perfmagic.analysis.findings import Finding, findings
 from perfmagic.analysis.launches import launches
 from perfmagic.analysis.lines import lines
 from perfmagic.analysis.syncs import syncs
 from perfmagic.analysis.trust import trust
 from perfmagic.analysis.verdict import verdict
-from perfmagic.trace.columns import CallKind
+from perfmagic.trace.columns import CallKind, DeviceOps, HostKind
+from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import DeviceInfo, Trace
+from tests.trace.recorded import as_bytes, launch_and_kernel
 
 from .build import US, Builder
 
@@ -155,19 +159,74 @@ def test_exposed_communication_follows_the_user_s_pattern() -> None:
     assert finding.cost_ns == 100 * US
 
 
-def small(n: int, length: float) -> Trace:
+def small(n: int, length: float, period: float = 20) -> Trace:
+    """n ops of a length, each launched 6 µs into its period and started 2 µs later."""
     b = Builder()
     for i in range(n):
-        b.op(20 * i + 8, 20 * i + 8 + length, launch=20 * i + 6)
+        b.op(period * i + 8, period * i + 8 + length, launch=period * i + 6)
     return b.trace()
 
 
-def test_many_small_kernels_queued_too_slowly_are_found_with_the_time_lost() -> None:
-    finding = found(small(60, 4), "small_kernels")
+def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python_was_late() -> None:
+    finding = found(small(60, 4), "one_by_one")
     assert finding is not None
     assert finding.cost_ns == 59 * 14 * US
-    assert found(small(49, 4), "small_kernels") is None
-    assert found(small(60, 14), "small_kernels") is None
+    assert plain(finding.sentence) == (
+        "60 ops launched one by one: one every 19.7 µs, and each executes 4.00 µs; Python was late by 826 µs in all; "
+        "CUDA graphs or torch.compile launch many at once and could win up to 826 µs"
+    )
+    assert found(small(9, 4), "one_by_one") is None  # every loop begins with an empty queue
+    assert found(small(60, 18), "one_by_one") is None  # launched while the op before was executing
+    assert found(small(60, 4, 220), "one_by_one") is None  # Python did something else in between
+
+
+def steps_with_a_pause(pause_us: float, n: int = 3, stray: int = 0) -> Builder:
+    """n training steps of 1 ms; in each "relu" waits so long for an operator of the host; then ops of other names."""
+    b = Builder()
+    for i in range(n):
+        at = 1000 * i
+        b.host_op(at, at + 1000, f"ProfilerStep#{i}", kind=HostKind.ANNOTATION)
+        b.op(at + 10, at + 500, launch=at + 2, name="gemm")
+        b.host_op(at + 490, at + 495 + pause_us, "my augmentation", kind=HostKind.ANNOTATION)
+        b.host_op(at + 491, at + 494 + pause_us, "train.py(31): step", kind=HostKind.PYTHON)
+        b.host_op(at + 492, at + 493 + pause_us, "aten::sort")
+        name = f"relu{i}" if i < stray else "relu"
+        b.op(at + 504 + pause_us, at + 1005, launch=at + 500 + pause_us, name=name)
+    return b
+
+
+def test_a_gap_that_comes_again_names_its_op_how_often_where_python_was_and_in_which_steps() -> None:
+    finding = found(steps_with_a_pause(100).trace(), "repeated_gap")
+    assert finding is not None
+    assert finding.cost_ns == 300 * US
+    assert plain(finding.sentence) == (
+        "the same gap ×3 before relu: the device waited 300 µs in all for Python, 100 µs each, in each of 3 steps; "
+        "Python was in aten::sort, inside my augmentation, at train.py(31): step; "
+        "torch.compile or CUDA graphs take this Python out of the step"
+    )
+
+
+def test_gaps_before_different_ops_or_too_short_or_too_few_are_no_repetition() -> None:
+    assert found(steps_with_a_pause(100, stray=1).trace(), "repeated_gap") is None
+    assert found(steps_with_a_pause(49).trace(), "repeated_gap") is None
+    assert found(steps_with_a_pause(100, n=2).trace(), "repeated_gap") is None
+
+
+def test_a_gap_in_some_of_the_steps_says_in_how_many() -> None:
+    finding = found(steps_with_a_pause(100, n=5, stray=2).trace(), "repeated_gap")
+    assert finding is not None
+    assert ", in 3 of 5 steps;" in plain(finding.sentence)
+
+
+def test_gaps_while_python_fetches_data_are_left_to_the_finding_on_data_loading() -> None:
+    b = steps_with_a_pause(0)
+    for i in range(3):
+        b.host_op(1000 * i + 1001, 1000 * i + 1400, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        b.op(1000 * i + 1405, 1000 * i + 1406, launch=1000 * i + 1402, name="copy")
+    b.ops = [row for row in b.ops if b.names[row["name"]] in ("copy", "relu")]
+    trace = b.trace()
+    assert found(trace, "data_loading") is not None
+    assert found(trace, "repeated_gap") is None
 
 
 def test_the_longest_gap_is_found_when_it_is_a_twentieth_of_the_extent() -> None:
@@ -179,6 +238,29 @@ def test_the_longest_gap_is_found_when_it_is_a_twentieth_of_the_extent() -> None
     near = busy_device(1000)
     near.op(1054, 1100, launch=1053)
     assert found(near.trace(), "longest_gap") is None
+
+
+def test_the_longest_gap_names_where_python_was_but_not_the_profiler_s_own_step() -> None:
+    for name, said in (("ProfilerStep#4", False), ("## load ##", True)):
+        b = busy_device(1000)
+        b.host_op(0, 2000, name, kind=HostKind.ANNOTATION)
+        b.op(1500, 1600, launch=1499)
+        finding = found(b.trace(), "longest_gap")
+        assert finding is not None
+        assert (f"Python was in {name}" in finding.sentence) is said
+
+
+def test_the_longest_gap_is_split_into_its_parts() -> None:
+    b = busy_device(100)
+    b.sync(110, 150)
+    b.op(400, 500, launch=200)
+    b.op(500, 1000, launch=450)
+    finding = found(b.trace(), "longest_gap")
+    assert finding is not None
+    assert plain(finding.detail) == (
+        ", 300 µs: the device waited 200 µs for causes the record does not show, 60.0 µs for Python and "
+        "40.0 µs for a sync to return on line 2"
+    )
 
 
 def full_queue(depth: int) -> Trace:
@@ -397,3 +479,99 @@ def test_matrix_kernels_without_tensor_cores_are_found_where_the_gpu_has_some() 
     assert older.advice == "autocast to float16 uses them"
     assert found(gemms(99, "NVIDIA A100-SXM4-80GB"), "tensor_cores") is None
     assert found(gemms(100, "Quadro GP100"), "tensor_cores") is None
+
+
+def two_devices(second_us: float) -> Trace:
+    """Device 3 is busy for 600 of 1000 µs, device 5 for so long; both wait for Python in between."""
+    b = Builder()
+    b.op(0, 300, launch=0, device=3, name="gemm")
+    b.op(700, 1000, launch=695, device=3, name="gemm")
+    b.op(0, second_us, launch=1, device=5, name="gemm")
+    return b.trace(devices=(DeviceInfo(3, "cuda", "Test GPU"), DeviceInfo(5, "cuda", "Test GPU")))
+
+
+def test_of_several_devices_the_verdict_and_the_findings_name_the_one_they_speak_of() -> None:
+    first, gap = findings(two_devices(500), limit=2)
+    assert plain(first.sentence) == (
+        "host-bound: the queue was empty and device 3, the busiest of 2, waited 395 µs for Python"
+    )
+    assert plain(gap.sentence).startswith("longest idle gap, 400 µs: device 3 waited 395 µs for Python and 5.00 µs")
+    bound = findings(two_devices(1000))[0]
+    assert plain(bound.sentence) == (
+        "device-bound: device 5, the busiest of 2, was busy 100 % of the time; Python ran up to 1 op and 1.00 ms ahead"
+    )
+    assert all("device 0" not in f.sentence for f in findings(busy_device().trace()))
+
+
+def test_a_wait_for_several_devices_does_not_call_one_of_them_busy() -> None:
+    b = Builder()
+    b.op(0, 600, launch=0, device=3)
+    b.op(0, 900, launch=1, device=5)
+    b.sync(100, 1000)
+    b.op(1010, 1400, launch=1001, device=5)
+    devices = (DeviceInfo(3, "cuda", "Test GPU"), DeviceInfo(5, "cuda", "Test GPU"))
+    finding = found(b.trace(devices=devices), "sync")
+    assert finding is not None
+    assert "; some device was busy 89 % of that time" in plain(finding.sentence)
+    one = Builder()
+    one.op(0, 900, launch=0, device=3)
+    one.sync(100, 1000)
+    one.op(1010, 1400, launch=1001, device=3)
+    assert "; the device was busy 89 % of that time" in plain(found(one.trace(devices=devices), "sync").sentence)
+
+
+def test_a_verdict_says_what_the_device_spent_alone_for_longer_than_it_was_idle() -> None:
+    b = busy_device(100)
+    b.op(100, 700, launch=3, name="ncclDevKernel_AllReduce", stream=8)
+    b.op(1000, 1100, launch=990)
+    first, second = findings(b.trace(), limit=2)
+    assert first.cause == "host-bound"
+    assert plain(first.detail).endswith("while busy, it spent 600 µs in communication with no compute beside")
+    assert (second.rule, second.cost_ns) == ("exposed_comm", 600 * US)
+    b = busy_device(100)
+    b.op(100, 300, launch=3, name="ncclDevKernel_AllReduce", stream=8)
+    b.op(1000, 1100, launch=990)
+    assert "while busy" not in findings(b.trace())[0].sentence
+
+
+def test_behind_device_bound_the_first_finding_is_not_about_an_idle_device() -> None:
+    b = busy_device(900)
+    b.op(900, 930, launch=3, name=PINNED)
+    b.op(985, 1000, launch=984)
+    costs = [(f.rule, f.cost_ns) for f in findings(b.trace())]
+    assert costs == [("verdict", None), ("exposed_copy", 30 * US), ("longest_gap", 55 * US)]
+
+
+def of_ten(n_mended: int) -> bytes:
+    """Ten kernels of 100 µs, some without a duration."""
+    events = []
+    for i in range(10):
+        events += launch_and_kernel(i, 100 * i - 50, 100 * i)
+        events[-1]["dur"] = 100
+        if i < n_mended:
+            del events[-1]["dur"]
+    return as_bytes(events)
+
+
+def test_a_verdict_on_mended_durations_says_so_and_on_too_many_there_is_none() -> None:
+    assert "mended" not in verdict(read_trace(of_ten(0))).sentence
+    trace = read_trace(of_ten(0))
+    few = replace(trace, meta=replace(trace.meta, mended_ops=1, mended_ns=99 * US, mended_calls=2))
+    few = replace(few, ops=DeviceOps.make({**_twice(few)}))
+    judged = verdict(few)
+    assert judged.kind == "device-bound"
+    assert plain(judged.sentence).endswith("it rests on mended durations, of 1 of 20 device ops and 2 of 10 calls")
+    broken = read_trace(of_ten(1))
+    assert (broken.meta.mended_ops, broken.meta.mended_ns, broken.meta.mended_calls) == (1, 0, 0)
+    (first,) = findings(broken)
+    assert plain(first.sentence) == (
+        "no verdict: it rests on mended durations, of 1 of 10 device ops, too many to say who waited for whom"
+    )
+
+
+def _twice(trace: Trace) -> dict[str, list[int]]:
+    """The ops of a trace, and the same once more behind them."""
+    columns = {name: [*column.tolist()] * 2 for name, column in trace.ops.to_dict().items()}
+    for name in ("start_ns", "end_ns"):
+        columns[name][10:] = [ns + 1000 * US for ns in columns[name][10:]]
+    return columns

@@ -15,7 +15,9 @@ from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.export import without_folders, write_chrome
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, Trace, TraceMeta, make_trace
-from tests.trace.recorded import NAMES, columns_by_name, recorded
+from perfmagic.trace.sources import read_file
+from perfmagic.trace.store import write_npz
+from tests.trace.recorded import NAMES, as_bytes, columns_by_name, launch_and_kernel, recorded
 
 TABLES = ("ops", "calls", "host_ops", "waits", "counters", "marks")
 
@@ -155,3 +157,23 @@ def test_a_path_from_the_home_folder_is_taken_as_a_shell_takes_it(
     monkeypatch.setenv("HOME", str(tmp_path))
     assert write_chrome(_simulated(), "~/run.json") == tmp_path / "run.json"
     assert (tmp_path / "run.json").exists()
+
+
+@pytest.mark.parametrize("ending", ["json", "npz"])
+def test_how_many_durations_were_mended_is_kept_and_not_counted_again(tmp_path: Path, ending: str) -> None:
+    events = launch_and_kernel(1, 0, 10) + launch_and_kernel(2, 30, 40)
+    del events[1]["dur"], events[2]["dur"]
+    events[3]["dur"] = -4
+    trace = read_trace(as_bytes(events))
+    assert (trace.meta.mended_ops, trace.meta.mended_ns, trace.meta.mended_calls) == (2, 0, 1)
+    path = tmp_path / f"again.{ending}"
+    (write_npz if ending == "npz" else write_chrome)(trace, path)
+    assert read_file(path).meta.mended_ops == 2
+    assert read_file(path).meta.mended_calls == 1
+
+
+def test_a_duration_cut_at_the_end_counts_with_the_time_it_was_given() -> None:
+    events = launch_and_kernel(1, 0, 10) + launch_and_kernel(2, 30, 40)
+    events[1]["dur"] = 1e12
+    meta = read_trace(as_bytes(events)).meta
+    assert (meta.mended_ops, meta.mended_ns) == (1, 40_000)

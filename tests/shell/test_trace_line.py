@@ -1,0 +1,49 @@
+"""%trace opens files and folders, and says what several ranks say together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.trace.recorded import as_bytes, event, launch_and_kernel
+
+from .conftest import Notebook
+
+pytestmark = pytest.mark.floor
+
+
+def rank_file(folder: Path, rank: int, comm_us: int) -> None:
+    """A kernel, then a collective that takes so long and ends at 500 µs."""
+    events = [
+        *launch_and_kernel(1, 0, 10),
+        event("cuda_runtime", "cudaLaunchKernel", 30, 2, pid=99, tid=99, correlation=2),
+        event("kernel", "ncclKernel_AllReduce", 500 - comm_us, comm_us, stream=9, device=0, correlation=2),
+    ]
+    text = as_bytes(events, distributedInfo={"rank": rank, "world_size": 2})
+    (folder / f"rank{rank}.json").write_bytes(text)
+
+
+def test_the_ranks_of_a_folder_are_shown_and_the_late_one_is_named(notebook: Notebook, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    for rank, comm_us in ((0, 400), (1, 100)):
+        rank_file(tmp_path / "runs", rank, comm_us)
+    ran = notebook.run("%trace -o both runs")
+    assert ran.error is None
+    assert len(notebook.names["both"]) == 2
+    assert ran.printed.startswith("rank 1 arrives last at 1 of 1 matched collective")
+    assert notebook.run("%trace runs/rank0.json").printed == ""
+
+
+def test_foreign_files_cost_one_line_each_and_what_to_do_is_said_once(notebook: Notebook, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    rank_file(tmp_path / "runs", 0, 100)
+    for name in ("a", "b", "c"):
+        (tmp_path / "runs" / f"{name}.json").write_text(f'{{"{name}": 1}}')
+    ran = notebook.run("%trace runs")
+    assert ran.printed.splitlines() == [
+        "b.json has no traceEvents; it holds b",
+        "c.json has no traceEvents; it holds c",
+    ]
+    assert "a.json has no traceEvents" in ran.refusal
+    assert "Hint: perfmagic reads" in ran.refusal
