@@ -3,7 +3,7 @@
     python benchmarks/bench_coverage.py [--series N] [--real SECONDS] [--out FILE]
 
 Simulated: N series (2000) of each kind, fed to the stopping rule of %%bench sample by sample until it ends; the truth
-is known. Kinds: independent (lognormal, spread 5 %), autocorrelated (first order, ρ = 0.3, 0.6 and 0.9, of normal noise),
+is known. Kinds: independent (lognormal, spread 5 %), autocorrelated (first order, ρ = 0.3, 0.6 and 0.9, normal),
 drifting (2 % over the longest run), with outliers (3 % of samples three times as long). Where a series drifts the truth
 is the median of what was running while samples were taken. Wanted: within 3 points of 95 %.
 
@@ -65,7 +65,7 @@ def autocorrelated(rho: float) -> Callable[[np.random.Generator], tuple[np.ndarr
 def drifting(random: np.random.Generator) -> tuple[np.ndarray, Callable[[int], float]]:
     """A normal series that rises by 2 %; the truth after n samples is the middle of the way gone so far."""
     rise = np.linspace(0, 0.02, MOST)
-    return 1 + rise + random.normal(0, SPREAD, MOST), lambda _n: 1 + float(rise[: max(1, n)].mean())
+    return 1 + rise + random.normal(0, SPREAD, MOST), lambda n: 1 + float(rise[: max(1, n)].mean())
 
 
 def outlying(random: np.random.Generator) -> tuple[np.ndarray, Callable[[int], float]]:

@@ -61,7 +61,7 @@ def findings(trace: Trace, comm_names: str | None = None, limit: int = 6) -> tup
 def _agreeing_first(verdict: Finding, rest: list[Finding]) -> list[Finding]:
     """The findings by cost, but behind "device-bound" none about an idle device first, where there is another cause.
 
-    Behind the other verdicts any may come first: they say themselves what the device did alone for longer than it idled.
+    Behind the other verdicts any may come first: they say what the device did alone for longer than it idled.
     """
     about_races = sum(f.rule == "race" for f in rest)
     agreeing = (i for i, f in enumerate(rest) if i >= about_races and f.rule not in IDLE_RULES and f.cost_ns != 0)
