@@ -45,8 +45,9 @@ __all__ = ["BenchSpec", "Engine", "Recording", "Work"]
 
 FIRST_CALLS = 4  # compile, autotune and graph warm-up take 2 to 4
 LONG_CALL_S = 0.5  # two such calls that agree are warm-up enough
-SHORT_CALL_S = 10e-6  # below it the 0.1 µs of loop and clock are over 1 %: many calls a sample, without a device
-BLOCK_S = 1e-3  # length of such a sample
+# Without a device a sample is at least so long, of as many calls as that takes (MEASURING, "Inner loop"): the clock and
+# the loop are then 0.1 % of it at most, and what happens between samples leaves caches as a run of calls finds them.
+BLOCK_S = 1e-3
 SHORTEST_CALL_S = 10e-9  # an empty body with its loop; bounds the calls of a sample
 READ_CLOCKS_EVERY = 16  # samples, as the stopping rule looks
 GROWN_BYTES = 512  # a call; the grain of CUDA's allocator, and of the simulated one
@@ -333,7 +334,7 @@ class Engine:
         if self._spec.calls is not None:
             return self._spec.calls
         call_s = self._warm.typical_s() or self._first_s[0]
-        return 1 if call_s >= SHORT_CALL_S else math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S))
+        return max(1, math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S)))
 
     def _may_take_many(self) -> bool:
         """Several calls a sample only where nothing queues up and nothing has to be done in between."""

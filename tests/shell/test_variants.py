@@ -42,7 +42,7 @@ def test_what_variants_print_is_seen_once_each(notebook: Notebook) -> None:
 
 def test_an_exception_of_a_variant_has_its_own_line_and_keeps_the_samples(notebook: Notebook) -> None:
     notebook.run("n = 0")
-    ran = notebook.run(f"%%bench --vs {QUICK} -o c\nn += 1\n# --- B\nif n > 6:\n    raise ValueError('late')")
+    ran = notebook.run(f"%%bench --vs {QUICK} -n 1 -o c\nn += 1\n# --- B\nif n > 6:\n    raise ValueError('late')")
     assert isinstance(ran.error, ValueError)
     assert "----> 5     raise ValueError('late')" in ran.traceback
     assert min(r.returns.n for r in notebook.names["c"].results) >= 4
