@@ -1,0 +1,80 @@
+"""What a benchmark says of a device: the same of the simulated one and of CUDA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import perfmagic
+from perfmagic.capture.timers import BenchSpec, Engine
+from perfmagic.capture.turns import measure_in_turns
+
+torch = pytest.importorskip("torch", reason="devices are reached through torch")
+
+MB = 1_000_000
+FEW = {"samples": 12, "warmup": 5}
+
+
+@pytest.fixture
+def x(device: Any) -> Any:
+    return torch.ones(1024, 1024, device=device)
+
+
+def test_the_peak_of_one_call_is_what_it_allocates_beside_what_is_held(x: Any) -> None:
+    result = perfmagic.bench(lambda: (x + 1) * 2, **FEW)
+    size = 1024 * 1024 * 4
+    assert result.held_bytes >= size
+    assert 2 * size <= result.peak_bytes - result.held_bytes < 4 * size  # the sum and the product
+
+
+def test_memory_that_every_call_keeps_is_said(x: Any) -> None:
+    kept = []
+    result = perfmagic.bench(lambda: kept.append(x + 1), **FEW)
+    assert any("every call leaves 4.19" in warning for warning in result.warnings)
+    freed = perfmagic.bench(lambda: x + 1, **FEW)
+    assert not any("every call leaves" in warning for warning in freed.warnings)
+
+
+def test_calls_in_a_row_are_a_quantity_of_their_own(x: Any) -> None:
+    result = perfmagic.bench(lambda: x @ x, calls=20, **FEW)
+    assert result.calls_per_sample == 1
+    assert result.queued_calls == 20
+    assert result.queued.n >= 12
+    assert 0 < result.queued_s < 2 * result.done_s
+
+
+def test_cold_samples_find_caches_overwritten(x: Any) -> None:
+    result = perfmagic.syncbench(lambda: x + 1, cold=True, samples=6, warmup=1)
+    assert result.cold_bytes > MB
+    assert result.span_s > 0
+    assert "overwritten before each sample" in result.method
+
+
+def test_rates_are_of_the_device_span(x: Any) -> None:
+    result = perfmagic.syncbench(lambda: x @ x, flop=2 * 1024**3, **FEW)
+    assert result.flop_per_s == pytest.approx(2 * 1024**3 / result.span_s)
+
+
+def test_twice_the_work_is_slower_in_turns(x: Any) -> None:
+    def work(n: int) -> Any:
+        y = x
+        for _ in range(n):
+            y = y @ x
+        return y
+
+    one, two = measure_in_turns([lambda: work(1), lambda: work(3)], [BenchSpec(**FEW), BenchSpec(**FEW)], decide_s=0)
+    assert len(one.done_s) == len(two.done_s)
+    assert two.done_s.min() > one.done_s.min()
+
+
+def test_an_exception_in_a_later_call_keeps_the_samples_and_the_device_works(x: Any) -> None:
+    engine = Engine(BenchSpec(samples=50, warmup=0), synced=True)
+    with pytest.raises(ValueError, match="late"):
+        for n, () in enumerate(engine.calls()):
+            if n == 8:
+                raise ValueError("late")
+            y = x + 1
+    engine.close()
+    assert len(engine.record().done_s) >= 6
+    assert float(y.sum()) == 2 * 1024 * 1024
