@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from perfmagic import units
 from perfmagic.view.bench_doc import BenchDoc, Row
 from perfmagic.view.canvas import WIDTH_PX, Canvas, Part
 from perfmagic.view.dots import draw_distribution, draw_dots
-from perfmagic.view.metrics import fitted, width_px
+from perfmagic.view.metrics import WIDEST_FONT, fitted, width_px
 from perfmagic.view.palette import LOST_SHARE, tint
 from perfmagic.view.scale import ticks
 from perfmagic.view.svgpath import number, rects
@@ -202,11 +204,24 @@ def _draw_method(canvas: Canvas, doc: BenchDoc, y: float, *, header: bool) -> fl
     if doc.failure:
         canvas.text(0, y + 10, fitted(doc.failure, WIDTH_PX, 10), "wait")
         y += 15
-    canvas.text(0, y + 10, fitted(" · ".join(doc.method), WIDTH_PX, 10), "ink2")
-    y += 15
+    for line in _method_lines(doc.method):
+        canvas.text(0, y + 10, fitted(line, WIDTH_PX, 10), "ink2")
+        y += 15
     for warning in doc.warnings:
         canvas.stroke(f"M{number(6)} {number(y + 7)}h0", "warn", 12, cap="round")
         canvas.text(6, y + 10.5, "!", "on_comm", anchor="middle", bold=True)
         canvas.text(16, y + 10.5, fitted(warning, WIDTH_PX - 20, 10))
         y += 15
     return y + 4
+
+
+def _method_lines(parts: Sequence[str]) -> list[str]:
+    """The parts in as few lines as hold them, also in a font that is wider than Arial."""
+    lines = [""]
+    for part in (piece for whole in parts for piece in whole.split(" · ")):
+        longer = f"{lines[-1]} · {part}" if lines[-1] else part
+        if lines[-1] and width_px(longer, 10) * WIDEST_FONT > WIDTH_PX:
+            lines.append(part)
+        else:
+            lines[-1] = longer
+    return lines
