@@ -54,7 +54,7 @@ class Facts:
 
     @cached_property
     def gaps(self) -> IdleGaps:
-        return idle_gaps(self.trace, self.device, self.syncs)
+        return idle_gaps(self.trace, self.device)
 
     @cached_property
     def streams(self) -> tuple[StreamStat, ...]:
