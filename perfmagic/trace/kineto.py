@@ -16,11 +16,12 @@ import numpy as np
 
 from perfmagic.errors import TraceError
 from perfmagic.trace.columns import HostKind
-from perfmagic.trace.kineto_decode import UNSOUND, Header, SoundFile
+from perfmagic.trace.kineto_decode import UNSOUND, Header, SoundFile, decoded
 from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES, text_blocks
 from perfmagic.trace.kineto_header import base_unix_ns, device_infos, rank_and_world, restored
+from perfmagic.trace.kineto_parts import CALLS, COUNTERS, HOST_OPS, OPS, WAITS, Columns
 from perfmagic.trace.kineto_repair import repair
-from perfmagic.trace.kineto_tables import CALLS, COUNTERS, HOST_OPS, OPS, WAITS, Columns, Tables
+from perfmagic.trace.kineto_tables import Tables
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.units import count, duration, plural
 
@@ -47,9 +48,7 @@ def read_trace(
         tables = Tables()
         try:
             file = SoundFile(text_blocks(content, name, max_unpacked_bytes, repairs))
-            for chunk in file:
-                tables.add(chunk)
-            header = file.header
+            header = file.read(lambda text: tables.add(decoded(text)))
         except UNSOUND:
             repairs, tables = [], Tables()
             chunk, header = repair(b"".join(text_blocks(content, name, max_unpacked_bytes, repairs)), name, repairs)
@@ -104,23 +103,22 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
 
 def _notes(tables: Tables, n_ops: int, n_calls: int, n_host_ops: int) -> list[str]:
     """What was not recorded, and what recording itself took."""
-    notes = []
+    notes, gathered = [], tables.gathered
     if n_ops and not n_calls:
         notes.append("no launch was recorded: when ops were queued is not known")
     if n_ops and not n_host_ops:
         notes.append("no operator of the host was recorded: what Python did is not known")
-    if tables.overheads:
-        took = duration(tables.overhead_us * 1000)
-        notes.append(f"the profiler itself took {took} of the host, in {plural(tables.overheads, 'record')}")
+    if gathered.overheads:
+        took = duration(gathered.overhead_us * 1000)
+        notes.append(f"the profiler itself took {took} of the host, in {plural(gathered.overheads, 'record')}")
     return notes
 
 
 def _no_records(tables: Tables, origin: str) -> TraceError:
-    what = ", ".join(f"{count(n)} {kind}" for kind, n in tables.seen.most_common(5)) or "no events at all"
+    seen = tables.gathered.seen
+    what = ", ".join(f"{count(n)} {kind}" for kind, n in seen.most_common(5)) or "no events at all"
     return TraceError(
-        f"{origin} holds no record of a device or of the host, only {what}"
-        if tables.seen
-        else f"{origin} holds {what}",
+        f"{origin} holds no record of a device or of the host, only {what}" if seen else f"{origin} holds {what}",
         hint="record again with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])",
     )
 
