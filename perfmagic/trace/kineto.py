@@ -10,6 +10,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count as count_up
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from perfmagic.trace.columns import HostKind
 from perfmagic.trace.kineto_decode import UNSOUND, Header, SoundFile, decoded
 from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES, text_blocks
 from perfmagic.trace.kineto_header import base_unix_ns, device_infos, rank_and_world, restored
+from perfmagic.trace.kineto_helper import Helper, HelperLostError
 from perfmagic.trace.kineto_parts import CALLS, COUNTERS, HOST_OPS, OPS, WAITS, Columns
 from perfmagic.trace.kineto_repair import repair
 from perfmagic.trace.kineto_tables import Tables
@@ -44,16 +46,37 @@ def read_trace(
     content = source if isinstance(source, bytes) else Path(source)
     name = origin or ("trace" if isinstance(content, bytes) else content.name)
     with _collector_off():
-        repairs: list[str] = []
-        tables = Tables()
-        try:
-            file = SoundFile(text_blocks(content, name, max_unpacked_bytes, repairs))
-            header = file.read(lambda text: tables.add(decoded(text)))
-        except UNSOUND:
-            repairs, tables = [], Tables()
-            chunk, header = repair(b"".join(text_blocks(content, name, max_unpacked_bytes, repairs)), name, repairs)
-            tables.add(chunk)
+        for helped in (True, False):
+            repairs: list[str] = []
+            try:
+                with Helper(wanted=helped) as helper:
+                    tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), helper)
+                break
+            except HelperLostError:
+                continue
+            except UNSOUND:
+                repairs, tables = [], Tables()
+                chunk, header = repair(b"".join(text_blocks(content, name, max_unpacked_bytes, repairs)), name, repairs)
+                tables.add(chunk)
+                break
         return _build(tables, header, name, repairs)
+
+
+def _sound(blocks: Iterator[bytes], helper: Helper) -> tuple[Tables, Header]:
+    """The events of a file that needs no repair, and what stands beside them. Raises UNSOUND and HelperLostError."""
+    tables, numbers = Tables(), count_up()
+
+    def take(text: bytes) -> None:
+        number = next(numbers)
+        if not helper.takes(number, text):
+            tables.add(decoded(text), number)
+
+    header = SoundFile(blocks).read(take)
+    for number, text in helper.taken_back():
+        tables.add(decoded(text), number)
+    if gathered := helper.gathered():
+        tables.take_over(gathered)
+    return tables, header
 
 
 def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> Trace:
