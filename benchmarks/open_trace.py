@@ -5,9 +5,10 @@
 
 The input is a recorded trace, repeated by repeat_trace.py until it has about N events (1.06 million), in three forms:
 one line of JSON, indented as Kineto writes it, and that gzipped. Every run is a new process, its start and imports
-included, on the same cores; the parent measures wall time and takes the peak of resident memory from wait4. Tools take
-turns, and the median of the rounds counts. Each tool runs once on a single round of the source first, which is not
-counted: its modules are then compiled and cached. Linux.
+included, on the same cores; the parent measures wall time and takes the peak of resident memory from wait4, to which it
+adds the peaks of the processes a tool starts, as if all came at once. Tools take turns, and the median of the rounds
+counts. Each tool runs once on a single round of the source first, which is not counted: its modules are then compiled
+and cached. Linux.
 
 What a tool does (open_trace_with.py):
     perfmagic    open_trace(file).to_dict(): all totals by device and all findings.
@@ -34,6 +35,7 @@ Prints a JSON object a row, then the rows as a table. MB are 10^6 bytes; ratios 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -50,6 +52,7 @@ PEERS = {"hta": "HolisticTraceAnalysis", "tb_profiler": "torch-tb-profiler"}
 FORMS = {"gzip": ("trace.json.gz", "--indented"), "line": ("trace.json",), "indented": ("trace.json", "--indented")}
 GROWTH = (10_000, 100_000, 1_000_000)
 LARGE = 10_000_000
+POLL_S = 0.01
 
 Row = dict[str, Any]
 
@@ -111,16 +114,29 @@ def measure(tool: str, python: str, file: Path) -> Run:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as log:
         since = time.perf_counter()
         child = subprocess.Popen(command, stdout=out, stderr=log, env=environment, cwd=file.parent)
-        _, status, usage = os.wait4(child.pid, 0)
-        wall_s = time.perf_counter() - since
+        helpers_kb: dict[str, int] = {}
+        while not (ended := os.wait4(child.pid, os.WNOHANG))[0]:
+            helpers_kb |= children_kb(child.pid)
+            time.sleep(POLL_S)
+        wall_s, (_, status, usage) = time.perf_counter() - since, ended
         child.returncode = os.waitstatus_to_exitcode(status)
-        cpu_s, peak_mb = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
+        cpu_s, peak_mb = usage.ru_utime + usage.ru_stime, (usage.ru_maxrss + sum(helpers_kb.values())) * 1024 / 1e6
         if child.returncode == 0:
             out.seek(0)
             return Run(wall_s, cpu_s, peak_mb, json.loads(out.read().splitlines()[-1]), "")
         log.seek(0)
         words = log.read().decode(errors="replace").strip().splitlines()
         return Run(wall_s, cpu_s, peak_mb, {}, f"exit status {child.returncode}: {words[-1] if words else 'no words'}")
+
+
+def children_kb(pid: int) -> dict[str, int]:
+    """The peak of resident memory so far of each process that one started, by its number."""
+    found = {}
+    with contextlib.suppress(OSError, StopIteration):  # one that ends meanwhile
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            status = Path(f"/proc/{child}/status").read_text().splitlines()
+            found[child] = int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+    return found
 
 
 def measure_all(tools: dict[str, str], given: Input, rounds: int) -> list[Row]:

@@ -40,17 +40,13 @@ from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.store import write_npz
 from perfmagic.trace.tensorboard import write_tensorboard
 from perfmagic.trace.window import window
-from perfmagic.view import bench as bench_view
-from perfmagic.view import compare as compare_view
-from perfmagic.view import sweep as sweep_view
-from perfmagic.view.html import timeline_html
-from perfmagic.view.live import live_frame, live_page, live_section
-from perfmagic.view.text import timeline_text
-from perfmagic.view.timeline import TimelineDoc, timeline_doc
 from perfmagic.view.viewstate import ViewState
 
+# Views are imported where they are drawn: who asks a file for numbers need not wait for pictures.
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perfmagic.view.timeline import TimelineDoc
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +156,8 @@ class TimelineResult:
     @cached_property
     def doc(self) -> TimelineDoc:
         """The document every picture is drawn from."""
+        from perfmagic.view.timeline import timeline_doc
+
         return timeline_doc(self.trace, self.findings, comm_names=self.comm_names)
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,6 +187,8 @@ class TimelineResult:
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the live timeline (no network) and give its path."""
+        from perfmagic.view.live import live_page, live_section
+
         sections = [live_section(self.doc, self.trace)]
         return _write(path, live_page(self.title or "perfmagic timeline", sections))
 
@@ -207,10 +207,16 @@ class TimelineResult:
         return write_tensorboard(self.trace, folder, worker)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from perfmagic.view.html import timeline_html
+        from perfmagic.view.text import timeline_text
+
         return {"text/plain": timeline_text(self.doc), "text/html": timeline_html(self.doc)}
 
     def inline_mimebundle(self) -> dict[str, str]:
         """The live timeline as a page inside the output, for front ends that run scripts and have no widgets."""
+        from perfmagic.view.live import live_frame
+        from perfmagic.view.text import timeline_text
+
         frame = live_frame(self.title or "perfmagic timeline", self.doc, self.trace)
         return {"text/plain": timeline_text(self.doc), "text/html": frame}
 
@@ -225,18 +231,24 @@ class TimelineResult:
 
 def bench_mimebundle(result: BenchResult) -> dict[str, str]:
     """The faces of a benchmark in a notebook."""
-    doc = bench_view.bench_doc(result)
-    return {"text/plain": bench_view.bench_text(doc), "text/html": bench_view.bench_html(doc)}
+    from perfmagic.view.bench import bench_doc, bench_html, bench_text
+
+    doc = bench_doc(result)
+    return {"text/plain": bench_text(doc), "text/html": bench_html(doc)}
 
 
 def compare_mimebundle(result: CompareResult) -> dict[str, str]:
     """The faces of a comparison in a notebook."""
-    return {"text/plain": compare_view.compare_text(result), "text/html": compare_view.compare_html(result)}
+    from perfmagic.view.compare import compare_html, compare_text
+
+    return {"text/plain": compare_text(result), "text/html": compare_html(result)}
 
 
 def sweep_mimebundle(result: SweepResult) -> dict[str, str]:
     """The faces of a sweep in a notebook."""
-    return {"text/plain": sweep_view.sweep_text(result), "text/html": sweep_view.sweep_html(result)}
+    from perfmagic.view.sweep import sweep_html, sweep_text
+
+    return {"text/plain": sweep_text(result), "text/html": sweep_html(result)}
 
 
 def _write(path: str | os.PathLike[str], text: str) -> Path:

@@ -10,7 +10,6 @@ from perfmagic.analysis.compare import CompareResult
 from perfmagic.analysis.sweep import SweepResult
 from perfmagic.display import display_mode
 from perfmagic.results import TimelineResult, bench_mimebundle, compare_mimebundle, sweep_mimebundle
-from perfmagic.view.html import ONLY_THE_PICTURE
 
 Result = TimelineResult | BenchResult | CompareResult | SweepResult
 
@@ -57,6 +56,8 @@ def _publish_faces(shell: Any, result: Result, replaces: str = "") -> None:
         return
     face = _whole_face(result)
     if isinstance(result, TimelineResult) and in_notebook(shell) and _goes_live(result, mode):
+        from perfmagic.view.html import ONLY_THE_PICTURE
+
         publish(shell, {**face, "text/html": ONLY_THE_PICTURE + face["text/html"]})
         publish(shell, _live_face(shell, result))
     else:

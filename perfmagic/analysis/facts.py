@@ -79,7 +79,7 @@ class Facts:
 
     @cached_property
     def gaps(self) -> IdleGaps:
-        return idle_gaps(self.trace, self.device, self.syncs)
+        return idle_gaps(self.trace, self.device)
 
     @cached_property
     def streams(self) -> Rows[StreamStat]:

@@ -9,11 +9,12 @@ import numpy as np
 from perfmagic.analysis.dependencies import released_ns
 from perfmagic.analysis.overlap import busy_intervals, extent
 from perfmagic.analysis.rows import Rows, names_at
-from perfmagic.analysis.syncs import Syncs, blocked_intervals, syncs
+from perfmagic.analysis.syncs import blocked_intervals, syncs
 from perfmagic.numerics.intervals import complement, covered_ns
 from perfmagic.trace.columns import NO_LINE, NONE, Int32, Int64
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 LAUNCH_LATENCY_NS = 10_000  # a typical launch takes 4–9 µs to start on V100…B200, queue empty
 CAUSES = ("host", "sync_drain", "dependency", "launch_latency", "unknown")
@@ -123,10 +124,11 @@ def gap_rows(trace: Trace, device: int) -> Rows[IdleGap]:
     return Rows.of_columns(columns, IdleGap)
 
 
-def idle_gaps(trace: Trace, device: int, blocking: Syncs | None = None) -> IdleGaps:
+@once_per_trace
+def idle_gaps(trace: Trace, device: int) -> IdleGaps:
     """Every gap of a device, what it was waiting for, and which line of the cell the host was on.
 
-    blocking: the result of syncs(trace), where it is at hand. Source: DESIGN section 6, "idle gap".
+    Source: DESIGN section 6, "idle gap".
     """
     start, end, op = _gaps(trace, device)
     matched = trace.ops.launch[op] != NONE
@@ -134,7 +136,7 @@ def idle_gaps(trace: Trace, device: int, blocking: Syncs | None = None) -> IdleG
     released = np.clip(released_ns(trace)[op], launched, end)
     rest = end - released
     latency = np.where(matched & (rest < LAUNCH_LATENCY_NS), rest, 0)
-    blocked = blocked_intervals(blocking if blocking is not None else syncs(trace))
+    blocked = blocked_intervals(syncs(trace))
     drain = covered_ns(blocked, start, launched)
     by_line, line = _charge_lines(trace, start, launched, trace.ops.line[op])
     return IdleGaps(

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.rows import Rows
+from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, HostKind, HostOps, Int64
-from perfmagic.trace.hoststack import HostStack, host_stack, inside_same_name
+from perfmagic.trace.hoststack import HostStack, inside_same_name, operator_stack
 from perfmagic.trace.model import Trace
 
 
@@ -44,7 +45,7 @@ def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) 
     rows = np.flatnonzero(host.kind == HostKind.OP)
     if not len(rows):
         return Rows((), OperatorStat)
-    stack = host_stack(trace, host.kind == HostKind.OP)
+    stack = operator_stack(trace)
     parent = stack.parents()
     counted = ~inside_same_name(host, parent, by_shape=by_shape)
     n_own, own_ns = _launched(trace, stack)
@@ -56,10 +57,10 @@ def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) 
         "device_ns": _with_inner(stack, parent, own_ns) * counted,
         "device_self_ns": own_ns,
     }
-    threads, thread = np.unique(host.thread[rows] * by_thread, return_inverse=True)
-    shapes, shape = np.unique(host.shape[rows] if by_shape else np.full(len(rows), NONE), return_inverse=True)
+    threads, thread = coded(host.thread[rows] * by_thread)
+    shapes, shape = coded(host.shape[rows] if by_shape else np.full(len(rows), NONE))
     key = (host.name[rows].astype(np.int64) * len(threads) + thread) * len(shapes) + shape
-    groups, inverse = np.unique(key, return_inverse=True)
+    groups, inverse = coded(key)
     sums = {name: _sum_by(inverse, values[rows], len(groups)) for name, values in columns.items()}
     name_of, thread_of, shape_of = groups // (len(threads) * len(shapes)), groups // len(shapes), groups
     return Rows(

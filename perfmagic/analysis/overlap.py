@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.numerics.grouped import unions
+from perfmagic.numerics.grouped import coded, unions
 from perfmagic.numerics.intervals import (
     EMPTY,
     Intervals,
@@ -185,7 +185,7 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
     ops = trace.ops.take(mine)
     start, end = extent(ops, trace.meta.start_ns)
     sets = _interval_sets(ops, op_classes(trace, comm_names)[mine], start, end)
-    _, per_stream = unions(np.unique(ops.stream, return_inverse=True)[1], ops.start_ns, ops.end_ns)
+    _, per_stream = unions(coded(ops.stream)[1], ops.start_ns, ops.end_ns)
     return Breakdown(
         device=device,
         n_ops=len(ops),

@@ -8,7 +8,7 @@ import numpy as np
 
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.streams import StreamStat, orphans, previous_end_ns, streams
-from perfmagic.numerics.grouped import depths
+from perfmagic.numerics.grouped import coded, depths
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -149,7 +149,7 @@ def queues(trace: Trace, device: int) -> Rows[QueueStat]:
     rows = np.flatnonzero((ops.device == device) & ((ops.launch != NONE) | orphan))
     if not len(rows):
         return Rows((), QueueStat)
-    streams_, group = np.unique(ops.stream[rows], return_inverse=True)
+    streams_, group = coded(ops.stream[rows])
     group = group.astype(np.int64)
     start = ops.start_ns[rows]
     up = _queued_from(trace, rows, orphan[rows], group)

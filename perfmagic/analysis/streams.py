@@ -65,6 +65,7 @@ def previous_end_ns(ops: DeviceOps) -> Int64:
     return result
 
 
+@once_per_trace
 def streams(trace: Trace, device: int) -> Rows[StreamStat]:
     """The streams of a device, the busiest first. Source: DESIGN section 6, "busy"."""
     ops = trace.ops.take(trace.ops.device == device)

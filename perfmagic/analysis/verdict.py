@@ -8,8 +8,8 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.facts import Facts
-from perfmagic.trace.columns import NO_LINE, HostKind
-from perfmagic.trace.hoststack import host_stack
+from perfmagic.trace.columns import NO_LINE
+from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
 
 DEVICE_BOUND_FRAC = 0.9  # DESIGN section 6, "verdict"
@@ -193,7 +193,7 @@ def cause_words(cause: str, *, simulated: bool) -> str:
 def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
     """What the host did: its outermost operators with the largest sums."""
     ops = trace.host_ops
-    levels = host_stack(trace, ops.kind == HostKind.OP).levels.values()
+    levels = operator_stack(trace).levels.values()
     rows = np.concatenate([level[0] for level in levels]) if levels else np.zeros(0, np.int64)
     if not len(rows):
         return "the device ran nothing that was recorded", ()

@@ -8,15 +8,37 @@ import numpy as np
 
 from perfmagic.numerics.intervals import Int64, Intervals
 
+Int32 = np.ndarray[tuple[int], np.dtype[np.int32]]
+
 
 def running_max(group: Int64, values: Int64) -> Int64:
     """The largest value so far in each group, of rows sorted by group; shape of values."""
     if not len(values):
         return values
+    number = np.cumsum(np.concatenate(([0], np.diff(group) != 0)))
+    least, most = int(values.min()), int(values.max())
+    if (int(number[-1]) + 1) * (most - least + 1) < 2**62:
+        above = number * np.int64(most - least + 1)  # puts every group above those before it
+        highest: Int64 = np.maximum.accumulate(values - np.int64(least) + above) - above + np.int64(least)
+        return highest
     distinct, rank = np.unique(values, return_inverse=True)
-    key = np.unique(group, return_inverse=True)[1] * np.int64(len(distinct)) + rank  # n² fits: ranks are small
+    key = number * np.int64(len(distinct)) + rank  # n² fits: ranks are small
     largest: Int64 = distinct[np.maximum.accumulate(key) % len(distinct)]
     return largest
+
+
+def coded(values: Int64 | Int32) -> tuple[Int64, Int64]:
+    """The distinct values, rising, and for each value its place among them: np.unique, without sorting small ranges."""
+    if not len(values):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    least, most = int(values.min()), int(values.max())
+    if most - least > 2 * len(values):
+        distinct, places = np.unique(values, return_inverse=True)
+        return distinct.astype(np.int64), places.reshape(-1)
+    at = values.astype(np.int64) - least
+    occurs = np.zeros(most - least + 1, bool)
+    occurs[at] = True
+    return np.flatnonzero(occurs) + least, (np.cumsum(occurs) - 1)[at]
 
 
 def unions(group: Int64, start: Int64, end: Int64) -> tuple[Int64, Intervals]:
@@ -68,7 +90,7 @@ def depths(group: Int64, up: Int64, down: Int64) -> Depths:
 def _order(group: Int64, times: Int64) -> Int64:
     """Stable order by group, then time."""
     first = np.argsort(times, kind="stable")  # fast for times that nearly rise, as records do
-    distinct, code = np.unique(group, return_inverse=True)
+    distinct, code = coded(group)
     if len(distinct) < 2**15:
         code = code.astype(np.int16)  # numbers so small are sorted by their digits
     second: Int64 = first[np.argsort(code[first], kind="stable")]

@@ -10,6 +10,7 @@ import numpy as np
 
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,12 @@ def host_stack(trace: Trace, which: Bool | None = None) -> HostStack:
     rows = np.flatnonzero(mask & (ops.end_ns > ops.start_ns))
     threads = ops.thread[rows]
     return HostStack(ops, {int(t): _levels(ops, rows[threads == t]) for t in np.unique(threads)})
+
+
+@once_per_trace
+def operator_stack(trace: Trace) -> HostStack:
+    """The nesting of a trace's operators."""
+    return host_stack(trace, trace.host_ops.kind == HostKind.OP)
 
 
 def inside_same_name(host_ops: HostOps, parent: Int64, *, by_shape: bool = False) -> Bool:

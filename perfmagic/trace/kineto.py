@@ -10,17 +10,20 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count as count_up
 from pathlib import Path
 
 import numpy as np
 
 from perfmagic.errors import TraceError
 from perfmagic.trace.columns import HostKind
-from perfmagic.trace.kineto_decode import UNSOUND, Header, SoundFile
+from perfmagic.trace.kineto_decode import UNSOUND, Header, SoundFile, decoded
 from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES, text_blocks
 from perfmagic.trace.kineto_header import base_unix_ns, device_infos, rank_and_world, restored
+from perfmagic.trace.kineto_helper import Helper, HelperLostError
+from perfmagic.trace.kineto_parts import CALLS, COUNTERS, HOST_OPS, OPS, WAITS, Columns
 from perfmagic.trace.kineto_repair import repair
-from perfmagic.trace.kineto_tables import CALLS, COUNTERS, HOST_OPS, OPS, WAITS, Columns, Tables
+from perfmagic.trace.kineto_tables import Tables
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.units import count, duration, plural
 
@@ -43,18 +46,37 @@ def read_trace(
     content = source if isinstance(source, bytes) else Path(source)
     name = origin or ("trace" if isinstance(content, bytes) else content.name)
     with _collector_off():
-        repairs: list[str] = []
-        tables = Tables()
-        try:
-            file = SoundFile(text_blocks(content, name, max_unpacked_bytes, repairs))
-            for chunk in file:
+        for helped in (True, False):
+            repairs: list[str] = []
+            try:
+                with Helper(wanted=helped) as helper:
+                    tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), helper)
+                break
+            except HelperLostError:
+                continue
+            except UNSOUND:
+                repairs, tables = [], Tables()
+                chunk, header = repair(b"".join(text_blocks(content, name, max_unpacked_bytes, repairs)), name, repairs)
                 tables.add(chunk)
-            header = file.header
-        except UNSOUND:
-            repairs, tables = [], Tables()
-            chunk, header = repair(b"".join(text_blocks(content, name, max_unpacked_bytes, repairs)), name, repairs)
-            tables.add(chunk)
+                break
         return _build(tables, header, name, repairs)
+
+
+def _sound(blocks: Iterator[bytes], helper: Helper) -> tuple[Tables, Header]:
+    """The events of a file that needs no repair, and what stands beside them. Raises UNSOUND and HelperLostError."""
+    tables, numbers = Tables(), count_up()
+
+    def take(text: bytes) -> None:
+        number = next(numbers)
+        if not helper.takes(number, text):
+            tables.add(decoded(text), number)
+
+    header = SoundFile(blocks).read(take)
+    for number, text in helper.taken_back():
+        tables.add(decoded(text), number)
+    if gathered := helper.gathered():
+        tables.take_over(gathered)
+    return tables, header
 
 
 def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> Trace:
@@ -107,23 +129,22 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
 
 def _notes(tables: Tables, n_ops: int, n_calls: int, n_host_ops: int) -> list[str]:
     """What was not recorded, and what recording itself took."""
-    notes = []
+    notes, gathered = [], tables.gathered
     if n_ops and not n_calls:
         notes.append("no launch was recorded: when ops were queued is not known")
     if n_ops and not n_host_ops:
         notes.append("no operator of the host was recorded: what Python did is not known")
-    if tables.overheads:
-        took = duration(tables.overhead_us * 1000)
-        notes.append(f"the profiler itself took {took} of the host, in {plural(tables.overheads, 'record')}")
+    if gathered.overheads:
+        took = duration(gathered.overhead_us * 1000)
+        notes.append(f"the profiler itself took {took} of the host, in {plural(gathered.overheads, 'record')}")
     return notes
 
 
 def _no_records(tables: Tables, origin: str) -> TraceError:
-    what = ", ".join(f"{count(n)} {kind}" for kind, n in tables.seen.most_common(5)) or "no events at all"
+    seen = tables.gathered.seen
+    what = ", ".join(f"{count(n)} {kind}" for kind, n in seen.most_common(5)) or "no events at all"
     return TraceError(
-        f"{origin} holds no record of a device or of the host, only {what}"
-        if tables.seen
-        else f"{origin} holds {what}",
+        f"{origin} holds no record of a device or of the host, only {what}" if seen else f"{origin} holds {what}",
         hint="record again with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])",
     )
 

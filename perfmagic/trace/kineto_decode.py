@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar, Union
 
 import msgspec
 
@@ -25,17 +25,18 @@ EXACT_BELOW_US = 2.0**43
 UNSOUND = (msgspec.MsgspecError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 
 Loose = int | float | str | None
+NO_TEXT = msgspec.Raw(b"")
 
 
 class OpArgs(msgspec.Struct, gc=False):
-    """The arguments of a device op."""
+    """The arguments of a device op; grid and block are JSON text, decoded once for each launch shape that occurs."""
 
     correlation: int = NONE
     stream: Loose = None
     device: Loose = None
     bytes: Loose = None
-    grid: Any = None
-    block: Any = None
+    grid: msgspec.Raw = NO_TEXT
+    block: msgspec.Raw = NO_TEXT
     registers: Loose = msgspec.field(default=None, name="registers per thread")
     shared: Loose = msgspec.field(default=None, name="shared memory")
     collective: Any = msgspec.field(default=None, name="Collective name")
@@ -56,7 +57,7 @@ class CallArgs(msgspec.Struct, gc=False):
 class HostArgs(msgspec.Struct, gc=False):
     """The arguments of an operator: its input shapes as the file writes them."""
 
-    dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input Dims")
+    dims: msgspec.Raw = msgspec.field(default=NO_TEXT, name="Input Dims")
 
 
 class WaitArgs(msgspec.Struct, gc=False):
@@ -78,17 +79,97 @@ class CounterArgs(msgspec.Struct, gc=False):
     device_id: Loose = msgspec.field(default=None, name="Device Id")
 
 
-class Event(msgspec.Struct, gc=False):
-    """One row of traceEvents; ts and dur in µs, NaN where the row has none; args are JSON text."""
+class Other:
+    """What stands in the place of a category where an event is no span: the words for such events."""
 
-    ph: str = ""
+    __slots__ = ("words",)
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+
+INSTANT, COUNTER, END = Other("instant"), Other("counter"), Other("end")
+
+
+# Events by their phase, so that nothing is decoded of those no table takes: a third of a file are flows.
+# ts and dur are µs, NaN where the row has none; args are JSON text.
+class Span(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+    """A row of traceEvents that takes time."""
+
     cat: str = ""
     name: str = ""
     pid: int | float | str = 0
     tid: int | float | str = 0
     ts: float = math.nan
     dur: float = math.nan
-    args: msgspec.Raw = msgspec.Raw(b"")
+    args: msgspec.Raw = NO_TEXT
+
+
+class Begin(Span, gc=False, tag="B"):
+    """The beginning of a span whose end is a row of its own."""
+
+
+class End(msgspec.Struct, gc=False, tag_field="ph", tag="E"):
+    """The end of the span that began last in its place."""
+
+    cat: ClassVar[Other] = END
+    dur: ClassVar[float] = math.nan
+    pid: int | float | str = 0
+    tid: int | float | str = 0
+    ts: float = math.nan
+
+
+class Instant(msgspec.Struct, gc=False, tag_field="ph", tag="i"):
+    """A row without a duration, among them what the allocator did."""
+
+    cat: ClassVar[Other] = INSTANT
+    dur: ClassVar[float] = math.nan
+    name: str = ""
+    pid: int | float | str = 0
+    ts: float = math.nan
+    args: CounterArgs | None = None
+
+
+class OldInstant(Instant, gc=False, tag="I"):
+    """The same, as files of 2021 write it."""
+
+
+class Count(msgspec.Struct, gc=False, tag_field="ph", tag="C"):
+    """Values of counters at an instant."""
+
+    cat: ClassVar[Other] = COUNTER
+    dur: ClassVar[float] = math.nan
+    name: str = ""
+    pid: int | float | str = 0
+    ts: float = math.nan
+    args: msgspec.Raw = NO_TEXT
+
+
+class Unread(msgspec.Struct, gc=False, tag_field="ph", tag=""):
+    """A row no table takes."""
+
+    cat: ClassVar[Other] = Other("other")
+
+
+def _unread(phases: str, words: str) -> dict[str, Any]:
+    other = Other(words)
+    return {p: msgspec.defstruct(f"Unread_{p}", [], bases=(Unread,), tag=p, namespace={"cat": other}) for p in phases}
+
+
+Event = Span | End | Instant | Count | Unread
+# All phases of the format. A row with another, or without one, sends the file to the tolerant way.
+EVENT_TYPES: dict[str, Any] = {
+    "X": Span,
+    "B": Begin,
+    "E": End,
+    "i": Instant,
+    "I": OldInstant,
+    "C": Count,
+    "": Unread,
+    **_unread("stf", "flow"),
+    **_unread("M", "metadata"),
+    **_unread("bneSTpFPNODvVRca()", "other"),
+}
 
 
 class Header(msgspec.Struct):
@@ -113,7 +194,7 @@ class Chunk:
     """Some events of a file, in its order.
 
     inputs: some may say the shapes of their inputs.  text: their JSON, where it is sound.  ts_us, dur_us: times as
-    exactly as the file gives them, where `Event` is not.
+    exactly as the file gives them, where the events are not.
     """
 
     events: list[Event]
@@ -129,7 +210,7 @@ class Chunk:
         return self.ts_us
 
 
-_EVENT_LIST = msgspec.json.Decoder(list[Event])
+_EVENT_LIST = msgspec.json.Decoder(list[Union[tuple(EVENT_TYPES.values())]])  # type: ignore[misc]  # noqa: UP007
 _EXACT = msgspec.json.Decoder(list[_ExactEvent])
 _HEADER = msgspec.json.Decoder(_File)
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -141,16 +222,16 @@ _TRIES = 64  # places of a key that is not the first of its event, before the ne
 
 
 class SoundFile:
-    """The events of a sound file, chunk by chunk; afterwards `header`.
-
-    Iterating raises one of UNSOUND where the text is no JSON, is cut, or a field has an unexpected type.
-    """
+    """The events of a sound file in pieces of JSON text, each a list of events."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
-        self.header = Header()
 
-    def __iter__(self) -> Iterator[Chunk]:
+    def read(self, take: Callable[[bytes], None]) -> Header:
+        """Give `take` piece by piece; then what stands beside the events.
+
+        Raises one of UNSOUND where the text is no JSON, is cut, or a field has an unexpected type; `take` does so too.
+        """
         before, block = self._start()
         kept = b""  # what was read behind the last place between two events
         while block:
@@ -158,14 +239,13 @@ class SoundFile:
             if end:
                 try:
                     # one copy: blocks are large
-                    chunk = _chunk(b"".join((b"[", kept, memoryview(block)[:end], b"]")))
+                    take(b"".join((b"[", kept, memoryview(block)[:end], b"]")))
                 except msgspec.DecodeError as error:
                     if isinstance(error, msgspec.ValidationError):
                         raise
                     # the place may lie behind the list, in a header that comes last
                     kept = b"".join((kept, block, *self._blocks))
                     break
-                yield chunk
                 kept = block[block.index(b"{", end) :]
             else:
                 kept += block
@@ -173,8 +253,8 @@ class SoundFile:
         # events of a block at most, the end of the list, and what stands behind it
         text = "[" + kept.decode()
         _, end = json.JSONDecoder().raw_decode(text)
-        yield _chunk(text[:end].encode())
-        self._read_header(before + b"]" + text[end:].encode())
+        take(text[:end].encode())
+        return _header(before + b"]" + text[end:].encode())
 
     def _start(self) -> tuple[bytes, bytes]:
         """The text up to the first event, and what was read behind it."""
@@ -190,14 +270,16 @@ class SoundFile:
                 break
         raise msgspec.ValidationError("no traceEvents")
 
-    def _read_header(self, text: bytes) -> None:
-        if text.startswith(b"["):
-            msgspec.json.decode(text)
-        else:
-            self.header = _HEADER.decode(text)
+
+def _header(text: bytes) -> Header:
+    if text.startswith(b"["):
+        msgspec.json.decode(text)
+        return Header()
+    return _HEADER.decode(text)
 
 
-def _chunk(text: bytes) -> Chunk:
+def decoded(text: bytes) -> Chunk:
+    """The events of a list in JSON. Raises one of UNSOUND, as SoundFile does."""
     return Chunk(_EVENT_LIST.decode(text), b'"Input Dims"' in text, text)
 
 

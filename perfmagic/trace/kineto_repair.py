@@ -18,7 +18,7 @@ import msgspec
 
 from perfmagic.errors import TraceError
 from perfmagic.trace.columns import NONE
-from perfmagic.trace.kineto_decode import Chunk, Event, Header, Loose
+from perfmagic.trace.kineto_decode import EVENT_TYPES, Chunk, CounterArgs, Event, Header, Instant, Loose, Unread
 from perfmagic.units import count, plural
 
 _STRICT = json.JSONDecoder(parse_float=Decimal)
@@ -207,14 +207,21 @@ def _event(row: dict[str, Any], mended: _Mended) -> Event:
         mended.counts["name"] += 1
         name = "(no name)"
     args = row.get("args")
-    return Event(
-        ph=str(row.get("ph") or ""),
-        cat=str(row.get("cat") or ""),
-        name=str(name or ""),
-        pid=_loose(row.get("pid")) or 0,
-        tid=_loose(row.get("tid")) or 0,
-        args=msgspec.Raw(msgspec.json.encode(_args(args, mended) if isinstance(args, dict) else {})),
-    )
+    kind = EVENT_TYPES.get(str(row.get("ph") or ""), Unread)
+    found = {
+        "cat": str(row.get("cat") or ""),
+        "name": str(name or ""),
+        "pid": _loose(row.get("pid")) or 0,
+        "tid": _loose(row.get("tid")) or 0,
+        "args": _args_of(kind, args if isinstance(args, dict) else {}, mended),
+    }
+    event: Event = kind(**{key: found[key] for key in kind.__struct_fields__ if key in found})
+    return event
+
+
+def _args_of(kind: type[Event], args: dict[str, Any], mended: _Mended) -> msgspec.Raw | CounterArgs:
+    text = msgspec.json.encode(_args(args, mended))
+    return msgspec.json.decode(text, type=CounterArgs) if issubclass(kind, Instant) else msgspec.Raw(text)
 
 
 def _args(args: dict[str, Any], mended: _Mended) -> dict[str, Any]:

@@ -4,16 +4,52 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import repeat
+from operator import attrgetter
+from typing import Any, TypeVar, cast
 
 import msgspec
 import numpy as np
 
-from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64, OpKind
-from perfmagic.trace.kineto_decode import CallArgs, Chunk, CounterArgs, Event, HostArgs, Loose, OpArgs, WaitArgs
-from perfmagic.trace.kineto_times import DAY_NS, LIMIT_NS, Begin, End, Times, digits_matter, mend_times, to_ns
+from perfmagic.trace.columns import NONE, Bool, CallKind, Float64, HostKind, Int64, OpKind
+from perfmagic.trace.kineto_decode import (
+    COUNTER,
+    INSTANT,
+    Begin,
+    CallArgs,
+    Chunk,
+    Count,
+    CounterArgs,
+    End,
+    Event,
+    HostArgs,
+    Instant,
+    Loose,
+    OpArgs,
+    Other,
+    Span,
+    WaitArgs,
+)
+from perfmagic.trace.kineto_parts import (
+    CALLS,
+    COLLECTIVES,
+    COUNTERS,
+    HOST_OPS,
+    INPUTS,
+    NAMES,
+    OPS,
+    SHAPES,
+    TABLES,
+    WAITS,
+    Codes,
+    Columns,
+    Gathered,
+    Part,
+    together,
+)
+from perfmagic.trace.kineto_times import DAY_NS, LIMIT_NS, PairEnd, Times, digits_matter, mend_times, to_ns
 from perfmagic.trace.model import Collective, LaunchShape
 from perfmagic.trace.names import call_kind
 from perfmagic.units import plural, size
@@ -34,8 +70,6 @@ _HOST_KINDS = {
     "user_annotation": HostKind.ANNOTATION,
     "python_function": HostKind.PYTHON,
 }
-OPS, CALLS, HOST_OPS, WAITS, COUNTERS = range(1, 6)  # which table an event goes to; 0: none
-TABLES = (OPS, CALLS, HOST_OPS, WAITS, COUNTERS)
 _TABLE_OF = {
     **dict.fromkeys(_OP_KINDS, OPS),
     **dict.fromkeys(_CALL_CATEGORIES, CALLS),
@@ -44,17 +78,17 @@ _TABLE_OF = {
 }
 MOST_BYTES = 2**50  # a pebibyte
 MOST_DEVICES = 2**31 - 1
+_SPAN_TABLES = (OPS, CALLS, HOST_OPS, WAITS)
 _OVERHEAD = "overhead"
 _WAIT_NAME = "Stream Wait Event"
 _MEMORY_NAME = "[memory]"
-_SPANS = ("X", "B")
-_PAIRED = ("B", "E")
-_LOOKED_AT = ("C", "i", "I", *_PAIRED)  # phases of events that are looked at one by one
 _ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
-_TIMES = ("start_ns", "dur_ns", "has_start", "has_dur", "spans")
+_TIMES = ("start_ns", "dur_ns", "has_start", "has_dur")
+_NO_TIMES = {name: np.zeros(0, bool if name.startswith("has") else np.int64) for name in _TIMES}
+_NO_TOTALS = CounterArgs()  # nobody writes to it
+_CAT, _PID, _TID = attrgetter("cat"), attrgetter("pid"), attrgetter("tid")
 
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)
-Columns = dict[str, Any]
 
 
 class _Known(dict[Any, int]):
@@ -69,201 +103,151 @@ class _Known(dict[Any, int]):
         return number
 
 
-class _Codes(dict[Any, int]):
-    """Numbers for values as they come."""
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = number = len(self)
-        return number
-
-
 class Tables:
-    """Takes chunks of events with `add`, then `finish` gives the columns `make_trace` wants, without `end_ns`."""
+    """Takes chunks of events with `add`, then `finish` gives the columns `make_trace` wants, without `end_ns`.
+
+    A file's chunks may be spread over several: `take_over` brings them together, with the same result.
+    """
 
     def __init__(self) -> None:
-        self.seen: Counter[str] = Counter()  # kinds of events, as long as no table took one
-        self._names = _Codes()
-        self._categories = _Codes()
-        self._phases = _Codes()
-        self._shapes = _Codes()
+        self.gathered = Gathered()
+        self._categories = Codes()
         self._shape_of = _Known(self._new_shape)
-        self._inputs = _Codes()
-        self._collectives = _Codes()
-        self._parts: dict[int, list[Columns]] = {table: [] for table in TABLES}
-        self.overheads = 0  # records of what the profiler itself did, and how long it took
-        self.overhead_us = 0.0
-        self._impossible = 0  # counts no memory has
-        self._rows = dict.fromkeys(TABLES, 0)
+        self._call_kind_of = _Known(lambda name: int(call_kind(name)))
         self.mended: dict[int, Bool] = {}  # of each table finished: which rows have a duration that is not the file's
-        self._pairs: list[tuple[str, int, tuple[Any, Any], int, int]] = []  # phase, start_ns, place, table, its row
 
     @property
     def names(self) -> list[str]:
-        return list(map(printable, self._names))
+        return list(map(printable, self.gathered.books[NAMES]))
 
     @property
     def shapes(self) -> list[LaunchShape]:
         """How kernels were laid out, by the numbers in `shape` of ops."""
-        return [LaunchShape(*key) for key in self._shapes]
+        return [LaunchShape(*key) for key in self.gathered.books[SHAPES]]
 
     @property
     def input_shapes(self) -> list[str]:
         """Shapes of operators' inputs as JSON, by the numbers in `shape` of host_ops."""
-        return [json.dumps(msgspec.json.decode(text)) for text in self._inputs]
+        return [json.dumps(msgspec.json.decode(text)) for text in self.gathered.books[INPUTS]]
 
     @property
     def collectives(self) -> list[Collective]:
-        return [Collective(*key) for key in self._collectives]
+        return [Collective(*key) for key in self.gathered.books[COLLECTIVES]]
 
     @property
     def empty(self) -> bool:
         """Whether neither a device nor a host record came."""
-        return not any(self._rows[table] for table in (OPS, CALLS, HOST_OPS))
+        return not any(part.rows(table) for part in self.gathered.parts for table in (OPS, CALLS, HOST_OPS))
 
-    def add(self, chunk: Chunk) -> None:
-        """Take the events of one chunk."""
+    def add(self, chunk: Chunk, number: int = 0) -> None:
+        """Take the events of one chunk. number: its place in the file, where chunks do not come in their order."""
         events = chunk.events
         if not events:
             return
-        category, phase, table = self._classified(events)
-        self._note_overhead(events, category)
         if self.empty:
-            self.seen.update(event.cat or {"M": "metadata"}.get(event.ph, "other") for event in events)
-        for number in TABLES:
-            found = np.flatnonzero(table == number)
+            self.gathered.seen.update(map(_kind, events))
+        category, table = self._classified(events)
+        self._note_overhead(events, category)
+        part = Part(number)
+        for code in _SPAN_TABLES:
+            found = np.flatnonzero(table == code)
             if len(found):
                 rows = found.tolist()
-                if number == COUNTERS:
-                    self._counters(events, rows, chunk)
-                    continue
-                mine = [events[row] for row in rows]
-                columns = self._MAKERS[number](self, mine, category[found], chunk)
-                times = self._time_columns(mine, rows, chunk)
-                spans = _looked_up(self._phases, _SPANS, phase[found])
-                self._parts[number].append(columns | times | {"spans": spans})
-        self._note_pairs(chunk, table)
-        for number in TABLES:
-            if number != COUNTERS:
-                self._rows[number] += int((table == number).sum())
+                spans: list[Span] = list(map(events.__getitem__, rows))  # type: ignore[arg-type]
+                part.columns[code] = self._MAKERS[code](self, spans, category[found], chunk)
+                part.columns[code] |= _time_columns(spans, rows, chunk)
+        self._counters(events, category, chunk, part)
+        if not {*map(type, events)}.isdisjoint((Begin, End)):
+            _note_pairs(chunk, table, part)
+        part.known = tuple(map(len, self.gathered.books))
+        self.gathered.parts.append(part)
+
+    def take_over(self, others: Gathered) -> None:
+        """Add the chunks that other tables took. Nothing can be added after that."""
+        self.gathered = together([self.gathered, others])
 
     def finish(self, repairs: list[str]) -> tuple[dict[int, Columns], Times]:
         """The columns of each table with its times, without rows that have no place in time.
 
         Also the times of all rows as the file's clock has them. Adds to repairs what was mended.
         """
-        joined = {table: _joined(self._parts.pop(table)) for table in TABLES}
-        sizes = [self._rows[table] for table in TABLES]
-        parts = [[joined[table].pop(name, np.zeros(0, np.int64)) for table in TABLES] for name in _TIMES]
-        start_ns, dur_ns, has_start, has_dur, spans = (np.concatenate(part) for part in parts)
-        kinds = (has_start.astype(bool), has_dur.astype(bool), spans.astype(bool))
-        times = Times(
-            start_ns, dur_ns, *kinds, usable=np.ones(len(start_ns), bool), mended=np.zeros(len(start_ns), bool)
-        )
-        mend_times(times, self._paired(sizes), repairs)
-        _mend_sizes(joined, self._impossible, repairs)
-        first = np.cumsum([0, *sizes])
+        parts = self.gathered.parts
+        found = list(_paired(parts))
+        joined = {table: _joined(parts, table) for table in TABLES}
+        times_of = [[joined[table].pop(name, _NO_TIMES[name]) for table in TABLES] for name in _TIMES]
+        sizes = [len(start_ns) for start_ns in times_of[0]]
+        start_ns, dur_ns, has_start, has_dur = map(np.concatenate, times_of)
+        spans = np.repeat([table in _SPAN_TABLES for table in TABLES], sizes)
+        whole, none = np.ones(len(start_ns), bool), np.zeros(len(start_ns), bool)
+        times = Times(start_ns, dur_ns, has_start, has_dur, spans, usable=whole, mended=none)
+        first = dict(zip(TABLES, np.cumsum([0, *sizes]).tolist(), strict=False))
+        pairs = [replace(pair, row=first[table] + row) if table else pair for pair, table, row in found]
+        mend_times(times, pairs, repairs)
+        _mend_sizes(joined, self.gathered.impossible, repairs)
+        end_ns = times.end_ns
         result = {}
-        for i, table in enumerate(TABLES):
-            mine = slice(first[i], first[i + 1])
+        for table, size_rows in zip(TABLES, sizes, strict=True):
+            mine = slice(first[table], first[table] + size_rows)
             kept = times.usable[mine]
             self.mended[table] = times.mended[mine][kept]
-            columns = {"start_ns": times.start_ns[mine], "end_ns": times.end_ns[mine], **joined[table]}
+            columns = {"start_ns": times.start_ns[mine], "end_ns": end_ns[mine], **joined[table]}
             result[table] = columns if kept.all() else {name: column[kept] for name, column in columns.items()}
         return result, times
 
     def _note_overhead(self, events: list[Event], category: Int64) -> None:
-        if _OVERHEAD in self._categories:
-            rows = np.flatnonzero(category == self._categories[_OVERHEAD]).tolist()
-            took_us = [events[row].dur for row in rows if 0 <= events[row].dur * 1000 < DAY_NS]  # false for NaN
-            self.overheads += len(took_us)
-            self.overhead_us += sum(took_us)
+        times_us = (cast("Span", events[row]).dur for row in self._rows_of(_OVERHEAD, category))
+        took_us = [time_us for time_us in times_us if 0 <= time_us * 1000 < DAY_NS]  # false for NaN
+        self.gathered.overheads += len(took_us)
+        self.gathered.overhead_us += sum(took_us)
 
-    def _classified(self, events: list[Event]) -> tuple[Int64, Int64, Any]:
-        """Of each event the number of its category and of its phase, and which table it goes to, 0 for none."""
-        categories, phases = self._categories, self._phases
-        category = np.array([categories[event.cat] for event in events], np.int64)
-        phase = np.array([phases[event.ph] for event in events], np.int64)
+    def _classified(self, events: list[Event]) -> tuple[Int64, Any]:
+        """Of each event the number of its category, and which table its span goes to, 0 for none."""
+        categories = self._categories
+        category = np.fromiter(map(categories.__getitem__, map(_CAT, events)), np.int64, len(events))
         table = np.array([_TABLE_OF.get(name, 0) for name in categories], np.int8)[category]
-        table[~_looked_up(phases, _SPANS, phase)] = 0
         for row in np.flatnonzero(table == WAITS).tolist():
-            if events[row].name != _WAIT_NAME:
+            if cast("Span", events[row]).name != _WAIT_NAME:
                 table[row] = 0
-        for row in np.flatnonzero(_looked_up(phases, _LOOKED_AT, phase)).tolist():
-            event = events[row]
-            if event.ph == "C" or (event.ph in ("i", "I") and event.name == _MEMORY_NAME):
-                table[row] = COUNTERS
-        return category, phase, table
+        return category, table
 
-    def _time_columns(self, events: list[Event], rows: list[int], chunk: Chunk) -> Columns:
-        ts_us: Sequence[Any] = [event.ts for event in events]
-        dur_us: Sequence[Any] = [event.dur for event in events]
-        if chunk.ts_us is not None or digits_matter(ts_us):
-            exact = chunk.exact_ts_us()
-            ts_us = [exact[row] for row in rows]
-        if chunk.dur_us is not None:
-            dur_us = [chunk.dur_us[row] for row in rows]
-        start_ns, has_start = to_ns(ts_us)
-        has_start &= np.abs(start_ns) < LIMIT_NS
-        dur_ns, has_dur = to_ns(dur_us)
-        return {"start_ns": start_ns, "dur_ns": dur_ns, "has_start": has_start, "has_dur": has_dur}
-
-    def _note_pairs(self, chunk: Chunk, table: Any) -> None:
-        events = chunk.events
-        if not any(phase in self._phases for phase in _PAIRED):
-            return
-        rows = [row for row, event in enumerate(events) if event.ph in _PAIRED]
-        if not rows:
-            return
-        number_in_table = np.zeros(len(events), np.int64)
-        for number in TABLES:
-            mine = table == number
-            number_in_table[mine] = self._rows[number] + np.arange(int(mine.sum()))
-        times = self._time_columns([events[row] for row in rows], rows, chunk)
-        for row, start_ns in zip(rows, times["start_ns"].tolist(), strict=True):
-            event = events[row]
-            place = (event.pid, event.tid)
-            self._pairs.append((event.ph, start_ns, place, int(table[row]), int(number_in_table[row])))
-
-    def _paired(self, sizes: list[int]) -> list[Begin | End]:
-        first = dict(zip(TABLES, np.cumsum([0, *sizes]).tolist(), strict=False))
-        return [
-            End(start_ns, place) if phase == "E" else Begin(start_ns, place, first[table] + row if table else -1)
-            for phase, start_ns, place, table, row in self._pairs
-        ]
-
-    def _ops(self, events: list[Event], category: Int64, _chunk: Chunk) -> Columns:
+    def _ops(self, events: list[Span], category: Int64, _chunk: Chunk) -> Columns:
         args = _op_args(events)
+        named = [a.collective for a in args]
+        collective = np.full(len(args), NONE, np.int32)
+        if named.count(None) < len(named):
+            collective[:] = [self._collective(a) for a in args]
+        shape_of = self._shape_of
         return {
             "kind": np.array([_OP_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
-            "device": _whole([a.device for a in args], [e.pid for e in events]),
-            "stream": _whole([a.stream for a in args], [e.tid for e in events]),
+            "device": _whole([a.device for a in args], events, _PID),
+            "stream": _whole([a.stream for a in args], events, _TID),
             "name": self._interned(events),
             "correlation": np.array([a.correlation for a in args], np.int64),
             "size_bytes": _whole([a.bytes for a in args]),
-            "collective": np.array([self._collective(a) for a in args], np.int32),
-            "shape": np.array([self._shape(a) for a in args], np.int32),
+            "collective": collective,
+            "shape": np.array([shape_of[bytes(a.grid), bytes(a.block), a.registers, a.shared] for a in args], np.int32),
         }
 
-    def _calls(self, events: list[Event], _category: Int64, _chunk: Chunk) -> Columns:
+    def _calls(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
         args = _call_args(events)
-        name = self._interned(events)
-        unique, inverse = np.unique(name, return_inverse=True)
-        names = list(self._names)
-        kind = np.array([call_kind(names[i]) for i in unique.tolist()], np.int8)[inverse.reshape(-1)]
-        for row, arg in enumerate(args):
-            if arg.call is not None and arg.call in CallKind.__members__:
-                kind[row] = CallKind[arg.call]
+        kind_of = self._call_kind_of
+        kind = np.array([kind_of[event.name] for event in events], np.int8)
+        said = [a.call for a in args]
+        if said.count(None) < len(said):
+            for row, call in enumerate(said):
+                if isinstance(call, str) and call in CallKind.__members__:
+                    kind[row] = CallKind[call]
         return {
             "kind": kind,
-            "name": name,
+            "name": self._interned(events),
             "thread": _whole([event.tid for event in events]),
             "correlation": np.array([a.correlation for a in args], np.int64),
         }
 
-    def _host_ops(self, events: list[Event], category: Int64, chunk: Chunk) -> Columns:
+    def _host_ops(self, events: list[Span], category: Int64, chunk: Chunk) -> Columns:
         shape = np.full(len(events), NONE, np.int32)
         if chunk.inputs:
-            inputs = self._inputs
+            inputs = self.gathered.books[INPUTS]
             for row, args in enumerate(_host_args(events)):
                 dims = bytes(args.dims)
                 if dims:
@@ -275,70 +259,66 @@ class Tables:
             "shape": shape,
         }
 
-    def _waits(self, events: list[Event], _category: Int64, _chunk: Chunk) -> Columns:
+    def _waits(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
         args = _wait_args(events)
         return {
             "correlation": np.array([a.correlation for a in args], np.int64),
-            "device": _whole([a.device for a in args], [e.pid for e in events]),
-            "stream": _whole([a.stream for a in args], [e.tid for e in events]),
+            "device": _whole([a.device for a in args], events, _PID),
+            "stream": _whole([a.stream for a in args], events, _TID),
             "on_stream": np.array([a.on_stream for a in args], np.int64),
             "on_correlation": np.array([a.on_correlation for a in args], np.int64),
             "on_device": np.array([a.on_device for a in args], np.int64),
         }
 
-    def _counters(self, events: list[Event], rows: list[int], chunk: Chunk) -> None:
-        """A row for each value of a counter, and for the totals that memory events carry (those of 2021 carry none)."""
-        memory = [row for row in rows if events[row].ph != "C"]
-        totals = _counter_args([events[row] for row in memory])
-        counted = [(row, *value) for row in rows if events[row].ph == "C" for value in _values(events[row])]
-        names = self._names
-        at = np.array([*memory, *memory, *(row for row, _, _ in counted)], np.int64)
-        value = np.array(
-            [
-                *_numbers([args.allocated for args in totals]),
-                *_numbers([args.reserved for args in totals]),
-                *(number for _, _, number in counted),
-            ],
-            np.float64,
-        )
-        of_memory = [names[name] for name in (_ALLOCATED, _RESERVED) for _ in memory]
-        series = np.array([*of_memory, *(names[name] for _, name, _ in counted)], np.int32)
-        possible = np.abs(value) <= MOST_BYTES  # false for NaN
-        self._impossible += int((~possible & ~np.isnan(value)).sum())
-        kept = at[possible].tolist()
-        mine = [events[row] for row in kept]
-        if not mine:
+    def _counters(self, events: list[Event], category: Int64, chunk: Chunk, part: Part) -> None:
+        """A row for each value of a counter, and for the totals memory events carry (those of 2021 carry none)."""
+        found = [(row, cast("Instant", events[row])) for row in self._rows_of(INSTANT, category)]
+        memory = [(row, event) for row, event in found if event.name == _MEMORY_NAME]
+        rows = [row for row, _ in memory] + self._rows_of(COUNTER, category)
+        if not rows:
             return
-        columns = {
-            "device": _whole([args.device_id for args in _counter_args(mine)], [e.pid for e in mine]),
-            "series": series[possible],
-            "value": value[possible],
-            "spans": np.zeros(len(mine), bool),
-        }
-        self._parts[COUNTERS].append(columns | self._time_columns(mine, kept, chunk))
-        self._rows[COUNTERS] += len(mine)
+        mine = [events[row] for row in rows]
+        counts = cast("list[Count]", mine[len(memory) :])
+        args = [event.args or _NO_TOTALS for _, event in memory] + _counter_args(counts)
+        totals = args[: len(memory)]
+        counted = [(at, *value) for at, event in enumerate(counts, len(memory)) for value in _values(event)]
+        names, each = self.gathered.books[NAMES], np.arange(len(memory))
+        of_memory = [names[name] for name in (_ALLOCATED, _RESERVED)] if memory else []
+        at = np.concatenate((each, each, np.array([at for at, _, _ in counted], np.int64)))
+        series = np.concatenate((np.repeat(of_memory, len(memory)), [names[name] for _, name, _ in counted]))
+        value = np.concatenate(
+            (
+                _numbers([a.allocated for a in totals]),
+                _numbers([a.reserved for a in totals]),
+                np.array([number for _, _, number in counted], np.float64),
+            )
+        )
+        possible = np.abs(value) <= MOST_BYTES  # false for NaN
+        self.gathered.impossible += int((~possible & ~np.isnan(value)).sum())
+        if possible.any():
+            device = _whole([a.device_id for a in args], mine, _PID)
+            columns = {"device": device} | _time_columns(mine, rows, chunk)
+            part.columns[COUNTERS] = {name: column[at[possible]] for name, column in columns.items()} | {
+                "series": series[possible].astype(np.int32),
+                "value": value[possible],
+            }
 
-    def _interned(self, events: list[Event]) -> Any:
-        names = self._names
-        return np.array([names[event.name] for event in events], np.int32)
+    def _rows_of(self, kind: Other | str, category: Int64) -> list[int]:
+        return np.flatnonzero(category == self._categories[kind]).tolist() if kind in self._categories else []
 
-    def _shape(self, args: OpArgs) -> int:
+    def _interned(self, events: list[Span]) -> Any:
+        names = self.gathered.books[NAMES]
+        return np.fromiter([names[event.name] for event in events], np.int32, len(events))
+
+    def _new_shape(self, key: tuple[bytes, bytes, Loose, Loose]) -> int:
         """The number of a kernel's launch shape; NONE where the record has none (copies, and traces of 2021)."""
-        grid, block = args.grid, args.block
-        if grid is None or block is None:
+        sides: list[Any] = [msgspec.json.decode(text) if text else None for text in key[:2]]
+        if not all(isinstance(side, list) and len(side) == 3 for side in sides):
             return NONE
-        try:
-            key = (*grid, *block, args.registers, args.shared)
-            return self._shape_of[key]
-        except TypeError:  # not a list, or a list of lists
+        if not all(type(n) is int and n > 0 for side in sides for n in side):
             return NONE
-
-    def _new_shape(self, key: tuple[Any, ...]) -> int:
-        grid, block = key[:3], key[3:6]
-        if len(key) != 8 or not all(type(n) is int and n > 0 for n in (*grid, *block)):
-            return NONE
-        optional = (None if (n := _either(value, NONE)) == NONE else n for value in key[6:])
-        return self._shapes[(grid, block, *optional)]
+        optional = (None if (n := _either(value, NONE)) == NONE else n for value in key[2:])
+        return self.gathered.books[SHAPES][(tuple(sides[0]), tuple(sides[1]), *optional)]
 
     def _collective(self, args: OpArgs) -> int:
         if not args.collective:
@@ -346,14 +326,55 @@ class Tables:
         sizes = (None if (n := _either(v, NONE)) == NONE else n for v in (args.in_elements, args.out_elements))
         group_size = _either(args.group_size, NONE)
         words = (str(args.dtype or ""), None if group_size == NONE else group_size, str(args.group or ""))
-        return self._collectives[(str(args.collective), *sizes, *words)]
+        return self.gathered.books[COLLECTIVES][(str(args.collective), *sizes, *words)]
 
-    _MAKERS: dict[int, Callable[[Tables, list[Event], Int64, Chunk], Columns]] = {  # noqa: RUF012 - never written
+    _MAKERS: dict[int, Callable[[Tables, list[Span], Int64, Chunk], Columns]] = {  # noqa: RUF012 - never written
         OPS: _ops,
         CALLS: _calls,
         HOST_OPS: _host_ops,
         WAITS: _waits,
     }
+
+
+def _kind(event: Event) -> str:
+    return event.cat.words if isinstance(event.cat, Other) else event.cat or "other"
+
+
+def _time_columns(events: Sequence[Any], rows: list[int], chunk: Chunk) -> Columns:
+    ts_us = np.fromiter([event.ts for event in events], np.float64, len(events))
+    dur_us = np.fromiter([event.dur for event in events], np.float64, len(events))
+    if chunk.ts_us is not None or digits_matter(ts_us):
+        exact = chunk.exact_ts_us()
+        start_ns, has_start = to_ns([exact[row] for row in rows])
+    else:
+        start_ns, has_start = to_ns(ts_us)
+    has_start &= np.abs(start_ns) < LIMIT_NS
+    dur_ns, has_dur = to_ns(dur_us if chunk.dur_us is None else [chunk.dur_us[row] for row in rows])
+    return {"start_ns": start_ns, "dur_ns": dur_ns, "has_start": has_start, "has_dur": has_dur}
+
+
+def _note_pairs(chunk: Chunk, table: Any, part: Part) -> None:
+    events = chunk.events
+    rows = [row for row, event in enumerate(events) if isinstance(event, (Begin, End))]
+    row_in_table = np.zeros(len(events), np.int64)
+    for code in _SPAN_TABLES:
+        mine = table == code
+        row_in_table[mine] = np.arange(int(mine.sum()))
+    times = _time_columns([events[row] for row in rows], rows, chunk)
+    for row, start_ns in zip(rows, times["start_ns"].tolist(), strict=True):
+        event = cast("Begin | End", events[row])
+        pair = PairEnd(start_ns, (event.pid, event.tid), begins=isinstance(event, Begin))
+        part.pairs.append((pair, int(table[row]), int(row_in_table[row])))
+
+
+def _paired(parts: list[Part]) -> Iterator[tuple[PairEnd, int, int]]:
+    """Begin and end events, by the table of the beginning and its row there."""
+    before = dict.fromkeys(TABLES, 0)
+    for part in parts:
+        for pair, table, row in part.pairs:
+            yield pair, table, row + (before[table] if table else 0)
+        for table in TABLES:
+            before[table] += part.rows(table)
 
 
 def _mend_sizes(tables: dict[int, Columns], lost: int, repairs: list[str]) -> None:
@@ -376,18 +397,18 @@ def _mend_sizes(tables: dict[int, Columns], lost: int, repairs: list[str]) -> No
         repairs.append(f"{plural(far, 'device number')} beyond {MOST_DEVICES}, read as {NONE}")
 
 
-def _joined(parts: list[Columns]) -> Columns:
-    if not parts:
-        return {}
-    return {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
+def _joined(parts: list[Part], table: int) -> Columns:
+    """The columns of all parts, which lose them."""
+    mine = [part.columns.pop(table) for part in parts if table in part.columns]
+    return {name: np.concatenate([columns.pop(name) for columns in mine]) for name in list(mine[0])} if mine else {}
 
 
-def _reader(kind: type[ArgsT]) -> Callable[[list[Event]], list[ArgsT]]:
+def _reader(kind: type[ArgsT]) -> Callable[[Sequence[Span | Count]], list[ArgsT]]:
     """Decodes the arguments of events at once, which takes a third of the time of one by one; none are the defaults."""
     decode: Callable[[bytes], list[ArgsT | None]] = msgspec.json.Decoder(list[kind | None]).decode  # type: ignore[valid-type]
     none = kind()  # nobody writes to it
 
-    def read(events: list[Event]) -> list[ArgsT]:
+    def read(events: Sequence[Span | Count]) -> list[ArgsT]:
         found = decode(b"[" + b",".join([event.args or b"null" for event in events]) + b"]")
         return [none if args is None else args for args in found]
 
@@ -398,18 +419,23 @@ _op_args, _call_args, _host_args = _reader(OpArgs), _reader(CallArgs), _reader(H
 _wait_args, _counter_args = _reader(WaitArgs), _reader(CounterArgs)
 
 
-def _values(event: Event) -> list[tuple[str, float]]:
+def _values(event: Count) -> list[tuple[str, float]]:
     """Series and value of each argument of a counter, NaN for what is no number."""
     args = msgspec.json.decode(event.args) if event.args else None
     if not isinstance(args, dict):
         return []
     named = [event.name if key == "value" else f"{event.name} {key}" for key in args]
-    return list(zip(named, _numbers(list(args.values())), strict=True))
+    return list(zip(named, _numbers(list(args.values())).tolist(), strict=True))
 
 
-def _numbers(values: list[Any]) -> list[float]:
+def _numbers(values: list[Any]) -> Float64:
     """Numbers, also those written as text; NaN for all else."""
-    return [value if type(value) is int and abs(value) < MOST_BYTES else _number(value) for value in values]
+    if not {*map(type, values)} <= {int}:
+        values = [_number(value) for value in values]
+    try:
+        return np.array(values, np.float64)
+    except OverflowError:
+        return np.array([_number(value) for value in values], np.float64)
 
 
 def _number(value: Any) -> float:
@@ -428,22 +454,18 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
-def _looked_up(codes: _Codes, wanted: Sequence[str], numbers: Int64) -> Bool:
-    """Which numbers stand for one of the wanted words."""
-    found: Bool = np.array([word in wanted for word in codes], bool)[numbers]
-    return found
-
-
-def _whole(values: list[Loose], others: list[Loose] | None = None) -> Int64:
-    """Numbers as `_either` reads them."""
+def _whole(values: list[Loose], events: Sequence[Any] = (), other: Callable[[Any], Loose] | None = None) -> Int64:
+    """Numbers as `_either` reads them. other: what stands for one that is none, by its event."""
+    kinds = {*map(type, values)}
     try:
-        if {*map(type, values)} <= {int}:
+        if kinds <= {int}:
             return np.array(values, np.int64)
+        if other is None and kinds <= {int, type(None)}:
+            return np.array([NONE if value is None else value for value in values], np.int64)
     except OverflowError:
         pass
-    if others is None:
-        return np.array([_either(value, NONE) for value in values], np.int64)
-    return np.array([_either(*pair) for pair in zip(values, others, strict=True)], np.int64)
+    others = map(other, events) if other else repeat(NONE)
+    return np.array([_either(*pair) for pair in zip(values, others, strict=False)], np.int64)
 
 
 def _either(value: Loose, other: Loose) -> int:

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.trace.columns import Bool, Int64
+from perfmagic.trace.columns import Bool, Float64, Int64
 from perfmagic.trace.kineto_decode import EXACT_BELOW_US
 from perfmagic.units import plural
 
 DAY_NS = 86_400 * 10**9  # no step and no trace is longer: what lies further off is damage
 _FEW = 1000
+# below it, a double times 1000 is off by less than a quarter: two roundings of 2^-53 of 2^50 ns
+_EXACT_PRODUCT_US = 2.0**50 / 1000
 _LIMIT_US = 9e15  # int64 nanoseconds end at 9.2e15 µs
 LIMIT_NS = 9 * 10**18
 
@@ -42,23 +44,19 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Begin:
-    """A begin event (B). place: its process and thread.  row: of the times, -1 where no table takes it."""
+class PairEnd:
+    """A begin event (B) or an end event (E).
+
+    place: its process and thread.  row: of the times, of a beginning that some table took.
+    """
 
     start_ns: int
     place: tuple[Any, Any]
-    row: int
+    begins: bool
+    row: int = -1
 
 
-@dataclass(frozen=True)
-class End:
-    """An end event (E)."""
-
-    start_ns: int
-    place: tuple[Any, Any]
-
-
-def mend_times(times: Times, pairs: Sequence[Begin | End], repairs: list[str]) -> None:
+def mend_times(times: Times, pairs: Sequence[PairEnd], repairs: list[str]) -> None:
     """Leave out what has no time, close what was begun, cut what cannot be true; adds to repairs what was mended.
 
     pairs: begin and end events in the order of the file.
@@ -71,29 +69,37 @@ def mend_times(times: Times, pairs: Sequence[Begin | End], repairs: list[str]) -
     _mend_durations(times, repairs)
 
 
-def to_ns(values_us: Sequence[float | Decimal]) -> tuple[Int64, Bool]:
+def to_ns(values_us: Sequence[float | Decimal] | Float64) -> tuple[Int64, Bool]:
     """Microseconds as whole nanoseconds, and which of them are numbers; what int64 cannot hold becomes LIMIT_NS.
 
-    Whole and fraction are scaled apart, so that a double stays exact to the nanosecond below 2^43 µs; decimals are
-    exact always.
+    Doubles stay exact to the nanosecond below 2^43 µs; decimals are exact always.
     """
     approximate = np.array(values_us, np.float64)
     valid = ~np.isnan(approximate)
-    approximate = np.clip(np.where(valid, approximate, 0.0), -_LIMIT_US, _LIMIT_US)
+    if not valid.all():
+        approximate[~valid] = 0.0
+    if np.abs(approximate).max(initial=0.0) < _EXACT_PRODUCT_US:
+        product: Int64 = np.rint(approximate * 1000).astype(np.int64)
+        return product, valid
+    approximate = np.clip(approximate, -_LIMIT_US, _LIMIT_US)
+    # whole and fraction scaled apart
     whole = np.floor(approximate)
-    ns: Int64 = whole.astype(np.int64) * 1000 + np.rint((approximate - whole) * 1000).astype(np.int64)
+    ns: Int64 = whole.astype(np.int64) * 1000
+    if (whole != approximate).any():
+        ns += np.rint((approximate - whole) * 1000).astype(np.int64)
+    if isinstance(values_us, np.ndarray):
+        return ns, valid
     large = (np.abs(approximate) >= EXACT_BELOW_US) & (np.abs(approximate) < _LIMIT_US)
-    for row in np.flatnonzero(large).tolist() if large.any() and Decimal in {*map(type, values_us)} else ():
+    for row in np.flatnonzero(large).tolist():
         value = values_us[row]
         if isinstance(value, Decimal):
             ns[row] = int((value * 1000).to_integral_value())
     return ns, valid
 
 
-def digits_matter(values_us: Sequence[float]) -> bool:
+def digits_matter(values_us: Float64) -> bool:
     """Whether doubles may have lost nanoseconds: large ones with a fraction. Of few, none may have one by chance."""
-    values = np.array(values_us, np.float64)
-    large = values[np.abs(values) >= EXACT_BELOW_US]  # not true of NaN
+    large = values_us[np.abs(values_us) >= EXACT_BELOW_US]  # not true of NaN
     return bool(len(large) and (len(large) < _FEW or (large != np.floor(large)).any()))
 
 
@@ -105,13 +111,13 @@ def _near_the_others(start_ns: Int64, judged: Bool) -> Bool:
     return near
 
 
-def _close_pairs(pairs: Sequence[Begin | End], times: Times, repairs: list[str]) -> None:
+def _close_pairs(pairs: Sequence[PairEnd], times: Times, repairs: list[str]) -> None:
     """Give every begin event the time to its end event; ends come without a name, the last begun ends first."""
-    open_events: dict[tuple[Any, Any], list[Begin]] = defaultdict(list)
+    open_events: dict[tuple[Any, Any], list[PairEnd]] = defaultdict(list)
     unmatched = 0
     for event in sorted(pairs, key=lambda event: event.start_ns):
         begun = open_events[event.place]
-        if isinstance(event, Begin):
+        if event.begins:
             begun.append(event)
         elif begun:
             first = begun.pop()

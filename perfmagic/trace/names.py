@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from perfmagic.errors import OptionError
+from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, CallKind, Int8, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -132,9 +133,9 @@ def op_classes(trace: Trace, comm_names: str | None = None) -> Int8:
     is_comm = _comm_rule(comm_names)
     use_metadata = comm_names is None
     key = (ops.name.astype(np.int64) * 4 + ops.kind) * 2 + ((ops.collective != NONE) & use_metadata)
-    unique, inverse = np.unique(key, return_inverse=True)
+    unique, inverse = coded(key)
     decided = [_op_class(trace.names[k // 8], OpKind(k // 2 % 4), bool(k % 2), is_comm) for k in unique.tolist()]
-    classes: Int8 = np.array(decided, np.int8)[inverse.reshape(-1)]
+    classes: Int8 = np.array(decided, np.int8)[inverse]
     classes.flags.writeable = False
     return classes
 

@@ -221,11 +221,6 @@ def test_the_model_of_a_cell_on_several_queues_says_that_it_knows_one():
     assert model.caveat == "the model is for one queue, and the cell uses 2"
 
 
-def test_the_model_of_a_cell_on_several_queues_says_that_it_knows_one():
-    model = course_model(record([20e-9], [100e-9]), two_streams())
-    assert model.caveat == "the model is for one queue, and the cell uses 2"
-
-
 def test_no_ops_or_no_done_make_no_model():
     assert course_model(record([1.0], []), trace()) is None
     assert course_model(record([1.0], [1.0]), make_trace([], TraceMeta("cell"))) is None
@@ -246,13 +241,6 @@ def test_a_span_that_leaves_out_streams_is_said_and_not_drawn():
     assert not whole.span_partial
     assert bench_doc(whole).span_s == 0.3
     assert BenchResult.from_json(partial.to_json()).span_partial
-
-
-def test_a_starved_device_is_not_taken_for_another_stream():
-    starved = summarise(record([9e-8] * 6, [1e-7] * 6, [2e-8] * 6, trace=trace()))  # one by one the ops took 60 ns
-    assert not starved.span_partial
-    elsewhere = summarise(record([9e-8] * 6, [1e-7] * 6, [2e-9] * 6, trace=trace()))
-    assert any("a stream that is not the current one" in w for w in elsewhere.warnings)
 
 
 def test_a_starved_device_is_not_taken_for_another_stream():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmagic.analysis.queueing import steps
-from perfmagic.numerics.grouped import depths, running_max, unions
+from perfmagic.numerics.grouped import coded, depths, running_max, unions
 from perfmagic.numerics.intervals import union
 
 rows = st.lists(st.tuples(st.integers(0, 3), st.integers(-20, 20), st.integers(0, 12)), max_size=40)
@@ -44,3 +44,17 @@ def test_the_running_maximum_begins_anew_with_each_group(found: list[tuple[int, 
     group, start, _ = _columns(sorted(found))
     expected = [max(start[: i + 1][group[: i + 1] == group[i]]) for i in range(len(group))]
     assert running_max(group, start).tolist() == expected
+
+
+@given(st.lists(st.integers(-30, 30), max_size=40), st.sampled_from([1, 1000]))
+def test_coded_values_are_those_of_unique(found: list[int], apart: int) -> None:
+    values = np.array(found, np.int64) * apart
+    distinct, places = np.unique(values, return_inverse=True)
+    mine = coded(values)
+    assert (mine[0].tolist(), mine[1].tolist()) == (distinct.tolist(), places.tolist())
+
+
+def test_a_running_maximum_of_groups_reaches_to_the_ends_of_int64() -> None:
+    group = np.array([0, 0, 0, 1, 1])
+    values = np.array([2**62, -(2**62), 5, -(2**63), 2**63 - 1])
+    assert running_max(group, values).tolist() == [2**62, 2**62, 2**62, -(2**63), 2**63 - 1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import replace
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -18,8 +17,6 @@ from perfmagic.trace.model import DeviceInfo, TraceMeta, make_trace
 from perfmagic.view.canvas import Canvas
 from perfmagic.view.frame import DETAILS, PLOT_PX, Frame
 from perfmagic.view.html import MAX_OUTPUT_BYTES, timeline_html
-from perfmagic.view.lanes import MemoryLane
-from perfmagic.view.memory_lane import most
 from perfmagic.view.metrics import columns
 from perfmagic.view.page import page
 from perfmagic.view.scale import Scale
@@ -164,21 +161,6 @@ def test_memory_is_drawn_where_it_was_recorded_and_says_its_peak() -> None:
 def test_a_column_of_memory_holds_the_most_of_its_time() -> None:
     curve = MemoryCurve(0, np.array([0, 12, 14, 30]), np.array([1, 9, 2, 4]), reserved_max=0, peak_line=0)
     assert highest(curve, np.array([0.0, 10, 20, 30, 40])).tolist() == [1, 9, 2, 4]
-
-
-def test_memory_is_drawn_where_it_was_recorded_and_says_its_peak() -> None:
-    plain = queue_of()
-    counters = {"at_ns": [0, 2 * MS, 4 * MS], "series": [3] * 3, "value": [1e6, 5e6, 2e6]}
-    with_memory = replace(
-        plain, names=(*plain.names, "Total Allocated"), counters=make_trace([], plain.meta, counters=counters).counters
-    )
-    assert "peak 5.00 MB" in timeline_svg(doc_of(with_memory)).replace("\u00a0", " ")
-    assert ">memory<" not in timeline_svg(doc_of(plain))
-
-
-def test_a_column_of_memory_holds_the_most_of_its_time() -> None:
-    lane = MemoryLane(np.array([0, 12, 14, 30]), np.array([1, 9, 2, 4]), 0.0)
-    assert most(lane, np.array([0.0, 10, 20, 30, 40])).tolist() == [1, 9, 2, 4]
 
 
 def test_a_window_counts_only_what_ran_inside_it() -> None:
