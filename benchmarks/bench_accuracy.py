@@ -1,6 +1,6 @@
 """Does %%bench measure what timeit, torch's Timer and pyperf measure, and in what time?
 
-    python benchmarks/bench_accuracy.py [--rounds N] [--pyperf DIR] [--out FILE]
+    python benchmarks/bench_accuracy.py [--rounds N] [--bodies NAME…] [--pyperf DIR] [--out FILE]
 
 Bodies of about 10 ns, 1 µs, 100 µs and 10 ms, with hardly a name in them, so that all tools run the same bytecode. In
 each round (30) every tool measures every body once, in an order that turns by one each round; a median of the rounds'
@@ -99,6 +99,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--bodies", nargs="+", choices=[*BODIES], default=[*BODIES])
     parser.add_argument("--pyperf", type=Path, metavar="DIR")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -116,12 +117,12 @@ def main() -> None:
     for number in range(given.rounds):
         order = [*tools][number % len(tools) :] + [*tools][: number % len(tools)]
         empty_s = {tool: 0.0 if tool == "perfmagic" else tools[tool]("pass")[0] for tool in order}
-        for name, body in BODIES.items():
+        for name in given.bodies:
             for tool in order:
-                call_s, spent_s = tools[tool](body)
+                call_s, spent_s = tools[tool](BODIES[name])
                 taken[name, tool].append((call_s - empty_s[tool], spent_s))
         print(f"round {number + 1} of {given.rounds}", file=sys.stderr, flush=True)
-    rows = [row_of(name, peer, taken) for name in BODIES for peer in tools if peer != "perfmagic"]
+    rows = [row_of(name, peer, taken) for name in given.bodies for peer in tools if peer != "perfmagic"]
     for row in rows:
         words = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items())
         print("  ".join(words))

@@ -88,6 +88,8 @@ def main() -> None:
     given = parser.parse_args()
     rows = []
     for more, repetitions in ((0.0, given.repetitions), (0.05, given.slower), (0.10, given.slower)):
+        if not repetitions:
+            continue
         rows.append(run(more, repetitions))
         print(
             "  ".join(

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -197,6 +199,12 @@ class BenchResult:
     def to_json(self) -> str:
         """to_dict() as JSON text; BenchResult.from_json reads it back."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write to_json() into a file and give its path; %compare takes such files."""
+        target = Path(path).expanduser()
+        target.write_text(self.to_json(), encoding="utf-8")
+        return target
 
     @classmethod
     def from_json(cls, text: str) -> BenchResult:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,6 +106,12 @@ class CompareResult:
     def to_json(self) -> str:
         """to_dict() as JSON text; CompareResult.from_json reads it back."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write to_json() into a file and give its path; CompareResult.from_json reads its text."""
+        target = Path(path).expanduser()
+        target.write_text(self.to_json(), encoding="utf-8")
+        return target
 
     @classmethod
     def from_json(cls, text: str) -> CompareResult:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.analysis.bench import BenchResult
@@ -99,6 +101,12 @@ class SweepResult:
     def to_json(self) -> str:
         """to_dict() as JSON text; SweepResult.from_json reads it back."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write to_json() into a file and give its path; SweepResult.from_json reads its text."""
+        target = Path(path).expanduser()
+        target.write_text(self.to_json(), encoding="utf-8")
+        return target
 
     @classmethod
     def from_json(cls, text: str) -> SweepResult:

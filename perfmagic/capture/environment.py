@@ -5,9 +5,20 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from perfmagic.capture.device import torch_if_imported
 from perfmagic.trace.samples import Plain
+
+
+def processor() -> str:
+    """What the processor calls itself, as the system tells it; empty where it does not."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
 
 
 def environment() -> dict[str, Plain]:
@@ -17,6 +28,7 @@ def environment() -> dict[str, Plain]:
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),
+        "processor": processor(),
         "cores": os.cpu_count() or 1,
     }
     torch = torch_if_imported()

@@ -248,3 +248,8 @@ def test_a_starved_device_is_not_taken_for_another_stream():
     assert not starved.span_partial
     elsewhere = summarise(record([9e-8] * 6, [1e-7] * 6, [2e-9] * 6, trace=trace()))
     assert any("a stream that is not the current one" in w for w in elsewhere.warnings)
+
+
+def test_a_saved_result_is_the_result(tmp_path):
+    result = summarise(FULL, VERDICT)
+    assert BenchResult.from_json(result.save(tmp_path / "b.json").read_text("utf-8")) == result
