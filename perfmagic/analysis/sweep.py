@@ -20,6 +20,7 @@ from perfmagic.units import duration_s, significant
 if TYPE_CHECKING:
     import pandas as pd
 
+_BOUND = ("host-bound", "device-bound")
 _FORMAT = "perfmagic sweep 1"
 FLAT_SLOPE = 0.1  # a doubled size changes the time by less than 7 %: it stays
 
@@ -198,6 +199,8 @@ def growth_in_words(sweep: SweepResult) -> str:
     change = bottleneck_changes_at(sweep)
     if change is not None:
         words.append(f"Below {sweep.name} ≈ {significant(change, 2)} the cell is host-bound, above it device-bound.")
+    elif (kind := _same_verdict(results)) in _BOUND:
+        words.append(f"{kind} at every {sweep.name}:")
     grows = slope(sweep.values, times)
     last, before = sweep.values[-1], sweep.values[-2]
     if grows is None:
@@ -208,6 +211,12 @@ def growth_in_words(sweep: SweepResult) -> str:
         factor = significant(times[-1] / times[-2], 2)
         words.append(f"{quantity} grows × {factor} from {sweep.name} = {before} to {last}")
     return " ".join(words)
+
+
+def _same_verdict(results: Sequence[BenchResult]) -> str:
+    """What all recorded runs say, "" where they differ or one is missing."""
+    kinds = {result.verdict.kind if result.verdict is not None else "" for result in results}
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 def variants_in_words(sweep: SweepResult) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 _SPACE = "[\\u00a0 ]"
 
+_QUANTITY = r"(?:done|returns|span|queued)\b"
+
 _RULES = (
     # whole faces of measured results first: which findings and warnings there are varies from run to run, so a
     # notebook compares the words that do not: the device, the verdict, and what its own cells ask of the result
@@ -14,6 +16,15 @@ _RULES = (
     ("timeline", r"^.*? · ((?:\d+ )?simulated devices?[^·\n]*|no device) · [\s\S]*", r"TIMELINE \1"),
     ("bench", r"^Python is back after [\s\S]*", "BENCH"),
     ("syncbench", r"^(device-bound|host-bound|gaps|no device records)\b[\s\S]*", r"SYNCBENCH \1"),
+    ("faster", rf"^(\S.*?) is \d[\d.,]* times as fast as (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 faster than \2"),
+    ("slower", rf"^(\S.*?) is slower than (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 slower than \2"),
+    ("same", rf"^(\S.*?) is as fast as (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 the same as \2"),
+    (
+        "unclear",
+        rf"^unclear whether (.*?) is faster than (.*?): {_QUANTITY} [\s\S]*",
+        r"COMPARED \1 unclear against \2",
+    ),
+    ("sweep", r"^\S[\s\S]*\n\d[\d ,to]* samples each · [\s\S]*", "SWEEP"),
     ("duration", rf"-?\d[\d,]*(?:\.\d+)?{_SPACE}(?:ns|µs|ms|s)\b", "DURATION"),
     ("bandwidth", rf"\d[\d,]*(?:\.\d+)?{_SPACE}[TGMk]?B/s", "BANDWIDTH"),
     ("size", rf"\d[\d,]*(?:\.\d+)?{_SPACE}[TGMk]?B\b", "SIZE"),

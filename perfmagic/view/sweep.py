@@ -19,7 +19,7 @@ def sweep_text(sweep: SweepResult) -> str:
     head, rows = _cells(sweep)
     widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
     lines = [*wrapped(sweep.sentence), "", *table(head, rows, widths), ""]
-    for words in _below(sweep):
+    for words in (_method(sweep), *_warnings_below(sweep)):
         lines += wrapped(words, indent=2)
     return "\n".join(cut_to_columns(line.rstrip(), WIDTH) for line in lines)
 
@@ -27,7 +27,8 @@ def sweep_text(sweep: SweepResult) -> str:
 def sweep_html(sweep: SweepResult) -> str:
     """The sentence, the picture as an image, how it was taken; survives sanitisers."""
     line = f'<div style="margin:4px 0"><b>{short(sweep.sentence)}</b></div>'
-    return framed(line + image(sweep_svg(sweep), f"Sweep: {sweep.sentence}") + paragraphs(_below(sweep)))
+    below = paragraphs([f"{_method(sweep)} · bars: 95 % interval of the median", *_warnings_below(sweep)])
+    return framed(line + image(sweep_svg(sweep), f"Sweep: {sweep.sentence}") + below)
 
 
 def sweep_svg(sweep: SweepResult) -> str:
@@ -57,16 +58,20 @@ def _rate(flop_per_s: float | None, bytes_per_s: float | None) -> str:
     return ", ".join(rate(value, unit) for value, unit in each if value is not None)
 
 
-def _below(sweep: SweepResult) -> list[str]:
+def _method(sweep: SweepResult) -> str:
     results = [one for row in sweep.results for one in row]
     counts = sorted({one.returns.n for one in results if one.returns is not None})
     each = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
     label = results[0].device_label or "on the CPU"
-    method = f"{each} samples each · bars: 95 % interval of the median · {label}"
+    return f"{each} samples each · {label}"
+
+
+def _warnings_below(sweep: SweepResult) -> list[str]:
+    results = [one for row in sweep.results for one in row]
     ended = [f"ended early: {one.failed}" for one in results if one.failed][:1]
     said = _warnings(sweep)
     more = [f"! {len(said) - MOST_WARNINGS} more warnings in .results"] if len(said) > MOST_WARNINGS else []
-    return [method, *ended, *said[:MOST_WARNINGS], *more]
+    return [*ended, *said[:MOST_WARNINGS], *more]
 
 
 def _warnings(sweep: SweepResult) -> list[str]:
