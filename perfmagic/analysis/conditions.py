@@ -50,7 +50,9 @@ class _Done:
         self.in_turns = bool(record.round_id)
 
     def unless(self, setting: str, advice: str) -> str:
-        """`; advice` where that setting was left alone."""
+        """`: advice` where that setting was left alone, and can be used."""
+        if setting == "runs" and self.in_turns:
+            return ""
         default = {"time_s": 2.0, "runs": 1, "cooldown_s": 0.0}.get(setting)
         given = self._settings.get(setting, default)
         return f": {advice}" if given == default or given is False else ""

@@ -14,7 +14,7 @@ from perfmagic.view.svgpath import number
 MOST_DOTS = 400
 
 
-def draw_dots(canvas: Canvas, x: Float64, y: Float64, hollow: Sequence[bool], token: str) -> None:
+def draw_dots(canvas: Canvas, x: Float64, y: Float64, hollow: Sequence[bool], token: str, *, size: float = 2.6) -> None:
     """A dot a sample, hollow where it is far out; very many as the range of each pixel column, far-out ones apart."""
     if len(x) > MOST_DOTS:
         far = np.asarray(hollow, bool)
@@ -25,9 +25,9 @@ def draw_dots(canvas: Canvas, x: Float64, y: Float64, hollow: Sequence[bool], to
     points = [
         (number(round(float(a), 1)), number(round(float(b), 1)), far) for a, b, far in zip(x, y, hollow, strict=True)
     ]
-    canvas.stroke("".join(f"M{a} {b}h0" for a, b, far in points if not far), token, 2.6, cap="round")
-    canvas.stroke("".join(f"M{a} {b}h0" for a, b, far in points if far), "ink", 4.6, cap="round")
-    canvas.stroke("".join(f"M{a} {b}h0" for a, b, far in points if far), "ground", 2.6, cap="round")
+    canvas.stroke("".join(f"M{a} {b}h0" for a, b, far in points if not far), token, size, cap="round")
+    canvas.stroke("".join(f"M{a} {b}h0" for a, b, far in points if far), "ink", size + 2, cap="round")
+    canvas.stroke("".join(f"M{a} {b}h0" for a, b, far in points if far), "ground", size, cap="round")
 
 
 def _draw_columns(canvas: Canvas, x: Float64, y: Float64, token: str) -> None:

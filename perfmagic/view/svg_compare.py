@@ -30,6 +30,7 @@ TICK_APART_PX = 48
 TOKENS = ("launch", "comp", "comm", "htod", "memory", "dtod")  # the baseline in the grey of what is there already
 BINS = 24
 MOST_BANDS = 60
+FEW_DOTS = 100  # so few have room to be seen from afar
 _FAR_IQR = 3.0  # as in Quantity.far_out: what lies beyond does not decide the axis
 
 
@@ -74,7 +75,8 @@ def _draw_ratios(canvas: Canvas, comparisons: Sequence[Comparison], height: floa
     canvas.boxes([(left, 14, max(2.0, right - left), height - 14)], "host3")
     taken: list[float] = []
     for ratio in sorted(TICKS, key=lambda tick: abs(math.log(tick))):
-        if abs(math.log(ratio)) < reach * 0.95 and all(abs(x(ratio) - other) >= TICK_APART_PX for other in taken):
+        inside = TICK_APART_PX / 3 < x(ratio) < AXIS_PX - TICK_APART_PX / 3
+        if inside and all(abs(x(ratio) - other) >= TICK_APART_PX for other in taken):
             taken.append(x(ratio))
             canvas.boxes([(x(ratio), 14, 0.75, height - 14)], "grid")
             canvas.text(x(ratio), 10, f"× {ratio:g}", "ink2", anchor="middle")
@@ -154,7 +156,7 @@ def _draw_series(
         canvas.boxes([(ORDER_X, round(high, 1), width, round(max(0.5, low - high), 1))], tint(token, 0.18, 0.25))
     canvas.boxes([(ORDER_X, round(y(quantity.median_s) - 0.5, 1), SPREAD_X + SPREAD_PX - ORDER_X, 1)], token)
     x = np.linspace(ORDER_X + 3, ORDER_X + ORDER_PX - 3, len(at))
-    draw_dots(canvas, x, at, quantity.far_out_samples, token)
+    draw_dots(canvas, x, at, quantity.far_out_samples, token, size=4.0 if len(at) <= FEW_DOTS else 2.6)
     inside = at[at > top]
     draw_distribution(canvas, inside, token, x=SPREAD_X, width=SPREAD_PX, top=top, height=floor - top, bins=BINS)
 
