@@ -43,7 +43,7 @@ class Sampler:
         """From now on every sample finds cold caches, where that is asked for."""
         if not self.spec.cold or self.caches is not None:
             return
-        cuda = [info.index for info in self.devices.infos if info.kind == "cuda"]
+        cuda = [info.index for info in self.devices.infos if info.kind in ("cuda", "rocm")]
         torch = torch_if_imported()
         self.caches = CudaCache(torch, torch.cuda.current_device()) if cuda and torch is not None else HostCaches()
 
@@ -61,9 +61,11 @@ class Sampler:
             self.caches.overwrite()
         self.devices.synchronize()
 
-    def sample(self, k: int) -> Steps[Reading]:
-        """One sample of *returns* and *done* of k calls."""
+    def sample(self, k: int, *, ready: Callable[[], None] | None = None) -> Steps[Reading]:
+        """One sample of *returns* and *done* of k calls.  ready: called when all is prepared, outside the clock."""
         self.before()
+        if ready is not None:
+            ready()
         return (yield from self.watch.sample(k))
 
     def span(self, backend: Backend, k: int, backlog_s: float) -> Steps[SpanReading]:

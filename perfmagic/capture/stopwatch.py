@@ -22,6 +22,7 @@ ResultT = TypeVar("ResultT")
 Steps: TypeAlias = Generator[Iterable[Step], None, ResultT]
 
 EMPTY_BLOCKS = 15  # of them the median counts; an odd number, so that it is one of them
+EMPTY_CALLS = 1001  # in all of them at least: a block of one call is as short as what disturbs it; they take 0.3 ms
 
 
 def drive(steps: Steps[None]) -> Iterator[Step]:
@@ -146,7 +147,7 @@ class Stopwatch:
         """What a sample of k calls of nothing takes: to be subtracted. Never counted as runs of the body."""
         empty = Stopwatch(self.clock_ns, Devices(tuple))
         readings: list[int] = []
-        for () in drive(_nested(empty.blocks(EMPTY_BLOCKS, k, readings))):
+        for () in drive(_nested(empty.blocks(max(EMPTY_BLOCKS, EMPTY_CALLS // k), k, readings))):
             pass
         return statistics.median_low(readings)
 

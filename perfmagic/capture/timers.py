@@ -91,7 +91,7 @@ class Engine:
         self._warm_from_ns = 0
         self._warmup_calls = 0
         self._k = 1
-        self._overhead_ns = 0
+        self.overhead_ns_a_call = 0.0  # of the empty loop, subtracted from every sample
         self._samples: list[tuple[float, float]] = []
         self._run_starts: list[int] = []
         self._stopped_by = ""
@@ -101,8 +101,9 @@ class Engine:
         self._rule = spec.rule()
         self._round_id = ""
         self._work = Work(spec.flop, spec.moved_bytes)
+        self._held_bytes = 0
         self._peak: tuple[int, int] | None = None  # bytes held before a call, and the most during it
-        self._before: _Before | None = None
+        self._growth: _Growth | None = None
         self._idle = False  # the body queued nothing on the devices there are
 
     def calls(self) -> Iterator[Step]:
@@ -136,7 +137,7 @@ class Engine:
             first_calls_s=np.array(self._first_s, np.float64),
             warmup_calls=self._warmup_calls,
             body_runs=self._watch.runs,
-            loop_overhead_s=self._overhead_ns / self._k / 1e9,
+            loop_overhead_s=self.overhead_ns_a_call / 1e9,
             span_calls_per_sample=self._passes.span_calls,
             stopped_by=f"ended early: {self._failed}" if self._failed else self._stopped_by,
             devices=self._devices.infos if has_device else (),
@@ -180,19 +181,22 @@ class Engine:
                 yield from self._more_first_calls()
             yield from self._warm_up()
         self._k = self._calls_per_sample()
-        self._overhead_ns = self._watch.overhead_ns(self._k)
+        self.overhead_ns_a_call = self._watch.overhead_ns(self._k) / self._k
         self._begin_run()
 
     def take(self, spent_s: Callable[[], float]) -> Steps[None]:
         """One sample. spent_s: asked after it, how long has been sampled so far."""
         k = self._k
         peak_wanted = self._peak is None and self._has_device()
-        held = self._watch_peak() if peak_wanted else None
-        reading = yield from self._sampler.sample(k)
-        if held is not None:
-            self._peak = (held, (self._devices.memory_bytes() or (0, held))[1])
-        returns_s = max(0, reading.returns_ns - self._overhead_ns) / k / 1e9
-        done_s = max(0, reading.done_ns - self._overhead_ns) / k / 1e9
+        if self._round_id and self._growth is not None:
+            self._growth.look()  # what the others of the round leave behind is theirs
+        reading = yield from self._sampler.sample(k, ready=self._watch_peak if peak_wanted else None)
+        if peak_wanted and (memory := self._devices.memory_bytes()) is not None:
+            self._peak = (self._held_bytes, memory[1])
+        if self._round_id and self._growth is not None:
+            self._growth.add()
+        returns_s = max(0.0, reading.returns_ns / k - self.overhead_ns_a_call) / 1e9
+        done_s = max(0.0, reading.done_ns / k - self.overhead_ns_a_call) / 1e9
         self._samples.append((returns_s, done_s))
         if self._clocks is not None and len(self._samples) % READ_CLOCKS_EVERY == 0:
             self._clocks.read()
@@ -222,6 +226,11 @@ class Engine:
         yield from self.after()
 
     @property
+    def calls_per_sample(self) -> int:
+        """How many calls make a sample of *returns*, known after warm()."""
+        return self._k
+
+    @property
     def complete(self) -> bool:
         """Whether everything was measured."""
         return self._complete
@@ -239,10 +248,11 @@ class Engine:
             self._sampler.note("idle device", device=self._devices.infos[0].label)
         elif self._synced and not self._has_device():
             self._sampler.note("no device")
-        if self._before is not None:
-            taken = len(self._samples) - self._run_starts[-1]
-            self._before.compare(self._sampler, self._devices, taken * self._k)
-            self._before = None
+        if self._growth is not None:
+            if not self._round_id:
+                self._growth.add()
+            self._growth.tell(self._sampler, (len(self._samples) - self._run_starts[-1]) * self._k)
+            self._growth = None
 
     def _phases(self) -> Steps[None]:
         with quiet.undisturbed():
@@ -318,7 +328,7 @@ class Engine:
         self._run_starts.append(len(self._samples))
         if len(self._run_starts) > 1:
             self._rule = self._spec.rule()
-        self._before = _Before(self._devices)
+        self._growth = _Growth(self._devices)
         if self._clocks is not None:
             self._clocks.read()
 
@@ -339,13 +349,11 @@ class Engine:
         """Several calls a sample only where nothing queues up and nothing has to be done in between."""
         return not self._has_device() and self._spec.setup_each is None and not self._spec.cold
 
-    def _watch_peak(self) -> int | None:
-        """Bytes that are allocated before a call; from here on the devices look for the most."""
-        found = self._devices.memory_bytes()
-        if found is None:
-            return None
-        self._devices.reset_peak_memory()
-        return found[0]
+    def _watch_peak(self) -> None:
+        """Note the bytes that are allocated before a call; from here on the devices look for the most."""
+        if (found := self._devices.memory_bytes()) is not None:
+            self._held_bytes = found[0]
+            self._devices.reset_peak_memory()
 
     def _has_device(self) -> bool:
         return bool(self._devices.backends) and not self._idle
@@ -365,33 +373,43 @@ class Engine:
         return f"{plural(len(done), 'sample')}, median {duration_s(float(np.median(done)))}{interval}"
 
 
-class _Before:
-    """What there was before the samples: memory, and graphs that torch.compile had made."""
+class _Growth:
+    """What samples leave behind: memory, and graphs that torch.compile has made."""
 
     def __init__(self, devices: Devices) -> None:
-        self._device_bytes = devices.memory_bytes()
-        self._host_bytes = _peak_host_bytes()
-        self._compilations = _compilations()
+        self._devices = devices
+        self._device_bytes = self._host_bytes = self._compiled = 0
+        self.look()
 
-    def compare(self, sampler: Sampler, devices: Devices, calls: int) -> None:
+    def look(self) -> None:
+        """What comes from here on counts."""
+        self._was = self._now()
+
+    def add(self) -> None:
+        """Count what has come since look()."""
+        now = self._now()
+        device, host, compiled = (b - a for a, b in zip(self._was, now, strict=True))
+        self._device_bytes, self._host_bytes = self._device_bytes + device, self._host_bytes + host
+        self._compiled += compiled
+
+    def tell(self, sampler: Sampler, calls: int) -> None:
         """Note what has grown during so many calls."""
-        made = _compilations() - self._compilations
-        if made > 0:
-            sampler.note("recompiled", times=made)
+        if self._compiled > 0:
+            sampler.note("recompiled", times=self._compiled)
         if calls < 3:
             return
-        now = devices.memory_bytes()
-        if now is not None and self._device_bytes is not None:
-            grown = (now[0] - self._device_bytes[0]) / calls
-            if grown >= GROWN_BYTES:
-                gc.collect()  # what only waits for the collector is not kept by the cell
-                grown = ((devices.memory_bytes() or now)[0] - self._device_bytes[0]) / calls
-            if grown >= GROWN_BYTES:
-                sampler.note("memory grew", bytes_per_call=grown, where="the device")
-                return
-        host = _peak_host_bytes() - self._host_bytes
-        if host >= HOST_GROWN_BYTES:
-            sampler.note("memory grew", bytes_per_call=host / calls, where="the host")
+        if self._device_bytes / calls >= GROWN_BYTES:
+            held = self._now()[0]
+            gc.collect()  # what only waits for the collector is not kept by the cell
+            self._device_bytes -= held - self._now()[0]
+        if self._device_bytes / calls >= GROWN_BYTES:
+            sampler.note("memory grew", bytes_per_call=self._device_bytes / calls, where="the device")
+        elif self._host_bytes >= HOST_GROWN_BYTES:
+            sampler.note("memory grew", bytes_per_call=self._host_bytes / calls, where="the host")
+
+    def _now(self) -> tuple[int, int, int]:
+        memory = self._devices.memory_bytes()
+        return memory[0] if memory is not None else 0, _peak_host_bytes(), _compilations()
 
 
 def _peak_host_bytes() -> int:

@@ -37,6 +37,7 @@ class Sitting:
         self.engines = engines
         self._band, self._decide_s, self._clock_ns = band, decide_s, clock_ns
         self._round_id = secrets.token_hex(6) if len(engines) > 1 else ""
+        self._forth = True
 
     def first(self, which: int) -> Steps[None]:
         """The first call of one of them; its output is let through."""
@@ -50,6 +51,7 @@ class Sitting:
                 return
             for which, engine in enumerate(self.engines):
                 yield which, engine.warm()
+            share_overhead(self.engines)
             from_ns = self._clock_ns()
 
             def spent_s() -> float:
@@ -61,26 +63,39 @@ class Sitting:
 
     def _turns(self, spent_s: Callable[[], float]) -> Iterator[tuple[int, Steps[None]]]:
         while not all(engine.finished for engine in self.engines) and spent_s() < MOST_S:
-            yield from self._rounds(1, spent_s)
+            yield from self._passes(1, spent_s)
         stopped_by = ""
         while spent_s() < self._decide_s and not self._decided():
-            yield from self._rounds(max(1, int(len(self.engines[0].done_so_far()) * MORE_FRAC / 2)), spent_s)
+            yield from self._passes(max(2, int(len(self.engines[0].done_so_far()) * MORE_FRAC)), spent_s)
             stopped_by = "stopped when the comparison was decided, or after the time for it"
         for engine in self.engines:
             engine.done_sampling(stopped_by)
 
-    def _rounds(self, n: int, spent_s: Callable[[], float]) -> Iterator[tuple[int, Steps[None]]]:
-        """n times forth and back through all of them."""
-        order = [*enumerate(self.engines), *reversed(list(enumerate(self.engines)))]
+    def _passes(self, n: int, spent_s: Callable[[], float]) -> Iterator[tuple[int, Steps[None]]]:
+        """n times through all of them, forth and back by turns."""
+        order = list(enumerate(self.engines))
         for _ in range(n):
-            for which, engine in order:
+            for which, engine in order if self._forth else reversed(order):
                 yield which, engine.take(lambda: spent_s() / len(self.engines))
+            self._forth = not self._forth
 
     def _decided(self) -> bool:
         first = self.engines[0].done_so_far()
         others = [engine.done_so_far() for engine in self.engines[1:]]
         intervals = [ratio_interval(other, first, interleaved=True) for other in others]
         return all(found is not None and judged(found, self._band) != "unclear" for found in intervals)
+
+
+def share_overhead(engines: Sequence[Engine]) -> None:
+    """Subtract the same for the empty loop from all: measured for each, its own noise would look like a difference.
+
+    The least that was found; for samples of one call and of many apart, as looking at the clock counts in the first.
+    """
+    for many in (False, True):
+        alike = [engine for engine in engines if (engine.calls_per_sample > 1) == many]
+        least_ns = min((engine.overhead_ns_a_call for engine in alike), default=0.0)
+        for engine in alike:
+            engine.overhead_ns_a_call = least_ns
 
 
 def measure_in_turns(
