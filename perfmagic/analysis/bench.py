@@ -213,8 +213,8 @@ class BenchResult:
             )
         try:
             return cls(**_restored(data))
-        except (KeyError, TypeError) as error:
-            raise OptionError(f"this benchmark result is damaged: {error}") from None
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise OptionError(f"this benchmark result is damaged: {type(error).__name__}: {error}") from None
 
     def to_frame(self) -> pd.DataFrame:
         """One row a sample: quantity, sample (its place in the order taken), seconds. Needs pandas."""
