@@ -17,14 +17,16 @@ EVERY_S = 0.5
 class Progress:
     """One display with an id of its own, from the first second on; the result takes its place.
 
-    display_id: of that display, empty while there is none.  Outside a notebook nothing is shown.
+    display_id: of that display, empty while there is none.  Outside a notebook, and where quiet, nothing is shown.
     """
 
-    def __init__(self, shell: Any, title: str) -> None:
+    def __init__(self, shell: Any, title: str, *, quiet: bool = False) -> None:
         self.display_id = ""
         self.stage = ""
         self._title = title
-        self._publisher = shell.display_pub if in_notebook(shell) else None  # the engine puts another in its place
+        self._publisher = (
+            shell.display_pub if in_notebook(shell) and not quiet else None
+        )  # kept: muted() puts another there
         self._next_s = time.monotonic() + AFTER_S
 
     def __call__(self, so_far: Callable[[], str]) -> None:
