@@ -24,6 +24,7 @@ ORDINALS = {1: "second", 2: "third"}
 # what the empty loop and two looks at the clock take at least, 0.11 to 0.35 µs (MEASURING, "Preparation"): what is
 # subtracted for them is no surer than that
 CLOCK_S = 0.1e-6
+_MACHINE = ("system", "machine", "cores")  # of an environment: what no two results that differ there share
 _FORMAT = "perfmagic comparison 1"
 
 
@@ -215,6 +216,10 @@ def _taken_apart(baseline: BenchResult, other: BenchResult) -> str:
     if baseline.device_label != other.device_label:
         devices = " and ".join(result.device_label or "the CPU" for result in (baseline, other))
         return f"measured on different devices, {devices}: measure both on one"
+    machines = [[result.environment.get(key) for key in _MACHINE] for result in (baseline, other)]
+    if machines[0] != machines[1] and baseline.environment and other.environment:
+        words = " and ".join(" ".join(str(part) for part in machine) + " cores" for machine in machines)
+        return f"measured on different machines, {words}: measure both on one"
     if bool(baseline.cold_bytes) != bool(other.cold_bytes):
         return "one found cold caches, the other warm ones: take both with --cold, or both without"
     mhz = _clocks_apart(baseline, other)

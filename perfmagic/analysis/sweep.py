@@ -207,7 +207,8 @@ def growth_in_words(sweep: SweepResult) -> str:
     words = []
     change = bottleneck_changes_at(sweep)
     if change is not None:
-        words.append(f"Below {sweep.name} ≈ {significant(change, 2)} the cell is host-bound, above it device-bound.")
+        at = f"{sweep.name} ≈ {significant(change, 2)}"
+        words.append(f"Below {at} Python needs longer to queue the work, above it the device to do it.")
     grows = slope(sweep.values, times)
     last, before = sweep.values[-1], sweep.values[-2]
     if grows is None:

@@ -147,6 +147,8 @@ class BenchRun:
 
     def _spec(self, name: str) -> BenchSpec:
         options = self._options
+        if options.rel is not None and not 0 < options.rel < 100:
+            raise OptionError(f"--rel {options.rel:g}: a percentage between 0 and 100 is needed, 1 for ± 1 %")
         given = {
             "samples": options.r,
             "calls": options.n,

@@ -215,6 +215,14 @@ def test_cold_and_warm_caches_are_not_compared() -> None:
     assert "take both with --cold, or both without" in found.why
 
 
+def test_results_of_different_machines_are_not_compared() -> None:
+    here = replace(result(series(1e-3), "a"), environment={"system": "Linux", "machine": "x86_64", "cores": 2})
+    there = replace(result(series(0.5e-3), "b"), environment={"system": "Linux", "machine": "aarch64", "cores": 8})
+    found = perfmagic.compare(here, there).comparisons[0]
+    assert found.verdict == "unclear"
+    assert found.why.startswith("measured on different machines, Linux x86_64 2 cores and Linux aarch64 8 cores")
+
+
 def test_nameless_results_are_numbered() -> None:
     found = perfmagic.compare(*(result(series(1e-3, seed=i), "") for i in range(3)))
     assert [(c.baseline, c.name) for c in found.comparisons] == [("baseline", "run 2"), ("baseline", "run 3")]

@@ -60,6 +60,7 @@ def test_an_exception_of_a_variant_has_its_own_line_and_keeps_the_samples(notebo
         ("%%bench --sweep n=1,nothing\nx = n", "NameError: name 'nothing' is not defined"),
         ("%%bench --cold -n 10\nx = 1", "only the first call of a sample would find cold caches"),
         ("%%bench --setup-each -n 10 y = 1\nx = y", "only the first call of a sample would find what it sets up"),
+        ("%%bench --rel 0\nx = 1", "a percentage between 0 and 100 is needed"),
         ("%%bench --sweep n=iter(int,1)\nx = n", "more than 1,000 values"),
     ],
 )
