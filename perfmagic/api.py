@@ -108,11 +108,22 @@ def sweep(
     """Time against size: body(value) measured for each value, as `%%syncbench --sweep` does.
 
     name: of what is swept, for tables.  synced: False for what bench() measures.  options: fields of
-    perfmagic.capture.spec.BenchSpec.  Raises OptionError for fewer than two values.
+    perfmagic.capture.spec.BenchSpec.  Where an exception or an interrupt ends it, perfmagic.last() has the sweep of
+    what was measured before.  Raises OptionError for fewer than two values.
     """
     if len(values) < 2:
         raise OptionError(f"sweep: {len(values)} value, at least two are needed")
-    measured = [_measure(partial(body, value), synced=synced, options=options) for value in values]
+    measured: list[BenchResult] = []
+    try:
+        for value in values:  # those before an exception are kept
+            measured.append(_measure(partial(body, value), synced=synced, options=options))  # noqa: PERF401 - extend() promises less
+    except BaseException:
+        cut = last()  # of the value that was being measured
+        if measured and isinstance(cut, BenchResult) and cut is not measured[-1] and cut.returns is not None:
+            measured.append(cut)
+        if measured:
+            remember(sweep_result(name, values[: len(measured)], [[result] for result in measured]))
+        raise
     found = sweep_result(name, values, [[result] for result in measured])
     remember(found)
     return found

@@ -102,7 +102,7 @@ class BenchResult:
     None where it was not taken.  queued: per call, queued; of queued_calls back to back, None where not asked for.
     n_calls: how often the body ran in all.  calls_per_sample: of returns.  method: how it was measured, in one line.
     held_bytes, peak_bytes: allocated on the devices before one call, and the most during it; None without a count.
-    flop, moved_bytes: of one call, as its author says.  cold_bytes: of cache overwritten before each sample.
+    flop, moved_bytes: of one call, as its author says.  cold_bytes: written over the caches cold_of before each sample.
     run_starts: the sample each whole run began with, () for one.  clocks: of the GPUs, where NVML told them.
     settings, environment: how it was to be taken, and on what.
     span_partial: the cell used streams whose work the device span leaves out.
@@ -137,6 +137,7 @@ class BenchResult:
     calls_per_sample: int = 1
     run_starts: tuple[int, ...] = ()
     cold_bytes: int = 0
+    cold_of: str = ""
     flop: float | None = None
     moved_bytes: float | None = None
     held_bytes: int | None = None
@@ -221,8 +222,8 @@ class BenchResult:
             )
         try:
             return cls(**_restored(data))
-        except (KeyError, TypeError) as error:
-            raise OptionError(f"this benchmark result is damaged: {error}") from None
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise OptionError(f"this benchmark result is damaged: {type(error).__name__}: {error}") from None
 
     def to_frame(self) -> pd.DataFrame:
         """One row a sample: quantity, sample (its place in the order taken), seconds. Needs pandas."""
@@ -274,6 +275,7 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResul
         calls_per_sample=record.calls_per_sample,
         run_starts=record.run_starts,
         cold_bytes=record.cold_bytes,
+        cold_of=record.cold_of,
         flop=record.flop,
         moved_bytes=record.moved_bytes,
         held_bytes=record.held_bytes,
@@ -331,12 +333,16 @@ def _times_in_words(result: BenchResult) -> str:
 
 def _method(record: BenchRecord) -> str:
     warm = record.warmup_calls > 0 or len(record.first_calls_s) > 1
-    warmth = f"cold: {size(record.cold_bytes)} overwritten before each sample" if record.cold_bytes else "warm"
+    warmth = (
+        f"cold: {size(record.cold_bytes)} written over {record.cold_of} before each sample"
+        if record.cold_bytes
+        else "warm"
+    )
     parts = [
         plural(len(record.returns_s), "sample") + _calls_each(record.calls_per_sample),
         f"in {len(record.run_starts)} runs" if record.run_starts else "",
         warmth if warm or record.cold_bytes else "not warmed up",
-        record.stopped_by,
+        record.stopped_by + (" in the last of them" if record.run_starts and record.stopped_by else ""),
         f"body ran {plural(record.body_runs, 'time')}",
     ]
     return " · ".join(part for part in parts if part)

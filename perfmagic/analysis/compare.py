@@ -13,7 +13,7 @@ import numpy as np
 from perfmagic.analysis.bench import BenchResult, Quantity
 from perfmagic.analysis.rows import Rows
 from perfmagic.errors import OptionError
-from perfmagic.numerics.ratio import BAND, FEWEST, judged, ratio_interval
+from perfmagic.numerics.ratio import BAND, FEWEST, judged, ratio, ratio_interval
 from perfmagic.units import NBSP, duration_s, plural, significant
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 BAND_APART = 0.03  # across processes: memory layout and clocks move medians by about as much (MEASURING, "Comparing")
 CLOCKS_APART = 0.02  # MEASURING, "Comparing": beyond it no verdict from time alone
 QUANTITIES = ("done", "span", "returns", "queued")  # the first that both have is compared
+ORDINALS = {1: "second", 2: "third"}
+# what the empty loop and two looks at the clock take at least, 0.11 to 0.35 µs (MEASURING, "Preparation"): what is
+# subtracted for them is no surer than that
+CLOCK_S = 0.1e-6
+_MACHINE = ("system", "machine", "cores")  # of an environment: what no two results that differ there share
 _FORMAT = "perfmagic comparison 1"
 
 
@@ -29,9 +34,9 @@ _FORMAT = "perfmagic comparison 1"
 class Comparison:
     """One benchmark against another.
 
-    quantity: what is compared.  ratio: how many times as fast it is: the baseline's median by its own; above 1 it is
-    faster.  low, high: 95 % interval of the ratio, None where there are too few samples.  band: a change within it is
-    "same".
+    quantity: what is compared.  ratio: how many times as fast it is, above 1 it is faster: of samples taken in turns
+    the median of the turns' ratios, else the baseline's median by its own; 0 where one takes no time.  low, high: 95 %
+    interval of the ratio, None where there are too few samples.  band: a change within it is "same".
     verdict: faster, slower, same or unclear.  why: what it rests on, or what stands in its way, and what to do.
     """
 
@@ -122,8 +127,11 @@ class CompareResult:
             raise OptionError(f"this is no JSON: {error}") from None
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
             raise OptionError("this is no comparison of this version", hint="CompareResult.to_json() writes one")
-        results = tuple(BenchResult.from_json(json.dumps(one)) for one in data["results"])
-        return cls(compare(*results, quantity=data["comparisons"][0]["quantity"]), results)
+        try:
+            results = tuple(BenchResult.from_json(json.dumps(one)) for one in data["results"])
+            return cls(compare(*results, quantity=data["comparisons"][0]["quantity"]), results)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise OptionError(f"this comparison is damaged: {type(error).__name__}: {error}") from None
 
     def to_frame(self) -> pd.DataFrame:
         """One row a comparison. Needs pandas."""
@@ -142,7 +150,7 @@ def compare(baseline: BenchResult, *others: BenchResult, quantity: str | None = 
     if not others:
         raise OptionError("compare: at least two results are needed, a baseline and another")
     chosen = _quantity((baseline, *others), quantity)
-    return Rows((_comparison(baseline, other, chosen) for other in others), Comparison)
+    return Rows((_comparison(baseline, other, chosen, i) for i, other in enumerate(others, 1)), Comparison)
 
 
 def _quantity(results: tuple[BenchResult, ...], wanted: str | None) -> str:
@@ -159,22 +167,22 @@ def _name(result: BenchResult, number: int) -> str:
     return result.name or ("baseline" if number == 0 else f"run {number + 1}")
 
 
-def _comparison(baseline: BenchResult, other: BenchResult, quantity: str) -> Comparison:
+def _comparison(baseline: BenchResult, other: BenchResult, quantity: str, number: int) -> Comparison:
     first, second = baseline.quantities[quantity], other.quantities[quantity]
     interleaved = bool(baseline.round_id) and baseline.round_id == other.round_id
     interval = ratio_interval(np.array(second.samples_s), np.array(first.samples_s), interleaved=interleaved)
     band = BAND if baseline.session == other.session else BAND_APART
     verdict, why = _judged(baseline, other, (first, second), interval, band)
-    names = _name(baseline, 0), _name(other, 1)
+    names = _name(baseline, 0), _name(other, number)
     if names[0] == names[1]:
-        names = f"{names[0]} (first)", f"{names[1]} (second)"
+        names = f"{names[0]} (first)", f"{names[1]} ({ORDINALS.get(number, f'number {number + 1}')})"
     return Comparison(
         baseline=names[0],
         name=names[1],
         quantity=quantity,
         baseline_s=first.median_s,
         name_s=second.median_s,
-        ratio=first.median_s / second.median_s if second.median_s else 0.0,
+        ratio=ratio(np.array(second.samples_s), np.array(first.samples_s), interleaved=interleaved),
         low=interval[0] if interval else None,
         high=interval[1] if interval else None,
         band=band,
@@ -192,26 +200,46 @@ def _judged(
     band: float,
 ) -> tuple[str, str]:
     """The verdict, and why."""
-    if baseline.device_label != other.device_label:
-        devices = " and ".join(result.device_label or "the CPU" for result in (baseline, other))
-        return "unclear", f"measured on different devices, {devices}: measure both on one"
-    mhz = _clocks_apart(baseline, other)
-    if mhz is not None:
-        return "unclear", (
-            f"the GPU ran at {mhz[0]:.0f} and at {mhz[1]:.0f}{NBSP}MHz: its clock alone may make the difference; take "
-            "them in turns, or lock the clock with nvidia-smi -lgc"
-        )
+    apart = _taken_apart(baseline, other)
+    if apart:
+        return "unclear", apart
     if interval is None:
         n = min(q.n for q in quantities)
         if n < FEWEST:
-            return "unclear", f"{plural(n, 'sample')} are too few for an interval, {FEWEST} are needed: raise -n"
+            return "unclear", f"{plural(n, 'sample')} are too few for an interval, {FEWEST} are needed: raise -r"
         return "unclear", "one of them takes no time that the clock can see"
+    calls = min(baseline.calls_per_sample, other.calls_per_sample)
+    if abs(quantities[0].median_s - quantities[1].median_s) * calls < CLOCK_S and judged(interval, band) != "same":
+        return "unclear", "they differ by less than a look at the clock takes: let one call do more"
     how = "taken in turns" if baseline.round_id and baseline.round_id == other.round_id else "one after the other"
     allowed = f"± {significant(band * 100, 1)}{NBSP}% counts as the same"
     verdict = judged(interval, band)
     if verdict != "unclear":
         return verdict, f"{how}; {allowed}"
-    return verdict, f"the interval reaches over the band of ± {significant(band * 100, 1)}{NBSP}%: {_advice(how)}"
+    return (
+        verdict,
+        f"the interval reaches over the band of ± {significant(band * 100, 1)}{NBSP}%: {_advice(how, baseline)}",
+    )
+
+
+def _taken_apart(baseline: BenchResult, other: BenchResult) -> str:
+    """What besides the code may make the difference, and what to do; empty where nothing does."""
+    if baseline.device_label != other.device_label:
+        devices = " and ".join(result.device_label or "the CPU" for result in (baseline, other))
+        return f"measured on different devices, {devices}: measure both on one"
+    machines = [[result.environment.get(key) for key in _MACHINE] for result in (baseline, other)]
+    if machines[0] != machines[1] and baseline.environment and other.environment:
+        words = " and ".join(" ".join(str(part) for part in machine) + " cores" for machine in machines)
+        return f"measured on different machines, {words}: measure both on one"
+    if bool(baseline.cold_bytes) != bool(other.cold_bytes):
+        return "one found cold caches, the other warm ones: take both with --cold, or both without"
+    mhz = _clocks_apart(baseline, other)
+    if mhz is not None:
+        return (
+            f"the GPU ran at {mhz[0]:.0f} and at {mhz[1]:.0f}{NBSP}MHz: its clock alone may make the difference; take "
+            "them in turns, or lock the clock with nvidia-smi -lgc"
+        )
+    return ""
 
 
 def _clocks_apart(baseline: BenchResult, other: BenchResult) -> tuple[float, float] | None:
@@ -225,7 +253,10 @@ def _clocks_apart(baseline: BenchResult, other: BenchResult) -> tuple[float, flo
     return None
 
 
-def _advice(how: str) -> str:
+def _advice(how: str, baseline: BenchResult) -> str:
+    """What was not done yet."""
     if how == "one after the other":
-        return "take them in turns with --vs or perfmagic.compare(f, g), or longer with --time"
-    return "take them longer, with --time 20 or time_s=20, on a calmer machine"
+        return "take them in turns, with --vs or perfmagic.compare(f, g)"
+    given_s = baseline.settings.get("time_s")
+    longer_s = 10 * given_s if isinstance(given_s, (int, float)) else 20
+    return f"a calmer machine helps, or longer: --time {longer_s:g}"

@@ -50,10 +50,10 @@ class _Done:
         self.in_turns = bool(record.round_id)
 
     def unless(self, setting: str, advice: str) -> str:
-        """`: advice` where that setting was left alone, and can be used."""
+        """`; advice` where that setting was left alone."""
         if setting == "runs" and self.in_turns:
-            return ""
-        default = {"time_s": 2.0, "runs": 1, "cooldown_s": 0.0}.get(setting)
+            return ""  # benchmarks that take turns are one run
+        default = {"runs": 1, "cooldown_s": 0.0}.get(setting)
         given = self._settings.get(setting, default)
         return f": {advice}" if given == default or given is False else ""
 
@@ -158,7 +158,9 @@ def _runs_apart(v: Mapping[str, Any], _: _Done) -> str:
 
 
 def _clock(v: Mapping[str, Any], done: _Done) -> str:
-    why = f" ({v['why']}, {v['at']}{NBSP}°C)" if v["why"] else f" at {v['at']}{NBSP}°C"
+    told = [v["why"]] if v["why"] else []
+    told += [f"{v['at']}{NBSP}°C"] if v["at"] else []  # 0 where the GPU did not tell
+    why = f" ({', '.join(told)})" if told else ""
     advice = done.unless("cooldown_s", "--cooldown 0.5 rests before each sample")
     return f"the clock of GPU {v['device']} went from {v['start']} to {v['low']}{NBSP}MHz{why}{advice}"
 
@@ -192,6 +194,9 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], _Done], str]] = {
     "no backlog": lambda _v, _d: "nothing could keep the queue full: device span includes launch gaps",
     "backlog outlasted": _outlasted,
     "no verdict": lambda v, _: f"no verdict: {v['why']}",
+    "fewer queued": lambda v, _: (
+        f"{v['calls']} calls are queued in a row, not {v['wanted']}: more may be launches than a stream holds"
+    ),
     "recompiled": _recompiled,
     "memory grew": _grew,
     "clock": _clock,

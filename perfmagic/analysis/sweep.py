@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import numbers
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _BOUND = ("host-bound", "device-bound")
 _FORMAT = "perfmagic sweep 1"
+LARGEST_SIZE = 1e300  # beyond it a picture's arithmetic overflows
 FLAT_SLOPE = 0.1  # a doubled size changes the time by less than 7 %: it stays
 
 
@@ -77,9 +79,9 @@ class SweepResult:
 
     @property
     def numeric(self) -> bool:
-        """Whether the values are numbers above 0 that grow: then there is an axis of sizes."""
-        numbers = [v for v in self.values if isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0]
-        return len(numbers) == len(self.values) and all(a < b for a, b in itertools.pairwise(numbers))
+        """Whether there are several values, all numbers above 0 that grow: then there is an axis of sizes."""
+        sizes = all(_is_number(v) and 0 < v < LARGEST_SIZE for v in self.values)
+        return len(self.values) > 1 and sizes and all(a < b for a, b in itertools.pairwise(self.values))
 
     def variant(self, number: int) -> list[BenchResult]:
         """The results of one variant, in the order of the values."""
@@ -95,7 +97,7 @@ class SweepResult:
         return {
             "format": _FORMAT,
             "name": self.name,
-            "values": [v if isinstance(v, (int, float, str, bool)) else repr(v) for v in self.values],
+            "values": [_plain(v) for v in self.values],
             "results": [[result.to_dict() for result in row] for row in self.results],
         }
 
@@ -121,8 +123,11 @@ class SweepResult:
             raise OptionError(f"this is no JSON: {error}") from None
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
             raise OptionError("this is no sweep of this version", hint="SweepResult.to_json() writes one")
-        results = [[BenchResult.from_json(json.dumps(one)) for one in row] for row in data["results"]]
-        return sweep_result(data["name"], data["values"], results)
+        try:
+            results = [[BenchResult.from_json(json.dumps(one)) for one in row] for row in data["results"]]
+            return sweep_result(data["name"], data["values"], results)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise OptionError(f"this sweep is damaged: {type(error).__name__}: {error}") from None
 
     def to_frame(self) -> pd.DataFrame:
         """One row a value and variant. Needs pandas."""
@@ -138,6 +143,17 @@ def sweep_result(name: str, values: Sequence[Any], results: Sequence[Sequence[Be
     rows = tuple(tuple(row) for row in results)
     comparisons = tuple(tuple(compare(*row)) for row in rows) if len(rows[0]) > 1 else ()
     return SweepResult(name, tuple(values), rows, comparisons)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: numbers of numpy as Python's, what it has no words for as its repr."""
+    if _is_number(value) and math.isfinite(value):
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
+    return value if isinstance(value, (str, bool)) else repr(value)
 
 
 def _point(value: Any, result: BenchResult, comparison: Comparison | None) -> SweepPoint:
@@ -193,12 +209,17 @@ def growth_in_words(sweep: SweepResult) -> str:
     quantity = "done" if all(r.done is not None for r in results) else "returns"
     times = [r.quantities[quantity].median_s for r in results]
     spread = f"{quantity} from {duration_s(times[0])} to {duration_s(times[-1])}"
+    if len(times) < 2:
+        return f"{quantity} {duration_s(times[0])} at {sweep.name} = {sweep.values[0]}"
     if not sweep.numeric:
         return spread
     words = []
     change = bottleneck_changes_at(sweep)
-    if change is not None:
-        words.append(f"Below {sweep.name} ≈ {significant(change, 2)} the cell is host-bound, above it device-bound.")
+    if turn := _verdicts_turn(sweep):
+        words.append(f"host-bound up to {sweep.name} = {turn[0]}, device-bound from {turn[1]} on:")
+    elif change is not None:
+        at = f"{sweep.name} ≈ {significant(change, 2)}"
+        words.append(f"Below {at} Python needs longer to queue the work, above it the device to do it.")
     elif (kind := _same_verdict(results)) in _BOUND:
         words.append(f"{kind} at every {sweep.name}:")
     grows = slope(sweep.values, times)
@@ -208,9 +229,20 @@ def growth_in_words(sweep: SweepResult) -> str:
     if abs(grows) < FLAT_SLOPE:
         words.append(f"{quantity} stays at {duration_s(times[-1])} from {sweep.name} = {before} to {last}")
     else:
-        factor = significant(times[-1] / times[-2], 2)
-        words.append(f"{quantity} grows × {factor} from {sweep.name} = {before} to {last}")
+        verb, factor = ("grows", times[-1] / times[-2]) if grows > 0 else ("shrinks", times[-2] / times[-1])
+        words.append(f"{quantity} {verb} × {significant(factor, 2)} from {sweep.name} = {before} to {last}")
     return " ".join(words)
+
+
+def _verdicts_turn(sweep: SweepResult) -> tuple[Any, Any] | None:
+    """The last value that is host-bound and the first from which all are device-bound; None where they do not part."""
+    kinds = [result.verdict.kind if result.verdict is not None else "" for result in sweep.variant(0)]
+    n_host = next((i for i, kind in enumerate(kinds) if kind != "host-bound"), len(kinds))
+    n_device = next((i for i, kind in enumerate(reversed(kinds)) if kind != "device-bound"), len(kinds))
+    between = kinds[n_host : len(kinds) - n_device]
+    if not n_host or not n_device or any(kind != "gaps" for kind in between):
+        return None
+    return sweep.values[n_host - 1], sweep.values[len(kinds) - n_device]
 
 
 def _same_verdict(results: Sequence[BenchResult]) -> str:

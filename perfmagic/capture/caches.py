@@ -42,6 +42,8 @@ def _bytes(file: Path) -> int:
 class HostCaches:
     """The processor's caches, which also serve the simulated device."""
 
+    name = "the processor's caches"
+
     def __init__(self) -> None:
         self._buffer = np.empty(2 * host_cache_bytes() // 8, np.int64)
         self._round = 0
@@ -58,6 +60,8 @@ class HostCaches:
 
 class CudaCache:
     """The L2 cache of the current CUDA device; written by a kernel on the current stream, in order with the rest."""
+
+    name = "the GPU's L2 cache"
 
     def __init__(self, torch: Any, index: int) -> None:
         l2_bytes = getattr(torch.cuda.get_device_properties(index), "L2_cache_size", 0) or UNKNOWN_CACHE_BYTES

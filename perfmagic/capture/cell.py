@@ -35,6 +35,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
+import tokenize
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,8 @@ from perfmagic.errors import OptionError
 _MAGIC = re.compile(r"%%(\w+)(?:\s+(.*))?$")
 _VS = re.compile(r"(?:^|\s)--vs(?:\s|$)")
 _SEPARATOR = re.compile(r"#\s?-{3,}\s*(.*?)[\s-]*$")
+_GOES_ON = ("elif", "else", "except", "finally", "case")  # what such a line begins with belongs to the statement before
+_NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
 
 @dataclass(frozen=True)
@@ -80,13 +83,37 @@ def replace_head(lines: Sequence[str], names: Collection[str]) -> list[str]:
         return [*lines[:first], refusal]
     below_head = lines[first + 1 :]
     if _VS.search(head.line):
-        below_head = [_separator_literal(line) for line in below_head]
+        found = _separators(below_head)
+        below_head = [f"{line.rstrip()!r}\n" if i in found else line for i, line in enumerate(below_head)]
     return [*lines[:first], head.literal() + "\n", *below_head]
 
 
-def _separator_literal(line: str) -> str:
-    """A line `# --- name` as a string literal on that same line; others as they are."""
-    return f"{line.rstrip()!r}\n" if _SEPARATOR.match(line.rstrip()) else line
+def _separators(lines: Sequence[str]) -> set[int]:
+    """Which lines part variants: a comment `# --- name` at the left edge, between two statements.
+
+    Not one in a string, in brackets or in a block. Below something that Python cannot read every such line counts.
+    """
+    looks_so = {i for i, line in enumerate(lines) if _SEPARATOR.match(line.rstrip())}
+    if not looks_so:
+        return looks_so
+    readable = ("\n" if line[:1] in ("%", "!") else line.rstrip("\n") + "\n" for line in lines)
+    found: set[int] = set()
+    waiting: set[int] = set()  # until what follows them shows whether the block has ended
+    depth, row = 0, -1
+    try:
+        for token in tokenize.generate_tokens(lambda: next(readable, "")):
+            row = token.start[0] - 1
+            if token.type == tokenize.COMMENT and depth == 0 and row in looks_so:
+                waiting.add(row)
+            elif token.type not in _NO_CODE:
+                if token.start[1] == 0 and token.string not in _GOES_ON:
+                    found |= waiting
+                waiting = set()
+            if token.type == tokenize.OP:
+                depth += (token.string in "([{") - (token.string in ")]}")
+    except (tokenize.TokenError, SyntaxError):
+        found |= waiting | {i for i in looks_so if i > row}
+    return found
 
 
 def as_typed(line: str) -> str:
@@ -101,11 +128,17 @@ def variant_names(source: str, first: str = "") -> list[str]:
 
     source: the cell as typed, its head included.  first: a name for the first, if it has no separator of its own.
     """
-    lines = [line for line in source.splitlines() if line.strip()][1:]
-    found = [match[1] for line in lines if (match := _SEPARATOR.match(line.rstrip()))]
-    if not lines or not _SEPARATOR.match(lines[0].rstrip()):
+    lines = source.splitlines()
+    lines = lines[next((i + 1 for i, line in enumerate(lines) if line.strip()), 0) :]
+    rows = sorted(_separators(lines))
+    found = [match[1] for row in rows if (match := _SEPARATOR.match(lines[row].rstrip()))]
+    if not rows or any(_is_code(line) for line in lines[: rows[0]]):
         found.insert(0, first)
     return [name or chr(ord("A") + i) for i, name in enumerate(found)]
+
+
+def _is_code(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
 def head_of(tree: ast.AST, names: Collection[str]) -> Head | None:

@@ -24,11 +24,12 @@ LIMITS = {
 
 
 class Clocks:
-    """Readings of some GPUs; each is added to the ones before."""
+    """Readings of some GPUs; each is added to the ones before.  driver: its version, as NVML tells it."""
 
     def __init__(self, nvml: Any, handles: Sequence[tuple[int, Any]]) -> None:
         self._nvml, self._handles = nvml, handles
         self._mhz: dict[int, list[int]] = {index: [] for index, _ in handles}
+        self.driver = str(_asked(nvml, nvml.nvmlSystemGetDriverVersion))
         self._reasons = dict.fromkeys(self._mhz, 0)
 
     def read(self) -> None:

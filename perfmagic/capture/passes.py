@@ -52,9 +52,15 @@ class DevicePasses:
         self.trace: Trace | None = None
         self._sampler, self._profile, self._clock_ns = sampler, profile, clock_ns
 
-    def take_queued(self, k: int) -> Steps[None]:
-        """Blocks of k calls and one synchronise at the end of each: per call, queued."""
-        self.queued_calls = k
+    def take_queued(self, wanted: int, launches: int | None) -> Steps[None]:
+        """Blocks of calls and one synchronise at the end of each: per call, queued.
+
+        As many as are wanted, but no more than a stream holds launches of: beyond it Python waits within the block.
+        launches: of one call, None where the device does not tell.
+        """
+        k = self.queued_calls = min(wanted, max(1, SPAN_LAUNCHES // launches) if launches else wanted)
+        if k < wanted:
+            self._sampler.note("fewer queued", calls=k, wanted=wanted)
         rule = self._sampler.spec.rule()
         from_ns = self._clock_ns()
         while not rule.finished:
@@ -94,8 +100,7 @@ class DevicePasses:
         if self._sampler.spec.setup_each is not None or self._sampler.spec.cold:
             return 1
         long_enough = math.ceil(SPAN_BLOCK_S / max(span_s, 1e-9))
-        few_launches = int(SPAN_LAUNCHES * FASTEST_LAUNCH_S / max(returns_s, 1e-9))
-        return max(1, min(long_enough, few_launches, SPAN_MOST_CALLS))
+        return max(1, min(long_enough, _calls_that_queue(returns_s), SPAN_MOST_CALLS))
 
     def take_recorded(self, median_done_s: float) -> Steps[None]:
         """A recorded run for the verdict, the last of all: profiling slows what comes after it.
@@ -140,6 +145,11 @@ class DevicePasses:
 
 def _backlog_s(returns_s: float, k: int) -> float:
     return min(BACKLOG_FACTOR * returns_s * k, BACKLOG_CAP_S)
+
+
+def _calls_that_queue(returns_s: float) -> int:
+    """How many calls make no more than SPAN_LAUNCHES launches, each of them as short as a launch can be."""
+    return max(1, int(SPAN_LAUNCHES * FASTEST_LAUNCH_S / max(returns_s, 1e-9)))
 
 
 def _why_outlasted(returns_s: float, done_s: float, k: int) -> str:

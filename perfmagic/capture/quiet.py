@@ -10,7 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -48,12 +48,24 @@ def collect_when_due() -> bool:
 
 @contextmanager
 def muted() -> Iterator[None]:
-    """Drop what is printed or displayed meanwhile; nothing is kept, so a body may print for as long as it likes."""
-    with ExitStack() as stack:
-        stack.enter_context(redirect_stdout(_Dropped()))
-        stack.enter_context(redirect_stderr(_Dropped()))
-        stack.enter_context(_muted_display())
+    """Drop what is printed or displayed meanwhile; nothing is kept, so a body may print for as long as it likes.
+
+    display() and the values of expressions too, where IPython is running. All is noted before anything is replaced, so
+    that an interrupt between two replacements leaves nothing behind.
+    """
+    shell = _shell()
+    publisher = getattr(shell, "display_pub", None)
+    dropping = _dropping_publisher(publisher) if shell is not None else None
+    out, err, hook = sys.stdout, sys.stderr, sys.displayhook
+    try:
+        sys.stdout, sys.stderr, sys.displayhook = _Dropped(), _Dropped(), _show_nothing
+        if shell is not None:
+            shell.display_pub = dropping
         yield
+    finally:
+        sys.stdout, sys.stderr, sys.displayhook = out, err, hook
+        if shell is not None:
+            shell.display_pub = publisher
 
 
 class _Dropped(io.TextIOBase):
@@ -68,22 +80,6 @@ class _Dropped(io.TextIOBase):
 
     def write(self, text: str, /) -> int:
         return len(text)
-
-
-@contextmanager
-def _muted_display() -> Iterator[None]:
-    """Drop display() and the values of expressions, as IPython's capture_output does, where IPython is running."""
-    hook, sys.displayhook = sys.displayhook, _show_nothing
-    shell = _shell()
-    publisher = getattr(shell, "display_pub", None)
-    try:
-        if shell is not None:
-            shell.display_pub = _dropping_publisher(publisher)
-        yield
-    finally:
-        sys.displayhook = hook
-        if shell is not None:
-            shell.display_pub = publisher
 
 
 def _show_nothing(value: object, /) -> None:

@@ -39,13 +39,16 @@ class Sampler:
         if found not in self.conditions:
             self.conditions.append(found)
 
-    def make_cold(self) -> None:
-        """From now on every sample finds cold caches, where that is asked for."""
+    def make_cold(self, *, device_works: bool) -> None:
+        """From now on every sample finds cold caches, where that is asked for: the device's where the body uses it."""
         if not self.spec.cold or self.caches is not None:
             return
-        cuda = [info.index for info in self.devices.infos if info.kind == "cuda"]
+        cuda = [info.index for info in self.devices.infos if info.kind in ("cuda", "rocm")]
         torch = torch_if_imported()
-        self.caches = CudaCache(torch, torch.cuda.current_device()) if cuda and torch is not None else HostCaches()
+        if device_works and cuda and torch is not None:
+            self.caches = CudaCache(torch, torch.cuda.current_device())
+        else:
+            self.caches = HostCaches()
 
     def before(self) -> None:
         """Garbage collected where due, inputs reset, rested, devices idle, caches cold."""
@@ -61,9 +64,11 @@ class Sampler:
             self.caches.overwrite()
         self.devices.synchronize()
 
-    def sample(self, k: int) -> Steps[Reading]:
-        """One sample of *returns* and *done* of k calls."""
+    def sample(self, k: int, *, ready: Callable[[], None] | None = None) -> Steps[Reading]:
+        """One sample of *returns* and *done* of k calls.  ready: called when all is prepared, outside the clock."""
         self.before()
+        if ready is not None:
+            ready()
         return (yield from self.watch.sample(k))
 
     def span(self, backend: Backend, k: int, backlog_s: float) -> Steps[SpanReading]:

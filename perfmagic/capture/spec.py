@@ -71,8 +71,13 @@ class BenchSpec:
             ("--time", self.time_s, 0 < self.time_s < math.inf, "a time above 0 s is needed"),
             ("--rel", self.rel, 0 < self.rel < 1, "a share between 0 and 1 is needed, 0.01 for 1 %"),
             ("--cooldown", self.cooldown_s, 0 <= self.cooldown_s < math.inf, "a time of 0 s or more is needed"),
-            ("--flops", self.flop, 0 < (self.flop or 1) < math.inf, "a number above 0 is needed"),
-            ("--bytes", self.moved_bytes, 0 < (self.moved_bytes or 1) < math.inf, "a number above 0 is needed"),
+            ("--flops", self.flop, self.flop is None or 0 < self.flop < math.inf, "a number above 0 is needed"),
+            (
+                "--bytes",
+                self.moved_bytes,
+                self.moved_bytes is None or 0 < self.moved_bytes < math.inf,
+                "a number above 0 is needed",
+            ),
         ):
             if not allowed:
                 raise OptionError(f"{option} {number:g}: {wanted}")
@@ -85,6 +90,11 @@ class BenchSpec:
             raise OptionError(
                 f"--cold -n {self.calls}: only the first call of a sample would find cold caches",
                 hint="leave out -n, or --cold",
+            )
+        if self.setup_each is not None and (self.calls or 1) > 1:
+            raise OptionError(
+                f"--setup-each -n {self.calls}: only the first call of a sample would find what it sets up",
+                hint="leave out -n, or --setup-each",
             )
 
     def rule(self) -> StoppingRule:

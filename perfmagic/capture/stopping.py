@@ -109,7 +109,8 @@ class StoppingRule:
     def add(self, row: tuple[float, ...], spent_s: float) -> None:
         """Take one sample of every quantity, in seconds a call; spent_s: since sampling began."""
         self._rows.append(row)
-        self.reason = self._reason(len(self._rows), spent_s)
+        if not self.finished:  # enough stays enough: of several that take turns, one is sure before another
+            self.reason = self._reason(len(self._rows), spent_s)
 
     def _reason(self, n: int, spent_s: float) -> str:
         if self._wanted is not None:

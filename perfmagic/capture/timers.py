@@ -33,7 +33,7 @@ from perfmagic.capture.device import Backend, active_backends, torch_if_imported
 from perfmagic.capture.environment import environment
 from perfmagic.capture.passes import DevicePasses, Recording
 from perfmagic.capture.sampler import Sampler
-from perfmagic.capture.spec import BenchSpec, Work
+from perfmagic.capture.spec import MOST_CALLS, BenchSpec, Work
 from perfmagic.capture.stopping import AGREE_FRAC, CAP_S, WarmUp, agree
 from perfmagic.capture.stopwatch import Devices, Step, Steps, Stopwatch, drive
 from perfmagic.errors import CaptureError
@@ -44,6 +44,7 @@ from perfmagic.units import NBSP, duration_s, plural, significant
 __all__ = ["BenchSpec", "Engine", "Recording", "Work"]
 
 FIRST_CALLS = 4  # compile, autotune and graph warm-up take 2 to 4
+LONG_FIRST_S = 0.1  # a first call of this length is not made again only to find out how many make a block
 LONG_CALL_S = 0.5  # two such calls that agree are warm-up enough
 # Without a device a sample is at least so long, of as many calls as that takes (MEASURING, "Inner loop"): the clock and
 # the loop are then 0.1 % of it at most, and what happens between samples leaves caches as a run of calls finds them.
@@ -92,7 +93,8 @@ class Engine:
         self._warm_from_ns = 0
         self._warmup_calls = 0
         self._k = 1
-        self._overhead_ns = 0
+        self._block_call_s = 0.0
+        self.overhead_ns_a_call = 0.0  # of the empty loop, subtracted from every sample
         self._samples: list[tuple[float, float]] = []
         self._run_starts: list[int] = []
         self._stopped_by = ""
@@ -102,9 +104,12 @@ class Engine:
         self._rule = spec.rule()
         self._round_id = ""
         self._work = Work(spec.flop, spec.moved_bytes)
+        self._held_bytes = 0
         self._peak: tuple[int, int] | None = None  # bytes held before a call, and the most during it
-        self._before: _Before | None = None
+        self._growth: _Growth | None = None
         self._idle = False  # the body queued nothing on the devices there are
+        self._queued_at_first: int | None = None
+        self._launches: int | None = None  # of one call, where the devices tell
 
     def calls(self) -> Iterator[Step]:
         """One step for every run of the body; the body's first output is let through, later ones are dropped."""
@@ -137,7 +142,7 @@ class Engine:
             first_calls_s=np.array(self._first_s, np.float64),
             warmup_calls=self._warmup_calls,
             body_runs=self._watch.runs,
-            loop_overhead_s=self._overhead_ns / self._k / 1e9,
+            loop_overhead_s=self.overhead_ns_a_call / 1e9,
             span_calls_per_sample=self._passes.span_calls,
             stopped_by=f"ended early: {self._failed}" if self._failed else self._stopped_by,
             devices=self._devices.infos if has_device else (),
@@ -154,13 +159,14 @@ class Engine:
             queued_calls=self._passes.queued_calls,
             run_starts=tuple(self._run_starts) if len(self._run_starts) > 1 else (),
             cold_bytes=caches.size_bytes if caches is not None else 0,
+            cold_of=caches.name if caches is not None else "",
             flop=self._work.flop,
             moved_bytes=self._work.moved_bytes,
             held_bytes=self._peak[0] if self._peak is not None else None,
             peak_bytes=self._peak[1] if self._peak is not None else None,
             clocks=self._clocks.records() if self._clocks is not None else (),
             settings=self._spec.settings(),
-            environment=environment(),
+            environment=environment() | ({"driver": self._clocks.driver} if self._clocks is not None else {}),
         )
 
     def first(self, round_id: str = "") -> Steps[None]:
@@ -176,24 +182,30 @@ class Engine:
         self._warm, self._warm_from_ns = WarmUp(), self._clock_ns()
         if self._spec.warmup is not None:
             yield from self._warm_up_by_count(self._spec.warmup)
+            yield from self._enlarge_blocks()
         elif self._first_s[0] < CAP_S:
             if not self._run_starts:
                 yield from self._more_first_calls()
             yield from self._warm_up()
+        if self._idle and self._devices.progress() != self._queued_at_first:
+            self._idle = False  # it came to the device later
         self._k = self._calls_per_sample()
-        self._overhead_ns = self._watch.overhead_ns(self._k)
+        self.overhead_ns_a_call = self._watch.overhead_ns(self._k) / self._k
         self._begin_run()
 
     def take(self, spent_s: Callable[[], float]) -> Steps[None]:
         """One sample. spent_s: asked after it, how long has been sampled so far."""
         k = self._k
         peak_wanted = self._peak is None and self._has_device()
-        held = self._watch_peak() if peak_wanted else None
-        reading = yield from self._sampler.sample(k)
-        if held is not None:
-            self._peak = (held, (self._devices.memory_bytes() or (0, held))[1])
-        returns_s = max(0, reading.returns_ns - self._overhead_ns) / k / 1e9
-        done_s = max(0, reading.done_ns - self._overhead_ns) / k / 1e9
+        if self._round_id and self._growth is not None:
+            self._growth.look()  # what the others of the round leave behind is theirs
+        reading = yield from self._sampler.sample(k, ready=self._watch_peak if peak_wanted else None)
+        if peak_wanted and (memory := self._devices.memory_bytes()) is not None:
+            self._peak = (self._held_bytes, memory[1])
+        if self._round_id and self._growth is not None:
+            self._growth.add()
+        returns_s = max(0.0, reading.returns_ns / k - self.overhead_ns_a_call) / 1e9
+        done_s = max(0.0, reading.done_ns / k - self.overhead_ns_a_call) / 1e9
         self._samples.append((returns_s, done_s))
         if self._clocks is not None and len(self._samples) % READ_CLOCKS_EVERY == 0:
             self._clocks.read()
@@ -208,7 +220,7 @@ class Engine:
     def after(self) -> Steps[None]:
         """What comes after the samples: calls in a row where asked for, the device span, the recorded run."""
         if self._has_device() and self._spec.calls is not None and self._spec.calls > 1:
-            yield from self._passes.take_queued(self._spec.calls)
+            yield from self._passes.take_queued(self._spec.calls, self._launches)
         if self._has_device() and self._synced:
             yield from self._passes.take_spans(self._samples)
             yield from self._passes.take_recorded(float(np.median([done for _, done in self._samples])))
@@ -221,6 +233,11 @@ class Engine:
             yield from self._take_samples()
             self.done_sampling()
         yield from self.after()
+
+    @property
+    def calls_per_sample(self) -> int:
+        """How many calls make a sample of *returns*, known after warm()."""
+        return self._k
 
     @property
     def complete(self) -> bool:
@@ -240,10 +257,11 @@ class Engine:
             self._sampler.note("idle device", device=self._devices.infos[0].label)
         elif self._synced and not self._has_device():
             self._sampler.note("no device")
-        if self._before is not None:
-            taken = len(self._samples) - self._run_starts[-1]
-            self._before.compare(self._sampler, self._devices, taken * self._k)
-            self._before = None
+        if self._growth is not None:
+            if not self._round_id:
+                self._growth.add()
+            self._growth.tell(self._sampler, (len(self._samples) - self._run_starts[-1]) * self._k)
+            self._growth = None
 
     def _phases(self) -> Steps[None]:
         with quiet.undisturbed():
@@ -272,7 +290,9 @@ class Engine:
         start_ns = self._clock_ns()
         yield self._watch.steps(1)
         self._devices.refresh()  # the body may have imported torch or started a device
-        self._idle = queued is not None and self._devices.progress() == queued
+        after = self._devices.progress()
+        self._idle = queued is not None and after == queued
+        self._launches = after - (queued or 0) if after is not None else None
         self._devices.synchronize()
         self._first_s.append((self._clock_ns() - start_ns) / 1e9)
         self._warm_from_ns = self._clock_ns()
@@ -281,7 +301,8 @@ class Engine:
         cuda = tuple(info.index for info in self._devices.infos if info.kind in ("cuda", "rocm"))
         if cuda and _profiled_before():
             self._sampler.note("profiled before")
-        self._sampler.make_cold()
+        self._queued_at_first = self._devices.progress()
+        self._sampler.make_cold(device_works=self._has_device())
         self._clocks = self._clocks_of(cuda)
 
     def _more_first_calls(self) -> Steps[None]:
@@ -314,12 +335,25 @@ class Engine:
             self._warmup_calls += 1
             self._warm.add(reading.done_ns / 1e9, self._since_s(self._warm_from_ns))
 
+    def _enlarge_blocks(self) -> Steps[None]:
+        """Where few calls or none came before: blocks that grow to their length, as the first call says little."""
+        long = self._first_s[0] >= LONG_FIRST_S
+        if self._spec.calls is not None or not self._may_take_many() or long:
+            return
+        k = 1
+        while k < MOST_CALLS:
+            reading = yield from self._sampler.sample(k)
+            if reading.done_ns >= BLOCK_S * 1e9 / 2:
+                break
+            k = min(MOST_CALLS, 10 * k)
+        self._block_call_s = reading.done_ns / k / 1e9
+
     def _begin_run(self) -> None:
         """A whole run begins: its own stopping rule, and what is there before its first sample."""
         self._run_starts.append(len(self._samples))
         if len(self._run_starts) > 1:
             self._rule = self._spec.rule()
-        self._before = _Before(self._devices)
+        self._growth = _Growth(self._devices)
         if self._clocks is not None:
             self._clocks.read()
 
@@ -333,20 +367,18 @@ class Engine:
             return 1
         if self._spec.calls is not None:
             return self._spec.calls
-        call_s = self._warm.typical_s() or self._first_s[0]
+        call_s = self._block_call_s or self._warm.typical_s() or self._first_s[0]
         return max(1, math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S)))
 
     def _may_take_many(self) -> bool:
         """Several calls a sample only where nothing queues up and nothing has to be done in between."""
         return not self._has_device() and self._spec.setup_each is None and not self._spec.cold
 
-    def _watch_peak(self) -> int | None:
-        """Bytes that are allocated before a call; from here on the devices look for the most."""
-        found = self._devices.memory_bytes()
-        if found is None:
-            return None
-        self._devices.reset_peak_memory()
-        return found[0]
+    def _watch_peak(self) -> None:
+        """Note the bytes that are allocated before a call; from here on the devices look for the most."""
+        if (found := self._devices.memory_bytes()) is not None:
+            self._held_bytes = found[0]
+            self._devices.reset_peak_memory()
 
     def _has_device(self) -> bool:
         return bool(self._devices.backends) and not self._idle
@@ -366,33 +398,43 @@ class Engine:
         return f"{plural(len(done), 'sample')}, median {duration_s(float(np.median(done)))}{interval}"
 
 
-class _Before:
-    """What there was before the samples: memory, and graphs that torch.compile had made."""
+class _Growth:
+    """What samples leave behind: memory, and graphs that torch.compile has made."""
 
     def __init__(self, devices: Devices) -> None:
-        self._device_bytes = devices.memory_bytes()
-        self._host_bytes = _peak_host_bytes()
-        self._compilations = _compilations()
+        self._devices = devices
+        self._device_bytes = self._host_bytes = self._compiled = 0
+        self.look()
 
-    def compare(self, sampler: Sampler, devices: Devices, calls: int) -> None:
+    def look(self) -> None:
+        """What comes from here on counts."""
+        self._was = self._now()
+
+    def add(self) -> None:
+        """Count what has come since look()."""
+        now = self._now()
+        device, host, compiled = (b - a for a, b in zip(self._was, now, strict=True))
+        self._device_bytes, self._host_bytes = self._device_bytes + device, self._host_bytes + host
+        self._compiled += compiled
+
+    def tell(self, sampler: Sampler, calls: int) -> None:
         """Note what has grown during so many calls."""
-        made = _compilations() - self._compilations
-        if made > 0:
-            sampler.note("recompiled", times=made)
+        if self._compiled > 0:
+            sampler.note("recompiled", times=self._compiled)
         if calls < 3:
             return
-        now = devices.memory_bytes()
-        if now is not None and self._device_bytes is not None:
-            grown = (now[0] - self._device_bytes[0]) / calls
-            if grown >= GROWN_BYTES:
-                gc.collect()  # what only waits for the collector is not kept by the cell
-                grown = ((devices.memory_bytes() or now)[0] - self._device_bytes[0]) / calls
-            if grown >= GROWN_BYTES:
-                sampler.note("memory grew", bytes_per_call=grown, where="the device")
-                return
-        host = _peak_host_bytes() - self._host_bytes
-        if host >= HOST_GROWN_BYTES:
-            sampler.note("memory grew", bytes_per_call=host / calls, where="the host")
+        if self._device_bytes / calls >= GROWN_BYTES:
+            held = self._now()[0]
+            gc.collect()  # what only waits for the collector is not kept by the cell
+            self._device_bytes -= held - self._now()[0]
+        if self._device_bytes / calls >= GROWN_BYTES:
+            sampler.note("memory grew", bytes_per_call=self._device_bytes / calls, where="the device")
+        elif self._host_bytes >= HOST_GROWN_BYTES:
+            sampler.note("memory grew", bytes_per_call=self._host_bytes / calls, where="the host")
+
+    def _now(self) -> tuple[int, int, int]:
+        memory = self._devices.memory_bytes()
+        return memory[0] if memory is not None else 0, _peak_host_bytes(), _compilations()
 
 
 def _peak_host_bytes() -> int:

@@ -30,7 +30,9 @@ class BenchMagic:
             "-n", type=int, metavar="N", help="calls back to back in one sample, as in %%timeit (default: the clock's)"
         )
         parser.add_argument("-r", type=int, metavar="R", help="take exactly R samples (default: until it is sure)")
-        parser.add_argument("--time", type=float, metavar="S", help="seconds to spend at most (default 2)")
+        parser.add_argument(
+            "--time", type=float, metavar="S", help="seconds to spend at most on a variant at a value (default 2)"
+        )
         parser.add_argument(
             "--rel", type=float, metavar="P", help="stop at this half-width of the interval, in %% (default 1)"
         )

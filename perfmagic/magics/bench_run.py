@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
@@ -18,7 +19,7 @@ from perfmagic.capture.spec import BenchSpec, Work
 from perfmagic.capture.stopwatch import Step, Steps, drive
 from perfmagic.capture.timers import Engine
 from perfmagic.capture.turns import DECIDE_S, Sitting, refuse_runs
-from perfmagic.errors import OptionError
+from perfmagic.errors import CaptureError, OptionError
 from perfmagic.magics.options import Sweep
 from perfmagic.magics.progress import Progress
 from perfmagic.magics.run import bind, compiled_setup
@@ -40,21 +41,26 @@ class BenchRun:
                 "--setup-each needs set-up code after the options", hint="%%bench --setup-each x = x0.clone()"
             )
         self._names = variant_names(cell.source, options.label) if options.vs else [options.label]
-        self._progress = Progress(shell, f"%%{name}")
+        self._progress = Progress(shell, f"%%{name}", quiet=options.quiet)
         self._sweep: Sweep | None = options.sweep
         self._values = self._sweep.values(shell.user_ns) if self._sweep is not None else [None]
         refuse_runs([self._spec(name) for name in self._names])  # and what no benchmark can be taken with
         self._sittings: list[Sitting] = []
         self._stack = ExitStack()
         self._stretches: Generator[Stretch, None, None] = self._all_stretches()
-        self._now: tuple[int, Iterator[Step]] = (0, iter(()))
+        self._now: tuple[int, Steps[None] | None, Iterator[Step]] = (0, None, iter(()))
         self._begun = 0
+        self._found: BenchResult | CompareResult | SweepResult | None = None
         self.refused: OptionError | None = None  # an option that turned out to be unusable while the cell ran
 
     def start(self) -> None:
         __tracebackhide__ = True
         self._begin_sitting(0)
-        self._stack.enter_context(quiet.undisturbed())
+        try:
+            self._stack.enter_context(quiet.undisturbed())
+        except BaseException:
+            self._stack.close()
+            raise
 
     def first(self) -> Iterator[Step]:
         """The first call of the next variant; what it prints is seen."""
@@ -67,13 +73,15 @@ class BenchRun:
 
     def turn(self) -> bool:
         """Go on to the next variant's repetitions; False when all is measured."""
+        if self._begun != len(self._names):
+            raise CaptureError(f"--vs: the cell has {self._begun} variants, its text looked like {len(self._names)}")
         which, steps = next(self._stretches, (-1, None))
-        self._now = (which, drive(steps) if steps is not None else iter(()))
+        self._now = (which, steps, drive(steps) if steps is not None else iter(()))
         return steps is not None
 
     def steps(self, which: int) -> Iterator[Step]:
         """The repetitions of a variant now; none where it is another's turn."""
-        return self._now[1] if self._now[0] == which else iter(())
+        return self._now[2] if self._now[0] == which else iter(())
 
     def mark(self, line: int) -> None:
         """A measured body carries no marks."""
@@ -82,23 +90,34 @@ class BenchRun:
         """A measured body carries no marks."""
 
     def finish(self, error: BaseException | None) -> None:
+        __tracebackhide__ = True
         if os.getpid() != self._pid:
             return
+        try:
+            self._finish(error)
+        except KeyboardInterrupt:  # while the result was made: what was measured is shown all the same
+            self._finish(error)
+            raise
+
+    def _finish(self, error: BaseException | None) -> None:
+        if (steps := self._now[1]) is not None:
+            steps.close()  # a recording may be under way
         self._stretches.close()
         self._stack.close()
-        if self.refused is not None:
-            return
         engines = [engine for sitting in self._sittings for engine in sitting.engines]
+        if self.refused is not None and not any(len(engine.done_so_far()) for engine in engines):
+            return
         if error is not None:
             for engine in engines:
                 if not engine.complete:
                     engine.failed(error)
-        result = self._result()
-        bind(self._shell, self._options.name, result)
+        if self._found is None:
+            self._found = self._result()
+        bind(self._shell, self._options.name, self._found)
         if self._options.quiet:
-            remember(result)
+            remember(self._found)
         else:
-            show(result, replaces=self._progress.display_id)
+            show(self._found, replaces=self._progress.display_id)
 
     def _all_stretches(self) -> Generator[Stretch, None, None]:
         """What is left to run after the first calls of the first sitting."""
@@ -128,6 +147,8 @@ class BenchRun:
 
     def _spec(self, name: str) -> BenchSpec:
         options = self._options
+        if options.rel is not None and not 0 < options.rel < 100:
+            raise OptionError(f"--rel {options.rel:g}: a percentage between 0 and 100 is needed, 1 for ± 1 %")
         given = {
             "samples": options.r,
             "calls": options.n,
@@ -163,7 +184,7 @@ class BenchRun:
             found = float(eval(text, self._shell.user_ns))  # the user's own expression, as typed
         except Exception as error:  # noqa: BLE001 - whatever the user's expression raises
             raise OptionError(f"{option} {text}: {type(error).__name__}: {error}") from None
-        if not found > 0:
+        if not 0 < found < math.inf:
             raise OptionError(f"{option} {text}: {found:g}; a number above 0 is needed")
         return found
 

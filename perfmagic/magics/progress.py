@@ -18,17 +18,17 @@ EVERY_S = 0.5
 class Progress:
     """One display with an id of its own, from the first second on; the result takes its place.
 
-    display_id: of that display, empty while there is none.  Outside a notebook, and where the
-    display mode is "static", nothing is shown.
+    display_id: of that display, empty while there is none.  Outside a notebook, where quiet, and where the display mode
+    is "static", nothing is shown.
     """
 
-    def __init__(self, shell: Any, title: str) -> None:
+    def __init__(self, shell: Any, title: str, *, quiet: bool = False) -> None:
         self.display_id = ""
         self.stage = ""
         self._title = title
         # in pipelines nobody looks, and nbval does not know displays that change
-        seen = in_notebook(shell) and display_mode() != "static"
-        self._publisher = shell.display_pub if seen else None  # kept: the engine puts another in its place
+        seen = in_notebook(shell) and not quiet and display_mode() != "static"
+        self._publisher = shell.display_pub if seen else None  # kept: muted() puts another in its place
         self._next_s = time.monotonic() + AFTER_S
 
     def __call__(self, so_far: Callable[[], str]) -> None:

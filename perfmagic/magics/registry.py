@@ -150,9 +150,11 @@ class _Running:
             self._runtime.push(self._run)
             try:
                 self._run.start()
-            except BaseException:  # of the user's set-up code, an interrupt too: __exit__ will not be called
+            except BaseException as error:  # of the user's set-up code, an interrupt too: __exit__ will not be called
                 self._runtime.pop()
-                raise
+                raise error.with_traceback(self._of_the_cell(error.__traceback__))  # noqa: B904 - the same error
+        except KeyboardInterrupt as stop:
+            raise stop.with_traceback(self._of_the_cell(stop.__traceback__))  # noqa: B904 - the same error
         except PerfmagicError as error:
             raise UsageError(str(error)) from None
         except SyntaxError as error:
@@ -169,22 +171,34 @@ class _Running:
         if error is not None and error is getattr(self._run, "refused", None):
             self._run.finish(error)
             raise UsageError(str(error)) from None
-        if isinstance(error, KeyboardInterrupt):
-            _end_at_the_cell(trace)
+        self._leave_out_ours(trace, ends=isinstance(error, KeyboardInterrupt))
         try:
             self._run.finish(error)
+        except KeyboardInterrupt as stop:  # while the result was made
+            raise stop.with_traceback(None)  # noqa: B904 - the same error
         except PerfmagicError as problem:
             if error is None:
                 raise UsageError(str(problem)) from None
             print(f"perfmagic: {problem}")  # the user's own error goes on, and must be the one that is seen
 
+    def _leave_out_ours(self, trace: TracebackType | None, *, ends: bool) -> None:
+        """Leave out our frames between the user's: those that ran set-up code before a sample.
 
-def _end_at_the_cell(trace: TracebackType | None) -> None:
-    """Leave out what the measurement was doing when the interrupt came: a traceback ends at the user's line."""
-    while trace is not None and trace.tb_next is not None:
-        if trace.tb_next.tb_frame.f_globals.get("__name__", "").startswith("perfmagic."):
-            trace.tb_next = None
-        trace = trace.tb_next
+        ends: also those after the last of the user's: what the measurement was doing when an interrupt came.
+        """
+        while trace is not None and trace.tb_next is not None:
+            if trace.tb_next.tb_frame.f_globals.get("__name__", "").startswith("perfmagic."):
+                inner = self._of_the_cell(trace.tb_next)
+                if inner is None and not ends:
+                    return
+                trace.tb_next = inner
+            trace = trace.tb_next
+
+    def _of_the_cell(self, trace: TracebackType | None) -> TracebackType | None:
+        """From the first frame on that runs code of the notebook, None without one."""
+        while trace is not None and trace.tb_frame.f_globals is not self._shell.user_module.__dict__:
+            trace = trace.tb_next
+        return trace
 
 
 class HeadTransformer:

@@ -27,8 +27,8 @@ def ratio_interval(
     """The interval of ratio(first, second); None below 6 samples each (at 95 %), or where a median is 0.
 
     first, second: in the order taken.  interleaved: whether they were taken in turns; then it is that of the median of
-    the turns' ratios, by order statistics. Else it is a bootstrap of both medians, widened for the dependence of samples
-    on those before them, as that of a median is.
+    the turns' ratios, by order statistics. Else it is a bootstrap of both medians, widened for the dependence of
+    samples on those before them, as that of a median is.
     """
     if min(len(first), len(second)) < FEWEST or np.median(first) <= 0 or np.median(second) <= 0:
         return None

@@ -54,7 +54,7 @@ class BenchRecord:
     body_runs: how often the body really ran in all.  calls_per_sample: of pass 1; above 1 for short host bodies only.
     run_starts: the sample each whole run began with, () for a single run.
     loop_overhead_s: a call, measured with an empty body, already subtracted.
-    cold_bytes: of cache overwritten before each sample, 0 for warm caches.
+    cold_bytes: written over cold_of, which caches, before each sample; 0 for warm caches.
     flop, moved_bytes: of one call, as the user says, None where unsaid.
     held_bytes, peak_bytes: allocated on the devices before one call, and the most during it; None where none counts.
     trace: the one profiled run the verdict rests on, None where there was none.
@@ -89,6 +89,7 @@ class BenchRecord:
     queued_calls: int = 0
     run_starts: tuple[int, ...] = ()
     cold_bytes: int = 0
+    cold_of: str = ""
     flop: float | None = None
     moved_bytes: float | None = None
     held_bytes: int | None = None

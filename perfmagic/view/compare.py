@@ -47,8 +47,13 @@ def _below(result: CompareResult) -> list[str]:
     counts = sorted({one.quantities[result.comparisons[0].quantity].n for one in result.results})
     samples = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     order = "taken in turns, A B B A" if result.comparisons[0].interleaved else "taken one after the other"
-    warmth = "cold caches" if first.cold_bytes else "warm"
-    method = [f"{samples} samples each, {order}", "ratio of medians, bootstrap", warmth, first.stopped_by]
+    warmth = "cold caches" if first.cold_bytes else "not warmed up" if first.settings.get("warmup") == 0 else "warm"
+    method = [
+        f"{samples} samples each, {order}",
+        "median of the turns' ratios" if result.comparisons[0].interleaved else "ratio of medians",
+        warmth,
+        first.stopped_by,
+    ]
     method.append(first.device_label or "on the CPU")
     ended = [f"{one.name} ended early: {one.failed}" for one in result.results if one.failed]
     warnings: dict[str, list[str]] = {}

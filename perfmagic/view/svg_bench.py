@@ -52,7 +52,7 @@ def draw_bench(doc: BenchDoc, *, header: bool) -> str:
 
 def _draw_bars(canvas: Canvas, doc: BenchDoc, y: float) -> float:
     quantities = [row.quantity for row in doc.rows if row.name != "device span"]
-    end_s = max(max(q.median_s, q.high_s or 0.0) for q in quantities) * 1.02
+    end_s = max(1e-9, *(max(q.median_s, q.high_s or 0.0) for q in quantities)) * 1.02  # a body of nothing takes none
     canvas.shifted(LEFT_PX)
     for tick in ticks(end_s * 1e9, PLOT_PX):
         x = round(tick.offset_ns / 1e9 / end_s * PLOT_PX, 1)

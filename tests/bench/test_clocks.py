@@ -46,6 +46,9 @@ class Driver(types.ModuleType):
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
         return self._reasons
 
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return "595.1"
+
     def nvmlDeviceGetTemperature(self, handle: str, kind: int) -> int:
         return 61
 
@@ -75,6 +78,7 @@ def test_clocks_are_read_before_during_and_after_the_samples() -> None:
     assert (found.temperature_c, found.power_w) == (61, 312.5)
     assert found.limited_by == ("software power cap",)
     assert found.other_processes == 1
+    assert engine.record().environment["driver"] == "595.1"
 
 
 def test_a_partition_that_does_not_tell_has_no_record() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,7 +117,7 @@ def test_bodies_take_turns_forth_and_back_until_the_verdict_is_clear() -> None:
     clock = Clock()
     specs = [BenchSpec(name="a", warmup=0), BenchSpec(name="b", warmup=0)]
     first, second = measure_in_turns([clock.body("a", 20), clock.body("b", 25)], specs, band=0.01, clock_ns=clock)
-    sampled = "".join(clock.order[2:])
+    sampled = "".join(clock.order[4:])  # after two first calls and two that tell how long a call is
     assert sampled == "abba" * (len(sampled) // 4)
     assert len(first.returns_s) == len(second.returns_s) == len(sampled) // 2 >= 20
     assert first.round_id == second.round_id != ""
@@ -194,3 +195,41 @@ def test_what_is_asked_for_is_obeyed_and_checked_before_anything_runs() -> None:
         with pytest.raises(OptionError, match="two functions or more"):
             perfmagic.compare(*given, **options)
     assert ran == []
+
+
+def test_the_same_is_subtracted_for_the_empty_loop_from_all_that_take_turns() -> None:
+    found = perfmagic.compare(lambda: None, lambda: None, lambda: None, samples=6, warmup=50)
+    assert len({one.record.loop_overhead_s for one in found.results}) == 1
+
+
+def test_nothing_is_said_of_differences_below_a_look_at_the_clock() -> None:
+    found = perfmagic.compare(result(series(60e-9), "a"), result(series(120e-9, seed=1), "b")).comparisons[0]
+    assert found.verdict == "unclear"
+    assert found.why == "they differ by less than a look at the clock takes: let one call do more"
+
+
+def test_cold_and_warm_caches_are_not_compared() -> None:
+    cold = replace(result(series(1e-3), "cold"), cold_bytes=1 << 20)
+    found = perfmagic.compare(cold, result(series(0.5e-3, seed=1), "warm")).comparisons[0]
+    assert found.verdict == "unclear"
+    assert "take both with --cold, or both without" in found.why
+
+
+def test_results_of_different_machines_are_not_compared() -> None:
+    here = replace(result(series(1e-3), "a"), environment={"system": "Linux", "machine": "x86_64", "cores": 2})
+    there = replace(result(series(0.5e-3), "b"), environment={"system": "Linux", "machine": "aarch64", "cores": 8})
+    found = perfmagic.compare(here, there).comparisons[0]
+    assert found.verdict == "unclear"
+    assert found.why.startswith("measured on different machines, Linux x86_64 2 cores and Linux aarch64 8 cores")
+
+
+def test_nameless_results_are_numbered() -> None:
+    found = perfmagic.compare(*(result(series(1e-3, seed=i), "") for i in range(3)))
+    assert [(c.baseline, c.name) for c in found.comparisons] == [("baseline", "run 2"), ("baseline", "run 3")]
+
+
+@pytest.mark.parametrize("what", ["results", "comparisons"])
+def test_a_damaged_comparison_is_refused(what: str) -> None:
+    data = perfmagic.compare(result(series(1e-3), "a"), result(series(1e-3), "b")).to_dict()
+    with pytest.raises(OptionError, match="damaged"):
+        CompareResult.from_json(json.dumps({**data, what: []}))

@@ -108,3 +108,13 @@ def test_a_body_of_nothing_takes_no_time_and_no_number_is_missing() -> None:
 
 def test_nothing_odd_says_nothing() -> None:
     assert said() == ""
+
+
+def test_nobody_who_takes_turns_is_told_to_take_whole_runs() -> None:
+    drift = Condition("drift", {"quantity": "returns", "frac": 0.2})
+    assert "--runs 5" in said(drift)
+    assert "--runs" not in said(drift, round_id="a1")
+
+
+def test_a_temperature_that_is_not_told_is_not_shown() -> None:
+    assert "°C" not in said(clocks=(ClockRecord(0, (1980, 1500), 0, 0.0),))

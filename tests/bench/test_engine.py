@@ -7,6 +7,7 @@ import pytest
 from perfmagic.analysis.conditions import warnings
 from perfmagic.capture import timers
 from perfmagic.capture.timers import BenchSpec
+from perfmagic.capture.turns import Sitting
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.trace.model import TraceMeta, make_trace
 from perfmagic.trace.samples import BenchRecord
@@ -61,7 +62,7 @@ def test_no_more_than_four_first_calls_are_made():
 
 def test_without_warm_up_only_the_first_call_comes_before_the_samples():
     record = Machine().measure(3 * MS, spec=BenchSpec(samples=2, warmup=0))
-    assert record.body_runs == 3
+    assert record.body_runs == 4  # one of them tells how many calls make a sample, as the first says little
     assert record.warmup_calls == 0
     assert record.first_calls_s.tolist() == [0.003]
 
@@ -315,10 +316,10 @@ def test_runs_of_a_block_left_in_the_middle_are_counted():
     engine = machine.engine(BenchSpec(samples=3, warmup=0))
     for () in engine.calls():
         machine.body(100)
-        if machine.runs == 12_345:  # 1 first call, a sample of 10,000 and a part of the next
+        if machine.runs == 23_456:  # 1 first call, blocks up to 10,000, a sample of 10,000 and a part of the next
             break
     engine.close()
-    assert engine.record().body_runs == 12_345
+    assert engine.record().body_runs == 23_456
     assert len(engine.record().returns_s) == 1
 
 
@@ -380,3 +381,46 @@ def test_a_device_the_body_leaves_alone_has_no_done():
     assert record.devices == ()
     assert any("nothing was queued on the fake device" in w for w in said(record))
     assert len(Machine(started=True).measure(1 * MS).done_s) > 0  # a device that does not tell may have worked
+
+
+def test_the_peak_is_of_the_body_and_not_of_the_set_up_code_before_it():
+    machine = Machine(started=True)
+    machine.held = 100
+
+    def setup() -> None:
+        machine.peak = 900
+        machine.held = 200
+
+    engine = machine.engine(BenchSpec(samples=2, warmup=0, setup_each=setup))
+    for () in engine.calls():
+        machine.body(1 * MS, 1 * MS)
+        machine.peak = max(machine.peak, 300)
+    record = engine.record()
+    assert (record.held_bytes, record.peak_bytes) == (200, 300)
+
+
+def test_what_a_body_leaves_behind_is_not_said_of_the_one_it_takes_turns_with():
+    machine = Machine(started=True)
+    machine.held = 0
+    engines = [machine.engine(BenchSpec(samples=8, warmup=0)) for _ in range(2)]
+    sitting = Sitting(engines, decide_s=0.0, clock_ns=machine.clock_ns)
+
+    def run(which: int, steps) -> None:
+        for some in steps:
+            for () in some:
+                machine.body(1 * MS, 1 * MS)
+                machine.held += 4096 * which
+
+    for which in range(2):
+        run(which, sitting.first(which))
+    for which, steps in sitting.rest():
+        run(which, steps)
+    kinds = [[condition.kind for condition in engine.record().conditions] for engine in engines]
+    assert kinds == [[], ["memory grew"]]
+    assert engines[1].record().conditions[0].values["bytes_per_call"] == 4096
+
+
+@pytest.mark.parametrize("work", [{"flop": 0}, {"moved_bytes": 0.0}, {"flop": math.inf}, {"flop": math.nan}])
+def test_work_is_more_than_none_and_less_than_infinite(work: dict[str, float]):
+    with pytest.raises(OptionError, match="a number above 0 is needed"):
+        BenchSpec(**work)

@@ -108,3 +108,18 @@ def test_load_is_said_only_above_the_number_of_cores(monkeypatch):
     assert quiet.other_load() == 2.6
     monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0), raising=False)
     assert quiet.other_load() == 0
+
+
+def test_an_interrupt_while_output_is_being_dropped_puts_all_of_it_back(monkeypatch):
+    class Stream(quiet._Dropped):
+        def __init__(self) -> None:
+            made.append(self)
+            if len(made) == 2:
+                raise KeyboardInterrupt
+
+    made: list[object] = []
+    monkeypatch.setattr(quiet, "_Dropped", Stream)
+    before = sys.stdout, sys.stderr, sys.displayhook
+    with pytest.raises(KeyboardInterrupt), quiet.muted():
+        pass
+    assert before == (sys.stdout, sys.stderr, sys.displayhook)

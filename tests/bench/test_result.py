@@ -14,6 +14,7 @@ from perfmagic.errors import CaptureError, OptionError
 from perfmagic.trace.columns import CallKind, OpKind
 from perfmagic.trace.model import DeviceInfo, TraceMeta, make_trace
 from perfmagic.trace.samples import BenchRecord, Condition
+from perfmagic.view.bench import bench_svg
 from perfmagic.view.bench_doc import bench_doc
 
 SIM = DeviceInfo(0, "sim", "sim", "pace 1 ms")
@@ -253,3 +254,10 @@ def test_a_starved_device_is_not_taken_for_another_stream():
 def test_a_saved_result_is_the_result(tmp_path):
     result = summarise(FULL, VERDICT)
     assert BenchResult.from_json(result.save(tmp_path / "b.json").read_text("utf-8")) == result
+
+
+def test_a_body_of_nothing_is_drawn():
+    result = summarise(record([0.0] * 8))
+    svg = bench_svg(bench_doc(result))
+    assert "nan" not in svg.lower()
+    assert "inf" not in svg.lower().replace("info", "")

@@ -114,3 +114,13 @@ def test_calls_that_never_agree_are_given_up_after_two_seconds():
     warm_up, n = warm([1.1**i for i in range(100)], each_s=0.05)
     assert not warm_up.settled
     assert n == 40
+
+
+def test_enough_stays_enough_while_others_take_turns() -> None:
+    rule = StoppingRule(fewest=10)
+    for _ in range(10):
+        rule.add((1.0,), 0.1)
+    assert rule.finished
+    reason = rule.reason
+    rule.add((2.0,), 0.2)
+    assert rule.reason == reason

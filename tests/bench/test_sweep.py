@@ -40,7 +40,7 @@ def test_two_straight_lines_cross_where_they_are_equal() -> None:
 def test_the_sentence_says_where_the_bottleneck_changes() -> None:
     found = sweep_result("n", [64, 256, 1024], [[at(1e-4, 1e-5)], [at(1e-4, 1.6e-4)], [at(1e-4, 1e-2)]])
     assert found.sentence.startswith("Below n ≈ ")
-    assert "host-bound, above it device-bound" in found.sentence
+    assert "Python needs longer to queue the work, above it the device to do it" in found.sentence
     assert "done grows × 62 from n = 256 to 1024" in found.sentence
 
 
@@ -52,7 +52,7 @@ def test_time_that_stays_is_said_to_stay() -> None:
 def test_words_are_no_axis_and_are_set_side_by_side() -> None:
     found = sweep_result("kind", ["relu", "gelu"], [[at(1e-4, 1e-5)], [at(1e-4, 2e-4)]])
     assert not found.numeric
-    assert "host-bound, above" not in found.sentence
+    assert "Python needs longer" not in found.sentence
     assert "gelu" in sweep_svg(found)
 
 
@@ -92,3 +92,11 @@ def test_a_function_is_swept_like_a_cell() -> None:
     assert perfmagic.last() is found
     with pytest.raises(OptionError, match="at least two"):
         perfmagic.sweep(len, [[]])
+
+
+def test_an_exception_keeps_the_sweep_of_the_values_before() -> None:
+    with pytest.raises(ZeroDivisionError):
+        perfmagic.sweep(lambda n: 1 / n, [1, 2, 0], synced=False, samples=6, warmup=0)
+    kept = perfmagic.last()
+    assert isinstance(kept, SweepResult)
+    assert kept.values == (1, 2)

@@ -59,6 +59,9 @@ def test_an_exception_of_a_variant_has_its_own_line_and_keeps_the_samples(notebo
         ("%%bench --sweep n=1\nx = n", "1 value, at least two are needed"),
         ("%%bench --sweep n=1,nothing\nx = n", "NameError: name 'nothing' is not defined"),
         ("%%bench --cold -n 10\nx = 1", "only the first call of a sample would find cold caches"),
+        ("%%bench --setup-each -n 10 y = 1\nx = y", "only the first call of a sample would find what it sets up"),
+        ("%%bench --rel 0\nx = 1", "a percentage between 0 and 100 is needed"),
+        ("%%bench --sweep n=iter(int,1)\nx = n", "more than 1,000 values"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_runs(notebook: Notebook, cell: str, says: str) -> None:
@@ -146,7 +149,7 @@ def test_a_cold_result_says_so(notebook: Notebook) -> None:
     ran = notebook.run("%%bench --cold -r 3 --warmup 0 -o b\nx = 1")
     assert notebook.names["b"].cold_bytes > 0
     assert "cold: " in ran.report
-    assert "overwritten before each sample" in ran.report
+    assert "written over the processor's caches before each sample" in ran.report.replace("\n", " ")
 
 
 def test_a_result_is_a_measurement_of_torch(notebook: Notebook) -> None:
@@ -156,3 +159,92 @@ def test_a_result_is_a_measurement_of_torch(notebook: Notebook) -> None:
     assert measurement.number_per_run == 5
     assert measurement.median == pytest.approx(result.returns_s)
     assert measurement.task_spec.setup == "k = 3"
+
+
+def test_what_only_looks_like_a_separator_stays_as_typed(notebook: Notebook) -> None:
+    parts = (
+        "text = '''\n# --- in a string\n'''\nxs = [1,\n# --- in brackets\n2]\ndef f():\n# --- in a block\n    return 3"
+    )
+    ran = notebook.run(f"%%bench --vs {QUICK} -o c\n# a note\n# --- 甲\n{parts}\n%pwd\n# --- it's\ny = f()")
+    assert ran.error is None
+    assert [r.name for r in notebook.names["c"].results] == ["甲", "it's"]
+    assert notebook.names["text"] == "\n# --- in a string\n"
+    assert notebook.names["xs"] == [1, 2]
+    assert notebook.names["y"] == 3
+
+
+def test_variants_take_exactly_the_samples_asked_for(notebook: Notebook) -> None:
+    notebook.run("order = ''")
+    notebook.run("%%bench --vs -r 3 --warmup 0 -n 1 -o c\norder += 'a'\n# --- B\norder += 'b'")
+    assert notebook.names["order"] == "ab" + "abbaab"
+    found = notebook.names["c"]
+    assert "took the 3 samples asked for" in found.results[0].method
+    assert found.comparisons[0].why.endswith("raise -r")
+
+
+def test_an_exception_at_the_second_value_of_a_sweep_shows_the_first(notebook: Notebook) -> None:
+    ran = notebook.run(f"%%bench {QUICK} --sweep n=1,0 -o s\n1 / n")
+    assert isinstance(ran.error, ZeroDivisionError)
+    assert notebook.names["s"].values == (1,)
+    assert "at n = 1" in ran.report
+
+
+def test_work_that_cannot_be_told_later_in_a_sweep_keeps_the_values_before(notebook: Notebook) -> None:
+    ran = notebook.run(f"%%bench {QUICK} --sweep n=1,2,0 --flops n -o s\nx = n")
+    assert ran.refusal == "UsageError: --flops n: 0; a number above 0 is needed"
+    assert notebook.names["s"].values == (1, 2)
+
+
+@pytest.mark.parametrize("work", ["float('inf')", "float('nan')", "-1"])
+def test_work_is_a_number_that_json_can_hold(notebook: Notebook, work: str) -> None:
+    ran = notebook.run(f"%%bench {QUICK} --flops {work}\nx = 1")
+    assert "a number above 0 is needed" in ran.refusal
+
+
+def test_sizes_of_numpy_are_sizes_and_infinite_ones_are_not(notebook: Notebook) -> None:
+    notebook.run("import numpy as np")
+    notebook.run(f"%%bench {QUICK} --sweep n=2**np.arange(2,5) -q -o s\nx = n")
+    assert notebook.names["s"].numeric
+    assert notebook.names["s"].to_dict()["values"] == [4, 8, 16]
+    notebook.run(f"%%bench {QUICK} --sweep n=1.0,float('inf') -q -o s\nx = n")
+    assert not notebook.names["s"].numeric
+    assert SweepResult.from_json(notebook.names["s"].to_json()).values == (1.0, "inf")
+
+
+@pytest.mark.parametrize("options", ["--setup-each", "--sweep n=1,2,3"])
+def test_an_exception_of_set_up_code_shows_no_line_of_ours(notebook: Notebook, options: str) -> None:
+    notebook.run("k = 0")
+    ran = notebook.run(f"%%bench {QUICK} {options} k += 1; 1 / (3 - k)\nx = 1")
+    assert isinstance(ran.error, ZeroDivisionError)
+    assert "1 k += 1; 1 / (3 - k)" in ran.traceback
+    assert "perfmagic" not in ran.traceback.replace("perfmagic:", "")
+
+
+def test_an_interrupt_while_the_result_is_made_shows_it_all_the_same(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from perfmagic.magics import bench_run
+
+    made = []
+
+    def interrupted_once(engine: object) -> object:
+        made.append(engine)
+        if len(made) == 1:
+            raise KeyboardInterrupt
+        return finish_bench(engine)
+
+    finish_bench = bench_run.finish_bench
+    monkeypatch.setattr(bench_run, "finish_bench", interrupted_once)
+    ran = notebook.run(f"%%bench {QUICK} -o b\nx = 1")
+    assert isinstance(ran.error, KeyboardInterrupt)
+    assert notebook.names["b"].returns.n == 8
+    assert "8 samples" in ran.report
+
+
+def test_quiet_shows_no_progress_either(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    from perfmagic.magics import progress
+
+    monkeypatch.setattr(progress, "AFTER_S", 0.0)
+    monkeypatch.setattr(notebook.shell, "kernel", object(), raising=False)
+    assert notebook.run(f"%%bench {QUICK} -q\nx = 1").outputs == []
+    assert len(notebook.run(f"%%bench {QUICK}\nx = 1").outputs) > 1
