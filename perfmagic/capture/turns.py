@@ -16,8 +16,8 @@ from perfmagic.trace.samples import BenchRecord, Float64
 MOST_S = 60.0  # of all together: a comparison that takes longer was not meant
 DECIDE_S = 10.0  # so long it goes on where the verdict is unclear
 MORE_FRAC = 0.25  # so many samples more before it is looked at again: each look is a chance of a false alarm
-# Some 20 looks at 95 % each called 5 % of equal bodies different, in a simulation of a machine whose speed steps and
-# whose samples have spikes; at 99.9 % none of 400, and a true 5 % was found after 90 samples in place of 38.
+# Some 20 looks at 95 % each call 5 % of equal bodies different; at 99.9 % hardly any, and a true 5 % is found after
+# twice as many samples (benchmarks/bench_coverage.py, "looked at").
 SURE_LEVEL = 0.999
 
 

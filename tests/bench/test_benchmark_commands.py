@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 @pytest.mark.parametrize(
     ("command", "rows"),
     [
-        (("bench_coverage.py", "--series", "4", "--real", "0"), 6),
+        (("bench_coverage.py", "--series", "4", "--real", "0"), 10),
         (("bench_verdicts.py", "--repetitions", "1", "--slower", "0"), 1),
         (("bench_accuracy.py", "--rounds", "1", "--bodies", "1 µs"), 2),
     ],
