@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from perfmagic.analysis.bench import BenchResult, Quantity
 from perfmagic.analysis.rows import Rows
 from perfmagic.errors import OptionError
 from perfmagic.numerics.ratio import BAND, FEWEST, judged, ratio, ratio_interval
+from perfmagic.numerics.stats import Float64
 from perfmagic.units import NBSP, duration_s, plural, significant
 
 if TYPE_CHECKING:
@@ -170,9 +172,16 @@ def _name(result: BenchResult, number: int) -> str:
 def _comparison(baseline: BenchResult, other: BenchResult, quantity: str, number: int) -> Comparison:
     first, second = baseline.quantities[quantity], other.quantities[quantity]
     interleaved = bool(baseline.round_id) and baseline.round_id == other.round_id
-    interval = ratio_interval(np.array(second.samples_s), np.array(first.samples_s), interleaved=interleaved)
+    series = np.array(second.samples_s), np.array(first.samples_s)
+    interval = ratio_interval(*series, interleaved=interleaved)
     band = BAND if baseline.session == other.session else BAND_APART
     verdict, why = _judged(baseline, other, (first, second), interval, band)
+    if interleaved and verdict in ("faster", "slower") and judged(_wider(series), band) != verdict:
+        # turns go on until the verdict is clear: it was looked for more than once (perfmagic.capture.turns)
+        verdict, why = (
+            "unclear",
+            f"nearly {verdict}: at 99{NBSP}% the interval would reach over the band: {_longer(baseline)}",
+        )
     names = _name(baseline, 0), _name(other, number)
     if names[0] == names[1]:
         names = f"{names[0]} (first)", f"{names[1]} ({ORDINALS.get(number, f'number {number + 1}')})"
@@ -182,7 +191,7 @@ def _comparison(baseline: BenchResult, other: BenchResult, quantity: str, number
         quantity=quantity,
         baseline_s=first.median_s,
         name_s=second.median_s,
-        ratio=ratio(np.array(second.samples_s), np.array(first.samples_s), interleaved=interleaved),
+        ratio=ratio(*series, interleaved=interleaved),
         low=interval[0] if interval else None,
         high=interval[1] if interval else None,
         band=band,
@@ -222,6 +231,11 @@ def _judged(
     )
 
 
+def _wider(series: tuple[Float64, Float64]) -> tuple[float, float]:
+    """The interval at 99 %, everything where there are too few samples for one."""
+    return ratio_interval(*series, interleaved=True, level=0.99) or (0.0, math.inf)
+
+
 def _taken_apart(baseline: BenchResult, other: BenchResult) -> str:
     """What besides the code may make the difference, and what to do; empty where nothing does."""
     if baseline.device_label != other.device_label:
@@ -257,6 +271,10 @@ def _advice(how: str, baseline: BenchResult) -> str:
     """What was not done yet."""
     if how == "one after the other":
         return "take them in turns, with --vs or perfmagic.compare(f, g)"
+    return _longer(baseline)
+
+
+def _longer(baseline: BenchResult) -> str:
     given_s = baseline.settings.get("time_s")
     longer_s = 10 * given_s if isinstance(given_s, (int, float)) else 20
     return f"a calmer machine helps, or longer: --time {longer_s:g}"

@@ -94,6 +94,7 @@ class Engine:
         self._warmup_calls = 0
         self._k = 1
         self._block_call_s = 0.0
+        self._probed_s: list[float] = []
         self.overhead_ns_a_call = 0.0  # of the empty loop, subtracted from every sample
         self._samples: list[tuple[float, float]] = []
         self._run_starts: list[int] = []
@@ -192,6 +193,26 @@ class Engine:
         self._k = self._calls_per_sample()
         self.overhead_ns_a_call = self._watch.overhead_ns(self._k) / self._k
         self._begin_run()
+
+    @property
+    def fills_samples(self) -> bool:
+        """Whether samples are filled with as many calls as they have room for."""
+        return self._may_take_many() and self._spec.calls is None
+
+    def probe(self) -> Steps[None]:
+        """One sample that does not count, to find out how long a call is."""
+        reading = yield from self._sampler.sample(self._k)
+        self._warmup_calls += self._k
+        self._probed_s.append(reading.done_ns / self._k / 1e9)
+
+    def probed_call_s(self) -> float:
+        """The median of the probes, in seconds a call."""
+        return float(np.median(self._probed_s))
+
+    def fill_samples(self, call_s: float) -> None:
+        """Fill samples with calls of this length from now on."""
+        self._k = max(1, math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S)))
+        self.overhead_ns_a_call = self._watch.overhead_ns(self._k) / self._k
 
     def take(self, spent_s: Callable[[], float]) -> Steps[None]:
         """One sample. spent_s: asked after it, how long has been sampled so far."""

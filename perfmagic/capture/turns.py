@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from perfmagic.capture import quiet
+from perfmagic.capture.stopping import significant_s
 from perfmagic.capture.stopwatch import Steps
 from perfmagic.capture.timers import BenchSpec, Engine
 from perfmagic.errors import OptionError
@@ -15,18 +16,21 @@ from perfmagic.trace.samples import BenchRecord, Float64
 
 MOST_S = 60.0  # of all together: a comparison that takes longer was not meant
 DECIDE_S = 10.0  # so long it goes on where the verdict is unclear
+FIRST_LOOK = 20  # samples of each: below it an interval says little
 MORE_FRAC = 0.25  # so many samples more before it is looked at again: each look is a chance of a false alarm
 # Some 20 looks at 95 % each call 5 % of equal bodies different; at 99.9 % hardly any, and a true 5 % is found after
 # twice as many samples (benchmarks/bench_coverage.py, "looked at").
 SURE_LEVEL = 0.999
+PROBES = 6  # samples of each before their lengths are made equal; even: each comes first as often as last
+ALIKE = 1.5  # bodies whose calls differ by less have as many calls in a sample
 
 
 class Sitting:
     """Some bodies measured together: their engines, and in which order the bodies are to run.
 
     Whoever has the bodies runs body i once for every step of first(i), of each in its order, and then of each pair
-    (i, steps) of rest(). band, decide_s: with more than one, after the stopping rules have enough it goes on until each
-    is faster, slower or the same as the first (changes within the band do not count), or for decide_s.
+    (i, steps) of rest(). With more than one it goes on until each is faster, slower or the same as the first (changes
+    within the band do not count), for decide_s at most; a decide_s of 0 leaves the end to their stopping rules.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Sitting:
                 return
             for which, engine in enumerate(self.engines):
                 yield which, engine.warm()
+            yield from self._equal_samples()
             share_overhead(self.engines)
             from_ns = self._clock_ns()
 
@@ -64,15 +69,44 @@ class Sitting:
             for which, engine in enumerate(self.engines):
                 yield which, engine.after()
 
+    def _equal_samples(self) -> Iterator[tuple[int, Steps[None]]]:
+        """Samples of one length for all: a longer one more often holds what interrupts it, and its median knows.
+
+        How long a call is was found out for each by itself, at times when the machine may have been of another speed.
+        So a few samples of all are taken in turns. Bodies that then take about as long have as many calls in a sample.
+        """
+        filled = [engine.fills_samples for engine in self.engines]
+        if not all(filled) or all(engine.calls_per_sample == 1 for engine in self.engines):
+            return
+        for number in range(PROBES):
+            order = list(enumerate(self.engines))
+            for which, engine in reversed(order) if number % 2 else order:
+                yield which, engine.probe()
+        calls_s = [engine.probed_call_s() for engine in self.engines]
+        alike = max(calls_s) <= ALIKE * min(calls_s)
+        for engine, call_s in zip(self.engines, calls_s, strict=True):
+            engine.fill_samples(min(calls_s) if alike else call_s)
+
     def _turns(self, spent_s: Callable[[], float]) -> Iterator[tuple[int, Steps[None]]]:
+        if self._decide_s:
+            yield from self._until_clear(spent_s)
+            return
         while not all(engine.finished for engine in self.engines) and spent_s() < MOST_S:
             yield from self._passes(1, spent_s)
-        stopped_by = ""
-        while spent_s() < self._decide_s and not self._decided():
-            yield from self._passes(max(2, int(len(self.engines[0].done_so_far()) * MORE_FRAC)), spent_s)
-            stopped_by = "stopped when the comparison was decided, or after the time for it"
         for engine in self.engines:
-            engine.done_sampling(stopped_by)
+            engine.done_sampling()
+
+    def _until_clear(self, spent_s: Callable[[], float]) -> Iterator[tuple[int, Steps[None]]]:
+        """Until each is sure to be faster, slower or the same, or the time for that is over."""
+        clear, n = False, 0
+        while not clear and spent_s() < self._decide_s:
+            more = 1 if n < FIRST_LOOK else max(2, int(n * MORE_FRAC))
+            yield from self._passes(more, spent_s)
+            n += more
+            clear = n >= FIRST_LOOK and self._decided()
+        why = "the comparison was clear" if clear else ""
+        for engine in self.engines:
+            engine.done_sampling(f"stopped when {why}" if why else f"stopped after {significant_s(self._decide_s)}")
 
     def _passes(self, n: int, spent_s: Callable[[], float]) -> Iterator[tuple[int, Steps[None]]]:
         """n times through all of them, forth and back by turns; with three or more another comes first each time."""

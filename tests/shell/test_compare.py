@@ -8,7 +8,7 @@ from .conftest import Notebook
 
 
 def test_two_named_results_and_a_saved_one_are_compared(notebook: Notebook, tmp_path: Path) -> None:
-    notebook.run("%%bench -o old --time 0.2 -q\nsum(range(50_000))")
+    notebook.run("%%bench -o old --time 0.2 -q\nsum(range(200_000))")
     notebook.run("%%bench -o new --time 0.2 -q\nsum(range(20_000))")
     saved = tmp_path / "before.json"
     saved.write_text(notebook.names["old"].to_json(), "utf-8")
