@@ -139,7 +139,10 @@ class HostCalls(Table):
 
 @dataclass(frozen=True, eq=False)
 class HostOps(Table):
-    """Operators, annotations and Python frames on the host's threads; rows of one thread nest."""
+    """Operators and annotations on the host's threads; rows of one thread nest.
+
+    Python frames are rows of this kind, too, in a table of their own: perfmagic.trace.frames.
+    """
 
     start_ns: Int64 = _column(np.int64)
     end_ns: Int64 = _column(np.int64)

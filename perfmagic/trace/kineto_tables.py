@@ -36,6 +36,7 @@ from perfmagic.trace.kineto_parts import (
     CALLS,
     COLLECTIVES,
     COUNTERS,
+    FRAMES,
     HOST_OPS,
     INPUTS,
     NAMES,
@@ -68,17 +69,17 @@ _HOST_KINDS = {
     "cpu_op": HostKind.OP,
     "Operator": HostKind.OP,
     "user_annotation": HostKind.ANNOTATION,
-    "python_function": HostKind.PYTHON,
 }
 _TABLE_OF = {
     **dict.fromkeys(_OP_KINDS, OPS),
     **dict.fromkeys(_CALL_CATEGORIES, CALLS),
     **dict.fromkeys(_HOST_KINDS, HOST_OPS),
+    "python_function": FRAMES,
     "cuda_sync": WAITS,
 }
 MOST_BYTES = 2**50  # a pebibyte
 MOST_DEVICES = 2**31 - 1
-_SPAN_TABLES = (OPS, CALLS, HOST_OPS, WAITS)
+_SPAN_TABLES = (OPS, CALLS, HOST_OPS, WAITS, FRAMES)
 _OVERHEAD = "overhead"
 _WAIT_NAME = "Stream Wait Event"
 _MEMORY_NAME = "[memory]"
@@ -137,7 +138,7 @@ class Tables:
     @property
     def empty(self) -> bool:
         """Whether neither a device nor a host record came."""
-        return not any(part.rows(table) for part in self.gathered.parts for table in (OPS, CALLS, HOST_OPS))
+        return not any(part.rows(table) for part in self.gathered.parts for table in (OPS, CALLS, HOST_OPS, FRAMES))
 
     def add(self, chunk: Chunk, number: int = 0) -> None:
         """Take the events of one chunk. number: its place in the file, where chunks do not come in their order."""
@@ -259,6 +260,9 @@ class Tables:
             "shape": shape,
         }
 
+    def _frames(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
+        return {"name": self._interned(events), "thread": _whole([event.tid for event in events])}
+
     def _waits(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
         args = _wait_args(events)
         return {
@@ -333,6 +337,7 @@ class Tables:
         CALLS: _calls,
         HOST_OPS: _host_ops,
         WAITS: _waits,
+        FRAMES: _frames,
     }
 
 

@@ -19,7 +19,7 @@ from perfmagic.trace.sources import read_file
 from perfmagic.trace.store import write_npz
 from tests.trace.recorded import NAMES, as_bytes, columns_by_name, launch_and_kernel, recorded
 
-TABLES = ("ops", "calls", "host_ops", "waits", "counters", "marks")
+TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters", "marks")
 
 
 def _simulated() -> Trace:
@@ -71,7 +71,7 @@ def _simulated() -> Trace:
 def _assert_equal(found: Trace, expected: Trace) -> None:
     for table in TABLES:
         columns = columns_by_name(expected, table)
-        if table == "host_ops":
+        if table in ("host_ops", "python_frames"):
             columns["name"] = [without_folders(name) for name in columns["name"]]
         assert columns_by_name(found, table) == columns, table
     assert replace(found.meta, origin=expected.meta.origin) == expected.meta
@@ -114,7 +114,7 @@ def test_no_folder_is_written(tmp_path: Path) -> None:
     trace = make_trace(trace.names, replace(trace.meta, failed="OSError: /home/ann/x/y.bin"), host_ops=rows)
     path = write_chrome(trace, tmp_path / "run.json")
     assert "ann" not in path.read_text(encoding="utf-8")
-    assert columns_by_name(read_trace(path), "host_ops")["name"] == ["train.py(3): step"]
+    assert columns_by_name(read_trace(path), "python_frames")["name"] == ["train.py(3): step"]
 
 
 @pytest.mark.parametrize(

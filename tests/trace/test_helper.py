@@ -15,10 +15,10 @@ from perfmagic.trace.kineto_helper import Helper
 from perfmagic.trace.kineto_parts import Gathered
 from perfmagic.trace.model import Trace
 from tests.conftest import TRACES
-from tests.trace.recorded import FOLDER
+from tests.trace.recorded import FOLDER, table_of
 
 NAMES = ("a100_alexnet_cuda_sync", "mi300_sglang_hipgraph", "a100_nccl_rank0of2", "v100_2021_old_categories.pt.trace")
-TABLES = ("ops", "calls", "host_ops", "waits", "counters")
+TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters")
 WORDS = ("names", "shapes", "input_shapes", "collectives", "meta")
 
 
@@ -33,8 +33,8 @@ def assert_same(mine: Trace, other: Trace) -> None:
     for word in WORDS:
         assert getattr(mine, word) == getattr(other, word), word
     for table in TABLES:
-        for column in fields(getattr(mine, table)):
-            pair = (getattr(getattr(trace, table), column.name) for trace in (mine, other))
+        for column in fields(table_of(mine, table)):
+            pair = (getattr(table_of(trace, table), column.name) for trace in (mine, other))
             np.testing.assert_array_equal(*pair, err_msg=f"{table}.{column.name}")
 
 

@@ -18,15 +18,15 @@ from perfmagic.trace.columns import LineMarks
 from perfmagic.trace.model import Cell, Trace
 from perfmagic.trace.sources import one_file, read_file, trace_files
 from perfmagic.trace.store import write_npz
-from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, recorded
+from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, recorded, table_of
 
-TABLES = ("ops", "calls", "host_ops", "waits", "counters", "marks")
+TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters", "marks")
 
 
 def _assert_equal(found: Trace, expected: Trace) -> None:
     for table in TABLES:
-        for name, column in getattr(expected, table).to_dict().items():
-            saved = getattr(found, table).to_dict()[name]
+        for name, column in table_of(expected, table).to_dict().items():
+            saved = getattr(table_of(found, table), name)
             assert saved.dtype == column.dtype, name
             assert not saved.flags.writeable, name
             np.testing.assert_array_equal(saved, column)
