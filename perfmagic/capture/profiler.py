@@ -259,7 +259,8 @@ def _until(trace: Trace, end_ns: int) -> Trace:
 def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Rows of two column sets; a column one of them lacks is filled with its default."""
     n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
-    defaults = {"correlation": NONE, "size_bytes": NONE, "shape": NONE, "collective": NONE, "on_device": NONE}
+    optional = ("correlation", "size_bytes", "shape", "collective", "sequence", "on_device")
+    defaults = dict.fromkeys(optional, NONE)
     out = {}
     for key in {**old, **new}:
         a = old.get(key, np.full(n_old, defaults.get(key, 0)))

@@ -119,6 +119,7 @@ class DeviceOps(Table):
     correlation: Int64 = _column(np.int64, NONE)
     size_bytes: Int64 = _column(np.int64, NONE)  # of copies and memsets
     collective: Int32 = _column(np.int32, NONE)  # row of Trace.collectives, where the record names one
+    sequence: Int64 = _column(np.int64, NONE)  # of a collective among those of its group, where the record counts them
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.shapes, of kernels
     launch: Int64 = _column(np.int64, NONE)  # row of HostCalls that queued it
     line: Int32 = _column(np.int32, NO_LINE)  # cell line running when it was launched

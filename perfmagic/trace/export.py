@@ -141,6 +141,7 @@ def op_args(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
     args = {"device": row["device"], "stream": row["stream"]}
     args |= {"bytes": row["size_bytes"]} if row["size_bytes"] != NONE else {}
     args |= _collective_args(trace.collectives[row["collective"]]) if row["collective"] != NONE else {}
+    args |= {"Seq": row["sequence"]} if row["sequence"] != NONE else {}
     args |= _shape_args(trace.shapes[row["shape"]]) if row["shape"] != NONE else {}
     return args | ({"line": row["line"]} if row["line"] else {})
 
@@ -153,8 +154,14 @@ def _collective_args(collective: Collective) -> dict[str, Any]:
         "Group size": collective.group_size,
         "dtype": collective.dtype or None,
         "Process Group Name": collective.group or None,
+        "Process Group Ranks": _ranks(collective) if collective.ranks else None,
     }
     return {key: value for key, value in args.items() if value is not None}
+
+
+def _ranks(collective: Collective) -> str:
+    more = len(collective.ranks) < (collective.group_size or 0)
+    return f"[{', '.join(map(str, collective.ranks))}{', ...' if more else ''}]"
 
 
 def _shape_args(shape: LaunchShape) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar, cast
@@ -86,6 +88,7 @@ _MEMORY_NAME = "[memory]"
 _ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
 _TIMES = ("start_ns", "dur_ns", "has_start", "has_dur")
 _NO_TIMES = {name: np.zeros(0, bool if name.startswith("has") else np.int64) for name in _TIMES}
+_RANK = re.compile(r"\b\d{1,9}\b")
 _NO_TOTALS = CounterArgs()  # nobody writes to it
 _CAT, _PID, _TID = attrgetter("cat"), attrgetter("pid"), attrgetter("tid")
 
@@ -214,9 +217,10 @@ class Tables:
     def _ops(self, events: list[Span], category: Int64, _chunk: Chunk) -> Columns:
         args = _op_args(events)
         named = [a.collective for a in args]
-        collective = np.full(len(args), NONE, np.int32)
+        collective, sequence = np.full(len(args), NONE, np.int32), np.full(len(args), NONE, np.int64)
         if named.count(None) < len(named):
             collective[:] = [self._collective(a) for a in args]
+            sequence[:] = _whole([a.sequence for a in args])
         shape_of = self._shape_of
         return {
             "kind": np.array([_OP_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
@@ -226,6 +230,7 @@ class Tables:
             "correlation": np.array([a.correlation for a in args], np.int64),
             "size_bytes": _whole([a.bytes for a in args]),
             "collective": collective,
+            "sequence": sequence,
             "shape": np.array([shape_of[bytes(a.grid), bytes(a.block), a.registers, a.shared] for a in args], np.int32),
         }
 
@@ -330,7 +335,7 @@ class Tables:
         sizes = (None if (n := _either(v, NONE)) == NONE else n for v in (args.in_elements, args.out_elements))
         group_size = _either(args.group_size, NONE)
         words = (str(args.dtype or ""), None if group_size == NONE else group_size, str(args.group or ""))
-        return self.gathered.books[COLLECTIVES][(str(args.collective), *sizes, *words)]
+        return self.gathered.books[COLLECTIVES][(str(args.collective), *sizes, *words, _ranks(args.ranks))]
 
     _MAKERS: dict[int, Callable[[Tables, list[Span], Int64, Chunk], Columns]] = {  # noqa: RUF012 - never written
         OPS: _ops,
@@ -339,6 +344,16 @@ class Tables:
         WAITS: _waits,
         FRAMES: _frames,
     }
+
+
+def _ranks(value: Any) -> tuple[int, ...]:
+    """The ranks of a group, which Kineto writes as text: "[0, 1, ...]" where there are more."""
+    return _ranks_in(str(value)) if isinstance(value, (str, list)) else ()
+
+
+@lru_cache(maxsize=64)  # few groups, many collectives
+def _ranks_in(text: str) -> tuple[int, ...]:
+    return tuple(map(int, _RANK.findall(text)))
 
 
 def _kind(event: Event) -> str:

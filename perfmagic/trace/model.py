@@ -130,6 +130,9 @@ class LaunchShape:
 class Collective:
     """What the record says of a collective operation: its kind ("allreduce"), elements put in and got out, their type,
     the number of ranks and the name of their group. None, or empty, where it does not say.
+
+    ranks: of the group, in the whole job. Fewer than group_size where the record leaves out the rest, as it does from
+    the 31st on.
     """
 
     name: str
@@ -138,6 +141,7 @@ class Collective:
     dtype: str = ""
     group_size: int | None = None
     group: str = ""
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ from perfmagic.trace.model import Cell, Collective, DeviceInfo, LaunchShape, Tra
 from perfmagic.trace.whole import whole_file
 from perfmagic.units import size
 
-SCHEMA = 1
+SCHEMA = 2  # 1 had no sequence numbers and ranks of collectives
 NPZ_MAGIC = b"PK\x03\x04"
 
 _TABLES: dict[str, type[Table]] = {
@@ -150,7 +150,7 @@ def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
             LaunchShape(tuple(s["grid"]), tuple(s["block"]), s["registers"], s["shared_bytes"]) for s in about["shapes"]
         ),
         input_shapes=tuple(about["input_shapes"]),
-        collectives=tuple(Collective(**c) for c in about["collectives"]),
+        collectives=tuple(Collective(**c | {"ranks": tuple(c["ranks"])}) for c in about["collectives"]),
         **tables,
     )
 

@@ -51,6 +51,7 @@ def _simulated() -> Trace:
             "correlation": [1, 2],
             "size_bytes": [-1, 4096],
             "collective": [0, NONE],
+            "sequence": [17, NONE],
         },
         calls={
             "start_ns": [-3, 5],
@@ -64,7 +65,7 @@ def _simulated() -> Trace:
         counters={"at_ns": [1, 2], "series": [3, 3], "value": [0.1, 2e9]},
         marks={"at_ns": [-5, 3], "line": [2, 4], "top_line": [2, 3]},
         cell=Cell("%%timeline\n甲 = a @ b\n\nx"),
-        collectives=[Collective("allreduce", 4096, 4096, "Float", 8, "default_pg")],
+        collectives=[Collective("allreduce", 4096, 4096, "Float", 8, "default_pg", (0, 1, 2, 3, 4, 5))],
     )
 
 
@@ -101,7 +102,12 @@ def test_viewers_find_names_flows_and_arguments(tmp_path: Path) -> None:
     kernel = next(e for e in events if e.get("cat") == "kernel")
     expected = {"device": 0, "stream": 7, "correlation": 1, "line": 2}
     expected |= {"Collective name": "allreduce", "In msg nelems": 4096, "Out msg nelems": 4096, "dtype": "Float"}
-    assert kernel["args"] == expected | {"Group size": 8, "Process Group Name": "default_pg"}
+    assert kernel["args"] == expected | {
+        "Group size": 8,
+        "Process Group Name": "default_pg",
+        "Process Group Ranks": "[0, 1, 2, 3, 4, 5, ...]",
+        "Seq": 17,
+    }
     starts = {e["id"]: e["ts"] for e in events if e["ph"] == "s"}
     ends = {e["id"]: e["ts"] for e in events if e["ph"] == "f"}
     assert (starts[0], ends[0]) == (-0.003, 0.010)

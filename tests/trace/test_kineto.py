@@ -148,6 +148,29 @@ def test_a_kernel_row_with_a_collective_name_is_marked() -> None:
     assert trace.collectives == (Collective("allreduce", 12, None, "Float", 8),)
 
 
+@pytest.mark.parametrize(
+    ("written", "ranks"),
+    [
+        ("[0, 1, 2, 3]", (0, 1, 2, 3)),
+        (f"[{', '.join(map(str, range(30)))}, ...]", tuple(range(30))),
+        ([8, 16], (8, 16)),
+        ("[]", ()),
+        ("", ()),
+        (7, ()),
+        (None, ()),
+    ],
+)
+def test_ranks_of_a_group_and_the_number_of_a_collective_are_kept(written: Any, ranks: tuple[int, ...]) -> None:
+    first, second = launch_and_kernel(1, 0, 10), launch_and_kernel(2, 20, 30)
+    first[1]["args"] |= {"Collective name": "allreduce", "Process Group Ranks": written, "Seq": 41}
+    second[1]["args"] |= {"Collective name": "allreduce", "Process Group Ranks": written}
+    damaged = as_bytes([*first, *second, event("kernel", "k", 50, 1)])[:-2]
+    for content in (as_bytes([*first, *second]), damaged):
+        trace = read_trace(content)
+        assert trace.collectives == (Collective("allreduce", ranks=ranks),)
+        assert trace.ops.sequence.tolist()[:2] == [41, NONE]
+
+
 def test_shapes_of_inputs_are_kept_by_operator() -> None:
     dims = [[[64, 64], []], [[64, 64], []], [[8]]]
     rows = [event("cpu_op", "aten::mm", 10 * n, 5, **{"Input Dims": d}) for n, d in enumerate(dims)]
