@@ -72,10 +72,12 @@ def _sound(blocks: Iterator[bytes], helper: Helper) -> tuple[Tables, Header]:
             tables.add(decoded(text), number)
 
     header = SoundFile(blocks).read(take)
+    late = Tables()  # of its own: those of one table must come in the file's order, as names are numbered by it
     for number, text in helper.taken_back():
-        tables.add(decoded(text), number)
-    if gathered := helper.gathered():
-        tables.take_over(gathered)
+        late.add(decoded(text), number)
+    others = [found for found in (late.gathered, helper.gathered()) if found and found.parts]
+    if others:
+        tables.take_over(others)
     return tables, header
 
 

@@ -144,7 +144,7 @@ class Tables:
         return not any(part.rows(table) for part in self.gathered.parts for table in (OPS, CALLS, HOST_OPS, FRAMES))
 
     def add(self, chunk: Chunk, number: int = 0) -> None:
-        """Take the events of one chunk. number: its place in the file, where chunks do not come in their order."""
+        """Take the events of one chunk. number: its place in the file, where others take chunks, too; it must rise."""
         events = chunk.events
         if not events:
             return
@@ -166,9 +166,9 @@ class Tables:
         part.known = tuple(map(len, self.gathered.books))
         self.gathered.parts.append(part)
 
-    def take_over(self, others: Gathered) -> None:
+    def take_over(self, others: Sequence[Gathered]) -> None:
         """Add the chunks that other tables took. Nothing can be added after that."""
-        self.gathered = together([self.gathered, others])
+        self.gathered = together([self.gathered, *others])
 
     def finish(self, repairs: list[str]) -> tuple[dict[int, Columns], Times]:
         """The columns of each table with its times, without rows that have no place in time.
