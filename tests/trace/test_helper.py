@@ -9,6 +9,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from perfmagic.errors import OptionError
 from perfmagic.trace import kineto, kineto_file, kineto_helper
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.kineto_helper import Helper
@@ -109,6 +110,36 @@ def test_a_helper_that_cannot_be_started_is_done_without(
     trace = read_trace(data, origin="trace.json")
     assert (len(started), started[0]._process) == (1, None)
     assert_same(trace, alone(data))
+
+
+def test_chunks_that_are_taken_back_leave_names_in_the_order_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kineto_file, "BLOCK_BYTES", 1 << 16)
+    waiting: list[tuple[int, bytes]] = []
+
+    def two(self: Helper, number: int, text: bytes) -> bool:
+        waiting.extend([(number, text)] if number in (1, 3) else [])
+        return number in (1, 3)
+
+    data = content(NAMES[1])
+    serial = alone(data)
+    monkeypatch.setattr(Helper, "takes", two)
+    monkeypatch.setattr(Helper, "taken_back", lambda self: iter(waiting))
+    trace = read_trace(data, origin="trace.json")
+    assert [number for number, _ in waiting] == [1, 3]
+    assert_same(trace, serial)
+
+
+def test_the_environment_can_switch_it_off(started: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
+    data = content(NAMES[0])
+    monkeypatch.setenv("PERFMAGIC_HELPER", "0")
+    trace = read_trace(data, origin="trace.json")
+    assert started == []
+    monkeypatch.setenv("PERFMAGIC_HELPER", "1")
+    assert_same(trace, read_trace(data, origin="trace.json"))
+    assert len(started) == 1
+    monkeypatch.setenv("PERFMAGIC_HELPER", "none")
+    with pytest.raises(OptionError, match="PERFMAGIC_HELPER: 'none' is neither 0 nor 1"):
+        read_trace(data, origin="trace.json")
 
 
 def test_damage_the_helper_meets_is_mended_and_said(started: list[Helper]) -> None:
