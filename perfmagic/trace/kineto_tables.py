@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 
@@ -217,10 +217,11 @@ class Tables:
     def _ops(self, events: list[Span], category: Int64, _chunk: Chunk) -> Columns:
         args = _op_args(events)
         named = [a.collective for a in args]
-        collective, sequence = np.full(len(args), NONE, np.int32), np.full(len(args), NONE, np.int64)
+        collective = np.full(len(args), NONE, np.int32)
+        counted: Columns = {}
         if named.count(None) < len(named):
             collective[:] = [self._collective(a) for a in args]
-            sequence[:] = _whole([a.sequence for a in args])
+            counted["sequence"] = _whole([a.sequence for a in args])
         shape_of = self._shape_of
         return {
             "kind": np.array([_OP_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
@@ -230,8 +231,8 @@ class Tables:
             "correlation": np.array([a.correlation for a in args], np.int64),
             "size_bytes": _whole([a.bytes for a in args]),
             "collective": collective,
-            "sequence": sequence,
             "shape": np.array([shape_of[bytes(a.grid), bytes(a.block), a.registers, a.shared] for a in args], np.int32),
+            **counted,
         }
 
     def _calls(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
@@ -418,9 +419,13 @@ def _mend_sizes(tables: dict[int, Columns], lost: int, repairs: list[str]) -> No
 
 
 def _joined(parts: list[Part], table: int) -> Columns:
-    """The columns of all parts, which lose them."""
+    """The columns of all parts, which lose them; NONE where a part lacks one that another has."""
     mine = [part.columns.pop(table) for part in parts if table in part.columns]
-    return {name: np.concatenate([columns.pop(name) for columns in mine]) for name in list(mine[0])} if mine else {}
+    lacking = [np.broadcast_to(np.int64(NONE), len(columns["start_ns"])) for columns in mine]
+    names = dict.fromkeys(chain.from_iterable(mine))
+    return {
+        name: np.concatenate([each.pop(name, none) for each, none in zip(mine, lacking, strict=True)]) for name in names
+    }
 
 
 def _reader(kind: type[ArgsT]) -> Callable[[Sequence[Span | Count]], list[ArgsT]]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from perfmagic.errors import TraceError
+from perfmagic.trace import kineto_file
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import Collective, LaunchShape
@@ -169,6 +170,15 @@ def test_ranks_of_a_group_and_the_number_of_a_collective_are_kept(written: Any, 
         trace = read_trace(content)
         assert trace.collectives == (Collective("allreduce", ranks=ranks),)
         assert trace.ops.sequence.tolist()[:2] == [41, NONE]
+
+
+def test_chunks_without_collectives_and_chunks_with_them_are_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [launch_and_kernel(i, 20 * i, 20 * i + 10) for i in range(1, 60)]
+    rows[40][1]["args"] |= {"Collective name": "allreduce", "Seq": 5}
+    monkeypatch.setattr(kineto_file, "BLOCK_BYTES", 2_000)
+    trace = read_trace(as_bytes([row for pair in rows for row in pair]))
+    assert trace.ops.sequence.tolist() == [NONE] * 40 + [5] + [NONE] * 18
+    assert trace.ops.sequence.dtype == np.int64
 
 
 def test_shapes_of_inputs_are_kept_by_operator() -> None:
