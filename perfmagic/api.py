@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -25,7 +26,7 @@ from perfmagic.capture.sim.pace import Pace
 from perfmagic.capture.spec import BenchSpec
 from perfmagic.capture.timers import Engine
 from perfmagic.capture.turns import DECIDE_S, measure_in_turns
-from perfmagic.errors import CaptureError, OptionError, PerfmagicError
+from perfmagic.errors import CaptureError, OptionError, PerfmagicError, TraceError
 from perfmagic.results import TimelineResult
 from perfmagic.show import last, remember, show
 from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES
@@ -75,9 +76,34 @@ def open_trace(
 
 
 def open_traces(*sources: str | os.PathLike[str], comm_names: str | None = None) -> tuple[TimelineResult, ...]:
-    """What several saved traces say: files, and folders with all trace files in them, ranks in their order."""
-    paths = [path for source in sources for path in trace_files(source)]
-    return tuple(open_trace(path, comm_names=comm_names) for path in paths)
+    """What several saved traces say: files, and folders with all trace files in them, ranks in their order.
+
+    comm_names: as in open_trace. What cannot be opened is left out with a warning of one line each; where nothing can
+    be, the first TraceError is raised.
+    """
+    checked_pattern(comm_names)
+    results: list[TimelineResult] = []
+    refused: list[TraceError] = []
+    for source in sources:
+        for path in _files(source, refused):
+            try:
+                results.append(open_trace(path, comm_names=comm_names))
+            except TraceError as error:  # noqa: PERF203 - one bad file must not cost the others
+                refused.append(error)
+    if refused and not results:
+        raise refused[0]
+    for problem in refused:
+        warnings.warn(problem.message, stacklevel=2)
+    return tuple(results)
+
+
+def _files(source: str | os.PathLike[str], refused: list[TraceError]) -> list[Path]:
+    """The trace files a path names; what is wrong with a folder is added to refused."""
+    try:
+        return trace_files(source)
+    except TraceError as error:
+        refused.append(error)
+        return []
 
 
 def rank_findings(results: Sequence[TimelineResult]) -> tuple[RankFinding, ...]:

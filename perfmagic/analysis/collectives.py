@@ -118,7 +118,7 @@ def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -
 
 
 def _why(trace: Trace) -> str:
-    if not len(trace.host_ops):
+    if not trace.has_host_rows:
         return "no host operator was recorded: record with ProfilerActivity.CPU too, the metadata come from there"
     recorded = _PARAM_COMMS in (trace.names[name] for name in np.unique(trace.host_ops.name).tolist())
     if not recorded:

@@ -72,7 +72,7 @@ def _agreeing_first(verdict: Finding, rest: list[Finding]) -> list[Finding]:
 
 
 def _verdict(facts: Facts) -> tuple[Finding, ...]:
-    if not len(facts.trace.ops) and not len(facts.trace.host_ops):
+    if not len(facts.trace.ops) and not facts.trace.has_host_rows:
         return ()
     judged, parts = verdict_of(facts), facts.breakdown
     return (

@@ -12,7 +12,7 @@ from perfmagic.analysis.finding import Finding
 from perfmagic.analysis.rules_host import is_loader
 from perfmagic.analysis.verdict import cause_words
 from perfmagic.trace.columns import NO_LINE, NONE, HostKind, Int64
-from perfmagic.trace.hoststack import host_stack
+from perfmagic.trace.hoststack import nested
 from perfmagic.trace.names import short_name
 
 LONG_GAP_FRAC = 0.05  # of the extent
@@ -117,7 +117,7 @@ def _python_was(facts: Facts, rows: Int64) -> tuple[str, tuple[str, str, str]]:
     Named are the operator, the annotation around it and the Python frame in which most of the time passed.
     """
     trace, host = facts.trace, facts.trace.host_ops
-    if not len(host):
+    if not trace.has_host_rows:
         return "", ("", "", "")
     calls = trace.ops.launch[facts.gaps.op[rows]]
     queued_from = facts.gaps.host_ns[rows] + facts.gaps.sync_drain_ns[rows]
@@ -125,16 +125,16 @@ def _python_was(facts: Facts, rows: Int64) -> tuple[str, tuple[str, str, str]]:
     step = np.array([name.startswith(_STEP_NAME) for name in trace.names], bool)[host.name]
     instants = np.sort(middle)
     around = np.searchsorted(instants, host.end_ns) > np.searchsorted(instants, host.start_ns)
-    masks = (
-        ("in", (host.kind == HostKind.OP) & around),
-        ("inside", (host.kind == HostKind.ANNOTATION) & around & ~step),
-        ("at", (host.kind == HostKind.PYTHON) & around),
+    stacks = (
+        ("in", nested(host, (host.kind == HostKind.OP) & around)),
+        ("inside", nested(host, (host.kind == HostKind.ANNOTATION) & around & ~step)),
+        ("at", nested(trace.python_frames.running_at(middle))),
     )
     words, names = [], []
-    for preposition, mask in masks:
-        found = host_stack(trace, mask).innermost_at(trace.calls.thread[calls], middle)
+    for preposition, stack in stacks:
+        found = stack.innermost_at(trace.calls.thread[calls], middle)
         known = found != NONE
-        most = _most(host.name[found[known]], facts.gaps.host_ns[rows[known]], len(rows))
+        most = _most(stack.host_ops.name[found[known]], facts.gaps.host_ns[rows[known]], len(rows))
         names.append(trace.names[most[0]] if most else "")
         if most:
             times = f" ×{units.count(most[1])}" if most[1] < len(rows) else ""

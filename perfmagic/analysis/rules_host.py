@@ -10,8 +10,10 @@ from perfmagic import units
 from perfmagic.analysis.facts import Facts, on_lines
 from perfmagic.analysis.finding import Finding
 from perfmagic.numerics.intervals import covered_ns, union
-from perfmagic.trace.columns import NO_LINE, Bool
+from perfmagic.trace.columns import NO_LINE, HostOps
 from perfmagic.trace.correlate import lines_at
+from perfmagic.trace.frames import in_one_table
+from perfmagic.trace.model import Trace
 
 ALONE_FRAC = 0.1  # of the window; every cell begins and ends with a little Python
 # torch records `enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__` around the fetching of each batch
@@ -28,17 +30,16 @@ def is_loader(name: str) -> bool:
 
 def data_loading(facts: Facts) -> list[Finding]:
     """Device time lost while Python fetched the next batch."""
-    host, gaps = facts.trace.host_ops, facts.gaps
-    rows = np.flatnonzero(_fetches(facts))
-    if not len(rows) or not len(gaps):
+    host, gaps = _fetches(facts.trace), facts.gaps
+    if not len(host) or not len(gaps):
         return []
-    fetching = union(host.start_ns[rows], host.end_ns[rows])
+    fetching = union(host.start_ns, host.end_ns)
     lost = covered_ns(fetching, gaps.start_ns, gaps.start_ns + gaps.host_ns + gaps.sync_drain_ns)
     lost_ns = int(lost.sum())
     if lost_ns < facts.notable_ns:
         return []
-    lines = np.unique(host.line[rows])
-    fetched = f"Python fetched {units.plural(len(rows), 'batch', 'batches')}{on_lines(lines)}"
+    lines = np.unique(host.line)
+    fetched = f"Python fetched {units.plural(len(host), 'batch', 'batches')}{on_lines(lines)}"
     return [
         Finding(
             rule="data_loading",
@@ -49,7 +50,7 @@ def data_loading(facts: Facts) -> list[Finding]:
             start_ns=int(gaps.start_ns[lost > 0].min()),
             end_ns=int(gaps.end_ns[lost > 0].max()),
             device=facts.device,
-            advice=_ADVICE if all("SingleProcess" in facts.trace.names[n] for n in host.name[rows]) else "",
+            advice=_ADVICE if all("SingleProcess" in facts.trace.names[n] for n in host.name) else "",
         )
     ]
 
@@ -88,8 +89,9 @@ def _alone(facts: Facts, cause: str, where: str, start_ns: int, end_ns: int) -> 
     )
 
 
-def _fetches(facts: Facts) -> Bool:
-    trace = facts.trace
-    names = np.array([is_loader(name) for name in trace.names], bool)
-    fetches: Bool = names[trace.host_ops.name] if len(trace.host_ops) else np.zeros(0, bool)
-    return fetches
+def _fetches(trace: Trace) -> HostOps:
+    """What fetched a batch: an operator's mark, or a Python frame."""
+    loaders = np.array([is_loader(name) for name in trace.names], bool)
+    host = trace.host_ops
+    marks = host.take(loaders[host.name] if len(host) else np.zeros(0, bool))
+    return in_one_table(marks, trace.python_frames.named(loaders))

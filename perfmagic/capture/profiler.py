@@ -196,9 +196,8 @@ class _Parts:
         shift = trace.meta.base_unix_ns - self.base_ns
         ops = {k: v for k, v in trace.ops.to_dict().items() if k not in ("launch", "line")}
         tables = {"ops": ops, "waits": trace.waits.to_dict(), "counters": trace.counters.to_dict()}
-        for key in ("calls", "host_ops"):
-            columns = getattr(trace, key).to_dict()
-            tables[key] = {k: v for k, v in columns.items() if k != "line"}
+        for key, table in (("calls", trace.calls), ("host_ops", trace.whole_host())):
+            tables[key] = {k: v for k, v in table.to_dict().items() if k != "line"}
         self._add(tables, trace.names, shift, 0)
         self.details = {key: getattr(trace, key) for key in ("shapes", "input_shapes", "collectives")}
         self.devices += [d for d in trace.meta.devices if d.kind != "unknown" or d.index in trace.device_ids]
@@ -260,7 +259,8 @@ def _until(trace: Trace, end_ns: int) -> Trace:
 def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Rows of two column sets; a column one of them lacks is filled with its default."""
     n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
-    defaults = {"correlation": NONE, "size_bytes": NONE, "shape": NONE, "collective": NONE, "on_device": NONE}
+    optional = ("correlation", "size_bytes", "shape", "collective", "sequence", "on_device")
+    defaults = dict.fromkeys(optional, NONE)
     out = {}
     for key in {**old, **new}:
         a = old.get(key, np.full(n_old, defaults.get(key, 0)))

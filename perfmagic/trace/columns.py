@@ -119,6 +119,7 @@ class DeviceOps(Table):
     correlation: Int64 = _column(np.int64, NONE)
     size_bytes: Int64 = _column(np.int64, NONE)  # of copies and memsets
     collective: Int32 = _column(np.int32, NONE)  # row of Trace.collectives, where the record names one
+    sequence: Int64 = _column(np.int64, NONE)  # of a collective among those of its group, where the record counts them
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.shapes, of kernels
     launch: Int64 = _column(np.int64, NONE)  # row of HostCalls that queued it
     line: Int32 = _column(np.int32, NO_LINE)  # cell line running when it was launched
@@ -139,7 +140,10 @@ class HostCalls(Table):
 
 @dataclass(frozen=True, eq=False)
 class HostOps(Table):
-    """Operators, annotations and Python frames on the host's threads; rows of one thread nest."""
+    """Operators and annotations on the host's threads; rows of one thread nest.
+
+    Python frames are rows of this kind, too, in a table of their own: perfmagic.trace.frames.
+    """
 
     start_ns: Int64 = _column(np.int64)
     end_ns: Int64 = _column(np.int64)

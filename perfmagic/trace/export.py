@@ -15,6 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto_header import EXPORT_SCHEMA
 from perfmagic.trace.model import Collective, LaunchShape, Trace
@@ -113,7 +115,8 @@ def metadata(trace: Trace) -> Iterator[str]:
     """Names of processes and threads, the host above the devices."""
     yield _named("process_name", HOST_PID, 0, {"name": "Python"})
     yield _named("process_sort_index", HOST_PID, 0, {"sort_index": -1})
-    threads = sorted({*trace.calls.thread.tolist(), *trace.host_ops.thread.tolist()})
+    tables = (trace.calls, trace.host_ops, trace.python_frames.table)
+    threads = np.unique(np.concatenate([table.thread for table in tables])).tolist()
     for thread in threads:
         yield _named("thread_name", HOST_PID, thread, {"name": f"thread {thread}"})
     for device in trace.device_ids:
@@ -138,6 +141,7 @@ def op_args(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
     args = {"device": row["device"], "stream": row["stream"]}
     args |= {"bytes": row["size_bytes"]} if row["size_bytes"] != NONE else {}
     args |= _collective_args(trace.collectives[row["collective"]]) if row["collective"] != NONE else {}
+    args |= {"Seq": row["sequence"]} if row["sequence"] != NONE else {}
     args |= _shape_args(trace.shapes[row["shape"]]) if row["shape"] != NONE else {}
     return args | ({"line": row["line"]} if row["line"] else {})
 
@@ -150,8 +154,14 @@ def _collective_args(collective: Collective) -> dict[str, Any]:
         "Group size": collective.group_size,
         "dtype": collective.dtype or None,
         "Process Group Name": collective.group or None,
+        "Process Group Ranks": _ranks(collective) if collective.ranks else None,
     }
     return {key: value for key, value in args.items() if value is not None}
+
+
+def _ranks(collective: Collective) -> str:
+    more = len(collective.ranks) < (collective.group_size or 0)
+    return f"[{', '.join(map(str, collective.ranks))}{', ...' if more else ''}]"
 
 
 def _shape_args(shape: LaunchShape) -> dict[str, Any]:
@@ -180,7 +190,7 @@ def call_args(trace: Trace) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 def _host_ops(trace: Trace) -> Iterator[str]:
     names = host_names(trace)
-    for row in rows(trace.host_ops):
+    for row in rows(trace.whole_host()):
         category = HOST_CATEGORY[HostKind(row["kind"])]
         yield span(category, names[row["name"]], HOST_PID, row["thread"], row, host_args(trace, row))
 

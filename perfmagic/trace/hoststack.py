@@ -69,9 +69,13 @@ class HostStack:
 
 def host_stack(trace: Trace, which: Bool | None = None) -> HostStack:
     """The nesting of a trace's operators and annotations, or of those in `which` (a mask over host_ops)."""
-    ops = trace.host_ops
-    mask = ops.kind != HostKind.PYTHON if which is None else which
-    rows = np.flatnonzero(mask & (ops.end_ns > ops.start_ns))
+    return nested(trace.host_ops, which)
+
+
+def nested(ops: HostOps, which: Bool | None = None) -> HostStack:
+    """The nesting of a table's rows, or of those in `which` (a mask over them)."""
+    lasting = ops.end_ns > ops.start_ns
+    rows = np.flatnonzero(lasting if which is None else lasting & which)
     threads = ops.thread[rows]
     return HostStack(ops, {int(t): _levels(ops, rows[threads == t]) for t in np.unique(threads)})
 

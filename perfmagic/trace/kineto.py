@@ -21,7 +21,7 @@ from perfmagic.trace.kineto_decode import UNSOUND, Header, SoundFile, decoded
 from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES, text_blocks
 from perfmagic.trace.kineto_header import base_unix_ns, device_infos, rank_and_world, restored
 from perfmagic.trace.kineto_helper import Helper, HelperLostError
-from perfmagic.trace.kineto_parts import CALLS, COUNTERS, HOST_OPS, OPS, WAITS, Columns
+from perfmagic.trace.kineto_parts import CALLS, COUNTERS, FRAMES, HOST_OPS, OPS, WAITS, Columns
 from perfmagic.trace.kineto_repair import repair
 from perfmagic.trace.kineto_tables import Tables
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
@@ -72,10 +72,12 @@ def _sound(blocks: Iterator[bytes], helper: Helper) -> tuple[Tables, Header]:
             tables.add(decoded(text), number)
 
     header = SoundFile(blocks).read(take)
+    late = Tables()  # of its own: those of one table must come in the file's order, as names are numbered by it
     for number, text in helper.taken_back():
-        tables.add(decoded(text), number)
-    if gathered := helper.gathered():
-        tables.take_over(gathered)
+        late.add(decoded(text), number)
+    others = [found for found in (late.gathered, helper.gathered()) if found and found.parts]
+    if others:
+        tables.take_over(others)
     return tables, header
 
 
@@ -83,15 +85,16 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
     if tables.empty:
         raise _no_records(tables, origin)
     columns, times = tables.finish(repairs)
-    ops, calls, host_ops, waits = (columns[table] for table in (OPS, CALLS, HOST_OPS, WAITS))
-    if not any(len(table["start_ns"]) for table in (ops, calls, host_ops)):
+    ops, calls, host_ops, frames, waits = (columns[table] for table in (OPS, CALLS, HOST_OPS, FRAMES, WAITS))
+    n_ops, n_calls, n_host_ops, n_frames = (len(table["start_ns"]) for table in (ops, calls, host_ops, frames))
+    if not n_ops + n_calls + n_host_ops + n_frames:
         raise _no_records(tables, origin)
     saved = restored(header, repairs)
     base_ns, zero_ns = base_unix_ns(header, int(times.start_ns[times.usable].min()), saved)
     for table in columns.values():
         table["start_ns"] = table["start_ns"] - zero_ns
         table["end_ns"] = table["end_ns"] - zero_ns
-    start_ns, end_ns = _window(ops, calls, host_ops)
+    start_ns, end_ns = _window(ops, calls, host_ops, frames)
     rank, world_size = rank_and_world(header)
     meta = TraceMeta(
         origin=origin,
@@ -105,7 +108,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
         mended_ops=int(tables.mended[OPS].sum()),
         mended_ns=int((ops["end_ns"] - ops["start_ns"])[tables.mended[OPS]].sum()),
         mended_calls=int(tables.mended[CALLS].sum()),
-        notes=tuple(_notes(tables, len(ops["start_ns"]), len(calls["start_ns"]), len(host_ops["start_ns"]))),
+        notes=tuple(_notes(tables, n_ops, n_calls, n_host_ops + n_frames)),
     )
     counters = columns[COUNTERS]
     for instants in (waits, counters):
@@ -114,9 +117,10 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
     return make_trace(
         tables.names,
         saved.meta(meta) if saved else meta,
-        ops=ops if len(ops["start_ns"]) else None,
-        calls=calls if len(calls["start_ns"]) else None,
-        host_ops=host_ops if len(host_ops["start_ns"]) else None,
+        ops=ops if n_ops else None,
+        calls=calls if n_calls else None,
+        host_ops=host_ops if n_host_ops else None,
+        python_frames=frames if n_frames else None,
         waits=waits if len(waits["at_ns"]) else None,
         counters=counters if len(counters["at_ns"]) else None,
         marks=saved.marks if saved else None,
@@ -149,7 +153,7 @@ def _no_records(tables: Tables, origin: str) -> TraceError:
     )
 
 
-def _window(ops: Columns, calls: Columns, host_ops: Columns) -> tuple[int, int]:
+def _window(ops: Columns, calls: Columns, host_ops: Columns, frames: Columns) -> tuple[int, int]:
     operators = host_ops["kind"] == HostKind.OP if len(host_ops["start_ns"]) else np.zeros(0, bool)
     parts = [
         (ops["start_ns"], ops["end_ns"]),
@@ -157,7 +161,7 @@ def _window(ops: Columns, calls: Columns, host_ops: Columns) -> tuple[int, int]:
         (host_ops["start_ns"][operators], host_ops["end_ns"][operators]),
     ]
     if not any(len(start) for start, _ in parts):
-        parts = [(host_ops["start_ns"], host_ops["end_ns"])]
+        parts = [(table["start_ns"], table["end_ns"]) for table in (host_ops, frames)]
     return min(int(s.min()) for s, _ in parts if len(s)), max(int(e.max()) for _, e in parts if len(e))
 
 

@@ -45,6 +45,8 @@ class OpArgs(msgspec.Struct, gc=False):
     dtype: Any = None
     group_size: Loose = msgspec.field(default=None, name="Group size")
     group: Any = msgspec.field(default=None, name="Process Group Name")
+    ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
+    sequence: Loose = msgspec.field(default=None, name="Seq")
 
 
 class CallArgs(msgspec.Struct, gc=False):

@@ -21,10 +21,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from perfmagic.errors import OptionError
 from perfmagic.trace.kineto_decode import UNSOUND, decoded
 from perfmagic.trace.kineto_parts import Gathered
 from perfmagic.trace.kineto_tables import Tables
 
+VARIABLE = "PERFMAGIC_HELPER"  # 0: none, for batch systems that count processes or give each one core
 ALONE_BYTES = 24 << 20  # of text that is read before a helper pays: it takes about as long to start
 _WAITING = 2  # chunks that stand ready for the helper
 _FRAME = struct.Struct("<qq")  # a chunk's number and length
@@ -39,11 +41,11 @@ class HelperLostError(Exception):
 class Helper:
     """Decodes chunks beside this process, once so much was read that it pays. As a context it never outlives the block.
 
-    wanted: False for one that takes nothing.
+    wanted: False for one that takes nothing. Raises OptionError where the environment's switch is neither 0 nor 1.
     """
 
     def __init__(self, *, wanted: bool = True) -> None:
-        self._wanted = wanted and _has_cores() and _interpreter() is not None
+        self._wanted = _allowed() and wanted and _has_cores() and _interpreter() is not None
         self._read_bytes = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: queue.Queue[tuple[int, bytes] | None] = queue.Queue(_WAITING)
@@ -56,7 +58,7 @@ class Helper:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._process is None:
             return
-        self._process.kill()  # has ended already where all went well
+        self._process.kill()  # is about to end by itself where all went well
         self._process.wait()
         list(self.taken_back())
         self._ready.put(None)  # a write under way has failed with the process
@@ -147,6 +149,13 @@ def serve() -> None:
     with out:
         out.write(_GREETING)
         pickle.dump(tables.gathered, out, protocol=5)
+
+
+def _allowed() -> bool:
+    choice = os.environ.get(VARIABLE, "") or "1"
+    if choice not in ("0", "1"):
+        raise OptionError(f"{VARIABLE}: {choice!r} is neither 0 nor 1", hint=f"{VARIABLE}=0 reads without a helper")
+    return choice == "1"
 
 
 def _interpreter() -> str | None:

@@ -13,11 +13,12 @@ from perfmagic.trace.columns import NONE
 from perfmagic.trace.kineto_times import PairEnd
 
 Columns = dict[str, Any]
-OPS, CALLS, HOST_OPS, WAITS, COUNTERS = range(1, 6)  # which table an event goes to; 0: none
-TABLES = (OPS, CALLS, HOST_OPS, WAITS, COUNTERS)
+OPS, CALLS, HOST_OPS, WAITS, COUNTERS, FRAMES = range(1, 7)  # which table an event goes to; 0: none
+TABLES = (OPS, CALLS, HOST_OPS, WAITS, COUNTERS, FRAMES)
 NAMES, SHAPES, INPUTS, COLLECTIVES = range(4)  # which book a column's numbers are of
 _BOOK_OF = (
     *((OPS, "name", NAMES), (CALLS, "name", NAMES), (HOST_OPS, "name", NAMES), (COUNTERS, "series", NAMES)),
+    (FRAMES, "name", NAMES),
     *((OPS, "shape", SHAPES), (HOST_OPS, "shape", INPUTS), (OPS, "collective", COLLECTIVES)),
 )
 

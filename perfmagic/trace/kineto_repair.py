@@ -38,9 +38,18 @@ _INT64_MAX = 2**63 - 1
 _WHOLE_ARGS = ("correlation", "wait_on_stream", "wait_on_device", "wait_on_cuda_event_record_corr_id")
 _LOOSE_ARGS = (
     *("stream", "device", "bytes", "Total Allocated", "Total Reserved", "Device Id", "value"),
-    *("registers per thread", "shared memory", "In msg nelems", "Out msg nelems", "Group size"),
+    *("registers per thread", "shared memory", "In msg nelems", "Out msg nelems", "Group size", "Seq"),
 )
-_OTHER_ARGS = ("Collective name", "grid", "block", "call", "dtype", "Process Group Name", "Input Dims")
+_OTHER_ARGS = (
+    "Collective name",
+    "grid",
+    "block",
+    "call",
+    "dtype",
+    "Process Group Name",
+    "Process Group Ranks",
+    "Input Dims",
+)
 
 
 @dataclass

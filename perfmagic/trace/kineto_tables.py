@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import repeat
+from functools import lru_cache
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 
@@ -36,6 +38,7 @@ from perfmagic.trace.kineto_parts import (
     CALLS,
     COLLECTIVES,
     COUNTERS,
+    FRAMES,
     HOST_OPS,
     INPUTS,
     NAMES,
@@ -68,23 +71,24 @@ _HOST_KINDS = {
     "cpu_op": HostKind.OP,
     "Operator": HostKind.OP,
     "user_annotation": HostKind.ANNOTATION,
-    "python_function": HostKind.PYTHON,
 }
 _TABLE_OF = {
     **dict.fromkeys(_OP_KINDS, OPS),
     **dict.fromkeys(_CALL_CATEGORIES, CALLS),
     **dict.fromkeys(_HOST_KINDS, HOST_OPS),
+    "python_function": FRAMES,
     "cuda_sync": WAITS,
 }
 MOST_BYTES = 2**50  # a pebibyte
 MOST_DEVICES = 2**31 - 1
-_SPAN_TABLES = (OPS, CALLS, HOST_OPS, WAITS)
+_SPAN_TABLES = (OPS, CALLS, HOST_OPS, WAITS, FRAMES)
 _OVERHEAD = "overhead"
 _WAIT_NAME = "Stream Wait Event"
 _MEMORY_NAME = "[memory]"
 _ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
 _TIMES = ("start_ns", "dur_ns", "has_start", "has_dur")
 _NO_TIMES = {name: np.zeros(0, bool if name.startswith("has") else np.int64) for name in _TIMES}
+_RANK = re.compile(r"\b\d{1,9}\b")
 _NO_TOTALS = CounterArgs()  # nobody writes to it
 _CAT, _PID, _TID = attrgetter("cat"), attrgetter("pid"), attrgetter("tid")
 
@@ -137,10 +141,10 @@ class Tables:
     @property
     def empty(self) -> bool:
         """Whether neither a device nor a host record came."""
-        return not any(part.rows(table) for part in self.gathered.parts for table in (OPS, CALLS, HOST_OPS))
+        return not any(part.rows(table) for part in self.gathered.parts for table in (OPS, CALLS, HOST_OPS, FRAMES))
 
     def add(self, chunk: Chunk, number: int = 0) -> None:
-        """Take the events of one chunk. number: its place in the file, where chunks do not come in their order."""
+        """Take the events of one chunk. number: its place in the file, where others take chunks, too; it must rise."""
         events = chunk.events
         if not events:
             return
@@ -162,9 +166,9 @@ class Tables:
         part.known = tuple(map(len, self.gathered.books))
         self.gathered.parts.append(part)
 
-    def take_over(self, others: Gathered) -> None:
+    def take_over(self, others: Sequence[Gathered]) -> None:
         """Add the chunks that other tables took. Nothing can be added after that."""
-        self.gathered = together([self.gathered, others])
+        self.gathered = together([self.gathered, *others])
 
     def finish(self, repairs: list[str]) -> tuple[dict[int, Columns], Times]:
         """The columns of each table with its times, without rows that have no place in time.
@@ -214,8 +218,10 @@ class Tables:
         args = _op_args(events)
         named = [a.collective for a in args]
         collective = np.full(len(args), NONE, np.int32)
+        counted: Columns = {}
         if named.count(None) < len(named):
             collective[:] = [self._collective(a) for a in args]
+            counted["sequence"] = _whole([a.sequence for a in args])
         shape_of = self._shape_of
         return {
             "kind": np.array([_OP_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
@@ -226,6 +232,7 @@ class Tables:
             "size_bytes": _whole([a.bytes for a in args]),
             "collective": collective,
             "shape": np.array([shape_of[bytes(a.grid), bytes(a.block), a.registers, a.shared] for a in args], np.int32),
+            **counted,
         }
 
     def _calls(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
@@ -258,6 +265,9 @@ class Tables:
             "thread": _whole([event.tid for event in events]),
             "shape": shape,
         }
+
+    def _frames(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
+        return {"name": self._interned(events), "thread": _whole([event.tid for event in events])}
 
     def _waits(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
         args = _wait_args(events)
@@ -326,14 +336,25 @@ class Tables:
         sizes = (None if (n := _either(v, NONE)) == NONE else n for v in (args.in_elements, args.out_elements))
         group_size = _either(args.group_size, NONE)
         words = (str(args.dtype or ""), None if group_size == NONE else group_size, str(args.group or ""))
-        return self.gathered.books[COLLECTIVES][(str(args.collective), *sizes, *words)]
+        return self.gathered.books[COLLECTIVES][(str(args.collective), *sizes, *words, _ranks(args.ranks))]
 
     _MAKERS: dict[int, Callable[[Tables, list[Span], Int64, Chunk], Columns]] = {  # noqa: RUF012 - never written
         OPS: _ops,
         CALLS: _calls,
         HOST_OPS: _host_ops,
         WAITS: _waits,
+        FRAMES: _frames,
     }
+
+
+def _ranks(value: Any) -> tuple[int, ...]:
+    """The ranks of a group, which Kineto writes as text: "[0, 1, ...]" where there are more."""
+    return _ranks_in(str(value)) if isinstance(value, (str, list)) else ()
+
+
+@lru_cache(maxsize=64)  # few groups, many collectives
+def _ranks_in(text: str) -> tuple[int, ...]:
+    return tuple(map(int, _RANK.findall(text)))
 
 
 def _kind(event: Event) -> str:
@@ -398,9 +419,13 @@ def _mend_sizes(tables: dict[int, Columns], lost: int, repairs: list[str]) -> No
 
 
 def _joined(parts: list[Part], table: int) -> Columns:
-    """The columns of all parts, which lose them."""
+    """The columns of all parts, which lose them; NONE where a part lacks one that another has."""
     mine = [part.columns.pop(table) for part in parts if table in part.columns]
-    return {name: np.concatenate([columns.pop(name) for columns in mine]) for name in list(mine[0])} if mine else {}
+    lacking = [np.broadcast_to(np.int64(NONE), len(columns["start_ns"])) for columns in mine]
+    names = dict.fromkeys(chain.from_iterable(mine))
+    return {
+        name: np.concatenate([each.pop(name, none) for each, none in zip(mine, lacking, strict=True)]) for name in names
+    }
 
 
 def _reader(kind: type[ArgsT]) -> Callable[[Sequence[Span | Count]], list[ArgsT]]:

@@ -7,7 +7,7 @@ launch to its line, and freezes. Analyses only read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from perfmagic.trace.columns import (
     StreamWaits,
 )
 from perfmagic.trace.correlate import launch_rows, lines_at
+from perfmagic.trace.frames import PythonFrames, apart, in_one_table
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,9 @@ class LaunchShape:
 class Collective:
     """What the record says of a collective operation: its kind ("allreduce"), elements put in and got out, their type,
     the number of ranks and the name of their group. None, or empty, where it does not say.
+
+    ranks: of the group, in the whole job. Fewer than group_size where the record leaves out the rest, as it does from
+    the 31st on.
     """
 
     name: str
@@ -137,11 +141,15 @@ class Collective:
     dtype: str = ""
     group_size: int | None = None
     group: str = ""
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What the host queued and what the devices executed."""
+    """What the host queued and what the devices executed.
+
+    host_ops: operators and annotations.  python_frames: the rest of what the host did, put in order when asked for.
+    """
 
     names: tuple[str, ...]
     ops: DeviceOps
@@ -155,6 +163,7 @@ class Trace:
     shapes: tuple[LaunchShape, ...] = ()
     input_shapes: tuple[str, ...] = ()  # of operators, as the record writes them
     collectives: tuple[Collective, ...] = ()
+    python_frames: PythonFrames = field(default_factory=PythonFrames)
 
     @cached_property
     def device_ids(self) -> tuple[int, ...]:
@@ -171,6 +180,15 @@ class Trace:
             if info.index == index:
                 return info
         return DeviceInfo(index, "unknown", f"device {index}")
+
+    @property
+    def has_host_rows(self) -> bool:
+        """Whether anything but calls was recorded of the host."""
+        return bool(len(self.host_ops) or len(self.python_frames))
+
+    def whole_host(self) -> HostOps:
+        """Operators, annotations and Python frames in one table, as files have them."""
+        return in_one_table(self.host_ops, self.python_frames.table)
 
     def launch_start_ns(self) -> Int64:
         """When each op was launched, its own start where the record has no launch; shape of ops."""
@@ -197,6 +215,7 @@ def make_trace(
     ops: Mapping[str, Any] | None = None,
     calls: Mapping[str, Any] | None = None,
     host_ops: Mapping[str, Any] | None = None,
+    python_frames: Mapping[str, Any] | None = None,
     waits: Mapping[str, Any] | None = None,
     counters: Mapping[str, Any] | None = None,
     marks: Mapping[str, Any] | None = None,
@@ -207,13 +226,20 @@ def make_trace(
 ) -> Trace:
     """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
 
-    `launch` and `line` columns are computed here and must not be given. Raises ValueError for columns that do not fit.
+    `launch` and `line` columns are computed here and must not be given. Python frames may be among host_ops, or apart
+    from them without kind and shape: they are then not sorted before somebody asks. Raises ValueError for columns that
+    do not fit.
     """
     mark_table = LineMarks.make(marks)
     call_table = HostCalls.make(calls)
     call_table = replace(call_table, line=lines_at(mark_table, call_table.start_ns))
     host_table = HostOps.make(host_ops)
     host_table = replace(host_table, line=lines_at(mark_table, host_table.start_ns))
+    host_table, frames = apart(host_table)
+    if python_frames is not None:
+        if len(frames):
+            raise ValueError("Python frames among host_ops and apart from them")
+        frames = PythonFrames({**python_frames, "line": lines_at(mark_table, python_frames["start_ns"])})
     op_table = DeviceOps.make(ops)
     launch = launch_rows(op_table.correlation, call_table.correlation, call_table.kind)
     line = np.where(launch != NONE, call_table.line[launch], 0).astype(np.int32) if len(call_table) else op_table.line
@@ -222,6 +248,7 @@ def make_trace(
         ops=replace(op_table, launch=launch, line=line),
         calls=call_table,
         host_ops=host_table,
+        python_frames=frames,
         waits=StreamWaits.make(waits),
         counters=Counters.make(counters),
         marks=mark_table,

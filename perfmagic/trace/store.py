@@ -31,11 +31,12 @@ from perfmagic.trace.columns import (
     StreamWaits,
     Table,
 )
+from perfmagic.trace.frames import apart
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, LaunchShape, Trace, TraceMeta
 from perfmagic.trace.whole import whole_file
 from perfmagic.units import size
 
-SCHEMA = 1
+SCHEMA = 2  # 1 had no sequence numbers and ranks of collectives
 NPZ_MAGIC = b"PK\x03\x04"
 
 _TABLES: dict[str, type[Table]] = {
@@ -60,9 +61,8 @@ def write_npz(trace: Trace, path: str | os.PathLike[str]) -> Path:
 
     The file appears whole or not at all. Raises TraceError where it cannot be written.
     """
-    arrays: dict[str, Any] = {
-        f"{table}.{name}": column for table in _TABLES for name, column in getattr(trace, table).to_dict().items()
-    }
+    tables = {table: getattr(trace, table) for table in _TABLES} | {"host_ops": trace.whole_host()}
+    arrays = {f"{table}.{name}": column for table, rows in tables.items() for name, column in rows.to_dict().items()}
     about = {
         "schema": SCHEMA,
         "names": trace.names,
@@ -141,6 +141,7 @@ def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
         tables[table] = kind(**columns)
     names = tuple(map(str, about["names"]))
     _check_rows(tables, names, about)
+    tables["host_ops"], tables["python_frames"] = apart(tables["host_ops"])
     return Trace(
         names=names,
         meta=_meta(about["meta"]),
@@ -149,7 +150,7 @@ def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
             LaunchShape(tuple(s["grid"]), tuple(s["block"]), s["registers"], s["shared_bytes"]) for s in about["shapes"]
         ),
         input_shapes=tuple(about["input_shapes"]),
-        collectives=tuple(Collective(**c) for c in about["collectives"]),
+        collectives=tuple(Collective(**c | {"ranks": tuple(c["ranks"])}) for c in about["collectives"]),
         **tables,
     )
 

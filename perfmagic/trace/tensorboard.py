@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.errors import TraceError
-from perfmagic.trace.columns import NONE, Bool, HostKind, Int64, OpKind
+from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64, OpKind
 from perfmagic.trace.export import (
     HOST_CATEGORY,
     HOST_PID,
@@ -38,7 +38,7 @@ from perfmagic.trace.export import (
     span,
     write_events,
 )
-from perfmagic.trace.hoststack import host_stack
+from perfmagic.trace.hoststack import nested
 from perfmagic.trace.model import Trace
 
 NO_OPERATOR = 0  # External id of what no operator made
@@ -83,14 +83,14 @@ def _device_properties(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _events(trace: Trace) -> Iterator[str]:
-    names = json_names(trace)
-    made_by = _external_ids(trace)
+    names, host = json_names(trace), trace.whole_host()
+    made_by = _external_ids(trace, host)
     yield from metadata(trace)
     yield from _ops(trace, names, made_by)
     yield from _calls(trace, names, made_by)
-    yield from _host_ops(trace)
+    yield from _host_ops(trace, host)
     if not _has_steps(trace):
-        yield _window_step(trace)
+        yield _window_step(trace, host)
     yield from flows(trace)
     yield from counters(trace, names)
 
@@ -110,9 +110,9 @@ def _calls(trace: Trace, names: list[str], made_by: Int64) -> Iterator[str]:
         yield span("Runtime", names[row["name"]], HOST_PID, row["thread"], row, args)
 
 
-def _host_ops(trace: Trace) -> Iterator[str]:
+def _host_ops(trace: Trace, host: HostOps) -> Iterator[str]:
     names = host_names(trace)
-    for at, row in enumerate(rows(trace.host_ops)):
+    for at, row in enumerate(rows(host)):
         args = {"External id": _id_of(at)} | host_args(trace, row)
         category = _category(HostKind(row["kind"]), trace.names[row["name"]])
         yield span(category, names[row["name"]], HOST_PID, row["thread"], row, args)
@@ -126,38 +126,37 @@ def _category(kind: HostKind, name: str) -> str:
     return HOST_CATEGORY[kind]
 
 
-def _external_ids(trace: Trace) -> Int64:
+def _external_ids(trace: Trace, host: HostOps) -> Int64:
     """Of each call the External id of the innermost operator, data loader or collective around it; shape of calls."""
-    host = trace.host_ops
-    linked = (host.kind == HostKind.OP) & ~_named(trace, re.compile(_STEP))
-    linked |= (host.kind == HostKind.ANNOTATION) & (_named(trace, _LOADER) | _named(trace, _COLLECTIVE))
-    inside = host_stack(trace, linked).innermost_at(trace.calls.thread, trace.calls.start_ns)
+    linked = (host.kind == HostKind.OP) & ~_named(trace, host, re.compile(_STEP))
+    linked |= (host.kind == HostKind.ANNOTATION) & (_named(trace, host, _LOADER) | _named(trace, host, _COLLECTIVE))
+    inside = nested(host, linked).innermost_at(trace.calls.thread, trace.calls.start_ns)
     return np.where(inside == NONE, NO_OPERATOR, _id_of(inside))
 
 
 def _id_of(row: Any) -> Any:
-    """The External id of rows of host_ops."""
+    """The External id of rows of the host."""
     return row + NO_OPERATOR + 1
 
 
 def _has_steps(trace: Trace) -> bool:
-    return bool(np.any((trace.host_ops.kind != HostKind.PYTHON) & _named(trace, _WHOLE_STEP)))
+    return bool(_named(trace, trace.host_ops, _WHOLE_STEP).any())
 
 
-def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
-    """Which host ops have a name that begins as a pattern says; shape of host_ops."""
+def _named(trace: Trace, host: HostOps, pattern: re.Pattern[str]) -> Bool:
+    """Which rows have a name that begins as a pattern says; shape of host."""
     matching = [at for at, name in enumerate(trace.names) if pattern.match(name)]
-    found: Bool = np.isin(trace.host_ops.name, matching)
+    found: Bool = np.isin(host.name, matching)
     return found
 
 
-def _window_step(trace: Trace) -> str:
+def _window_step(trace: Trace, host: HostOps) -> str:
     """A step over the window and all that the host did, on the thread that did most."""
-    meta, tables = trace.meta, (trace.calls, trace.host_ops)
+    meta, tables = trace.meta, (trace.calls, host)
     start_ns = min([meta.start_ns, *(int(t.start_ns.min()) for t in tables if len(t))])
     end_ns = max([meta.end_ns, *(int(t.end_ns.max()) for t in tables if len(t)), start_ns + _SHORTEST_STEP_NS])
     threads, n = np.unique(np.concatenate([t.thread for t in tables]), return_counts=True)
     thread = int(threads[np.argmax(n)]) if len(threads) else 0
-    args = {"External id": _id_of(len(trace.host_ops))}
+    args = {"External id": _id_of(len(host))}
     times = {"start_ns": start_ns, "end_ns": end_ns}
     return span(HOST_CATEGORY[HostKind.ANNOTATION], f'"{_STEP}0"', HOST_PID, thread, times, args)

@@ -10,6 +10,7 @@ import numpy as np
 
 from perfmagic.errors import OptionError
 from perfmagic.trace.columns import NONE, Bool, Counters, DeviceOps, HostCalls, HostOps, Int64, Table
+from perfmagic.trace.frames import cut, touches
 from perfmagic.trace.model import Trace
 
 
@@ -23,50 +24,38 @@ def window(trace: Trace, start_ns: int, end_ns: int) -> Trace:
     """
     if end_ns <= start_ns:
         raise OptionError(f"the window ends at {end_ns} ns, not after its start at {start_ns} ns")
-    op_rows = np.flatnonzero(_touches(trace.ops.start_ns, trace.ops.end_ns, start_ns, end_ns))
+    op_rows = np.flatnonzero(touches(trace.ops.start_ns, trace.ops.end_ns, start_ns, end_ns))
     launches = trace.ops.launch[op_rows]
     needed = np.zeros(len(trace.calls), bool)
     needed[launches[launches != NONE]] = True
-    inside = _touches(trace.calls.start_ns, trace.calls.end_ns, start_ns, end_ns)
+    inside = touches(trace.calls.start_ns, trace.calls.end_ns, start_ns, end_ns)
     call_rows = np.flatnonzero(inside | needed)
     calls, new_row = _cut_calls(trace, call_rows, needed, start_ns, end_ns)
     ops = trace.ops.take(op_rows).to_dict()
     if len(trace.calls):
         ops["launch"] = np.where(launches != NONE, new_row[launches], NONE)
-    host_rows = _touches(trace.host_ops.start_ns, trace.host_ops.end_ns, start_ns, end_ns)
+    host_rows = touches(trace.host_ops.start_ns, trace.host_ops.end_ns, start_ns, end_ns)
     return replace(
         trace,
-        ops=DeviceOps.make(_cut(ops, start_ns, end_ns)),
+        ops=DeviceOps.make(cut(ops, start_ns, end_ns)),
         calls=calls,
-        host_ops=HostOps.make(_cut(trace.host_ops.take(host_rows).to_dict(), start_ns, end_ns)),
+        host_ops=HostOps.make(cut(trace.host_ops.take(host_rows).to_dict(), start_ns, end_ns)),
+        python_frames=trace.python_frames.window(start_ns, end_ns),
         waits=trace.waits.take(trace.waits.at_ns < end_ns),
         counters=_counters(trace.counters, start_ns, end_ns),
         meta=replace(trace.meta, start_ns=start_ns, end_ns=end_ns),
     )
 
 
-def _touches(row_start_ns: Int64, row_end_ns: Int64, start_ns: int, end_ns: int) -> Bool:
-    """Rows with a part in the window; one of no length where it lies in it."""
-    reaches: Bool = (row_start_ns < end_ns) & ((row_end_ns > start_ns) | (row_start_ns >= start_ns))
-    return reaches
-
-
-def _cut(columns: dict[str, Any], start_ns: int, end_ns: int) -> dict[str, Any]:
-    return columns | {
-        "start_ns": np.maximum(columns["start_ns"], start_ns),
-        "end_ns": np.minimum(columns["end_ns"], end_ns),
-    }
-
-
 def _cut_calls(trace: Trace, rows: Int64, whole: Bool, start_ns: int, end_ns: int) -> tuple[HostCalls, Int64]:
     """The calls in the window, and where each row of the trace's calls went."""
     columns = trace.calls.take(rows).to_dict()
-    cut = _cut(columns, start_ns, end_ns)
-    cut = {k: np.where(whole[rows], columns[k], cut[k]) if k in ("start_ns", "end_ns") else cut[k] for k in cut}
-    order = np.lexsort((cut["end_ns"], cut["start_ns"]))  # as Table.make sorts
+    inside = cut(columns, start_ns, end_ns)
+    inside |= {k: np.where(whole[rows], columns[k], inside[k]) for k in ("start_ns", "end_ns")}
+    order = np.lexsort((inside["end_ns"], inside["start_ns"]))  # as Table.make sorts
     new_row = np.full(len(trace.calls), NONE, np.int64)
     new_row[rows[order]] = np.arange(len(rows))
-    return HostCalls.make(cut), new_row
+    return HostCalls.make(inside), new_row
 
 
 def _counters(counters: Counters, start_ns: int, end_ns: int) -> Counters:

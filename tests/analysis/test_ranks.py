@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from perfmagic.analysis.matching import matched
 from perfmagic.analysis.ranks import RankFinding, rank_findings
-from perfmagic.trace.columns import HostKind
+from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import Collective, Trace
 from tests.conftest import TRACES
@@ -122,11 +123,15 @@ def test_only_different_ranks_of_one_job_are_compared() -> None:
     assert rank_findings([]) == ()
 
 
-def grouped(number: int, group: str, size: int) -> Trace:
-    trace = rank(number, world_size=4, compute_us=800 if number == 1 else 500)
+def grouped(number: int, group: str, size: int, ranks: tuple[int, ...] = (), first: int = NONE, *, n: int = 4) -> Trace:
+    """n all-reduces of one group. first: the sequence number of the first; NONE: not counted."""
+    trace = rank(number, n=n, world_size=4, compute_us=800 if number == 1 else 500)
     comm = [0 if name == REDUCE else -1 for name in (trace.names[i] for i in trace.ops.name)]
     ops = replace(trace.ops, collective=trace.ops.collective + 1 + comm)
-    return replace(trace, ops=ops, collectives=(Collective("allreduce", 10, 10, "Float", size, group),))
+    if first != NONE:
+        counted = np.where(ops.collective == NONE, NONE, first + np.cumsum(ops.collective != NONE) - 1)
+        ops = replace(ops, sequence=counted)
+    return replace(trace, ops=ops, collectives=(Collective("allreduce", 10, 10, "Float", size, group, ranks),))
 
 
 def test_ranks_are_matched_in_the_groups_their_record_names() -> None:
@@ -140,6 +145,45 @@ def test_ranks_are_matched_in_the_groups_their_record_names() -> None:
     shared = matched({i: grouped(i, "tp", 2) for i in range(4)})
     assert shared.groups == ()
     assert shared.refused == ("4 ranks name group tp, which has 2: several groups share the name",)
+
+
+def test_groups_of_one_name_are_told_apart_by_their_ranks() -> None:
+    left, right = (0, 1), (2, 3)
+    assert matched({0: grouped(0, "tp", 2, left), 2: grouped(2, "tp", 2, right)}).groups == ()
+    near = matched({0: grouped(0, "tp", 2, left), 1: grouped(1, "tp", 2, left)})
+    assert [(group.ranks, len(group.kinds)) for group in near.groups] == [((0, 1), 4)]
+    every = matched({i: grouped(i, "tp", 2, left if i < 2 else right) for i in range(4)})
+    assert [group.ranks for group in every.groups] == [(0, 1), (2, 3)]
+    assert every.refused == ()
+    # without the ranks a file of each is taken for one group, as names are all there is
+    assert matched({0: grouped(0, "tp", 2), 2: grouped(2, "tp", 2)}).groups[0].ranks == (0, 2)
+
+
+def test_of_a_large_group_the_first_ranks_are_known_and_its_other_ranks_are_no_strangers() -> None:
+    first = tuple(range(30))
+    found = matched({0: grouped(0, "dp", 64, first), 40: grouped(40, "dp", 64, first)})
+    assert [group.ranks for group in found.groups] == [(0, 40)]
+    other = matched({0: grouped(0, "dp", 64, first), 40: grouped(40, "dp", 64, tuple(range(1, 31)))})
+    assert other.groups == ()
+
+
+def test_a_rank_that_is_not_of_the_group_it_names_is_refused() -> None:
+    found = matched({0: grouped(0, "tp", 2, (0, 1)), 5: grouped(5, "tp", 2, (0, 1))})
+    assert found.groups == ()
+    assert found.refused == ("rank 5 took part in group tp of ranks 0, 1, which are others",)
+
+
+def test_collectives_of_one_number_belong_together_where_the_record_counts_them() -> None:
+    shifted = matched({0: grouped(0, "tp", 2, first=7), 1: grouped(1, "tp", 2, first=9)})
+    assert shifted.groups[0].duration_ns.tolist() == [[480 * US] * 2, [180 * US] * 2]
+    longer = matched({0: grouped(0, "tp", 2, first=7, n=6), 1: grouped(1, "tp", 2, first=7)})
+    assert (longer.n, longer.refused) == (4, ())
+    apart = matched({0: grouped(0, "tp", 2, first=7), 1: grouped(1, "tp", 2, first=11)})
+    assert apart.groups == ()
+    assert apart.refused == ("in group tp no collective has the same number on all ranks",)
+    # some without a number: by order, which needs as many on each rank
+    mixed = matched({0: grouped(0, "tp", 2, first=7, n=6), 1: grouped(1, "tp", 2)})
+    assert mixed.refused == ("in group tp rank 0 has 6 collectives, rank 1 4",)
 
 
 def test_point_to_point_kernels_are_not_matched() -> None:

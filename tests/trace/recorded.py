@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from perfmagic.trace.columns import NONE
+from perfmagic.trace.columns import NONE, Table
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import Trace
 
@@ -35,9 +35,15 @@ def as_bytes(events: list[dict[str, Any]], **header: Any) -> bytes:
     return json.dumps(header | {"traceEvents": events}).encode()
 
 
+def table_of(trace: Trace, name: str) -> Table:
+    """A table of a trace by its name."""
+    found: Table = trace.python_frames.table if name == "python_frames" else getattr(trace, name)
+    return found
+
+
 def columns_by_name(trace: Trace, table: str) -> dict[str, list[Any]]:
     """A table as lists, names and launch shapes themselves instead of their rows."""
-    columns = {name: column.tolist() for name, column in getattr(trace, table).to_dict().items()}
+    columns = {name: column.tolist() for name, column in table_of(trace, table).to_dict().items()}
     for key in ("name", "series"):
         if key in columns:
             columns[key] = [trace.names[row] for row in columns[key]]

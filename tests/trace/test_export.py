@@ -19,7 +19,7 @@ from perfmagic.trace.sources import read_file
 from perfmagic.trace.store import write_npz
 from tests.trace.recorded import NAMES, as_bytes, columns_by_name, launch_and_kernel, recorded
 
-TABLES = ("ops", "calls", "host_ops", "waits", "counters", "marks")
+TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters", "marks")
 
 
 def _simulated() -> Trace:
@@ -51,6 +51,7 @@ def _simulated() -> Trace:
             "correlation": [1, 2],
             "size_bytes": [-1, 4096],
             "collective": [0, NONE],
+            "sequence": [17, NONE],
         },
         calls={
             "start_ns": [-3, 5],
@@ -64,14 +65,14 @@ def _simulated() -> Trace:
         counters={"at_ns": [1, 2], "series": [3, 3], "value": [0.1, 2e9]},
         marks={"at_ns": [-5, 3], "line": [2, 4], "top_line": [2, 3]},
         cell=Cell("%%timeline\n甲 = a @ b\n\nx"),
-        collectives=[Collective("allreduce", 4096, 4096, "Float", 8, "default_pg")],
+        collectives=[Collective("allreduce", 4096, 4096, "Float", 8, "default_pg", (0, 1, 2, 3, 4, 5))],
     )
 
 
 def _assert_equal(found: Trace, expected: Trace) -> None:
     for table in TABLES:
         columns = columns_by_name(expected, table)
-        if table == "host_ops":
+        if table in ("host_ops", "python_frames"):
             columns["name"] = [without_folders(name) for name in columns["name"]]
         assert columns_by_name(found, table) == columns, table
     assert replace(found.meta, origin=expected.meta.origin) == expected.meta
@@ -101,7 +102,12 @@ def test_viewers_find_names_flows_and_arguments(tmp_path: Path) -> None:
     kernel = next(e for e in events if e.get("cat") == "kernel")
     expected = {"device": 0, "stream": 7, "correlation": 1, "line": 2}
     expected |= {"Collective name": "allreduce", "In msg nelems": 4096, "Out msg nelems": 4096, "dtype": "Float"}
-    assert kernel["args"] == expected | {"Group size": 8, "Process Group Name": "default_pg"}
+    assert kernel["args"] == expected | {
+        "Group size": 8,
+        "Process Group Name": "default_pg",
+        "Process Group Ranks": "[0, 1, 2, 3, 4, 5, ...]",
+        "Seq": 17,
+    }
     starts = {e["id"]: e["ts"] for e in events if e["ph"] == "s"}
     ends = {e["id"]: e["ts"] for e in events if e["ph"] == "f"}
     assert (starts[0], ends[0]) == (-0.003, 0.010)
@@ -114,7 +120,7 @@ def test_no_folder_is_written(tmp_path: Path) -> None:
     trace = make_trace(trace.names, replace(trace.meta, failed="OSError: /home/ann/x/y.bin"), host_ops=rows)
     path = write_chrome(trace, tmp_path / "run.json")
     assert "ann" not in path.read_text(encoding="utf-8")
-    assert columns_by_name(read_trace(path), "host_ops")["name"] == ["train.py(3): step"]
+    assert columns_by_name(read_trace(path), "python_frames")["name"] == ["train.py(3): step"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.trace.fuzz import round_of
 from tests.trace.recorded import FOLDER, NAMES, columns_by_name
 
 ROUNDS = 200
-TABLES = ("ops", "calls", "host_ops", "waits", "counters")
+TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters")
 
 
 def test_random_damage_gives_a_trace_for_everything_or_one_error() -> None:

@@ -9,16 +9,17 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from perfmagic.errors import OptionError
 from perfmagic.trace import kineto, kineto_file, kineto_helper
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.kineto_helper import Helper
 from perfmagic.trace.kineto_parts import Gathered
 from perfmagic.trace.model import Trace
 from tests.conftest import TRACES
-from tests.trace.recorded import FOLDER
+from tests.trace.recorded import FOLDER, table_of
 
 NAMES = ("a100_alexnet_cuda_sync", "mi300_sglang_hipgraph", "a100_nccl_rank0of2", "v100_2021_old_categories.pt.trace")
-TABLES = ("ops", "calls", "host_ops", "waits", "counters")
+TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters")
 WORDS = ("names", "shapes", "input_shapes", "collectives", "meta")
 
 
@@ -33,8 +34,8 @@ def assert_same(mine: Trace, other: Trace) -> None:
     for word in WORDS:
         assert getattr(mine, word) == getattr(other, word), word
     for table in TABLES:
-        for column in fields(getattr(mine, table)):
-            pair = (getattr(getattr(trace, table), column.name) for trace in (mine, other))
+        for column in fields(table_of(mine, table)):
+            pair = (getattr(table_of(trace, table), column.name) for trace in (mine, other))
             np.testing.assert_array_equal(*pair, err_msg=f"{table}.{column.name}")
 
 
@@ -109,6 +110,36 @@ def test_a_helper_that_cannot_be_started_is_done_without(
     trace = read_trace(data, origin="trace.json")
     assert (len(started), started[0]._process) == (1, None)
     assert_same(trace, alone(data))
+
+
+def test_chunks_that_are_taken_back_leave_names_in_the_order_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kineto_file, "BLOCK_BYTES", 1 << 16)
+    waiting: list[tuple[int, bytes]] = []
+
+    def two(self: Helper, number: int, text: bytes) -> bool:
+        waiting.extend([(number, text)] if number in (1, 3) else [])
+        return number in (1, 3)
+
+    data = content(NAMES[1])
+    serial = alone(data)
+    monkeypatch.setattr(Helper, "takes", two)
+    monkeypatch.setattr(Helper, "taken_back", lambda self: iter(waiting))
+    trace = read_trace(data, origin="trace.json")
+    assert [number for number, _ in waiting] == [1, 3]
+    assert_same(trace, serial)
+
+
+def test_the_environment_can_switch_it_off(started: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
+    data = content(NAMES[0])
+    monkeypatch.setenv("PERFMAGIC_HELPER", "0")
+    trace = read_trace(data, origin="trace.json")
+    assert started == []
+    monkeypatch.setenv("PERFMAGIC_HELPER", "1")
+    assert_same(trace, read_trace(data, origin="trace.json"))
+    assert len(started) == 1
+    monkeypatch.setenv("PERFMAGIC_HELPER", "none")
+    with pytest.raises(OptionError, match="PERFMAGIC_HELPER: 'none' is neither 0 nor 1"):
+        read_trace(data, origin="trace.json")
 
 
 def test_damage_the_helper_meets_is_mended_and_said(started: list[Helper]) -> None:

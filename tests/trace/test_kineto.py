@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from perfmagic.errors import TraceError
+from perfmagic.trace import kineto_file
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import Collective, LaunchShape
@@ -69,9 +70,10 @@ def test_all_ops_of_a_graph_belong_to_its_one_launch() -> None:
 
 
 def test_python_frames_are_host_rows_of_their_own_kind() -> None:
-    kinds = np.bincount(recorded("mi300_sglang_hipgraph").host_ops.kind, minlength=3)
-    assert kinds.tolist() == [61, 2, 821]
-    assert int(kinds[HostKind.PYTHON]) == 821
+    trace = recorded("mi300_sglang_hipgraph")
+    assert np.bincount(trace.host_ops.kind).tolist() == [61, 2]
+    assert len(trace.python_frames) == 821
+    assert set(trace.python_frames.table.kind) == {HostKind.PYTHON}
 
 
 def test_device_rows_of_annotations_are_no_device_ops() -> None:
@@ -145,6 +147,38 @@ def test_a_kernel_row_with_a_collective_name_is_marked() -> None:
     trace = read_trace(as_bytes(rows))
     assert trace.ops.collective.tolist() == [0]
     assert trace.collectives == (Collective("allreduce", 12, None, "Float", 8),)
+
+
+@pytest.mark.parametrize(
+    ("written", "ranks"),
+    [
+        ("[0, 1, 2, 3]", (0, 1, 2, 3)),
+        (f"[{', '.join(map(str, range(30)))}, ...]", tuple(range(30))),
+        ([8, 16], (8, 16)),
+        ("[]", ()),
+        ("", ()),
+        (7, ()),
+        (None, ()),
+    ],
+)
+def test_ranks_of_a_group_and_the_number_of_a_collective_are_kept(written: Any, ranks: tuple[int, ...]) -> None:
+    first, second = launch_and_kernel(1, 0, 10), launch_and_kernel(2, 20, 30)
+    first[1]["args"] |= {"Collective name": "allreduce", "Process Group Ranks": written, "Seq": 41}
+    second[1]["args"] |= {"Collective name": "allreduce", "Process Group Ranks": written}
+    damaged = as_bytes([*first, *second, event("kernel", "k", 50, 1)])[:-2]
+    for content in (as_bytes([*first, *second]), damaged):
+        trace = read_trace(content)
+        assert trace.collectives == (Collective("allreduce", ranks=ranks),)
+        assert trace.ops.sequence.tolist()[:2] == [41, NONE]
+
+
+def test_chunks_without_collectives_and_chunks_with_them_are_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [launch_and_kernel(i, 20 * i, 20 * i + 10) for i in range(1, 60)]
+    rows[40][1]["args"] |= {"Collective name": "allreduce", "Seq": 5}
+    monkeypatch.setattr(kineto_file, "BLOCK_BYTES", 2_000)
+    trace = read_trace(as_bytes([row for pair in rows for row in pair]))
+    assert trace.ops.sequence.tolist() == [NONE] * 40 + [5] + [NONE] * 18
+    assert trace.ops.sequence.dtype == np.int64
 
 
 def test_shapes_of_inputs_are_kept_by_operator() -> None:

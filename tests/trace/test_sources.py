@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import warnings
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +19,15 @@ from perfmagic.trace.columns import LineMarks
 from perfmagic.trace.model import Cell, Trace
 from perfmagic.trace.sources import one_file, read_file, trace_files
 from perfmagic.trace.store import write_npz
-from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, recorded
+from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, recorded, table_of
 
-TABLES = ("ops", "calls", "host_ops", "waits", "counters", "marks")
+TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters", "marks")
 
 
 def _assert_equal(found: Trace, expected: Trace) -> None:
     for table in TABLES:
-        for name, column in getattr(expected, table).to_dict().items():
-            saved = getattr(found, table).to_dict()[name]
+        for name, column in table_of(expected, table).to_dict().items():
+            saved = getattr(table_of(found, table), name)
             assert saved.dtype == column.dtype, name
             assert not saved.flags.writeable, name
             np.testing.assert_array_equal(saved, column)
@@ -144,6 +145,36 @@ def test_a_folder_with_one_trace_opens_as_that_trace(tmp_path: Path) -> None:
     assert len(perfmagic.open_trace(tmp_path).trace.ops) == 1
     (tmp_path / "more.json").write_bytes(as_bytes(launch_and_kernel(1, 0, 10) + launch_and_kernel(2, 30, 40)))
     assert [len(result.trace.ops) for result in perfmagic.open_traces(tmp_path)] == [2, 1]
+
+
+def test_of_a_folder_the_sound_files_open_and_each_other_one_is_one_warning(tmp_path: Path) -> None:
+    (tmp_path / "rank1.json").write_bytes(as_bytes(launch_and_kernel(1, 0, 10)))
+    (tmp_path / "config.json").write_text('{"lr": 1}')
+    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        results = perfmagic.open_traces(tmp_path, empty)
+    assert [result.title for result in results] == ["rank1.json"]
+    words = [str(warning.message) for warning in told]
+    assert [text.split(" ")[0] for text in words] == ["a.npz", "config.json", "empty"]
+    assert words[1] == "config.json has no traceEvents; it holds lr"
+    assert not any("\n" in text for text in words)
+    assert {warning.filename for warning in told} == {__file__}
+
+
+def test_where_no_file_opens_the_first_error_is_raised_and_sound_files_give_no_warning(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    (tmp_path / "b.json").write_text("")
+    with pytest.raises(TraceError, match=r"a\.json has no traceEvents"):
+        perfmagic.open_traces(tmp_path)
+    for path in tmp_path.iterdir():
+        path.write_bytes(as_bytes(launch_and_kernel(1, 0, 10)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(perfmagic.open_traces(tmp_path)) == 2
+    assert perfmagic.open_traces() == ()
 
 
 def test_an_empty_folder_says_what_is_missing(tmp_path: Path) -> None:
