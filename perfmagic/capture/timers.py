@@ -267,7 +267,8 @@ class Engine:
 
     def done_so_far(self) -> Float64:
         """The samples of *done*, or without a device of *returns*, in seconds a call."""
-        return np.array([done for _, done in self._samples], np.float64)
+        which = 1 if self._has_device() else 0
+        return np.array([sample[which] for sample in self._samples], np.float64)
 
     def done_sampling(self, stopped_by: str = "") -> None:
         """Note what is odd about the samples.  stopped_by: what ended them, where it was not the rule."""
