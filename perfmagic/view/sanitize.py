@@ -13,6 +13,7 @@ _RULES = (
     # whole faces of measured results first: which findings and warnings there are varies from run to run, so a
     # notebook compares the words that do not: the device, the verdict, and what its own cells ask of the result
     ("html", r"<div (?:class=|style=)[\s\S]*</div>", "HTML"),
+    ("sweep", r"^\S[\s\S]*\n\d[\d ,to]* samples each · [\s\S]*", "SWEEP"),
     ("timeline", r"^.*? · ((?:\d+ )?simulated devices?[^·\n]*|no device) · [\s\S]*", r"TIMELINE \1"),
     ("bench", r"^Python is back after [\s\S]*", "BENCH"),
     ("syncbench", r"^(device-bound|host-bound|gaps|no device records)\b[\s\S]*", r"SYNCBENCH \1"),
@@ -24,7 +25,6 @@ _RULES = (
         rf"^unclear whether (.*?) is faster than (.*?): {_QUANTITY} [\s\S]*",
         r"COMPARED \1 unclear against \2",
     ),
-    ("sweep", r"^\S[\s\S]*\n\d[\d ,to]* samples each · [\s\S]*", "SWEEP"),
     ("duration", rf"-?\d[\d,]*(?:\.\d+)?{_SPACE}(?:ns|µs|ms|s)\b", "DURATION"),
     ("bandwidth", rf"\d[\d,]*(?:\.\d+)?{_SPACE}[TGMk]?B/s", "BANDWIDTH"),
     ("size", rf"\d[\d,]*(?:\.\d+)?{_SPACE}[TGMk]?B\b", "SIZE"),

@@ -244,6 +244,7 @@ def test_an_interrupt_while_the_result_is_made_shows_it_all_the_same(
 def test_quiet_shows_no_progress_either(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     from perfmagic.magics import progress
 
+    monkeypatch.delenv("PERFMAGIC_DISPLAY", raising=False)  # "static" shows no progress
     monkeypatch.setattr(progress, "AFTER_S", 0.0)
     monkeypatch.setattr(notebook.shell, "kernel", object(), raising=False)
     assert notebook.run(f"%%bench {QUICK} -q\nx = 1").outputs == []
