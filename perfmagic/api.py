@@ -191,13 +191,14 @@ def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any
 
 
 def compare(
-    first: BenchResult | Callable[[], object],
-    *others: BenchResult | Callable[[], object],
+    first: BenchResult | str | os.PathLike[str] | Callable[[], object],
+    *others: BenchResult | str | os.PathLike[str] | Callable[[], object],
     names: Sequence[str] = (),
     quantity: str | None = None,
     **options: Any,
 ) -> CompareResult:
-    """Is it faster than the first? Of functions, measured in turns here; or of results that were measured before.
+    """Is it faster than the first? Of functions, measured in turns here; or of results that were measured before,
+    also of files that BenchResult.save() wrote.
 
     names: what the functions are called, their own names if left out.  quantity: "returns", "done" or "span"; left
     out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.spec.BenchSpec.
@@ -205,7 +206,7 @@ def compare(
     ends it, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, or fewer than two.  Source: MEASURING, "Comparing".
     """
-    given = (first, *others)
+    given = tuple(BenchResult.load(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others))
     results = [one for one in given if isinstance(one, BenchResult)]
     for one in given:
         if not callable(one) and not isinstance(one, BenchResult):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -208,6 +208,15 @@ class BenchResult:
         return target
 
     @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> BenchResult:
+        """The result that save() wrote, called like the file where it has no name; OptionError for other files."""
+        file = Path(path).expanduser()
+        if not file.is_file():
+            raise OptionError(f"there is no file {path}", hint="BenchResult.save() writes one")
+        found = cls.from_json(file.read_text("utf-8"))
+        return found if found.name else replace(found, name=file.stem)
+
+    @classmethod
     def from_json(cls, text: str) -> BenchResult:
         """The result that to_json() wrote, equal to it, without the raw record. Raises OptionError for other text."""
         try:
@@ -217,8 +226,8 @@ class BenchResult:
         found = data.pop("format", None) if isinstance(data, dict) else None
         if found not in _FORMATS:
             raise OptionError(
-                f"this is no benchmark result of this version: format {found!r}, expected {_FORMAT!r}",
-                hint="BenchResult.to_json() writes one",
+                f"this is no single benchmark: its format is {found!r}, expected is {_FORMAT!r}",
+                hint="SweepResult.from_json and CompareResult.from_json read sweeps and comparisons",
             )
         try:
             return cls(**_restored(data))
@@ -260,7 +269,7 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResul
         simulated=any(device.simulated for device in record.devices),
         n_calls=record.body_runs,
         stopped_by=record.stopped_by,
-        warnings=warnings(record, measured),
+        warnings=warnings(record, measured, verdict.kind if verdict is not None else ""),
         method=_method(record),
         span_partial=span_partial(record, span),
         failed=record.failed,

@@ -182,6 +182,13 @@ def _comparison(baseline: BenchResult, other: BenchResult, quantity: str, number
             "unclear",
             f"nearly {verdict}: at 99{NBSP}% the interval would reach over the band: {_longer(baseline)}",
         )
+    if (
+        interleaved
+        and interval
+        and second.median_s
+        and not interval[0] <= first.median_s / second.median_s <= interval[1]
+    ):
+        why += "; both changed during the run: the ratio is of what ran next to each other, not of the two medians"
     names = _name(baseline, 0), _name(other, number)
     if names[0] == names[1]:
         names = f"{names[0]} (first)", f"{names[1]} ({ORDINALS.get(number, f'number {number + 1}')})"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmagic.analysis.overlap import breakdown
+from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
 from perfmagic.trace.samples import BenchRecord, Condition, Plain
 from perfmagic.units import NBSP, duration_s, percent, plural, significant, size
 
@@ -25,12 +26,17 @@ SLOW_RECORDING = 2.0
 # ops of a starved device took one by one
 UNSEEN_FRAC = 0.1
 SLOWED_CLOCK_FRAC = 0.9  # of the starting clock (MEASURING, "Cache, clocks, noise")
+LONGER_SPAN = 1.05  # of done, which it is a part of
 RUNS_APART_FRAC = 0.03  # the band of comparisons across runs
 
 
-def warnings(record: BenchRecord, measured: Mapping[str, Quantity]) -> tuple[str, ...]:
-    """The sentences, in the order a reader needs them.  measured: the quantities by the name they are shown under."""
-    found = [*record.conditions, *_of_clocks(record), *_of_samples(record, measured)]
+def warnings(record: BenchRecord, measured: Mapping[str, Quantity], verdict: str = "") -> tuple[str, ...]:
+    """The sentences, in the order a reader needs them.
+
+    measured: the quantities by the name they are shown under.  verdict: the kind that the recorded run gave.
+    """
+    found = [*_of_verdict(record, measured, verdict), *record.conditions, *_of_clocks(record)]
+    found += _of_samples(record, measured)
     return tuple(_WORDS[one.kind](one.values, _Done(record)) for one in found)
 
 
@@ -72,7 +78,9 @@ def _of_samples(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[C
             values: dict[str, Plain] = {"quantity": name, "low_s": low_s, "high_s": high_s, "low_share": share}
             found.append(Condition("two levels", values))
         elif abs(q.drift_frac) > DRIFT_SAID_FRAC:
-            found.append(Condition("drift", {"quantity": name, "frac": q.drift_frac}))
+            third = len(q.samples_s) // 3
+            first_s, last_s = (float(np.median(part)) for part in (q.samples_s[:third], q.samples_s[-third:]))
+            found.append(Condition("drift", {"quantity": name, "first_s": first_s, "last_s": last_s}))
         if len(q.run_medians_s) > 1 and q.median_s > 0:
             spread = (max(q.run_medians_s) - min(q.run_medians_s)) / q.median_s
             if spread > RUNS_APART_FRAC:
@@ -80,6 +88,19 @@ def _of_samples(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[C
     if "returns" in measured and measured["returns"].median_s == 0:
         found.append(Condition("takes no time"))
     return [*found, *_of_recording(record, measured)]
+
+
+def _of_verdict(record: BenchRecord, measured: Mapping[str, Quantity], verdict: str) -> list[Condition]:
+    """Where the samples say otherwise than the recorded run."""
+    span, done = measured.get("device span"), measured.get("done")
+    if span is None or done is None or not done.median_s or span_partial(record, span):
+        return []
+    share = span.median_s / done.median_s
+    if share > LONGER_SPAN:
+        return [Condition("longer span", {"share": share})]
+    if verdict == "host-bound" and share >= DEVICE_BOUND_FRAC:
+        return [Condition("verdicts differ", {"share": share})]
+    return []
 
 
 def _of_recording(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:
@@ -140,9 +161,11 @@ def _load(v: Mapping[str, Any], done: _Done) -> str:
 
 
 def _drift(v: Mapping[str, Any], done: _Done) -> str:
-    moved = "rose" if v["frac"] > 0 else "fell"
+    moved = "rose" if v["last_s"] > v["first_s"] else "fell"
     advice = done.unless("runs", "--runs 5 shows whether it goes on")
-    return f"{v['quantity']} {moved} by {significant(abs(v['frac']) * 100, 2)}{NBSP}% during the run{advice}"
+    return (
+        f"{v['quantity']} {moved} from {duration_s(v['first_s'])} to {duration_s(v['last_s'])} during the run{advice}"
+    )
 
 
 def _two_levels(v: Mapping[str, Any], done: _Done) -> str:
@@ -201,6 +224,13 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], _Done], str]] = {
     "memory grew": _grew,
     "clock": _clock,
     "shared": lambda v, _: f"{plural(v['others'], 'other process', 'other processes')} used GPU {v['device']}",
+    "longer span": lambda v, _: (
+        f"device span is {percent(v['share'])} of done: the machine was slower when it was taken, so neither is sure"
+    ),
+    "verdicts differ": lambda v, _: (
+        f"the verdict is of the recorded run; in the samples device span is {percent(v['share'])} of done, so the "
+        "device was the bottleneck there"
+    ),
     "dependent": lambda v, _: f"samples are not independent: intervals widened ({v['each']})",
     "two levels": _two_levels,
     "drift": _drift,

@@ -180,6 +180,8 @@ class BenchRun:
             raise
 
     def _checked_number(self, option: str, text: str) -> float:
+        if "^" in text:
+            raise OptionError(f"{option} {text}: ^ is exclusive or in Python", hint=text.replace("^", "**"))
         try:
             found = float(eval(text, self._shell.user_ns))  # the user's own expression, as typed
         except Exception as error:  # noqa: BLE001 - whatever the user's expression raises

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -30,18 +31,23 @@ def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
 
     Where some cannot be read the others are shown and bound, and then the first error is raised.
     """
-    options, rest = parser().split(line)
+    options, rest = parser().split(_options_first(line))
     if options.help:
         print(parser().format_help())
         return None
     results: list[TimelineResult] = []
     refused: list[TraceError] = []
-    for path in _files(rest, refused):
+    paths = _files(rest, refused)
+    one_alone = len(paths) == 1
+    for path in paths:
         try:
             results.append(open_trace(path, comm_names=options.comm_names))
         except TraceError as error:  # noqa: PERF203 - one bad file must not cost the others
             refused.append(error)
         else:
+            if not one_alone:
+                rank = results[-1].trace.meta.rank
+                print(path.name if rank is None else f"rank {rank}: {path.name}")
             show(results[-1])
     found = results[0] if len(results) == 1 else results
     if results:
@@ -66,6 +72,18 @@ def _files(text: str, refused: list[TraceError]) -> list[Path]:
         except TraceError as error:  # noqa: PERF203 - one empty folder must not cost the others
             refused.append(error)
     return files
+
+
+def _options_first(line: str) -> str:
+    """The line with `-o NAME` and the like in front, where a reader put them behind the files."""
+    made = parser()
+    match = re.search(r"\s(-o|--comm-names)[ =]", line)
+    if match is None or line.lstrip().startswith("-"):
+        return line
+    options, rest = made.split(line[match.start() :].strip())
+    del options
+    behind = line[match.start() :].strip()
+    return f"{behind.removesuffix(rest).strip()} {line[: match.start()].strip()} {rest}".strip()
 
 
 def _paths(text: str) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import CompareResult
 from perfmagic.units import duration_s
 from perfmagic.view.html import framed, headline, image, paragraphs
@@ -28,10 +29,12 @@ def compare_text(result: CompareResult) -> str:
 
 def compare_html(result: CompareResult) -> str:
     """The first verdict as a headline, the picture as an image, what the verdicts rest on; survives sanitisers."""
-    first = result.comparisons[0]
     words = "; ".join(comparison.sentence for comparison in result.comparisons)
     why = dict.fromkeys(f"{c.name}: {c.why}" for c in result.comparisons)
-    line = headline(first.words, f"{first.quantity} {duration_s(first.name_s)} against {duration_s(first.baseline_s)}")
+    line = "".join(
+        headline(c.words, f"{c.quantity} {duration_s(c.name_s)} against {duration_s(c.baseline_s)}")
+        for c in result.comparisons
+    )
     below = paragraphs([*why, *_below(result)])
     return framed(line + image(compare_svg(result), f"Comparison: {words}") + below)
 
@@ -41,18 +44,23 @@ def compare_svg(result: CompareResult) -> str:
     return draw_compare(result)
 
 
+def _warmth(one: BenchResult) -> str:
+    return "cold caches" if one.cold_bytes else "not warmed up" if one.settings.get("warmup") == 0 else "warm"
+
+
 def _below(result: CompareResult) -> list[str]:
     """How it was taken, and what is odd about it."""
     first = result.results[0]
     counts = sorted({one.quantities[result.comparisons[0].quantity].n for one in result.results})
     samples = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     order = "taken in turns, A B B A" if result.comparisons[0].interleaved else "taken one after the other"
-    warmth = "cold caches" if first.cold_bytes else "not warmed up" if first.settings.get("warmup") == 0 else "warm"
+    warmth = " and ".join(dict.fromkeys(_warmth(one) for one in result.results))
+    stops = {one.stopped_by for one in result.results}
     method = [
         f"{samples} samples each, {order}",
         "median of the turns' ratios" if result.comparisons[0].interleaved else "ratio of medians",
         warmth,
-        first.stopped_by,
+        stops.pop() if len(stops) == 1 else "each stopped for a reason of its own",
     ]
     method.append(first.device_label or "on the CPU")
     ended = [f"{one.name} ended early: {one.failed}" for one in result.results if one.failed]

@@ -12,7 +12,7 @@ from perfmagic.analysis.bench import BenchResult, Quantity
 from perfmagic.analysis.compare import CompareResult, Comparison
 from perfmagic.view.canvas import WIDTH_PX, Canvas
 from perfmagic.view.dots import draw_distribution, draw_dots
-from perfmagic.view.metrics import fitted
+from perfmagic.view.metrics import fitted, width_px
 from perfmagic.view.palette import tint
 from perfmagic.view.scale import ticks
 from perfmagic.view.svgpath import number
@@ -89,14 +89,14 @@ def _draw_ratios(canvas: Canvas, comparisons: Sequence[Comparison], height: floa
 
 
 def _draw_ratio(canvas: Canvas, comparison: Comparison, middle: float, at: Callable[[float], float]) -> None:
-    words = f"{comparison.name}: {comparison.ratio_words}"
+    ratio = f": {comparison.ratio_words}"
+    words = fitted(comparison.name, AXIS_PX - width_px(ratio, 10, bold=True), 10, bold=True) + ratio
     if comparison.ratio <= 0:
-        canvas.text(AXIS_PX / 2, middle, fitted(words, AXIS_PX, 10), "ink2", anchor="middle")
+        canvas.text(AXIS_PX / 2, middle, words, "ink2", anchor="middle")
         return
     place = at(comparison.ratio)
     anchor = "" if place < AXIS_PX * 0.3 else "end" if place > AXIS_PX * 0.7 else "middle"
-    shown = fitted(words, AXIS_PX, 10, bold=True)
-    canvas.text({"": 0.0, "end": float(AXIS_PX)}.get(anchor, AXIS_PX / 2), middle - 8, shown, anchor=anchor, bold=True)
+    canvas.text({"": 0.0, "end": float(AXIS_PX)}.get(anchor, AXIS_PX / 2), middle - 8, words, anchor=anchor, bold=True)
     if comparison.low is not None and comparison.high is not None:
         low, high = at(comparison.low), at(comparison.high)
         canvas.stroke(f"M{number(low)} {number(middle + 4)}H{number(max(high, low + 1))}", "ink", 1.5)
@@ -122,6 +122,8 @@ def _draw_samples(canvas: Canvas, result: CompareResult, height: float) -> None:
         canvas.boxes([(ORDER_X, at, ORDER_PX, 0.75)], "grid")
         canvas.text(ORDER_X - 6, at + 3.5, tick.text, "ink2", anchor="end")
     for i, quantity in enumerate(quantities):
+        _draw_interval(canvas, quantity, token_of(i), y)  # all of them first: no band may hide another's samples
+    for i, quantity in enumerate(quantities):
         _draw_series(canvas, quantity, token_of(i), y, top, floor)
     beyond = sum(int((np.array(q.samples_s) > top_s).sum()) for q in quantities)
     words = f"{name}, samples in the order taken" + (f"; {units.plural(beyond, 'sample')} above" if beyond else "")
@@ -146,14 +148,18 @@ def _draw_bands(canvas: Canvas, samples: int, top: float, floor: float) -> None:
     canvas.boxes(boxes, tint("host3", 0.5, 0.5))
 
 
-def _draw_series(
-    canvas: Canvas, quantity: Quantity, token: str, y: Callable[[float], float], top: float, floor: float
-) -> None:
-    at = np.array([y(s) for s in quantity.samples_s], np.float64)
+def _draw_interval(canvas: Canvas, quantity: Quantity, token: str, y: Callable[[float], float]) -> None:
+    """The interval of the median, across samples and distribution."""
     if quantity.low_s is not None and quantity.high_s is not None:
         low, high = y(quantity.low_s), y(quantity.high_s)
         width = SPREAD_X + SPREAD_PX - ORDER_X
         canvas.boxes([(ORDER_X, round(high, 1), width, round(max(0.5, low - high), 1))], tint(token, 0.18, 0.25))
+
+
+def _draw_series(
+    canvas: Canvas, quantity: Quantity, token: str, y: Callable[[float], float], top: float, floor: float
+) -> None:
+    at = np.array([y(s) for s in quantity.samples_s], np.float64)
     canvas.boxes([(ORDER_X, round(y(quantity.median_s) - 0.5, 1), SPREAD_X + SPREAD_PX - ORDER_X, 1)], token)
     x = np.linspace(ORDER_X + 3, ORDER_X + ORDER_PX - 3, len(at))
     draw_dots(canvas, x, at, quantity.far_out_samples, token, size=4.0 if len(at) <= FEW_DOTS else 2.6)

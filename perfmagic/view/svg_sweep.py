@@ -150,12 +150,30 @@ def _draw_numbers(canvas: Canvas, sweep: SweepResult, lines: Sequence[_Line], x:
         canvas.text(LEFT - 8, y, fitted(line.name, LEFT - 10, 10), "ink2", anchor="end")
         for i in shown:
             canvas.text(round(x[i], 1), y, units.duration_s(line.quantities[i].median_s), anchor="middle")
+    for name, words in _rate_rows(sweep):
+        y += ROW_PX
+        canvas.text(LEFT - 8, y, fitted(name, LEFT - 10, 10), "ink2", anchor="end")
+        for i in shown:
+            canvas.text(round(x[i], 1), y, words[i], anchor="middle")
     for name, ratios in _ratio_rows(sweep):
         y += ROW_PX
         canvas.text(LEFT - 8, y, fitted(name, LEFT - 10, 10), "ink2", anchor="end")
         for i in shown:
             canvas.text(round(x[i], 1), y, ratios[i], anchor="middle", bold=True)
     return y + 12
+
+
+def _rate_rows(sweep: SweepResult) -> list[tuple[str, list[str]]]:
+    """What each variant achieved, where the author says what a call does: FLOP/s, B/s."""
+    rows = []
+    for j, first in enumerate(sweep.results[0]):
+        who = f"{first.name} " if len(sweep.results[0]) > 1 else ""
+        each = sweep.variant(j)
+        for unit, values in (("FLOP/s", [r.flop_per_s for r in each]), ("B/s", [r.moved_bytes_per_s for r in each])):
+            if any(value is not None for value in values):
+                words = ["" if value is None else units.rate(value, "").rstrip() for value in values]
+                rows.append((f"{who}{unit}", words))
+    return rows
 
 
 def _ratio_rows(sweep: SweepResult) -> list[tuple[str, list[str]]]:

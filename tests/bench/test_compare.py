@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from perfmagic.numerics.ratio import judged, ratio_interval
 from perfmagic.results import compare_mimebundle
 from perfmagic.testing import faster, not_slower
 from perfmagic.trace.samples import BenchRecord
+from perfmagic.view.compare import compare_svg
 
 
 def series(median: float, n: int = 200, noise: float = 0.01, seed: int = 0) -> np.ndarray:
@@ -233,3 +235,22 @@ def test_a_damaged_comparison_is_refused(what: str) -> None:
     data = perfmagic.compare(result(series(1e-3), "a"), result(series(1e-3), "b")).to_dict()
     with pytest.raises(OptionError, match="damaged"):
         CompareResult.from_json(json.dumps({**data, what: []}))
+
+
+def test_saved_results_are_compared_by_their_files(tmp_path) -> None:
+    for name, middle in (("before", 1e-3), ("after", 0.5e-3)):
+        result(series(middle)).save(tmp_path / f"{name}.json")
+    found = perfmagic.compare(tmp_path / "before.json", str(tmp_path / "after.json"))
+    assert found.comparisons[0].words.startswith("after is ")
+    assert found.verdict == "faster"
+    with pytest.raises(OptionError, match=r"there is no file nothing\.json"):
+        perfmagic.compare("nothing.json", "nothing.json")
+
+
+def test_the_baselines_samples_are_not_hidden_behind_anothers_interval() -> None:
+    both = perfmagic.compare(result(series(1e-3, n=60), "a"), result(series(1e-3, n=60, seed=4), "b"))
+    svg = compare_svg(both)
+    bands = [match.start() for match in re.finditer(r'd="M784 [\d.]+h880', svg)]
+    first_samples = re.search(r'd="(M[\d.]+ [\d.]+h0){8}', svg)
+    assert len(bands) >= 2
+    assert bands[1] < first_samples.start()

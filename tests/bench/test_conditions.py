@@ -111,7 +111,7 @@ def test_nothing_odd_says_nothing() -> None:
 
 
 def test_nobody_who_takes_turns_is_told_to_take_whole_runs() -> None:
-    drift = Condition("drift", {"quantity": "returns", "frac": 0.2})
+    drift = Condition("drift", {"quantity": "returns", "first_s": 1e-3, "last_s": 2e-3})
     assert "--runs 5" in said(drift)
     assert "--runs" not in said(drift, round_id="a1")
 
