@@ -362,13 +362,11 @@ class Engine:
         long = self._first_s[0] >= LONG_FIRST_S
         if self._spec.calls is not None or not self._may_take_many() or long:
             return
-        k = 1
-        while k < MOST_CALLS:
-            reading = yield from self._sampler.sample(k)
-            if reading.done_ns >= BLOCK_S * 1e9 / 2:
-                break
-            k = min(MOST_CALLS, 10 * k)
-        self._block_call_s = reading.done_ns / k / 1e9
+        k, block_ns = 1, 0
+        while block_ns < BLOCK_S * 1e9 / 2 and k <= MOST_CALLS:
+            block_ns = (yield from self._sampler.sample(k)).done_ns
+            self._block_call_s = block_ns / k / 1e9
+            k *= 10
 
     def _begin_run(self) -> None:
         """A whole run begins: its own stopping rule, and what is there before its first sample."""

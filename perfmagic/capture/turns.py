@@ -18,8 +18,8 @@ MOST_S = 60.0  # of all together: a comparison that takes longer was not meant
 DECIDE_S = 10.0  # so long it goes on where the verdict is unclear
 FIRST_LOOK = 20  # samples of each: below it an interval says little
 MORE_FRAC = 0.25  # so many samples more before it is looked at again: each look is a chance of a false alarm
-# Some 20 looks at 95 % each call 5 % of equal bodies different; at 99.9 % hardly any, and a true 5 % is found after
-# twice as many samples (benchmarks/bench_coverage.py, "looked at").
+# Some 20 looks at 95 % each call 2 to 3 % of equal bodies different; at 99.9 % hardly any, and a true 5 % is found
+# after twice as many samples (benchmarks/bench_coverage.py, "looked at").
 SURE_LEVEL = 0.999
 PROBES = 6  # samples of each before their lengths are made equal; even: each comes first as often as last
 ALIKE = 1.5  # bodies whose calls differ by less have as many calls in a sample

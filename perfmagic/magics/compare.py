@@ -32,7 +32,7 @@ def parser() -> Parser:
 
 def run(shell: Any, line: str) -> CompareResult | None:
     """Compare what the words name; gives the comparison."""
-    options = parser().parse_args(shlex.split(line))
+    options = parser().parse_intermixed_args(shlex.split(line))
     if options.help:
         print(parser().format_help())
         return None

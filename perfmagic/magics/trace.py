@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ def parser() -> Parser:
     made.add_argument(
         "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
     )
+    made.add_argument("words", nargs="*", metavar="FILE|FOLDER")
     return made
 
 
@@ -31,13 +31,13 @@ def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
 
     Where some cannot be read the others are shown and bound, and then the first error is raised.
     """
-    options, rest = parser().split(_options_first(line))
+    options = parser().parse_intermixed_args(shlex.split(line))  # behind the files, too
     if options.help:
         print(parser().format_help())
         return None
     results: list[TimelineResult] = []
     refused: list[TraceError] = []
-    paths = _files(rest, refused)
+    paths = _files(options.words, refused)
     one_alone = len(paths) == 1
     for path in paths:
         try:
@@ -63,10 +63,10 @@ def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
     return found
 
 
-def _files(text: str, refused: list[TraceError]) -> list[Path]:
+def _files(words: list[str], refused: list[TraceError]) -> list[Path]:
     """The files of all words; what is wrong with a folder is added to refused."""
     files = []
-    for word in _paths(text):
+    for word in _paths(words):
         try:
             files += trace_files(word)
         except TraceError as error:  # noqa: PERF203 - one empty folder must not cost the others
@@ -74,21 +74,9 @@ def _files(text: str, refused: list[TraceError]) -> list[Path]:
     return files
 
 
-def _options_first(line: str) -> str:
-    """The line with `-o NAME` and the like in front, where a reader put them behind the files."""
-    made = parser()
-    match = re.search(r"\s(-o|--comm-names)[ =]", line)
-    if match is None or line.lstrip().startswith("-"):
-        return line
-    options, rest = made.split(line[match.start() :].strip())
-    del options
-    behind = line[match.start() :].strip()
-    return f"{behind.removesuffix(rest).strip()} {line[: match.start()].strip()} {rest}".strip()
-
-
-def _paths(text: str) -> list[Path]:
-    """Words of the line; one existing file's name may hold spaces."""
-    if not text:
+def _paths(words: list[str]) -> list[Path]:
+    """The paths of the words; one existing file's name may hold spaces."""
+    if not words:
         raise OptionError("%trace: no file given", hint="%trace run.pt.trace.json.gz")
-    words = [text] if Path(text).expanduser().exists() else shlex.split(text)
-    return [Path(word).expanduser() for word in words]
+    whole = " ".join(words)
+    return [Path(word).expanduser() for word in ([whole] if Path(whole).expanduser().exists() else words)]

@@ -424,3 +424,15 @@ def test_what_a_body_leaves_behind_is_not_said_of_the_one_it_takes_turns_with():
 def test_work_is_more_than_none_and_less_than_infinite(work: dict[str, float]):
     with pytest.raises(OptionError, match="a number above 0 is needed"):
         BenchSpec(**work)
+
+
+def test_a_rest_comes_before_every_sample_and_outside_the_clock():
+    machine, rests_s = Machine(), []
+
+    def rest(seconds: float) -> None:
+        rests_s.append(seconds)
+        machine.work(round(seconds * 1e9))
+
+    record = machine.measure(2 * MS, 3 * MS, spec=BenchSpec(samples=4, warmup=0, cooldown_s=0.5), rest=rest)
+    assert rests_s == [0.5] * 5  # the first call and four samples
+    assert record.done_s.tolist() == [0.005] * 4

@@ -36,6 +36,8 @@ def test_the_ranks_of_a_folder_are_shown_and_the_late_one_is_named(notebook: Not
     assert lines[2].startswith("rank 1 arrives last at 1 of 1 matched collective")
     assert notebook.run("%trace runs/rank0.json -o one").error is None  # options may stand behind the file
     assert notebook.names["one"].trace.meta.rank == 0
+    assert notebook.run("%trace runs/rank0.json -o two runs/rank1.json").error is None
+    assert [t.trace.meta.rank for t in notebook.names["two"]] == [0, 1]
     assert notebook.run("%trace runs/rank0.json").printed == ""
 
 
