@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,6 +17,7 @@ import numpy as np
 from perfmagic.analysis.conditions import span_partial, warnings
 from perfmagic.analysis.course import CourseModel, course_model
 from perfmagic.analysis.rows import pandas
+from perfmagic.analysis.saved import Saved, parsed
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.numerics import stats
@@ -95,7 +95,7 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class BenchResult:
+class BenchResult(Saved):
     """What a benchmark found out.
 
     returns: until Python came back.  done: until every device was idle, None without a device.  span: the device span,
@@ -197,16 +197,6 @@ class BenchResult:
         }
         return {"format": _FORMAT, **plain, **given, **nested}
 
-    def to_json(self) -> str:
-        """to_dict() as JSON text; BenchResult.from_json reads it back."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write to_json() into a file and give its path; %compare takes such files."""
-        target = Path(path).expanduser()
-        target.write_text(self.to_json(), encoding="utf-8")
-        return target
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BenchResult:
         """The result that save() wrote, called like the file where it has no name; OptionError for other files."""
@@ -219,16 +209,12 @@ class BenchResult:
     @classmethod
     def from_json(cls, text: str) -> BenchResult:
         """The result that to_json() wrote, equal to it, without the raw record. Raises OptionError for other text."""
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise OptionError(f"this is no JSON: {error}") from None
-        found = data.pop("format", None) if isinstance(data, dict) else None
-        if found not in _FORMATS:
-            raise OptionError(
-                f"this is no single benchmark: its format is {found!r}, expected is {_FORMAT!r}",
-                hint="SweepResult.from_json and CompareResult.from_json read sweeps and comparisons",
-            )
+        data = parsed(
+            text,
+            _FORMATS,
+            "single benchmark",
+            hint="SweepResult.from_json and CompareResult.from_json read sweeps and comparisons",
+        )
         try:
             return cls(**_restored(data))
         except (LookupError, TypeError, ValueError, AttributeError) as error:

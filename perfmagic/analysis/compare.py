@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfmagic.analysis.bench import BenchResult, Quantity
 from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.saved import Saved, parsed
 from perfmagic.errors import OptionError
 from perfmagic.numerics.ratio import BAND, FEWEST, judged, ratio, ratio_interval
 from perfmagic.numerics.stats import Float64
@@ -86,7 +85,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, eq=False)
-class CompareResult:
+class CompareResult(Saved):
     """Some benchmarks against the first of them. comparisons: one of each other.  results: all of them, in order."""
 
     comparisons: Rows[Comparison]
@@ -110,25 +109,10 @@ class CompareResult:
             "results": [result.to_dict() for result in self.results],
         }
 
-    def to_json(self) -> str:
-        """to_dict() as JSON text; CompareResult.from_json reads it back."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write to_json() into a file and give its path; CompareResult.from_json reads its text."""
-        target = Path(path).expanduser()
-        target.write_text(self.to_json(), encoding="utf-8")
-        return target
-
     @classmethod
     def from_json(cls, text: str) -> CompareResult:
         """The comparison that to_json() wrote, judged anew from its results. Raises OptionError for other text."""
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise OptionError(f"this is no JSON: {error}") from None
-        if not isinstance(data, dict) or data.get("format") != _FORMAT:
-            raise OptionError("this is no comparison of this version", hint="CompareResult.to_json() writes one")
+        data = parsed(text, (_FORMAT,), "comparison", hint="CompareResult.to_json() writes one")
         try:
             results = tuple(BenchResult.from_json(json.dumps(one)) for one in data["results"])
             return cls(compare(*results, quantity=data["comparisons"][0]["quantity"]), results)

@@ -6,15 +6,14 @@ import itertools
 import json
 import math
 import numbers
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import Comparison, compare
 from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.saved import Saved, parsed
 from perfmagic.errors import OptionError
 from perfmagic.units import duration_s, significant
 
@@ -50,7 +49,7 @@ class SweepPoint:
 
 
 @dataclass(frozen=True, eq=False)
-class SweepResult:
+class SweepResult(Saved):
     """A cell measured with a variable set to each of some values.
 
     name: of the variable.  values: in the order measured.  results: one tuple a value, one result a variant.
@@ -101,28 +100,13 @@ class SweepResult:
             "results": [[result.to_dict() for result in row] for row in self.results],
         }
 
-    def to_json(self) -> str:
-        """to_dict() as JSON text; SweepResult.from_json reads it back."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write to_json() into a file and give its path; SweepResult.from_json reads its text."""
-        target = Path(path).expanduser()
-        target.write_text(self.to_json(), encoding="utf-8")
-        return target
-
     @classmethod
     def from_json(cls, text: str) -> SweepResult:
         """The sweep that to_json() wrote; values that are neither numbers nor text come back as their repr.
 
         Raises OptionError for other text.
         """
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise OptionError(f"this is no JSON: {error}") from None
-        if not isinstance(data, dict) or data.get("format") != _FORMAT:
-            raise OptionError("this is no sweep of this version", hint="SweepResult.to_json() writes one")
+        data = parsed(text, (_FORMAT,), "sweep", hint="SweepResult.to_json() writes one")
         try:
             results = [[BenchResult.from_json(json.dumps(one)) for one in row] for row in data["results"]]
             return sweep_result(data["name"], data["values"], results)

@@ -82,7 +82,7 @@ def test_a_sweep_goes_to_json_and_back() -> None:
     again = SweepResult.from_json(found.to_json())
     assert again.sentence == found.sentence
     assert again.to_frame().equals(found.to_frame())
-    with pytest.raises(OptionError, match="no sweep of this version"):
+    with pytest.raises(OptionError, match="this is no sweep: its format is None"):
         SweepResult.from_json("{}")
 
 

@@ -1,0 +1,45 @@
+"""Results as JSON text and as files: what benchmarks, comparisons and sweeps share."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from perfmagic.errors import OptionError
+
+
+class Saved(ABC):
+    """Gives a result with to_dict() its JSON text and file; the class's from_json reads the text back."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, ready for JSON."""
+
+    def to_json(self) -> str:
+        """to_dict() as JSON text; from_json reads it back."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write to_json() into a file and give its path."""
+        target = Path(path).expanduser()
+        target.write_text(self.to_json(), encoding="utf-8")
+        return target
+
+
+def parsed(text: str, formats: Collection[str], what: str, hint: str) -> dict[str, Any]:
+    """What to_json() of a class wrote, without its format. Raises OptionError for other text.
+
+    formats: those that can be read.  what: the thing, for the message.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"this is no JSON: {error}") from None
+    found = data.pop("format", None) if isinstance(data, dict) else None
+    if found not in formats:
+        raise OptionError(f"this is no {what}: its format is {found!r}, expected is {max(formats)!r}", hint=hint)
+    return dict(data)
