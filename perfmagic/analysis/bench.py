@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.numerics import stats
 from perfmagic.trace.model import devices_label
-from perfmagic.trace.samples import BenchRecord, ClockRecord, Plain
+from perfmagic.trace.samples import BenchRecord, ClockRecord, Taken
 from perfmagic.units import count, duration_s, plural, size
 
 if TYPE_CHECKING:
@@ -95,19 +95,14 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class BenchResult(Saved):
-    """What a benchmark found out.
+class BenchResult(Taken, Saved):
+    """What a benchmark found out; how it was taken stands in the fields of Taken.
 
     returns: until Python came back.  done: until every device was idle, None without a device.  span: the device span,
-    None where it was not taken.  queued: per call, queued; of queued_calls back to back, None where not asked for.
-    n_calls: how often the body ran in all.  calls_per_sample: of returns.  method: how it was measured, in one line.
-    held_bytes, peak_bytes: allocated on the devices before one call, and the most during it; None without a count.
-    flop, moved_bytes: of one call, as its author says.  cold_bytes: written over the caches cold_of before each sample.
-    run_starts: the sample each whole run began with, () for one.  clocks: of the GPUs, where NVML told them.
-    settings, environment: how it was to be taken, and on what.
+    None where it was not taken.  queued: per call, queued; None where not asked for.
+    n_calls: how often the body ran in all.  method: how it was measured, in one line.
     span_partial: the cell used streams whose work the device span leaves out.
-    session: of the process that took it.  round_id: shared by those taken in turns, empty for one taken alone.
-    failed: what ended it early, in words; the samples before it are here.  record: raw, None after from_json.
+    record: raw, None after from_json.
     """
 
     name: str
@@ -125,26 +120,7 @@ class BenchResult(Saved):
     warnings: tuple[str, ...]
     method: str
     span_partial: bool = False
-    failed: str = ""
-    code: str = ""
-    setup: str = ""
-    options: str = ""
-    taken_unix_ns: int = 0
-    session: str = ""
-    round_id: str = ""
     queued: Quantity | None = None
-    queued_calls: int = 0
-    calls_per_sample: int = 1
-    run_starts: tuple[int, ...] = ()
-    cold_bytes: int = 0
-    cold_of: str = ""
-    flop: float | None = None
-    moved_bytes: float | None = None
-    held_bytes: int | None = None
-    peak_bytes: int | None = None
-    clocks: tuple[ClockRecord, ...] = ()
-    settings: Mapping[str, Plain] = field(default_factory=dict)
-    environment: Mapping[str, Plain] = field(default_factory=dict)
     record: BenchRecord | None = field(default=None, compare=False)
 
     @property
@@ -258,27 +234,9 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResul
         warnings=warnings(record, measured, verdict.kind if verdict is not None else ""),
         method=_method(record),
         span_partial=span_partial(record, span),
-        failed=record.failed,
-        code=record.code,
-        setup=record.setup,
-        options=record.options,
-        taken_unix_ns=record.taken_unix_ns,
-        session=record.session,
-        round_id=record.round_id,
         queued=queued,
-        queued_calls=record.queued_calls,
-        calls_per_sample=record.calls_per_sample,
-        run_starts=record.run_starts,
-        cold_bytes=record.cold_bytes,
-        cold_of=record.cold_of,
-        flop=record.flop,
-        moved_bytes=record.moved_bytes,
-        held_bytes=record.held_bytes,
-        peak_bytes=record.peak_bytes,
-        clocks=record.clocks,
-        settings=record.settings,
-        environment=record.environment,
         record=record,
+        **record.taken(),
     )
 
 
@@ -295,6 +253,7 @@ def _restored(data: dict[str, Any]) -> dict[str, Any]:
         "span": quantity("span"),
         "queued": quantity("queued"),
     }
+    data.pop("options", None)  # an empty text of earlier files
     return {
         **data,
         **quantities,

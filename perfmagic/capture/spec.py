@@ -34,7 +34,7 @@ class BenchSpec:
     cold: overwrite the caches before each sample.  cooldown_s: how long to rest before each sample.
     runs: whole runs, each with a warm-up of its own, to see how much their medians differ.
     flop, moved_bytes: of one call, for achieved rates.  work: asked for both after the first call, instead.
-    setup_each: runs before each sample, outside the clock.  name, code, setup, options: kept with the result.
+    setup_each: runs before each sample, outside the clock.  name, code, setup: kept with the result.
     Raises OptionError for a value that cannot be used.
     """
 
@@ -55,7 +55,6 @@ class BenchSpec:
     name: str = ""
     code: str = ""
     setup: str = ""
-    options: str = ""
 
     def __post_init__(self) -> None:
         for option, value, least, wanted in (

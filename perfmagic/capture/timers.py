@@ -17,13 +17,10 @@ A measurement reads as the phases of `Engine._phases`; several engines that take
 
 from __future__ import annotations
 
-import gc
 import math
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 import numpy as np
 
@@ -31,6 +28,7 @@ from perfmagic.capture import quiet
 from perfmagic.capture.clocks import Clocks, clocks_of
 from perfmagic.capture.device import Backend, active_backends, torch_if_imported
 from perfmagic.capture.environment import environment
+from perfmagic.capture.growth import Growth
 from perfmagic.capture.passes import DevicePasses, Recording
 from perfmagic.capture.sampler import Sampler
 from perfmagic.capture.spec import MOST_CALLS, BenchSpec, Work
@@ -38,7 +36,7 @@ from perfmagic.capture.stopping import AGREE_FRAC, CAP_S, WarmUp, agree
 from perfmagic.capture.stopwatch import Devices, Step, Steps, Stopwatch, drive
 from perfmagic.errors import CaptureError
 from perfmagic.numerics.stats import relative_half_width
-from perfmagic.trace.samples import BenchRecord, Float64
+from perfmagic.trace.samples import SESSION, BenchRecord, Float64
 from perfmagic.units import NBSP, duration_s, plural, significant
 
 __all__ = ["BenchSpec", "Engine", "Recording", "Work"]
@@ -51,8 +49,6 @@ LONG_CALL_S = 0.5  # two such calls that agree are warm-up enough
 BLOCK_S = 1e-3
 SHORTEST_CALL_S = 10e-9  # an empty body with its loop; bounds the calls of a sample
 READ_CLOCKS_EVERY = 16  # samples, as the stopping rule looks
-GROWN_BYTES = 512  # a call; the grain of CUDA's allocator, and of the simulated one
-HOST_GROWN_BYTES = 50_000_000  # of the process while it is sampled; allocators move by some MB
 
 
 class Engine:
@@ -107,7 +103,7 @@ class Engine:
         self._work = Work(spec.flop, spec.moved_bytes)
         self._held_bytes = 0
         self._peak: tuple[int, int] | None = None  # bytes held before a call, and the most during it
-        self._growth: _Growth | None = None
+        self._growth: Growth | None = None
         self._idle = False  # the body queued nothing on the devices there are
         self._queued_at_first: int | None = None
         self._launches: int | None = None  # of one call, where the devices tell
@@ -152,8 +148,8 @@ class Engine:
             conditions=tuple(self._sampler.conditions),
             code=self._spec.code,
             setup=self._spec.setup,
-            options=self._spec.options,
             taken_unix_ns=self._taken_unix_ns,
+            session=SESSION,
             calls_per_sample=self._k,
             round_id=self._round_id,
             queued_s=np.array(self._passes.queued, np.float64),
@@ -373,7 +369,7 @@ class Engine:
         self._run_starts.append(len(self._samples))
         if len(self._run_starts) > 1:
             self._rule = self._spec.rule()
-        self._growth = _Growth(self._devices)
+        self._growth = Growth(self._devices)
         if self._clocks is not None:
             self._clocks.read()
 
@@ -416,63 +412,6 @@ class Engine:
         known = relative_half_width(done)
         interval = f" ±{NBSP}{significant(known * 100, 2)}{NBSP}%" if math.isfinite(known) else ""
         return f"{plural(len(done), 'sample')}, median {duration_s(float(np.median(done)))}{interval}"
-
-
-class _Growth:
-    """What samples leave behind: memory, and graphs that torch.compile has made."""
-
-    def __init__(self, devices: Devices) -> None:
-        self._devices = devices
-        self._device_bytes = self._host_bytes = self._compiled = 0
-        self.look()
-
-    def look(self) -> None:
-        """What comes from here on counts."""
-        self._was = self._now()
-
-    def add(self) -> None:
-        """Count what has come since look()."""
-        now = self._now()
-        device, host, compiled = (b - a for a, b in zip(self._was, now, strict=True))
-        self._device_bytes, self._host_bytes = self._device_bytes + device, self._host_bytes + host
-        self._compiled += compiled
-
-    def tell(self, sampler: Sampler, calls: int) -> None:
-        """Note what has grown during so many calls."""
-        if self._compiled > 0:
-            sampler.note("recompiled", times=self._compiled)
-        if calls < 3:
-            return
-        if self._device_bytes / calls >= GROWN_BYTES:
-            held = self._now()[0]
-            gc.collect()  # what only waits for the collector is not kept by the cell
-            self._device_bytes -= held - self._now()[0]
-        if self._device_bytes / calls >= GROWN_BYTES:
-            sampler.note("memory grew", bytes_per_call=self._device_bytes / calls, where="the device")
-        elif self._host_bytes >= HOST_GROWN_BYTES:
-            sampler.note("memory grew", bytes_per_call=self._host_bytes / calls, where="the host")
-
-    def _now(self) -> tuple[int, int, int]:
-        memory = self._devices.memory_bytes()
-        return memory[0] if memory is not None else 0, _peak_host_bytes(), _compilations()
-
-
-def _peak_host_bytes() -> int:
-    """The most memory this process has held, 0 where the system does not tell (Windows)."""
-    with suppress(ImportError):
-        import resource
-
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return 0
-
-
-def _compilations() -> int:
-    if "torch._dynamo" not in sys.modules:
-        return 0
-    from perfmagic.capture.torch_private import compilations
-
-    return compilations()
 
 
 def _clocks(indices: tuple[int, ...]) -> Clocks | None:

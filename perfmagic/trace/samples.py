@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -43,24 +43,57 @@ class ClockRecord:
     other_processes: int = 0
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Taken:
+    """How a benchmark was taken: what its raw record and its result both say.
+
+    calls_per_sample: of *returns*; above 1 for short host bodies only.  queued_calls: back to back in *per call,
+    queued*.  run_starts: the sample each whole run began with, () for a single run.
+    cold_bytes: written over cold_of, which caches, before each sample; 0 for warm caches.
+    flop, moved_bytes: of one call, as the user says, None where unsaid.
+    held_bytes, peak_bytes: allocated on the devices before one call, and the most during it; None where none counts.
+    clocks: of the GPUs, where NVML told them.
+    session: of the process that took it.  round_id: shared by benchmarks whose samples were taken in turns, empty for
+    one taken alone.
+    failed: the exception or interrupt that ended it early, in words; what was measured before is kept.
+    settings: how it was to be taken, environment: on what, both as plain values by name.
+    """
+
+    failed: str = ""
+    code: str = ""
+    setup: str = ""
+    taken_unix_ns: int = 0
+    session: str = ""
+    round_id: str = ""
+    calls_per_sample: int = 1
+    queued_calls: int = 0
+    run_starts: tuple[int, ...] = ()
+    cold_bytes: int = 0
+    cold_of: str = ""
+    flop: float | None = None
+    moved_bytes: float | None = None
+    held_bytes: int | None = None
+    peak_bytes: int | None = None
+    clocks: tuple[ClockRecord, ...] = ()
+    settings: Mapping[str, Plain] = field(default_factory=dict)
+    environment: Mapping[str, Plain] = field(default_factory=dict)
+
+    def taken(self) -> dict[str, Any]:
+        """These fields by name."""
+        return {one.name: getattr(self, one.name) for one in fields(Taken)}
+
+
 @dataclass(frozen=True, eq=False)
-class BenchRecord:
+class BenchRecord(Taken):
     """What a benchmark measured.
 
     returns_s, done_s: pass 1, one value a sample, same samples; done_s is empty where no device was in use.
     span_s: pass 2 (device span), seconds a call, empty unless asked for and possible.
     queued_s: per call, queued: seconds a call where queued_calls of them follow each other, empty unless asked for.
     first_calls_s: the first calls until two agreed, in order; the first one is shown apart.
-    body_runs: how often the body really ran in all.  calls_per_sample: of pass 1; above 1 for short host bodies only.
-    run_starts: the sample each whole run began with, () for a single run.
+    body_runs: how often the body really ran in all.
     loop_overhead_s: a call, measured with an empty body, already subtracted.
-    cold_bytes: written over cold_of, which caches, before each sample; 0 for warm caches.
-    flop, moved_bytes: of one call, as the user says, None where unsaid.
-    held_bytes, peak_bytes: allocated on the devices before one call, and the most during it; None where none counts.
     trace: the one profiled run the verdict rests on, None where there was none.
-    session: of the process that took it.  round_id: shared by benchmarks whose samples were taken in turns.
-    failed: the exception or interrupt that ended it early, in words; what was measured before is kept.
-    settings: how it was to be taken, environment: on what, both as plain values by name.
     """
 
     name: str
@@ -76,24 +109,5 @@ class BenchRecord:
     stopped_by: str
     devices: tuple[DeviceInfo, ...] = ()
     trace: Trace | None = None
-    failed: str = ""
     conditions: tuple[Condition, ...] = ()
-    code: str = ""
-    setup: str = ""
-    options: str = ""
-    taken_unix_ns: int = 0
-    calls_per_sample: int = 1
-    session: str = SESSION
-    round_id: str = ""
     queued_s: Float64 = field(default_factory=lambda: np.empty(0, np.float64))
-    queued_calls: int = 0
-    run_starts: tuple[int, ...] = ()
-    cold_bytes: int = 0
-    cold_of: str = ""
-    flop: float | None = None
-    moved_bytes: float | None = None
-    held_bytes: int | None = None
-    peak_bytes: int | None = None
-    clocks: tuple[ClockRecord, ...] = ()
-    settings: Mapping[str, Plain] = field(default_factory=dict)
-    environment: Mapping[str, Plain] = field(default_factory=dict)
