@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain
 from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 
-from perfmagic.trace.columns import NONE, Bool, CallKind, Float64, HostKind, Int64, OpKind
+from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64, OpKind
+from perfmagic.trace.kineto_args import (
+    call_args,
+    counter_args,
+    counter_values,
+    either,
+    host_args,
+    numbers,
+    op_args,
+    printable,
+    ranks_of,
+    wait_args,
+    whole,
+)
 from perfmagic.trace.kineto_decode import (
     COUNTER,
     INSTANT,
     Begin,
-    CallArgs,
     Chunk,
     Count,
     CounterArgs,
     End,
     Event,
-    HostArgs,
     Instant,
     Loose,
     OpArgs,
     Other,
     Span,
-    WaitArgs,
 )
 from perfmagic.trace.kineto_parts import (
     CALLS,
@@ -88,11 +95,8 @@ _MEMORY_NAME = "[memory]"
 _ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
 _TIMES = ("start_ns", "dur_ns", "has_start", "has_dur")
 _NO_TIMES = {name: np.zeros(0, bool if name.startswith("has") else np.int64) for name in _TIMES}
-_RANK = re.compile(r"\b\d{1,9}\b")
 _NO_TOTALS = CounterArgs()  # nobody writes to it
 _CAT, _PID, _TID = attrgetter("cat"), attrgetter("pid"), attrgetter("tid")
-
-ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)
 
 
 class _Known(dict[Any, int]):
@@ -215,28 +219,28 @@ class Tables:
         return category, table
 
     def _ops(self, events: list[Span], category: Int64, _chunk: Chunk) -> Columns:
-        args = _op_args(events)
+        args = op_args(events)
         named = [a.collective for a in args]
         collective = np.full(len(args), NONE, np.int32)
         counted: Columns = {}
         if named.count(None) < len(named):
             collective[:] = [self._collective(a) for a in args]
-            counted["sequence"] = _whole([a.sequence for a in args])
+            counted["sequence"] = whole([a.sequence for a in args])
         shape_of = self._shape_of
         return {
             "kind": np.array([_OP_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
-            "device": _whole([a.device for a in args], events, _PID),
-            "stream": _whole([a.stream for a in args], events, _TID),
+            "device": whole([a.device for a in args], events, _PID),
+            "stream": whole([a.stream for a in args], events, _TID),
             "name": self._interned(events),
             "correlation": np.array([a.correlation for a in args], np.int64),
-            "size_bytes": _whole([a.bytes for a in args]),
+            "size_bytes": whole([a.bytes for a in args]),
             "collective": collective,
             "shape": np.array([shape_of[bytes(a.grid), bytes(a.block), a.registers, a.shared] for a in args], np.int32),
             **counted,
         }
 
     def _calls(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
-        args = _call_args(events)
+        args = call_args(events)
         kind_of = self._call_kind_of
         kind = np.array([kind_of[event.name] for event in events], np.int8)
         said = [a.call for a in args]
@@ -247,7 +251,7 @@ class Tables:
         return {
             "kind": kind,
             "name": self._interned(events),
-            "thread": _whole([event.tid for event in events]),
+            "thread": whole([event.tid for event in events]),
             "correlation": np.array([a.correlation for a in args], np.int64),
         }
 
@@ -255,26 +259,26 @@ class Tables:
         shape = np.full(len(events), NONE, np.int32)
         if chunk.inputs:
             inputs = self.gathered.books[INPUTS]
-            for row, args in enumerate(_host_args(events)):
+            for row, args in enumerate(host_args(events)):
                 dims = bytes(args.dims)
                 if dims:
                     shape[row] = inputs[dims]
         return {
             "kind": np.array([_HOST_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
             "name": self._interned(events),
-            "thread": _whole([event.tid for event in events]),
+            "thread": whole([event.tid for event in events]),
             "shape": shape,
         }
 
     def _frames(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
-        return {"name": self._interned(events), "thread": _whole([event.tid for event in events])}
+        return {"name": self._interned(events), "thread": whole([event.tid for event in events])}
 
     def _waits(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
-        args = _wait_args(events)
+        args = wait_args(events)
         return {
             "correlation": np.array([a.correlation for a in args], np.int64),
-            "device": _whole([a.device for a in args], events, _PID),
-            "stream": _whole([a.stream for a in args], events, _TID),
+            "device": whole([a.device for a in args], events, _PID),
+            "stream": whole([a.stream for a in args], events, _TID),
             "on_stream": np.array([a.on_stream for a in args], np.int64),
             "on_correlation": np.array([a.on_correlation for a in args], np.int64),
             "on_device": np.array([a.on_device for a in args], np.int64),
@@ -289,24 +293,24 @@ class Tables:
             return
         mine = [events[row] for row in rows]
         counts = cast("list[Count]", mine[len(memory) :])
-        args = [event.args or _NO_TOTALS for _, event in memory] + _counter_args(counts)
+        args = [event.args or _NO_TOTALS for _, event in memory] + counter_args(counts)
         totals = args[: len(memory)]
-        counted = [(at, *value) for at, event in enumerate(counts, len(memory)) for value in _values(event)]
+        counted = [(at, *value) for at, event in enumerate(counts, len(memory)) for value in counter_values(event)]
         names, each = self.gathered.books[NAMES], np.arange(len(memory))
         of_memory = [names[name] for name in (_ALLOCATED, _RESERVED)] if memory else []
         at = np.concatenate((each, each, np.array([at for at, _, _ in counted], np.int64)))
         series = np.concatenate((np.repeat(of_memory, len(memory)), [names[name] for _, name, _ in counted]))
         value = np.concatenate(
             (
-                _numbers([a.allocated for a in totals]),
-                _numbers([a.reserved for a in totals]),
+                numbers([a.allocated for a in totals]),
+                numbers([a.reserved for a in totals]),
                 np.array([number for _, _, number in counted], np.float64),
             )
         )
         possible = np.abs(value) <= MOST_BYTES  # false for NaN
         self.gathered.impossible += int((~possible & ~np.isnan(value)).sum())
         if possible.any():
-            device = _whole([a.device_id for a in args], mine, _PID)
+            device = whole([a.device_id for a in args], mine, _PID)
             columns = {"device": device} | _time_columns(mine, rows, chunk)
             part.columns[COUNTERS] = {name: column[at[possible]] for name, column in columns.items()} | {
                 "series": series[possible].astype(np.int32),
@@ -327,16 +331,16 @@ class Tables:
             return NONE
         if not all(type(n) is int and n > 0 for side in sides for n in side):
             return NONE
-        optional = (None if (n := _either(value, NONE)) == NONE else n for value in key[2:])
+        optional = (None if (n := either(value, NONE)) == NONE else n for value in key[2:])
         return self.gathered.books[SHAPES][(tuple(sides[0]), tuple(sides[1]), *optional)]
 
     def _collective(self, args: OpArgs) -> int:
         if not args.collective:
             return NONE
-        sizes = (None if (n := _either(v, NONE)) == NONE else n for v in (args.in_elements, args.out_elements))
-        group_size = _either(args.group_size, NONE)
+        sizes = (None if (n := either(v, NONE)) == NONE else n for v in (args.in_elements, args.out_elements))
+        group_size = either(args.group_size, NONE)
         words = (str(args.dtype or ""), None if group_size == NONE else group_size, str(args.group or ""))
-        return self.gathered.books[COLLECTIVES][(str(args.collective), *sizes, *words, _ranks(args.ranks))]
+        return self.gathered.books[COLLECTIVES][(str(args.collective), *sizes, *words, ranks_of(args.ranks))]
 
     _MAKERS: dict[int, Callable[[Tables, list[Span], Int64, Chunk], Columns]] = {  # noqa: RUF012 - never written
         OPS: _ops,
@@ -345,16 +349,6 @@ class Tables:
         WAITS: _waits,
         FRAMES: _frames,
     }
-
-
-def _ranks(value: Any) -> tuple[int, ...]:
-    """The ranks of a group, which Kineto writes as text: "[0, 1, ...]" where there are more."""
-    return _ranks_in(str(value)) if isinstance(value, (str, list)) else ()
-
-
-@lru_cache(maxsize=64)  # few groups, many collectives
-def _ranks_in(text: str) -> tuple[int, ...]:
-    return tuple(map(int, _RANK.findall(text)))
 
 
 def _kind(event: Event) -> str:
@@ -426,81 +420,3 @@ def _joined(parts: list[Part], table: int) -> Columns:
     return {
         name: np.concatenate([each.pop(name, none) for each, none in zip(mine, lacking, strict=True)]) for name in names
     }
-
-
-def _reader(kind: type[ArgsT]) -> Callable[[Sequence[Span | Count]], list[ArgsT]]:
-    """Decodes the arguments of events at once, which takes a third of the time of one by one; none are the defaults."""
-    decode: Callable[[bytes], list[ArgsT | None]] = msgspec.json.Decoder(list[kind | None]).decode  # type: ignore[valid-type]
-    none = kind()  # nobody writes to it
-
-    def read(events: Sequence[Span | Count]) -> list[ArgsT]:
-        found = decode(b"[" + b",".join([event.args or b"null" for event in events]) + b"]")
-        return [none if args is None else args for args in found]
-
-    return read
-
-
-_op_args, _call_args, _host_args = _reader(OpArgs), _reader(CallArgs), _reader(HostArgs)
-_wait_args, _counter_args = _reader(WaitArgs), _reader(CounterArgs)
-
-
-def _values(event: Count) -> list[tuple[str, float]]:
-    """Series and value of each argument of a counter, NaN for what is no number."""
-    args = msgspec.json.decode(event.args) if event.args else None
-    if not isinstance(args, dict):
-        return []
-    named = [event.name if key == "value" else f"{event.name} {key}" for key in args]
-    return list(zip(named, _numbers(list(args.values())).tolist(), strict=True))
-
-
-def _numbers(values: list[Any]) -> Float64:
-    """Numbers, also those written as text; NaN for all else."""
-    if not {*map(type, values)} <= {int}:
-        values = [_number(value) for value in values]
-    try:
-        return np.array(values, np.float64)
-    except OverflowError:
-        return np.array([_number(value) for value in values], np.float64)
-
-
-def _number(value: Any) -> float:
-    if value is None or isinstance(value, bool):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-    except (TypeError, ValueError):
-        return math.nan
-
-
-def printable(text: str) -> str:
-    """The text without halves of surrogate pairs, which no file can hold."""
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
-
-
-def _whole(values: list[Loose], events: Sequence[Any] = (), other: Callable[[Any], Loose] | None = None) -> Int64:
-    """Numbers as `_either` reads them. other: what stands for one that is none, by its event."""
-    kinds = {*map(type, values)}
-    try:
-        if kinds <= {int}:
-            return np.array(values, np.int64)
-        if other is None and kinds <= {int, type(None)}:
-            return np.array([NONE if value is None else value for value in values], np.int64)
-    except OverflowError:
-        pass
-    others = map(other, events) if other else repeat(NONE)
-    return np.array([_either(*pair) for pair in zip(values, others, strict=False)], np.int64)
-
-
-def _either(value: Loose, other: Loose) -> int:
-    """A number as the file has it, the last number in a text ("stream 7"), or else the other value."""
-    if type(value) is int and -(2**63) <= value < 2**63:
-        return value
-    if isinstance(value, str):
-        digits = value.replace("(", " ").split()
-        found = [int(part) for part in digits if part.lstrip("-").isdecimal()]
-        value = found[-1] if found else None
-    if value is None or not -(2**63) <= value < 2**63:
-        return NONE if other == NONE else _either(other, NONE)
-    return int(value)
