@@ -8,14 +8,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 from perfmagic.analysis.bench import BenchResult, summarise
 from perfmagic.analysis.compare import CompareResult
 from perfmagic.analysis.compare import compare as compare_results
 from perfmagic.analysis.ranks import RankFinding
 from perfmagic.analysis.ranks import rank_findings as find_in_ranks
-from perfmagic.analysis.sweep import SweepResult, sweep_result
+from perfmagic.analysis.saved import format_of, text_of
+from perfmagic.analysis.sweep import FORMAT as SWEEP_FORMAT
+from perfmagic.analysis.sweep import SweepResult, side_by_side, sweep_result
 from perfmagic.analysis.verdict import verdict
 from perfmagic.capture.block import Benchmark
 from perfmagic.capture.device import device, devices, synchronize
@@ -190,15 +192,37 @@ def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any
     return result
 
 
+@overload
 def compare(
-    first: BenchResult | str | os.PathLike[str] | Callable[[], object],
-    *others: BenchResult | str | os.PathLike[str] | Callable[[], object],
+    first: BenchResult | Callable[[], object],
+    *others: BenchResult | Callable[[], object],
     names: Sequence[str] = (),
     quantity: str | None = None,
     **options: Any,
-) -> CompareResult:
+) -> CompareResult: ...
+
+
+@overload
+def compare(first: SweepResult, *others: SweepResult, quantity: str | None = None) -> SweepResult: ...
+
+
+@overload
+def compare(
+    first: BenchResult | SweepResult | str | os.PathLike[str],
+    *others: BenchResult | SweepResult | str | os.PathLike[str],
+    quantity: str | None = None,
+) -> CompareResult | SweepResult: ...
+
+
+def compare(
+    first: BenchResult | SweepResult | str | os.PathLike[str] | Callable[[], object],
+    *others: BenchResult | SweepResult | str | os.PathLike[str] | Callable[[], object],
+    names: Sequence[str] = (),
+    quantity: str | None = None,
+    **options: Any,
+) -> CompareResult | SweepResult:
     """Is it faster than the first? Of functions, measured in turns here; or of results that were measured before,
-    also of files that BenchResult.save() wrote.
+    also of files that their save() wrote. Of sweeps at each value that all have: gives one sweep with variants.
 
     names: what the functions are called, their own names if left out.  quantity: "returns", "done" or "span"; left
     out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.spec.BenchSpec.
@@ -206,18 +230,25 @@ def compare(
     ends it, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, or fewer than two.  Source: MEASURING, "Comparing".
     """
-    given = tuple(BenchResult.load(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others))
+    given = tuple(load_result(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others))
     results = [one for one in given if isinstance(one, BenchResult)]
-    for one in given:
-        if not callable(one) and not isinstance(one, BenchResult):
+    sweeps = [one for one in given if isinstance(one, SweepResult)]
+    bodies = [one for one in given if not isinstance(one, (BenchResult, SweepResult))]
+    for one in bodies:
+        if not callable(one):
             raise OptionError(f"compare: a {type(one).__name__} is neither a function nor a result of a benchmark")
-    if results and len(results) < len(given):
+    if len(given) > max(len(results), len(sweeps), len(bodies)):
         raise OptionError(
-            f"compare: {len(results)} results and {len(given) - len(results)} functions",
-            hint="give only functions, which are then measured in turns, or only results",
+            f"compare: {len(results)} results, {len(sweeps)} sweeps and {len(bodies)} functions",
+            hint="give only functions, which are then measured in turns, or only results, or only sweeps",
         )
+    if sweeps:
+        if len(sweeps) < 2:
+            raise OptionError("compare: one sweep, at least two are needed")
+        together = side_by_side(sweeps, _distinct([sweep.variant(0)[0].name for sweep in sweeps]), quantity=quantity)
+        remember(together)
+        return together
     if not results:
-        bodies = [one for one in given if not isinstance(one, BenchResult)]
         if len(bodies) < 2 or quantity == "span":
             raise OptionError("compare: two functions or more, by returns or done; a span is measured by syncbench()")
         called = list(names) or [getattr(body, "__name__", "") for body in bodies]
@@ -231,6 +262,12 @@ def compare(
     found = compared(results, quantity)
     remember(found)
     return found
+
+
+def load_result(path: str | os.PathLike[str]) -> BenchResult | SweepResult:
+    """A benchmark or a sweep that save() wrote. Raises OptionError for other files."""
+    kind = SweepResult if format_of(text_of(path)) == SWEEP_FORMAT else BenchResult
+    return kind.load(path)
 
 
 def compared(results: Sequence[BenchResult], quantity: str | None = None) -> CompareResult:

@@ -17,7 +17,7 @@ import numpy as np
 from perfmagic.analysis.conditions import span_partial, warnings
 from perfmagic.analysis.course import CourseModel, course_model
 from perfmagic.analysis.rows import pandas
-from perfmagic.analysis.saved import Saved, parsed
+from perfmagic.analysis.saved import Saved, parsed, text_of
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.numerics import stats
@@ -176,11 +176,11 @@ class BenchResult(Taken, Saved):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BenchResult:
         """The result that save() wrote, called like the file where it has no name; OptionError for other files."""
-        file = Path(path).expanduser()
-        if not file.is_file():
-            raise OptionError(f"there is no file {path}", hint="BenchResult.save() writes one")
-        found = cls.from_json(file.read_text("utf-8"))
-        return found if found.name else replace(found, name=file.stem)
+        return cls.from_json(text_of(path)).named(Path(path).stem)
+
+    def named(self, name: str) -> BenchResult:
+        """The same, called so if it has no name."""
+        return self if self.name else replace(self, name=name)
 
     @classmethod
     def from_json(cls, text: str) -> BenchResult:

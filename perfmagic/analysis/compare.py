@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmagic.analysis.bench import BenchResult, Quantity
+from perfmagic.analysis.conditions import option
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.saved import Saved, parsed
 from perfmagic.errors import OptionError
@@ -206,7 +207,8 @@ def _judged(
     if interval is None:
         n = min(q.n for q in quantities)
         if n < FEWEST:
-            return "unclear", f"{plural(n, 'sample')} are too few for an interval, {FEWEST} are needed: raise -r"
+            enough = option(baseline, "samples", str(FEWEST))
+            return "unclear", f"{plural(n, 'sample')} are too few for an interval: {enough} or more"
         return "unclear", "one of them takes no time that the clock can see"
     calls = min(baseline.calls_per_sample, other.calls_per_sample)
     if abs(quantities[0].median_s - quantities[1].median_s) * calls < CLOCK_S and judged(interval, band) != "same":
@@ -268,4 +270,4 @@ def _advice(how: str, baseline: BenchResult) -> str:
 def _longer(baseline: BenchResult) -> str:
     given_s = baseline.settings.get("time_s")
     longer_s = 10 * given_s if isinstance(given_s, (int, float)) else 20
-    return f"a calmer machine helps, or longer: --time {longer_s:g}"
+    return f"a calmer machine helps, or longer: {option(baseline, 'time_s', f'{longer_s:g}')}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfmagic.analysis.overlap import breakdown
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
-from perfmagic.trace.samples import BenchRecord, Condition, Plain
+from perfmagic.trace.samples import BenchRecord, Condition, Plain, Taken
 from perfmagic.units import NBSP, duration_s, percent, plural, significant, size
 
 if TYPE_CHECKING:
@@ -48,20 +48,34 @@ def span_partial(record: BenchRecord, span: Quantity | None) -> bool:
     return _n_streams(record) > 1 or span.median_s * 1e9 < busy_ns * UNSEEN_FRAC
 
 
+def option(taken: Taken, setting: str, value: str) -> str:
+    """A setting as whoever took the benchmark writes it: `--runs 5` for a magic, `runs=5` for a function.
+
+    setting: a field of perfmagic.capture.spec.BenchSpec.
+    """
+    if not taken.code:
+        return f"{setting}={value}"
+    flag = {"time_s": "--time", "cooldown_s": "--cooldown", "samples": "-r"}.get(setting, f"--{setting}")
+    return "--setup-each" if setting == "setup_each" else f"{flag} {value}"
+
+
 class _Done:
     """What the user did already."""
 
     def __init__(self, record: BenchRecord) -> None:
-        self._settings = record.settings
+        self._record = record
         self.in_turns = bool(record.round_id)
+        self._lacks = ("runs",) if self.in_turns else ()  # benchmarks that take turns are one run
+        if record.code.startswith("%compare"):
+            self._lacks = (*self._lacks, "setup_each")  # functions are called as they are
 
-    def unless(self, setting: str, advice: str) -> str:
-        """`; advice` where that setting was left alone."""
-        if setting == "runs" and self.in_turns:
-            return ""  # benchmarks that take turns are one run
+    def unless(self, setting: str, value: str, advice: str) -> str:
+        """`: option advice` where that setting was left alone."""
         default = {"runs": 1, "cooldown_s": 0.0}.get(setting)
-        given = self._settings.get(setting, default)
-        return f": {advice}" if given == default or given is False else ""
+        given = self._record.settings.get(setting, default)
+        if setting in self._lacks or (given != default and given is not False):
+            return ""
+        return f": {option(self._record, setting, value)} {advice}"
 
 
 def _of_samples(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:
@@ -142,7 +156,7 @@ def _of_clocks(record: BenchRecord) -> list[Condition]:
 
 
 def _did_not_settle(v: Mapping[str, Any], done: _Done) -> str:
-    advice = done.unless("setup_each", "--setup-each resets what the cell changes, --warmup N takes N calls")
+    advice = done.unless("setup_each", "reset", "resets what a call changes")
     return f"did not settle within {duration_s(v['seconds'])} of warm-up, later calls may differ too{advice}"
 
 
@@ -162,7 +176,7 @@ def _load(v: Mapping[str, Any], done: _Done) -> str:
 
 def _drift(v: Mapping[str, Any], done: _Done) -> str:
     moved = "rose" if v["last_s"] > v["first_s"] else "fell"
-    advice = done.unless("runs", "--runs 5 shows whether it goes on")
+    advice = done.unless("runs", "5", "shows whether it goes on")
     return (
         f"{v['quantity']} {moved} from {duration_s(v['first_s'])} to {duration_s(v['last_s'])} during the run{advice}"
     )
@@ -171,7 +185,7 @@ def _drift(v: Mapping[str, Any], done: _Done) -> str:
 def _two_levels(v: Mapping[str, Any], done: _Done) -> str:
     low, high = duration_s(v["low_s"]), duration_s(v["high_s"])
     shares = f"{percent(v['low_share'])} near {low}, {percent(1 - v['low_share'])} near {high}"
-    advice = done.unless("runs", "--runs 5 shows whether whole runs keep to one")
+    advice = done.unless("runs", "5", "shows whether whole runs keep to one")
     return f"{v['quantity']} has two levels, {shares}; its median is of both{advice}"
 
 
@@ -184,17 +198,17 @@ def _clock(v: Mapping[str, Any], done: _Done) -> str:
     told = [v["why"]] if v["why"] else []
     told += [f"{v['at']}{NBSP}°C"] if v["at"] else []  # 0 where the GPU did not tell
     why = f" ({', '.join(told)})" if told else ""
-    advice = done.unless("cooldown_s", "--cooldown 0.5 rests before each sample")
+    advice = done.unless("cooldown_s", "0.5", "rests before each sample")
     return f"the clock of GPU {v['device']} went from {v['start']} to {v['low']}{NBSP}MHz{why}{advice}"
 
 
 def _grew(v: Mapping[str, Any], done: _Done) -> str:
-    advice = done.unless("setup_each", "--setup-each gives each call a fresh start")
+    advice = done.unless("setup_each", "reset", "gives each call a fresh start")
     return f"every call leaves {size(v['bytes_per_call'])} more on {v['where']}{advice}"
 
 
 def _recompiled(v: Mapping[str, Any], done: _Done) -> str:
-    advice = done.unless("warmup", "--warmup 20 may take that out of the samples")
+    advice = done.unless("warmup", "20", "may take that out of the samples")
     return f"torch.compile made {plural(v['times'], 'graph')} while samples were taken{advice}"
 
 

@@ -7,9 +7,12 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfmagic.errors import OptionError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Saved(ABC):
@@ -28,6 +31,33 @@ class Saved(ABC):
         target = Path(path).expanduser()
         target.write_text(self.to_json(), encoding="utf-8")
         return target
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, text: str) -> Self:
+        """What to_json() wrote. Raises OptionError for other text."""
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """What save() wrote. Raises OptionError for other files."""
+        return cls.from_json(text_of(path))
+
+
+def text_of(path: str | os.PathLike[str]) -> str:
+    """The text of a file that save() wrote. Raises OptionError where there is none."""
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise OptionError(f"there is no file {path}", hint="the save() of a result writes one")
+    return file.read_text("utf-8", errors="replace")
+
+
+def format_of(text: str) -> str:
+    """What kind of result a text holds, as to_json() wrote it; "" for other text."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return ""
+    return str(data.get("format", "")) if isinstance(data, dict) else ""
 
 
 def parsed(text: str, formats: Collection[str], what: str, hint: str) -> dict[str, Any]:

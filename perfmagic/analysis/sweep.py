@@ -6,14 +6,16 @@ import itertools
 import json
 import math
 import numbers
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import Comparison, compare
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.saved import Saved, parsed
+from perfmagic.analysis.saved import Saved, parsed, text_of
 from perfmagic.errors import OptionError
 from perfmagic.units import duration_s, significant
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BOUND = ("host-bound", "device-bound")
-_FORMAT = "perfmagic sweep 1"
+FORMAT = "perfmagic sweep 1"
 LARGEST_SIZE = 1e300  # beyond it a picture's arithmetic overflows
 FLAT_SLOPE = 0.1  # a doubled size changes the time by less than 7 %: it stays
 
@@ -73,6 +75,17 @@ class SweepResult(Saved):
             SweepPoint,
         )
 
+    def named(self, name: str) -> SweepResult:
+        """The same, its results called so if they have no name and there are no variants."""
+        if len(self.results[0]) > 1:
+            return self
+        return replace(self, results=tuple((row[0].named(name),) for row in self.results))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SweepResult:
+        """The sweep that save() wrote, called like the file where it has no name; OptionError for other files."""
+        return cls.from_json(text_of(path)).named(Path(path).stem)
+
     def _comparison(self, value: int, variant: int) -> Comparison | None:
         return self.comparisons[value][variant - 1] if variant and self.comparisons else None
 
@@ -94,7 +107,7 @@ class SweepResult(Saved):
     def to_dict(self) -> dict[str, Any]:
         """Values and all results, ready for JSON."""
         return {
-            "format": _FORMAT,
+            "format": FORMAT,
             "name": self.name,
             "values": [_plain(v) for v in self.values],
             "results": [[result.to_dict() for result in row] for row in self.results],
@@ -106,7 +119,7 @@ class SweepResult(Saved):
 
         Raises OptionError for other text.
         """
-        data = parsed(text, (_FORMAT,), "sweep", hint="SweepResult.to_json() writes one")
+        data = parsed(text, (FORMAT,), "sweep", hint="SweepResult.to_json() writes one")
         try:
             results = [[BenchResult.from_json(json.dumps(one)) for one in row] for row in data["results"]]
             return sweep_result(data["name"], data["values"], results)
@@ -122,11 +135,36 @@ class SweepResult(Saved):
         return f"{self.name} = {values}: {self.sentence}"
 
 
-def sweep_result(name: str, values: Sequence[Any], results: Sequence[Sequence[BenchResult]]) -> SweepResult:
+def sweep_result(
+    name: str, values: Sequence[Any], results: Sequence[Sequence[BenchResult]], *, quantity: str | None = None
+) -> SweepResult:
     """The sweep of these results, one row a value; variants are compared at each value."""
     rows = tuple(tuple(row) for row in results)
-    comparisons = tuple(tuple(compare(*row)) for row in rows) if len(rows[0]) > 1 else ()
+    comparisons = tuple(tuple(compare(*row, quantity=quantity)) for row in rows) if len(rows[0]) > 1 else ()
     return SweepResult(name, tuple(values), rows, comparisons)
+
+
+def side_by_side(sweeps: Sequence[SweepResult], names: Sequence[str], *, quantity: str | None = None) -> SweepResult:
+    """Sweeps over one variable as variants of one sweep, compared at the values that all have.
+
+    names: what each is called. Raises OptionError where the variables differ, no value is in all, or one has variants.
+    """
+    first = sweeps[0]
+    for sweep, name in zip(sweeps, names, strict=True):
+        if sweep.name != first.name:
+            raise OptionError(f"compare: {names[0]} sweeps {first.name}, {name} sweeps {sweep.name}")
+        if len(sweep.results[0]) > 1:
+            raise OptionError(
+                f"compare: {name} has {len(sweep.results[0])} variants, which are compared in it already",
+                hint="measure each by itself, with --sweep and without --vs",
+            )
+    rows = [dict(zip(map(_plain, sweep.values), sweep.variant(0), strict=True)) for sweep in sweeps]
+    values = [value for value in rows[0] if all(value in row for row in rows)]
+    if not values:
+        each = "; ".join(f"{name}: {', '.join(map(str, row))}" for name, row in zip(names, rows, strict=True))
+        raise OptionError(f"compare: no value of {first.name} is in all sweeps ({each})")
+    results = [[replace(row[value], name=name) for row, name in zip(rows, names, strict=True)] for value in values]
+    return sweep_result(first.name, values, results, quantity=quantity)
 
 
 def _is_number(value: Any) -> bool:

@@ -115,11 +115,19 @@ class Engine:
         self._running = self._phases()
         return drive(self._running)
 
-    def failed(self, error: BaseException) -> None:
-        """Say what ended the body early; what was measured before is kept."""
+    def failed(self, error: BaseException, within: str = "") -> None:
+        """Say what ended the body early; what was measured before is kept.
+
+        within: the name of the body it came up in, where several take turns.
+        """
         words = str(error).strip().splitlines()
         name = type(error).__name__
-        self._failed = "interrupted" if isinstance(error, KeyboardInterrupt) else ": ".join([name, *words[:1]])
+        what = "interrupted" if isinstance(error, KeyboardInterrupt) else ": ".join([name, *words[:1]])
+        self._failed = f"{what} (in {within})" if within else what
+
+    @property
+    def name(self) -> str:
+        return self._spec.name
 
     def close(self) -> None:
         """Put back gc, hooks and output where the loop was left early; harmless otherwise, and when called twice."""

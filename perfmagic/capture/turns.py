@@ -69,6 +69,13 @@ class Sitting:
             for which, engine in enumerate(self.engines):
                 yield which, engine.after()
 
+    def failed(self, error: BaseException, which: int) -> None:
+        """Say what ended all of them early, and in which; what was measured before is kept."""
+        within = self.engines[which].name if len(self.engines) > 1 else ""
+        for engine in self.engines:
+            if not engine.complete:
+                engine.failed(error, within)
+
     def _equal_samples(self) -> Iterator[tuple[int, Steps[None]]]:
         """Samples of one length for all: a longer one more often holds what interrupts it, and its median knows.
 
@@ -162,6 +169,7 @@ def measure_in_turns(
     refuse_runs(specs)
     engines = [Engine(spec, synced=False, clock_ns=clock_ns) for spec in specs]
     sitting = Sitting(engines, band=band, decide_s=decide_s, clock_ns=clock_ns)
+    which = 0
     try:
         with quiet.undisturbed():
             for which, body in enumerate(bodies):
@@ -169,8 +177,7 @@ def measure_in_turns(
             for which, steps in sitting.rest():
                 _run(steps, bodies[which])
     except BaseException as error:
-        for engine in engines:
-            engine.failed(error)
+        sitting.failed(error, which)
         if kept is not None:
             kept([engine.record() for engine in engines])
         raise

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from perfmagic.magics.bench_run import BenchRun
-from perfmagic.magics.options import Parser, add_name_option, sweep_of
+from perfmagic.magics.options import Parser, add_name_option, add_sampling_options, sweep_of
 from perfmagic.trace.model import Cell
 
 _SUMMARY = {
@@ -26,21 +26,7 @@ class BenchMagic:
     def parser(self) -> Parser:
         parser = Parser(f"%%{self._name}", _SUMMARY[self._name], form="[set-up code]")
         add_name_option(parser)
-        parser.add_argument(
-            "-n", type=int, metavar="N", help="calls back to back in one sample, as in %%timeit (default: the clock's)"
-        )
-        parser.add_argument("-r", type=int, metavar="R", help="take exactly R samples (default: until it is sure)")
-        parser.add_argument(
-            "--time", type=float, metavar="S", help="seconds to spend at most on a variant at a value (default 2)"
-        )
-        parser.add_argument(
-            "--rel", type=float, metavar="P", help="stop at this half-width of the interval, in %% (default 1)"
-        )
-        parser.add_argument(
-            "--warmup", type=int, metavar="N", help="calls before the samples, 0 for none (default: until they settle)"
-        )
-        parser.add_argument("--cold", action="store_true", help="overwrite the caches before each sample")
-        parser.add_argument("--cooldown", type=float, metavar="S", help="rest so many seconds before each sample")
+        add_sampling_options(parser)
         parser.add_argument("--runs", type=int, metavar="N", help="whole runs, to see how much their medians differ")
         parser.add_argument(
             "--vs", action="store_true", help="compare the variants that lines such as  # --- B  part, in turns"

@@ -20,7 +20,7 @@ from perfmagic.capture.stopwatch import Step, Steps, drive
 from perfmagic.capture.timers import Engine
 from perfmagic.capture.turns import DECIDE_S, Sitting, refuse_runs
 from perfmagic.errors import CaptureError, OptionError
-from perfmagic.magics.options import Sweep
+from perfmagic.magics.options import Sweep, sampling
 from perfmagic.magics.progress import Progress
 from perfmagic.magics.run import bind, compiled_setup
 from perfmagic.show import remember, show
@@ -50,6 +50,7 @@ class BenchRun:
         self._stretches: Generator[Stretch, None, None] = self._all_stretches()
         self._now: tuple[int, Steps[None] | None, Iterator[Step]] = (0, None, iter(()))
         self._begun = 0
+        self._which = 0  # the variant that runs now
         self._found: BenchResult | CompareResult | SweepResult | None = None
         self.refused: OptionError | None = None  # an option that turned out to be unusable while the cell ran
 
@@ -64,8 +65,9 @@ class BenchRun:
 
     def first(self) -> Iterator[Step]:
         """The first call of the next variant; what it prints is seen."""
+        self._which = self._begun
         self._begun += 1
-        return drive(self._sittings[0].first(self._begun - 1))
+        return drive(self._sittings[0].first(self._which))
 
     def more(self) -> Iterator[Step]:
         """All repetitions of a cell without variants."""
@@ -76,6 +78,7 @@ class BenchRun:
         if self._begun != len(self._names):
             raise CaptureError(f"--vs: the cell has {self._begun} variants, its text looked like {len(self._names)}")
         which, steps = next(self._stretches, (-1, None))
+        self._which = max(0, which)
         self._now = (which, steps, drive(steps) if steps is not None else iter(()))
         return steps is not None
 
@@ -108,9 +111,8 @@ class BenchRun:
         if self.refused is not None and not any(len(engine.done_so_far()) for engine in engines):
             return
         if error is not None:
-            for engine in engines:
-                if not engine.complete:
-                    engine.failed(error)
+            for sitting in self._sittings:
+                sitting.failed(error, self._which)
         if self._found is None:
             self._found = self._result()
         bind(self._shell, self._options.name, self._found)
@@ -147,24 +149,15 @@ class BenchRun:
 
     def _spec(self, name: str) -> BenchSpec:
         options = self._options
-        if options.rel is not None and not 0 < options.rel < 100:
-            raise OptionError(f"--rel {options.rel:g}: a percentage between 0 and 100 is needed, 1 for ± 1 %")
         given = {
-            "samples": options.r,
-            "calls": options.n,
             "setup_each": self._run_setup if options.setup_each else None,
-            "warmup": options.warmup,
-            "time_s": options.time,
-            "rel": options.rel / 100 if options.rel is not None else None,
-            "cold": options.cold,
-            "cooldown_s": options.cooldown,
             "runs": options.runs,
             "work": self._work if options.flops or options.bytes else None,
             "name": name,
             "code": self._cell.source,
             "setup": self._setup_code,
         }
-        return BenchSpec(**{k: v for k, v in given.items() if v is not None})
+        return BenchSpec(**sampling(options), **{k: v for k, v in given.items() if v is not None})
 
     def _work(self) -> Work:
         """What --flops and --bytes say, once the cell has run and its names are there."""

@@ -6,6 +6,7 @@ Only the leading options are taken; the rest is the user's code and is never spl
 from __future__ import annotations
 
 import argparse
+import difflib
 import itertools
 import keyword
 import re
@@ -29,7 +30,11 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action="store_true", help="show this help and run nothing")
 
     def error(self, message: str) -> NoReturn:
-        raise OptionError(f"{self.prog}: {message}", hint=f"{self.prog} -h lists the options")
+        known = [name for action in self._actions for name in action.option_strings]
+        unknown = message.partition("unrecognized arguments: ")[2].split(" ")[0].partition("=")[0]
+        nearest = difflib.get_close_matches(unknown, known, n=1)
+        meant = f"did you mean {nearest[0]}? " if nearest else ""
+        raise OptionError(f"{self.prog}: {message}", hint=f"{meant}{self.prog} -h lists the options")
 
     def split(self, text: str) -> tuple[argparse.Namespace, str]:
         """The options at the front of text, parsed, and the code after them.
@@ -59,6 +64,41 @@ class Parser(argparse.ArgumentParser):
 def add_name_option(parser: Parser) -> None:
     """`-o NAME`: where the result goes."""
     parser.add_argument("-o", dest="name", metavar="NAME", type=python_name, help="bind the result to this name")
+
+
+def add_sampling_options(parser: Parser) -> None:
+    """How many samples, of what: what all benchmarks share."""
+    parser.add_argument(
+        "-n", type=int, metavar="N", help="calls back to back in one sample, as in %%timeit (default: the clock's)"
+    )
+    parser.add_argument("-r", type=int, metavar="R", help="take exactly R samples (default: until it is sure)")
+    parser.add_argument(
+        "--time", type=float, metavar="S", help="seconds to spend at most on a variant at a value (default 2)"
+    )
+    parser.add_argument(
+        "--rel", type=float, metavar="P", help="stop at this half-width of the interval, in %% (default 1)"
+    )
+    parser.add_argument(
+        "--warmup", type=int, metavar="N", help="calls before the samples, 0 for none (default: until they settle)"
+    )
+    parser.add_argument("--cold", action="store_true", help="overwrite the caches before each sample")
+    parser.add_argument("--cooldown", type=float, metavar="S", help="rest so many seconds before each sample")
+
+
+def sampling(options: argparse.Namespace) -> dict[str, Any]:
+    """Those that were given, as fields of BenchSpec. Raises OptionError for a share that is none."""
+    if options.rel is not None and not 0 < options.rel < 100:
+        raise OptionError(f"--rel {options.rel:g}: a percentage between 0 and 100 is needed, 1 for ± 1 %")
+    given = {
+        "samples": options.r,
+        "calls": options.n,
+        "time_s": options.time,
+        "rel": options.rel / 100 if options.rel is not None else None,
+        "warmup": options.warmup,
+        "cold": options.cold or None,
+        "cooldown_s": options.cooldown,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def python_name(text: str) -> str:

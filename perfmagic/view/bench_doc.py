@@ -10,6 +10,7 @@ from perfmagic import units
 from perfmagic.analysis.bench import BenchResult, Quantity
 from perfmagic.analysis.verdict import Verdict
 
+NO_INTERVAL = "needs 6 samples"  # the fewest that have one at 95 % (perfmagic.numerics.stats)
 NOTICEABLE_FRAC = 0.02  # of done: a shorter wait is not worth hatching or saying
 
 
@@ -107,7 +108,7 @@ def _row(name: str, token: str, quantity: Quantity) -> Row:
         token=token,
         quantity=quantity,
         median=units.duration_like(unit_ns, step_ns, unit_of_ns=unit_ns),
-        interval=f"{bare(quantity.low_s or 0.0)} – {bare(quantity.high_s or 0.0)}" if known else "fewer than 6",
+        interval=f"{bare(quantity.low_s or 0.0)} – {bare(quantity.high_s or 0.0)}" if known else NO_INTERVAL,
         least=bare(quantity.min_s),
         spread=bare(quantity.iqr_s),
         far_out=f"{units.count(quantity.far_out)} of {units.count(quantity.n)}" if quantity.far_out else "–",

@@ -63,7 +63,7 @@ def _below(result: CompareResult) -> list[str]:
         stops.pop() if len(stops) == 1 else "each stopped for a reason of its own",
     ]
     method.append(first.device_label or "on the CPU")
-    ended = [f"{one.name} ended early: {one.failed}" for one in result.results if one.failed]
+    ended = [f"ended early: {words}" for words in dict.fromkeys(one.failed for one in result.results if one.failed)]
     warnings: dict[str, list[str]] = {}
     for one in result.results:
         for warning in one.warnings:

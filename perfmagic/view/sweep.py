@@ -75,13 +75,24 @@ def _warnings_below(sweep: SweepResult) -> list[str]:
 
 
 def _warnings(sweep: SweepResult) -> list[str]:
-    """Each warning once, with the values it belongs to."""
-    places: dict[str, list[str]] = {}
+    """Each warning once, with the values and variants it belongs to."""
+    places: dict[str, dict[str, list[str]]] = {}  # of a warning, by the values: the variants
     for value, row in zip(sweep.values, sweep.results, strict=True):
-        for warning in dict.fromkeys(warning for one in row for warning in one.warnings):
-            places.setdefault(warning, []).append(str(value))
-    everywhere = len(sweep.values)
-    return [
-        f"! {warning}" if len(at) == everywhere else f"! {sweep.name} = {', '.join(at)}: {warning}"
-        for warning, at in places.items()
-    ]
+        for one in row:
+            for warning in one.warnings:
+                places.setdefault(warning, {}).setdefault(str(value), []).append(one.name)
+    return [f"! {_at(sweep, at)}{warning}" for warning, at in places.items()]
+
+
+def _at(sweep: SweepResult, at: dict[str, list[str]]) -> str:
+    """Which values and variants, "" for all."""
+    of_variants: dict[str, list[str]] = {}
+    for value, names in at.items():
+        everyone = len(names) == len(sweep.results[0])
+        of_variants.setdefault("" if everyone else ", ".join(names), []).append(value)
+    parts = []
+    for variants, values in of_variants.items():
+        which = "" if len(values) == len(sweep.values) else f"{sweep.name} = {', '.join(values)}"
+        parts.append(" at ".join(part for part in (variants, which) if part))
+    where = "; ".join(part for part in parts if part)
+    return f"{where}: " if where else ""

@@ -39,19 +39,26 @@ def test_every_condition_the_engine_notes_has_words() -> None:
 @pytest.mark.parametrize(
     ("found", "setting", "advice"),
     [
-        (Condition("did not settle", {"seconds": 2.0}), {"setup_each": True}, "--setup-each"),
+        (Condition("did not settle", {"seconds": 2.0}), {"setup_each": True}, "setup_each="),
         (
             Condition("memory grew", {"bytes_per_call": 4e6, "where": "the device"}),
             {"setup_each": True},
-            "--setup-each",
+            "setup_each=",
         ),
-        (Condition("recompiled", {"times": 2}), {"warmup": 30}, "--warmup"),
+        (Condition("recompiled", {"times": 2}), {"warmup": 30}, "warmup="),
     ],
 )
 def test_nobody_is_told_to_do_what_was_done(found: Condition, setting: dict, advice: str) -> None:
     assert advice in said(found)
     assert said(found)
     assert advice not in said(found, settings=setting)
+
+
+def test_advice_is_written_as_the_benchmark_was_asked_for() -> None:
+    grew = Condition("memory grew", {"bytes_per_call": 4e6, "where": "the device"})
+    assert ": --setup-each gives each call a fresh start" in said(grew, code="%%bench")
+    assert ": setup_each=reset gives each call a fresh start" in said(grew)
+    assert "fresh start" not in said(grew, code="%compare f g", round_id="1")
 
 
 def test_memory_that_grows_is_said_with_its_amount_and_place() -> None:
@@ -93,9 +100,9 @@ def test_a_clock_that_fell_is_said_with_its_numbers() -> None:
     slowed = ClockRecord(1, (1980, 1500, 1700), 84, 690.0, ("software power cap",), 2)
     assert said(clocks=(steady,)) == ""
     words = said(clocks=(slowed,))
-    assert "the clock of GPU 1 went from 1980 to 1500 MHz (software power cap, 84 °C): --cooldown 0.5" in words
+    assert "the clock of GPU 1 went from 1980 to 1500 MHz (software power cap, 84 °C): cooldown_s=0.5" in words
     assert "2 other processes used GPU 1" in words
-    assert "--cooldown" not in said(clocks=(slowed,), settings={"cooldown_s": 0.5})
+    assert "cooldown_s" not in said(clocks=(slowed,), settings={"cooldown_s": 0.5})
 
 
 def test_a_body_of_nothing_takes_no_time_and_no_number_is_missing() -> None:
@@ -112,8 +119,8 @@ def test_nothing_odd_says_nothing() -> None:
 
 def test_nobody_who_takes_turns_is_told_to_take_whole_runs() -> None:
     drift = Condition("drift", {"quantity": "returns", "first_s": 1e-3, "last_s": 2e-3})
-    assert "--runs 5" in said(drift)
-    assert "--runs" not in said(drift, round_id="a1")
+    assert "runs=5" in said(drift)
+    assert "runs=" not in said(drift, round_id="a1")
 
 
 def test_a_temperature_that_is_not_told_is_not_shown() -> None:

@@ -162,7 +162,7 @@ def test_dependent_and_drifting_samples_are_said_with_their_numbers():
     rising = np.linspace(0.009, 0.011, 90)
     warnings = [w.replace("\u00a0", " ") for w in summarise(record(rising, rising * 2)).warnings]
     assert warnings[0].startswith("samples are not independent: intervals widened (returns ρ = 0.97, × 7.7, done")
-    advice = ": --runs 5 shows whether it goes on"
+    advice = ": runs=5 shows whether it goes on"
     assert warnings[1:] == [
         f"{name} rose from {way} during the run{advice}"
         for name, way in (("returns", "9.33 ms to 10.7 ms"), ("done", "18.7 ms to 21.3 ms"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -14,7 +16,7 @@ from perfmagic.analysis.sweep import SweepResult, crossing, slope, sweep_result
 from perfmagic.errors import OptionError
 from perfmagic.results import sweep_mimebundle
 from perfmagic.trace.model import DeviceInfo
-from perfmagic.view.sweep import sweep_svg
+from perfmagic.view.sweep import sweep_svg, sweep_text
 from tests.bench.test_result import record
 
 GPU = DeviceInfo(0, "sim", "sim", "")
@@ -100,3 +102,43 @@ def test_an_exception_keeps_the_sweep_of_the_values_before() -> None:
     kept = perfmagic.last()
     assert isinstance(kept, SweepResult)
     assert kept.values == (1, 2)
+
+
+def test_two_sweeps_are_compared_at_the_values_both_have(tmp_path: Path) -> None:
+    before = sweep_result("n", [64, 128, 256], [[at(1e-4, 1e-5)], [at(2e-4, 1e-5)], [at(3e-4, 1e-5)]]).named("before")
+    after = sweep_result("n", [128, 256, 512], [[at(1e-4, 1e-5)], [at(3e-4, 1e-5)], [at(9e-4, 1e-5)]])
+    after.save(tmp_path / "after.json")
+    found = perfmagic.compare(before, tmp_path / "after.json")
+    assert isinstance(found, SweepResult)
+    assert found.values == (128, 256)
+    assert [[c.verdict for c in row] for row in found.comparisons] == [["faster"], ["same"]]
+    assert found.sentence == "after is faster than before at n = 128; after is as fast as before at n = 256"
+    assert perfmagic.compare(before, after, quantity="span").comparisons[0][0].quantity == "span"
+    ET.fromstring(sweep_svg(found))
+
+
+def test_sweeps_with_nothing_in_common_are_refused() -> None:
+    one = sweep_result("n", [64, 128], [[at(1e-4, 1e-5, "one")], [at(1e-4, 1e-5, "one")]])
+    for other, words in (
+        (sweep_result("m", [64, 128], one.results), "A sweeps n, B sweeps m"),
+        (sweep_result("n", [1, 2], one.results), "no value of n is in all sweeps (A: 64, 128; B: 1, 2)"),
+        (sweep_result("n", [64, 128], [row * 2 for row in one.results]), "B has 2 variants"),
+    ):
+        with pytest.raises(OptionError) as refused:
+            perfmagic.compare(one, other)
+        assert words in str(refused.value)
+    with pytest.raises(OptionError, match="one sweep, at least two"):
+        perfmagic.compare(one)
+    with pytest.raises(OptionError, match="1 results, 1 sweeps and 0 functions"):
+        perfmagic.compare(one, at(1.0, 1.0))
+
+
+def test_a_warning_of_a_sweep_says_which_variant_and_value_it_is_of() -> None:
+    loud = replace(at(1e-4, 1e-5, "B"), warnings=("odd",))
+    quiet = at(1e-4, 1e-5, "A")
+    calm = at(1e-4, 1e-5, "B")
+    assert "! B at n = 2: odd" in sweep_text(sweep_result("n", [1, 2], [[quiet, calm], [quiet, loud]]))
+    assert "! B: odd" in sweep_text(sweep_result("n", [1, 2], [[quiet, loud], [quiet, loud]]))
+    noisy = replace(quiet, warnings=("odd",))
+    assert "! n = 2: odd" in sweep_text(sweep_result("n", [1, 2], [[quiet, calm], [noisy, loud]]))
+    assert "! odd" in sweep_text(sweep_result("n", [1, 2], [[noisy, loud], [noisy, loud]]))

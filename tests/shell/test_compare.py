@@ -34,3 +34,31 @@ def test_what_cannot_be_compared_is_refused_with_a_hint(notebook: Notebook) -> N
     assert "there is no variable and no file nothing" in notebook.run("%compare nothing nowhere").refusal
     notebook.run("x = 3")
     assert "x is a int" in notebook.run("%compare x x").refusal
+
+
+def test_sweeps_are_compared_value_by_value(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.run("%%bench -q -o old --time 0.1 --sweep n=1000,20_000\nsum(range(n * 4))")
+    notebook.run("%%bench -q -o new --time 0.1 --sweep n=1000,20_000\nsum(range(n))")
+    notebook.names["old"].save(tmp_path / "before.json")
+    ran = notebook.run(f"%compare old new {tmp_path}/before.json -o found")
+    assert ran.error is None
+    found = notebook.names["found"]
+    assert [row[0].verdict for row in found.comparisons] == ["faster", "faster"]
+    assert [one.name for one in found.results[0]] == ["old", "new", "before"]
+
+
+def test_functions_take_the_options_that_advice_names(notebook: Notebook) -> None:
+    notebook.run("def f(): sum(range(9000))\ndef g(): sum(range(9000))")
+    notebook.run("%compare f g -r 5 --warmup 3 -o found")
+    found = notebook.names["found"]
+    assert [one.returns.n for one in found.results] == [5, 5]
+    assert "-r 6 or more" in found.comparisons[0].why
+    assert found.results[0].code == "%compare f g -r 5 --warmup 3 -o found"
+    notebook.run("%%bench -q -r 3 -o one\n1\n")
+    assert "cannot be set any more" in notebook.run("%compare one one -r 5").refusal
+
+
+def test_a_mistyped_option_is_told_its_neighbour(notebook: Notebook) -> None:
+    assert "did you mean --warmup?" in notebook.run("%%bench --wramup 3\n1").refusal
+    assert "did you mean --quantity?" in notebook.run("%compare a b --quantitiy done").refusal
+    assert "did you mean" not in notebook.run("%%bench --xyzzy\n1").refusal

@@ -179,7 +179,7 @@ def test_variants_take_exactly_the_samples_asked_for(notebook: Notebook) -> None
     assert notebook.names["order"] == "ab" + "abbaab"
     found = notebook.names["c"]
     assert "took the 3 samples asked for" in found.results[0].method
-    assert found.comparisons[0].why.endswith("raise -r")
+    assert found.comparisons[0].why.endswith("-r 6 or more")
 
 
 def test_an_exception_at_the_second_value_of_a_sweep_shows_the_first(notebook: Notebook) -> None:

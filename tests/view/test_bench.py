@@ -67,7 +67,7 @@ def test_a_number_has_the_decimals_its_interval_allows() -> None:
 def test_below_six_samples_there_is_no_interval() -> None:
     row = bench_doc(result(returns=around(1.2, n=5))).row("returns")
     assert row is not None
-    assert row.interval == "fewer than 6"
+    assert row.interval == "needs 6 samples"
 
 
 def test_every_face_says_simulated_and_its_warnings() -> None:
