@@ -6,10 +6,8 @@ They come after, because a full queue and a profiler change the times of what fo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
-
-import numpy as np
 
 from perfmagic.capture.device import Backend
 from perfmagic.capture.sampler import Sampler
@@ -68,13 +66,12 @@ class DevicePasses:
             self.queued.append(reading.done_ns / k / 1e9)
             rule.add((self.queued[-1],), (self._clock_ns() - from_ns) / 1e9)
 
-    def take_spans(self, samples: Sequence[tuple[float, float]]) -> Steps[None]:
-        """The device span.  samples: of returns and done, in seconds."""
+    def take_spans(self, returns_s: float, done_s: float) -> Steps[None]:
+        """The device span.  returns_s, done_s: the medians."""
         backend = self._sampler.devices.with_events()
         if backend is None:
             self._sampler.note("no events", device=self._sampler.devices.backends[0].kind)
             return
-        returns_s, done_s = np.median(samples, axis=0).tolist()
         alone = yield from self._sampler.span(backend, 1, _backlog_s(returns_s, 1))
         k = self.span_calls = self._calls_per_span(returns_s, alone.span_ns / 1e9)
         outlasted = yield from self._spans(backend, k, returns_s)

@@ -42,7 +42,11 @@ def fewest_samples(call_s: float) -> int:
 
 
 class WarmUp:
-    """Says when repeated calls have settled: two successive halves of at least 0.1 s each agree, or 2 s are over."""
+    """Says when repeated calls have settled: two successive halves of at least 0.1 s each agree, or 2 s are over.
+
+    Also where a median went up after it went down, or the other way round: calls that warm up move one way, and what
+    goes to and fro is noise, which more warm-up does not end.
+    """
 
     def __init__(self) -> None:
         self.settled = False
@@ -50,6 +54,7 @@ class WarmUp:
         self._half_start_s = 0.0
         self._before: list[float] = []
         self._now: list[float] = []
+        self._medians: list[float] = []  # of the halves
 
     @property
     def finished(self) -> bool:
@@ -61,7 +66,8 @@ class WarmUp:
         self.spent_s = spent_s
         if spent_s - self._half_start_s < WARM_UP_S / 2:
             return
-        self.settled = bool(self._before) and _halves_agree(self._before, self._now)
+        self._medians.append(float(np.median(self._now)))
+        self.settled = bool(self._before) and (_halves_agree(self._before, self._now) or _turned(self._medians[-3:]))
         self._before, self._now, self._half_start_s = self._now, [], spent_s
 
     def typical_s(self) -> float:
@@ -76,6 +82,11 @@ def _halves_agree(before: Sequence[float], now: Sequence[float]) -> bool:
     if not all(agree(x, y, QUARTILES_AGREE_FRAC) for x, y in quartiles):
         return False
     return min(len(a), len(b)) < MAD_NEEDS or agree(stats.mad(a), stats.mad(b), MAD_AGREES_FRAC)
+
+
+def _turned(medians: Sequence[float]) -> bool:
+    """Whether three medians went down and up, or up and down."""
+    return len(medians) == 3 and (medians[1] - medians[0]) * (medians[2] - medians[1]) < 0
 
 
 class StoppingRule:

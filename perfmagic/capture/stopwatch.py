@@ -1,8 +1,9 @@
 """Timing one sample of a body that somebody else runs.
 
-A sample is a small generator: it reads the clock, yields an iterable of k steps, and reads the clock again when it is
-resumed, after the caller has run the body once a step. `drive` strings such iterables together, so that the loop around
-the body runs in C within a sample and costs some 15 ns a call.
+A sample is a small generator that yields an iterable of k steps, for each of which the caller runs the body once. The
+iterable itself reads the clock, before its first step and when it is asked for one more, so that nothing of a sample
+but that lies between the two readings. `drive` strings such iterables together: the loop around the body runs in C
+within a sample and costs some 15 ns a call.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import statistics
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from perfmagic.capture.device import Backend
 from perfmagic.trace.model import DeviceInfo
@@ -21,9 +22,9 @@ Step: TypeAlias = tuple[()]
 ResultT = TypeVar("ResultT")
 Steps: TypeAlias = Generator[Iterable[Step], None, ResultT]
 
-DEPTH = 4  # of generators around a sample of an engine that are not around an empty one by themselves
-EMPTY_BLOCKS = 15  # of them the median counts; an odd number, so that it is one of them
+EMPTY_BLOCKS = 15  # at first; an odd number, so that the median is one of them
 EMPTY_CALLS = 1001  # in all of them at least: a block of one call is as short as what disturbs it; they take 0.3 ms
+EMPTY_EVERY = 16  # blocks, before their median is taken again
 
 
 def drive(steps: Steps[None]) -> Iterator[Step]:
@@ -117,13 +118,11 @@ class Stopwatch:
 
     def sample(self, k: int = 1) -> Steps[Reading]:
         """*returns* and *done* of k calls in a row, from one start."""
-        clock_ns = self.clock_ns
-        steps = self.steps(k)
-        start = clock_ns()
-        yield steps
-        back = clock_ns()
-        self._devices.synchronize()
-        return Reading(back - start, clock_ns() - start)
+        timed = _Timed(self.clock_ns, self._devices.synchronize)
+        rest = self.steps(k - 1)
+        self._handed_out += 1
+        yield chain(timed.begin(), rest, timed.end())
+        return Reading(timed.returned_ns - timed.start_ns, timed.done_ns - timed.start_ns)
 
     def span(
         self, backend: Backend, k: int, backlog_s: float, behind: Callable[[], None] | None = None
@@ -144,24 +143,57 @@ class Stopwatch:
         self._devices.synchronize()
         return SpanReading(backend.elapsed_ns(first, last), back - start, queued)
 
-    def overhead_ns(self, k: int) -> int:
-        """What a sample of k calls of nothing takes: to be subtracted. Never counted as runs of the body."""
-        empty = Stopwatch(self.clock_ns, Devices(tuple))
-        readings: list[int] = []
-        for () in drive(_nested(empty.blocks(max(EMPTY_BLOCKS, EMPTY_CALLS // k), k, readings))):
+
+class _Timed:
+    """The clock around the steps of one sample, read by the iterables the steps stand between."""
+
+    __slots__ = ("_clock_ns", "_synchronize", "done_ns", "returned_ns", "start_ns")
+
+    def __init__(self, clock_ns: Callable[[], int], synchronize: Callable[[], None]) -> None:
+        self._clock_ns, self._synchronize = clock_ns, synchronize
+        self.start_ns = self.returned_ns = self.done_ns = 0
+
+    def begin(self) -> Iterator[Step]:
+        """The first step."""
+        self.start_ns = self._clock_ns()
+        yield ()
+
+    def end(self) -> Iterator[Step]:
+        """No step."""
+        self.returned_ns = self._clock_ns()
+        self._synchronize()
+        self.done_ns = self._clock_ns()
+        yield from ()
+
+
+class EmptyLoop:
+    """What a sample of k calls of nothing takes: to be subtracted. Never counted as runs of a body.
+
+    Measured at once, and again beside the samples with again(): where the machine changes its speed, what was measured
+    before is not what the loop took later.
+    """
+
+    def __init__(self, clock_ns: Callable[[], int], k: int) -> None:
+        self._watch, self._k = Stopwatch(clock_ns, Devices(tuple)), k
+        self._readings_ns: list[int] = []
+        for _ in range(max(EMPTY_BLOCKS, EMPTY_CALLS // k)):
+            self._measure()
+        self.ns = statistics.median_low(self._readings_ns)
+
+    @property
+    def ns_a_call(self) -> float:
+        return self.ns / self._k
+
+    def again(self) -> None:
+        """One block more."""
+        self._measure()
+        if len(self._readings_ns) % EMPTY_EVERY == 0:
+            self.ns = statistics.median_low(self._readings_ns)
+
+    def _measure(self) -> None:
+        for () in drive(self._one()):
             pass
-        return statistics.median_low(readings)
 
-    def blocks(self, n: int, k: int, readings: list[int]) -> Steps[None]:
-        """Append *returns* of n samples of k calls to readings."""
-        for _ in range(n):
-            reading = yield from self.sample(k)
-            readings.append(reading.returns_ns)
-
-
-def _nested(steps: Steps[Any], depth: int = DEPTH) -> Steps[None]:
-    """More generators around, as many as an engine's phases have: each costs some 30 ns a sample."""
-    if depth == 1:
-        yield from steps
-    else:
-        yield from _nested(steps, depth - 1)
+    def _one(self) -> Steps[None]:
+        reading = yield from self._watch.sample(self._k)
+        self._readings_ns.append(reading.returns_ns)

@@ -33,7 +33,7 @@ from perfmagic.capture.passes import DevicePasses, Recording
 from perfmagic.capture.sampler import Sampler
 from perfmagic.capture.spec import MOST_CALLS, BenchSpec, Work
 from perfmagic.capture.stopping import AGREE_FRAC, CAP_S, WarmUp, agree
-from perfmagic.capture.stopwatch import Devices, Step, Steps, Stopwatch, drive
+from perfmagic.capture.stopwatch import Devices, EmptyLoop, Step, Steps, Stopwatch, drive
 from perfmagic.errors import CaptureError
 from perfmagic.numerics.stats import relative_half_width
 from perfmagic.trace.samples import SESSION, BenchRecord, Float64
@@ -48,6 +48,7 @@ LONG_CALL_S = 0.5  # two such calls that agree are warm-up enough
 # the loop are then 0.1 % of it at most, and what happens between samples leaves caches as a run of calls finds them.
 BLOCK_S = 1e-3
 SHORTEST_CALL_S = 10e-9  # an empty body with its loop; bounds the calls of a sample
+LOOP_SEEN_FRAC = 1e-3  # of a sample: where the loop is a larger part, it is measured beside every sample
 READ_CLOCKS_EVERY = 16  # samples, as the stopping rule looks
 
 
@@ -91,8 +92,8 @@ class Engine:
         self._k = 1
         self._block_call_s = 0.0
         self._probed_s: list[float] = []
-        self.overhead_ns_a_call = 0.0  # of the empty loop, subtracted from every sample
-        self._samples: list[tuple[float, float]] = []
+        self.empty_loop: EmptyLoop | None = None  # what is subtracted from every sample
+        self._taken_ns: list[tuple[float, float]] = []  # returns and done a call, with the loop
         self._run_starts: list[int] = []
         self._stopped_by = ""
         self._failed = ""
@@ -137,17 +138,18 @@ class Engine:
     def record(self) -> BenchRecord:
         """What was measured so far: complete samples only, empty arrays where there are none."""
         has_device = self._has_device()
+        samples = self._samples_s()
         caches = self._sampler.caches
         return BenchRecord(
             name=self._spec.name,
             synced=self._synced,
-            returns_s=np.array([returns for returns, _ in self._samples], np.float64),
-            done_s=np.array([done for _, done in self._samples if has_device], np.float64),
+            returns_s=samples[:, 0],
+            done_s=samples[:, 1] if has_device else np.empty(0, np.float64),
             span_s=np.array(self._passes.spans, np.float64),
             first_calls_s=np.array(self._first_s, np.float64),
             warmup_calls=self._warmup_calls,
             body_runs=self._watch.runs,
-            loop_overhead_s=self.overhead_ns_a_call / 1e9,
+            loop_overhead_s=self._loop_ns / 1e9,
             span_calls_per_sample=self._passes.span_calls,
             stopped_by=f"ended early: {self._failed}" if self._failed else self._stopped_by,
             devices=self._devices.infos if has_device else (),
@@ -194,8 +196,7 @@ class Engine:
             yield from self._warm_up()
         if self._idle and self._devices.progress() != self._queued_at_first:
             self._idle = False  # it came to the device later
-        self._k = self._calls_per_sample()
-        self.overhead_ns_a_call = self._watch.overhead_ns(self._k) / self._k
+        self._use_calls(self._calls_per_sample())
         self._begin_run()
 
     @property
@@ -215,8 +216,7 @@ class Engine:
 
     def fill_samples(self, call_s: float) -> None:
         """Fill samples with calls of this length from now on."""
-        self._k = max(1, math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S)))
-        self.overhead_ns_a_call = self._watch.overhead_ns(self._k) / self._k
+        self._use_calls(max(1, math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S))))
 
     def take(self, spent_s: Callable[[], float]) -> Steps[None]:
         """One sample. spent_s: asked after it, how long has been sampled so far."""
@@ -229,10 +229,11 @@ class Engine:
             self._peak = (self._held_bytes, memory[1])
         if self._round_id and self._growth is not None:
             self._growth.add()
-        returns_s = max(0.0, reading.returns_ns / k - self.overhead_ns_a_call) / 1e9
-        done_s = max(0.0, reading.done_ns / k - self.overhead_ns_a_call) / 1e9
-        self._samples.append((returns_s, done_s))
-        if self._clocks is not None and len(self._samples) % READ_CLOCKS_EVERY == 0:
+        self._taken_ns.append((reading.returns_ns / k, reading.done_ns / k))
+        if self.empty_loop is not None and LOOP_SEEN_FRAC * reading.returns_ns < self.empty_loop.ns and k > 1:
+            self.empty_loop.again()
+        returns_s, done_s = (max(0.0, taken - self._loop_ns) / 1e9 for taken in self._taken_ns[-1])
+        if self._clocks is not None and len(self._taken_ns) % READ_CLOCKS_EVERY == 0:
             self._clocks.read()
         self._rule.add((returns_s, done_s) if self._has_device() else (returns_s,), spent_s())
         self._stopped_by = self._rule.reason
@@ -247,8 +248,9 @@ class Engine:
         if self._has_device() and self._spec.calls is not None and self._spec.calls > 1:
             yield from self._passes.take_queued(self._spec.calls, self._launches)
         if self._has_device() and self._synced:
-            yield from self._passes.take_spans(self._samples)
-            yield from self._passes.take_recorded(float(np.median([done for _, done in self._samples])))
+            returns_s, done_s = np.median(self._samples_s(), axis=0).tolist()
+            yield from self._passes.take_spans(returns_s, done_s)
+            yield from self._passes.take_recorded(done_s)
         self._complete = True
 
     def rest(self) -> Steps[None]:
@@ -271,8 +273,19 @@ class Engine:
 
     def done_so_far(self) -> Float64:
         """The samples of *done*, or without a device of *returns*, in seconds a call."""
-        which = 1 if self._has_device() else 0
-        return np.array([sample[which] for sample in self._samples], np.float64)
+        return self._samples_s()[:, 1 if self._has_device() else 0]
+
+    def _samples_s(self) -> Float64:
+        """*returns* and *done* without the loop, in seconds a call, shape (samples, 2)."""
+        return np.maximum(np.array(self._taken_ns, np.float64).reshape(-1, 2) - self._loop_ns, 0.0) / 1e9
+
+    @property
+    def _loop_ns(self) -> float:
+        return self.empty_loop.ns_a_call if self.empty_loop is not None else 0.0
+
+    def _use_calls(self, k: int) -> None:
+        self._k = k
+        self.empty_loop = EmptyLoop(self._watch.clock_ns, k)
 
     def done_sampling(self, stopped_by: str = "") -> None:
         """Note what is odd about the samples.  stopped_by: what ended them, where it was not the rule."""
@@ -286,7 +299,7 @@ class Engine:
         if self._growth is not None:
             if not self._round_id:
                 self._growth.add()
-            self._growth.tell(self._sampler, (len(self._samples) - self._run_starts[-1]) * self._k)
+            self._growth.tell(self._sampler, (len(self._taken_ns) - self._run_starts[-1]) * self._k)
             self._growth = None
 
     def _phases(self) -> Steps[None]:
@@ -374,7 +387,7 @@ class Engine:
 
     def _begin_run(self) -> None:
         """A whole run begins: its own stopping rule, and what is there before its first sample."""
-        self._run_starts.append(len(self._samples))
+        self._run_starts.append(len(self._taken_ns))
         if len(self._run_starts) > 1:
             self._rule = self._spec.rule()
         self._growth = Growth(self._devices)
@@ -414,7 +427,7 @@ class Engine:
         """In words, for somebody who waits."""
         if not self._first_s:
             return "first call"
-        if not self._samples:
+        if not self._taken_ns:
             return f"first call {duration_s(self._first_s[0])}, warming up"
         done = self.done_so_far()
         known = relative_half_width(done)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from perfmagic.capture import quiet
 from perfmagic.capture.stopping import significant_s
-from perfmagic.capture.stopwatch import Steps
+from perfmagic.capture.stopwatch import EmptyLoop, Steps
 from perfmagic.capture.timers import BenchSpec, Engine
 from perfmagic.errors import OptionError
 from perfmagic.numerics.ratio import BAND, judged, ratio_interval
@@ -59,7 +59,7 @@ class Sitting:
             for which, engine in enumerate(self.engines):
                 yield which, engine.warm()
             yield from self._equal_samples()
-            share_overhead(self.engines)
+            share_empty_loops(self.engines)
             from_ns = self._clock_ns()
 
             def spent_s() -> float:
@@ -140,16 +140,14 @@ class Sitting:
         return sure is not None and judged(sure, self._band) in ("faster", "slower")
 
 
-def share_overhead(engines: Sequence[Engine]) -> None:
-    """Subtract the same for the empty loop from all: measured for each, its own noise would look like a difference.
+def share_empty_loops(engines: Sequence[Engine]) -> None:
+    """Subtract the same for the empty loop from all whose samples have as many calls.
 
-    The least that was found; for samples of one call and of many apart, as looking at the clock counts in the first.
+    Measured for each by itself, its noise would look like a difference.
     """
-    for many in (False, True):
-        alike = [engine for engine in engines if (engine.calls_per_sample > 1) == many]
-        least_ns = min((engine.overhead_ns_a_call for engine in alike), default=0.0)
-        for engine in alike:
-            engine.overhead_ns_a_call = least_ns
+    of_calls: dict[int, EmptyLoop | None] = {}
+    for engine in engines:
+        engine.empty_loop = of_calls.setdefault(engine.calls_per_sample, engine.empty_loop)
 
 
 def measure_in_turns(

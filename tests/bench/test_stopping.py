@@ -110,6 +110,13 @@ def test_calls_that_become_faster_are_waited_for():
     assert warm_up.typical_s() == 0.001
 
 
+def test_calls_that_go_to_and_fro_are_noise_and_not_waited_for():
+    values = [0.002] * 100 + [0.001] * 100 + [0.002] * 100 + [0.001] * 100
+    warm_up, n = warm(values, each_s=0.001)
+    assert warm_up.settled
+    assert n == pytest.approx(300, abs=3)
+
+
 def test_calls_that_never_agree_are_given_up_after_two_seconds():
     warm_up, n = warm([1.1**i for i in range(100)], each_s=0.05)
     assert not warm_up.settled

@@ -46,7 +46,7 @@ def test_an_exception_of_a_variant_has_its_own_line_and_keeps_the_samples(notebo
     assert isinstance(ran.error, ValueError)
     assert "----> 5     raise ValueError('late')" in ran.traceback
     assert min(r.returns.n for r in notebook.names["c"].results) >= 4
-    assert "ended early" in ran.report
+    assert "ended early: ValueError: late (in B)" in ran.report
 
 
 @pytest.mark.parametrize(
