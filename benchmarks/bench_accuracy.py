@@ -1,22 +1,27 @@
 """Does %%bench measure what timeit, torch's Timer and pyperf measure, and in what time?
 
-    python benchmarks/bench_accuracy.py [--rounds N] [--bodies NAME…] [--pyperf DIR] [--out FILE]
+    python benchmarks/bench_accuracy.py [--rounds N] [--bodies NAME…] [--alone N] [--pyperf DIR] [--out FILE]
 
-Bodies of about 10 ns, 1 µs, 100 µs and 10 ms, with hardly a name in them, so that all tools run the same bytecode. In
-each round (30) every tool measures every body once, in an order that turns by one each round; a median of the rounds'
-ratios takes out what the machine does in between. No peer takes its empty loop off, so what it measures for `pass` in
-the same round is taken off here; perfmagic does so by itself.
+Bodies of some 10 ns, 1 µs, 100 µs and 10 ms, without names, which a cell looks up otherwise than a function does.
 
-    perfmagic   a %%bench cell in an IPython shell, with its defaults but --time 1
-    timeit      Timer.autorange() and repeat(5), as `python -m timeit` does; the median of the five
-    torch       torch.utils.benchmark.Timer.blocked_autorange(min_run_time=1), its median
-    pyperf      `pyperf timeit -p 2 --fast`, its median; only with --pyperf, a folder it is installed into with pip's
-                --target
+side by side  In each round (30) a %%bench cell measures the body, and before each of its samples timeit and torch's
+              Timer take one too, of as many calls, so that all of them meet the machine at the same speed. Said of a
+              round: the median of the turns' ratios (of their differences for the shortest body), and the ratio of
+              medians.
+alone         Each tool by itself, one after the other, as its user runs it, and how long it takes. Between two of them
+              a shared machine may change its speed, so this is --alone rounds (5) and no measure of agreement.
 
-Wanted: perfmagic's median over each peer's within 1 % in the median round (0.2 ns for the shortest body), at most
-0.2 µs of loop a call and subtracted, and no more time than they take.
+    perfmagic   a %%bench cell in an IPython shell; alone with its defaults but --time 1
+    timeit      Timer.timeit(); alone Timer.autorange() and repeat(5) as `python -m timeit` does, the median of them
+    torch       torch.utils.benchmark.Timer.timeit(); alone its blocked_autorange(min_run_time=1), its median
+    pyperf      alone only, as it has processes of its own: `pyperf timeit -p 2 --fast`, its median; with --pyperf, a
+                folder it is installed into with pip's --target
 
-Prints a table and writes the same as JSON with machine and versions.
+No peer takes its empty loop off, so what it measures for `pass` beside the body is taken off here; perfmagic does so by
+itself. Wanted: perfmagic's median over each peer's within 1 % in the median round (0.2 ns for the shortest body), at
+most 0.2 µs of loop a call, subtracted, and no more time than they take.
+
+Prints two tables and writes the same as JSON with machine and versions.
 """
 
 from __future__ import annotations
@@ -36,31 +41,33 @@ import timeit
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from torch.utils.benchmark import Timer
 
+from perfmagic.analysis.bench import BenchResult
 from perfmagic.capture.environment import environment
 
 BODIES = {
     "10 ns": "[]",
-    "1 µs": "len('-'.join(('ab',) * 60))",
-    "100 µs": "len('-'.join(('ab',) * 6000))",
-    "10 ms": "sum(range(600_000))",
+    "1 µs": "'-'.join(('ab',) * 60)",
+    "100 µs": "'-'.join(('ab',) * 6000)",
+    "10 ms": "'-'.join(('ab',) * 600_000)",
 }
+SAMPLES = {"10 ns": 200, "1 µs": 200, "100 µs": 200, "10 ms": 40}
+BLOCK_S = 1e-3  # of calls in a peer's sample, as in one of perfmagic's
+LOOP_SEEN_S = 100e-6  # of a body: the loop of a longer one is below 0.02 %, and not taken off
 Measured = tuple[float, float]  # seconds a call, seconds spent on it
 
 
 def with_perfmagic(shell: Any, body: str) -> Measured:
     """A cell of a notebook."""
     start = time.perf_counter()
-    with contextlib.redirect_stdout(io.StringIO()):  # the cell's value
-        shell.run_cell(f"%%bench -q -o measured --time 1\n{body}")
-    spent = time.perf_counter() - start
-    result = shell.user_ns["measured"]
-    LOOPS.append(result.record.loop_overhead_s)
-    return result.returns_s, spent
+    result = with_cell(shell, "--time 1", body)
+    return result.returns_s or 0.0, time.perf_counter() - start
 
 
 def with_timeit(body: str) -> Measured:
@@ -92,7 +99,83 @@ def with_pyperf(body: str, folder: Path) -> Measured:
     return statistics.median(value for run in runs for value in run.get("values", ())), spent
 
 
-LOOPS: list[float] = []
+class Peers:
+    """Takes a sample of each peer whenever perfmagic is about to take one. Stands in for the progress of a cell."""
+
+    display_id = None
+    stage = ""
+
+    def __init__(self, body: str) -> None:
+        calls, seconds = timeit.Timer(body).autorange()
+        call_s = seconds / calls
+        self._calls = max(1, round(BLOCK_S / call_s))
+        self._timed: dict[str, Callable[[], float]] = {}
+        for name, code in {"": body, " pass": "pass"}.items() if call_s < LOOP_SEEN_S else {"": body}.items():
+            plain, torch = timeit.Timer(code), Timer(code)
+            self._timed["timeit" + name] = lambda timer=plain: timer.timeit(self._calls) / self._calls
+            self._timed["torch" + name] = lambda timer=torch: timer.timeit(self._calls).median
+        self.taken: dict[str, list[float]] = {name: [] for name in self._timed}
+        self._turn = 0
+
+    def __call__(self, _so_far: object) -> None:
+        """The order goes on by one each time: each comes first as often as last."""
+        names = [*self._timed]
+        self._turn += 1
+        for name in names[self._turn % len(names) :] + names[: self._turn % len(names)]:
+            self.taken[name].append(self._timed[name]())
+
+    def samples(self, peer: str, n: int) -> np.ndarray:
+        """The last n, without the loop."""
+        loop = self.taken.get(f"{peer} pass")
+        return np.array(self.taken[peer][-n:]) - (statistics.median(loop[-n:]) if loop else 0.0)
+
+
+def side_by_side(shell: Any, name: str) -> dict[str, dict[str, float]]:
+    """One round of one body: what each peer's samples say beside perfmagic's."""
+    peers = Peers(BODIES[name])
+    with patch("perfmagic.magics.bench_run.Progress", lambda *_args, **_more: peers):
+        result = with_cell(shell, f"-r {SAMPLES[name]}", BODIES[name])
+    ours = np.array(result.returns.samples_s)
+    found = {}
+    for peer in ("timeit", "torch"):
+        theirs = peers.samples(peer, len(ours))
+        found[peer] = {
+            "perfmagic_ns": result.returns_s * 1e9,
+            "peer_ns": float(np.median(theirs)) * 1e9,
+            "ratio_of_turns": float(np.median(ours / theirs)),
+            "ratio_of_medians": result.returns_s / float(np.median(theirs)),
+            "difference_of_turns_ns": float(np.median(ours - theirs)) * 1e9,
+            "loop_ns": result.record.loop_overhead_s * 1e9,
+        }
+    return found
+
+
+def with_cell(shell: Any, options: str, body: str) -> BenchResult:
+    """What a cell of a notebook measures."""
+    with contextlib.redirect_stdout(io.StringIO()):  # the cell's value
+        shell.run_cell(f"%%bench -q -o measured {options}\n{body}")
+    measured: BenchResult = shell.user_ns["measured"]
+    return measured
+
+
+def alone(tools: dict[str, Callable[[str], Measured]], rounds: int, names: list[str]) -> list[dict[str, Any]]:
+    """Each tool by itself: the medians over the rounds."""
+    taken: dict[tuple[str, str], list[Measured]] = collections.defaultdict(list)
+    for number in range(rounds):
+        order = [*tools][number % len(tools) :] + [*tools][: number % len(tools)]
+        for name in names:
+            for tool in order:
+                taken[name, tool].append(tools[tool](BODIES[name]))
+        print(f"alone: round {number + 1} of {rounds}", file=sys.stderr, flush=True)
+    return [
+        {
+            "body": name,
+            "tool": tool,
+            "call_ns": statistics.median(call_s for call_s, _ in each) * 1e9,
+            "spent_s": statistics.median(spent_s for _, spent_s in each),
+        }
+        for (name, tool), each in taken.items()
+    ]
 
 
 def main() -> None:
@@ -100,12 +183,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--bodies", nargs="+", choices=[*BODIES], default=[*BODIES])
+    parser.add_argument("--alone", type=int, default=5, metavar="N")
     parser.add_argument("--pyperf", type=Path, metavar="DIR")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     shell = InteractiveShell.instance(display_pub_class=CapturingDisplayPublisher)
     shell.history_manager.enabled = False
     shell.run_line_magic("load_ext", "perfmagic")
+    rounds: dict[str, list[dict[str, dict[str, float]]]] = {name: [] for name in given.bodies}
+    for number in range(given.rounds):
+        for name in given.bodies:
+            rounds[name].append(side_by_side(shell, name))
+        print(f"round {number + 1} of {given.rounds}", file=sys.stderr, flush=True)
+    rows = [row_of(name, peer, [one[peer] for one in rounds[name]]) for name in rounds for peer in ("timeit", "torch")]
     tools: dict[str, Callable[[str], Measured]] = {
         "perfmagic": lambda body: with_perfmagic(shell, body),
         "timeit": with_timeit,
@@ -113,40 +203,39 @@ def main() -> None:
     }
     if given.pyperf is not None:
         tools["pyperf"] = lambda body: with_pyperf(body, given.pyperf)
-    taken: dict[tuple[str, str], list[Measured]] = collections.defaultdict(list)
-    for number in range(given.rounds):
-        order = [*tools][number % len(tools) :] + [*tools][: number % len(tools)]
-        empty_s = {tool: 0.0 if tool == "perfmagic" else tools[tool]("pass")[0] for tool in order}
-        for name in given.bodies:
-            for tool in order:
-                call_s, spent_s = tools[tool](BODIES[name])
-                taken[name, tool].append((call_s - empty_s[tool], spent_s))
-        print(f"round {number + 1} of {given.rounds}", file=sys.stderr, flush=True)
-    rows = [row_of(name, peer, taken) for name in given.bodies for peer in tools if peer != "perfmagic"]
-    for row in rows:
-        words = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items())
-        print("  ".join(words))
-    loop_ns = statistics.median(LOOPS) * 1e9
-    print(f"loop of a call, subtracted: median {loop_ns:.1f} ns, most {max(LOOPS) * 1e9:.1f} ns")
+    by_itself = alone(tools, given.alone, given.bodies)
+    for table in (rows, by_itself):
+        print_table(table)
     if given.out is not None:
-        found = {"environment": environment(), "rounds": given.rounds, "loop_ns": loop_ns, "rows": rows}
+        found = {
+            "environment": environment(),
+            "rounds": given.rounds,
+            "rows": rows,
+            "alone_rounds": given.alone,
+            "alone": by_itself,
+        }
         given.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
-def row_of(name: str, peer: str, taken: dict[tuple[str, str], list[Measured]]) -> dict[str, Any]:
-    """perfmagic beside one peer on one body."""
-    ours, theirs = taken[name, "perfmagic"], taken[name, peer]
-    ratios = [a / b for (a, _), (b, _) in zip(ours, theirs, strict=True)]
+def row_of(name: str, peer: str, rounds: list[dict[str, float]]) -> dict[str, Any]:
+    """The median round, and between which two the middle half of them lies."""
+    quartiles = np.percentile([one["ratio_of_turns"] for one in rounds], (25, 75))
     return {
         "body": name,
         "peer": peer,
-        "perfmagic_ns": statistics.median(s for s, _ in ours) * 1e9,
-        "peer_ns": statistics.median(s for s, _ in theirs) * 1e9,
-        "ratio_median": statistics.median(ratios),
-        "difference_ns_median": statistics.median(a - b for (a, _), (b, _) in zip(ours, theirs, strict=True)) * 1e9,
-        "perfmagic_spent_s": statistics.median(s for _, s in ours),
-        "peer_spent_s": statistics.median(s for _, s in theirs),
+        **{key: statistics.median(one[key] for one in rounds) for key in rounds[0]},
+        "ratio_middle_half": f"{quartiles[0]:.4f} to {quartiles[1]:.4f}",
     }
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    """A head and a line a row."""
+    lines = [[f"{value:.5g}" if isinstance(value, float) else str(value) for value in row.values()] for row in rows]
+    head = [*rows[0]] if rows else []
+    widths = [max(len(line[i]) for line in (head, *lines)) for i in range(len(head))]
+    for line in (head, *lines):
+        print("  ".join(word.rjust(width) for word, width in zip(line, widths, strict=True)))
+    print()
 
 
 if __name__ == "__main__":

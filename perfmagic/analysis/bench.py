@@ -39,7 +39,7 @@ class Quantity:
     """One measured time, in seconds: its samples in the order taken, and what they say.
 
     low_s, high_s: 95 % interval of the median within this run, None below 6 samples.  far_out: samples beyond three IQR
-    (kept in all numbers).  autocorrelation: of a sample with the one before; above 0.2 the interval has been widened.
+    (kept in all numbers).  autocorrelation: of a sample with the one before; above 0 the interval is wider for it.
     levels: the two values samples keep to, as (median in seconds, share of samples), () for one.  run_medians_s: of
     each whole run, () for a single one.
     """

@@ -13,6 +13,7 @@ import numpy as np
 
 from perfmagic.analysis.overlap import breakdown
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
+from perfmagic.numerics.stats import DEPENDENT_RHO
 from perfmagic.trace.samples import BenchRecord, Condition, Plain, Taken
 from perfmagic.units import NBSP, duration_s, percent, plural, significant, size
 
@@ -80,10 +81,10 @@ class _Done:
 
 def _of_samples(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:
     found = []
-    widened = {name: q for name, q in measured.items() if q.low_s is not None and q.widened > 1}
-    if widened:
+    dependent = {n: q for n, q in measured.items() if q.low_s is not None and q.autocorrelation > DEPENDENT_RHO}
+    if dependent:
         each = ", ".join(
-            f"{name} ρ = {q.autocorrelation:.2f}, × {significant(q.widened, 2)}" for name, q in widened.items()
+            f"{name} ρ = {q.autocorrelation:.2f}, × {significant(q.widened, 2)}" for name, q in dependent.items()
         )
         found.append(Condition("dependent", {"each": each}))
     for name, q in measured.items():

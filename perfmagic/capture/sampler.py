@@ -64,12 +64,15 @@ class Sampler:
             self.caches.overwrite()
         self.devices.synchronize()
 
-    def sample(self, k: int, *, ready: Callable[[], None] | None = None) -> Steps[Reading]:
-        """One sample of *returns* and *done* of k calls.  ready: called when all is prepared, outside the clock."""
+    def sample(self, k: int, *, untimed: int = 0, ready: Callable[[], None] | None = None) -> Steps[Reading]:
+        """One sample of *returns* and *done* of k calls.
+
+        untimed: calls right before it.  ready: called when all is prepared, outside the clock.
+        """
         self.before()
         if ready is not None:
             ready()
-        return (yield from self.watch.sample(k))
+        return (yield from self.watch.sample(k, untimed))
 
     def span(self, backend: Backend, k: int, backlog_s: float) -> Steps[SpanReading]:
         """One sample of the device span of k calls; the caches are overwritten behind the backlog where it is cold."""

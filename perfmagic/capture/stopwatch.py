@@ -103,25 +103,27 @@ class Stopwatch:
         self.clock_ns = clock_ns
         self._devices = devices
         self._handed_out = 0
-        self._last: Iterator[Step] = repeat((), 0)
+        self._left: tuple[Iterator[Step], ...] = ()
 
     @property
     def runs(self) -> int:
         """How often the body was started, also in the middle of a sample."""
-        return self._handed_out - operator.length_hint(self._last)
+        return self._handed_out - sum(map(operator.length_hint, self._left))
 
     def steps(self, k: int) -> Iterable[Step]:
         """Steps for k calls, counted."""
-        self._last = repeat((), k)
-        self._handed_out += k
-        return self._last
+        return self._count(k)[0]
 
-    def sample(self, k: int = 1) -> Steps[Reading]:
-        """*returns* and *done* of k calls in a row, from one start."""
+    def _count(self, *calls: int) -> tuple[Iterator[Step], ...]:
+        self._left = tuple(repeat((), k) for k in calls)
+        self._handed_out += sum(calls)
+        return self._left
+
+    def sample(self, k: int = 1, untimed: int = 0) -> Steps[Reading]:
+        """*returns* and *done* of k calls in a row, from one start.  untimed: calls right before that start."""
         timed = _Timed(self.clock_ns, self._devices.synchronize)
-        rest = self.steps(k - 1)
-        self._handed_out += 1
-        yield chain(timed.begin(), rest, timed.end())
+        before, first, rest = self._count(untimed, 1, k - 1)
+        yield chain(before, timed.begin(first), rest, timed.end())
         return Reading(timed.returned_ns - timed.start_ns, timed.done_ns - timed.start_ns)
 
     def span(
@@ -153,10 +155,11 @@ class _Timed:
         self._clock_ns, self._synchronize = clock_ns, synchronize
         self.start_ns = self.returned_ns = self.done_ns = 0
 
-    def begin(self) -> Iterator[Step]:
+    def begin(self, first: Iterator[Step]) -> Iterator[Step]:
         """The first step."""
+        step = next(first)
         self.start_ns = self._clock_ns()
-        yield ()
+        yield step
 
     def end(self) -> Iterator[Step]:
         """No step."""

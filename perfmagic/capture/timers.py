@@ -47,6 +47,10 @@ LONG_CALL_S = 0.5  # two such calls that agree are warm-up enough
 # Without a device a sample is at least so long, of as many calls as that takes (MEASURING, "Inner loop"): the clock and
 # the loop are then 0.1 % of it at most, and what happens between samples leaves caches as a run of calls finds them.
 BLOCK_S = 1e-3
+# What runs between two samples takes the caches from the body: its next call was up to 30 µs longer, which is 3 % of a
+# sample of 1 ms (benchmarks/bench_accuracy.py). So host work runs before the clock starts, where a call costs little.
+UNTIMED_CALLS = 1
+UNTIMED_BELOW_S = 10e-3  # longer calls lose less than 0.3 %
 SHORTEST_CALL_S = 10e-9  # an empty body with its loop; bounds the calls of a sample
 LOOP_SEEN_FRAC = 1e-3  # of a sample: where the loop is a larger part, it is measured beside every sample
 READ_CLOCKS_EVERY = 16  # samples, as the stopping rule looks
@@ -90,6 +94,7 @@ class Engine:
         self._warm_from_ns = 0
         self._warmup_calls = 0
         self._k = 1
+        self._untimed = 0
         self._block_call_s = 0.0
         self._probed_s: list[float] = []
         self.empty_loop: EmptyLoop | None = None  # what is subtracted from every sample
@@ -196,7 +201,8 @@ class Engine:
             yield from self._warm_up()
         if self._idle and self._devices.progress() != self._queued_at_first:
             self._idle = False  # it came to the device later
-        self._use_calls(self._calls_per_sample())
+        k, call_s = self._calls_per_sample()
+        self._use_calls(k, call_s)
         self._begin_run()
 
     @property
@@ -206,7 +212,7 @@ class Engine:
 
     def probe(self) -> Steps[None]:
         """One sample that does not count, to find out how long a call is."""
-        reading = yield from self._sampler.sample(self._k)
+        reading = yield from self._sampler.sample(self._k, untimed=self._untimed)
         self._warmup_calls += self._k
         self._probed_s.append(reading.done_ns / self._k / 1e9)
 
@@ -216,7 +222,7 @@ class Engine:
 
     def fill_samples(self, call_s: float) -> None:
         """Fill samples with calls of this length from now on."""
-        self._use_calls(max(1, math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S))))
+        self._use_calls(max(1, math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S))), call_s)
 
     def take(self, spent_s: Callable[[], float]) -> Steps[None]:
         """One sample. spent_s: asked after it, how long has been sampled so far."""
@@ -224,7 +230,8 @@ class Engine:
         peak_wanted = self._peak is None and self._has_device()
         if self._round_id and self._growth is not None:
             self._growth.look()  # what the others of the round leave behind is theirs
-        reading = yield from self._sampler.sample(k, ready=self._watch_peak if peak_wanted else None)
+        ready = self._watch_peak if peak_wanted else None
+        reading = yield from self._sampler.sample(k, untimed=self._untimed, ready=ready)
         if peak_wanted and (memory := self._devices.memory_bytes()) is not None:
             self._peak = (self._held_bytes, memory[1])
         if self._round_id and self._growth is not None:
@@ -283,8 +290,10 @@ class Engine:
     def _loop_ns(self) -> float:
         return self.empty_loop.ns_a_call if self.empty_loop is not None else 0.0
 
-    def _use_calls(self, k: int) -> None:
+    def _use_calls(self, k: int, call_s: float) -> None:
         self._k = k
+        warm = self.fills_samples and self._spec.warmup != 0
+        self._untimed = UNTIMED_CALLS if warm and call_s < UNTIMED_BELOW_S else 0
         self.empty_loop = EmptyLoop(self._watch.clock_ns, k)
 
     def done_sampling(self, stopped_by: str = "") -> None:
@@ -399,13 +408,12 @@ class Engine:
         while not self._rule.finished:
             yield from self.take(lambda: self._since_s(from_ns))
 
-    def _calls_per_sample(self) -> int:
-        if self._has_device() or not self._may_take_many():
-            return 1
-        if self._spec.calls is not None:
-            return self._spec.calls
+    def _calls_per_sample(self) -> tuple[int, float]:
+        """How many, and how long one seems to be, in seconds."""
         call_s = self._block_call_s or self._warm.typical_s() or self._first_s[0]
-        return max(1, math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S)))
+        if not self._may_take_many():
+            return 1, call_s
+        return self._spec.calls or max(1, math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S))), call_s
 
     def _may_take_many(self) -> bool:
         """Several calls a sample only where nothing queues up and nothing has to be done in between."""

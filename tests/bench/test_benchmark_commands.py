@@ -17,7 +17,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
     [
         (("bench_coverage.py", "--series", "4", "--real", "0"), 10),
         (("bench_verdicts.py", "--repetitions", "1", "--slower", "0"), 1),
-        (("bench_accuracy.py", "--rounds", "1", "--bodies", "1 µs"), 2),
+        (("bench_accuracy.py", "--rounds", "1", "--alone", "1", "--bodies", "1 µs"), 2),
     ],
 )
 def test_a_command_measures_and_writes_its_rows_with_versions(
