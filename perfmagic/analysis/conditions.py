@@ -56,15 +56,16 @@ def option(taken: Taken, setting: str, value: str) -> str:
     """
     if not taken.code:
         return f"{setting}={value}"
-    flag = {"time_s": "--time", "cooldown_s": "--cooldown", "samples": "-r"}.get(setting, f"--{setting}")
-    return "--setup-each" if setting == "setup_each" else f"{flag} {value}"
+    if setting in ("setup_each", "cold"):  # flags
+        return "--" + setting.replace("_", "-")
+    return {"time_s": "--time", "cooldown_s": "--cooldown", "samples": "-r"}.get(setting, f"--{setting}") + f" {value}"
 
 
 class _Done:
     """What the user did already."""
 
     def __init__(self, record: BenchRecord) -> None:
-        self._record = record
+        self.taken = record
         self.in_turns = bool(record.round_id)
         self._lacks = ("runs",) if self.in_turns else ()  # benchmarks that take turns are one run
         if record.code.startswith("%compare"):
@@ -73,10 +74,10 @@ class _Done:
     def unless(self, setting: str, value: str, advice: str) -> str:
         """`: option advice` where that setting was left alone."""
         default = {"runs": 1, "cooldown_s": 0.0}.get(setting)
-        given = self._record.settings.get(setting, default)
+        given = self.taken.settings.get(setting, default)
         if setting in self._lacks or (given != default and given is not False):
             return ""
-        return f": {option(self._record, setting, value)} {advice}"
+        return f": {option(self.taken, setting, value)} {advice}"
 
 
 def _of_samples(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:
@@ -208,6 +209,14 @@ def _grew(v: Mapping[str, Any], done: _Done) -> str:
     return f"every call leaves {size(v['bytes_per_call'])} more on {v['where']}{advice}"
 
 
+def _fits(v: Mapping[str, Any], done: _Done) -> str:
+    cold = option(done.taken, "cold", "True")
+    return (
+        f"what a call moves ({size(v['bytes'])}) fits in {v['name']} ({size(v['cache_bytes'])}), so the rate may be "
+        f"theirs and not the memory's: {cold} overwrites them before each sample"
+    )
+
+
 def _recompiled(v: Mapping[str, Any], done: _Done) -> str:
     advice = done.unless("warmup", "20", "may take that out of the samples")
     return f"torch.compile made {plural(v['times'], 'graph')} while samples were taken{advice}"
@@ -236,6 +245,7 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], _Done], str]] = {
         f"{v['calls']} calls are queued in a row, not {v['wanted']}: more may be launches than a stream holds"
     ),
     "recompiled": _recompiled,
+    "fits in caches": _fits,
     "memory grew": _grew,
     "clock": _clock,
     "shared": lambda v, _: f"{plural(v['others'], 'other process', 'other processes')} used GPU {v['device']}",

@@ -39,6 +39,11 @@ def _bytes(file: Path) -> int:
         return 0
 
 
+def cuda_cache_bytes(torch: Any, index: int) -> int:
+    """Size of the L2 cache of a CUDA device, UNKNOWN_CACHE_BYTES where torch does not tell."""
+    return int(getattr(torch.cuda.get_device_properties(index), "L2_cache_size", 0) or UNKNOWN_CACHE_BYTES)
+
+
 class HostCaches:
     """The processor's caches, which also serve the simulated device."""
 
@@ -64,8 +69,7 @@ class CudaCache:
     name = "the GPU's L2 cache"
 
     def __init__(self, torch: Any, index: int) -> None:
-        l2_bytes = getattr(torch.cuda.get_device_properties(index), "L2_cache_size", 0) or UNKNOWN_CACHE_BYTES
-        self._buffer = torch.empty(2 * int(l2_bytes), dtype=torch.uint8, device=f"cuda:{index}")
+        self._buffer = torch.empty(2 * cuda_cache_bytes(torch, index), dtype=torch.uint8, device=f"cuda:{index}")
 
     @property
     def size_bytes(self) -> int:

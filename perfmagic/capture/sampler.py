@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from perfmagic.capture import quiet
-from perfmagic.capture.caches import CudaCache, HostCaches
+from perfmagic.capture.caches import CudaCache, HostCaches, cuda_cache_bytes, host_cache_bytes
 from perfmagic.capture.device import Backend, torch_if_imported
 from perfmagic.capture.spec import BenchSpec
 from perfmagic.capture.stopwatch import Devices, Reading, SpanReading, Steps, Stopwatch
@@ -43,12 +44,25 @@ class Sampler:
         """From now on every sample finds cold caches, where that is asked for: the device's where the body uses it."""
         if not self.spec.cold or self.caches is not None:
             return
-        cuda = [info.index for info in self.devices.infos if info.kind in ("cuda", "rocm")]
-        torch = torch_if_imported()
-        if device_works and cuda and torch is not None:
-            self.caches = CudaCache(torch, torch.cuda.current_device())
+        torch = self._cuda(device_works=device_works)
+        self.caches = HostCaches() if torch is None else CudaCache(torch, torch.cuda.current_device())
+
+    def note_what_fits(self, moved_bytes: float, *, device_works: bool) -> None:
+        """Say where warm caches hold all that a call moves: its rate is then not that of memory."""
+        if self.caches is not None or any(info.simulated for info in self.devices.infos):
+            return
+        torch = self._cuda(device_works=device_works)
+        if torch is None:
+            name, cache_bytes = HostCaches.name, host_cache_bytes()
         else:
-            self.caches = HostCaches()
+            name, cache_bytes = CudaCache.name, cuda_cache_bytes(torch, torch.cuda.current_device())
+        if moved_bytes <= cache_bytes:
+            self.note("fits in caches", bytes=moved_bytes, cache_bytes=cache_bytes, name=name)
+
+    def _cuda(self, *, device_works: bool) -> Any | None:
+        """Torch, where the body works on a CUDA device."""
+        cuda = any(info.kind in ("cuda", "rocm") for info in self.devices.infos)
+        return torch_if_imported() if device_works and cuda else None
 
     def before(self) -> None:
         """Garbage collected where due, inputs reset, rested, devices idle, caches cold."""

@@ -188,6 +188,8 @@ class Engine:
         yield from self._first_call()
         if self._spec.work is not None:
             self._work = self._spec.work()
+        if self._work.moved_bytes is not None:
+            self._sampler.note_what_fits(self._work.moved_bytes, device_works=self._has_device())
 
     def warm(self) -> Steps[None]:
         """Calls until they settle, and how many of them make a sample."""

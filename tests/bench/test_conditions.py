@@ -61,6 +61,21 @@ def test_advice_is_written_as_the_benchmark_was_asked_for() -> None:
     assert "fresh start" not in said(grew, code="%compare f g", round_id="1")
 
 
+def test_what_fits_in_warm_caches_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfmagic.capture.sampler.host_cache_bytes", lambda: 1_000_000)
+    small, large, cold = (
+        perfmagic.bench(lambda: None, samples=6, moved_bytes=moved, cold=cold)
+        for moved, cold in ((999_000, False), (1_001_000, False), (999_000, True))
+    )
+    said = "what a call moves (999 kB) fits in the processor's caches (1.00 MB)"
+    assert [any(said in w.replace("\u00a0", " ") for w in one.warnings) for one in (small, large, cold)] == [
+        True,
+        False,
+        False,
+    ]
+    assert "cold=True overwrites them" in " ".join(small.warnings)
+
+
 def test_memory_that_grows_is_said_with_its_amount_and_place() -> None:
     assert "every call leaves 4.10 MB more on the device" in said(
         Condition("memory grew", {"bytes_per_call": 4.1e6, "where": "the device"})
