@@ -136,7 +136,7 @@ def test_nothing_is_left_running_after_setup_code_failed(notebook: Notebook, hea
 def test_setup_code_with_a_syntax_error_is_said_to_be_wrong(notebook: Notebook, head: str) -> None:
     ran = notebook.run(f"{head} y = = 2\nx = 1")
     assert ran.error is not None
-    assert "registry.py" not in ran.traceback
+    assert "perfmagic/magics" not in ran.traceback
     assert "x" not in notebook.names
 
 
