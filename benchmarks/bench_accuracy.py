@@ -4,10 +4,10 @@
 
 Bodies of some 10 ns, 1 µs, 100 µs and 10 ms, without names, which a cell looks up otherwise than a function does.
 
-side by side  In each round (30) a %%bench cell measures the body, and before each of its samples timeit and torch's
-              Timer take one too, of as many calls, so that all of them meet the machine at the same speed. Said of a
-              round: the median of the turns' ratios (of their differences for the shortest body), and the ratio of
-              medians.
+side by side  In each round (30) a %%bench cell measures the body, and between its samples timeit and torch's Timer take
+              theirs, of as many calls, in an order drawn by lot, so that all of them meet the machine at the same
+              speed. Said of a round: the median of the turns' ratios (of their differences for the shortest body), and
+              the ratio of medians.
 alone         Each tool by itself, one after the other, as its user runs it, and how long it takes. Between two of them
               a shared machine may change its speed, so this is --alone rounds (5) and no measure of agreement.
 
@@ -17,9 +17,11 @@ alone         Each tool by itself, one after the other, as its user runs it, and
     pyperf      alone only, as it has processes of its own: `pyperf timeit -p 2 --fast`, its median; with --pyperf, a
                 folder it is installed into with pip's --target
 
-No peer takes its empty loop off, so what it measures for `pass` beside the body is taken off here; perfmagic does so by
-itself. Wanted: perfmagic's median over each peer's within 1 % in the median round (0.2 ns for the shortest body), at
-most 0.2 µs of loop a call, subtracted, and no more time than they take.
+No peer takes its empty loop off, so it is taken off here, side by side; perfmagic does so by itself. It is what the
+peer measures for `pass`. Beside a body of some ns the loop takes 2 ns less than beside `pass`, so there it is the
+difference of the body written once and twice: 2 × once - twice. Wanted: perfmagic's median over each peer's within 1 %
+in the median round (0.2 ns for the shortest body), at most 0.2 µs of loop a call, subtracted, and no more time than
+they take.
 
 Prints two tables and writes the same as JSON with machine and versions.
 """
@@ -32,6 +34,7 @@ import contextlib
 import io
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -59,6 +62,7 @@ BODIES = {
 }
 SAMPLES = {"10 ns": 200, "1 µs": 200, "100 µs": 200, "10 ms": 40}
 BLOCK_S = 1e-3  # of calls in a peer's sample, as in one of perfmagic's
+LOOP_COUNTS_S = 100e-9  # of a body: the loop of a shorter one is a large part of it
 LOOP_SEEN_S = 100e-6  # of a body: the loop of a longer one is below 0.02 %, and not taken off
 Measured = tuple[float, float]  # seconds a call, seconds spent on it
 
@@ -100,7 +104,10 @@ def with_pyperf(body: str, folder: Path) -> Measured:
 
 
 class Peers:
-    """Takes a sample of each peer whenever perfmagic is about to take one. Stands in for the progress of a cell."""
+    """Takes a sample of each peer between two of perfmagic's. Stands in for the progress of a cell.
+
+    A turn is one sample of each tool in an order drawn by lot, as what ran just before a sample is worth up to 1 %.
+    """
 
     display_id = None
     stage = ""
@@ -110,24 +117,40 @@ class Peers:
         call_s = seconds / calls
         self._calls = max(1, round(BLOCK_S / call_s))
         self._timed: dict[str, Callable[[], float]] = {}
-        for name, code in {"": body, " pass": "pass"}.items() if call_s < LOOP_SEEN_S else {"": body}.items():
+        codes = {"": body}
+        if call_s < LOOP_COUNTS_S:
+            codes[" twice"] = f"{body}; {body}"
+        elif call_s < LOOP_SEEN_S:
+            codes[" pass"] = "pass"
+        for name, code in codes.items():
             plain, torch = timeit.Timer(code), Timer(code)
             self._timed["timeit" + name] = lambda timer=plain: timer.timeit(self._calls) / self._calls
             self._timed["torch" + name] = lambda timer=torch: timer.timeit(self._calls).median
         self.taken: dict[str, list[float]] = {name: [] for name in self._timed}
-        self._turn = 0
+        self._random = random.Random(1)
+        self._later: list[str] = []  # those of this turn that come after perfmagic's sample
 
     def __call__(self, _so_far: object) -> None:
-        """The order goes on by one each time: each comes first as often as last."""
-        names = [*self._timed]
-        self._turn += 1
-        for name in names[self._turn % len(names) :] + names[: self._turn % len(names)]:
+        """Take what is left of the last turn, and what comes before perfmagic's sample in the next."""
+        self.finish()
+        order = self._random.sample([*self._timed, ""], len(self._timed) + 1)
+        self._take(order[: order.index("")])
+        self._later = order[order.index("") + 1 :]
+
+    def finish(self) -> None:
+        """Take what is left of the last turn."""
+        self._take(self._later)
+        self._later = []
+
+    def _take(self, names: list[str]) -> None:
+        for name in names:
             self.taken[name].append(self._timed[name]())
 
     def samples(self, peer: str, n: int) -> np.ndarray:
-        """The last n, without the loop."""
-        loop = self.taken.get(f"{peer} pass")
-        return np.array(self.taken[peer][-n:]) - (statistics.median(loop[-n:]) if loop else 0.0)
+        """Those of the last n turns, without the loop."""
+        once, twice, empty = (np.array(self.taken.get(peer + what, ())[-n:]) for what in ("", " twice", " pass"))
+        loop = 2 * once - twice if len(twice) else empty
+        return once - (np.median(loop) if len(loop) else 0.0)
 
 
 def side_by_side(shell: Any, name: str) -> dict[str, dict[str, float]]:
@@ -135,6 +158,7 @@ def side_by_side(shell: Any, name: str) -> dict[str, dict[str, float]]:
     peers = Peers(BODIES[name])
     with patch("perfmagic.magics.bench_run.Progress", lambda *_args, **_more: peers):
         result = with_cell(shell, f"-r {SAMPLES[name]}", BODIES[name])
+    peers.finish()
     ours = np.array(result.returns.samples_s)
     found = {}
     for peer in ("timeit", "torch"):
