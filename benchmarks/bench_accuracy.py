@@ -61,7 +61,7 @@ BODIES = {
     "10 ms": "'-'.join(('ab',) * 600_000)",
 }
 SAMPLES = {"10 ns": 200, "1 µs": 200, "100 µs": 200, "10 ms": 40}
-BLOCK_S = 1e-3  # of calls in a peer's sample, as in one of perfmagic's
+BLOCK_S = 2e-3  # of calls in a peer's sample, as in one of perfmagic's
 LOOP_COUNTS_S = 100e-9  # of a body: the loop of a shorter one is a large part of it
 LOOP_SEEN_S = 100e-6  # of a body: the loop of a longer one is below 0.02 %, and not taken off
 Measured = tuple[float, float]  # seconds a call, seconds spent on it

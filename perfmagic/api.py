@@ -27,7 +27,7 @@ from perfmagic.capture.profiler import Recorder
 from perfmagic.capture.sim.pace import Pace
 from perfmagic.capture.spec import BenchSpec
 from perfmagic.capture.timers import Engine
-from perfmagic.capture.turns import DECIDE_S, measure_in_turns
+from perfmagic.capture.turns import DECIDE_S, measure_in_turns, run
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError, TraceError
 from perfmagic.results import TimelineResult
 from perfmagic.show import last, remember, show
@@ -181,8 +181,7 @@ def measurement(result: BenchResult, quantity: str | None = None) -> Any:
 def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any]) -> BenchResult:
     engine = new_engine(BenchSpec(**options), synced=synced)
     try:
-        for () in engine.calls():
-            body()
+        run(engine.turns(), (body,))
     except BaseException as error:
         engine.failed(error)
         remember(finish_bench(engine))

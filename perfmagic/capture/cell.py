@@ -10,8 +10,9 @@ The body stays inline in the user's own frame, so tracebacks, `await`, and name 
     with __perfmagic__.cell(head):               with __perfmagic__.cell(head):
         <body, marked>                               for () in __perfmagic__.first():
         __perfmagic__.value = <last value>               <body>; __perfmagic__.value = <last value>
-    __perfmagic__.take()                             for () in __perfmagic__.more():
-                                                         <body>
+    __perfmagic__.take()                             while __perfmagic__.turn():
+                                                         for () in __perfmagic__.steps(0):
+                                                             <body>
                                                  __perfmagic__.take()
 
 `for () in` binds no name, and a round of it costs less than calling a compiled body. With `--vs` the lines `# --- name`
@@ -160,18 +161,15 @@ def wrap(tree: ast.Module, *, repeated: bool, interactivity: str = "last_expr", 
     """
     literal, body = tree.body[0], list(tree.body[1:])
     _refuse_loose_jumps(body)
-    parts = _parted(body) if variants else []
-    body = [statement for part in parts for statement in part] if variants else body
+    parts = _parted(body) if variants else [body]
+    body = [statement for part in parts for statement in part]
     future = [s for s in body if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
     body = [s for s in body if s not in future]
     show_all = interactivity == "all"
     first, has_value = (body, False) if show_all else _store_last(body, interactivity)
-    if variants:
+    if repeated:
         parts[0] = [s for s in parts[0] if s not in future]
         inside = _in_turns(parts, first, literal, show_all=show_all)
-    elif repeated:
-        again = _without_display(copy.deepcopy(body)) if show_all else copy.deepcopy(body)
-        inside = [_loop("first", first, literal), _loop("more", again, literal)]
     else:
         inside = marked(first) or [located(ast.Pass(), literal)]
     statements: list[ast.stmt] = [*future, _with(literal, inside)]

@@ -1,9 +1,9 @@
 """Timing one sample of a body that somebody else runs.
 
-A sample is a small generator that yields an iterable of k steps, for each of which the caller runs the body once. The
-iterable itself reads the clock, before its first step and when it is asked for one more, so that nothing of a sample
-but that lies between the two readings. `drive` strings such iterables together: the loop around the body runs in C
-within a sample and costs some 15 ns a call.
+A sample is a small generator that yields an iterable of k steps, for each of which the caller runs the body once, and
+is resumed with the clock's reading right after the last. The iterable reads the clock when the loop over it begins. So
+nothing lies between the two readings but the loop, and that runs over itertools.repeat itself, as timeit's does: one
+more iterator around it costs 3 ns a call, and 10 to 15 where another thread has the other half of the core.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import operator
 import statistics
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import repeat
 from typing import TypeAlias, TypeVar
 
 from perfmagic.capture.device import Backend
@@ -20,17 +21,73 @@ from perfmagic.trace.model import DeviceInfo
 
 Step: TypeAlias = tuple[()]
 ResultT = TypeVar("ResultT")
-Steps: TypeAlias = Generator[Iterable[Step], None, ResultT]
+Steps: TypeAlias = Generator[Iterable[Step], int, ResultT]  # resumed with the clock's reading, in ns
+Stretches: TypeAlias = Generator[tuple[int, Steps[None]], None, None]  # a body's number, and the steps it runs for
 
-PLAIN_FROM = 100  # calls: then what a step costs counts more than what the beginning and the end of a sample cost
 EMPTY_BLOCKS = 15  # at first; an odd number, so that the median is one of them
 EMPTY_CALLS = 1001  # in all of them at least: a block of one call is as short as what disturbs it; they take 0.3 ms
 EMPTY_EVERY = 16  # blocks, before their median is taken again
 
 
-def drive(steps: Steps[None]) -> Iterator[Step]:
-    """Every step of every iterable the generator yields; the generator goes on when one is used up."""
-    return chain.from_iterable(steps)
+def drive(steps: Steps[None], clock_ns: Callable[[], int]) -> Iterator[Step]:
+    """Every step of every iterable the generator yields, for a plain loop; Turns costs less a step."""
+    with suppress(StopIteration):
+        some = next(steps)
+        while True:
+            yield from some
+            some = steps.send(clock_ns())
+
+
+class Turns:
+    """Which body runs now, and for which steps.
+
+        while turns.turn():
+            for () in turns.steps(0):
+                <body 0>
+            for () in turns.steps(1):
+                <body 1>
+
+    stretches: one after the other, a body's number and the steps it runs for.
+    """
+
+    def __init__(self, stretches: Stretches, clock_ns: Callable[[], int]) -> None:
+        self._stretches, self._clock_ns = stretches, clock_ns
+        self._running: Steps[None] | None = None
+        self._some: Iterable[Step] = ()
+        self._ended_ns = 0  # when the last steps were used up, 0 until somebody asks for more
+        self.which = 0
+
+    def turn(self) -> bool:
+        """Go on to the next steps; False when all have been taken."""
+        now_ns = self._clock_ns()
+        ended_ns = self._ended_ns or now_ns
+        self._ended_ns = 0
+        if self._running is not None:
+            with suppress(StopIteration):
+                self._some = self._running.send(ended_ns)
+                return True
+        for which, steps in self._stretches:
+            self.which, self._running = which, steps
+            with suppress(StopIteration):
+                self._some = next(steps)
+                return True
+        self._running = None
+        return False
+
+    def steps(self, which: int) -> Iterable[Step]:
+        """Those of a body now; none where it is another's turn."""
+        if which == self.which and self._some:
+            some, self._some = self._some, ()
+            return some
+        if not self._some and not self._ended_ns:  # the body before this one has just ended
+            self._ended_ns = self._clock_ns()
+        return ()
+
+    def close(self) -> None:
+        """Leave it where it is; a recording may be under way."""
+        if self._running is not None:
+            self._running.close()
+        self._stretches.close()
 
 
 class Devices:
@@ -104,37 +161,27 @@ class Stopwatch:
         self.clock_ns = clock_ns
         self._devices = devices
         self._handed_out = 0
-        self._left: tuple[Iterator[Step], ...] = ()
+        self._last: Iterator[Step] = repeat((), 0)
 
     @property
     def runs(self) -> int:
         """How often the body was started, also in the middle of a sample."""
-        return self._handed_out - sum(map(operator.length_hint, self._left))
+        return self._handed_out - operator.length_hint(self._last)
 
-    def steps(self, k: int) -> Iterable[Step]:
+    def steps(self, k: int) -> Iterator[Step]:
         """Steps for k calls, counted."""
-        return self._count(k)[0]
-
-    def _count(self, *calls: int) -> tuple[Iterator[Step], ...]:
-        self._left = tuple(repeat((), k) for k in calls)
-        self._handed_out += sum(calls)
-        return self._left
+        self._last = repeat((), k)
+        self._handed_out += k
+        return self._last
 
     def sample(self, k: int = 1, untimed: int = 0) -> Steps[Reading]:
         """*returns* and *done* of k calls in a row, from one start.  untimed: calls right before that start."""
-        if k < PLAIN_FROM:
-            timed = _Timed(self.clock_ns, self._devices.synchronize)
-            before, first, rest = self._count(untimed, 1, k - 1)
-            yield chain(before, timed.begin(first), rest, timed.end())
-            return Reading(timed.returned_ns - timed.start_ns, timed.done_ns - timed.start_ns)
-        clock_ns = self.clock_ns
-        before, steps = self._count(untimed, k)
-        yield before
-        start = clock_ns()
-        yield steps
-        back = clock_ns()
+        if untimed:
+            yield self.steps(untimed)
+        timed = _Timed(self.clock_ns, self.steps(k))
+        back_ns = yield timed
         self._devices.synchronize()
-        return Reading(back - start, clock_ns() - start)
+        return Reading(back_ns - timed.start_ns, self.clock_ns() - timed.start_ns)
 
     def span(
         self, backend: Backend, k: int, backlog_s: float, behind: Callable[[], None] | None = None
@@ -149,64 +196,50 @@ class Stopwatch:
             behind()
         first = backend.event()
         start = self.clock_ns()
-        yield steps
-        back = self.clock_ns()
+        back = yield steps
         last = backend.event()
         self._devices.synchronize()
         return SpanReading(backend.elapsed_ns(first, last), back - start, queued)
 
 
 class _Timed:
-    """The clock around the steps of one sample, read by the iterables the steps stand between."""
+    """Steps that note when the loop over them begins."""
 
-    __slots__ = ("_clock_ns", "_synchronize", "done_ns", "returned_ns", "start_ns")
+    __slots__ = ("_clock_ns", "_steps", "start_ns")
 
-    def __init__(self, clock_ns: Callable[[], int], synchronize: Callable[[], None]) -> None:
-        self._clock_ns, self._synchronize = clock_ns, synchronize
-        self.start_ns = self.returned_ns = self.done_ns = 0
+    def __init__(self, clock_ns: Callable[[], int], steps: Iterator[Step]) -> None:
+        self._clock_ns, self._steps = clock_ns, steps
+        self.start_ns = 0
 
-    def begin(self, first: Iterator[Step]) -> Iterator[Step]:
-        """The first step."""
-        step = next(first)
+    def __iter__(self) -> Iterator[Step]:
         self.start_ns = self._clock_ns()
-        yield step
-
-    def end(self) -> Iterator[Step]:
-        """No step."""
-        self.returned_ns = self._clock_ns()
-        self._synchronize()
-        self.done_ns = self._clock_ns()
-        yield from ()
+        return self._steps
 
 
 class EmptyLoop:
     """What a sample of k calls of nothing takes: to be subtracted. Never counted as runs of a body.
 
     Measured at once, and again beside the samples with again(): where the machine changes its speed, what was measured
-    before is not what the loop took later.
+    before is not what the loop took later.  returns_ns, done_ns: of a sample, the medians.
     """
 
     def __init__(self, clock_ns: Callable[[], int], k: int) -> None:
         self._watch, self._k = Stopwatch(clock_ns, Devices(tuple)), k
-        self._readings_ns: list[int] = []
-        for _ in range(max(EMPTY_BLOCKS, EMPTY_CALLS // k)):
-            self._measure()
-        self.ns = statistics.median_low(self._readings_ns)
-
-    @property
-    def ns_a_call(self) -> float:
-        return self.ns / self._k
+        self._readings: list[Reading] = []
+        self._measure(max(EMPTY_BLOCKS, EMPTY_CALLS // k))
 
     def again(self) -> None:
         """One block more."""
-        self._measure()
-        if len(self._readings_ns) % EMPTY_EVERY == 0:
-            self.ns = statistics.median_low(self._readings_ns)
+        self._measure(1)
 
-    def _measure(self) -> None:
-        for () in drive(self._one()):
-            pass
+    def _measure(self, blocks: int) -> None:
+        turns = Turns(((0, self._block()) for _ in range(blocks)), self._watch.clock_ns)
+        while turns.turn():
+            for () in turns.steps(0):
+                pass
+        if blocks > 1 or len(self._readings) % EMPTY_EVERY == 0:
+            self.returns_ns = statistics.median_low([one.returns_ns for one in self._readings])
+            self.done_ns = statistics.median_low([one.done_ns for one in self._readings])
 
-    def _one(self) -> Steps[None]:
-        reading = yield from self._watch.sample(self._k)
-        self._readings_ns.append(reading.returns_ns)
+    def _block(self) -> Steps[None]:
+        self._readings.append((yield from self._watch.sample(self._k)))

@@ -33,7 +33,7 @@ from perfmagic.capture.passes import DevicePasses, Recording
 from perfmagic.capture.sampler import Sampler
 from perfmagic.capture.spec import MOST_CALLS, BenchSpec, Work
 from perfmagic.capture.stopping import AGREE_FRAC, CAP_S, WarmUp, agree
-from perfmagic.capture.stopwatch import Devices, EmptyLoop, Step, Steps, Stopwatch, drive
+from perfmagic.capture.stopwatch import Devices, EmptyLoop, Step, Steps, Stopwatch, Turns, drive
 from perfmagic.errors import CaptureError
 from perfmagic.numerics.stats import relative_half_width
 from perfmagic.trace.samples import SESSION, BenchRecord, Float64
@@ -44,12 +44,12 @@ __all__ = ["BenchSpec", "Engine", "Recording", "Work"]
 FIRST_CALLS = 4  # compile, autotune and graph warm-up take 2 to 4
 LONG_FIRST_S = 0.1  # a first call of this length is not made again only to find out how many make a block
 LONG_CALL_S = 0.5  # two such calls that agree are warm-up enough
-# Without a device a sample is at least so long, of as many calls as that takes (MEASURING, "Inner loop"): the clock and
-# the loop are then 0.1 % of it at most, and what happens between samples leaves caches as a run of calls finds them.
-BLOCK_S = 1e-3
-# What runs between two samples takes the caches from the body: its next call was up to 30 µs longer, which is 3 % of a
-# sample of 1 ms (benchmarks/bench_accuracy.py). So host work runs before the clock starts, where a call costs little.
-UNTIMED_CALLS = 1
+# Without a device a sample is at least so long, of as many calls as that takes (MEASURING, "Inner loop", has 1 ms): the
+# clock and the loop are then below 0.1 % of it, and what a sample begins with counts for half of what it would.
+BLOCK_S = 2e-3
+# What runs between two samples takes the caches from the body: a sample lasted up to 30 µs longer for it, and some 5 µs
+# after one call (benchmarks/bench_accuracy.py). So host work runs before the clock starts: so long, one call at least.
+UNTIMED_S = 0.2e-3
 UNTIMED_BELOW_S = 10e-3  # longer calls lose less than 0.3 %
 SHORTEST_CALL_S = 10e-9  # an empty body with its loop; bounds the calls of a sample
 LOOP_SEEN_FRAC = 1e-3  # of a sample: where the loop is a larger part, it is measured beside every sample
@@ -116,10 +116,17 @@ class Engine:
 
     def calls(self) -> Iterator[Step]:
         """One step for every run of the body; the body's first output is let through, later ones are dropped."""
+        return drive(self._run(), self._clock_ns)
+
+    def turns(self) -> Turns:
+        """The same for a loop of two levels, which costs less a step."""
+        return Turns((one for one in [(0, self._run())]), self._clock_ns)
+
+    def _run(self) -> Steps[None]:
         if self._running is not None:
             raise CaptureError("this benchmark has been run already", hint="make a new Engine for another run")
         self._running = self._phases()
-        return drive(self._running)
+        return self._running
 
     def failed(self, error: BaseException, within: str = "") -> None:
         """Say what ended the body early; what was measured before is kept.
@@ -154,7 +161,7 @@ class Engine:
             first_calls_s=np.array(self._first_s, np.float64),
             warmup_calls=self._warmup_calls,
             body_runs=self._watch.runs,
-            loop_overhead_s=self._loop_ns / 1e9,
+            loop_overhead_s=self._loop_ns[0] / 1e9,
             span_calls_per_sample=self._passes.span_calls,
             stopped_by=f"ended early: {self._failed}" if self._failed else self._stopped_by,
             devices=self._devices.infos if has_device else (),
@@ -239,9 +246,11 @@ class Engine:
         if self._round_id and self._growth is not None:
             self._growth.add()
         self._taken_ns.append((reading.returns_ns / k, reading.done_ns / k))
-        if self.empty_loop is not None and LOOP_SEEN_FRAC * reading.returns_ns < self.empty_loop.ns and k > 1:
-            self.empty_loop.again()
-        returns_s, done_s = (max(0.0, taken - self._loop_ns) / 1e9 for taken in self._taken_ns[-1])
+        loop = self.empty_loop
+        if loop is not None and k > 1 and LOOP_SEEN_FRAC * reading.returns_ns < loop.returns_ns:
+            loop.again()
+        pairs = zip(self._taken_ns[-1], self._loop_ns, strict=True)
+        returns_s, done_s = (max(0.0, taken - empty) / 1e9 for taken, empty in pairs)
         if self._clocks is not None and len(self._taken_ns) % READ_CLOCKS_EVERY == 0:
             self._clocks.read()
         self._rule.add((returns_s, done_s) if self._has_device() else (returns_s,), spent_s())
@@ -289,13 +298,16 @@ class Engine:
         return np.maximum(np.array(self._taken_ns, np.float64).reshape(-1, 2) - self._loop_ns, 0.0) / 1e9
 
     @property
-    def _loop_ns(self) -> float:
-        return self.empty_loop.ns_a_call if self.empty_loop is not None else 0.0
+    def _loop_ns(self) -> tuple[float, float]:
+        """What the loop takes of *returns* and of *done*, a call."""
+        loop = self.empty_loop
+        return (loop.returns_ns / self._k, loop.done_ns / self._k) if loop is not None else (0.0, 0.0)
 
     def _use_calls(self, k: int, call_s: float) -> None:
         self._k = k
         warm = self.fills_samples and self._spec.warmup != 0
-        self._untimed = UNTIMED_CALLS if warm and call_s < UNTIMED_BELOW_S else 0
+        wanted = math.ceil(UNTIMED_S / max(call_s, SHORTEST_CALL_S))
+        self._untimed = wanted if warm and call_s < UNTIMED_BELOW_S else 0
         self.empty_loop = EmptyLoop(self._watch.clock_ns, k)
 
     def done_sampling(self, stopped_by: str = "") -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from perfmagic.capture import quiet
 from perfmagic.capture.stopping import significant_s
-from perfmagic.capture.stopwatch import EmptyLoop, Steps
+from perfmagic.capture.stopwatch import EmptyLoop, Steps, Stretches, Turns
 from perfmagic.capture.timers import BenchSpec, Engine
 from perfmagic.errors import OptionError
 from perfmagic.numerics.ratio import BAND, judged, ratio_interval
@@ -50,7 +50,13 @@ class Sitting:
         """The first call of one of them; its output is let through."""
         return self.engines[which].first(self._round_id)
 
-    def rest(self) -> Iterator[tuple[int, Steps[None]]]:
+    def whole(self) -> Stretches:
+        """The first call of each, and the rest."""
+        for which in range(len(self.engines)):
+            yield which, self.first(which)
+        yield from self.rest()
+
+    def rest(self) -> Stretches:
         """Warm-up of each, samples in turns, and what comes after the samples; printed output is dropped."""
         with quiet.muted():
             if len(self.engines) == 1:
@@ -76,7 +82,7 @@ class Sitting:
             if not engine.complete:
                 engine.failed(error, within)
 
-    def _equal_samples(self) -> Iterator[tuple[int, Steps[None]]]:
+    def _equal_samples(self) -> Stretches:
         """Samples of one length for all: a longer one more often holds what interrupts it, and its median knows.
 
         How long a call is was found out for each by itself, at times when the machine may have been of another speed.
@@ -94,7 +100,7 @@ class Sitting:
         for engine, call_s in zip(self.engines, calls_s, strict=True):
             engine.fill_samples(min(calls_s) if alike else call_s)
 
-    def _turns(self, spent_s: Callable[[], float]) -> Iterator[tuple[int, Steps[None]]]:
+    def _turns(self, spent_s: Callable[[], float]) -> Stretches:
         if self._decide_s:
             yield from self._until_clear(spent_s)
             return
@@ -103,7 +109,7 @@ class Sitting:
         for engine in self.engines:
             engine.done_sampling()
 
-    def _until_clear(self, spent_s: Callable[[], float]) -> Iterator[tuple[int, Steps[None]]]:
+    def _until_clear(self, spent_s: Callable[[], float]) -> Stretches:
         """Until each is sure to be faster, slower or the same, or the time for that is over."""
         clear, n = False, 0
         while not clear and spent_s() < self._decide_s:
@@ -115,7 +121,7 @@ class Sitting:
         for engine in self.engines:
             engine.done_sampling(f"stopped when {why}" if why else f"stopped after {significant_s(self._decide_s)}")
 
-    def _passes(self, n: int, spent_s: Callable[[], float]) -> Iterator[tuple[int, Steps[None]]]:
+    def _passes(self, n: int, spent_s: Callable[[], float]) -> Stretches:
         """n times through all of them, forth and back by turns; with three or more another comes first each time."""
         for _ in range(n):
             order = list(enumerate(self.engines))
@@ -167,15 +173,12 @@ def measure_in_turns(
     refuse_runs(specs)
     engines = [Engine(spec, synced=False, clock_ns=clock_ns) for spec in specs]
     sitting = Sitting(engines, band=band, decide_s=decide_s, clock_ns=clock_ns)
-    which = 0
+    turns = Turns(sitting.whole(), clock_ns)
     try:
         with quiet.undisturbed():
-            for which, body in enumerate(bodies):
-                _run(sitting.first(which), body)
-            for which, steps in sitting.rest():
-                _run(steps, bodies[which])
+            run(turns, bodies)
     except BaseException as error:
-        sitting.failed(error, which)
+        sitting.failed(error, turns.which)
         if kept is not None:
             kept([engine.record() for engine in engines])
         raise
@@ -191,8 +194,9 @@ def refuse_runs(specs: Sequence[BenchSpec]) -> None:
         )
 
 
-def _run(steps: Steps[None], body: Callable[[], object]) -> None:
-    """Run a body once for every step of an engine."""
-    for some in steps:
-        for () in some:
+def run(turns: Turns, bodies: Sequence[Callable[[], object]]) -> None:
+    """Call each body when it is its turn."""
+    while turns.turn():
+        body = bodies[turns.which]
+        for () in turns.steps(turns.which):
             body()

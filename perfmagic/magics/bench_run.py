@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Generator, Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,7 +17,7 @@ from perfmagic.api import compared, finish_bench, new_engine
 from perfmagic.capture import quiet
 from perfmagic.capture.cell import variant_names
 from perfmagic.capture.spec import BenchSpec, Work
-from perfmagic.capture.stopwatch import Step, Steps, drive
+from perfmagic.capture.stopwatch import Step, Stretches, Turns, drive
 from perfmagic.capture.timers import Engine
 from perfmagic.capture.turns import DECIDE_S, Sitting, refuse_runs
 from perfmagic.errors import CaptureError, OptionError
@@ -25,8 +26,6 @@ from perfmagic.magics.progress import Progress
 from perfmagic.magics.run import bind, compiled_setup
 from perfmagic.show import remember, show
 from perfmagic.trace.model import Cell
-
-Stretch = tuple[int, Steps[None]]  # which variant, and the steps it runs for
 
 
 class BenchRun:
@@ -47,10 +46,9 @@ class BenchRun:
         refuse_runs([self._spec(name) for name in self._names])  # and what no benchmark can be taken with
         self._sittings: list[Sitting] = []
         self._stack = ExitStack()
-        self._stretches: Generator[Stretch, None, None] = self._all_stretches()
-        self._now: tuple[int, Steps[None] | None, Iterator[Step]] = (0, None, iter(()))
+        self._turns = Turns(self._all_stretches(), time.perf_counter_ns)
+        self.turn, self.steps = self._turns.turn, self._turns.steps
         self._begun = 0
-        self._which = 0  # the variant that runs now
         self._found: BenchResult | CompareResult | SweepResult | None = None
         self.refused: OptionError | None = None  # an option that turned out to be unusable while the cell ran
 
@@ -65,26 +63,9 @@ class BenchRun:
 
     def first(self) -> Iterator[Step]:
         """The first call of the next variant; what it prints is seen."""
-        self._which = self._begun
+        which = self._turns.which = self._begun
         self._begun += 1
-        return drive(self._sittings[0].first(self._which))
-
-    def more(self) -> Iterator[Step]:
-        """All repetitions of a cell without variants."""
-        return drive(_joined(self._stretches))
-
-    def turn(self) -> bool:
-        """Go on to the next variant's repetitions; False when all is measured."""
-        if self._begun != len(self._names):
-            raise CaptureError(f"--vs: the cell has {self._begun} variants, its text looked like {len(self._names)}")
-        which, steps = next(self._stretches, (-1, None))
-        self._which = max(0, which)
-        self._now = (which, steps, drive(steps) if steps is not None else iter(()))
-        return steps is not None
-
-    def steps(self, which: int) -> Iterator[Step]:
-        """The repetitions of a variant now; none where it is another's turn."""
-        return self._now[2] if self._now[0] == which else iter(())
+        return drive(self._sittings[0].first(which), time.perf_counter_ns)
 
     def mark(self, line: int) -> None:
         """A measured body carries no marks."""
@@ -103,16 +84,14 @@ class BenchRun:
             raise
 
     def _finish(self, error: BaseException | None) -> None:
-        if (steps := self._now[1]) is not None:
-            steps.close()  # a recording may be under way
-        self._stretches.close()
+        self._turns.close()
         self._stack.close()
         engines = [engine for sitting in self._sittings for engine in sitting.engines]
         if self.refused is not None and not any(len(engine.done_so_far()) for engine in engines):
             return
         if error is not None:
             for sitting in self._sittings:
-                sitting.failed(error, self._which)
+                sitting.failed(error, self._turns.which)
         if self._found is None:
             self._found = self._result()
         bind(self._shell, self._options.name, self._found)
@@ -121,8 +100,10 @@ class BenchRun:
         else:
             show(self._found, replaces=self._progress.display_id)
 
-    def _all_stretches(self) -> Generator[Stretch, None, None]:
+    def _all_stretches(self) -> Stretches:
         """What is left to run after the first calls of the first sitting."""
+        if self._begun != len(self._names):
+            raise CaptureError(f"--vs: the cell has {self._begun} variants, its text looked like {len(self._names)}")
         yield from self._sittings[0].rest()
         for number in range(1, len(self._values)):
             self._begin_sitting(number)
@@ -199,8 +180,3 @@ class BenchRun:
 
 def _has_samples(results: Iterable[BenchResult]) -> bool:
     return all(result.returns is not None for result in results)
-
-
-def _joined(stretches: Iterable[Stretch]) -> Steps[None]:
-    for _, steps in stretches:
-        yield from steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from perfmagic.magics.options import Parser
@@ -24,11 +24,9 @@ class CellRun(Protocol):
 
     def first(self) -> Iterator[tuple[()]]: ...
 
-    def more(self) -> Iterator[tuple[()]]: ...
-
     def turn(self) -> bool: ...
 
-    def steps(self, which: int) -> Iterator[tuple[()]]: ...
+    def steps(self, which: int) -> Iterable[tuple[()]]: ...
 
     def finish(self, error: BaseException | None) -> None:
         """End the measurement and show it, also where the body failed."""

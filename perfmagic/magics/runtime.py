@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import linecache
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -61,15 +61,11 @@ class Runtime:
         """One round: the run that counts for values and output."""
         return self._runs[-1].first()
 
-    def more(self) -> Iterator[tuple[()]]:
-        """The repetitions, driven by the measuring engine."""
-        return self._runs[-1].more()
-
     def turn(self) -> bool:
-        """Whether one of several variants is to run again."""
+        """Whether the body, or one of several variants, is to run again."""
         return self._runs[-1].turn()
 
-    def steps(self, which: int) -> Iterator[tuple[()]]:
+    def steps(self, which: int) -> Iterable[tuple[()]]:
         """The repetitions of a variant now; none where it is not its turn."""
         return self._runs[-1].steps(which)
 
@@ -92,13 +88,17 @@ class Runtime:
 
     def push(self, run: CellRun) -> None:
         self._runs.append(run)
-        # bound directly: a mark then costs one attribute look-up and the log's own call
-        self.mark, self.inner = run.mark, run.inner  # type: ignore[method-assign]
+        self._bind(run)
 
     def pop(self) -> None:
         self._runs.pop()
         if self._runs:
-            self.mark, self.inner = self._runs[-1].mark, self._runs[-1].inner  # type: ignore[method-assign]
+            self._bind(self._runs[-1])
+
+    def _bind(self, run: CellRun) -> None:
+        """Directly: a mark then costs one attribute look-up and the log's own call, and so does a sample."""
+        self.mark, self.inner = run.mark, run.inner  # type: ignore[method-assign]
+        self.turn, self.steps = run.turn, run.steps  # type: ignore[method-assign]
 
     @property
     def running(self) -> bool:

@@ -75,7 +75,10 @@ class TimelineRun:
     def first(self) -> Iterator[tuple[()]]:
         return self._runs_once()
 
-    def more(self) -> Iterator[tuple[()]]:
+    def turn(self) -> bool:
+        return self._runs_once()
+
+    def steps(self, which: int) -> Iterator[tuple[()]]:
         return self._runs_once()
 
     def _runs_once(self) -> NoReturn:

@@ -6,8 +6,9 @@ import pytest
 
 from perfmagic.analysis.conditions import warnings
 from perfmagic.capture import timers
-from perfmagic.capture.timers import BenchSpec
-from perfmagic.capture.turns import Sitting
+from perfmagic.capture.stopwatch import Turns
+from perfmagic.capture.timers import BenchSpec, Engine
+from perfmagic.capture.turns import Sitting, run
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.trace.model import TraceMeta, make_trace
 from perfmagic.trace.samples import BenchRecord
@@ -55,8 +56,8 @@ def test_the_first_call_is_apart_and_calls_go_on_until_two_agree():
 def test_no_more_than_four_first_calls_are_made():
     machine = Machine()
     engine = machine.engine(BenchSpec(samples=1))
-    for run, () in enumerate(engine.calls()):
-        machine.body((100 >> min(run, 5)) * MS)
+    for number, () in enumerate(engine.calls()):
+        machine.body((100 >> min(number, 5)) * MS)
     assert engine.record().first_calls_s.tolist() == [0.1, 0.05, 0.025, 0.012]
 
 
@@ -96,9 +97,9 @@ def test_calls_that_keep_growing_are_said_not_to_settle():
     assert "did not settle within" in said(engine.record())[0]
 
 
-def test_short_bodies_are_timed_in_blocks_of_a_millisecond():
+def test_short_bodies_are_timed_in_blocks_of_two_milliseconds():
     record = Machine().measure(100, spec=BenchSpec(samples=3, warmup=0))
-    assert record.calls_per_sample == 10_000
+    assert record.calls_per_sample == 20_000
     assert record.returns_s.tolist() == [pytest.approx(100e-9)] * 3
 
 
@@ -111,13 +112,14 @@ def test_short_bodies_with_a_device_are_timed_one_by_one():
 
 def test_the_cost_of_the_loop_is_measured_and_taken_off():
     machine = Machine()
-    engine = machine.engine(BenchSpec(samples=3, warmup=0))
 
     def clock_ns() -> int:
         machine.now_ns += 40  # a clock that costs 40 ns a reading
         return machine.now_ns
 
-    engine._watch.clock_ns = clock_ns
+    engine = Engine(
+        BenchSpec(samples=3, warmup=0), synced=False, clock_ns=clock_ns, backends=machine.backends, load=float
+    )
     for () in engine.calls():
         machine.body(2 * MS)
     record = engine.record()
@@ -316,10 +318,10 @@ def test_runs_of_a_block_left_in_the_middle_are_counted():
     engine = machine.engine(BenchSpec(samples=3, warmup=0))
     for () in engine.calls():
         machine.body(100)
-        if machine.runs == 23_456:  # 1 first call, blocks up to 10,000, a sample of 10,000 and a part of the next
+        if machine.runs == 43_210:  # 1 first call, blocks up to 10,000, a sample of 20,000 and a part of the next
             break
     engine.close()
-    assert engine.record().body_runs == 23_456
+    assert engine.record().body_runs == 43_210
     assert len(engine.record().returns_s) == 1
 
 
@@ -405,16 +407,11 @@ def test_what_a_body_leaves_behind_is_not_said_of_the_one_it_takes_turns_with():
     engines = [machine.engine(BenchSpec(samples=8, warmup=0)) for _ in range(2)]
     sitting = Sitting(engines, decide_s=0.0, clock_ns=machine.clock_ns)
 
-    def run(which: int, steps) -> None:
-        for some in steps:
-            for () in some:
-                machine.body(1 * MS, 1 * MS)
-                machine.held += 4096 * which
+    def body(which: int) -> None:
+        machine.body(1 * MS, 1 * MS)
+        machine.held += 4096 * which
 
-    for which in range(2):
-        run(which, sitting.first(which))
-    for which, steps in sitting.rest():
-        run(which, steps)
+    run(Turns(sitting.whole(), machine.clock_ns), [lambda: body(0), lambda: body(1)])
     kinds = [[condition.kind for condition in engine.record().conditions] for engine in engines]
     assert kinds == [[], ["memory grew"]]
     assert engines[1].record().conditions[0].values["bytes_per_call"] == 4096
