@@ -1,9 +1,11 @@
 """The benchmark engine: a body that runs in its owner's frame, timed between the steps of a loop.
 
     engine = Engine(BenchSpec(), synced=True)
+    turns = engine.turns()
     try:
-        for () in engine.calls():
-            <body>
+        while turns.turn():
+            for () in turns.steps(0):
+                <body>
     except BaseException as error:
         engine.failed(error)
         raise
@@ -57,7 +59,7 @@ READ_CLOCKS_EVERY = 16  # samples, as the stopping rule looks
 
 
 class Engine:
-    """Measures the body of the loop over `calls()`.
+    """Measures the body of the loop over `turns()`, or over `calls()`.
 
     synced: also take the device span and, where profile is given, one recorded run for the verdict.
     setup: runs once, before the first call.  profile: makes a Recording.
@@ -114,13 +116,13 @@ class Engine:
         self._queued_at_first: int | None = None
         self._launches: int | None = None  # of one call, where the devices tell
 
-    def calls(self) -> Iterator[Step]:
-        """One step for every run of the body; the body's first output is let through, later ones are dropped."""
-        return drive(self._run(), self._clock_ns)
-
     def turns(self) -> Turns:
-        """The same for a loop of two levels, which costs less a step."""
+        """One step for every run of the body; the body's first output is let through, later ones are dropped."""
         return Turns((one for one in [(0, self._run())]), self._clock_ns)
+
+    def calls(self) -> Iterator[Step]:
+        """The same for a plain loop, which costs more a step."""
+        return drive(self._run(), self._clock_ns)
 
     def _run(self) -> Steps[None]:
         if self._running is not None:
