@@ -251,8 +251,7 @@ class Engine:
         loop = self.empty_loop
         if loop is not None and k > 1 and LOOP_SEEN_FRAC * reading.returns_ns < loop.returns_ns:
             loop.again()
-        pairs = zip(self._taken_ns[-1], self._loop_ns, strict=True)
-        returns_s, done_s = (max(0.0, taken - empty) / 1e9 for taken, empty in pairs)
+        returns_s, done_s = self._without_loop(self._taken_ns[-1:])[0].tolist()
         if self._clocks is not None and len(self._taken_ns) % READ_CLOCKS_EVERY == 0:
             self._clocks.read()
         self._rule.add((returns_s, done_s) if self._has_device() else (returns_s,), spent_s())
@@ -297,7 +296,12 @@ class Engine:
 
     def _samples_s(self) -> Float64:
         """*returns* and *done* without the loop, in seconds a call, shape (samples, 2)."""
-        return np.maximum(np.array(self._taken_ns, np.float64).reshape(-1, 2) - self._loop_ns, 0.0) / 1e9
+        return self._without_loop(self._taken_ns)
+
+    def _without_loop(self, taken_ns: list[tuple[float, float]]) -> Float64:
+        """In seconds; not below 0, and *done* not before *returns*, which subtracting two medians could make it."""
+        left = np.maximum(np.array(taken_ns, np.float64).reshape(-1, 2) - self._loop_ns, 0.0) / 1e9
+        return np.maximum.accumulate(left, axis=1)
 
     @property
     def _loop_ns(self) -> tuple[float, float]:

@@ -94,6 +94,9 @@ class Runtime:
         self._runs.pop()
         if self._runs:
             self._bind(self._runs[-1])
+        else:
+            for name in ("mark", "inner", "turn", "steps"):  # a run that has ended is not kept
+                self.__dict__.pop(name, None)
 
     def _bind(self, run: CellRun) -> None:
         """Directly: a mark then costs one attribute look-up and the log's own call, and so does a sample."""
