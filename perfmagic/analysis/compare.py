@@ -239,7 +239,8 @@ def _taken_apart(baseline: BenchResult, other: BenchResult) -> str:
         words = " and ".join(" ".join(str(part) for part in machine) + " cores" for machine in machines)
         return f"measured on different machines, {words}: measure both on one"
     if bool(baseline.cold_bytes) != bool(other.cold_bytes):
-        return "one found cold caches, the other warm ones: take both with --cold, or both without"
+        cold = option(baseline, "cold", "True")
+        return f"one found cold caches, the other warm ones: take both with {cold}, or both without"
     mhz = _clocks_apart(baseline, other)
     if mhz is not None:
         return (

@@ -29,6 +29,17 @@ UNSEEN_FRAC = 0.1
 SLOWED_CLOCK_FRAC = 0.9  # of the starting clock (MEASURING, "Cache, clocks, noise")
 LONGER_SPAN = 1.05  # of done, which it is a part of
 RUNS_APART_FRAC = 0.03  # the band of comparisons across runs
+FLAGS = {  # fields of perfmagic.capture.spec.BenchSpec as the magics call them
+    "samples": "-r",
+    "calls": "-n",
+    "time_s": "--time",
+    "rel": "--rel",
+    "warmup": "--warmup",
+    "cold": "--cold",
+    "cooldown_s": "--cooldown",
+    "runs": "--runs",
+    "setup_each": "--setup-each",
+}
 
 
 def warnings(record: BenchRecord, measured: Mapping[str, Quantity], verdict: str = "") -> tuple[str, ...]:
@@ -56,9 +67,7 @@ def option(taken: Taken, setting: str, value: str) -> str:
     """
     if not taken.code:
         return f"{setting}={value}"
-    if setting in ("setup_each", "cold"):  # flags
-        return "--" + setting.replace("_", "-")
-    return {"time_s": "--time", "cooldown_s": "--cooldown", "samples": "-r"}.get(setting, f"--{setting}") + f" {value}"
+    return FLAGS[setting] if setting in ("setup_each", "cold") else f"{FLAGS[setting]} {value}"
 
 
 class _Done:

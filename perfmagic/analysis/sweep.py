@@ -158,6 +158,8 @@ def side_by_side(sweeps: Sequence[SweepResult], names: Sequence[str], *, quantit
                 f"compare: {name} has {len(sweep.results[0])} variants, which are compared in it already",
                 hint="measure each by itself, with --sweep and without --vs",
             )
+        if len({repr(_plain(value)) for value in sweep.values}) < len(sweep.values):
+            raise OptionError(f"compare: {name} has a value of {sweep.name} twice, so it is not clear which to compare")
     rows = [dict(zip(map(_plain, sweep.values), sweep.variant(0), strict=True)) for sweep in sweeps]
     values = [value for value in rows[0] if all(value in row for row in rows)]
     if not values:

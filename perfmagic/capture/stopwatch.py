@@ -85,9 +85,11 @@ class Turns:
 
     def close(self) -> None:
         """Leave it where it is; a recording may be under way."""
-        if self._running is not None:
-            self._running.close()
-        self._stretches.close()
+        try:
+            if self._running is not None:
+                self._running.close()
+        finally:
+            self._stretches.close()
 
 
 class Devices:
@@ -220,7 +222,7 @@ class EmptyLoop:
     """What a sample of k calls of nothing takes: to be subtracted. Never counted as runs of a body.
 
     Measured at once, and again beside the samples with again(): where the machine changes its speed, what was measured
-    before is not what the loop took later.  returns_ns, done_ns: of a sample, the medians.
+    before is not what the loop took later.  returns_ns, done_ns: a call, the medians.
     """
 
     def __init__(self, clock_ns: Callable[[], int], k: int) -> None:
@@ -238,8 +240,8 @@ class EmptyLoop:
             for () in turns.steps(0):
                 pass
         if blocks > 1 or len(self._readings) % EMPTY_EVERY == 0:
-            self.returns_ns = statistics.median_low([one.returns_ns for one in self._readings])
-            self.done_ns = statistics.median_low([one.done_ns for one in self._readings])
+            self.returns_ns = statistics.median_low([one.returns_ns for one in self._readings]) / self._k
+            self.done_ns = statistics.median_low([one.done_ns for one in self._readings]) / self._k
 
     def _block(self) -> Steps[None]:
         self._readings.append((yield from self._watch.sample(self._k)))

@@ -100,7 +100,8 @@ class Engine:
         self._block_call_s = 0.0
         self._probed_s: list[float] = []
         self.empty_loop: EmptyLoop | None = None  # what is subtracted from every sample
-        self._taken_ns: list[tuple[float, float]] = []  # returns and done a call, with the loop
+        self._taken_ns: list[tuple[float, float]] = []  # of this run, returns and done a call, with the loop
+        self._ended_s: list[Float64] = []  # the samples of each run before, without it
         self._run_starts: list[int] = []
         self._stopped_by = ""
         self._failed = ""
@@ -202,6 +203,8 @@ class Engine:
 
     def warm(self) -> Steps[None]:
         """Calls until they settle, and how many of them make a sample."""
+        if self._taken_ns:  # of the run before, which had a loop of its own
+            self._ended_s, self._taken_ns = [*self._ended_s, self._without_loop(self._taken_ns)], []
         self._warm, self._warm_from_ns = WarmUp(), self._clock_ns()
         if self._spec.warmup is not None:
             yield from self._warm_up_by_count(self._spec.warmup)
@@ -249,7 +252,7 @@ class Engine:
             self._growth.add()
         self._taken_ns.append((reading.returns_ns / k, reading.done_ns / k))
         loop = self.empty_loop
-        if loop is not None and k > 1 and LOOP_SEEN_FRAC * reading.returns_ns < loop.returns_ns:
+        if loop is not None and k > 1 and LOOP_SEEN_FRAC * reading.returns_ns < k * loop.returns_ns:
             loop.again()
         returns_s, done_s = self._without_loop(self._taken_ns[-1:])[0].tolist()
         if self._clocks is not None and len(self._taken_ns) % READ_CLOCKS_EVERY == 0:
@@ -296,7 +299,7 @@ class Engine:
 
     def _samples_s(self) -> Float64:
         """*returns* and *done* without the loop, in seconds a call, shape (samples, 2)."""
-        return self._without_loop(self._taken_ns)
+        return np.concatenate([*self._ended_s, self._without_loop(self._taken_ns)])
 
     def _without_loop(self, taken_ns: list[tuple[float, float]]) -> Float64:
         """In seconds; not below 0, and *done* not before *returns*, which subtracting two medians could make it."""
@@ -307,14 +310,14 @@ class Engine:
     def _loop_ns(self) -> tuple[float, float]:
         """What the loop takes of *returns* and of *done*, a call."""
         loop = self.empty_loop
-        return (loop.returns_ns / self._k, loop.done_ns / self._k) if loop is not None else (0.0, 0.0)
+        return (loop.returns_ns, loop.done_ns) if loop is not None else (0.0, 0.0)
 
     def _use_calls(self, k: int, call_s: float) -> None:
-        self._k = k
+        empty_loop = EmptyLoop(self._watch.clock_ns, k)  # takes a while: an interrupt must not come between the two
+        self._k, self.empty_loop = k, empty_loop
         warm = self.fills_samples and self._spec.warmup != 0
         wanted = math.ceil(UNTIMED_S / max(call_s, SHORTEST_CALL_S))
         self._untimed = wanted if warm and call_s < UNTIMED_BELOW_S else 0
-        self.empty_loop = EmptyLoop(self._watch.clock_ns, k)
 
     def done_sampling(self, stopped_by: str = "") -> None:
         """Note what is odd about the samples.  stopped_by: what ended them, where it was not the rule."""
@@ -328,7 +331,7 @@ class Engine:
         if self._growth is not None:
             if not self._round_id:
                 self._growth.add()
-            self._growth.tell(self._sampler, (len(self._taken_ns) - self._run_starts[-1]) * self._k)
+            self._growth.tell(self._sampler, len(self._taken_ns) * (self._k + self._untimed))
             self._growth = None
 
     def _phases(self) -> Steps[None]:
@@ -416,7 +419,7 @@ class Engine:
 
     def _begin_run(self) -> None:
         """A whole run begins: its own stopping rule, and what is there before its first sample."""
-        self._run_starts.append(len(self._taken_ns))
+        self._run_starts.append(sum(map(len, self._ended_s)))
         if len(self._run_starts) > 1:
             self._rule = self._spec.rule()
         self._growth = Growth(self._devices)

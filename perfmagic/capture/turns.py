@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from perfmagic.capture import quiet
 from perfmagic.capture.stopping import significant_s
@@ -147,13 +148,13 @@ class Sitting:
 
 
 def share_empty_loops(engines: Sequence[Engine]) -> None:
-    """Subtract the same for the empty loop from all whose samples have as many calls.
+    """Subtract the same for the empty loop from all, a call: measured for each by itself, its noise would differ.
 
-    Measured for each by itself, its noise would look like a difference.
+    For samples of one call and of many apart, as looking at the clock counts in the first.
     """
-    of_calls: dict[int, EmptyLoop | None] = {}
+    shared: dict[bool, EmptyLoop | None] = {}
     for engine in engines:
-        engine.empty_loop = of_calls.setdefault(engine.calls_per_sample, engine.empty_loop)
+        engine.empty_loop = shared.setdefault(engine.calls_per_sample > 1, engine.empty_loop)
 
 
 def measure_in_turns(
@@ -175,7 +176,7 @@ def measure_in_turns(
     sitting = Sitting(engines, band=band, decide_s=decide_s, clock_ns=clock_ns)
     turns = Turns(sitting.whole(), clock_ns)
     try:
-        with quiet.undisturbed():
+        with quiet.undisturbed(), closing(turns):  # what is printed is seen again, also while an exception is held
             run(turns, bodies)
     except BaseException as error:
         sitting.failed(error, turns.which)

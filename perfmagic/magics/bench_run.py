@@ -63,9 +63,17 @@ class BenchRun:
 
     def first(self) -> Iterator[Step]:
         """The first call of the next variant; what it prints is seen."""
-        which = self._turns.which = self._begun
-        self._begun += 1
+        which, self._begun = self._begun, self._begun + 1
+        if self._begun > len(self._names):
+            raise self._miscounted()
+        self._turns.which = which
         return drive(self._sittings[0].first(which), time.perf_counter_ns)
+
+    def _miscounted(self) -> CaptureError:
+        return CaptureError(
+            f"--vs: the cell has {self._begun} variants or more, its text looked like {len(self._names)}",
+            hint="part variants by lines such as  # --- B  at the left edge, outside of strings and brackets",
+        )
 
     def mark(self, line: int) -> None:
         """A measured body carries no marks."""
@@ -84,8 +92,10 @@ class BenchRun:
             raise
 
     def _finish(self, error: BaseException | None) -> None:
-        self._turns.close()
-        self._stack.close()
+        try:
+            self._turns.close()
+        finally:
+            self._stack.close()
         engines = [engine for sitting in self._sittings for engine in sitting.engines]
         if self.refused is not None and not any(len(engine.done_so_far()) for engine in engines):
             return
@@ -103,7 +113,7 @@ class BenchRun:
     def _all_stretches(self) -> Stretches:
         """What is left to run after the first calls of the first sitting."""
         if self._begun != len(self._names):
-            raise CaptureError(f"--vs: the cell has {self._begun} variants, its text looked like {len(self._names)}")
+            raise self._miscounted()
         yield from self._sittings[0].rest()
         for number in range(1, len(self._values)):
             self._begin_sitting(number)

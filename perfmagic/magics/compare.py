@@ -8,6 +8,7 @@ from typing import Any
 
 from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import QUANTITIES, CompareResult
+from perfmagic.analysis.conditions import FLAGS
 from perfmagic.analysis.sweep import SweepResult
 from perfmagic.api import compare, load_result
 from perfmagic.errors import OptionError
@@ -44,9 +45,8 @@ def run(shell: Any, line: str) -> CompareResult | SweepResult | None:
     names = words if functions else ()
     extra = {**sampling(options), "code": f"%compare {line.strip()}"} if functions else sampling(options)
     if extra and not functions:
-        raise OptionError(
-            f"%compare: results are compared as they were measured, {', '.join(extra)} cannot be set any more"
-        )
+        told = ", ".join(FLAGS[name] for name in extra)
+        raise OptionError(f"%compare: what was measured is compared as it is, {told} cannot be set any more")
     before = last()
     try:
         found = compare(*given, names=names, quantity=options.quantity, **extra)

@@ -1,4 +1,4 @@
-"""What every measuring magic offers the registry."""
+"""What every measuring magic offers the runtime of a cell."""
 
 from __future__ import annotations
 

@@ -90,8 +90,9 @@ class Runtime:
         self._runs.append(run)
         self._bind(run)
 
-    def pop(self) -> None:
-        self._runs.pop()
+    def pop(self, run: CellRun) -> None:
+        if run in self._runs:  # an interrupt may have come before it was pushed
+            self._runs.remove(run)
         if self._runs:
             self._bind(self._runs[-1])
         else:
@@ -121,11 +122,11 @@ class _Running:
         try:
             options, rest = magic.parser().split(self._head.line)
             self._run = magic.begin(self._shell, self._cell, options, rest)
-            self._runtime.push(self._run)
             try:
+                self._runtime.push(self._run)
                 self._run.start()
             except BaseException as error:  # of the user's set-up code, an interrupt too: __exit__ will not be called
-                self._runtime.pop()
+                self._runtime.pop(self._run)
                 raise error.with_traceback(self._of_the_cell(error.__traceback__))  # noqa: B904 - the same error
         except KeyboardInterrupt as stop:
             raise stop.with_traceback(self._of_the_cell(stop.__traceback__))  # noqa: B904 - the same error
@@ -139,7 +140,7 @@ class _Running:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         __tracebackhide__ = True
-        self._runtime.pop()
+        self._runtime.pop(self._run)
         if error is not None:
             self._runtime.value = None  # of an earlier round: it must not outlive the cell
         if error is not None and error is getattr(self._run, "refused", None):

@@ -91,8 +91,8 @@ class BenchRecord(Taken):
     span_s: pass 2 (device span), seconds a call, empty unless asked for and possible.
     queued_s: per call, queued: seconds a call where queued_calls of them follow each other, empty unless asked for.
     first_calls_s: the first calls until two agreed, in order; the first one is shown apart.
-    body_runs: how often the body really ran in all.
-    loop_overhead_s: a call, measured with an empty body, already subtracted.
+    body_runs: how often the body really ran in all.  warmup_calls: before the samples, in all runs.
+    loop_overhead_s: of *returns*, a call, measured with an empty body and subtracted; of the last run.
     trace: the one profiled run the verdict rests on, None where there was none.
     """
 

@@ -76,20 +76,20 @@ def _warnings_below(sweep: SweepResult) -> list[str]:
 
 def _warnings(sweep: SweepResult) -> list[str]:
     """Each warning once, with the values and variants it belongs to."""
-    places: dict[str, dict[str, list[str]]] = {}  # of a warning, by the values: the variants
-    for value, row in zip(sweep.values, sweep.results, strict=True):
+    places: dict[str, dict[int, list[str]]] = {}  # of a warning, by the number of a value: the variants
+    for number, row in enumerate(sweep.results):
         for one in row:
-            for warning in one.warnings:
-                places.setdefault(warning, {}).setdefault(str(value), []).append(one.name)
+            for warning in dict.fromkeys(one.warnings):
+                places.setdefault(warning, {}).setdefault(number, []).append(one.name)
     return [f"! {_at(sweep, at)}{warning}" for warning, at in places.items()]
 
 
-def _at(sweep: SweepResult, at: dict[str, list[str]]) -> str:
+def _at(sweep: SweepResult, at: dict[int, list[str]]) -> str:
     """Which values and variants, "" for all."""
     of_variants: dict[str, list[str]] = {}
-    for value, names in at.items():
+    for number, names in at.items():
         everyone = len(names) == len(sweep.results[0])
-        of_variants.setdefault("" if everyone else ", ".join(names), []).append(value)
+        of_variants.setdefault("" if everyone else ", ".join(names), []).append(str(sweep.values[number]))
     parts = []
     for variants, values in of_variants.items():
         which = "" if len(values) == len(sweep.values) else f"{sweep.name} = {', '.join(values)}"

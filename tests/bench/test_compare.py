@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from dataclasses import replace
 
@@ -188,6 +189,23 @@ def test_an_interrupt_keeps_what_was_measured_of_all_functions() -> None:
     assert [c.name for c in kept.comparisons] == ["B"]
 
 
+def test_output_is_seen_again_while_an_exception_is_still_held() -> None:
+    out = sys.stdout
+    calls = []
+
+    def fails() -> None:
+        calls.append(1)
+        if len(calls) == 20:
+            raise ValueError("late")
+
+    try:
+        perfmagic.compare(lambda: None, fails)
+    except ValueError:
+        assert sys.stdout is out
+    else:
+        raise AssertionError("it did not fail")
+
+
 def test_what_is_asked_for_is_obeyed_and_checked_before_anything_runs() -> None:
     ran = []
     found = perfmagic.compare(lambda: ran.append(1), lambda: ran.append(2), samples=8, warmup=0)
@@ -214,7 +232,7 @@ def test_cold_and_warm_caches_are_not_compared() -> None:
     cold = replace(result(series(1e-3), "cold"), cold_bytes=1 << 20)
     found = perfmagic.compare(cold, result(series(0.5e-3, seed=1), "warm")).comparisons[0]
     assert found.verdict == "unclear"
-    assert "take both with --cold, or both without" in found.why
+    assert "take both with cold=True, or both without" in found.why
 
 
 def test_results_of_different_machines_are_not_compared() -> None:

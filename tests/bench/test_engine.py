@@ -127,6 +127,26 @@ def test_the_cost_of_the_loop_is_measured_and_taken_off():
     assert record.returns_s.tolist() == [0.002] * 3
 
 
+def test_the_loop_of_each_run_is_taken_off_its_own_samples():
+    machine = Machine()
+    reading_ns = [40]
+
+    def clock_ns() -> int:
+        machine.now_ns += reading_ns[0]
+        return machine.now_ns
+
+    engine = Engine(
+        BenchSpec(samples=3, runs=2, warmup=1), synced=False, clock_ns=clock_ns, backends=machine.backends, load=float
+    )
+    for () in engine.calls():
+        machine.body(3 * MS)
+        reading_ns[0] = 40 if engine._samples_s().shape[0] < 3 else 80  # the machine is half as fast in the second run
+    record = engine.record()
+    assert record.run_starts == (0, 3)
+    assert record.returns_s.tolist() == [0.003] * 2 + [pytest.approx(0.003, abs=41e-9)] + [0.003] * 3
+    assert record.loop_overhead_s == 80e-9
+
+
 def test_a_body_of_nothing_takes_zero_and_never_less():
     record = Machine().measure(0, spec=BenchSpec(samples=2, warmup=0))
     assert record.returns_s.tolist() == [0.0] * 2

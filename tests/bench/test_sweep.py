@@ -123,6 +123,7 @@ def test_sweeps_with_nothing_in_common_are_refused() -> None:
         (sweep_result("m", [64, 128], one.results), "A sweeps n, B sweeps m"),
         (sweep_result("n", [1, 2], one.results), "no value of n is in all sweeps (A: 64, 128; B: 1, 2)"),
         (sweep_result("n", [64, 128], [row * 2 for row in one.results]), "B has 2 variants"),
+        (sweep_result("n", [64, 64], one.results), "B has a value of n twice"),
     ):
         with pytest.raises(OptionError) as refused:
             perfmagic.compare(one, other)

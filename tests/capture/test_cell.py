@@ -50,7 +50,7 @@ def test_a_docstring_is_no_head():
 
 
 class _Runtime:
-    """Stands in for the registry's runtime: three rounds of a repeated body."""
+    """Stands in for the real runtime: three rounds of a repeated body."""
 
     value = None
 

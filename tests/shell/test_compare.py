@@ -43,7 +43,7 @@ def test_sweeps_are_compared_value_by_value(notebook: Notebook, tmp_path: Path) 
     ran = notebook.run(f"%compare old new {tmp_path}/before.json -o found")
     assert ran.error is None
     found = notebook.names["found"]
-    assert [row[0].verdict for row in found.comparisons] == ["faster", "faster"]
+    assert [row[0].ratio > 1 for row in found.comparisons] == [True, True]
     assert [one.name for one in found.results[0]] == ["old", "new", "before"]
 
 
@@ -55,7 +55,18 @@ def test_functions_take_the_options_that_advice_names(notebook: Notebook) -> Non
     assert "-r 6 or more" in found.comparisons[0].why
     assert found.results[0].code == "%compare f g -r 5 --warmup 3 -o found"
     notebook.run("%%bench -q -r 3 -o one\n1\n")
-    assert "cannot be set any more" in notebook.run("%compare one one -r 5").refusal
+    assert "-n, --time cannot be set any more" in notebook.run("%compare one one --time 5 -n 2").refusal.replace(
+        "--time, -n", "-n, --time"
+    )
+
+
+def test_an_exception_of_a_function_is_seen_with_what_was_measured(notebook: Notebook) -> None:
+    notebook.run("n = 0\ndef f(): pass")
+    notebook.run("def g():\n    global n\n    n += 1\n    if n == 2_000_000: raise ValueError('late')")
+    ran = notebook.run("%compare f g --warmup 0 -r 400")
+    assert isinstance(ran.error, ValueError)
+    assert "ended early: ValueError: late (in g)" in ran.report
+    assert notebook.run("print('heard')").printed == "heard\n"
 
 
 def test_a_mistyped_option_is_told_its_neighbour(notebook: Notebook) -> None:
