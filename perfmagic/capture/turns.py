@@ -16,7 +16,7 @@ from perfmagic.numerics.ratio import BAND, judged, ratio_interval
 from perfmagic.trace.samples import BenchRecord, Float64
 
 MOST_S = 60.0  # of all together: a comparison that takes longer was not meant
-DECIDE_S = 10.0  # so long it goes on where the verdict is unclear
+DECIDE_S = 10.0  # so long it goes on where the verdict is unclear, warm-up included
 FIRST_LOOK = 20  # samples of each: below it an interval says little
 MORE_FRAC = 0.25  # so many samples more before it is looked at again: each look is a chance of a false alarm
 # Some 20 looks at 95 % each call 2 to 3 % of equal bodies different; at 99.9 % hardly any, and a true 5 % is found
@@ -63,16 +63,16 @@ class Sitting:
             if len(self.engines) == 1:
                 yield 0, self.engines[0].rest()
                 return
+            begun_ns = self._clock_ns()
             for which, engine in enumerate(self.engines):
                 yield which, engine.warm()
             yield from self._equal_samples()
             share_empty_loops(self.engines)
-            from_ns = self._clock_ns()
-
-            def spent_s() -> float:
-                return (self._clock_ns() - from_ns) / 1e9
-
-            yield from self._turns(spent_s)
+            if self._decide_s:
+                yield from self._until_clear(lambda: (self._clock_ns() - begun_ns) / 1e9)
+            else:
+                from_ns = self._clock_ns()
+                yield from self._until_finished(lambda: (self._clock_ns() - from_ns) / 1e9)
             for which, engine in enumerate(self.engines):
                 yield which, engine.after()
 
@@ -101,17 +101,18 @@ class Sitting:
         for engine, call_s in zip(self.engines, calls_s, strict=True):
             engine.fill_samples(min(calls_s) if alike else call_s)
 
-    def _turns(self, spent_s: Callable[[], float]) -> Stretches:
-        if self._decide_s:
-            yield from self._until_clear(spent_s)
-            return
+    def _until_finished(self, spent_s: Callable[[], float]) -> Stretches:
+        """Until the stopping rule of each has enough."""
         while not all(engine.finished for engine in self.engines) and spent_s() < MOST_S:
             yield from self._passes(1, spent_s)
         for engine in self.engines:
             engine.done_sampling()
 
     def _until_clear(self, spent_s: Callable[[], float]) -> Stretches:
-        """Until each is sure to be faster, slower or the same, or the time for that is over."""
+        """Until each is sure to be faster, slower or the same, or the time for that is over.
+
+        spent_s: with warm-up, which is part of what somebody waits for.
+        """
         clear, n = False, 0
         while not clear and spent_s() < self._decide_s:
             more = 1 if n < FIRST_LOOK else max(2, int(n * MORE_FRAC))
