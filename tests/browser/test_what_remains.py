@@ -98,7 +98,9 @@ def copy_of(saved: Saved, name: str) -> str:
 
 
 def trusted(tab: Any) -> bool:
-    return bool(tab.evaluate("jupyterapp.shell.currentWidget.content.model.cells.get(2).trusted"))
+    cell = "jupyterapp.shell.currentWidget?.content?.model?.cells?.get(2)"
+    tab.wait_for_function(f"() => {cell} !== undefined")  # the notebook may be shown before its cells are there
+    return bool(tab.evaluate(f"() => {cell}.trusted"))
 
 
 def check(tab: Any, pictures: int, screen: str) -> None:
