@@ -17,11 +17,11 @@ alone         Each tool by itself, one after the other, as its user runs it, and
     pyperf      alone only, as it has processes of its own: `pyperf timeit -p 2 --fast`, its median; with --pyperf, a
                 folder it is installed into with pip's --target
 
-No peer takes its empty loop off, so it is taken off here, side by side; perfmagic does so by itself. It is what the
-peer measures for `pass`. Beside a body of some ns the loop takes 2 ns less than beside `pass`, so there it is the
-difference of the body written once and twice: 2 × once - twice. Wanted: perfmagic's median over each peer's within 1 %
-in the median round (0.2 ns for the shortest body), at most 0.2 µs of loop a call, subtracted, and no more time than
-they take.
+No peer takes its loop off, so it is taken off here, side by side; perfmagic does so by itself. Beside a body the loop
+of a peer takes some 3 ns less than beside `pass`, where each round waits for the one before. So it is what the peer
+measures for the shortest body written once and twice, 2 × once - twice. Wanted: perfmagic's median over each peer's
+within 1 % in the median round (0.2 ns for the shortest body), at most 0.2 µs of loop a call, subtracted, and no more
+time than they take.
 
 Prints two tables and writes the same as JSON with machine and versions.
 """
@@ -55,14 +55,14 @@ from perfmagic.analysis.bench import BenchResult
 from perfmagic.capture.environment import environment
 
 BODIES = {
-    "10 ns": "[]",
+    "10 ns": "1 < 2",
     "1 µs": "'-'.join(('ab',) * 60)",
     "100 µs": "'-'.join(('ab',) * 6000)",
     "10 ms": "'-'.join(('ab',) * 600_000)",
 }
 SAMPLES = {"10 ns": 200, "1 µs": 200, "100 µs": 200, "10 ms": 40}
 BLOCK_S = 2e-3  # of calls in a peer's sample, as in one of perfmagic's
-LOOP_COUNTS_S = 100e-9  # of a body: the loop of a shorter one is a large part of it
+SHORTEST_S = 30e-9  # of a body with its loop
 LOOP_SEEN_S = 100e-6  # of a body: the loop of a longer one is below 0.02 %, and not taken off
 Measured = tuple[float, float]  # seconds a call, seconds spent on it
 
@@ -115,17 +115,16 @@ class Peers:
     def __init__(self, body: str) -> None:
         calls, seconds = timeit.Timer(body).autorange()
         call_s = seconds / calls
-        self._calls = max(1, round(BLOCK_S / call_s))
+        n_calls = max(1, round(BLOCK_S / call_s))
         self._timed: dict[str, Callable[[], float]] = {}
-        codes = {"": body}
-        if call_s < LOOP_COUNTS_S:
-            codes[" twice"] = f"{body}; {body}"
-        elif call_s < LOOP_SEEN_S:
-            codes[" pass"] = "pass"
-        for name, code in codes.items():
+        codes = {"": (body, n_calls)}
+        if call_s < LOOP_SEEN_S:
+            shortest, calls = BODIES["10 ns"], round(BLOCK_S / SHORTEST_S)
+            codes |= {" once": (shortest, calls), " twice": (f"{shortest}; {shortest}", calls // 2)}
+        for name, (code, n) in codes.items():
             plain, torch = timeit.Timer(code), Timer(code)
-            self._timed["timeit" + name] = lambda timer=plain: timer.timeit(self._calls) / self._calls
-            self._timed["torch" + name] = lambda timer=torch: timer.timeit(self._calls).median
+            self._timed["timeit" + name] = lambda timer=plain, n=n: timer.timeit(n) / n
+            self._timed["torch" + name] = lambda timer=torch, n=n: timer.timeit(n).median
         self.taken: dict[str, list[float]] = {name: [] for name in self._timed}
         self._random = random.Random(1)
         self._later: list[str] = []  # those of this turn that come after perfmagic's sample
@@ -148,9 +147,8 @@ class Peers:
 
     def samples(self, peer: str, n: int) -> np.ndarray:
         """Those of the last n turns, without the loop."""
-        once, twice, empty = (np.array(self.taken.get(peer + what, ())[-n:]) for what in ("", " twice", " pass"))
-        loop = 2 * once - twice if len(twice) else empty
-        return once - (np.median(loop) if len(loop) else 0.0)
+        body, once, twice = (np.array(self.taken.get(peer + what, ())[-n:]) for what in ("", " once", " twice"))
+        return body - (np.median(2 * once - twice) if len(once) else 0.0)
 
 
 def side_by_side(shell: Any, name: str) -> dict[str, dict[str, float]]:

@@ -203,7 +203,9 @@ class BenchResult(Taken, Saved):
         return frame
 
     def __repr__(self) -> str:
-        parts = [_times_in_words(self), self.verdict.sentence if self.verdict else "", self.method, self.device_label]
+        ended = f"ended early: {self.failed}" if self.failed else ""
+        verdict = self.verdict.sentence if self.verdict else ""
+        parts = [_times_in_words(self), verdict, ended, self.method, self.device_label]
         paragraph = " · ".join(part for part in parts if part)
         return f"{self.name}: {paragraph}" if self.name else paragraph
 
@@ -296,10 +298,16 @@ def _method(record: BenchRecord) -> str:
         plural(len(record.returns_s), "sample") + _calls_each(record.calls_per_sample),
         f"in {len(record.run_starts)} runs" if record.run_starts else "",
         warmth if warm or record.cold_bytes else "not warmed up",
-        record.stopped_by + (" in the last of them" if record.run_starts and record.stopped_by else ""),
+        _stopped(record),
         f"body ran {plural(record.body_runs, 'time')}",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _stopped(record: BenchRecord) -> str:
+    if record.failed or not record.stopped_by:  # what failed is said by itself
+        return ""
+    return record.stopped_by + (" in the last of them" if record.run_starts else "")
 
 
 def _calls_each(n: int) -> str:

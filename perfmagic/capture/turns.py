@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from perfmagic.capture import quiet
-from perfmagic.capture.stopping import significant_s
 from perfmagic.capture.stopwatch import EmptyLoop, Steps, Stretches, Turns
 from perfmagic.capture.timers import BenchSpec, Engine
 from perfmagic.errors import OptionError
-from perfmagic.numerics.ratio import BAND, judged, ratio_interval
+from perfmagic.numerics.ratio import BAND, FEWEST, judged, ratio_interval
 from perfmagic.trace.samples import BenchRecord, Float64
+from perfmagic.units import duration_s
 
 MOST_S = 60.0  # of all together: a comparison that takes longer was not meant
 DECIDE_S = 10.0  # so long it goes on where the verdict is unclear, warm-up included
@@ -111,17 +111,18 @@ class Sitting:
     def _until_clear(self, spent_s: Callable[[], float]) -> Stretches:
         """Until each is sure to be faster, slower or the same, or the time for that is over.
 
-        spent_s: with warm-up, which is part of what somebody waits for.
+        spent_s: with warm-up, which is part of what somebody waits for. Long bodies take as much more as an interval
+        needs.
         """
         clear, n = False, 0
-        while not clear and spent_s() < self._decide_s:
+        while not clear and (n == 0 or spent_s() < (MOST_S if n < FEWEST else self._decide_s)):
             more = 1 if n < FIRST_LOOK else max(2, int(n * MORE_FRAC))
             yield from self._passes(more, spent_s)
             n += more
             clear = n >= FIRST_LOOK and self._decided()
-        why = "the comparison was clear" if clear else ""
+        why = "stopped when the comparison was clear" if clear else f"stopped after {duration_s(spent_s())}, unclear"
         for engine in self.engines:
-            engine.done_sampling(f"stopped when {why}" if why else f"stopped after {significant_s(self._decide_s)}")
+            engine.done_sampling(why)
 
     def _passes(self, n: int, spent_s: Callable[[], float]) -> Stretches:
         """n times through all of them, forth and back by turns; with three or more another comes first each time."""

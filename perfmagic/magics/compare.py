@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ def parser() -> Parser:
 
 def run(shell: Any, line: str) -> CompareResult | SweepResult | None:
     """Compare what the words name; gives the comparison."""
-    options = parser().parse_intermixed_args(shlex.split(line))
+    options = parser().split_words(line)
     if options.help:
         print(parser().format_help())
         return None

@@ -10,6 +10,7 @@ import difflib
 import itertools
 import keyword
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -52,6 +53,14 @@ class Parser(argparse.ArgumentParser):
                 words.append(_unquoted(value[1]))
                 at = value.end()
         return self.parse_args(words), text[at:].strip()
+
+    def split_words(self, line: str) -> argparse.Namespace:
+        """The options of a line of names, before, between and behind them; names with spaces in quotes."""
+        try:
+            words = shlex.split(line)
+        except ValueError:  # a quote without its other one belongs to a name: it's.json
+            words = line.split()
+        return self.parse_intermixed_args(words)
 
     def _wants_value(self, word: str) -> bool:
         """Whether an option's value stands in the next word (`-n 5`), not in the same one (`--time=2`, `-n5`)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
 
     Where some cannot be read the others are shown and bound, and then the first error is raised.
     """
-    options = parser().parse_intermixed_args(shlex.split(line))  # behind the files, too
+    options = parser().split_words(line)
     if options.help:
         print(parser().format_help())
         return None

@@ -16,9 +16,7 @@ import numpy.typing as npt
 Float64 = npt.NDArray[np.float64]
 Samples = npt.NDArray[np.floating[Any]]
 
-DEPENDENT_RHO = (
-    0.2  # above it the dependence is said: at ρ = 0.6 a plain interval of nominal 95 % covers 78 % (MEASURING)
-)
+DEPENDENT_RHO = 0.2  # above it that is said: at ρ = 0.6 a plain interval of nominal 95 % covers 78 % (MEASURING)
 _LARGEST_RHO = 0.99  # keeps the widening finite, at × 14
 INNER_FENCE, OUTER_FENCE = 1.5, 3.0  # Tukey, Exploratory Data Analysis (1977), section 2D: "outside" and "far out"
 _LEVELS_FEWEST = 30

@@ -55,7 +55,7 @@ def _below(result: CompareResult) -> list[str]:
     samples = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     order = "taken in turns, A B B A" if result.comparisons[0].interleaved else "taken one after the other"
     warmth = " and ".join(dict.fromkeys(_warmth(one) for one in result.results))
-    stops = {one.stopped_by for one in result.results}
+    stops = {"" if one.failed else one.stopped_by for one in result.results}
     method = [
         f"{samples} samples each, {order}",
         "median of the turns' ratios" if result.comparisons[0].interleaved else "ratio of medians",

@@ -129,6 +129,16 @@ def test_bodies_take_turns_forth_and_back_until_the_verdict_is_clear() -> None:
     assert found.ratio == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize(("seconds", "samples", "spent"), [(1.9, 6, "39.9"), (3.0, 6, "63.0"), (40.0, 1, "120")])
+def test_long_bodies_have_the_samples_of_an_interval_whatever_warm_up_took(seconds: float, samples: int, spent: str):
+    clock = Clock()
+    specs = [BenchSpec(name=name) for name in "abc"]
+    bodies = [clock.body(name, 1e3 * seconds) for name in "abc"]
+    records = measure_in_turns(bodies, specs, decide_s=10.0, clock_ns=clock)
+    assert [len(one.returns_s) for one in records] == 3 * [samples]
+    assert {one.stopped_by for one in records} == {f"stopped after {spent}\N{NO-BREAK SPACE}s, unclear"}
+
+
 def test_an_exception_of_one_body_ends_the_comparison() -> None:
     def fails() -> None:
         raise ValueError("no")

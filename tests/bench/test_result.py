@@ -149,7 +149,7 @@ def test_the_repr_without_a_device_says_when_python_returned_and_no_more():
 
 def test_the_repr_of_a_failed_run_says_how_it_ended():
     failed = record([0.002], failed="interrupted", stopped_by="ended early: interrupted")
-    assert "1 sample · warm · ended early: interrupted" in words(summarise(failed))
+    assert "ended early: interrupted · 1 sample · warm · body ran" in words(summarise(failed))
     assert words(summarise(replace(failed, returns_s=np.array([])))).startswith("no sample was completed")
 
 

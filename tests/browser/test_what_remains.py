@@ -43,12 +43,14 @@ INKED = """(canvas) => {
   for (let i = 0; i < data.length; i += 4) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
   return seen.has(0x24529c) && seen.size > 20;
 }"""  # matrix kernels are drawn, and other things
-# notes in every frame the heights of the first picture's output and of the first live view
+# notes in every frame the heights of the first picture's output and of the live view in the same cell: views are loaded
+# one by one, and a later cell's may be there first
 WATCH = """() => {
   window.frames_seen = [];
   const height = (node) => node?.closest('.jp-OutputArea-child')?.getBoundingClientRect().height ?? 0;
   const look = () => {
-    const seen = [height(document.querySelector('.perfmagic-static')), height(document.querySelector('.pm'))];
+    const picture = document.querySelector('.perfmagic-static');
+    const seen = [height(picture), height(picture?.closest('.jp-OutputArea').querySelector('.pm'))];
     if (`${seen}` !== `${window.frames_seen.at(-1)}`) window.frames_seen.push(seen);
     requestAnimationFrame(look);
   };

@@ -30,8 +30,7 @@ def test_three_variants_are_compared_with_the_first_under_their_names(notebook: 
     ran = notebook.run(cell)
     found = notebook.names["c"]
     assert [(c.baseline, c.name) for c in found.comparisons] == [("sum", "len"), ("sum", "C")]
-    assert found.comparisons[0].verdict == "faster"
-    assert "len is" in ran.report
+    assert all(" ".join(c.sentence.split()) in " ".join(ran.report.split()) for c in found.comparisons)
     assert notebook.names["x"] == 1
 
 
@@ -46,7 +45,7 @@ def test_an_exception_of_a_variant_has_its_own_line_and_keeps_the_samples(notebo
     assert isinstance(ran.error, ValueError)
     assert "----> 5     raise ValueError('late')" in ran.traceback
     assert min(r.returns.n for r in notebook.names["c"].results) >= 4
-    assert "ended early: ValueError: late (in B)" in ran.report
+    assert ran.report.count("ended early: ValueError: late (in B)") == 1
 
 
 @pytest.mark.parametrize(
