@@ -16,17 +16,17 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Benchmark": "perfmagic.api",
-    "bench": "perfmagic.api",
-    "compare": "perfmagic.api",
+    "bench": "perfmagic.benchmarks",
+    "compare": "perfmagic.benchmarks",
     "device": "perfmagic.api",
     "devices": "perfmagic.api",
     "last": "perfmagic.api",
-    "measurement": "perfmagic.api",
+    "measurement": "perfmagic.benchmarks",
     "open_trace": "perfmagic.api",
     "open_traces": "perfmagic.api",
     "rank_findings": "perfmagic.api",
-    "sweep": "perfmagic.api",
-    "syncbench": "perfmagic.api",
+    "sweep": "perfmagic.benchmarks",
+    "syncbench": "perfmagic.benchmarks",
     "synchronize": "perfmagic.api",
     "timeline": "perfmagic.api",
     "trace_handler": "perfmagic.api",
@@ -61,21 +61,17 @@ if TYPE_CHECKING:
     from perfmagic.api import (
         Benchmark,
         Pace,
-        bench,
-        compare,
         device,
         devices,
         last,
-        measurement,
         open_trace,
         open_traces,
         rank_findings,
-        sweep,
-        syncbench,
         synchronize,
         timeline,
         trace_handler,
     )
+    from perfmagic.benchmarks import bench, compare, measurement, sweep, syncbench
     from perfmagic.errors import PerfmagicError
 
 

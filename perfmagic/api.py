@@ -1,55 +1,37 @@
-"""The functions behind the magics, for scripts, tests and notebooks alike."""
+"""The functions behind %%timeline and %trace, for scripts, tests and notebooks alike."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, overload
+from typing import Any
 
-from perfmagic.analysis.bench import BenchResult, summarise
-from perfmagic.analysis.compare import CompareResult
-from perfmagic.analysis.compare import compare as compare_results
 from perfmagic.analysis.ranks import RankFinding
 from perfmagic.analysis.ranks import rank_findings as find_in_ranks
-from perfmagic.analysis.saved import format_of, text_of
-from perfmagic.analysis.sweep import FORMAT as SWEEP_FORMAT
-from perfmagic.analysis.sweep import SweepResult, side_by_side, sweep_result
-from perfmagic.analysis.verdict import verdict
 from perfmagic.capture.block import Benchmark
 from perfmagic.capture.device import device, devices, synchronize
 from perfmagic.capture.interop import is_profiler, profiler_trace, trace_handler
-from perfmagic.capture.measurement import measurement as torch_measurement
 from perfmagic.capture.profiler import Recorder
 from perfmagic.capture.sim.pace import Pace
-from perfmagic.capture.spec import BenchSpec
-from perfmagic.capture.timers import Engine
-from perfmagic.capture.turns import DECIDE_S, measure_in_turns, run
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError, TraceError
 from perfmagic.results import TimelineResult
 from perfmagic.show import last, remember, show
 from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.names import checked_pattern
-from perfmagic.trace.samples import BenchRecord
 from perfmagic.trace.sources import one_file, read_file, trace_files
 
 __all__ = [
     "Benchmark",
     "Pace",
-    "bench",
-    "compare",
     "device",
     "devices",
     "last",
-    "measurement",
     "open_trace",
     "open_traces",
     "rank_findings",
-    "sweep",
-    "syncbench",
     "synchronize",
     "timeline",
     "trace_handler",
@@ -114,194 +96,6 @@ def rank_findings(results: Sequence[TimelineResult]) -> tuple[RankFinding, ...]:
     results: from open_traces, a rank each. Nothing where their files do not say that they are ranks of one job.
     """
     return find_in_ranks([result.trace for result in results], results[0].comm_names if results else None)
-
-
-def bench(body: Callable[[], object], **options: Any) -> BenchResult:
-    """When does Python come back from body(), and when is the device done?
-
-    body: called many times for real.  options: fields of perfmagic.capture.spec.BenchSpec.
-    Source of the quantities: MEASURING, "Four quantities".
-    """
-    return _measure(body, synced=False, options=options)
-
-
-def syncbench(body: Callable[[], object], **options: Any) -> BenchResult:
-    """When is the device done with what body() queued, and who was the bottleneck?"""
-    return _measure(body, synced=True, options=options)
-
-
-def sweep(
-    body: Callable[[Any], object], values: Sequence[Any], *, name: str = "n", synced: bool = True, **options: Any
-) -> SweepResult:
-    """Time against size: body(value) measured for each value, as `%%syncbench --sweep` does.
-
-    name: of what is swept, for tables.  synced: False for what bench() measures.  options: fields of
-    perfmagic.capture.spec.BenchSpec.  Where an exception or an interrupt ends it, perfmagic.last() has the sweep of
-    what was measured before.  Raises OptionError for fewer than two values.
-    """
-    if len(values) < 2:
-        raise OptionError(f"sweep: {len(values)} value, at least two are needed")
-    measured: list[BenchResult] = []
-    try:
-        for value in values:  # those before an exception are kept
-            measured.append(_measure(partial(body, value), synced=synced, options=options))  # noqa: PERF401 - extend() promises less
-    except BaseException:
-        cut = last()  # of the value that was being measured
-        if measured and isinstance(cut, BenchResult) and cut is not measured[-1] and cut.returns is not None:
-            measured.append(cut)
-        if measured:
-            remember(sweep_result(name, values[: len(measured)], [[result] for result in measured]))
-        raise
-    found = sweep_result(name, values, [[result] for result in measured])
-    remember(found)
-    return found
-
-
-def measurement(result: BenchResult, quantity: str | None = None) -> Any:
-    """A result as a torch.utils.benchmark.Measurement, for torch's own tables (benchmark.Compare).
-
-    quantity: "returns", "done", "span" or "queued"; left out, *done* where a device was in use, else *returns*.
-    Raises OptionError for a quantity that was not measured, TorchMissingError without torch.
-    """
-    name = quantity or ("done" if result.done is not None else "returns")
-    if name not in result.quantities:
-        have = ", ".join(result.quantities) or "nothing"
-        raise OptionError(f"measurement: {name} was not measured", hint=f"there is {have}")
-    calls = {"span": 1, "queued": result.queued_calls}.get(name, result.calls_per_sample)
-    return torch_measurement(
-        result.quantities[name].samples_s,
-        calls_per_sample=calls,
-        code=result.code,
-        setup=result.setup,
-        label=name,
-        description=result.name,
-    )
-
-
-def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any]) -> BenchResult:
-    engine = new_engine(BenchSpec(**options), synced=synced)
-    try:
-        run(engine.turns(), (body,))
-    except BaseException as error:
-        engine.failed(error)
-        remember(finish_bench(engine))
-        raise
-    result = finish_bench(engine)
-    remember(result)
-    return result
-
-
-@overload
-def compare(
-    first: BenchResult | Callable[[], object],
-    *others: BenchResult | Callable[[], object],
-    names: Sequence[str] = (),
-    quantity: str | None = None,
-    **options: Any,
-) -> CompareResult: ...
-
-
-@overload
-def compare(first: SweepResult, *others: SweepResult, quantity: str | None = None) -> SweepResult: ...
-
-
-@overload
-def compare(
-    first: BenchResult | SweepResult | str | os.PathLike[str],
-    *others: BenchResult | SweepResult | str | os.PathLike[str],
-    quantity: str | None = None,
-) -> CompareResult | SweepResult: ...
-
-
-def compare(
-    first: BenchResult | SweepResult | str | os.PathLike[str] | Callable[[], object],
-    *others: BenchResult | SweepResult | str | os.PathLike[str] | Callable[[], object],
-    names: Sequence[str] = (),
-    quantity: str | None = None,
-    **options: Any,
-) -> CompareResult | SweepResult:
-    """Is it faster than the first? Of functions, measured in turns here; or of results that were measured before,
-    also of files that their save() wrote. Of sweeps at each value that all have: gives one sweep with variants.
-
-    names: what the functions are called, their own names if left out.  quantity: "returns", "done" or "span"; left
-    out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.spec.BenchSpec.
-    Without time_s or samples it goes on for up to 10 s where the verdict is unclear. Where an exception or an interrupt
-    ends it, perfmagic.last() has the comparison of what was measured before.
-    Raises OptionError for a mixture, or fewer than two.  Source: MEASURING, "Comparing".
-    """
-    given = tuple(load_result(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others))
-    results = [one for one in given if isinstance(one, BenchResult)]
-    sweeps = [one for one in given if isinstance(one, SweepResult)]
-    bodies = [one for one in given if not isinstance(one, (BenchResult, SweepResult))]
-    for one in bodies:
-        if not callable(one):
-            raise OptionError(f"compare: a {type(one).__name__} is neither a function nor a result of a benchmark")
-    if len(given) > max(len(results), len(sweeps), len(bodies)):
-        raise OptionError(
-            f"compare: {len(results)} results, {len(sweeps)} sweeps and {len(bodies)} functions",
-            hint="give only functions, which are then measured in turns, or only results, or only sweeps",
-        )
-    if sweeps:
-        if len(sweeps) < 2:
-            raise OptionError("compare: one sweep, at least two are needed")
-        together = side_by_side(sweeps, _distinct([sweep.variant(0)[0].name for sweep in sweeps]), quantity=quantity)
-        remember(together)
-        return together
-    if not results:
-        if len(bodies) < 2 or quantity == "span":
-            raise OptionError("compare: two functions or more, by returns or done; a span is measured by syncbench()")
-        called = list(names) or [getattr(body, "__name__", "") for body in bodies]
-        if len(called) != len(bodies):
-            raise OptionError(f"compare: {len(called)} names for {len(bodies)} functions")
-        specs = [BenchSpec(**options | {"name": name}) for name in _distinct(called)]
-        # who says how long or how often is obeyed, also where the verdict is then unclear
-        decide_s = 0.0 if options.keys() & {"time_s", "samples"} else DECIDE_S
-        records = measure_in_turns(bodies, specs, decide_s=decide_s, kept=_keep_partial)
-        results = [summarise(record) for record in records]
-    found = compared(results, quantity)
-    remember(found)
-    return found
-
-
-def load_result(path: str | os.PathLike[str]) -> BenchResult | SweepResult:
-    """A benchmark or a sweep that save() wrote. Raises OptionError for other files."""
-    kind = SweepResult if format_of(text_of(path)) == SWEEP_FORMAT else BenchResult
-    return kind.load(path)
-
-
-def compared(results: Sequence[BenchResult], quantity: str | None = None) -> CompareResult:
-    """Some benchmarks against the first of them."""
-    return CompareResult(compare_results(*results, quantity=quantity), tuple(results))
-
-
-def _keep_partial(records: list[BenchRecord]) -> None:
-    """What an interrupt left of a comparison is what last() gives, where every function has samples."""
-    results = [summarise(record) for record in records]
-    if all(result.returns is not None for result in results):
-        remember(compared(results))
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Letters where names are missing, the same, or those of lambdas."""
-    if len({*names}) == len(names) and all(name and name != "<lambda>" for name in names):
-        return list(names)
-    return [chr(ord("A") + i) for i in range(len(names))]
-
-
-def new_engine(spec: BenchSpec, *, synced: bool, told: Callable[[Callable[[], str]], None] | None = None) -> Engine:
-    """The engine both faces of a benchmark use; a synced one ends with one recorded run, for the verdict.
-
-    told: called before every sample with what says in words how far it has come.
-    """
-    return Engine(spec, synced=synced, profile=Recorder if synced else None, told=told)
-
-
-def finish_bench(engine: Engine) -> BenchResult:
-    """Close an engine and state what it measured, also where the body failed."""
-    engine.close()
-    record = engine.record()
-    judged = verdict(record.trace) if record.trace is not None else None
-    return summarise(record, judged)
 
 
 class timeline:  # noqa: N801  a context manager that is used as a function, like torch.no_grad

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from perfmagic.analysis.compare import CompareResult
-from perfmagic.api import compare
+from perfmagic.benchmarks import compare
 
 
 def not_slower(

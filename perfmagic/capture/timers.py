@@ -32,10 +32,11 @@ from perfmagic.capture.device import Backend, active_backends, torch_if_imported
 from perfmagic.capture.environment import environment
 from perfmagic.capture.growth import Growth
 from perfmagic.capture.passes import DevicePasses, Recording
+from perfmagic.capture.sample_log import SampleLog
 from perfmagic.capture.sampler import Sampler
-from perfmagic.capture.spec import MOST_CALLS, BenchSpec, Work
-from perfmagic.capture.stopping import AGREE_FRAC, CAP_S, WarmUp, agree
+from perfmagic.capture.spec import BenchSpec, Work
 from perfmagic.capture.stopwatch import Devices, EmptyLoop, Step, Steps, Stopwatch, Turns, drive
+from perfmagic.capture.warming import SHORTEST_CALL_S, Warming, calls_of_block
 from perfmagic.errors import CaptureError
 from perfmagic.numerics.stats import relative_half_width
 from perfmagic.trace.samples import SESSION, BenchRecord, Float64
@@ -43,18 +44,10 @@ from perfmagic.units import NBSP, duration_s, plural, significant
 
 __all__ = ["BenchSpec", "Engine", "Recording", "Work"]
 
-FIRST_CALLS = 4  # compile, autotune and graph warm-up take 2 to 4
-LONG_FIRST_S = 0.1  # a first call of this length is not made again only to find out how many make a block
-LONG_CALL_S = 0.5  # two such calls that agree are warm-up enough
-# Without a device a sample is at least so long, of as many calls as that takes (MEASURING, "Inner loop", has 1 ms): the
-# clock and the loop are then below 0.1 % of it, and what a sample begins with counts for half of what it would.
-BLOCK_S = 2e-3
 # What runs between two samples takes the caches from the body: a sample lasted up to 30 µs longer for it, and some 5 µs
 # after one call (benchmarks/bench_accuracy.py). So host work runs before the clock starts: so long, one call at least.
 UNTIMED_S = 0.2e-3
 UNTIMED_BELOW_S = 10e-3  # longer calls lose less than 0.3 %
-SHORTEST_CALL_S = 10e-9  # an empty body with its loop; bounds the calls of a sample
-LOOP_SEEN_FRAC = 1e-3  # of a sample: where the loop is a larger part, it is measured beside every sample
 READ_CLOCKS_EVERY = 16  # samples, as the stopping rule looks
 
 
@@ -91,18 +84,11 @@ class Engine:
         self._clocks_of = clocks or _clocks
         self._clocks: Clocks | None = None
         self._running: Steps[None] | None = None
-        self._first_s: list[float] = []
-        self._warm = WarmUp()
-        self._warm_from_ns = 0
-        self._warmup_calls = 0
+        self._warming = Warming(self._sampler, clock_ns, self._may_take_many)
         self._k = 1
         self._untimed = 0
-        self._block_call_s = 0.0
         self._probed_s: list[float] = []
-        self.empty_loop: EmptyLoop | None = None  # what is subtracted from every sample
-        self._taken_ns: list[tuple[float, float]] = []  # of this run, returns and done a call, with the loop
-        self._ended_s: list[Float64] = []  # the samples of each run before, without it
-        self._run_starts: list[int] = []
+        self.log = SampleLog()
         self._stopped_by = ""
         self._failed = ""
         self._complete = False
@@ -153,7 +139,7 @@ class Engine:
     def record(self) -> BenchRecord:
         """What was measured so far: complete samples only, empty arrays where there are none."""
         has_device = self._has_device()
-        samples = self._samples_s()
+        samples, starts = self.log.samples_s(), self.log.run_starts
         caches = self._sampler.caches
         return BenchRecord(
             name=self._spec.name,
@@ -161,10 +147,10 @@ class Engine:
             returns_s=samples[:, 0],
             done_s=samples[:, 1] if has_device else np.empty(0, np.float64),
             span_s=np.array(self._passes.spans, np.float64),
-            first_calls_s=np.array(self._first_s, np.float64),
-            warmup_calls=self._warmup_calls,
+            first_calls_s=np.array(self._warming.first_s, np.float64),
+            warmup_calls=self._warming.calls,
             body_runs=self._watch.runs,
-            loop_overhead_s=self._loop_ns[0] / 1e9,
+            loop_overhead_s=self.log.loop_ns[0] / 1e9,
             span_calls_per_sample=self._passes.span_calls,
             stopped_by=f"ended early: {self._failed}" if self._failed else self._stopped_by,
             devices=self._devices.infos if has_device else (),
@@ -179,7 +165,7 @@ class Engine:
             round_id=self._round_id,
             queued_s=np.array(self._passes.queued, np.float64),
             queued_calls=self._passes.queued_calls,
-            run_starts=tuple(self._run_starts) if len(self._run_starts) > 1 else (),
+            run_starts=tuple(starts) if len(starts) > 1 else (),
             cold_bytes=caches.size_bytes if caches is not None else 0,
             cold_of=caches.name if caches is not None else "",
             flop=self._work.flop,
@@ -203,20 +189,14 @@ class Engine:
 
     def warm(self) -> Steps[None]:
         """Calls until they settle, and how many of them make a sample."""
-        if self._taken_ns:  # of the run before, which had a loop of its own
-            self._ended_s, self._taken_ns = [*self._ended_s, self._without_loop(self._taken_ns)], []
-        self._warm, self._warm_from_ns = WarmUp(), self._clock_ns()
-        if self._spec.warmup is not None:
-            yield from self._warm_up_by_count(self._spec.warmup)
-            yield from self._enlarge_blocks()
-        elif self._first_s[0] < CAP_S:
-            if not self._run_starts:
-                yield from self._more_first_calls()
-            yield from self._warm_up()
+        self.log.end_run()
+        yield from self._warming.run(again=bool(self.log.run_starts))
+        self._devices.refresh()
         if self._idle and self._devices.progress() != self._queued_at_first:
             self._idle = False  # it came to the device later
-        k, call_s = self._calls_per_sample()
-        self._use_calls(k, call_s)
+        call_s = self._warming.call_s()
+        many = self._spec.calls or calls_of_block(call_s)
+        self._use_calls(many if self._may_take_many() else 1, call_s)
         self._begin_run()
 
     @property
@@ -227,7 +207,7 @@ class Engine:
     def probe(self) -> Steps[None]:
         """One sample that does not count, to find out how long a call is."""
         reading = yield from self._sampler.sample(self._k, untimed=self._untimed)
-        self._warmup_calls += self._k
+        self._warming.calls += self._k
         self._probed_s.append(reading.done_ns / self._k / 1e9)
 
     def probed_call_s(self) -> float:
@@ -236,7 +216,7 @@ class Engine:
 
     def fill_samples(self, call_s: float) -> None:
         """Fill samples with calls of this length from now on."""
-        self._use_calls(max(1, math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S))), call_s)
+        self._use_calls(calls_of_block(call_s), call_s)
 
     def take(self, spent_s: Callable[[], float]) -> Steps[None]:
         """One sample. spent_s: asked after it, how long has been sampled so far."""
@@ -250,12 +230,8 @@ class Engine:
             self._peak = (self._held_bytes, memory[1])
         if self._round_id and self._growth is not None:
             self._growth.add()
-        self._taken_ns.append((reading.returns_ns / k, reading.done_ns / k))
-        loop = self.empty_loop
-        if loop is not None and k > 1 and LOOP_SEEN_FRAC * reading.returns_ns < k * loop.returns_ns:
-            loop.again()
-        returns_s, done_s = self._without_loop(self._taken_ns[-1:])[0].tolist()
-        if self._clocks is not None and len(self._taken_ns) % READ_CLOCKS_EVERY == 0:
+        returns_s, done_s = self.log.add(reading, k)
+        if self._clocks is not None and self.log.of_this_run % READ_CLOCKS_EVERY == 0:
             self._clocks.read()
         self._rule.add((returns_s, done_s) if self._has_device() else (returns_s,), spent_s())
         self._stopped_by = self._rule.reason
@@ -270,7 +246,7 @@ class Engine:
         if self._has_device() and self._spec.calls is not None and self._spec.calls > 1:
             yield from self._passes.take_queued(self._spec.calls, self._launches)
         if self._has_device() and self._synced:
-            returns_s, done_s = np.median(self._samples_s(), axis=0).tolist()
+            returns_s, done_s = np.median(self.log.samples_s(), axis=0).tolist()
             yield from self._passes.take_spans(returns_s, done_s)
             yield from self._passes.take_recorded(done_s)
         self._complete = True
@@ -295,26 +271,11 @@ class Engine:
 
     def done_so_far(self) -> Float64:
         """The samples of *done*, or without a device of *returns*, in seconds a call."""
-        return self._samples_s()[:, 1 if self._has_device() else 0]
-
-    def _samples_s(self) -> Float64:
-        """*returns* and *done* without the loop, in seconds a call, shape (samples, 2)."""
-        return np.concatenate([*self._ended_s, self._without_loop(self._taken_ns)])
-
-    def _without_loop(self, taken_ns: list[tuple[float, float]]) -> Float64:
-        """In seconds; not below 0, and *done* not before *returns*, which subtracting two medians could make it."""
-        left = np.maximum(np.array(taken_ns, np.float64).reshape(-1, 2) - self._loop_ns, 0.0) / 1e9
-        return np.maximum.accumulate(left, axis=1)
-
-    @property
-    def _loop_ns(self) -> tuple[float, float]:
-        """What the loop takes of *returns* and of *done*, a call."""
-        loop = self.empty_loop
-        return (loop.returns_ns, loop.done_ns) if loop is not None else (0.0, 0.0)
+        return self.log.samples_s()[:, 1 if self._has_device() else 0]
 
     def _use_calls(self, k: int, call_s: float) -> None:
-        empty_loop = EmptyLoop(self._watch.clock_ns, k)  # takes a while: an interrupt must not come between the two
-        self._k, self.empty_loop = k, empty_loop
+        loop = EmptyLoop(self._watch.clock_ns, k)  # takes a while: an interrupt must not come between the two
+        self._k, self.log.loop = k, loop
         warm = self.fills_samples and self._spec.warmup != 0
         wanted = math.ceil(UNTIMED_S / max(call_s, SHORTEST_CALL_S))
         self._untimed = wanted if warm and call_s < UNTIMED_BELOW_S else 0
@@ -331,7 +292,7 @@ class Engine:
         if self._growth is not None:
             if not self._round_id:
                 self._growth.add()
-            self._growth.tell(self._sampler, len(self._taken_ns) * (self._k + self._untimed))
+            self._growth.tell(self._sampler, self.log.of_this_run * (self._k + self._untimed))
             self._growth = None
 
     def _phases(self) -> Steps[None]:
@@ -365,10 +326,7 @@ class Engine:
         self._idle = queued is not None and after == queued
         self._launches = after - (queued or 0) if after is not None else None
         self._devices.synchronize()
-        self._first_s.append((self._clock_ns() - start_ns) / 1e9)
-        self._warm_from_ns = self._clock_ns()
-        if self._first_s[0] >= CAP_S and self._spec.warmup is None:
-            self._sampler.note("long first call", seconds=self._first_s[0])
+        self._warming.first((self._clock_ns() - start_ns) / 1e9)
         cuda = tuple(info.index for info in self._devices.infos if info.kind in ("cuda", "rocm"))
         if cuda and _profiled_before():
             self._sampler.note("profiled before")
@@ -376,51 +334,10 @@ class Engine:
         self._sampler.make_cold(device_works=self._has_device())
         self._clocks = self._clocks_of(cuda)
 
-    def _more_first_calls(self) -> Steps[None]:
-        """Until two successive calls agree: they alone may tell what a call costs, the first never does."""
-        while len(self._first_s) < FIRST_CALLS and not self._first_calls_agree():
-            reading = yield from self._sampler.sample(1)
-            self._first_s.append(reading.done_ns / 1e9)
-            self._warm.add(self._first_s[-1], self._since_s(self._warm_from_ns))
-
-    def _first_calls_agree(self) -> bool:
-        return len(self._first_s) > 1 and agree(self._first_s[-2], self._first_s[-1], AGREE_FRAC)
-
-    def _warm_up(self) -> Steps[None]:
-        if self._first_calls_agree() and self._first_s[-1] >= LONG_CALL_S:
-            return
-        k = 1
-        while not self._warm.finished:
-            reading = yield from self._sampler.sample(k)
-            self._warmup_calls += k
-            self._warm.add(reading.done_ns / k / 1e9, self._since_s(self._warm_from_ns))
-            if reading.done_ns < BLOCK_S * 1e9 and self._may_take_many():
-                k *= 2
-        self._devices.refresh()
-        if not self._warm.settled:
-            self._sampler.note("did not settle", seconds=round(self._warm.spent_s, 1))
-
-    def _warm_up_by_count(self, calls: int) -> Steps[None]:
-        for _ in range(calls):
-            reading = yield from self._sampler.sample(1)
-            self._warmup_calls += 1
-            self._warm.add(reading.done_ns / 1e9, self._since_s(self._warm_from_ns))
-
-    def _enlarge_blocks(self) -> Steps[None]:
-        """Where few calls or none came before: blocks that grow to their length, as the first call says little."""
-        long = self._first_s[0] >= LONG_FIRST_S
-        if self._spec.calls is not None or not self._may_take_many() or long:
-            return
-        k, block_ns = 1, 0
-        while block_ns < BLOCK_S * 1e9 / 2 and k <= MOST_CALLS:
-            block_ns = (yield from self._sampler.sample(k)).done_ns
-            self._block_call_s = block_ns / k / 1e9
-            k *= 10
-
     def _begin_run(self) -> None:
         """A whole run begins: its own stopping rule, and what is there before its first sample."""
-        self._run_starts.append(sum(map(len, self._ended_s)))
-        if len(self._run_starts) > 1:
+        self.log.begin_run()
+        if len(self.log.run_starts) > 1:
             self._rule = self._spec.rule()
         self._growth = Growth(self._devices)
         if self._clocks is not None:
@@ -430,13 +347,6 @@ class Engine:
         from_ns = self._clock_ns()
         while not self._rule.finished:
             yield from self.take(lambda: self._since_s(from_ns))
-
-    def _calls_per_sample(self) -> tuple[int, float]:
-        """How many, and how long one seems to be, in seconds."""
-        call_s = self._block_call_s or self._warm.typical_s() or self._first_s[0]
-        if not self._may_take_many():
-            return 1, call_s
-        return self._spec.calls or max(1, math.ceil(BLOCK_S / max(call_s, SHORTEST_CALL_S))), call_s
 
     def _may_take_many(self) -> bool:
         """Several calls a sample only where nothing queues up and nothing has to be done in between."""
@@ -456,10 +366,10 @@ class Engine:
 
     def _so_far(self) -> str:
         """In words, for somebody who waits."""
-        if not self._first_s:
+        if not self._warming.first_s:
             return "first call"
-        if not self._taken_ns:
-            return f"first call {duration_s(self._first_s[0])}, warming up"
+        if not self.log.of_this_run:
+            return f"first call {duration_s(self._warming.first_s[0])}, warming up"
         done = self.done_so_far()
         known = relative_half_width(done)
         interval = f" ±{NBSP}{significant(known * 100, 2)}{NBSP}%" if math.isfinite(known) else ""

@@ -156,7 +156,7 @@ def share_empty_loops(engines: Sequence[Engine]) -> None:
     """
     shared: dict[bool, EmptyLoop | None] = {}
     for engine in engines:
-        engine.empty_loop = shared.setdefault(engine.calls_per_sample > 1, engine.empty_loop)
+        engine.log.loop = shared.setdefault(engine.calls_per_sample > 1, engine.log.loop)
 
 
 def measure_in_turns(

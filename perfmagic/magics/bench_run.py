@@ -13,7 +13,7 @@ from typing import Any
 from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import CompareResult
 from perfmagic.analysis.sweep import SweepResult, sweep_result
-from perfmagic.api import compared, finish_bench, new_engine
+from perfmagic.benchmarks import compared, finish_bench, new_engine
 from perfmagic.capture import quiet
 from perfmagic.capture.cell import variant_names
 from perfmagic.capture.spec import BenchSpec, Work

@@ -9,7 +9,7 @@ from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import QUANTITIES, CompareResult
 from perfmagic.analysis.conditions import FLAGS
 from perfmagic.analysis.sweep import SweepResult
-from perfmagic.api import compare, load_result
+from perfmagic.benchmarks import compare, load_result
 from perfmagic.errors import OptionError
 from perfmagic.magics.options import Parser, add_name_option, add_sampling_options, sampling
 from perfmagic.magics.run import bind

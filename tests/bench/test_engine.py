@@ -140,7 +140,9 @@ def test_the_loop_of_each_run_is_taken_off_its_own_samples():
     )
     for () in engine.calls():
         machine.body(3 * MS)
-        reading_ns[0] = 40 if engine._samples_s().shape[0] < 3 else 80  # the machine is half as fast in the second run
+        reading_ns[0] = (
+            40 if engine.log.samples_s().shape[0] < 3 else 80
+        )  # the machine is half as fast in the second run
     record = engine.record()
     assert record.run_starts == (0, 3)
     assert record.returns_s.tolist() == [0.003] * 2 + [pytest.approx(0.003, abs=41e-9)] + [0.003] * 3
