@@ -42,6 +42,7 @@ import tempfile
 import time
 import timeit
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -62,7 +63,7 @@ BODIES = {
 }
 SAMPLES = {"10 ns": 200, "1 µs": 200, "100 µs": 200, "10 ms": 40}
 BLOCK_S = 2e-3  # of calls in a peer's sample, as in one of perfmagic's
-SHORTEST_S = 30e-9  # of a body with its loop
+LOOP_CALLS = 20_000  # of the shortest body, to find out what a peer's loop takes; 0.6 ms
 LOOP_SEEN_S = 100e-6  # of a body: the loop of a longer one is below 0.02 %, and not taken off
 Measured = tuple[float, float]  # seconds a call, seconds spent on it
 
@@ -103,6 +104,19 @@ def with_pyperf(body: str, folder: Path) -> Measured:
     return statistics.median(value for run in runs for value in run.get("values", ())), spent
 
 
+def call_seconds(timer: Any, calls: int) -> float:
+    """What a peer says a call takes, with its loop."""
+    found = timer.timeit(calls)
+    return found / calls if isinstance(found, float) else float(found.median)
+
+
+def loop_seconds(once: Any, twice: Any) -> float:
+    """What a peer's loop takes a call. Right after each other, there and back: the machine changes its speed."""
+    parts = [call_seconds(once, LOOP_CALLS), call_seconds(twice, LOOP_CALLS // 2)]
+    parts += [call_seconds(twice, LOOP_CALLS // 2), call_seconds(once, LOOP_CALLS)]
+    return parts[0] + parts[3] - (parts[1] + parts[2]) / 2
+
+
 class Peers:
     """Takes a sample of each peer between two of perfmagic's. Stands in for the progress of a cell.
 
@@ -117,14 +131,11 @@ class Peers:
         call_s = seconds / calls
         n_calls = max(1, round(BLOCK_S / call_s))
         self._timed: dict[str, Callable[[], float]] = {}
-        codes = {"": (body, n_calls)}
-        if call_s < LOOP_SEEN_S:
-            shortest, calls = BODIES["10 ns"], round(BLOCK_S / SHORTEST_S)
-            codes |= {" once": (shortest, calls), " twice": (f"{shortest}; {shortest}", calls // 2)}
-        for name, (code, n) in codes.items():
-            plain, torch = timeit.Timer(code), Timer(code)
-            self._timed["timeit" + name] = lambda timer=plain, n=n: timer.timeit(n) / n
-            self._timed["torch" + name] = lambda timer=torch, n=n: timer.timeit(n).median
+        shortest = BODIES["10 ns"]
+        for peer, kind in (("timeit", timeit.Timer), ("torch", Timer)):
+            self._timed[peer] = partial(call_seconds, kind(body), n_calls)
+            if call_s < LOOP_SEEN_S:
+                self._timed[f"{peer} loop"] = partial(loop_seconds, kind(shortest), kind(f"{shortest}; {shortest}"))
         self.taken: dict[str, list[float]] = {name: [] for name in self._timed}
         self._random = random.Random(1)
         self._later: list[str] = []  # those of this turn that come after perfmagic's sample
@@ -147,8 +158,8 @@ class Peers:
 
     def samples(self, peer: str, n: int) -> np.ndarray:
         """Those of the last n turns, without the loop."""
-        body, once, twice = (np.array(self.taken.get(peer + what, ())[-n:]) for what in ("", " once", " twice"))
-        return body - (np.median(2 * once - twice) if len(once) else 0.0)
+        loop = self.taken.get(f"{peer} loop", ())[-n:]
+        return np.array(self.taken[peer][-n:]) - (np.median(loop) if loop else 0.0)
 
 
 def side_by_side(shell: Any, name: str) -> dict[str, dict[str, float]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmagic.capture.stopwatch import EmptyLoop, Reading
+from perfmagic.capture.empty_loop import EmptyLoop
+from perfmagic.capture.stopwatch import Reading
 from perfmagic.trace.samples import Float64
 
 LOOP_SEEN_FRAC = 1e-3  # of a sample: where the loop is a larger part, it is measured beside every sample

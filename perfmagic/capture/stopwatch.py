@@ -9,7 +9,6 @@ more iterator around it costs 3 ns a call, and 10 to 15 where another thread has
 from __future__ import annotations
 
 import operator
-import statistics
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,10 +22,6 @@ Step: TypeAlias = tuple[()]
 ResultT = TypeVar("ResultT")
 Steps: TypeAlias = Generator[Iterable[Step], int, ResultT]  # resumed with the clock's reading, in ns
 Stretches: TypeAlias = Generator[tuple[int, Steps[None]], None, None]  # a body's number, and the steps it runs for
-
-EMPTY_BLOCKS = 15  # at first; an odd number, so that the median is one of them
-EMPTY_CALLS = 1001  # in all of them at least: a block of one call is as short as what disturbs it; they take 0.3 ms
-EMPTY_EVERY = 16  # blocks, before their median is taken again
 
 
 def drive(steps: Steps[None], clock_ns: Callable[[], int]) -> Iterator[Step]:
@@ -216,32 +211,3 @@ class _Timed:
     def __iter__(self) -> Iterator[Step]:
         self.start_ns = self._clock_ns()
         return self._steps
-
-
-class EmptyLoop:
-    """What a sample of k calls of nothing takes: to be subtracted. Never counted as runs of a body.
-
-    Measured at once, and again beside the samples with again(): where the machine changes its speed, what was measured
-    before is not what the loop took later.  returns_ns, done_ns: a call, the medians.
-    """
-
-    def __init__(self, clock_ns: Callable[[], int], k: int) -> None:
-        self._watch, self._k = Stopwatch(clock_ns, Devices(tuple)), k
-        self._readings: list[Reading] = []
-        self._measure(max(EMPTY_BLOCKS, EMPTY_CALLS // k))
-
-    def again(self) -> None:
-        """One block more."""
-        self._measure(1)
-
-    def _measure(self, blocks: int) -> None:
-        turns = Turns(((0, self._block()) for _ in range(blocks)), self._watch.clock_ns)
-        while turns.turn():
-            for () in turns.steps(0):
-                pass
-        if blocks > 1 or len(self._readings) % EMPTY_EVERY == 0:
-            self.returns_ns = statistics.median_low([one.returns_ns for one in self._readings]) / self._k
-            self.done_ns = statistics.median_low([one.done_ns for one in self._readings]) / self._k
-
-    def _block(self) -> Steps[None]:
-        self._readings.append((yield from self._watch.sample(self._k)))

@@ -29,13 +29,14 @@ import numpy as np
 from perfmagic.capture import quiet
 from perfmagic.capture.clocks import Clocks, clocks_of
 from perfmagic.capture.device import Backend, active_backends, torch_if_imported
+from perfmagic.capture.empty_loop import EmptyLoop
 from perfmagic.capture.environment import environment
 from perfmagic.capture.growth import Growth
 from perfmagic.capture.passes import DevicePasses, Recording
 from perfmagic.capture.sample_log import SampleLog
 from perfmagic.capture.sampler import Sampler
 from perfmagic.capture.spec import BenchSpec, Work
-from perfmagic.capture.stopwatch import Devices, EmptyLoop, Step, Steps, Stopwatch, Turns, drive
+from perfmagic.capture.stopwatch import Devices, Step, Steps, Stopwatch, Turns, drive
 from perfmagic.capture.warming import SHORTEST_CALL_S, Warming, calls_of_block
 from perfmagic.errors import CaptureError
 from perfmagic.numerics.stats import relative_half_width

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from perfmagic.capture import quiet
-from perfmagic.capture.stopwatch import EmptyLoop, Steps, Stretches, Turns
+from perfmagic.capture.empty_loop import EmptyLoop
+from perfmagic.capture.stopwatch import Steps, Stretches, Turns
 from perfmagic.capture.timers import BenchSpec, Engine
 from perfmagic.errors import OptionError
 from perfmagic.numerics.ratio import BAND, FEWEST, judged, ratio_interval
