@@ -105,7 +105,7 @@ class Sitting:
     def _until_finished(self, spent_s: Callable[[], float]) -> Stretches:
         """Until the stopping rule of each has enough."""
         while not all(engine.finished for engine in self.engines) and spent_s() < MOST_S:
-            yield from self._passes(1, spent_s)
+            yield from self._pass(spent_s)
         for engine in self.engines:
             engine.done_sampling()
 
@@ -115,26 +115,26 @@ class Sitting:
         spent_s: with warm-up, which is part of what somebody waits for. Long bodies take as much more as an interval
         needs.
         """
-        clear, n = False, 0
+        clear, n, look_at = False, 0, FIRST_LOOK
         while not clear and (n == 0 or spent_s() < (MOST_S if n < FEWEST else self._decide_s)):
-            more = 1 if n < FIRST_LOOK else max(2, int(n * MORE_FRAC))
-            yield from self._passes(more, spent_s)
-            n += more
-            clear = n >= FIRST_LOOK and self._decided()
-        why = "stopped when the comparison was clear" if clear else f"stopped after {duration_s(spent_s())}, unclear"
+            yield from self._pass(spent_s)
+            n += 1
+            if n == look_at:
+                clear = self._decided()
+                look_at += max(2, int(n * MORE_FRAC))
+        why = "stopped when the comparison was clear" if clear else f"stopped after {duration_s(spent_s())}"
         for engine in self.engines:
             engine.done_sampling(why)
 
-    def _passes(self, n: int, spent_s: Callable[[], float]) -> Stretches:
-        """n times through all of them, forth and back by turns; with three or more another comes first each time."""
-        for _ in range(n):
-            order = list(enumerate(self.engines))
-            if len(order) > 2:
-                at = self._passed // 2 % len(order)
-                order = order[at:] + order[:at]
-            for which, engine in reversed(order) if self._passed % 2 else order:
-                yield which, engine.take(lambda: spent_s() / len(self.engines))
-            self._passed += 1
+    def _pass(self, spent_s: Callable[[], float]) -> Stretches:
+        """Once through all of them, forth and back by turns; with three or more another comes first each time."""
+        order = list(enumerate(self.engines))
+        if len(order) > 2:
+            at = self._passed // 2 % len(order)
+            order = order[at:] + order[:at]
+        for which, engine in reversed(order) if self._passed % 2 else order:
+            yield which, engine.take(lambda: spent_s() / len(self.engines))
+        self._passed += 1
 
     def _decided(self) -> bool:
         first = self.engines[0].done_so_far()

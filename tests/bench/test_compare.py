@@ -136,7 +136,7 @@ def test_long_bodies_have_the_samples_of_an_interval_whatever_warm_up_took(secon
     bodies = [clock.body(name, 1e3 * seconds) for name in "abc"]
     records = measure_in_turns(bodies, specs, decide_s=10.0, clock_ns=clock)
     assert [len(one.returns_s) for one in records] == 3 * [samples]
-    assert {one.stopped_by for one in records} == {f"stopped after {spent}\N{NO-BREAK SPACE}s, unclear"}
+    assert {one.stopped_by for one in records} == {f"stopped after {spent}\N{NO-BREAK SPACE}s"}
 
 
 def test_an_exception_of_one_body_ends_the_comparison() -> None:
