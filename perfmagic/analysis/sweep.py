@@ -42,6 +42,7 @@ class SweepPoint:
     returns_s: float | None
     done_s: float | None
     span_s: float | None
+    queued_s: float | None
     flop_per_s: float | None
     moved_bytes_per_s: float | None
     peak_bytes: int | None
@@ -187,6 +188,7 @@ def _point(value: Any, result: BenchResult, comparison: Comparison | None) -> Sw
         returns_s=result.returns_s,
         done_s=result.done_s,
         span_s=result.span_s,
+        queued_s=result.queued.median_s if result.queued is not None else None,
         flop_per_s=result.flop_per_s,
         moved_bytes_per_s=result.moved_bytes_per_s,
         peak_bytes=result.peak_bytes,
@@ -212,7 +214,25 @@ def crossing(values: Sequence[float], first_s: Sequence[float], second_s: Sequen
     return math.exp(low + share * (high - low))
 
 
-def bottleneck_changes_at(sweep: SweepResult) -> float | None:
+@dataclass(frozen=True)
+class Border:
+    """Where the bottleneck changes: at a size, with words for what lies below it and above."""
+
+    size: float
+    below: str
+    above: str
+
+
+def bottleneck_border(sweep: SweepResult) -> Border | None:
+    """By the verdicts where they part the values, else by whose time is longer; None where neither changes."""
+    change, turn = _device_longer_from(sweep), _verdicts_turn(sweep)
+    if turn is not None:
+        inside = change is not None and turn[0] < change <= turn[1]
+        return Border(change if change and inside else math.sqrt(turn[0] * turn[1]), *_BOUND)
+    return Border(change, "Python needs longer", "the device needs longer") if change is not None else None
+
+
+def _device_longer_from(sweep: SweepResult) -> float | None:
     """The size from which on the device needs longer than Python to queue its work; None where there is no such."""
     results = sweep.variant(0)
     if not sweep.numeric or any(r.returns is None or r.span is None or r.span_partial for r in results):
@@ -238,11 +258,10 @@ def growth_in_words(sweep: SweepResult) -> str:
     if not sweep.numeric:
         return spread
     words = []
-    change = bottleneck_changes_at(sweep)
     if turn := _verdicts_turn(sweep):
         words.append(f"host-bound up to {sweep.name} = {turn[0]}, device-bound from {turn[1]} on:")
-    elif change is not None:
-        at = f"{sweep.name} ≈ {significant(change, 2)}"
+    elif border := bottleneck_border(sweep):
+        at = f"{sweep.name} ≈ {significant(border.size, 2)}"
         words.append(f"Below {at} Python needs longer to queue the work, above it the device to do it.")
     elif (kind := _same_verdict(results)) in _BOUND:
         words.append(f"{kind} at every {sweep.name}:")
@@ -259,7 +278,9 @@ def growth_in_words(sweep: SweepResult) -> str:
 
 
 def _verdicts_turn(sweep: SweepResult) -> tuple[Any, Any] | None:
-    """The last value that is host-bound and the first from which all are device-bound; None where they do not part."""
+    """The last size that is host-bound and the first from which all are device-bound; None where they do not part."""
+    if not sweep.numeric:
+        return None
     kinds = [result.verdict.kind if result.verdict is not None else "" for result in sweep.variant(0)]
     n_host = next((i for i, kind in enumerate(kinds) if kind != "host-bound"), len(kinds))
     n_device = next((i for i, kind in enumerate(reversed(kinds)) if kind != "device-bound"), len(kinds))

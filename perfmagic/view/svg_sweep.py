@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perfmagic import units
-from perfmagic.analysis.bench import Quantity
-from perfmagic.analysis.sweep import SweepResult, bottleneck_changes_at
+from perfmagic.analysis.bench import QUEUED, Quantity
+from perfmagic.analysis.sweep import SweepResult, bottleneck_border
 from perfmagic.view.canvas import WIDTH_PX, Canvas
 from perfmagic.view.metrics import fitted, width_px
 from perfmagic.view.palette import tint
@@ -52,10 +52,15 @@ def _lines(sweep: SweepResult) -> list[_Line]:
     n_variants = len(sweep.results[0])
     if n_variants == 1:
         results = sweep.variant(0)
-        names = (("returns", "launch", False), ("span", "matrix", True), ("done", "comp", False))
+        known = (
+            ("returns", "returns", "launch", False),
+            ("span", "device span", "matrix", True),
+            ("done", "done", "comp", False),
+            ("queued", QUEUED, "dtod", False),
+        )
         return [
-            _Line({"span": "device span"}.get(name, name), token, dashed, [r.quantities[name] for r in results])
-            for name, token, dashed in names
+            _Line(words, token, dashed, [r.quantities[name] for r in results])
+            for name, words, token, dashed in known
             if all(name in r.quantities for r in results)
         ]
     quantity = sweep.comparisons[0][0].quantity
@@ -100,16 +105,16 @@ def _y_axis(canvas: Canvas, times_s: Sequence[float]) -> Callable[[float], float
 
 def _draw_grounds(canvas: Canvas, sweep: SweepResult, x: Sequence[float]) -> None:
     """Where Python is the bottleneck and where the device is, as two grounds that meet at their border."""
-    change = bottleneck_changes_at(sweep) if len(sweep.results[0]) == 1 else None
-    if change is None:
+    found = bottleneck_border(sweep) if len(sweep.results[0]) == 1 else None
+    if found is None:
         return
     low, high = math.log(sweep.values[0]), math.log(sweep.values[-1])
-    border = round(x[0] + (x[-1] - x[0]) * (math.log(change) - low) / (high - low), 1)
+    border = round(x[0] + (x[-1] - x[0]) * (math.log(found.size) - low) / (high - low), 1)
     mark = canvas.mark()
     canvas.boxes([(LEFT, TOP, border - LEFT, FLOOR - TOP)], tint("host3", 0.55, 0.55))
     canvas.boxes([(border, TOP, RIGHT - border, FLOOR - TOP)], tint("comp", 0.07, 0.12))
     canvas.move_down(mark, 0)
-    for start, end, words in ((LEFT, border, "host-bound"), (border, RIGHT, "device-bound")):
+    for start, end, words in ((LEFT, border, found.below), (border, RIGHT, found.above)):
         if width_px(words, 11, bold=True) + 16 <= end - start:
             canvas.text(start + 8, TOP + 15, words, size=11, bold=True)
 

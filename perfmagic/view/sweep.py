@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfmagic.analysis.bench import QUEUED
 from perfmagic.analysis.sweep import SweepResult
 from perfmagic.units import duration_s, rate, significant
 from perfmagic.view.html import framed, image, paragraphs, short
@@ -38,12 +39,12 @@ def sweep_svg(sweep: SweepResult) -> str:
 
 def _cells(sweep: SweepResult) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """A table without its empty columns."""
-    head = (sweep.name, "variant", "returns", "device span", "done", "rate", "verdict")
+    head = (sweep.name, "variant", "returns", "device span", "done", QUEUED, "rate", "verdict")
     rows = [
         (
             str(p.value),
             p.variant,
-            *("" if s is None else duration_s(s) for s in (p.returns_s, p.span_s, p.done_s)),
+            *("" if s is None else duration_s(s) for s in (p.returns_s, p.span_s, p.done_s, p.queued_s)),
             _rate(p.flop_per_s, p.moved_bytes_per_s),
             (p.comparison and f"{p.comparison} × {significant(p.times_as_fast or 0.0)}") or p.verdict,
         )

@@ -12,7 +12,8 @@ import pytest
 
 import perfmagic
 from perfmagic.analysis.bench import summarise
-from perfmagic.analysis.sweep import SweepResult, crossing, slope, sweep_result
+from perfmagic.analysis.sweep import SweepResult, bottleneck_border, crossing, slope, sweep_result
+from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.results import sweep_mimebundle
 from perfmagic.trace.model import DeviceInfo
@@ -143,3 +144,31 @@ def test_a_warning_of_a_sweep_says_which_variant_and_value_it_is_of() -> None:
     noisy = replace(quiet, warnings=("odd",))
     assert "! n = 2: odd" in sweep_text(sweep_result("n", [1, 2], [[quiet, calm], [noisy, loud]]))
     assert "! odd" in sweep_text(sweep_result("n", [1, 2], [[noisy, loud], [noisy, loud]]))
+
+
+def judged_at(kind: str, returns_s: float, span_s: float):
+    return replace(at(returns_s, span_s), verdict=Verdict(kind, 0.5, ""))
+
+
+def test_the_grounds_of_the_picture_say_what_the_sentence_says() -> None:
+    rows = [
+        [judged_at(kind, 1e-4, span_s)]
+        for kind, span_s in (("host-bound", 5e-5), ("host-bound", 2e-4), ("device-bound", 9e-4))
+    ]
+    found = sweep_result("n", [64, 128, 256], rows)
+    assert found.sentence.startswith("host-bound up to n = 128, device-bound from 256 on")
+    border = bottleneck_border(found)
+    assert (border.below, border.above) == ("host-bound", "device-bound")
+    assert 128 < border.size <= 256  # the times cross at 91, where the recorded run says otherwise
+    assert "device-bound" in sweep_svg(found)
+    unjudged = sweep_result("n", [64, 128], [[at(1e-4, 5e-5)], [at(1e-4, 2e-4)]])
+    assert bottleneck_border(unjudged).below == "Python needs longer"
+    assert "device-bound" not in sweep_svg(unjudged)
+
+
+def test_what_a_loop_pays_for_a_call_is_a_line_of_its_own() -> None:
+    queued = [replace(at(s, s / 2), queued=at(s * 0.9, s).returns, queued_calls=100) for s in (1e-4, 2e-4)]
+    found = sweep_result("n", [64, 128], [[one] for one in queued])
+    assert found.points[1].queued_s == pytest.approx(1.8e-4)
+    assert "per call, queued" in sweep_svg(found)
+    assert "per call, queued" in sweep_text(found)
