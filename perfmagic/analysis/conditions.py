@@ -60,6 +60,11 @@ def span_partial(record: BenchRecord, span: Quantity | None) -> bool:
     return _n_streams(record) > 1 or span.median_s * 1e9 < busy_ns * UNSEEN_FRAC
 
 
+def samples_doubt(verdict: str, span_share: float) -> bool:
+    """Whether the samples contradict the kind of verdict that a recorded run gave.  span_share: device span ÷ done."""
+    return span_share > LONGER_SPAN or (verdict == "host-bound" and span_share >= DEVICE_BOUND_FRAC)
+
+
 def option(taken: Taken, setting: str, value: str) -> str:
     """A setting as whoever took the benchmark writes it: `--runs 5` for a magic, `runs=5` for a function.
 
@@ -121,11 +126,9 @@ def _of_verdict(record: BenchRecord, measured: Mapping[str, Quantity], verdict: 
     if span is None or done is None or not done.median_s or span_partial(record, span):
         return []
     share = span.median_s / done.median_s
-    if share > LONGER_SPAN:
-        return [Condition("longer span", {"share": share})]
-    if verdict == "host-bound" and share >= DEVICE_BOUND_FRAC:
-        return [Condition("verdicts differ", {"share": share})]
-    return []
+    if not samples_doubt(verdict, share):
+        return []
+    return [Condition("longer span" if share > LONGER_SPAN else "verdicts differ", {"share": share})]
 
 
 def _of_recording(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:

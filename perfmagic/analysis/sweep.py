@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import Comparison, compare
+from perfmagic.analysis.conditions import samples_doubt
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.saved import Saved, parsed, text_of
 from perfmagic.errors import OptionError
@@ -281,7 +282,7 @@ def _verdicts_turn(sweep: SweepResult) -> tuple[Any, Any] | None:
     """The last size that is host-bound and the first from which all are device-bound; None where they do not part."""
     if not sweep.numeric:
         return None
-    kinds = [result.verdict.kind if result.verdict is not None else "" for result in sweep.variant(0)]
+    kinds = [_sure_kind(result) for result in sweep.variant(0)]
     n_host = next((i for i, kind in enumerate(kinds) if kind != "host-bound"), len(kinds))
     n_device = next((i for i, kind in enumerate(reversed(kinds)) if kind != "device-bound"), len(kinds))
     between = kinds[n_host : len(kinds) - n_device]
@@ -292,8 +293,18 @@ def _verdicts_turn(sweep: SweepResult) -> tuple[Any, Any] | None:
 
 def _same_verdict(results: Sequence[BenchResult]) -> str:
     """What all recorded runs say, "" where they differ or one is missing."""
-    kinds = {result.verdict.kind if result.verdict is not None else "" for result in results}
+    kinds = {_sure_kind(result) for result in results}
     return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _sure_kind(result: BenchResult) -> str:
+    """What the recorded run says, "" where the samples say otherwise or there was none."""
+    if result.verdict is None:
+        return ""
+    kind, sure = result.verdict.kind, True
+    if result.span is not None and result.done is not None and result.done.median_s and not result.span_partial:
+        sure = not samples_doubt(kind, result.span.median_s / result.done.median_s)
+    return kind if sure else ""
 
 
 def variants_in_words(sweep: SweepResult) -> str:

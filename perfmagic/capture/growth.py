@@ -19,6 +19,7 @@ class Growth:
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
         self._device_bytes = self._host_bytes = self._compiled = 0
+        self._held: list[int] = []  # on the devices, after each stretch
         self.look()
 
     def look(self) -> None:
@@ -31,6 +32,7 @@ class Growth:
         device, host, compiled = (b - a for a, b in zip(self._was, now, strict=True))
         self._device_bytes, self._host_bytes = self._device_bytes + device, self._host_bytes + host
         self._compiled += compiled
+        self._held.append(now[0])
 
     def tell(self, sampler: Sampler, calls: int) -> None:
         """Note what has grown during so many calls."""
@@ -38,12 +40,16 @@ class Growth:
             sampler.note("recompiled", times=self._compiled)
         if calls < 3:
             return
-        if self._device_bytes / calls >= GROWN_BYTES:
+        grown = float(self._device_bytes)
+        if (stretches := len(self._held)) > 1:
+            # what another body that takes turns with it gives back each time does not grow: both assign one name
+            grown = min(grown, (self._held[-1] - self._held[0]) * stretches / (stretches - 1))
+        if grown / calls >= GROWN_BYTES:
             held = self._now()[0]
             gc.collect()  # what only waits for the collector is not kept by the cell
-            self._device_bytes -= held - self._now()[0]
-        if self._device_bytes / calls >= GROWN_BYTES:
-            sampler.note("memory grew", bytes_per_call=self._device_bytes / calls, where="the device")
+            grown -= held - self._now()[0]
+        if grown / calls >= GROWN_BYTES:
+            sampler.note("memory grew", bytes_per_call=grown / calls, where="the device")
         elif self._host_bytes >= HOST_GROWN_BYTES:
             sampler.note("memory grew", bytes_per_call=self._host_bytes / calls, where="the host")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 
@@ -423,20 +424,38 @@ def test_the_peak_is_of_the_body_and_not_of_the_set_up_code_before_it():
     assert (record.held_bytes, record.peak_bytes) == (200, 300)
 
 
+def conditions_in_turns(machine: Machine, first: Callable[[], None], second: Callable[[], None]):
+    engines = [machine.engine(BenchSpec(samples=8, warmup=0)) for _ in range(2)]
+    sitting = Sitting(engines, decide_s=0.0, clock_ns=machine.clock_ns)
+    run(Turns(sitting.whole(), machine.clock_ns), [first, second])
+    return [engine.record().conditions for engine in engines]
+
+
 def test_what_a_body_leaves_behind_is_not_said_of_the_one_it_takes_turns_with():
     machine = Machine(started=True)
     machine.held = 0
-    engines = [machine.engine(BenchSpec(samples=8, warmup=0)) for _ in range(2)]
-    sitting = Sitting(engines, decide_s=0.0, clock_ns=machine.clock_ns)
 
-    def body(which: int) -> None:
+    def leaves() -> None:
         machine.body(1 * MS, 1 * MS)
-        machine.held += 4096 * which
+        machine.held += 4096
 
-    run(Turns(sitting.whole(), machine.clock_ns), [lambda: body(0), lambda: body(1)])
-    kinds = [[condition.kind for condition in engine.record().conditions] for engine in engines]
-    assert kinds == [[], ["memory grew"]]
-    assert engines[1].record().conditions[0].values["bytes_per_call"] == 4096
+    nothing, (grew,) = conditions_in_turns(machine, lambda: machine.body(1 * MS, 1 * MS), leaves)
+    assert nothing == ()
+    assert (grew.kind, grew.values["bytes_per_call"]) == ("memory grew", 4096)
+
+
+def test_memory_that_the_other_body_gives_back_does_not_grow():
+    machine = Machine(started=True)
+    machine.held = 0
+
+    def holds(held: int) -> Callable[[], None]:
+        def body() -> None:
+            machine.body(1 * MS, 1 * MS)
+            machine.held = held
+
+        return body
+
+    assert conditions_in_turns(machine, holds(65_536), holds(0)) == [(), ()]
 
 
 @pytest.mark.parametrize("work", [{"flop": 0}, {"moved_bytes": 0.0}, {"flop": math.inf}, {"flop": math.nan}])
