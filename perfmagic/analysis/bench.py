@@ -17,7 +17,7 @@ import numpy as np
 from perfmagic.analysis.conditions import span_partial, warnings
 from perfmagic.analysis.course import CourseModel, course_model
 from perfmagic.analysis.rows import pandas
-from perfmagic.analysis.saved import Saved, parsed, text_of
+from perfmagic.analysis.saved import Saved, parsed
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.numerics import stats
@@ -176,7 +176,7 @@ class BenchResult(Taken, Saved):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BenchResult:
         """The result that save() wrote, called like the file where it has no name; OptionError for other files."""
-        return cls.from_json(text_of(path)).named(Path(path).stem)
+        return super().load(path).named(Path(path).stem)
 
     def named(self, name: str) -> BenchResult:
         """The same, called so if it has no name."""
@@ -189,7 +189,7 @@ class BenchResult(Taken, Saved):
             text,
             _FORMATS,
             "single benchmark",
-            hint="SweepResult.from_json and CompareResult.from_json read sweeps and comparisons",
+            hint="the save() of a result writes one; SweepResult and CompareResult read the other kinds",
         )
         try:
             return cls(**_restored(data))

@@ -211,11 +211,11 @@ def _judged(
             return "unclear", f"{plural(n, 'sample')} are too few for an interval: {enough} or more"
         return "unclear", "one of them takes no time that the clock can see"
     calls = min(baseline.calls_per_sample, other.calls_per_sample)
-    if abs(quantities[0].median_s - quantities[1].median_s) * calls < CLOCK_S and judged(interval, band) != "same":
+    verdict = judged(interval, band)
+    if abs(quantities[0].median_s - quantities[1].median_s) * calls < CLOCK_S and verdict in ("faster", "slower"):
         return "unclear", "they differ by less than a look at the clock takes: let one call do more"
     how = "taken in turns" if baseline.round_id and baseline.round_id == other.round_id else "one after the other"
     allowed = f"± {significant(band * 100, 1)}{NBSP}% counts as the same"
-    verdict = judged(interval, band)
     if verdict != "unclear":
         return verdict, f"{how}; {allowed}"
     return (

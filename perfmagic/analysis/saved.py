@@ -40,7 +40,11 @@ class Saved(ABC):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """What save() wrote. Raises OptionError for other files."""
-        return cls.from_json(text_of(path))
+        text = text_of(path)
+        try:
+            return cls.from_json(text)
+        except OptionError as error:
+            raise OptionError(f"{path}: {error.message}", hint=error.hint) from None
 
 
 def text_of(path: str | os.PathLike[str]) -> str:

@@ -16,7 +16,7 @@ from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import Comparison, compare
 from perfmagic.analysis.conditions import samples_doubt
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.saved import Saved, parsed, text_of
+from perfmagic.analysis.saved import Saved, parsed
 from perfmagic.errors import OptionError
 from perfmagic.units import duration_s, significant
 
@@ -86,7 +86,7 @@ class SweepResult(Saved):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SweepResult:
         """The sweep that save() wrote, called like the file where it has no name; OptionError for other files."""
-        return cls.from_json(text_of(path)).named(Path(path).stem)
+        return super().load(path).named(Path(path).stem)
 
     def _comparison(self, value: int, variant: int) -> Comparison | None:
         return self.comparisons[value][variant - 1] if variant and self.comparisons else None

@@ -20,11 +20,13 @@ def measurement(
     from torch.utils.benchmark import Measurement
     from torch.utils.benchmark.utils.common import TaskSpec
 
+    lines = [line.strip() for line in code.splitlines() if line.strip() and not line.startswith("%%")]
     task = TaskSpec(
         stmt=code or "pass",
         setup=setup or "pass",
         label=label,
-        description=description or None,
+        sub_label=(f"{lines[0]} …" if len(lines) > 1 else lines[0]) if lines else "a function",  # torch's row, one line
+        description=description or "perfmagic",  # and column: Compare.print() fails without one
         num_threads=torch.get_num_threads(),
     )
     return Measurement(calls_per_sample, [s * calls_per_sample for s in samples_s], task)

@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -230,6 +231,24 @@ def test_what_is_asked_for_is_obeyed_and_checked_before_anything_runs() -> None:
 def test_the_same_is_subtracted_for_the_empty_loop_from_all_that_take_turns() -> None:
     found = perfmagic.compare(lambda: None, lambda: None, lambda: None, samples=6, warmup=50)
     assert len({one.record.loop_overhead_s for one in found.results}) == 1
+
+
+def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
+    saved = perfmagic.bench(lambda: None, samples=6, warmup=0).save(tmp_path / "sound.json")
+    for name, text, says in (
+        ("cut.json", saved.read_text()[:99], "this is no JSON"),
+        ("other.json", "{}", "no single"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(OptionError, match=f"{name}: .*{says}"):
+            perfmagic.compare(saved, tmp_path / name)
+
+
+def test_a_result_beside_itself_is_not_blamed_on_the_clock() -> None:
+    noisy = result(series(300e-6, n=20, noise=0.3), "a")
+    found = perfmagic.compare(noisy, replace(noisy, name="b")).comparisons[0]
+    assert found.verdict == "unclear"
+    assert "the interval reaches over the band" in found.why
 
 
 def test_nothing_is_said_of_differences_below_a_look_at_the_clock() -> None:

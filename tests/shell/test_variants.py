@@ -160,6 +160,16 @@ def test_a_result_is_a_measurement_of_torch(notebook: Notebook) -> None:
     assert measurement.task_spec.setup == "k = 3"
 
 
+def test_torchs_table_takes_results_with_and_without_a_name(notebook: Notebook) -> None:
+    notebook.run(f"%%bench {QUICK} -o first\nk = 3\nx = k")
+    notebook.run("import perfmagic\nfrom torch.utils.benchmark import Compare")
+    notebook.run("second = perfmagic.bench(lambda: None, samples=6, warmup=0)")
+    ran = notebook.run("print(Compare([perfmagic.measurement(first), perfmagic.measurement(second)]))")
+    assert ran.error is None
+    assert "k = 3 …" in ran.printed
+    assert "a function" in ran.printed
+
+
 def test_what_only_looks_like_a_separator_stays_as_typed(notebook: Notebook) -> None:
     parts = (
         "text = '''\n# --- in a string\n'''\nxs = [1,\n# --- in brackets\n2]\ndef f():\n# --- in a block\n    return 3"
