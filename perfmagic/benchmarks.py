@@ -135,8 +135,8 @@ def compare(
 
     names: what the functions are called, their own names if left out.  quantity: "returns", "done" or "span"; left
     out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.spec.BenchSpec.
-    Without time_s or samples it goes on for up to 10 s where the verdict is unclear. Where an exception or an interrupt
-    ends it, perfmagic.last() has the comparison of what was measured before.
+    Without time_s or samples it goes on for up to 10 s where the verdict is unclear, up to 60 s where six samples take
+    longer. Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, or fewer than two.  Source: MEASURING, "Comparing".
     """
     given = tuple(load_result(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others))
@@ -145,7 +145,7 @@ def compare(
     bodies = [one for one in given if not isinstance(one, (BenchResult, SweepResult))]
     for one in bodies:
         if not callable(one):
-            raise OptionError(f"compare: a {type(one).__name__} is neither a function nor a result of a benchmark")
+            raise OptionError(f"compare: {type(one).__name__} is neither a function nor a result of a benchmark")
     if len(given) > max(len(results), len(sweeps), len(bodies)):
         raise OptionError(
             f"compare: {len(results)} results, {len(sweeps)} sweeps and {len(bodies)} functions",
