@@ -185,6 +185,16 @@ def real(seconds: float) -> list[dict[str, object]]:
     ]
 
 
+def measured(series: int, real_s: float) -> Iterator[dict[str, object]]:
+    """All rows, each as soon as it is there."""
+    yield from simulated(series)
+    for more in (0.0, 0.05):
+        for level in (0.95, SURE_LEVEL):
+            yield looked_at(series // 5 + 1, more, level)
+    if real_s:
+        yield from real(real_s)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -192,14 +202,11 @@ def main() -> None:
     parser.add_argument("--real", type=float, default=20.0, metavar="SECONDS")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    rows = list(simulated(given.series))
-    for more in (0.0, 0.05):
-        rows += [looked_at(given.series // 5 + 1, more, level) for level in (0.95, SURE_LEVEL)]
-    if given.real:
-        rows += real(given.real)
-    for row in rows:
+    rows = []
+    for row in measured(given.series, given.real):
+        rows.append(row)
         words = [f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items()]
-        print("  ".join(words))
+        print("  ".join(words), flush=True)
     if given.out is not None:
         given.out.write_text(json.dumps({"environment": environment(), "rows": rows}, indent=1) + "\n", "utf-8")
 
