@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfmagic.analysis.bench import QUEUED
 from perfmagic.analysis.sweep import SweepResult
-from perfmagic.units import duration_s, rate, significant
+from perfmagic.units import duration_s, plural, rate, significant
 from perfmagic.view.html import framed, image, paragraphs, short
 from perfmagic.view.metrics import columns, cut_to_columns
 from perfmagic.view.svg_sweep import draw_sweep
@@ -71,7 +71,7 @@ def _warnings_below(sweep: SweepResult) -> list[str]:
     results = [one for row in sweep.results for one in row]
     ended = [f"ended early: {one.failed}" for one in results if one.failed][:1]
     said = _warnings(sweep)
-    more = [f"! {len(said) - MOST_WARNINGS} more warnings in .results"] if len(said) > MOST_WARNINGS else []
+    more = [f"! {plural(len(said) - MOST_WARNINGS, 'more warning')} in .results"] if len(said) > MOST_WARNINGS else []
     return [*ended, *said[:MOST_WARNINGS], *more]
 
 
