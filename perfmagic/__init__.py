@@ -21,6 +21,7 @@ _HOMES = {
     "device": "perfmagic.api",
     "devices": "perfmagic.api",
     "last": "perfmagic.api",
+    "load": "perfmagic.benchmarks",
     "measurement": "perfmagic.benchmarks",
     "open_trace": "perfmagic.api",
     "open_traces": "perfmagic.api",
@@ -44,6 +45,7 @@ __all__ = [
     "device",
     "devices",
     "last",
+    "load",
     "load_ipython_extension",
     "measurement",
     "open_trace",
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
         timeline,
         trace_handler,
     )
-    from perfmagic.benchmarks import bench, compare, measurement, sweep, syncbench
+    from perfmagic.benchmarks import bench, compare, load, measurement, sweep, syncbench
     from perfmagic.errors import PerfmagicError
 
 

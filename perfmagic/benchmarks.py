@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
 from functools import partial
 from typing import Any, overload
 
 from perfmagic.analysis.bench import BenchResult, summarise
+from perfmagic.analysis.compare import FORMAT as COMPARE_FORMAT
 from perfmagic.analysis.compare import CompareResult
 from perfmagic.analysis.compare import compare as compare_results
 from perfmagic.analysis.saved import format_of, text_of
@@ -23,7 +27,7 @@ from perfmagic.errors import OptionError
 from perfmagic.show import last, remember
 from perfmagic.trace.samples import BenchRecord
 
-__all__ = ["bench", "compare", "measurement", "sweep", "syncbench"]
+__all__ = ["bench", "compare", "load", "measurement", "sweep", "syncbench"]
 
 
 def bench(body: Callable[[], object], **options: Any) -> BenchResult:
@@ -84,12 +88,27 @@ def measurement(result: BenchResult, quantity: str | None = None) -> Any:
         code=result.code,
         setup=result.setup,
         label=name,
-        description=result.name,
+        description=result.name or f"taken {_time_of_day(result.taken_unix_ns)}",
     )
 
 
+def _time_of_day(unix_ns: int) -> str:
+    """To the millisecond: no two benchmarks are taken in one."""
+    return datetime.fromtimestamp(unix_ns / 1e9).astimezone().strftime("%H:%M:%S.%f")[:-3]
+
+
+def _spec(options: Mapping[str, Any]) -> BenchSpec:
+    """Raises OptionError for names that are no options."""
+    known = [one.name for one in fields(BenchSpec)]
+    for name in options.keys() - {*known}:
+        nearest = difflib.get_close_matches(name, known, n=1)
+        meant = f"did you mean {nearest[0]}? " if nearest else ""
+        raise OptionError(f"there is no option {name}", hint=f"{meant}there are {', '.join(known)}")
+    return BenchSpec(**options)
+
+
 def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any]) -> BenchResult:
-    engine = new_engine(BenchSpec(**options), synced=synced)
+    engine = new_engine(_spec(options), synced=synced)
     try:
         run(engine.turns(), (body,))
     except BaseException as error:
@@ -139,13 +158,19 @@ def compare(
     longer. Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, or fewer than two.  Source: MEASURING, "Comparing".
     """
-    given = tuple(load_result(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others))
+    given = tuple(load(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others))
     results = [one for one in given if isinstance(one, BenchResult)]
     sweeps = [one for one in given if isinstance(one, SweepResult)]
-    bodies = [one for one in given if not isinstance(one, (BenchResult, SweepResult))]
-    for one in bodies:
-        if not callable(one):
-            raise OptionError(f"compare: {type(one).__name__} is neither a function nor a result of a benchmark")
+    bodies = []
+    for one in given:
+        if isinstance(one, (BenchResult, SweepResult)):
+            continue
+        if isinstance(one, CompareResult) or not callable(one):
+            raise OptionError(
+                f"compare: {type(one).__name__} is neither a function nor a result of a benchmark",
+                hint="give the function itself, without () behind it",
+            )
+        bodies.append(one)
     if len(given) > max(len(results), len(sweeps), len(bodies)):
         raise OptionError(
             f"compare: {len(results)} results, {len(sweeps)} sweeps and {len(bodies)} functions",
@@ -163,7 +188,7 @@ def compare(
         called = list(names) or [getattr(body, "__name__", "") for body in bodies]
         if len(called) != len(bodies):
             raise OptionError(f"compare: {len(called)} names for {len(bodies)} functions")
-        specs = [BenchSpec(**options | {"name": name}) for name in _distinct(called)]
+        specs = [_spec(options | {"name": name}) for name in _distinct(called)]
         # who says how long or how often is obeyed, also where the verdict is then unclear
         decide_s = 0.0 if options.keys() & {"time_s", "samples"} else DECIDE_S
         records = measure_in_turns(bodies, specs, decide_s=decide_s, kept=_keep_partial)
@@ -173,10 +198,12 @@ def compare(
     return found
 
 
-def load_result(path: str | os.PathLike[str]) -> BenchResult | SweepResult:
-    """A benchmark or a sweep that save() wrote. Raises OptionError for other files."""
-    kind = SweepResult if format_of(text_of(path)) == SWEEP_FORMAT else BenchResult
-    return kind.load(path)
+def load(path: str | os.PathLike[str]) -> BenchResult | SweepResult | CompareResult:
+    """The benchmark, sweep or comparison that save() wrote. Raises OptionError for other files."""
+    found = format_of(text_of(path))
+    if found == SWEEP_FORMAT:
+        return SweepResult.load(path)
+    return CompareResult.load(path) if found == COMPARE_FORMAT else BenchResult.load(path)
 
 
 def compared(results: Sequence[BenchResult], quantity: str | None = None) -> CompareResult:

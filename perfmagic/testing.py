@@ -17,7 +17,8 @@ def not_slower(
     Slower: the whole 95 % interval of the ratio lies beyond 1 %. What is unclear passes: a test must not fail because
     the machine was busy.  options: as in perfmagic.compare.
     """
-    found = compare(baseline, body, names=("baseline", "body"), quantity=quantity, **options)
+    __tracebackhide__ = True
+    found = compare(baseline, body, names=_names(baseline, body), quantity=quantity, **options)
     if found.verdict == "slower":
         raise AssertionError(found.comparisons[0].sentence)
     return found
@@ -27,7 +28,14 @@ def faster(
     body: Callable[[], object], baseline: Callable[[], object], *, quantity: str | None = None, **options: Any
 ) -> CompareResult:
     """Measure two functions in turns, and raise AssertionError unless body is faster beyond doubt."""
-    found = compare(baseline, body, names=("baseline", "body"), quantity=quantity, **options)
+    __tracebackhide__ = True
+    found = compare(baseline, body, names=_names(baseline, body), quantity=quantity, **options)
     if found.verdict != "faster":
         raise AssertionError(found.comparisons[0].sentence)
     return found
+
+
+def _names(baseline: Callable[[], object], body: Callable[[], object]) -> tuple[str, str]:
+    """Their own, where both have one and these differ."""
+    own = getattr(baseline, "__name__", "<lambda>"), getattr(body, "__name__", "<lambda>")
+    return ("baseline", "body") if "<lambda>" in own or own[0] == own[1] else own

@@ -14,7 +14,7 @@ from perfmagic.analysis.conditions import option
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.saved import Saved, parsed
 from perfmagic.errors import OptionError
-from perfmagic.numerics.ratio import BAND, FEWEST, judged, ratio, ratio_interval
+from perfmagic.numerics.ratio import BAND, FEWEST, FEWEST_99, judged, ratio, ratio_interval
 from perfmagic.numerics.stats import Float64
 from perfmagic.units import NBSP, duration_s, plural, significant
 
@@ -29,7 +29,7 @@ ORDINALS = {1: "second", 2: "third"}
 # subtracted for them is no surer than that
 CLOCK_S = 0.1e-6
 _MACHINE = ("system", "machine", "cores")  # of an environment: what no two results that differ there share
-_FORMAT = "perfmagic comparison 1"
+FORMAT = "perfmagic comparison 1"
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class CompareResult(Saved):
     def to_dict(self) -> dict[str, Any]:
         """The comparisons and all results, ready for JSON."""
         return {
-            "format": _FORMAT,
+            "format": FORMAT,
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "results": [result.to_dict() for result in self.results],
         }
@@ -113,7 +113,7 @@ class CompareResult(Saved):
     @classmethod
     def from_json(cls, text: str) -> CompareResult:
         """The comparison that to_json() wrote, judged anew from its results. Raises OptionError for other text."""
-        data = parsed(text, (_FORMAT,), "comparison", hint="CompareResult.to_json() writes one")
+        data = parsed(text, (FORMAT,), "comparison", hint="CompareResult.to_json() writes one")
         try:
             results = tuple(BenchResult.from_json(json.dumps(one)) for one in data["results"])
             return cls(compare(*results, quantity=data["comparisons"][0]["quantity"]), results)
@@ -165,7 +165,7 @@ def _comparison(baseline: BenchResult, other: BenchResult, quantity: str, number
         # turns go on until the verdict is clear: it was looked for more than once (perfmagic.capture.turns)
         verdict, why = (
             "unclear",
-            f"nearly {verdict}: at 99{NBSP}% the interval would reach over the band: {_longer(baseline)}",
+            f"nearly {verdict}: {_not_sure(baseline, min(map(len, series)))}",
         )
     if (
         interleaved
@@ -268,7 +268,18 @@ def _advice(how: str, baseline: BenchResult) -> str:
     return _longer(baseline)
 
 
+def _not_sure(baseline: BenchResult, n: int) -> str:
+    """Why 95 % are not enough for samples in turns, and what would help."""
+    if n < FEWEST_99:
+        enough = option(baseline, "samples", str(FEWEST_99))
+        return f"{plural(n, 'sample')} are too few for an interval of 99{NBSP}%: {enough} or more"
+    return f"at 99{NBSP}% the interval would reach over the band: {_longer(baseline)}"
+
+
 def _longer(baseline: BenchResult) -> str:
+    taken = baseline.settings.get("samples")
+    if isinstance(taken, int):
+        return f"a calmer machine helps, or more: {option(baseline, 'samples', str(4 * taken))}"
     given_s = baseline.settings.get("time_s")
     longer_s = 10 * given_s if isinstance(given_s, (int, float)) else 20
     return f"a calmer machine helps, or longer: {option(baseline, 'time_s', f'{longer_s:g}')}"

@@ -217,9 +217,13 @@ def crossing(values: Sequence[float], first_s: Sequence[float], second_s: Sequen
 
 @dataclass(frozen=True)
 class Border:
-    """Where the bottleneck changes: at a size, with words for what lies below it and above."""
+    """Where the bottleneck changes: words for what lies up to a size, and for what lies from a size on.
 
-    size: float
+    Between the two sizes, where they differ, the recorded runs say neither.
+    """
+
+    until: float
+    since: float
     below: str
     above: str
 
@@ -228,9 +232,12 @@ def bottleneck_border(sweep: SweepResult) -> Border | None:
     """By the verdicts where they part the values, else by whose time is longer; None where neither changes."""
     change, turn = _device_longer_from(sweep), _verdicts_turn(sweep)
     if turn is not None:
+        if sweep.values.index(turn[1]) - sweep.values.index(turn[0]) > 1:
+            return Border(turn[0], turn[1], *_BOUND)
         inside = change is not None and turn[0] < change <= turn[1]
-        return Border(change if change and inside else math.sqrt(turn[0] * turn[1]), *_BOUND)
-    return Border(change, "Python needs longer", "the device needs longer") if change is not None else None
+        size = change if change and inside else math.exp((math.log(turn[0]) + math.log(turn[1])) / 2)
+        return Border(size, size, *_BOUND)
+    return Border(change, change, "Python needs longer", "the device needs longer") if change is not None else None
 
 
 def _device_longer_from(sweep: SweepResult) -> float | None:
@@ -262,7 +269,7 @@ def growth_in_words(sweep: SweepResult) -> str:
     if turn := _verdicts_turn(sweep):
         words.append(f"host-bound up to {sweep.name} = {turn[0]}, device-bound from {turn[1]} on:")
     elif border := bottleneck_border(sweep):
-        at = f"{sweep.name} ≈ {significant(border.size, 2)}"
+        at = f"{sweep.name} ≈ {significant(border.until, 2)}"
         words.append(f"Below {at} Python needs longer to queue the work, above it the device to do it.")
     elif (kind := _same_verdict(results)) in _BOUND:
         words.append(f"{kind} at every {sweep.name}:")

@@ -26,7 +26,7 @@ def measurement(
         setup=setup or "pass",
         label=label,
         sub_label=(f"{lines[0]} …" if len(lines) > 1 else lines[0]) if lines else "a function",  # torch's row, one line
-        description=description or "perfmagic",  # and column: Compare.print() fails without one
+        description=description,  # its column: Compare fails without one, and pools what has the same
         num_threads=torch.get_num_threads(),
     )
     return Measurement(calls_per_sample, [s * calls_per_sample for s in samples_s], task)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from perfmagic.capture import quiet
-from perfmagic.capture.empty_loop import EmptyLoop
+from perfmagic.capture.empty_loop import MOST_CALLS, EmptyLoop
 from perfmagic.capture.stopwatch import Steps, Stretches, Turns
 from perfmagic.capture.timers import BenchSpec, Engine
 from perfmagic.errors import OptionError
-from perfmagic.numerics.ratio import BAND, FEWEST, judged, ratio_interval
+from perfmagic.numerics.ratio import BAND, FEWEST_99, judged, ratio_interval
 from perfmagic.trace.samples import BenchRecord, Float64
 from perfmagic.units import duration_s
 
@@ -112,11 +112,11 @@ class Sitting:
     def _until_clear(self, spent_s: Callable[[], float]) -> Stretches:
         """Until each is sure to be faster, slower or the same, or the time for that is over.
 
-        spent_s: with warm-up, which is part of what somebody waits for. Long bodies take as much more as an interval
+        spent_s: with warm-up, which is part of what somebody waits for. Long bodies take as much more as a verdict
         needs.
         """
         clear, n, look_at = False, 0, FIRST_LOOK
-        while not clear and (n == 0 or spent_s() < (MOST_S if n < FEWEST else self._decide_s)):
+        while not clear and (n == 0 or spent_s() < (MOST_S if n < FEWEST_99 else self._decide_s)):
             yield from self._pass(spent_s)
             n += 1
             if n == look_at:
@@ -153,11 +153,11 @@ class Sitting:
 def share_empty_loops(engines: Sequence[Engine]) -> None:
     """Subtract the same for the empty loop from all, a call: measured for each by itself, its noise would differ.
 
-    For samples of one call and of many apart, as looking at the clock counts in the first.
+    Only for samples of as many calls, as looking at the clock counts where they are few.
     """
-    shared: dict[bool, EmptyLoop | None] = {}
+    shared: dict[int, EmptyLoop | None] = {}
     for engine in engines:
-        engine.log.loop = shared.setdefault(engine.calls_per_sample > 1, engine.log.loop)
+        engine.log.loop = shared.setdefault(min(engine.calls_per_sample, MOST_CALLS), engine.log.loop)
 
 
 def measure_in_turns(

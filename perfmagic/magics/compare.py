@@ -9,7 +9,7 @@ from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import QUANTITIES, CompareResult
 from perfmagic.analysis.conditions import FLAGS
 from perfmagic.analysis.sweep import SweepResult
-from perfmagic.benchmarks import compare, load_result
+from perfmagic.benchmarks import compare, load
 from perfmagic.errors import OptionError
 from perfmagic.magics.options import Parser, add_name_option, add_sampling_options, sampling
 from perfmagic.magics.run import bind
@@ -72,5 +72,5 @@ def _named(shell: Any, word: str) -> Any:
             f"%compare: {word} is a {type(found).__name__}", hint="name results of %%bench -o NAME, or functions"
         )
     if Path(word).expanduser().is_file():
-        return load_result(word)
+        return load(word)
     raise OptionError(f"%compare: there is no variable and no file {word}", hint="%%bench -o NAME binds a result")

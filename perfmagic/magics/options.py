@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         known = [name for action in self._actions for name in action.option_strings]
         unknown = message.partition("unrecognized arguments: ")[2].split(" ")[0].partition("=")[0]
-        nearest = difflib.get_close_matches(unknown, known, n=1)
+        nearest = difflib.get_close_matches(unknown, known, n=1, cutoff=0.75)
         meant = f"did you mean {nearest[0]}? " if nearest else ""
         raise OptionError(f"{self.prog}: {message}", hint=f"{meant}{self.prog} -h lists the options")
 
@@ -80,7 +80,9 @@ def add_sampling_options(parser: Parser) -> None:
     parser.add_argument(
         "-n", type=int, metavar="N", help="calls back to back in one sample, as in %%timeit (default: the clock's)"
     )
-    parser.add_argument("-r", type=int, metavar="R", help="take exactly R samples (default: until it is sure)")
+    parser.add_argument(
+        "-r", type=int, metavar="R", help="take exactly R samples, after warm-up (default: until it is sure)"
+    )
     parser.add_argument(
         "--time", type=float, metavar="S", help="seconds to spend at most on a variant at a value (default 2)"
     )

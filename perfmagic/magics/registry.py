@@ -58,7 +58,8 @@ class BodyTransformer(ast.NodeTransformer):
         if options.help:
             return refusal(tree, head.name, method="help")
         if len(tree.body) == 1:
-            return refusal(tree, f"%%{head.name}: the cell is empty, there is nothing to measure")
+            advice = f"a single statement goes behind %{head.name}"
+            return refusal(tree, f"%%{head.name}: the cell is empty, there is nothing to measure; {advice}")
         return wrap(
             tree,
             repeated=magic.repeated,

@@ -17,6 +17,7 @@ from perfmagic.numerics.stats import Float64, Samples, autocorrelation, median_i
 BAND = 0.01  # a change within ± 1 % counts as the same: two runs of one code in one process differ by less
 RESAMPLES = 1000
 FEWEST = 6  # samples of each: below it a median has no interval either
+FEWEST_99 = 8  # of each: below it there is none at 99 %, 1 - 2 / 2^n
 _DRAWS_AT_ONCE = 2_000_000
 _SEED = 1  # the same samples give the same interval
 

@@ -144,7 +144,7 @@ def _verdict_words(verdict: Verdict, words: dict[str, str]) -> tuple[str, str]:
         f", the device after {words['done']}" if "done" in words else ""
     )
     rest = verdict.sentence.removeprefix(verdict.kind).lstrip(" :,;")
-    return f"{verdict.kind}:", f"{times}; {rest}" if rest else times
+    return f"{verdict.kind}:", f"{times}; in the recorded run {rest}" if rest else times
 
 
 def _advice(result: BenchResult) -> str:

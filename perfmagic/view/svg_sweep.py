@@ -104,17 +104,19 @@ def _y_axis(canvas: Canvas, times_s: Sequence[float]) -> Callable[[float], float
 
 
 def _draw_grounds(canvas: Canvas, sweep: SweepResult, x: Sequence[float]) -> None:
-    """Where Python is the bottleneck and where the device is, as two grounds that meet at their border."""
+    """Where Python is the bottleneck and where the device is, as two grounds; neither between them."""
     found = bottleneck_border(sweep) if len(sweep.results[0]) == 1 else None
     if found is None:
         return
     low, high = math.log(sweep.values[0]), math.log(sweep.values[-1])
-    border = round(x[0] + (x[-1] - x[0]) * (math.log(found.size) - low) / (high - low), 1)
+    until, since = (
+        round(x[0] + (x[-1] - x[0]) * (math.log(size) - low) / (high - low), 1) for size in (found.until, found.since)
+    )
     mark = canvas.mark()
-    canvas.boxes([(LEFT, TOP, border - LEFT, FLOOR - TOP)], tint("host3", 0.55, 0.55))
-    canvas.boxes([(border, TOP, RIGHT - border, FLOOR - TOP)], tint("comp", 0.07, 0.12))
+    canvas.boxes([(LEFT, TOP, until - LEFT, FLOOR - TOP)], tint("host3", 0.55, 0.55))
+    canvas.boxes([(since, TOP, RIGHT - since, FLOOR - TOP)], tint("comp", 0.07, 0.12))
     canvas.move_down(mark, 0)
-    for start, end, words in ((LEFT, border, found.below), (border, RIGHT, found.above)):
+    for start, end, words in ((LEFT, until, found.below), (since, RIGHT, found.above)):
         if width_px(words, 11, bold=True) + 16 <= end - start:
             canvas.text(start + 8, TOP + 15, words, size=11, bold=True)
 

@@ -64,7 +64,9 @@ def _method(sweep: SweepResult) -> str:
     counts = sorted({one.returns.n for one in results if one.returns is not None})
     each = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
     label = results[0].device_label or "on the CPU"
-    return f"{each} samples each · {label}"
+    apart = any(not one.interleaved for row in sweep.comparisons for one in row)
+    how = "taken one after the other: whole runs lie further apart than samples, --runs shows how far"
+    return " · ".join([f"{each} samples each", label, *([how] if apart else [])])
 
 
 def _warnings_below(sweep: SweepResult) -> list[str]:

@@ -130,7 +130,7 @@ def test_bodies_take_turns_forth_and_back_until_the_verdict_is_clear() -> None:
     assert found.ratio == pytest.approx(0.8)
 
 
-@pytest.mark.parametrize(("seconds", "samples", "spent"), [(1.9, 6, "39.9"), (3.0, 6, "63.0"), (40.0, 1, "120")])
+@pytest.mark.parametrize(("seconds", "samples", "spent"), [(1.9, 8, "51.3"), (3.0, 6, "63.0"), (40.0, 1, "120")])
 def test_long_bodies_have_the_samples_of_an_interval_whatever_warm_up_took(seconds: float, samples: int, spent: str):
     clock = Clock()
     specs = [BenchSpec(name=name) for name in "abc"]
@@ -176,7 +176,7 @@ def test_a_check_fails_only_beyond_doubt() -> None:
         sum(range(60_000))
 
     assert not_slower(short, long, time_s=0.2).verdict == "faster"
-    with pytest.raises(AssertionError, match="body is slower than baseline: returns"):
+    with pytest.raises(AssertionError, match="long is slower than short: returns"):
         not_slower(long, short, time_s=0.2)
     assert faster(short, long, time_s=0.2).ratio > 2
     with pytest.raises(AssertionError, match="slower"):
@@ -233,6 +233,25 @@ def test_the_same_is_subtracted_for_the_empty_loop_from_all_that_take_turns() ->
     assert len({one.record.loop_overhead_s for one in found.results}) == 1
 
 
+def test_load_knows_what_was_saved_and_options_are_told_their_neighbour(tmp_path: Path) -> None:
+    found = perfmagic.compare(lambda: None, lambda: None, samples=6, warmup=0)
+    swept = perfmagic.sweep(lambda n: None, [1, 2], synced=False, samples=6, warmup=0)
+    for one in (found, swept, found.results[0]):
+        again = perfmagic.load(one.save(tmp_path / "one.json"))
+        assert type(again) is type(one)
+        assert again.to_dict()["format"] == one.to_dict()["format"]
+    with pytest.raises(OptionError, match="CompareResult is neither a function nor a result"):
+        perfmagic.compare(found, found)
+    with pytest.raises(OptionError, match=r"there is no option warm_up\nHint: did you mean warmup\?"):
+        perfmagic.bench(lambda: None, warm_up=3)
+
+
+def test_too_few_samples_for_99_percent_are_said_to_be_too_few() -> None:
+    found = perfmagic.compare(lambda: time.sleep(0.001), lambda: time.sleep(0.0013), samples=7, warmup=0)
+    assert (found.verdict, found.comparisons[0].interleaved) == ("unclear", True)
+    assert found.comparisons[0].why.startswith("nearly slower: 7 samples are too few") or "reaches" in found.why
+
+
 def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
     saved = perfmagic.bench(lambda: None, samples=6, warmup=0).save(tmp_path / "sound.json")
     for name, text, says in (
@@ -249,6 +268,18 @@ def test_a_result_beside_itself_is_not_blamed_on_the_clock() -> None:
     found = perfmagic.compare(noisy, replace(noisy, name="b")).comparisons[0]
     assert found.verdict == "unclear"
     assert "the interval reaches over the band" in found.why
+
+
+def test_a_short_body_keeps_its_time_beside_a_long_one() -> None:
+    def long() -> None:
+        until = time.perf_counter() + 1e-3
+        while time.perf_counter() < until:
+            pass
+
+    found = perfmagic.compare(long, lambda: sum(range(9)), samples=8)
+    assert found.results[0].calls_per_sample < found.results[1].calls_per_sample
+    assert found.results[1].returns_s > 50e-9
+    assert found.verdict == "faster"
 
 
 def test_nothing_is_said_of_differences_below_a_look_at_the_clock() -> None:

@@ -159,12 +159,16 @@ def test_the_grounds_of_the_picture_say_what_the_sentence_says() -> None:
     assert found.sentence.startswith("host-bound up to n = 128, device-bound from 256 on")
     border = bottleneck_border(found)
     assert (border.below, border.above) == ("host-bound", "device-bound")
-    assert 128 < border.size <= 256
-    assert "device-bound" in sweep_svg(found)
+    assert 128 < border.until == border.since <= 256
+    assert ">device-bound<" in sweep_svg(found)
+    between = sweep_result("n", [64, 128, 256], [rows[0], [judged_at("gaps", 1e-4, 2e-4)], rows[2]])
+    assert (bottleneck_border(between).until, bottleneck_border(between).since) == (64, 256)
+    far = sweep_result("n", [np.int64(2**31), np.int64(2**33)], [rows[0], rows[2]])
+    assert ">host-bound<" in sweep_svg(far)
     rows[1] = [judged_at("host-bound", 1e-4, 2e-4)]  # its device span is 95 % of done: the samples say otherwise
     doubted = sweep_result("n", [64, 128, 256], rows)
     assert doubted.sentence.startswith("Below n ≈ 91 Python needs longer")
-    assert 64 < bottleneck_border(doubted).size < 128
+    assert 64 < bottleneck_border(doubted).until < 128
     unjudged = sweep_result("n", [64, 128], [[at(1e-4, 5e-5)], [at(1e-4, 2e-4)]])
     assert bottleneck_border(unjudged).below == "Python needs longer"
     assert "device-bound" not in sweep_svg(unjudged)

@@ -163,11 +163,12 @@ def test_a_result_is_a_measurement_of_torch(notebook: Notebook) -> None:
 def test_torchs_table_takes_results_with_and_without_a_name(notebook: Notebook) -> None:
     notebook.run(f"%%bench {QUICK} -o first\nk = 3\nx = k")
     notebook.run("import perfmagic\nfrom torch.utils.benchmark import Compare")
-    notebook.run("second = perfmagic.bench(lambda: None, samples=6, warmup=0)")
-    ran = notebook.run("print(Compare([perfmagic.measurement(first), perfmagic.measurement(second)]))")
+    notebook.run("others = [perfmagic.bench(lambda: None, samples=6, warmup=0) for _ in range(2)]")
+    ran = notebook.run("print(Compare([perfmagic.measurement(one) for one in (first, *others)]))")
     assert ran.error is None
     assert "k = 3 …" in ran.printed
     assert "a function" in ran.printed
+    assert ran.printed.count("taken ") == 3  # a column each: torch pools what is called the same
 
 
 def test_what_only_looks_like_a_separator_stays_as_typed(notebook: Notebook) -> None:
