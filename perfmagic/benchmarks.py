@@ -154,7 +154,7 @@ def compare(
 
     names: what the functions are called, their own names if left out.  quantity: "returns", "done" or "span"; left
     out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.spec.BenchSpec.
-    Without time_s or samples it goes on for up to 10 s where the verdict is unclear, up to 60 s where eight samples take
+    Without time_s or samples it goes on for up to 10 s where the verdict is unclear, up to 60 s where 8 samples take
     longer. Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, or fewer than two.  Source: MEASURING, "Comparing".
     """
