@@ -14,7 +14,7 @@ from perfmagic.analysis.bench import BenchResult, summarise
 from perfmagic.analysis.compare import FORMAT as COMPARE_FORMAT
 from perfmagic.analysis.compare import CompareResult
 from perfmagic.analysis.compare import compare as compare_results
-from perfmagic.analysis.saved import format_of, text_of
+from perfmagic.analysis.saved import format_of, kind_of, text_of
 from perfmagic.analysis.sweep import FORMAT as SWEEP_FORMAT
 from perfmagic.analysis.sweep import SweepResult, side_by_side, sweep_result
 from perfmagic.analysis.verdict import verdict
@@ -200,10 +200,10 @@ def compare(
 
 def load(path: str | os.PathLike[str]) -> BenchResult | SweepResult | CompareResult:
     """The benchmark, sweep or comparison that save() wrote. Raises OptionError for other files."""
-    found = format_of(text_of(path))
-    if found == SWEEP_FORMAT:
+    kind = kind_of(format_of(text_of(path)))
+    if kind == kind_of(SWEEP_FORMAT):
         return SweepResult.load(path)
-    return CompareResult.load(path) if found == COMPARE_FORMAT else BenchResult.load(path)
+    return CompareResult.load(path) if kind == kind_of(COMPARE_FORMAT) else BenchResult.load(path)
 
 
 def compared(results: Sequence[BenchResult], quantity: str | None = None) -> CompareResult:

@@ -7,10 +7,10 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmagic.errors import OptionError, PerfmagicError
+from perfmagic.files import file_path, write_text
 
 if TYPE_CHECKING:
     from perfmagic.results import TimelineResult
@@ -82,7 +82,7 @@ def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
             _complain(str(error))
             status = 1
             continue
-        in_folder = files != [Path(name).expanduser()]
+        in_folder = files != [file_path(name)]
         for file in files:
             try:
                 results.append(open_trace(file, comm_names=options.comm_names, max_unpacked_bytes=_limit(options)))
@@ -169,9 +169,7 @@ def _put(text: str, out: str | None) -> None:
     if out is None:
         print(text)
         return
-    target = Path(out).expanduser()
-    target.write_text(text + ("" if text.endswith("\n") else "\n"), encoding="utf-8")
-    print(target)
+    print(write_text(out, text + ("" if text.endswith("\n") else "\n")))
 
 
 def _complain(message: str) -> None:

@@ -35,6 +35,7 @@ from perfmagic.analysis.syncs import Sync, sync_rows
 from perfmagic.analysis.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict, verdict
 from perfmagic.errors import OptionError
+from perfmagic.files import write_text
 from perfmagic.trace.export import write_chrome
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.store import write_npz
@@ -190,7 +191,7 @@ class TimelineResult:
         from perfmagic.view.live import live_page, live_section
 
         sections = [live_section(self.doc, self.trace)]
-        return _write(path, live_page(self.title or "perfmagic timeline", sections))
+        return write_text(path, live_page(self.title or "perfmagic timeline", sections))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace and give the path; perfmagic.open_trace opens both formats.
@@ -249,9 +250,3 @@ def sweep_mimebundle(result: SweepResult) -> dict[str, str]:
     from perfmagic.view.sweep import sweep_html, sweep_text
 
     return {"text/plain": sweep_text(result), "text/html": sweep_html(result)}
-
-
-def _write(path: str | os.PathLike[str], text: str) -> Path:
-    target = Path(path).expanduser()
-    target.write_text(text, encoding="utf-8")
-    return target

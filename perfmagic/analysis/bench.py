@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -197,9 +198,17 @@ class BenchResult(Taken, Saved):
             raise OptionError(f"this benchmark result is damaged: {type(error).__name__}: {error}") from None
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a sample: quantity, sample (its place in the order taken), seconds. Needs pandas."""
-        rows = [(name, i, s) for name, q in self.quantities.items() for i, s in enumerate(q.samples_s)]
-        frame: pd.DataFrame = pandas().DataFrame(rows, columns=["quantity", "sample", "seconds"])
+        """One row a sample: quantity, run, sample (its place in the order taken), seconds. Needs pandas.
+
+        run: which whole run it is of, from 0; what is taken after the runs (span, queued) is of the last.
+        """
+        starts = self.run_starts[1:]
+        rows = [
+            (name, bisect_right(starts, i) if name in ("returns", "done") else len(starts), i, s)
+            for name, q in self.quantities.items()
+            for i, s in enumerate(q.samples_s)
+        ]
+        frame: pd.DataFrame = pandas().DataFrame(rows, columns=["quantity", "run", "sample", "seconds"])
         return frame
 
     def __repr__(self) -> str:
@@ -263,6 +272,7 @@ def _restored(data: dict[str, Any]) -> dict[str, Any]:
         "course": data["course"] and CourseModel(**data["course"]),
         "warnings": tuple(data["warnings"]),
         "run_starts": starts,
+        "reference_s": tuple(data.get("reference_s", ())),
         "clocks": tuple(
             ClockRecord(**{**one, "sm_mhz": tuple(one["sm_mhz"]), "limited_by": tuple(one["limited_by"])})
             for one in data.get("clocks", ())

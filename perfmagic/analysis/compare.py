@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfmagic.analysis.apart import Apart, apart
 from perfmagic.analysis.bench import BenchResult, Quantity
 from perfmagic.analysis.conditions import option
 from perfmagic.analysis.rows import Rows
@@ -21,7 +22,9 @@ from perfmagic.units import NBSP, duration_s, plural, significant
 if TYPE_CHECKING:
     import pandas as pd
 
-BAND_APART = 0.03  # across processes: memory layout and clocks move medians by about as much (MEASURING, "Comparing")
+# not in turns: memory layout and clocks move the medians of two runs by about as much (MEASURING, "Comparing", of runs
+# of two processes; those of one lie no closer)
+BAND_APART = 0.03
 CLOCKS_APART = 0.02  # MEASURING, "Comparing": beyond it no verdict from time alone
 QUANTITIES = ("done", "span", "returns", "queued")  # the first that both have is compared
 ORDINALS = {1: "second", 2: "third"}
@@ -29,6 +32,7 @@ ORDINALS = {1: "second", 2: "third"}
 # subtracted for them is no surer than that
 CLOCK_S = 0.1e-6
 _MACHINE = ("system", "machine", "cores")  # of an environment: what no two results that differ there share
+IN_TURNS = "take them in turns, with --vs or perfmagic.compare(f, g)"
 FORMAT = "perfmagic comparison 1"
 
 
@@ -38,7 +42,8 @@ class Comparison:
 
     quantity: what is compared.  ratio: how many times as fast it is, above 1 it is faster: of samples taken in turns
     the median of the turns' ratios, else the baseline's median by its own; 0 where one takes no time.  low, high: 95 %
-    interval of the ratio, None where there are too few samples.  band: a change within it is "same".
+    interval of the ratio, None where there are too few samples; not in turns it reaches over what else was seen
+    (perfmagic.analysis.apart).  band: a change within it is "same".
     verdict: faster, slower, same or unclear.  why: what it rests on, or what stands in its way, and what to do.
     """
 
@@ -158,9 +163,13 @@ def _comparison(baseline: BenchResult, other: BenchResult, quantity: str, number
     first, second = baseline.quantities[quantity], other.quantities[quantity]
     interleaved = bool(baseline.round_id) and baseline.round_id == other.round_id
     series = np.array(second.samples_s), np.array(first.samples_s)
-    interval = ratio_interval(*series, interleaved=interleaved)
-    band = BAND if baseline.session == other.session else BAND_APART
-    verdict, why = _judged(baseline, other, (first, second), interval, band)
+    far = None if interleaved else apart(baseline, other, quantity)
+    if interleaved:
+        interval = ratio_interval(*series, interleaved=True)
+    else:
+        interval = (far.low, far.high) if far is not None else None
+    band = BAND if interleaved else BAND_APART
+    verdict, why = _judged(baseline, other, (first, second), interval, band, far)
     if interleaved and verdict in ("faster", "slower") and judged(_wider(series), band) != verdict:
         # turns go on until the verdict is clear: it was looked for more than once (perfmagic.capture.turns)
         verdict, why = (
@@ -199,11 +208,12 @@ def _judged(
     quantities: tuple[Quantity, Quantity],
     interval: tuple[float, float] | None,
     band: float,
+    far: Apart | None,
 ) -> tuple[str, str]:
-    """The verdict, and why."""
-    apart = _taken_apart(baseline, other)
-    if apart:
-        return "unclear", apart
+    """The verdict, and why.  far: of benchmarks that did not take turns."""
+    unlike = _unlike(baseline, other)
+    if unlike:
+        return "unclear", unlike
     if interval is None:
         n = min(q.n for q in quantities)
         if n < FEWEST:
@@ -214,14 +224,22 @@ def _judged(
     verdict = judged(interval, band)
     if abs(quantities[0].median_s - quantities[1].median_s) * calls < CLOCK_S and verdict in ("faster", "slower"):
         return "unclear", "they differ by less than a look at the clock takes: let one call do more"
-    how = "taken in turns" if baseline.round_id and baseline.round_id == other.round_id else "one after the other"
-    allowed = f"± {significant(band * 100, 1)}{NBSP}% counts as the same"
-    if verdict != "unclear":
-        return verdict, f"{how}; {allowed}"
-    return (
-        verdict,
-        f"the interval reaches over the band of ± {significant(band * 100, 1)}{NBSP}%: {_advice(how, baseline)}",
-    )
+    if verdict == "unclear":
+        reach = f"the interval reaches over the band of ± {significant(band * 100, 1)}{NBSP}%"
+        return verdict, f"{reach}: {_longer(baseline)}" if far is None else f"{_seen(far, band) or reach}: {IN_TURNS}"
+    how = "taken in turns" if far is None else f"{plural(far.runs, 'run')} each, one after the other"
+    return verdict, f"{how}; ± {significant(band * 100, 1)}{NBSP}% counts as the same"
+
+
+def _seen(far: Apart, band: float) -> str:
+    """What makes a difference unsure that the samples alone would be sure of; empty where they are not."""
+    if judged(far.of_samples, band) == "unclear":
+        return ""
+    speed = far.host_speed
+    if speed is not None and not 1 / (1 + band) <= speed <= 1 + band:
+        during, times = ("second", speed) if speed > 1 else ("first", 1 / speed)
+        return f"a fixed loop beside the samples ran {significant(times, 3)} times as fast during the {during} of them"
+    return "their whole runs overlap" if far.runs > 1 else ""
 
 
 def _wider(series: tuple[Float64, Float64]) -> tuple[float, float]:
@@ -229,7 +247,7 @@ def _wider(series: tuple[Float64, Float64]) -> tuple[float, float]:
     return ratio_interval(*series, interleaved=True, level=0.99) or (0.0, math.inf)
 
 
-def _taken_apart(baseline: BenchResult, other: BenchResult) -> str:
+def _unlike(baseline: BenchResult, other: BenchResult) -> str:
     """What besides the code may make the difference, and what to do; empty where nothing does."""
     if baseline.device_label != other.device_label:
         devices = " and ".join(result.device_label or "the CPU" for result in (baseline, other))
@@ -259,13 +277,6 @@ def _clocks_apart(baseline: BenchResult, other: BenchResult) -> tuple[float, flo
                 if abs(mhz[0] - mhz[1]) > CLOCKS_APART * max(mhz):
                     return mhz
     return None
-
-
-def _advice(how: str, baseline: BenchResult) -> str:
-    """What was not done yet."""
-    if how == "one after the other":
-        return "take them in turns, with --vs or perfmagic.compare(f, g)"
-    return _longer(baseline)
 
 
 def _not_sure(baseline: BenchResult, n: int) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.errors import OptionError
+from perfmagic.files import file_path, write_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -27,10 +28,8 @@ class Saved(ABC):
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write to_json() into a file and give its path."""
-        target = Path(path).expanduser()
-        target.write_text(self.to_json(), encoding="utf-8")
-        return target
+        """Write to_json() into a file and give its path. Raises OptionError where it cannot be written."""
+        return write_text(path, self.to_json())
 
     @classmethod
     @abstractmethod
@@ -49,7 +48,7 @@ class Saved(ABC):
 
 def text_of(path: str | os.PathLike[str]) -> str:
     """The text of a file that save() wrote. Raises OptionError where there is none."""
-    file = Path(path).expanduser()
+    file = file_path(path)
     if not file.is_file():
         raise OptionError(f"there is no file {path}", hint="the save() of a result writes one")
     return file.read_text("utf-8", errors="replace")
@@ -64,6 +63,11 @@ def format_of(text: str) -> str:
     return str(data.get("format", "")) if isinstance(data, dict) else ""
 
 
+def kind_of(form: str) -> str:
+    """A format without the number at its end."""
+    return form.rpartition(" ")[0]
+
+
 def parsed(text: str, formats: Collection[str], what: str, hint: str) -> dict[str, Any]:
     """What to_json() of a class wrote, without its format. Raises OptionError for other text.
 
@@ -74,6 +78,17 @@ def parsed(text: str, formats: Collection[str], what: str, hint: str) -> dict[st
     except ValueError as error:
         raise OptionError(f"this is no JSON: {error}") from None
     found = data.pop("format", None) if isinstance(data, dict) else None
+    if kind_of(str(found)) == kind_of(max(formats)) and _number(found) > _number(max(formats)):
+        raise OptionError(
+            f"this was written by a later perfmagic: its format is {found!r}, the last one known here {max(formats)!r}",
+            hint="pip install --upgrade perfmagic",
+        )
     if found not in formats:
         raise OptionError(f"this is no {what}: its format is {found!r}, expected is {max(formats)!r}", hint=hint)
     return dict(data)
+
+
+def _number(form: object) -> int:
+    """What a format ends in, 0 for anything else."""
+    digits = str(form).rpartition(" ")[2]
+    return int(digits) if digits.isdecimal() else 0

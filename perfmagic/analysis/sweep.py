@@ -33,6 +33,7 @@ FLAT_SLOPE = 0.1  # a doubled size changes the time by less than 7 %: it stays
 class SweepPoint:
     """One variant at one value. Times are medians in seconds, None where not measured.
 
+    low_s, high_s: 95 % interval of done_s, or without a device of returns_s; None below 6 samples.
     flop_per_s, moved_bytes_per_s: where the author says what a call does.  verdict: of its recorded run, "" without.
     times_as_fast: the first variant's time by this one's, comparison: faster, slower, same, unclear; None and "" for
     the first.
@@ -42,6 +43,8 @@ class SweepPoint:
     variant: str
     returns_s: float | None
     done_s: float | None
+    low_s: float | None
+    high_s: float | None
     span_s: float | None
     queued_s: float | None
     flop_per_s: float | None
@@ -101,6 +104,14 @@ class SweepResult(Saved):
         """The results of one variant, in the order of the values."""
         return [row[number] for row in self.results]
 
+    def only(self, name: str) -> SweepResult:
+        """The sweep of one variant by itself, to be compared with another's. Raises OptionError for an unknown name."""
+        names = [result.name for result in self.results[0]]
+        if name not in names:
+            raise OptionError(f"this sweep has no variant {name!r}", hint=f"there is {', '.join(map(repr, names))}")
+        number = names.index(name)
+        return SweepResult(self.name, self.values, tuple((row[number],) for row in self.results))
+
     @property
     def sentence(self) -> str:
         """What a reader wants to know first."""
@@ -158,7 +169,7 @@ def side_by_side(sweeps: Sequence[SweepResult], names: Sequence[str], *, quantit
         if len(sweep.results[0]) > 1:
             raise OptionError(
                 f"compare: {name} has {len(sweep.results[0])} variants, which are compared in it already",
-                hint="measure each by itself, with --sweep and without --vs",
+                hint=f"compare one of them: its .only({sweep.results[0][0].name!r})",
             )
         if len({repr(_plain(value)) for value in sweep.values}) < len(sweep.values):
             raise OptionError(f"compare: {name} has a value of {sweep.name} twice, so it is not clear which to compare")
@@ -183,11 +194,14 @@ def _plain(value: Any) -> Any:
 
 
 def _point(value: Any, result: BenchResult, comparison: Comparison | None) -> SweepPoint:
+    last = result.done or result.returns
     return SweepPoint(
         value=value,
         variant=result.name,
         returns_s=result.returns_s,
         done_s=result.done_s,
+        low_s=last.low_s if last is not None else None,
+        high_s=last.high_s if last is not None else None,
         span_s=result.span_s,
         queued_s=result.queued.median_s if result.queued is not None else None,
         flop_per_s=result.flop_per_s,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmagic.errors import CaptureError
+from perfmagic.files import file_path
 from perfmagic.trace.export import write_chrome
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.model import Trace
@@ -41,7 +42,7 @@ def trace_handler(folder: str | os.PathLike[str], worker: str | None = None) -> 
     .pt.trace.json.gz, as TensorBoard's plugin and perfmagic.open_traces expect. Names with quotes, which break torch's
     own export, are written right; host names, user names and folders are left out.
     """
-    target = Path(folder).expanduser()
+    target = file_path(folder)
 
     def handler(profiler: Any) -> None:
         trace = profiler_trace(profiler)

@@ -33,6 +33,7 @@ from perfmagic.capture.empty_loop import EmptyLoop
 from perfmagic.capture.environment import environment
 from perfmagic.capture.growth import Growth
 from perfmagic.capture.passes import DevicePasses, Recording
+from perfmagic.capture.reference_loop import ReferenceLoop
 from perfmagic.capture.sample_log import SampleLog
 from perfmagic.capture.sampler import Sampler
 from perfmagic.capture.spec import BenchSpec, Work
@@ -90,6 +91,7 @@ class Engine:
         self._untimed = 0
         self._probed_s: list[float] = []
         self.log = SampleLog()
+        self._reference = ReferenceLoop(clock_ns)
         self._stopped_by = ""
         self._failed = ""
         self._complete = False
@@ -167,6 +169,7 @@ class Engine:
             queued_s=np.array(self._passes.queued, np.float64),
             queued_calls=self._passes.queued_calls,
             run_starts=tuple(starts) if len(starts) > 1 else (),
+            reference_s=tuple(ns / 1e9 for ns in self._reference.taken_ns),
             cold_bytes=caches.size_bytes if caches is not None else 0,
             cold_of=caches.name if caches is not None else "",
             flop=self._work.flop,
@@ -232,6 +235,7 @@ class Engine:
         if self._round_id and self._growth is not None:
             self._growth.add()
         returns_s, done_s = self.log.add(reading, k)
+        self._reference.beside(reading.done_ns)
         if self._clocks is not None and self.log.of_this_run % READ_CLOCKS_EVERY == 0:
             self._clocks.read()
         self._rule.add((returns_s, done_s) if self._has_device() else (returns_s,), spent_s())

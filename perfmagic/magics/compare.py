@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from perfmagic.analysis.bench import BenchResult
@@ -11,6 +10,7 @@ from perfmagic.analysis.conditions import FLAGS
 from perfmagic.analysis.sweep import SweepResult
 from perfmagic.benchmarks import compare, load
 from perfmagic.errors import OptionError
+from perfmagic.files import file_path
 from perfmagic.magics.options import Parser, add_name_option, add_sampling_options, sampling
 from perfmagic.magics.run import bind
 from perfmagic.show import last, show
@@ -71,6 +71,6 @@ def _named(shell: Any, word: str) -> Any:
         raise OptionError(
             f"%compare: {word} is a {type(found).__name__}", hint="name results of %%bench -o NAME, or functions"
         )
-    if Path(word).expanduser().is_file():
+    if file_path(word).is_file():
         return load(word)
     raise OptionError(f"%compare: there is no variable and no file {word}", hint="%%bench -o NAME binds a result")

@@ -134,7 +134,11 @@ class Sweep:
         try:
             found = list(eval(f"[{self.text}]", namespace))  # the user's own expression, as typed
         except Exception as error:  # noqa: BLE001 - whatever the user's expression raises
-            raise OptionError(f"--sweep {self.name}={self.text}: {type(error).__name__}: {error}") from None
+            words = error.msg if isinstance(error, SyntaxError) else f"{type(error).__name__}: {error}"
+            raise OptionError(
+                f"--sweep {self.name}={self.text}: {words}",
+                hint="values as in a Python list, n=256,512,1024, or one sequence, n=range(1,9)",
+            ) from None
         if len(found) == 1 and isinstance(found[0], Iterable) and not isinstance(found[0], str):
             found = list(itertools.islice(found[0], MOST_VALUES + 1))  # it may have no end
         if len(found) > MOST_VALUES:

@@ -7,6 +7,7 @@ from typing import Any
 
 from perfmagic.api import open_trace, rank_findings
 from perfmagic.errors import OptionError, TraceError
+from perfmagic.files import file_path
 from perfmagic.magics.options import Parser, add_name_option
 from perfmagic.magics.run import bind
 from perfmagic.results import TimelineResult
@@ -78,4 +79,4 @@ def _paths(words: list[str]) -> list[Path]:
     if not words:
         raise OptionError("%trace: no file given", hint="%trace run.pt.trace.json.gz")
     whole = " ".join(words)
-    return [Path(word).expanduser() for word in ([whole] if Path(whole).expanduser().exists() else words)]
+    return [file_path(word) for word in ([whole] if file_path(whole).exists() else words)]

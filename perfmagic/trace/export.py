@@ -17,11 +17,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from perfmagic.files import whole_file
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto_header import EXPORT_SCHEMA
 from perfmagic.trace.model import Collective, LaunchShape, Trace
 from perfmagic.trace.names import call_kind
-from perfmagic.trace.whole import whole_file
 
 HOST_PID = 1 << 20  # devices use their index as pid
 
@@ -37,7 +37,7 @@ _META_KEYS = (
 def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> Path:
     """Save a trace as Chrome JSON, gzipped where the name ends in .gz; gives the path.
 
-    The file appears whole or not at all. Raises TraceError where it cannot be written.
+    The file appears whole or not at all. Raises OptionError where it cannot be written.
     """
     return write_events(path, header(trace), _events(trace))
 

@@ -49,6 +49,7 @@ class Taken:
 
     calls_per_sample: of *returns*; above 1 for short host bodies only.  queued_calls: back to back in *per call,
     queued*.  run_starts: the sample each whole run began with, () for a single run.
+    reference_s: beside each sample, what a loop took that is the same in all benchmarks; () in files that lack it.
     cold_bytes: written over cold_of, which caches, before each sample; 0 for warm caches.
     flop, moved_bytes: of one call, as the user says, None where unsaid.
     held_bytes, peak_bytes: allocated on the devices before one call, and the most during it; None where none counts.
@@ -68,6 +69,7 @@ class Taken:
     calls_per_sample: int = 1
     queued_calls: int = 0
     run_starts: tuple[int, ...] = ()
+    reference_s: tuple[float, ...] = ()
     cold_bytes: int = 0
     cold_of: str = ""
     flop: float | None = None

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from perfmagic.errors import TraceError
+from perfmagic.files import file_path
 from perfmagic.trace.kineto import read_trace
 from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.model import Trace
@@ -20,7 +21,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 def read_file(path: str | os.PathLike[str], *, max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES) -> Trace:
     """A saved trace: Kineto's Chrome JSON, or perfmagic's own .npz. Raises TraceError as `read_trace` does."""
-    source = Path(path).expanduser()
+    source = file_path(path)
     if is_npz(source):
         return read_npz(source, max_unpacked_bytes)
     return read_trace(source, max_unpacked_bytes=max_unpacked_bytes)
@@ -31,7 +32,7 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
 
     A folder's files are taken by their ending (.json, .json.gz, .npz). Raises TraceError for one without any.
     """
-    source = Path(path).expanduser()
+    source = file_path(path)
     if not source.is_dir():
         return [source]
     try:

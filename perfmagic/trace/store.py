@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.errors import TraceError
+from perfmagic.files import whole_file
 from perfmagic.trace.columns import (
     NONE,
     CallKind,
@@ -33,7 +34,6 @@ from perfmagic.trace.columns import (
 )
 from perfmagic.trace.frames import apart
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, LaunchShape, Trace, TraceMeta
-from perfmagic.trace.whole import whole_file
 from perfmagic.units import size
 
 SCHEMA = 2  # 1 had no sequence numbers and ranks of collectives
@@ -59,7 +59,7 @@ _DAMAGE = (
 def write_npz(trace: Trace, path: str | os.PathLike[str]) -> Path:
     """Save every column of a trace; gives the path.
 
-    The file appears whole or not at all. Raises TraceError where it cannot be written.
+    The file appears whole or not at all. Raises OptionError where it cannot be written.
     """
     tables = {table: getattr(trace, table) for table in _TABLES} | {"host_ops": trace.whole_host()}
     arrays = {f"{table}.{name}": column for table, rows in tables.items() for name, column in rows.to_dict().items()}

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.errors import TraceError
+from perfmagic.errors import OptionError
+from perfmagic.files import file_path
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64, OpKind
 from perfmagic.trace.export import (
     HOST_CATEGORY,
@@ -54,7 +55,7 @@ def write_tensorboard(trace: Trace, folder: str | os.PathLike[str], worker: str 
 
     folder: made where it does not exist.  worker: what the plugin lists it as, "rank3" or "worker" if left out; each
     file of a worker is one of its spans. The wait records of streams are left out: the plugin has no place for them.
-    Raises TraceError where the file cannot be written.
+    Raises OptionError where the file cannot be written.
     """
     path = worker_file(folder, trace, worker)
     meta = replace(trace.meta, races=())  # told by numbers that are not those of this file
@@ -64,14 +65,14 @@ def write_tensorboard(trace: Trace, folder: str | os.PathLike[str], worker: str 
 
 def worker_file(folder: str | os.PathLike[str], trace: Trace, worker: str | None = None) -> Path:
     """A new file's path as the plugin expects it, <worker>.<digits>.pt.trace.json.gz; makes the folder."""
-    target, rank = Path(folder).expanduser(), trace.meta.rank
+    target, rank = file_path(folder), trace.meta.rank
     name = worker or ("worker" if rank is None else f"rank{rank}")
     if re.search(r"[/\\\0]", name):
-        raise TraceError(f"the worker {name!r} cannot be part of a file's name", hint="leave slashes out")
+        raise OptionError(f"the worker {name!r} cannot be part of a file's name", hint="leave slashes out")
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TraceError(f"{target} cannot be made: {error.strerror}", hint="choose another folder") from error
+        raise OptionError(f"{target} cannot be made: {error.strerror}", hint="choose another folder") from error
     return target / f"{name}.{time.time_ns()}.pt.trace.json.gz"
 
 

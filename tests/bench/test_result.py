@@ -182,6 +182,14 @@ def test_the_frame_has_one_row_a_sample_in_the_order_taken():
     frame = summarise(FULL).to_frame()
     assert len(frame) == 7 + 5 + 7
     assert frame[frame.quantity == "returns"].seconds.tolist() == FULL.returns_s.tolist()
+    assert set(frame.run) == {0}
+
+
+def test_the_frame_says_of_which_run_a_sample_is():
+    pytest.importorskip("pandas")
+    frame = summarise(replace(FULL, run_starts=(0, 3, 5))).to_frame()
+    assert frame[frame.quantity == "done"].run.tolist() == [0, 0, 0, 1, 1, 2, 2]
+    assert set(frame[frame.quantity == "span"].run) == {2}
 
 
 def test_without_pandas_the_frame_says_what_to_install(monkeypatch):

@@ -118,6 +118,34 @@ def test_two_sweeps_are_compared_at_the_values_both_have(tmp_path: Path) -> None
     ET.fromstring(sweep_svg(found))
 
 
+def test_one_variant_of_a_sweep_is_compared_with_one_of_another() -> None:
+    def sweep(factor: float) -> SweepResult:
+        return sweep_result("n", [64, 128], [[at(1e-4, 1e-5, "A"), at(factor * 1e-4, 1e-5, "B")] for _ in range(2)])
+
+    before, after = sweep(4.0).only("B"), sweep(2.0).only("B")
+    assert [[one.name for one in row] for row in before.results] == [["B"], ["B"]]
+    assert [c.verdict for row in perfmagic.compare(before, after).comparisons for c in row] == ["faster", "faster"]
+    with pytest.raises(OptionError, match="no variant 'C'\\nHint: there is 'A', 'B'"):
+        sweep(1.0).only("C")
+
+
+def test_a_point_has_the_interval_of_what_the_cell_took() -> None:
+    point = sweep_result("n", [1, 2], [[at(1e-4, 1e-5)], [at(1e-4, 1e-5)]]).points[0]
+    assert point.low_s <= point.done_s <= point.high_s
+
+
+def test_a_file_of_a_later_version_is_said_to_be_one(tmp_path: Path) -> None:
+    found = sweep_result("n", [1, 2], [[at(1e-4, 1e-5)], [at(1e-4, 1e-5)]])
+    path = found.save(tmp_path / "sweep.json")
+    path.write_text(path.read_text("utf-8").replace('"perfmagic sweep 1"', '"perfmagic sweep 12"'), "utf-8")
+    with pytest.raises(OptionError, match=r"later perfmagic.*'perfmagic sweep 12', the last one known here 'perfmagic"):
+        perfmagic.load(path)
+    with pytest.raises(OptionError, match=r"cannot be written: there is no folder .*none"):
+        found.save(tmp_path / "none" / "sweep.json")
+    with pytest.raises(OptionError, match="there is no file ~nobody-here/x"):
+        perfmagic.load("~nobody-here/x")
+
+
 def test_sweeps_with_nothing_in_common_are_refused() -> None:
     one = sweep_result("n", [64, 128], [[at(1e-4, 1e-5, "one")], [at(1e-4, 1e-5, "one")]])
     for other, words in (

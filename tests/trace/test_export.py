@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perfmagic.errors import TraceError
+from perfmagic.errors import OptionError
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.export import without_folders, write_chrome
 from perfmagic.trace.kineto import read_trace
@@ -139,9 +139,9 @@ def test_absolute_folders_are_cut_and_relative_ones_stay(text: str, left: str) -
 
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "run.json").mkdir()
-    with pytest.raises(TraceError, match="cannot be written"):
+    with pytest.raises(OptionError, match="cannot be written"):
         write_chrome(_simulated(), tmp_path / "run.json")
-    with pytest.raises(TraceError, match="cannot be written"):
+    with pytest.raises(OptionError, match="cannot be written"):
         write_chrome(_simulated(), tmp_path / "no" / "run.json")
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 

@@ -26,7 +26,7 @@ import perfmagic
 from perfmagic.analysis.kernels import kernels
 from perfmagic.analysis.overlap import breakdown, busy_intervals
 from perfmagic.analysis.steps import Step, steps
-from perfmagic.errors import TraceError
+from perfmagic.errors import OptionError
 from perfmagic.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import NONE, Bool, HostKind, OpKind
@@ -302,9 +302,9 @@ def test_no_folder_is_written(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
-    with pytest.raises(TraceError, match=r"taken cannot be made"):
+    with pytest.raises(OptionError, match=r"taken cannot be made"):
         write_tensorboard(two_steps(), tmp_path / "taken")
-    with pytest.raises(TraceError, match=r"'a/b' cannot be part of a file's name"):
+    with pytest.raises(OptionError, match=r"'a/b' cannot be part of a file's name"):
         write_tensorboard(two_steps(), tmp_path, "a/b")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 

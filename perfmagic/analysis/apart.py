@@ -1,0 +1,68 @@
+"""The ratio of two benchmarks taken one after the other: what their samples do not know widens its interval.
+
+Samples of one run say how well its median is known, and nothing about the run before. Two things tell of it: whole runs
+where the user took several (--runs), and a fixed loop beside the samples, which the host's speed moves as well.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmagic.numerics.ratio import ratio_interval
+
+if TYPE_CHECKING:
+    from perfmagic.analysis.bench import BenchResult
+    from perfmagic.numerics.stats import Float64
+
+
+@dataclass(frozen=True)
+class Apart:
+    """An interval of the ratio, above 1 where the other is faster; None where there is none of the samples.
+
+    of_samples: as far as the samples of both know it.  low, high: it and what else was seen.
+    host_speed: how many times as fast the host was during the other, None where that does not matter or is not known.
+    runs: the fewest whole runs of either.
+    """
+
+    of_samples: tuple[float, float]
+    low: float
+    high: float
+    host_speed: float | None
+    runs: int
+
+
+def apart(baseline: BenchResult, other: BenchResult, quantity: str) -> Apart | None:
+    """The interval for two benchmarks that did not take turns; None where their samples are too few for one.
+
+    It reaches over the ratio of the times and that of the times in loops of the host, where the host does the work. It
+    reaches from the slowest run of the one to the fastest of the other: of equal code, four runs each are parted by
+    less in one case of 35 (2 of the 70 orders of eight), three in one of 10.
+    """
+    first, second = baseline.quantities[quantity], other.quantities[quantity]
+    samples = np.array(first.samples_s), np.array(second.samples_s)
+    of_samples = ratio_interval(samples[1], samples[0], interleaved=False)
+    if of_samples is None:
+        return None
+    reached = [*of_samples]
+    loops = [_loops(one, quantity) for one in (baseline, other)]
+    host_speed = None
+    if all(len(loop) == len(each) for loop, each in zip(loops, samples, strict=True)):
+        host_speed = float(np.median(loops[0]) / np.median(loops[1]))
+        reached += ratio_interval(samples[1] / loops[1], samples[0] / loops[0], interleaved=False) or ()
+    medians = [one.run_medians_s or (one.median_s,) for one in (first, second)]
+    runs = min(map(len, medians))
+    if runs > 1:
+        reached += [before / after for before, after in itertools.product(*medians) if after > 0]
+    return Apart(of_samples, min(reached), max(reached), host_speed, runs)
+
+
+def _loops(result: BenchResult, quantity: str) -> Float64:
+    """What the reference loop took beside each sample, empty where the host is not what makes the quantity long."""
+    verdict = result.verdict.kind if result.verdict is not None else ""
+    by_host = quantity == "returns" or (quantity == "done" and (result.simulated or verdict == "host-bound"))
+    loops = np.array(result.reference_s if by_host else (), np.float64)
+    return loops if loops.all() else loops[:0]

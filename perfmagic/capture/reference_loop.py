@@ -1,0 +1,34 @@
+"""How fast the host is while samples are taken: a loop that is always the same, beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import repeat
+
+ROUNDS = 2000  # 20 µs at 10 ns a round: short enough to fall into one speed of the machine, long against the clock
+MOST_FRAC = 0.02  # of the time of the samples
+
+
+class ReferenceLoop:
+    """One reading a sample, for comparisons of benchmarks that are taken one after the other.
+
+    Where the host is slower in one of them, so is this loop; a slower body leaves it alone. Where a reading would take
+    more than 2 % of the time, the one before counts again.  taken_ns: ns for ROUNDS rounds.
+    """
+
+    def __init__(self, clock_ns: Callable[[], int]) -> None:
+        self._clock_ns = clock_ns
+        self._room_ns = 0.0
+        self.taken_ns: list[int] = []
+
+    def beside(self, sample_ns: int) -> None:
+        """Take the reading of a sample that took so long."""
+        self._room_ns += MOST_FRAC * sample_ns
+        if self.taken_ns and self._room_ns < self.taken_ns[-1]:
+            self.taken_ns.append(self.taken_ns[-1])
+            return
+        start_ns = self._clock_ns()
+        for () in repeat((), ROUNDS):
+            None is None
+        self.taken_ns.append(self._clock_ns() - start_ns)
+        self._room_ns -= self.taken_ns[-1]

@@ -1,0 +1,50 @@
+"""Files that are named by a user: where they are, and writing them so that they appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from perfmagic.errors import OptionError
+
+
+def file_path(path: str | os.PathLike[str]) -> Path:
+    """The path with ~ filled in; ~name of somebody who is not known here stays as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError for an unknown name
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[tuple[Path, IO[bytes]]]:
+    """The file's path and a new file beside it to write to, which takes its name when the block has ended well.
+
+    Raises OptionError where it cannot be written.
+    """
+    target = file_path(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        if not target.name or target.is_dir():
+            raise IsADirectoryError(None, "it is a folder")
+        with temporary.open("xb") as file:
+            yield target, file
+        temporary.replace(target)
+    except OSError as error:
+        raise OptionError(f"{target} cannot be written: {_why(error, target)}", hint="choose another folder") from error
+    finally:
+        with suppress(OSError):  # is gone already where all went well
+            temporary.unlink()
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> Path:
+    """Write a file in UTF-8 and give its path. Raises OptionError where it cannot be written."""
+    with whole_file(path) as (target, file):
+        file.write(text.encode("utf-8"))
+    return target
+
+
+def _why(error: OSError, target: Path) -> str:
+    missing = not target.parent.is_dir()
+    return f"there is no folder {target.parent}" if missing else (error.strerror or type(error).__name__)
