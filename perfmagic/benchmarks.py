@@ -18,6 +18,7 @@ from perfmagic.analysis.saved import format_of, kind_of, text_of
 from perfmagic.analysis.sweep import FORMAT as SWEEP_FORMAT
 from perfmagic.analysis.sweep import SweepResult, side_by_side, sweep_result
 from perfmagic.analysis.verdict import verdict
+from perfmagic.capture.inputs import read_by_function
 from perfmagic.capture.measurement import measurement as torch_measurement
 from perfmagic.capture.profiler import Recorder
 from perfmagic.capture.spec import BenchSpec
@@ -108,7 +109,7 @@ def _spec(options: Mapping[str, Any]) -> BenchSpec:
 
 
 def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any]) -> BenchResult:
-    engine = new_engine(_spec(options), synced=synced)
+    engine = new_engine(_spec({"inputs": partial(read_by_function, body)} | options), synced=synced)
     try:
         run(engine.turns(), (body,))
     except BaseException as error:
@@ -188,7 +189,10 @@ def compare(
         called = list(names) or [getattr(body, "__name__", "") for body in bodies]
         if len(called) != len(bodies):
             raise OptionError(f"compare: {len(called)} names for {len(bodies)} functions")
-        specs = [_spec(options | {"name": name}) for name in _distinct(called)]
+        specs = [
+            _spec({"inputs": partial(read_by_function, body)} | options | {"name": name})
+            for body, name in zip(bodies, _distinct(called), strict=True)
+        ]
         # who says how long or how often is obeyed, also where the verdict is then unclear
         decide_s = 0.0 if options.keys() & {"time_s", "samples"} else DECIDE_S
         records = measure_in_turns(bodies, specs, decide_s=decide_s, kept=_keep_partial)

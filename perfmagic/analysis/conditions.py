@@ -6,6 +6,7 @@ as facts (perfmagic.trace.samples.Condition), or are found here in the samples. 
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ import numpy as np
 
 from perfmagic.analysis.overlap import breakdown
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
-from perfmagic.numerics.stats import DEPENDENT_RHO
 from perfmagic.trace.samples import BenchRecord, Condition, Plain, Taken
 from perfmagic.units import NBSP, duration_s, percent, plural, significant, size
 
@@ -28,6 +28,7 @@ SLOW_RECORDING = 2.0
 UNSEEN_FRAC = 0.1
 SLOWED_CLOCK_FRAC = 0.9  # of the starting clock (MEASURING, "Cache, clocks, noise")
 LONGER_SPAN = 1.05  # of done, which it is a part of
+_NO_WORK = {"RESUME", "NOP", "LOAD_CONST", "POP_TOP", "RETURN_VALUE", "RETURN_CONST"}
 RUNS_APART_FRAC = 0.03  # the band of comparisons across runs
 FLAGS = {  # fields of perfmagic.capture.spec.BenchSpec as the magics call them
     "samples": "-r",
@@ -96,12 +97,6 @@ class _Done:
 
 def _of_samples(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:
     found = []
-    dependent = {n: q for n, q in measured.items() if q.low_s is not None and q.autocorrelation > DEPENDENT_RHO}
-    if dependent:
-        each = ", ".join(
-            f"{name} ρ = {q.autocorrelation:.2f}, × {significant(q.widened, 2)}" for name, q in dependent.items()
-        )
-        found.append(Condition("dependent", {"each": each}))
     for name, q in measured.items():
         if len(q.levels) == 2:
             (low_s, share), (high_s, _) = q.levels
@@ -115,9 +110,23 @@ def _of_samples(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[C
             spread = (max(q.run_medians_s) - min(q.run_medians_s)) / q.median_s
             if spread > RUNS_APART_FRAC:
                 found.append(Condition("runs apart", {"quantity": name, "frac": spread, "runs": len(q.run_medians_s)}))
-    if "returns" in measured and measured["returns"].median_s == 0:
+    if _compiled_away(record.code):
+        found.append(Condition("compiled away"))
+    elif "returns" in measured and measured["returns"].median_s == 0:
         found.append(Condition("takes no time"))
     return [*found, *_of_recording(record, measured)]
+
+
+def _compiled_away(code: str) -> bool:
+    """Whether nothing is left of a cell with statements: Python's compiler folds constants, and drops them."""
+    head, _, body = code.lstrip().partition("\n")
+    if not head.startswith("%%") or not body.strip():
+        return False
+    try:
+        left = dis.get_instructions(compile(body, "<cell>", "exec"))
+    except (SyntaxError, ValueError):
+        return False
+    return {instruction.opname for instruction in left} <= _NO_WORK
 
 
 def _of_verdict(record: BenchRecord, measured: Mapping[str, Quantity], verdict: str) -> list[Condition]:
@@ -216,6 +225,15 @@ def _clock(v: Mapping[str, Any], done: _Done) -> str:
     return f"the clock of GPU {v['device']} went from {v['start']} to {v['low']}{NBSP}MHz{why}{advice}"
 
 
+def _changed(v: Mapping[str, Any], done: _Done) -> str:
+    times = f", {significant(v['times'], 2)} times as long as those sampled" if v["times"] else ""
+    advice = done.unless("setup_each", "reset", "gives each a fresh start")
+    return (
+        f"the first call took {duration_s(v['seconds'])}{times}, and changed {v['names']}: "
+        f"later calls may have had less to do{advice}"
+    )
+
+
 def _grew(v: Mapping[str, Any], done: _Done) -> str:
     advice = done.unless("setup_each", "reset", "gives each call a fresh start")
     return f"every call leaves {size(v['bytes_per_call'])} more on {v['where']}{advice}"
@@ -259,6 +277,7 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], _Done], str]] = {
     "recompiled": _recompiled,
     "fits in caches": _fits,
     "memory grew": _grew,
+    "changed inputs": _changed,
     "clock": _clock,
     "shared": lambda v, _: f"{plural(v['others'], 'other process', 'other processes')} used GPU {v['device']}",
     "longer span": lambda v, _: (
@@ -268,10 +287,13 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], _Done], str]] = {
         f"the verdict is of the recorded run; in the samples device span is {percent(v['share'])} of done, so the "
         "device was the bottleneck there"
     ),
-    "dependent": lambda v, _: f"samples are not independent: intervals widened ({v['each']})",
     "two levels": _two_levels,
     "drift": _drift,
     "runs apart": _runs_apart,
+    "compiled away": lambda _v, _d: (
+        "Python worked this out when it compiled the cell, and no call does anything: names in place of the literals "
+        "leave it the work"
+    ),
     "takes no time": lambda _v, _d: "takes no time that the clock can see: nothing is left after the empty loop",
     "slow recording": lambda v, _: (
         f"the recorded run took {duration_s(v['seconds'])}: the verdict rests on it and may not hold for the samples"

@@ -124,13 +124,18 @@ def as_typed(line: str) -> str:
     return f"{text[1:-1]}\n" if is_literal else line
 
 
+def below_head(source: str) -> str:
+    """A measured cell as typed, without the line of its magic and what is blank before that."""
+    lines = source.splitlines(keepends=True)
+    return "".join(lines[next((i + 1 for i, line in enumerate(lines) if line.strip()), 0) :])
+
+
 def variant_names(source: str, first: str = "") -> list[str]:
     """What the variants of a cell are called that is measured with `--vs`: A, B… where a separator has no name.
 
     source: the cell as typed, its head included.  first: a name for the first, if it has no separator of its own.
     """
-    lines = source.splitlines()
-    lines = lines[next((i + 1 for i, line in enumerate(lines) if line.strip()), 0) :]
+    lines = below_head(source).splitlines()
     rows = sorted(_separators(lines))
     found = [match[1] for row in rows if (match := _SEPARATOR.match(lines[row].rstrip()))]
     if not rows or any(_is_code(line) for line in lines[: rows[0]]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from perfmagic.capture.stopping import StoppingRule
@@ -34,7 +34,9 @@ class BenchSpec:
     cold: overwrite the caches before each sample.  cooldown_s: how long to rest before each sample.
     runs: whole runs, each with a warm-up of its own, to see how much their medians differ.
     flop, moved_bytes: of one call, for achieved rates.  work: asked for both after the first call, instead.
-    setup_each: runs before each sample, outside the clock.  name, code, setup: kept with the result.
+    setup_each: runs before each sample, outside the clock.
+    inputs: gives what the body works on by name, to tell whether its first call changes that.
+    name, code, setup: kept with the result.
     Raises OptionError for a value that cannot be used.
     """
 
@@ -52,6 +54,7 @@ class BenchSpec:
     moved_bytes: float | None = None
     work: Callable[[], Work] | None = None
     setup_each: Callable[[], object] | None = None
+    inputs: Callable[[], Mapping[str, object]] | None = None
     name: str = ""
     code: str = ""
     setup: str = ""

@@ -32,6 +32,7 @@ from perfmagic.capture.device import Backend, active_backends, torch_if_imported
 from perfmagic.capture.empty_loop import EmptyLoop
 from perfmagic.capture.environment import environment
 from perfmagic.capture.growth import Growth
+from perfmagic.capture.inputs import Inputs
 from perfmagic.capture.passes import DevicePasses, Recording
 from perfmagic.capture.reference_loop import ReferenceLoop
 from perfmagic.capture.sample_log import SampleLog
@@ -50,6 +51,8 @@ __all__ = ["BenchSpec", "Engine", "Recording", "Work"]
 # after one call (benchmarks/bench_accuracy.py). So host work runs before the clock starts: so long, one call at least.
 UNTIMED_S = 0.2e-3
 UNTIMED_BELOW_S = 10e-3  # longer calls lose less than 0.3 %
+CHANGED_TIMES = 4.0  # from here on %timeit says that a slowest run took long; a first call mostly is the slowest
+CHANGED_S = 50e-6  # a first call of less is long for its cold caches
 READ_CLOCKS_EVERY = 16  # samples, as the stopping rule looks
 
 
@@ -105,6 +108,7 @@ class Engine:
         self._idle = False  # the body queued nothing on the devices there are
         self._queued_at_first: int | None = None
         self._launches: int | None = None  # of one call, where the devices tell
+        self._changed: tuple[str, ...] = ()  # what the first call changed of that which it works on
 
     def turns(self) -> Turns:
         """One step for every run of the body; the body's first output is let through, later ones are dropped."""
@@ -294,11 +298,20 @@ class Engine:
             self._sampler.note("idle device", device=self._devices.infos[0].label)
         elif self._synced and not self._has_device():
             self._sampler.note("no device")
+        self._tell_changed()
         if self._growth is not None:
             if not self._round_id:
                 self._growth.add()
             self._growth.tell(self._sampler, self.log.of_this_run * (self._k + self._untimed))
             self._growth = None
+
+    def _tell_changed(self) -> None:
+        """Note where the first call took longer and changed what it works on: later ones may have had less to do."""
+        first_s, later_s = self._warming.first_s[0], float(np.median(self.done_so_far()))
+        if self._changed and first_s >= max(CHANGED_S, CHANGED_TIMES * later_s):
+            times = first_s / later_s if later_s > 0 else 0.0
+            self._sampler.note("changed inputs", seconds=first_s, times=times, names=", ".join(self._changed))
+        self._changed = ()  # once, whatever the number of runs
 
     def _phases(self) -> Steps[None]:
         with quiet.undisturbed():
@@ -323,6 +336,8 @@ class Engine:
 
     def _first_call(self) -> Steps[None]:
         self._sampler.before()
+        look = self._spec.inputs if self._spec.setup_each is None else None
+        inputs = Inputs(look()) if look is not None else None
         queued = self._devices.progress()
         start_ns = self._clock_ns()
         yield self._watch.steps(1)
@@ -332,6 +347,8 @@ class Engine:
         self._launches = after - (queued or 0) if after is not None else None
         self._devices.synchronize()
         self._warming.first((self._clock_ns() - start_ns) / 1e9)
+        if look is not None and inputs is not None:
+            self._changed = inputs.changed(look())
         cuda = tuple(info.index for info in self._devices.infos if info.kind in ("cuda", "rocm"))
         if cuda and _profiled_before():
             self._sampler.note("profiled before")

@@ -15,7 +15,8 @@ from perfmagic.analysis.compare import CompareResult
 from perfmagic.analysis.sweep import SweepResult, sweep_result
 from perfmagic.benchmarks import compared, finish_bench, new_engine
 from perfmagic.capture import quiet
-from perfmagic.capture.cell import variant_names
+from perfmagic.capture.cell import below_head, variant_names
+from perfmagic.capture.inputs import read_by_code
 from perfmagic.capture.spec import BenchSpec, Work
 from perfmagic.capture.stopwatch import Step, Stretches, Turns, drive
 from perfmagic.capture.timers import Engine
@@ -142,6 +143,7 @@ class BenchRun:
         options = self._options
         given = {
             "setup_each": self._run_setup if options.setup_each else None,
+            "inputs": self._inputs,
             "runs": options.runs,
             "work": self._work if options.flops or options.bytes else None,
             "name": name,
@@ -149,6 +151,9 @@ class BenchRun:
             "setup": self._setup_code,
         }
         return BenchSpec(**sampling(options), **{k: v for k, v in given.items() if v is not None})
+
+    def _inputs(self) -> dict[str, object]:
+        return read_by_code(below_head(self._cell.source), self._shell.user_ns)
 
     def _work(self) -> Work:
         """What --flops and --bytes say, once the cell has run and its names are there."""

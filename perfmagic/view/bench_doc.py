@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from perfmagic import units
 from perfmagic.analysis.bench import BenchResult, Quantity
 from perfmagic.analysis.verdict import Verdict
+from perfmagic.numerics.stats import DEPENDENT_RHO
 
 NO_INTERVAL = "needs 6 samples"  # the fewest that have one at 95 % (perfmagic.numerics.stats)
 NOTICEABLE_FRAC = 0.02  # of done: a shorter wait is not worth hatching or saying
@@ -159,6 +160,7 @@ def _method(result: BenchResult) -> tuple[str, ...]:
         _rates(result),
         _memory(result),
         _runs(result),
+        _widened(result),
         result.device_label,
     )
 
@@ -187,6 +189,16 @@ def _runs(result: BenchResult) -> str:
         return ""
     low, high = min(quantity.run_medians_s), max(quantity.run_medians_s)
     return f"medians of {len(quantity.run_medians_s)} runs {units.duration_s(low)} – {units.duration_s(high)}"
+
+
+def _widened(result: BenchResult) -> str:
+    """By how much the intervals are wider for samples that resemble the ones before them."""
+    each = [
+        f"{name} × {units.significant(q.widened, 2)}"
+        for name, q in result.quantities.items()
+        if q.low_s is not None and q.autocorrelation > DEPENDENT_RHO
+    ]
+    return f"interval widened for samples that resemble the ones before: {', '.join(each)}" if each else ""
 
 
 def _first_call(result: BenchResult) -> str:

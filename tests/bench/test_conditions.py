@@ -140,3 +140,13 @@ def test_nobody_who_takes_turns_is_told_to_take_whole_runs() -> None:
 
 def test_a_temperature_that_is_not_told_is_not_shown() -> None:
     assert "°C" not in said(clocks=(ClockRecord(0, (1980, 1500), 0, 0.0),))
+
+
+@pytest.mark.parametrize(
+    ("body", "nothing"),
+    [("1 + 2", True), ("'a' * 3\n7", True), ("x + 2", False), ("pass", True), ("# only words\n", True), ("!ls", False)],
+)
+def test_what_the_compiler_worked_out_is_said(body: str, nothing: bool) -> None:
+    words = said(code=f"%%bench -n 5\n{body}")
+    assert ("Python worked this out when it compiled the cell" in words) is nothing
+    assert "compiled" not in said(code="perfmagic.compare")
