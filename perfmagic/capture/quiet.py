@@ -68,8 +68,15 @@ def muted() -> Iterator[None]:
             shell.display_pub = publisher
 
 
+def dropped_writes() -> int:
+    """How many pieces of text were dropped so far in this process."""
+    return _Dropped.writes
+
+
 class _Dropped(io.TextIOBase):
-    """A text stream that forgets."""
+    """A text stream that forgets; writes: how often one was written to."""
+
+    writes = 0
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # the base declares an attribute
@@ -79,6 +86,7 @@ class _Dropped(io.TextIOBase):
         return True
 
     def write(self, text: str, /) -> int:
+        _Dropped.writes += 1
         return len(text)
 
 

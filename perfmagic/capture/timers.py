@@ -108,6 +108,7 @@ class Engine:
         self._idle = False  # the body queued nothing on the devices there are
         self._queued_at_first: int | None = None
         self._launches: int | None = None  # of one call, where the devices tell
+        self._prints = False
         self._changed: tuple[str, ...] = ()  # what the first call changed of that which it works on
 
     def turns(self) -> Turns:
@@ -233,7 +234,9 @@ class Engine:
         if self._round_id and self._growth is not None:
             self._growth.look()  # what the others of the round leave behind is theirs
         ready = self._watch_peak if peak_wanted else None
+        written = quiet.dropped_writes()
         reading = yield from self._sampler.sample(k, untimed=self._untimed, ready=ready)
+        self._prints = self._prints or quiet.dropped_writes() > written
         if peak_wanted and (memory := self._devices.memory_bytes()) is not None:
             self._peak = (self._held_bytes, memory[1])
         if self._round_id and self._growth is not None:
@@ -294,11 +297,14 @@ class Engine:
         self._stopped_by = stopped_by or self._stopped_by
         if self._clocks is not None:
             self._clocks.read()
-        if self._idle:
+        if self._synced and self._idle:
             self._sampler.note("idle device", device=self._devices.infos[0].label)
         elif self._synced and not self._has_device():
             self._sampler.note("no device")
         self._tell_changed()
+        if self._prints:
+            self._sampler.note("prints")
+            self._prints = False
         if self._growth is not None:
             if not self._round_id:
                 self._growth.add()

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import perfmagic
 from perfmagic.capture import quiet
 from perfmagic.capture.timers import BenchSpec
 from tests.bench.machine import MS, Machine
@@ -64,6 +65,17 @@ def test_the_first_output_is_shown_and_that_of_later_runs_dropped(capsys):
     out, err = capsys.readouterr()
     assert out == "out 1\nafter\n"
     assert err == "err 1\n"
+
+
+def test_a_body_that_prints_is_told_that_this_is_in_no_figure(capsys):
+    def said(body):
+        return "\n".join(perfmagic.bench(body, samples=6, warmup=0).warnings)
+
+    assert "it prints: after the first call that is dropped" in said(lambda: print("x"))
+    assert "it prints" not in said(lambda: None)
+    found = perfmagic.compare(lambda: print("x"), lambda: None, samples=6, warmup=0)
+    assert ["it prints" in "".join(one.warnings) for one in found.results] == [True, False]
+    assert capsys.readouterr().out == "x\nx\n"
 
 
 def test_display_in_a_running_shell_is_dropped_and_its_publisher_put_back(monkeypatch):
