@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
+from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import CompareResult
-from perfmagic.benchmarks import compare
+from perfmagic.benchmarks import bench, compare
+
+Baseline: TypeAlias = "Callable[[], object] | BenchResult | str | os.PathLike[str]"
 
 
 def not_slower(
-    body: Callable[[], object], baseline: Callable[[], object], *, quantity: str | None = None, **options: Any
+    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Any
 ) -> CompareResult:
-    """Measure two functions in turns, and raise AssertionError where body is slower than the baseline beyond doubt.
+    """Raise AssertionError where body is slower than the baseline beyond doubt.
 
-    Slower: the whole 95 % interval of the ratio lies beyond 1 %. What is unclear passes: a test must not fail because
-    the machine was busy.  options: as in perfmagic.compare.
+    baseline: another function, measured in turns with body; or a benchmark from before, also as the file that its
+    save() wrote, which knows less: take both with runs=4 (perfmagic.analysis.apart says why).
+    Slower: the whole 95 % interval of the ratio lies beyond 1 %, beside a benchmark from before beyond 3 %. What is
+    unclear passes: a test must not fail because the machine was busy, or another one; the result's `why` tells.
+    options: as in perfmagic.compare, beside a benchmark from before as in perfmagic.bench.
     """
     __tracebackhide__ = True
-    found = compare(baseline, body, names=_names(baseline, body), quantity=quantity, **options)
+    found = _compared(body, baseline, quantity, options)
     if found.verdict == "slower":
         raise AssertionError(found.comparisons[0].sentence)
     return found
 
 
 def faster(
-    body: Callable[[], object], baseline: Callable[[], object], *, quantity: str | None = None, **options: Any
+    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Any
 ) -> CompareResult:
-    """Measure two functions in turns, and raise AssertionError unless body is faster beyond doubt."""
+    """Raise AssertionError unless body is faster than the baseline beyond doubt; baseline and options as in not_slower."""
     __tracebackhide__ = True
-    found = compare(baseline, body, names=_names(baseline, body), quantity=quantity, **options)
+    found = _compared(body, baseline, quantity, options)
     if found.verdict != "faster":
         raise AssertionError(found.comparisons[0].sentence)
     return found
+
+
+def _compared(
+    body: Callable[[], object], baseline: Baseline, quantity: str | None, options: dict[str, Any]
+) -> CompareResult:
+    """The baseline against the body."""
+    if not isinstance(baseline, (BenchResult, str, os.PathLike)):
+        return compare(baseline, body, names=_names(baseline, body), quantity=quantity, **options)
+    before = BenchResult.load(baseline) if isinstance(baseline, (str, os.PathLike)) else baseline
+    own = getattr(body, "__name__", "<lambda>")
+    measured = bench(body, **{"name": "body" if own in ("<lambda>", before.name) else own, **options})
+    return compare(replace(before, name=before.name or "baseline"), measured, quantity=quantity)
 
 
 def _names(baseline: Callable[[], object], body: Callable[[], object]) -> tuple[str, str]:

@@ -185,6 +185,26 @@ def test_a_check_fails_only_beyond_doubt() -> None:
         faster(long, short, time_s=0.2)
 
 
+def test_a_speed_is_held_against_a_benchmark_from_before(tmp_path: Path) -> None:
+    def short() -> int:
+        return sum(range(200))
+
+    def long() -> int:
+        return sum(range(20_000))
+
+    before = perfmagic.bench(short, time_s=0.2)
+    before.save(tmp_path / "before.json")
+    with pytest.raises(AssertionError, match=r"long is slower than before: returns .*one after the other"):
+        not_slower(long, tmp_path / "before.json", time_s=0.2)
+    with pytest.raises(AssertionError, match="long is slower than baseline"):
+        not_slower(long, before, time_s=0.2)
+    after = perfmagic.bench(long, time_s=0.2, name="short")
+    found = faster(short, after, time_s=0.2)
+    assert [one.name for one in found.results] == ["short", "body"]
+    with pytest.raises(OptionError, match="there is no file"):
+        not_slower(short, tmp_path / "none.json")
+
+
 def test_an_interrupt_keeps_what_was_measured_of_all_functions() -> None:
     calls = []
 
