@@ -35,7 +35,7 @@ def not_slower(
 def faster(
     body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Any
 ) -> CompareResult:
-    """Raise AssertionError unless body is faster than the baseline beyond doubt; baseline and options as in not_slower."""
+    """Raise AssertionError unless body is faster than the baseline beyond doubt; the rest as in not_slower."""
     __tracebackhide__ = True
     found = _compared(body, baseline, quantity, options)
     if found.verdict != "faster":

@@ -271,7 +271,8 @@ def test_load_knows_what_was_saved_and_options_are_told_their_neighbour(tmp_path
 def test_too_few_samples_for_99_percent_are_said_to_be_too_few() -> None:
     found = perfmagic.compare(lambda: time.sleep(0.001), lambda: time.sleep(0.0013), samples=7, warmup=0)
     assert (found.verdict, found.comparisons[0].interleaved) == ("unclear", True)
-    assert found.comparisons[0].why.startswith("nearly slower: 7 samples are too few") or "reaches" in found.why
+    why = found.comparisons[0].why
+    assert why.startswith("nearly slower: 7 samples are too few") or "reaches" in why
 
 
 def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
