@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfmagic.analysis.conditions import span_partial, warnings
+from perfmagic.analysis.conditions import QUEUED, span_partial, warnings
 from perfmagic.analysis.course import CourseModel, course_model
 from perfmagic.analysis.rows import pandas
 from perfmagic.analysis.saved import Saved, parsed
@@ -219,7 +219,6 @@ class BenchResult(Taken, Saved):
         return f"{self.name}: {paragraph}" if self.name else paragraph
 
 
-QUEUED = "per call, queued"  # how the quantity `queued` is shown
 _NESTED = ("returns", "done", "span", "queued", "verdict", "course")
 
 

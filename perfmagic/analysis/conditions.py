@@ -29,6 +29,8 @@ UNSEEN_FRAC = 0.1
 SLOWED_CLOCK_FRAC = 0.9  # of the starting clock (MEASURING, "Cache, clocks, noise")
 LONGER_SPAN = 1.05  # of done, which it is a part of
 _NO_WORK = {"RESUME", "NOP", "LOAD_CONST", "POP_TOP", "RETURN_VALUE", "RETURN_CONST"}
+QUEUED = "per call, queued"  # how the quantity `queued` is shown
+KEPT_BUSY = 1.1  # a call in a row that takes no longer than so many device spans leaves the device no time to wait
 RUNS_APART_FRAC = 0.03  # the band of comparisons across runs
 FLAGS = {  # fields of perfmagic.capture.spec.BenchSpec as the magics call them
     "samples": "-r",
@@ -135,9 +137,13 @@ def _of_verdict(record: BenchRecord, measured: Mapping[str, Quantity], verdict: 
     if span is None or done is None or not done.median_s or span_partial(record, span):
         return []
     share = span.median_s / done.median_s
-    if not samples_doubt(verdict, share):
-        return []
-    return [Condition("longer span" if share > LONGER_SPAN else "verdicts differ", {"share": share})]
+    if samples_doubt(verdict, share):
+        return [Condition("longer span" if share > LONGER_SPAN else "verdicts differ", {"share": share})]
+    queued = measured.get(QUEUED)
+    if queued is not None and verdict in ("host-bound", "gaps") and queued.median_s <= KEPT_BUSY * span.median_s:
+        values: dict[str, Plain] = {"calls": record.queued_calls, "queued_s": queued.median_s, "span_s": span.median_s}
+        return [Condition("busy in a row", values)]
+    return []
 
 
 def _of_recording(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:
@@ -289,6 +295,10 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], _Done], str]] = {
     "verdicts differ": lambda v, _: (
         f"the verdict is of the recorded run; in the samples device span is {percent(v['share'])} of done, so the "
         "device was the bottleneck there"
+    ),
+    "busy in a row": lambda v, _: (
+        f"the verdict is of one call; of {v['calls']} in a row each takes {duration_s(v['queued_s'])}, hardly more "
+        f"than its device span ({duration_s(v['span_s'])}): there the device is the bottleneck"
     ),
     "two levels": _two_levels,
     "drift": _drift,

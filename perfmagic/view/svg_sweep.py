@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perfmagic import units
-from perfmagic.analysis.bench import QUEUED, Quantity
+from perfmagic.analysis.bench import Quantity
+from perfmagic.analysis.conditions import QUEUED
 from perfmagic.analysis.sweep import SweepResult, bottleneck_border
 from perfmagic.view.canvas import WIDTH_PX, Canvas
 from perfmagic.view.metrics import fitted, width_px

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfmagic.analysis.bench import QUEUED
+from perfmagic.analysis.conditions import QUEUED
 from perfmagic.analysis.sweep import SweepResult
 from perfmagic.units import duration_s, plural, rate, significant
 from perfmagic.view.html import framed, image, paragraphs, short

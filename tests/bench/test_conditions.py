@@ -12,6 +12,7 @@ import pytest
 import perfmagic
 from perfmagic.analysis import conditions
 from perfmagic.analysis.bench import summarise
+from perfmagic.analysis.verdict import Verdict
 from perfmagic.capture.spec import BenchSpec
 from perfmagic.trace.samples import ClockRecord, Condition
 from tests.bench.machine import MS, Machine
@@ -150,3 +151,19 @@ def test_what_the_compiler_worked_out_is_said(body: str, nothing: bool) -> None:
     words = said(code=f"%%bench -n 5\n{body}")
     assert ("Python worked this out when it compiled the cell" in words) is nothing
     assert "compiled" not in said(code="perfmagic.compare")
+
+
+@pytest.mark.parametrize(
+    ("kind", "queued_s", "said_so"),
+    [
+        ("host-bound", 5.2e-4, True),
+        ("gaps", 5.2e-4, True),
+        ("device-bound", 5.2e-4, False),
+        ("host-bound", 7e-4, False),
+    ],
+)
+def test_a_device_that_is_kept_busy_by_calls_in_a_row_is_said(kind: str, queued_s: float, said_so: bool) -> None:
+    taken = record([3e-4] * 20, [1e-3] * 20, [5e-4] * 20, queued_s=np.full(20, queued_s), queued_calls=50)
+    words = " ".join(summarise(taken, Verdict(kind, 0.5, "")).warnings).replace("\u00a0", " ")
+    sentence = "the verdict is of one call; of 50 in a row each takes 520 µs, hardly more than its device span (500 µs)"
+    assert (sentence in words) is said_so
