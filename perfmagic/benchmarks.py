@@ -98,18 +98,18 @@ def _time_of_day(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns / 1e9).astimezone().strftime("%H:%M:%S.%f")[:-3]
 
 
-def _spec(options: Mapping[str, Any]) -> BenchSpec:
+def _spec(body: Callable[[], object], options: Mapping[str, Any]) -> BenchSpec:
     """Raises OptionError for names that are no options."""
-    known = [one.name for one in fields(BenchSpec)]
+    known = [one.name for one in fields(BenchSpec) if one.name != "inputs"]
     for name in options.keys() - {*known}:
         nearest = difflib.get_close_matches(name, known, n=1)
         meant = f"did you mean {nearest[0]}? " if nearest else ""
         raise OptionError(f"there is no option {name}", hint=f"{meant}there are {', '.join(known)}")
-    return BenchSpec(**options)
+    return BenchSpec(**options, inputs=partial(read_by_function, body))
 
 
 def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any]) -> BenchResult:
-    engine = new_engine(_spec({"inputs": partial(read_by_function, body)} | options), synced=synced)
+    engine = new_engine(_spec(body, options), synced=synced)
     try:
         run(engine.turns(), (body,))
     except BaseException as error:
@@ -189,10 +189,7 @@ def compare(
         called = list(names) or [getattr(body, "__name__", "") for body in bodies]
         if len(called) != len(bodies):
             raise OptionError(f"compare: {len(called)} names for {len(bodies)} functions")
-        specs = [
-            _spec({"inputs": partial(read_by_function, body)} | options | {"name": name})
-            for body, name in zip(bodies, _distinct(called), strict=True)
-        ]
+        specs = [_spec(body, options | {"name": name}) for body, name in zip(bodies, _distinct(called), strict=True)]
         # who says how long or how often is obeyed, also where the verdict is then unclear
         decide_s = 0.0 if options.keys() & {"time_s", "samples"} else DECIDE_S
         records = measure_in_turns(bodies, specs, decide_s=decide_s, kept=_keep_partial)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,21 +22,32 @@ def file_path(path: str | os.PathLike[str]) -> Path:
 def whole_file(path: str | os.PathLike[str]) -> Iterator[tuple[Path, IO[bytes]]]:
     """The file's path and a new file beside it to write to, which takes its name when the block has ended well.
 
-    Raises OptionError where it cannot be written.
+    A link stays one, and what it points to is written; a file keeps its mode. What is no file (a pipe, a device), or
+    lies in a folder where nothing can be made, is written straight. Raises OptionError where it cannot be written.
     """
     target = file_path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         if not target.name or target.is_dir():
             raise IsADirectoryError(None, "it is a folder")
-        with temporary.open("xb") as file:
-            yield target, file
-        temporary.replace(target)
+        if "\0" in target.name:
+            raise OSError(None, "a name has no null characters")
+        real = target.resolve()
+        beside = real.parent / f".perfmagic-{secrets.token_hex(8)}"
+        if real.exists() and not (real.is_file() and os.access(real.parent, os.W_OK)):
+            with real.open("wb") as file:
+                yield target, file
+            return
+        try:
+            with beside.open("xb") as file:
+                yield target, file
+            if real.exists():
+                shutil.copymode(real, beside)
+            beside.replace(real)
+        finally:
+            with suppress(OSError):  # is gone already where all went well
+                beside.unlink()
     except OSError as error:
         raise OptionError(f"{target} cannot be written: {_why(error, target)}", hint="choose another folder") from error
-    finally:
-        with suppress(OSError):  # is gone already where all went well
-            temporary.unlink()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:
@@ -46,5 +58,5 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
 
 
 def _why(error: OSError, target: Path) -> str:
-    missing = not target.parent.is_dir()
+    missing = isinstance(error, FileNotFoundError)
     return f"there is no folder {target.parent}" if missing else (error.strerror or type(error).__name__)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import CompareResult
 from perfmagic.benchmarks import bench, compare
+from perfmagic.errors import OptionError
 
 Baseline: TypeAlias = "Callable[[], object] | BenchResult | str | os.PathLike[str]"
 
@@ -50,9 +51,11 @@ def _compared(
     if not isinstance(baseline, (BenchResult, str, os.PathLike)):
         return compare(baseline, body, names=_names(baseline, body), quantity=quantity, **options)
     before = BenchResult.load(baseline) if isinstance(baseline, (str, os.PathLike)) else baseline
-    own = getattr(body, "__name__", "<lambda>")
-    measured = bench(body, **{"name": "body" if own in ("<lambda>", before.name) else own, **options})
-    return compare(replace(before, name=before.name or "baseline"), measured, quantity=quantity)
+    if quantity not in (None, "returns", "done"):
+        raise OptionError(f"a function is held against a benchmark by returns or done, not by {quantity}")
+    own = options.pop("name", "") or getattr(body, "__name__", "<lambda>")
+    names = ("baseline", "body") if own in ("<lambda>", "baseline", before.name) else (before.name or "baseline", own)
+    return compare(replace(before, name=names[0]), bench(body, **{**options, "name": names[1]}), quantity=quantity)
 
 
 def _names(baseline: Callable[[], object], body: Callable[[], object]) -> tuple[str, str]:

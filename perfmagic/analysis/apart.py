@@ -30,14 +30,14 @@ class Apart:
 
     of_samples: as far as the samples of both know it.  low, high: it and what else was seen.
     host_speed: how many times as fast the host was during the other, None where that does not matter or is not known.
-    runs: the fewest whole runs of either.
+    runs: whole runs of each.
     """
 
     of_samples: tuple[float, float]
     low: float
     high: float
     host_speed: float | None
-    runs: int
+    runs: tuple[int, int]
 
 
 def apart(baseline: BenchResult, other: BenchResult, quantity: str) -> Apart | None:
@@ -48,28 +48,33 @@ def apart(baseline: BenchResult, other: BenchResult, quantity: str) -> Apart | N
     reaches from the slowest run of the one to the fastest of the other: of equal code, four runs each are parted in one
     case of 35 (2 of the 70 orders of eight), three in one of 10.
     """
-    first, second = baseline.quantities[quantity], other.quantities[quantity]
+    quantities = first, second = baseline.quantities[quantity], other.quantities[quantity]
     samples = np.array(first.samples_s), np.array(second.samples_s)
+    runs = [one.run_medians_s or (one.median_s,) for one in quantities]
     of_samples = ratio_interval(samples[1], samples[0], interleaved=False)
-    if of_samples is None:
+    if of_samples is None or not all(map(all, runs)):
         return None
     reached = [*of_samples]
-    loops = [_loops(one, quantity) for one in (baseline, other)]
+    loops = [_loops(one, quantity, each.n) for one, each in zip((baseline, other), quantities, strict=True)]
     host_speed = None
-    if all(len(loop) == len(each) for loop, each in zip(loops, samples, strict=True)):
+    if len(loops[0]) and len(loops[1]) and baseline.environment.get("python") == other.environment.get("python"):
         host_speed = float(np.median(loops[0]) / np.median(loops[1]))
         in_loops = ratio_interval(samples[1] / loops[1], samples[0] / loops[0], interleaved=False) or ()
         reached += [*in_loops, *(end / host_speed**BEYOND for end in in_loops)]
-    medians = [one.run_medians_s or (one.median_s,) for one in (first, second)]
-    runs = min(map(len, medians))
-    if runs > 1:
-        reached += [before / after for before, after in itertools.product(*medians) if after > 0]
-    return Apart(of_samples, min(reached), max(reached), host_speed, runs)
+    if max(map(len, runs)) > 1:
+        reached += [before / after for before, after in itertools.product(*runs)]
+    return Apart(of_samples, min(reached), max(reached), host_speed, (len(runs[0]), len(runs[1])))
 
 
-def _loops(result: BenchResult, quantity: str) -> Float64:
-    """What the reference loop took beside each sample, empty where the host is not what makes the quantity long."""
-    verdict = result.verdict.kind if result.verdict is not None else ""
-    by_host = quantity == "returns" or (quantity == "done" and (result.simulated or verdict == "host-bound"))
-    loops = np.array(result.reference_s if by_host else (), np.float64)
-    return loops if loops.all() else loops[:0]
+def _loops(result: BenchResult, quantity: str, n: int) -> Float64:
+    """What the reference loop took beside each of n samples; empty where the host is not what makes the quantity long.
+
+    Where readings and samples do not go together (calls in a row have none of their own) the median stands for all.
+    """
+    device_bound = result.verdict is not None and result.verdict.kind == "device-bound" and not result.simulated
+    if quantity == "span" or (quantity != "returns" and device_bound):
+        return np.empty(0, np.float64)
+    loops = np.array(result.reference_s, np.float64)
+    if not len(loops) or loops.min() <= 0:
+        return loops[:0]
+    return loops if len(loops) == n else np.full(n, np.median(loops))

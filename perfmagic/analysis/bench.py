@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BenchResult", "CourseModel", "Quantity", "course_model", "summarise"]
 
-_FORMAT = "perfmagic bench 2"
-_FORMATS = ("perfmagic bench 1", _FORMAT)  # what is missing in an older one has a default
+_FORMAT = "perfmagic bench 3"
+_FORMATS = ("perfmagic bench 1", "perfmagic bench 2", _FORMAT)  # what is missing in an older one has a default
 
 
 @dataclass(frozen=True)

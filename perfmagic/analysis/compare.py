@@ -227,7 +227,7 @@ def _judged(
     if verdict == "unclear":
         reach = f"the interval reaches over the band of ± {significant(band * 100, 1)}{NBSP}%"
         return verdict, f"{reach}: {_longer(baseline)}" if far is None else f"{_seen(far, band) or reach}: {IN_TURNS}"
-    how = "taken in turns" if far is None else f"{plural(far.runs, 'run')} each, one after the other"
+    how = "taken in turns" if far is None else f"{_runs_in_words(far)}, one after the other"
     return verdict, f"{how}; ± {significant(band * 100, 1)}{NBSP}% counts as the same"
 
 
@@ -239,7 +239,12 @@ def _seen(far: Apart, band: float) -> str:
     if speed is not None and not 1 / (1 + band) <= speed <= 1 + band:
         during, times = ("second", speed) if speed > 1 else ("first", 1 / speed)
         return f"a fixed loop beside the samples ran {significant(times, 3)} times as fast during the {during} of them"
-    return "their whole runs overlap" if far.runs > 1 else ""
+    return "their whole runs overlap" if max(far.runs) > 1 else ""
+
+
+def _runs_in_words(far: Apart) -> str:
+    first, second = far.runs
+    return f"{plural(first, 'run')} each" if first == second else f"{first} and {second} runs"
 
 
 def _wider(series: tuple[Float64, Float64]) -> tuple[float, float]:

@@ -6,9 +6,11 @@ as facts (perfmagic.trace.samples.Condition), or are found here in the samples. 
 
 from __future__ import annotations
 
+import ast
 import dis
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
@@ -28,7 +30,7 @@ SLOW_RECORDING = 2.0
 UNSEEN_FRAC = 0.1
 SLOWED_CLOCK_FRAC = 0.9  # of the starting clock (MEASURING, "Cache, clocks, noise")
 LONGER_SPAN = 1.05  # of done, which it is a part of
-_NO_WORK = {"RESUME", "NOP", "LOAD_CONST", "POP_TOP", "RETURN_VALUE", "RETURN_CONST"}
+_NO_WORK = {"RESUME", "NOP", "LOAD_CONST", "LOAD_SMALL_INT", "POP_TOP", "RETURN_VALUE", "RETURN_CONST"}
 QUEUED = "per call, queued"  # how the quantity `queued` is shown
 KEPT_BUSY = 1.1  # a call in a row that takes no longer than so many device spans leaves the device no time to wait
 RUNS_APART_FRAC = 0.03  # the band of comparisons across runs
@@ -120,15 +122,18 @@ def _of_samples(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[C
 
 
 def _compiled_away(code: str) -> bool:
-    """Whether nothing is left of a cell with statements: Python's compiler folds constants, and drops them."""
+    """Whether a cell of expressions has nothing left of them: Python's compiler folds constants, and drops them."""
     head, _, body = code.lstrip().partition("\n")
-    if not head.startswith("%%") or not body.strip():
-        return False
     try:
-        left = dis.get_instructions(compile(body, "<cell>", "exec"))
+        with catch_warnings():
+            simplefilter("ignore")  # the user has seen those of the cell
+            tree = ast.parse(body)
+            left = dis.get_instructions(compile(tree, "<cell>", "exec"))
     except (SyntaxError, ValueError):
         return False
-    return {instruction.opname for instruction in left} <= _NO_WORK
+    values = [statement.value for statement in tree.body if isinstance(statement, ast.Expr)]
+    folded = len(values) == len(tree.body) and not all(isinstance(value, ast.Constant) for value in values)
+    return head.startswith("%%") and folded and {instruction.opname for instruction in left} <= _NO_WORK
 
 
 def _of_verdict(record: BenchRecord, measured: Mapping[str, Quantity], verdict: str) -> list[Condition]:
@@ -281,7 +286,7 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], _Done], str]] = {
         f"{v['calls']} calls are queued in a row, not {v['wanted']}: more may be launches than a stream holds"
     ),
     "prints": lambda _v, _d: (
-        "it prints: after the first call that is dropped, so the time to show it is in none of the figures"
+        "it prints: from the second call on that is dropped, so the time to show it is in none of the figures"
     ),
     "recompiled": _recompiled,
     "fits in caches": _fits,

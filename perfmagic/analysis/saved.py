@@ -78,13 +78,14 @@ def parsed(text: str, formats: Collection[str], what: str, hint: str) -> dict[st
     except ValueError as error:
         raise OptionError(f"this is no JSON: {error}") from None
     found = data.pop("format", None) if isinstance(data, dict) else None
-    if kind_of(str(found)) == kind_of(max(formats)) and _number(found) > _number(max(formats)):
+    last = max(formats, key=_number)
+    if kind_of(str(found)) == kind_of(last) and _number(found) > _number(last):
         raise OptionError(
-            f"this was written by a later perfmagic: its format is {found!r}, the last one known here {max(formats)!r}",
+            f"this was written by a later perfmagic: its format is {found!r}, the last one known here {last!r}",
             hint="pip install --upgrade perfmagic",
         )
     if found not in formats:
-        raise OptionError(f"this is no {what}: its format is {found!r}, expected is {max(formats)!r}", hint=hint)
+        raise OptionError(f"this is no {what}: its format is {found!r}, expected is {last!r}", hint=hint)
     return dict(data)
 
 

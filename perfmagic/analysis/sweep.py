@@ -104,13 +104,17 @@ class SweepResult(Saved):
         """The results of one variant, in the order of the values."""
         return [row[number] for row in self.results]
 
-    def only(self, name: str) -> SweepResult:
-        """The sweep of one variant by itself, to be compared with another's. Raises OptionError for an unknown name."""
+    def only(self, name: str, called: str | None = None) -> SweepResult:
+        """The sweep of one variant by itself, to be compared with another's. Raises OptionError for an unknown name.
+
+        called: its name from now on, the variant's if left out.
+        """
         names = [result.name for result in self.results[0]]
         if name not in names:
             raise OptionError(f"this sweep has no variant {name!r}", hint=f"there is {', '.join(map(repr, names))}")
         number = names.index(name)
-        return SweepResult(self.name, self.values, tuple((row[number],) for row in self.results))
+        rows = tuple((replace(row[number], name=called or name),) for row in self.results)
+        return SweepResult(self.name, self.values, rows)
 
     @property
     def sentence(self) -> str:
@@ -169,7 +173,7 @@ def side_by_side(sweeps: Sequence[SweepResult], names: Sequence[str], *, quantit
         if len(sweep.results[0]) > 1:
             raise OptionError(
                 f"compare: {name} has {len(sweep.results[0])} variants, which are compared in it already",
-                hint=f"compare one of them: its .only({sweep.results[0][0].name!r})",
+                hint=f"compare one of them: its .only({sweep.results[0][0].name!r}, {name!r})",
             )
         if len({repr(_plain(value)) for value in sweep.values}) < len(sweep.values):
             raise OptionError(f"compare: {name} has a value of {sweep.name} twice, so it is not clear which to compare")

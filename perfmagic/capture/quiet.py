@@ -9,6 +9,7 @@ import gc
 import io
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -68,15 +69,20 @@ def muted() -> Iterator[None]:
             shell.display_pub = publisher
 
 
-def dropped_writes() -> int:
-    """How many pieces of text were dropped so far in this process."""
-    return _Dropped.writes
+def dropped_outputs() -> int:
+    """How often this thread has printed or displayed something so far that was dropped."""
+    return getattr(_dropped, "outputs", 0)
+
+
+_dropped = threading.local()
+
+
+def _drop() -> None:
+    _dropped.outputs = dropped_outputs() + 1
 
 
 class _Dropped(io.TextIOBase):
-    """A text stream that forgets; writes: how often one was written to."""
-
-    writes = 0
+    """A text stream that forgets."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # the base declares an attribute
@@ -86,12 +92,14 @@ class _Dropped(io.TextIOBase):
         return True
 
     def write(self, text: str, /) -> int:
-        _Dropped.writes += 1
+        _drop()
         return len(text)
 
 
 def _show_nothing(value: object, /) -> None:
     """Stand in for sys.displayhook."""
+    if value is not None:
+        _drop()
 
 
 def _shell() -> Any | None:
@@ -108,6 +116,7 @@ def _dropping_publisher(real: Any) -> Any:
 
         def publish(self, *args: Any, **kwargs: Any) -> None:
             """Forget it."""
+            _drop()
 
         def clear_output(self, wait: bool = False) -> None:
             """Leave the output of the first call alone."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import repeat
 
-ROUNDS = 2000  # 20 µs at 10 ns a round: short enough to fall into one speed of the machine, long against the clock
+ROUNDS = 1000  # 10 µs at 10 ns a round: long against the clock, and too short for the machine to change its speed in it
 MOST_FRAC = 0.02  # of the time of the samples
 
 
 class ReferenceLoop:
     """One reading a sample, for comparisons of benchmarks that are taken one after the other.
 
-    Where the host is slower in one of them, so is this loop; a slower body leaves it alone. Where a reading would take
+    Where the host is slower in one of them, so is this loop; a slower body leaves it alone. Where readings would take
     more than 2 % of the time, the one before counts again.  taken_ns: ns for ROUNDS rounds.
     """
 
@@ -24,11 +24,16 @@ class ReferenceLoop:
     def beside(self, sample_ns: int) -> None:
         """Take the reading of a sample that took so long."""
         self._room_ns += MOST_FRAC * sample_ns
-        if self.taken_ns and self._room_ns < self.taken_ns[-1]:
+        # by the shortest: one that was interrupted must not be the last for a long time
+        cost_ns = 2 * min(self.taken_ns, default=0)
+        if self.taken_ns and self._room_ns < cost_ns:
             self.taken_ns.append(self.taken_ns[-1])
             return
+        self.taken_ns.append(min(self._once(), self._once()))  # of two, as an interruption of ms rarely meets both
+        self._room_ns = 0.0
+
+    def _once(self) -> int:
         start_ns = self._clock_ns()
         for () in repeat((), ROUNDS):
             None is None
-        self.taken_ns.append(self._clock_ns() - start_ns)
-        self._room_ns -= self.taken_ns[-1]
+        return self._clock_ns() - start_ns

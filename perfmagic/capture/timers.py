@@ -109,7 +109,8 @@ class Engine:
         self._queued_at_first: int | None = None
         self._launches: int | None = None  # of one call, where the devices tell
         self._prints = False
-        self._changed: tuple[str, ...] = ()  # what the first call changed of that which it works on
+        self._changed: frozenset[str] = frozenset()  # what the first call changed of that which it works on
+        self._inputs: Inputs | None = None  # as the first call left them
 
     def turns(self) -> Turns:
         """One step for every run of the body; the body's first output is let through, later ones are dropped."""
@@ -234,15 +235,15 @@ class Engine:
         if self._round_id and self._growth is not None:
             self._growth.look()  # what the others of the round leave behind is theirs
         ready = self._watch_peak if peak_wanted else None
-        written = quiet.dropped_writes()
+        written = quiet.dropped_outputs()
         reading = yield from self._sampler.sample(k, untimed=self._untimed, ready=ready)
-        self._prints = self._prints or quiet.dropped_writes() > written
+        self._prints = self._prints or quiet.dropped_outputs() > written
         if peak_wanted and (memory := self._devices.memory_bytes()) is not None:
             self._peak = (self._held_bytes, memory[1])
         if self._round_id and self._growth is not None:
             self._growth.add()
-        returns_s, done_s = self.log.add(reading, k)
         self._reference.beside(reading.done_ns)
+        returns_s, done_s = self.log.add(reading, k)
         if self._clocks is not None and self.log.of_this_run % READ_CLOCKS_EVERY == 0:
             self._clocks.read()
         self._rule.add((returns_s, done_s) if self._has_device() else (returns_s,), spent_s())
@@ -312,12 +313,15 @@ class Engine:
             self._growth = None
 
     def _tell_changed(self) -> None:
-        """Note where the first call took longer and changed what it works on: later ones may have had less to do."""
+        """Note where the first call took longer and changed what later ones left: those may have had less to do."""
+        if self._inputs is None or self._spec.inputs is None:
+            return
         first_s, later_s = self._warming.first_s[0], float(np.median(self.done_so_far()))
-        if self._changed and first_s >= max(CHANGED_S, CHANGED_TIMES * later_s):
+        by_first = self._changed - self._inputs.changed(self._spec.inputs())
+        if by_first and first_s >= max(CHANGED_S, CHANGED_TIMES * later_s):
             times = first_s / later_s if later_s > 0 else 0.0
-            self._sampler.note("changed inputs", seconds=first_s, times=times, names=", ".join(self._changed))
-        self._changed = ()  # once, whatever the number of runs
+            self._sampler.note("changed inputs", seconds=first_s, times=times, names=", ".join(sorted(by_first)))
+        self._inputs = None  # once, whatever the number of runs
 
     def _phases(self) -> Steps[None]:
         with quiet.undisturbed():
@@ -355,6 +359,7 @@ class Engine:
         self._warming.first((self._clock_ns() - start_ns) / 1e9)
         if look is not None and inputs is not None:
             self._changed = inputs.changed(look())
+            self._inputs = Inputs(look()) if self._changed else None
         cuda = tuple(info.index for info in self._devices.infos if info.kind in ("cuda", "rocm"))
         if cuda and _profiled_before():
             self._sampler.note("profiled before")

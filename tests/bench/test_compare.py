@@ -200,9 +200,13 @@ def test_a_speed_is_held_against_a_benchmark_from_before(tmp_path: Path) -> None
         not_slower(long, before, time_s=0.2)
     after = perfmagic.bench(long, time_s=0.2, name="short")
     found = faster(short, after, time_s=0.2)
-    assert [one.name for one in found.results] == ["short", "body"]
+    assert [one.name for one in found.results] == ["baseline", "body"]
+    unnamed = not_slower(lambda: sum(range(200)), replace(before, name="body"), time_s=0.2)
+    assert [one.name for one in unnamed.results] == ["baseline", "body"]
     with pytest.raises(OptionError, match="there is no file"):
         not_slower(short, tmp_path / "none.json")
+    with pytest.raises(OptionError, match="by returns or done, not by span"):
+        not_slower(short, before, quantity="span")
 
 
 def test_an_interrupt_keeps_what_was_measured_of_all_functions() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import time
+import weakref
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,7 @@ def shuffled(n: int = 50_000) -> list[int]:
     return values
 
 
-def changed_by(change: Any, **values: Any) -> tuple[str, ...]:
+def changed_by(change: Any, **values: Any) -> frozenset[str]:
     seen = Inputs(values)
     change(values)
     return seen.changed(values)
@@ -41,28 +44,59 @@ def changed_by(change: Any, **values: Any) -> tuple[str, ...]:
     ],
 )
 def test_a_change_in_place_is_seen_and_no_change_is_not(value: Any, change: Any) -> None:
-    assert changed_by(lambda values: None, x=value, y=[1]) == ()
-    assert changed_by(lambda values: change(values["x"]), x=value, y=[1]) == ("x",)
+    assert changed_by(lambda values: None, x=value, y=[1]) == set()
+    assert changed_by(lambda values: change(values["x"]), x=value, y=[1]) == {"x"}
 
 
 def test_a_name_that_stands_for_another_object_is_changed() -> None:
-    assert changed_by(lambda values: values.update(x=values["x"] * 2), x=np.ones(4)) == ("x",)
+    assert changed_by(lambda values: values.update(x=values["x"] * 2), x=np.ones(4)) == {"x"}
 
 
-def test_what_cannot_be_looked_at_in_a_moment_is_left_alone() -> None:
+def test_what_runs_code_of_the_user_or_takes_long_is_left_alone(tmp_path: Path) -> None:
     class Odd(list):
         def __iter__(self) -> Any:
             raise AssertionError("looked at")
 
+    class Lazy:
+        @property
+        def __class__(self) -> Any:
+            raise AssertionError("looked at")
+
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError("looked at")
+
+    class Own(np.ndarray):
+        def __getitem__(self, key: Any) -> Any:
+            raise AssertionError("looked at")
+
     with torch.inference_mode():
         bare = torch.ones(2)
-    values = {"odd": Odd([1]), "long": [0] * 1_000_001, "bare": bare, "objects": np.array([[1], None], object), "n": 1}
-    assert changed_by(lambda v: v["long"].append(1), **values) == ()
+    mapped = np.memmap(tmp_path / "mapped", np.float64, "w+", shape=100)
+    values = {
+        "odd": Odd([1]), "lazy": Lazy(), "own": np.zeros(3).view(Own), "bare": bare, "mapped": mapped,
+        "view": np.asarray(mapped)[::2], "objects": np.array([[1], None], object), "point": np.array(1.0), "n": 1,
+    }  # fmt: skip
+    assert changed_by(lambda v: v["mapped"].fill(1), **values) == set()
+    assert read_by_function(Lazy()) == {}
+    assert perfmagic.bench(lambda: None, samples=6, warmup=0).warnings is not None
+
+
+def test_a_look_keeps_nothing_alive_and_in_the_way_of_nobody() -> None:
+    values = {"x": np.arange(5.0)}
+    kept = weakref.ref(values["x"])
+    seen = Inputs(values)
+    values["x"] = np.arange(6.0)
+    assert kept() is None
+    assert seen.changed(values) == {"x"}
+    array = np.arange(5.0)
+    seen = Inputs({"array": array})
+    array.resize(7)  # numpy refuses where anything else refers to it
+    assert seen.changed({"array": array}) == {"array"}
 
 
 def test_of_a_large_array_some_bytes_are_looked_at() -> None:
     large = np.zeros(2_000_000)
-    assert changed_by(lambda values: values["x"].fill(1), x=large) == ("x",)
+    assert changed_by(lambda values: values["x"].fill(1), x=large) == {"x"}
 
 
 def test_names_are_those_that_code_reads_before_it_assigns_them() -> None:
@@ -94,3 +128,16 @@ def test_a_sort_in_place_is_said_unless_each_call_gets_its_own() -> None:
     assert said.endswith(": setup_each=reset gives each a fresh start")
     fresh = perfmagic.bench(values.sort, samples=8, setup_each=lambda: random.shuffle(values))
     assert not any("the first call took" in w for w in fresh.warnings)
+
+
+def test_what_every_call_changes_is_not_said() -> None:
+    pause = [0.02]
+    log: list[float] = []
+
+    def body() -> None:
+        log.append(0.0)
+        time.sleep(pause.pop() if pause else 0.0)
+
+    found = perfmagic.bench(body, samples=8)
+    said = next(w for w in found.warnings if "the first call took" in w)
+    assert "changed pause: later" in said

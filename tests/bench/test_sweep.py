@@ -125,6 +125,8 @@ def test_one_variant_of_a_sweep_is_compared_with_one_of_another() -> None:
     before, after = sweep(4.0).only("B"), sweep(2.0).only("B")
     assert [[one.name for one in row] for row in before.results] == [["B"], ["B"]]
     assert [c.verdict for row in perfmagic.compare(before, after).comparisons for c in row] == ["faster", "faster"]
+    named = sweep(4.0).only("B", "before"), sweep(2.0).only("B", "after")
+    assert perfmagic.compare(*named).sentence == "after is faster than before at every n"
     with pytest.raises(OptionError, match="no variant 'C'\\nHint: there is 'A', 'B'"):
         sweep(1.0).only("C")
 

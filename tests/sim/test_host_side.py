@@ -23,11 +23,11 @@ from perfmagic.trace.columns import OpKind  # noqa: E402
 Hold = Callable[[], Callable[[], None]]
 
 
-AGAIN_S = 0.5  # until an interrupt is sent once more
+AGAIN_S = 5.0  # until an interrupt is sent once more: what cleans up after the first must not be struck
 
 
 @contextmanager
-def _interrupt_after(seconds: float) -> Iterator[None]:
+def _interrupt_after(seconds: float, again_s: float = AGAIN_S) -> Iterator[None]:
     """Interrupt what runs inside after so long, and again as long as it goes on.
 
     Once is not enough: Python drops an exception that is raised in a callback of the collector, and others have such
@@ -36,7 +36,7 @@ def _interrupt_after(seconds: float) -> Iterator[None]:
     """
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     begin = time.monotonic()
-    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, again_s)
     try:
         yield
     finally:
@@ -57,7 +57,7 @@ def test_an_interrupt_that_is_dropped_is_sent_again() -> None:
             except KeyboardInterrupt:
                 dropped.append(True)
 
-    with pytest.raises(KeyboardInterrupt), _interrupt_after(0.01):  # noqa: PT012 - one inside the other
+    with pytest.raises(KeyboardInterrupt), _interrupt_after(0.2, 1.0):  # noqa: PT012 - one inside the other
         Ends()
         while True:
             time.sleep(0.01)
