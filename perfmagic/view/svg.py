@@ -130,7 +130,8 @@ def _draw_flags(frame: Frame, flags: tuple[Flag, ...], start_ns: int, y: float, 
     widths = [(width_px(flag.text, 11, bold=True) + 8) * WIDEST_FONT for flag in flags]
     sides = word_sides(xs, widths)
     for flag, x, side in zip(flags, xs, sides, strict=True):
-        frame.canvas.boxes([(x, y, 1, lowest - y)], "ink")
+        top = y if side else y + FLAG_PX  # a line without words of its own keeps out of the other's
+        frame.canvas.boxes([(x, top, 1, lowest - top)], "ink")
         if not side:
             continue
         at, anchor = (x - 6, "end") if side == "left" else (x + 7, "")
