@@ -71,11 +71,9 @@ def read_by_function(body: Any) -> dict[str, object]:
 
 def _mark(value: Any) -> tuple[Any, ...] | None:
     """What tells a changed object, or another one, from the same; None for what is not looked at."""
-    look = _LOOKS.get(type(value)) or _look_of_arrays(type(value))
-    if look is None:
-        return None
     try:
-        found = look(value)
+        look = _LOOKS.get(type(value)) or _look_of_arrays(type(value))
+        found = look(value) if look is not None else None
     except Exception:  # noqa: BLE001 - another thread changes it, or it is of a kind that cannot be looked at so
         return None
     return None if found is None else (id(value), found)
@@ -84,9 +82,11 @@ def _mark(value: Any) -> tuple[Any, ...] | None:
 def _look_of_arrays(kind: type) -> Callable[[Any], object] | None:
     """Exact types only: what a subclass does when it is looked at is not to be found here."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and kind in (getattr(torch, "Tensor", None), getattr(torch.nn, "Parameter", None)):
+    if numpy is not None and kind is numpy.ndarray:
+        return _some_of_array
+    if torch is not None and kind in (torch.Tensor, torch.nn.Parameter):
         return lambda tensor: tensor._version  # raises for tensors of inference mode, which keep no count
-    return _some_of_array if numpy is not None and kind is getattr(numpy, "ndarray", None) else None
+    return None
 
 
 def _some_of_list(items: list[Any]) -> object:
