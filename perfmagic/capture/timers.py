@@ -32,11 +32,11 @@ from perfmagic.capture.device import Backend, active_backends, torch_if_imported
 from perfmagic.capture.empty_loop import EmptyLoop
 from perfmagic.capture.environment import environment
 from perfmagic.capture.growth import Growth
-from perfmagic.capture.inputs import Inputs
 from perfmagic.capture.passes import DevicePasses, Recording
 from perfmagic.capture.reference_loop import ReferenceLoop
 from perfmagic.capture.sample_log import SampleLog
 from perfmagic.capture.sampler import Sampler
+from perfmagic.capture.side_effects import SideEffects
 from perfmagic.capture.spec import BenchSpec, Work
 from perfmagic.capture.stopwatch import Devices, Step, Steps, Stopwatch, Turns, drive
 from perfmagic.capture.warming import SHORTEST_CALL_S, Warming, calls_of_block
@@ -51,8 +51,6 @@ __all__ = ["BenchSpec", "Engine", "Recording", "Work"]
 # after one call (benchmarks/bench_accuracy.py). So host work runs before the clock starts: so long, one call at least.
 UNTIMED_S = 0.2e-3
 UNTIMED_BELOW_S = 10e-3  # longer calls lose less than 0.3 %
-CHANGED_TIMES = 4.0  # from here on %timeit says that a slowest run took long; a first call mostly is the slowest
-CHANGED_S = 50e-6  # a first call of less is long for its cold caches
 READ_CLOCKS_EVERY = 16  # samples, as the stopping rule looks
 
 
@@ -108,9 +106,7 @@ class Engine:
         self._idle = False  # the body queued nothing on the devices there are
         self._queued_at_first: int | None = None
         self._launches: int | None = None  # of one call, where the devices tell
-        self._prints = False
-        self._changed: frozenset[str] = frozenset()  # what the first call changed of that which it works on
-        self._inputs: Inputs | None = None  # as the first call left them
+        self._side_effects = SideEffects(spec)
 
     def turns(self) -> Turns:
         """One step for every run of the body; the body's first output is let through, later ones are dropped."""
@@ -235,9 +231,9 @@ class Engine:
         if self._round_id and self._growth is not None:
             self._growth.look()  # what the others of the round leave behind is theirs
         ready = self._watch_peak if peak_wanted else None
-        written = quiet.dropped_outputs()
+        self._side_effects.before_sample()
         reading = yield from self._sampler.sample(k, untimed=self._untimed, ready=ready)
-        self._prints = self._prints or quiet.dropped_outputs() > written
+        self._side_effects.after_sample()
         if peak_wanted and (memory := self._devices.memory_bytes()) is not None:
             self._peak = (self._held_bytes, memory[1])
         if self._round_id and self._growth is not None:
@@ -302,26 +298,13 @@ class Engine:
             self._sampler.note("idle device", device=self._devices.infos[0].label)
         elif self._synced and not self._has_device():
             self._sampler.note("no device")
-        self._tell_changed()
-        if self._prints:
-            self._sampler.note("prints")
-            self._prints = False
+        later_s = float(np.median(self.done_so_far())) if self.log.of_this_run else 0.0
+        self._side_effects.tell(self._sampler, self._warming.first_s[0], later_s)
         if self._growth is not None:
             if not self._round_id:
                 self._growth.add()
             self._growth.tell(self._sampler, self.log.of_this_run * (self._k + self._untimed))
             self._growth = None
-
-    def _tell_changed(self) -> None:
-        """Note where the first call took longer and changed what later ones left: those may have had less to do."""
-        if self._inputs is None or self._spec.inputs is None:
-            return
-        first_s, later_s = self._warming.first_s[0], float(np.median(self.done_so_far()))
-        by_first = self._changed - self._inputs.changed(self._spec.inputs())
-        if by_first and first_s >= max(CHANGED_S, CHANGED_TIMES * later_s):
-            times = first_s / later_s if later_s > 0 else 0.0
-            self._sampler.note("changed inputs", seconds=first_s, times=times, names=", ".join(sorted(by_first)))
-        self._inputs = None  # once, whatever the number of runs
 
     def _phases(self) -> Steps[None]:
         with quiet.undisturbed():
@@ -346,8 +329,7 @@ class Engine:
 
     def _first_call(self) -> Steps[None]:
         self._sampler.before()
-        look = self._spec.inputs if self._spec.setup_each is None else None
-        inputs = Inputs(look()) if look is not None else None
+        self._side_effects.before_first_call()
         queued = self._devices.progress()
         start_ns = self._clock_ns()
         yield self._watch.steps(1)
@@ -357,9 +339,7 @@ class Engine:
         self._launches = after - (queued or 0) if after is not None else None
         self._devices.synchronize()
         self._warming.first((self._clock_ns() - start_ns) / 1e9)
-        if look is not None and inputs is not None:
-            self._changed = inputs.changed(look())
-            self._inputs = Inputs(look()) if self._changed else None
+        self._side_effects.after_first_call()
         cuda = tuple(info.index for info in self._devices.infos if info.kind in ("cuda", "rocm"))
         if cuda and _profiled_before():
             self._sampler.note("profiled before")
