@@ -62,10 +62,13 @@ def sweep(
             measured.append(_measure(partial(body, value), synced=synced, options=options))  # noqa: PERF401 - extend() promises less
     except BaseException:
         cut = last()  # of the value that was being measured
-        if measured and isinstance(cut, BenchResult) and cut is not measured[-1] and cut.returns is not None:
-            measured.append(cut)
+        failed = ""
+        if measured and isinstance(cut, BenchResult) and cut is not measured[-1]:
+            failed = f"{cut.failed} (at {name} = {values[len(measured)]})"
+            if cut.returns is not None:
+                measured.append(cut)
         if measured:
-            remember(sweep_result(name, values[: len(measured)], [[result] for result in measured]))
+            remember(sweep_result(name, values[: len(measured)], [[result] for result in measured], failed=failed))
         raise
     found = sweep_result(name, values, [[result] for result in measured])
     remember(found)
@@ -93,6 +96,18 @@ def measurement(result: BenchResult, quantity: str | None = None) -> Any:
     )
 
 
+def _no_function(where: str, given: object) -> OptionError:
+    if isinstance(given, CompareResult):
+        return OptionError(
+            f"{where}: one of them is a comparison already",
+            hint="its .results are the benchmarks it was made of; perfmagic.load opens a file",
+        )
+    return OptionError(
+        f"{where}: {type(given).__name__} is neither a function nor a result of a benchmark",
+        hint="give the function itself, without () behind it",
+    )
+
+
 def _time_of_day(unix_ns: int) -> str:
     """To the millisecond: no two benchmarks are taken in one."""
     return datetime.fromtimestamp(unix_ns / 1e9).astimezone().strftime("%H:%M:%S.%f")[:-3]
@@ -100,6 +115,8 @@ def _time_of_day(unix_ns: int) -> str:
 
 def _spec(body: Callable[[], object], options: Mapping[str, Any]) -> BenchSpec:
     """Raises OptionError for names that are no options."""
+    if not callable(body):
+        raise _no_function("bench", body)
     known = [one.name for one in fields(BenchSpec) if one.name != "inputs"]
     for name in options.keys() - {*known}:
         nearest = difflib.get_close_matches(name, known, n=1)
@@ -166,11 +183,8 @@ def compare(
     for one in given:
         if isinstance(one, (BenchResult, SweepResult)):
             continue
-        if isinstance(one, CompareResult) or not callable(one):
-            raise OptionError(
-                f"compare: {type(one).__name__} is neither a function nor a result of a benchmark",
-                hint="give the function itself, without () behind it",
-            )
+        if not callable(one):
+            raise _no_function("compare", one)
         bodies.append(one)
     if len(given) > max(len(results), len(sweeps), len(bodies)):
         raise OptionError(

@@ -47,7 +47,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[tuple[Path, IO[bytes]]]
             with suppress(OSError):  # is gone already where all went well
                 beside.unlink()
     except OSError as error:
-        raise OptionError(f"{target} cannot be written: {_why(error, target)}", hint="choose another folder") from error
+        raise OptionError(f"{target} cannot be written: {_why(error, target)}", hint="choose another folder") from None
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:

@@ -48,13 +48,17 @@ def _compared(
     body: Callable[[], object], baseline: Baseline, quantity: str | None, options: dict[str, Any]
 ) -> CompareResult:
     """The baseline against the body."""
+    if isinstance(body, (BenchResult, str, os.PathLike)):
+        raise OptionError("the first argument is the function that is checked, the second the baseline")
     if not isinstance(baseline, (BenchResult, str, os.PathLike)):
         return compare(baseline, body, names=_names(baseline, body), quantity=quantity, **options)
     before = BenchResult.load(baseline) if isinstance(baseline, (str, os.PathLike)) else baseline
     if quantity not in (None, "returns", "done"):
         raise OptionError(f"a function is held against a benchmark by returns or done, not by {quantity}")
     own = options.pop("name", "") or getattr(body, "__name__", "<lambda>")
-    names = ("baseline", "body") if own in ("<lambda>", "baseline", before.name) else (before.name or "baseline", own)
+    was = before.name or "baseline"
+    names = was, "body" if own == "<lambda>" else own
+    names = names if len({*names}) == 2 else ("baseline", "body")
     return compare(replace(before, name=names[0]), bench(body, **{**options, "name": names[1]}), quantity=quantity)
 
 

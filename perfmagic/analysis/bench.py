@@ -67,7 +67,7 @@ class Quantity:
         return cls(
             samples_s=tuple(samples.tolist()),
             median_s=float(np.median(samples)),
-            low_s=None if low is None else max(0.0, low),  # a widened interval may leave what a time can be
+            low_s=low,
             high_s=high,
             min_s=float(samples.min()),
             iqr_s=stats.iqr(samples),

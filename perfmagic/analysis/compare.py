@@ -33,6 +33,7 @@ ORDINALS = {1: "second", 2: "third"}
 CLOCK_S = 0.1e-6
 _MACHINE = ("system", "machine", "cores")  # of an environment: what no two results that differ there share
 IN_TURNS = "take them in turns, with --vs or perfmagic.compare(f, g)"
+WHOLE_RUNS = ", or each again with --runs 5"
 FORMAT = "perfmagic comparison 1"
 
 
@@ -152,7 +153,11 @@ def _quantity(results: tuple[BenchResult, ...], wanted: str | None) -> str:
         if all(name in result.quantities for result in results):
             return name
     have = "; ".join(f"{_name(r, i)}: {', '.join(r.quantities) or 'nothing'}" for i, r in enumerate(results))
-    raise OptionError(f"compare: no quantity that all have ({have})", hint="measure both with %%bench or %%syncbench")
+    what = f"{wanted} was not measured in all" if wanted else "no quantity that all have"
+    hint = {"queued": "-n 50 measures it where a device works", "span": "%%syncbench measures it where a device works"}
+    raise OptionError(
+        f"compare: {what} ({have})", hint=hint.get(wanted or "", "measure all of them where a device works")
+    )
 
 
 def _name(result: BenchResult, number: int) -> str:
@@ -226,7 +231,12 @@ def _judged(
         return "unclear", "they differ by less than a look at the clock takes: let one call do more"
     if verdict == "unclear":
         reach = f"the interval reaches over the band of ± {significant(band * 100, 1)}{NBSP}%"
-        return verdict, f"{reach}: {_longer(baseline)}" if far is None else f"{_seen(far, band) or reach}: {IN_TURNS}"
+        return (
+            verdict,
+            f"{reach}: {_longer(baseline)}"
+            if far is None
+            else f"{_seen(far, band) or reach}: {IN_TURNS}{'' if min(far.runs) > 1 else WHOLE_RUNS}",
+        )
     how = "taken in turns" if far is None else f"{_runs_in_words(far)}, one after the other"
     return verdict, f"{how}; ± {significant(band * 100, 1)}{NBSP}% counts as the same"
 

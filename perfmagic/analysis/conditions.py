@@ -76,7 +76,7 @@ def option(taken: Taken, setting: str, value: str) -> str:
     setting: a field of perfmagic.capture.spec.BenchSpec.
     """
     if not taken.code:
-        return f"{setting}={value}"
+        return f"{setting}={value}" + (", a function of yours," if setting == "setup_each" else "")
     return FLAGS[setting] if setting in ("setup_each", "cold") else f"{FLAGS[setting]} {value}"
 
 
@@ -142,13 +142,14 @@ def _of_verdict(record: BenchRecord, measured: Mapping[str, Quantity], verdict: 
     if span is None or done is None or not done.median_s or span_partial(record, span):
         return []
     share = span.median_s / done.median_s
+    found = []
     if samples_doubt(verdict, share):
-        return [Condition("longer span" if share > LONGER_SPAN else "verdicts differ", {"share": share})]
+        found.append(Condition("longer span" if share > LONGER_SPAN else "verdicts differ", {"share": share}))
     queued = measured.get(QUEUED)
     if queued is not None and verdict in ("host-bound", "gaps") and queued.median_s <= KEPT_BUSY * span.median_s:
         values: dict[str, Plain] = {"calls": record.queued_calls, "queued_s": queued.median_s, "span_s": span.median_s}
-        return [Condition("busy in a row", values)]
-    return []
+        found.append(Condition("busy in a row", values))
+    return found
 
 
 def _of_recording(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:
@@ -190,16 +191,17 @@ def _of_clocks(record: BenchRecord) -> list[Condition]:
 
 
 def _did_not_settle(v: Mapping[str, Any], done: _Done) -> str:
-    advice = done.unless("setup_each", "reset", "resets what a call changes")
+    advice = done.unless("setup_each", "reset", "gives each call a fresh start")
     return f"did not settle within {duration_s(v['seconds'])} of warm-up, later calls may differ too{advice}"
 
 
 def _outlasted(v: Mapping[str, Any], _: _Done) -> str:
     if v["why"] == "long":
-        return f"Python needs {duration_s(v['host_s'])}, longer than a backlog may be: device span includes launch gaps"
+        needs = f"Python needs {duration_s(v['host_s'])}, longer than a backlog may be"
+        return f"{needs}: device span includes waiting for Python"
     if v["why"] == "synchronises":
         return "the cell synchronises: device span includes waiting"
-    return "Python was slower than in the first pass: device span includes launch gaps"
+    return "Python was slower than in the first pass: device span includes waiting for it"
 
 
 def _load(v: Mapping[str, Any], done: _Done) -> str:
@@ -239,9 +241,10 @@ def _clock(v: Mapping[str, Any], done: _Done) -> str:
 def _changed(v: Mapping[str, Any], done: _Done) -> str:
     times = f", {significant(v['times'], 2)} times as long as those sampled" if v["times"] else ""
     advice = done.unless("setup_each", "reset", "gives each a fresh start")
+    who = "later calls, also of those in turns with it," if done.in_turns else "later calls"
     return (
         f"the first call took {duration_s(v['seconds'])}{times}, and changed {v['names']}: "
-        f"later calls may have had less to do{advice}"
+        f"{who} may have had less to do{advice}"
     )
 
 
@@ -279,11 +282,11 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], _Done], str]] = {
     "idle device": lambda v, _: f"nothing was queued on the {v['device']}",
     "no device": lambda _v, _d: "no device was in use: done equals returns",
     "no events": lambda v, _: f"no device records on {v['device']}: no device span",
-    "no backlog": lambda _v, _d: "nothing could keep the queue full: device span includes launch gaps",
+    "no backlog": lambda _v, _d: "nothing could keep the queue full: device span includes waiting for Python",
     "backlog outlasted": _outlasted,
     "no verdict": lambda v, _: f"no verdict: {v['why']}",
     "fewer queued": lambda v, _: (
-        f"{v['calls']} calls are queued in a row, not {v['wanted']}: more may be launches than a stream holds"
+        f"{v['calls']} calls are queued in a row, not {v['wanted']}, which may be more launches than a stream holds"
     ),
     "prints": lambda _v, _d: (
         "it prints: from the second call on that is dropped, so the time to show it is in none of the figures"
@@ -304,6 +307,9 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], _Done], str]] = {
     "busy in a row": lambda v, _: (
         f"the verdict is of one call; of {v['calls']} in a row each takes {duration_s(v['queued_s'])}, hardly more "
         f"than its device span ({duration_s(v['span_s'])}): there the device is the bottleneck"
+    ),
+    "not swept": lambda v, _: (
+        f"neither the cell nor its set-up code names {v['name']}: only what they call can depend on it"
     ),
     "two levels": _two_levels,
     "drift": _drift,

@@ -84,6 +84,8 @@ def parsed(text: str, formats: Collection[str], what: str, hint: str) -> dict[st
             f"this was written by a later perfmagic: its format is {found!r}, the last one known here {last!r}",
             hint="pip install --upgrade perfmagic",
         )
+    if found is None:
+        raise OptionError(f"this is no {what}: perfmagic did not write it", hint="the save() of a result writes one")
     if found not in formats:
         raise OptionError(f"this is no {what}: its format is {found!r}, expected is {last!r}", hint=hint)
     return dict(data)

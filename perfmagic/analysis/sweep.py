@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.bench import BenchResult
+from perfmagic.analysis.bench import BenchResult, Quantity
 from perfmagic.analysis.compare import Comparison, compare
 from perfmagic.analysis.conditions import samples_doubt
 from perfmagic.analysis.rows import Rows
@@ -35,8 +35,8 @@ class SweepPoint:
 
     low_s, high_s: 95 % interval of done_s, or without a device of returns_s; None below 6 samples.
     flop_per_s, moved_bytes_per_s: where the author says what a call does.  verdict: of its recorded run, "" without.
-    times_as_fast: the first variant's time by this one's, comparison: faster, slower, same, unclear; None and "" for
-    the first.
+    times_as_fast: the first variant's time by this one's as the comparison takes it, with its 95 % interval.
+    comparison: faster, slower, same, unclear; None and "" for the first.
     """
 
     value: Any
@@ -52,6 +52,8 @@ class SweepPoint:
     peak_bytes: int | None
     verdict: str
     times_as_fast: float | None = None
+    times_as_fast_low: float | None = None
+    times_as_fast_high: float | None = None
     comparison: str = ""
 
 
@@ -61,12 +63,14 @@ class SweepResult(Saved):
 
     name: of the variable.  values: in the order measured.  results: one tuple a value, one result a variant.
     comparisons: one tuple a value: each variant but the first against the first; () without variants.
+    failed: what ended it early, at which value; the values are those that were measured.
     """
 
     name: str
     values: tuple[Any, ...]
     results: tuple[tuple[BenchResult, ...], ...]
     comparisons: tuple[tuple[Comparison, ...], ...] = ()
+    failed: str = ""
 
     @property
     def points(self) -> Rows[SweepPoint]:
@@ -127,6 +131,7 @@ class SweepResult(Saved):
             "format": FORMAT,
             "name": self.name,
             "values": [_plain(v) for v in self.values],
+            "failed": self.failed,
             "results": [[result.to_dict() for result in row] for row in self.results],
         }
 
@@ -139,7 +144,7 @@ class SweepResult(Saved):
         data = parsed(text, (FORMAT,), "sweep", hint="SweepResult.to_json() writes one")
         try:
             results = [[BenchResult.from_json(json.dumps(one)) for one in row] for row in data["results"]]
-            return sweep_result(data["name"], data["values"], results)
+            return sweep_result(data["name"], data["values"], results, failed=data.get("failed", ""))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise OptionError(f"this sweep is damaged: {type(error).__name__}: {error}") from None
 
@@ -153,12 +158,17 @@ class SweepResult(Saved):
 
 
 def sweep_result(
-    name: str, values: Sequence[Any], results: Sequence[Sequence[BenchResult]], *, quantity: str | None = None
+    name: str,
+    values: Sequence[Any],
+    results: Sequence[Sequence[BenchResult]],
+    *,
+    quantity: str | None = None,
+    failed: str = "",
 ) -> SweepResult:
     """The sweep of these results, one row a value; variants are compared at each value."""
     rows = tuple(tuple(row) for row in results)
     comparisons = tuple(tuple(compare(*row, quantity=quantity)) for row in rows) if len(rows[0]) > 1 else ()
-    return SweepResult(name, tuple(values), rows, comparisons)
+    return SweepResult(name, tuple(values), rows, comparisons, failed)
 
 
 def side_by_side(sweeps: Sequence[SweepResult], names: Sequence[str], *, quantity: str | None = None) -> SweepResult:
@@ -171,9 +181,10 @@ def side_by_side(sweeps: Sequence[SweepResult], names: Sequence[str], *, quantit
         if sweep.name != first.name:
             raise OptionError(f"compare: {names[0]} sweeps {first.name}, {name} sweeps {sweep.name}")
         if len(sweep.results[0]) > 1:
+            have = ", ".join(one.name for one in sweep.results[0])
             raise OptionError(
-                f"compare: {name} has {len(sweep.results[0])} variants, which are compared in it already",
-                hint=f"compare one of them: its .only({sweep.results[0][0].name!r}, {name!r})",
+                f"compare: a sweep has {len(sweep.results[0])} variants ({have}), which are compared in it already",
+                hint=f"compare .only({sweep.results[0][0].name!r}) of the sweep; perfmagic.load opens a file",
             )
         if len({repr(_plain(value)) for value in sweep.values}) < len(sweep.values):
             raise OptionError(f"compare: {name} has a value of {sweep.name} twice, so it is not clear which to compare")
@@ -213,6 +224,8 @@ def _point(value: Any, result: BenchResult, comparison: Comparison | None) -> Sw
         peak_bytes=result.peak_bytes,
         verdict=result.verdict.kind if result.verdict is not None else "",
         times_as_fast=comparison.ratio if comparison is not None else None,
+        times_as_fast_low=comparison.low if comparison is not None else None,
+        times_as_fast_high=comparison.high if comparison is not None else None,
         comparison=comparison.verdict if comparison is not None else "",
     )
 
@@ -278,7 +291,7 @@ def growth_in_words(sweep: SweepResult) -> str:
     results = sweep.variant(0)
     quantity = "done" if all(r.done is not None for r in results) else "returns"
     times = [r.quantities[quantity].median_s for r in results]
-    spread = f"{quantity} from {duration_s(times[0])} to {duration_s(times[-1])}"
+    spread = f"{quantity} lies between {duration_s(min(times))} and {duration_s(max(times))}"
     if len(times) < 2:
         return f"{quantity} {duration_s(times[0])} at {sweep.name} = {sweep.values[0]}"
     if not sweep.numeric:
@@ -295,12 +308,19 @@ def growth_in_words(sweep: SweepResult) -> str:
     last, before = sweep.values[-1], sweep.values[-2]
     if grows is None:
         return " ".join([*words, spread])
-    if abs(grows) < FLAT_SLOPE:
+    if abs(grows) < FLAT_SLOPE or not _parted(*(r.quantities[quantity] for r in results[-2:])):
         words.append(f"{quantity} stays at {duration_s(times[-1])} from {sweep.name} = {before} to {last}")
     else:
         verb, factor = ("grows", times[-1] / times[-2]) if grows > 0 else ("shrinks", times[-2] / times[-1])
         words.append(f"{quantity} {verb} × {significant(factor, 2)} from {sweep.name} = {before} to {last}")
     return " ".join(words)
+
+
+def _parted(before: Quantity, last: Quantity) -> bool:
+    """Whether the intervals of two medians have nothing in common; so where one has none."""
+    if before.low_s is None or before.high_s is None or last.low_s is None or last.high_s is None:
+        return True
+    return before.high_s < last.low_s or last.high_s < before.low_s
 
 
 def _verdicts_turn(sweep: SweepResult) -> tuple[Any, Any] | None:

@@ -34,6 +34,14 @@ class Inputs:
         return frozenset(name for name, mark in self._seen.items() if name in values and _mark(values[name]) != mark)
 
 
+def names_in(source: str) -> frozenset[str] | None:
+    """All names in code, None for code that Python alone cannot read.  source: without magics."""
+    try:
+        return frozenset(node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
+    except (SyntaxError, ValueError):
+        return None
+
+
 def read_by_code(source: str, namespace: Mapping[str, object]) -> dict[str, object]:
     """Names that code reads before it assigns them, and what they stand for.  source: without magics."""
     try:

@@ -83,6 +83,8 @@ class BenchSpec:
         ):
             if not allowed:
                 raise OptionError(f"{option} {number:g}: {wanted}")
+        if self.setup_each is not None and not callable(self.setup_each):
+            raise OptionError(f"setup_each: a function is needed, not {type(self.setup_each).__name__}")
         self._check_calls()
 
     def _check_calls(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfmagic.numerics import stats
-from perfmagic.units import NBSP, plural, significant
+from perfmagic.units import NBSP, duration_s, plural, significant
 
 AGREE_FRAC = 0.2  # two first calls agree: compile, autotune and graph warm-up differ by far more (MEASURING)
 WARM_UP_S = 0.2
@@ -89,6 +89,9 @@ def _turned(medians: Sequence[float]) -> bool:
     return len(medians) == 3 and (medians[1] - medians[0]) * (medians[2] - medians[1]) < 0
 
 
+LONGER = 1.2  # times the time that was given: from here on it is no longer said to have been kept
+
+
 class StoppingRule:
     """Says when to stop sampling, and in words why.
 
@@ -133,8 +136,14 @@ class StoppingRule:
         if n < self._least():
             return ""
         if spent_s >= self._time_s:
-            return f"stopped after {significant_s(self._time_s)}{self._reached()}"
+            return f"stopped after {self._time_words(n, spent_s)}{self._reached()}"
         return self._check(n, spent_s) if n >= self._next_check else ""
+
+    def _time_words(self, n: int, spent_s: float) -> str:
+        """The time that was given, or what it took where the least number of samples takes longer."""
+        if n > self._least() or spent_s < LONGER * self._time_s:
+            return significant_s(self._time_s)
+        return f"{duration_s(spent_s)}, as {plural(n, 'sample')} are the least"
 
     def _least(self) -> int:
         if self._fewest is not None:

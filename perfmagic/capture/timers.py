@@ -42,7 +42,7 @@ from perfmagic.capture.stopwatch import Devices, Step, Steps, Stopwatch, Turns, 
 from perfmagic.capture.warming import SHORTEST_CALL_S, Warming, calls_of_block
 from perfmagic.errors import CaptureError
 from perfmagic.numerics.stats import relative_half_width
-from perfmagic.trace.samples import SESSION, BenchRecord, Float64
+from perfmagic.trace.samples import SESSION, BenchRecord, Float64, Plain
 from perfmagic.units import NBSP, duration_s, plural, significant
 
 __all__ = ["BenchSpec", "Engine", "Recording", "Work"]
@@ -131,6 +131,10 @@ class Engine:
         name = type(error).__name__
         what = "interrupted" if isinstance(error, KeyboardInterrupt) else ": ".join([name, *words[:1]])
         self._failed = f"{what} (in {within})" if within else what
+
+    def note(self, kind: str, **values: Plain) -> None:
+        """Say a condition that its owner knows of."""
+        self._sampler.note(kind, **values)
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from perfmagic.analysis.sweep import SweepResult, sweep_result
 from perfmagic.benchmarks import compared, finish_bench, new_engine
 from perfmagic.capture import quiet
 from perfmagic.capture.cell import below_head, variant_names
-from perfmagic.capture.inputs import read_by_code
+from perfmagic.capture.inputs import names_in, read_by_code
 from perfmagic.capture.spec import BenchSpec, Work
 from perfmagic.capture.stopwatch import Step, Stretches, Turns, drive
 from perfmagic.capture.timers import Engine
@@ -133,8 +133,16 @@ class BenchRun:
         if self._setup is not None and not self._options.setup_each:
             self._run_setup()
         engines = [self._engine(name) for name in self._names]
+        if self._sweep is not None and self._unnamed(self._sweep.name):
+            for engine in engines:
+                engine.note("not swept", name=self._sweep.name)
         asked = self._options.time is not None or self._options.r is not None
         self._sittings.append(Sitting(engines, decide_s=0.0 if asked else DECIDE_S))
+
+    def _unnamed(self, variable: str) -> bool:
+        """Whether neither the cell nor its set-up code names a variable; a function that they call may."""
+        names = [names_in(source) for source in (below_head(self._cell.source), self._setup_code)]
+        return all(found is not None and variable not in found for found in names)
 
     def _engine(self, name: str) -> Engine:
         return new_engine(self._spec(name), synced=self._synced, told=self._progress)
@@ -183,12 +191,19 @@ class BenchRun:
         __tracebackhide__ = True
         exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
 
+    def _ended(self, results: list[list[BenchResult]]) -> str:
+        """What ended a sweep early, at which value."""
+        failed = next((one.failed for row in results for one in row if one.failed), "")
+        assert self._sweep is not None
+        return f"{failed} (at {self._sweep.name} = {self._values[len(results) - 1]})" if failed else ""
+
     def _result(self) -> BenchResult | CompareResult | SweepResult:
         results = [[finish_bench(engine) for engine in sitting.engines] for sitting in self._sittings]
         if self._sweep is not None:
             measured = [(value, row) for value, row in zip(self._values, results, strict=False) if _has_samples(row)]
             if measured:
-                return sweep_result(self._sweep.name, [v for v, _ in measured], [row for _, row in measured])
+                values, rows = zip(*measured, strict=True)
+                return sweep_result(self._sweep.name, values, rows, failed=self._ended(results))
         last = results[-1]
         return compared(last) if len(last) > 1 and _has_samples(last) else last[0]
 

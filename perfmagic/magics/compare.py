@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from perfmagic.analysis.bench import BenchResult
@@ -62,14 +63,14 @@ def run(shell: Any, line: str) -> CompareResult | SweepResult | None:
 
 def _named(shell: Any, word: str) -> Any:
     """A result or function of the notebook, or a result saved as JSON."""
-    if word in shell.user_ns:
-        found = shell.user_ns[word]
+    if word in shell.user_ns or hasattr(builtins, word):
+        found = shell.user_ns[word] if word in shell.user_ns else getattr(builtins, word)
         if isinstance(found, (BenchResult, SweepResult)):
             return found.named(word)
         if callable(found):
             return found
         raise OptionError(
-            f"%compare: {word} is a {type(found).__name__}", hint="name results of %%bench -o NAME, or functions"
+            f"%compare: {word} is of type {type(found).__name__}", hint="name results of %%bench -o NAME, or functions"
         )
     if file_path(word).is_file():
         return load(word)

@@ -55,19 +55,22 @@ def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float
     """The interval that holds the true median with this probability; None below 6 samples (at 95 %).
 
     Order statistics, so exact for independent samples of any distribution and without random numbers; widened about
-    the median where the samples depend on each other (see widening). Coverage at n = 7 is 0.988 where a bootstrap has
-    0.879 (MEASURING).
+    the median where the samples depend on each other (see widening), at most to all of their range. Coverage at n = 7
+    is 0.988 where a bootstrap has 0.879 (MEASURING).
     """
     ranks = median_ranks(len(samples), level)
+    factor = widening(autocorrelation(samples))
     if ranks is None:
         return None
     ordered = np.sort(samples)
     low, high = float(ordered[ranks[0]]), float(ordered[ranks[1]])
-    factor = widening(autocorrelation(samples))
     if factor == 1.0:
         return low, high
     middle = float(np.median(ordered))
-    return middle - factor * (middle - low), middle + factor * (high - middle)
+    return (
+        max(float(ordered[0]), middle - factor * (middle - low)),
+        min(float(ordered[-1]), middle + factor * (high - middle)),
+    )
 
 
 def relative_half_width(samples: Samples, level: float = 0.95) -> float:

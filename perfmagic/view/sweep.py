@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfmagic.analysis.conditions import QUEUED
-from perfmagic.analysis.sweep import SweepResult
+from perfmagic.analysis.sweep import SweepPoint, SweepResult
 from perfmagic.units import duration_s, plural, rate, significant
 from perfmagic.view.html import framed, image, paragraphs, short
 from perfmagic.view.metrics import columns, cut_to_columns
@@ -46,12 +46,18 @@ def _cells(sweep: SweepResult) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             p.variant,
             *("" if s is None else duration_s(s) for s in (p.returns_s, p.span_s, p.done_s, p.queued_s)),
             _rate(p.flop_per_s, p.moved_bytes_per_s),
-            (p.comparison and f"{p.comparison} × {significant(p.times_as_fast or 0.0)}") or p.verdict,
+            (p.comparison and f"{p.comparison} {_times(p)}") or p.verdict,
         )
         for p in sweep.points
     ]
     kept = [i for i in range(len(head)) if i == 0 or any(row[i] for row in rows)]
     return tuple(head[i] for i in kept), [tuple(row[i] for i in kept) for row in rows]
+
+
+def _times(point: SweepPoint) -> str:
+    low, high = point.times_as_fast_low, point.times_as_fast_high
+    interval = "" if low is None or high is None else f" [{significant(low)}, {significant(high)}]"
+    return f"× {significant(point.times_as_fast or 0.0)}{interval}"
 
 
 def _rate(flop_per_s: float | None, bytes_per_s: float | None) -> str:
@@ -64,14 +70,17 @@ def _method(sweep: SweepResult) -> str:
     counts = sorted({one.returns.n for one in results if one.returns is not None})
     each = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
     label = results[0].device_label or "on the CPU"
-    apart = any(not one.interleaved for row in sweep.comparisons for one in row)
-    how = "taken one after the other: whole runs lie further apart than samples, --runs shows how far"
-    return " · ".join([f"{each} samples each", label, *([how] if apart else [])])
+    comparisons = [one for row in sweep.comparisons for one in row]
+    how = []
+    if any(not one.interleaved for one in comparisons):
+        how = ["taken one after the other: whole runs lie further apart than samples, --runs shows how far"]
+    elif comparisons:
+        how = ["× is the median of the ratios of what ran next to each other, which medians need not show"]
+    return " · ".join([f"{each} samples each", label, *how])
 
 
 def _warnings_below(sweep: SweepResult) -> list[str]:
-    results = [one for row in sweep.results for one in row]
-    ended = [f"ended early: {one.failed}" for one in results if one.failed][:1]
+    ended = [f"ended early: {sweep.failed}"] if sweep.failed else []
     said = _warnings(sweep)
     more = [f"! {plural(len(said) - MOST_WARNINGS, 'more warning')} in .results"] if len(said) > MOST_WARNINGS else []
     return [*ended, *said[:MOST_WARNINGS], *more]

@@ -32,7 +32,7 @@ def test_every_condition_the_engine_notes_has_words() -> None:
     for file in (Path(inspect.getfile(perfmagic)).parent / "capture").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "note":
-                noted.add(node.args[0].value)
+                noted |= {one.value for one in node.args[:1] if isinstance(one, ast.Constant)}  # or it is handed on
     assert len(noted) > 8
     assert noted <= conditions.KINDS
 
@@ -58,7 +58,7 @@ def test_nobody_is_told_to_do_what_was_done(found: Condition, setting: dict, adv
 def test_advice_is_written_as_the_benchmark_was_asked_for() -> None:
     grew = Condition("memory grew", {"bytes_per_call": 4e6, "where": "the device"})
     assert ": --setup-each gives each call a fresh start" in said(grew, code="%%bench")
-    assert ": setup_each=reset gives each call a fresh start" in said(grew)
+    assert ": setup_each=reset, a function of yours, gives each call a fresh start" in said(grew)
     assert "fresh start" not in said(grew, code="%compare f g", round_id="1")
 
 

@@ -73,7 +73,7 @@ def test_a_call_of_a_second_is_warm_when_two_agree_and_is_sampled_three_times():
     record = Machine().measure(1000 * MS, spec=BenchSpec(time_s=2.0))
     assert record.body_runs == 2 + 3
     assert record.warmup_calls == 0
-    assert record.stopped_by == "stopped after 2\u00a0s"
+    assert record.stopped_by == "stopped after 3.00\u00a0s, as 3 samples are the least"
 
 
 def test_a_call_of_ten_minutes_runs_twice_and_says_why():
@@ -231,12 +231,12 @@ def test_a_slow_spell_of_python_is_not_called_synchronising():
     engine = machine.engine(synced=True)
     for () in engine.calls():
         machine.body((4 if machine.backlogs_s else 1) * MS, 30 * MS)
-    assert said(engine.record()) == ("Python was slower than in the first pass: device span includes launch gaps",)
+    assert said(engine.record()) == ("Python was slower than in the first pass: device span includes waiting for it",)
 
 
 def test_a_device_without_a_backlog_says_that_gaps_are_included():
     (warning,) = said(Machine(backlog=False).measure(2 * MS, 3 * MS, synced=True))
-    assert warning == "nothing could keep the queue full: device span includes launch gaps"
+    assert warning == "nothing could keep the queue full: device span includes waiting for Python"
 
 
 def test_a_device_without_events_gives_returns_and_done_and_says_what_is_missing():

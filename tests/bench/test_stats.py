@@ -93,12 +93,19 @@ def test_widening_is_bartletts_factor_and_never_narrows():
     assert stats.widening(1.0) == pytest.approx(math.sqrt(199))
 
 
-def test_a_rising_series_gets_an_interval_widened_about_its_median():
-    samples = np.arange(100.0)
+def test_the_interval_of_dependent_samples_is_widened_about_their_median():
+    random = np.random.default_rng(0)
+    samples = np.cumsum(random.normal(size=100)) * 0.3 + random.normal(size=100)
     low, high = stats.median_interval(samples)
     factor = stats.widening(stats.autocorrelation(samples))
-    assert low == pytest.approx(49.5 - factor * 10.5)
-    assert high == pytest.approx(49.5 + factor * 10.5)
+    assert factor > 1.2
+    middle, ordered, ranks = np.median(samples), np.sort(samples), stats.median_ranks(100)
+    assert low == pytest.approx(middle - factor * (middle - ordered[ranks[0]]))
+    assert high == pytest.approx(middle + factor * (ordered[ranks[1]] - middle))
+
+
+def test_an_interval_is_at_most_the_range_of_the_samples():
+    assert stats.median_interval(np.arange(100.0)) == (0.0, 99.0)  # each sample says where the next lies
 
 
 def test_far_out_counts_what_lies_beyond_three_iqr_and_outside_beyond_one_and_a_half():

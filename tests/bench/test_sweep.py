@@ -85,7 +85,7 @@ def test_a_sweep_goes_to_json_and_back() -> None:
     again = SweepResult.from_json(found.to_json())
     assert again.sentence == found.sentence
     assert again.to_frame().equals(found.to_frame())
-    with pytest.raises(OptionError, match="this is no sweep: its format is None"):
+    with pytest.raises(OptionError, match="this is no sweep: perfmagic did not write it"):
         SweepResult.from_json("{}")
 
 
@@ -153,7 +153,7 @@ def test_sweeps_with_nothing_in_common_are_refused() -> None:
     for other, words in (
         (sweep_result("m", [64, 128], one.results), "A sweeps n, B sweeps m"),
         (sweep_result("n", [1, 2], one.results), "no value of n is in all sweeps (A: 64, 128; B: 1, 2)"),
-        (sweep_result("n", [64, 128], [row * 2 for row in one.results]), "B has 2 variants"),
+        (sweep_result("n", [64, 128], [row * 2 for row in one.results]), "a sweep has 2 variants (one, one)"),
         (sweep_result("n", [64, 64], one.results), "B has a value of n twice"),
     ):
         with pytest.raises(OptionError) as refused:
@@ -210,3 +210,26 @@ def test_what_a_loop_pays_for_a_call_is_a_line_of_its_own() -> None:
     assert found.points[1].queued_s == pytest.approx(1.8e-4)
     assert "per call, queued" in sweep_svg(found)
     assert "per call, queued" in sweep_text(found)
+
+
+def test_what_ended_a_sweep_is_said_with_the_value() -> None:
+    with pytest.raises(ZeroDivisionError):
+        perfmagic.sweep(lambda n: 1 / n, [1, 2, 0], synced=False, samples=6, warmup=0)
+    kept = perfmagic.last()
+    assert kept.failed == "ZeroDivisionError: division by zero (at n = 0)"
+    assert "ended early: ZeroDivisionError: division by zero (at n = 0)" in sweep_text(kept)
+    assert SweepResult.from_json(kept.to_json()).failed == kept.failed
+
+
+def test_a_table_of_variants_has_the_interval_of_what_its_verdict_rests_on() -> None:
+    rows = [[at(1e-4, 1e-5, "A"), at(2e-4, 1e-5, "B")] for _ in range(2)]
+    found = sweep_result("n", [1, 2], rows)
+    point = found.points[1]
+    assert point.times_as_fast_low <= point.times_as_fast <= point.times_as_fast_high
+    assert re.search(r"slower × 0\.5\d* \[0\.\d+, 0\.\d+\]", sweep_text(found))
+
+
+def test_medians_whose_intervals_overlap_are_no_trend() -> None:
+    wide = [summarise(record(1e-3 * (1 + 0.3 * np.random.default_rng(i).random(20)), [])) for i in range(2)]
+    assert wide[0].returns_s != wide[1].returns_s
+    assert "stays at" in sweep_result("n", [10, 20], [[wide[0]], [wide[1]]]).sentence

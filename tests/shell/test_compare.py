@@ -33,7 +33,7 @@ def test_what_cannot_be_compared_is_refused_with_a_hint(notebook: Notebook) -> N
     assert "at least two are needed" in notebook.run("%compare one").refusal
     assert "there is no variable and no file nothing" in notebook.run("%compare nothing nowhere").refusal
     notebook.run("x = 3")
-    assert "x is a int" in notebook.run("%compare x x").refusal
+    assert "x is of type int" in notebook.run("%compare x x").refusal
 
 
 def test_sweeps_are_compared_value_by_value(notebook: Notebook, tmp_path: Path) -> None:

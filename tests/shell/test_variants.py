@@ -259,3 +259,20 @@ def test_quiet_shows_no_progress_either(notebook: Notebook, monkeypatch: pytest.
     monkeypatch.setattr(notebook.shell, "kernel", object(), raising=False)
     assert notebook.run(f"%%bench {QUICK} -q\nx = 1").outputs == []
     assert len(notebook.run(f"%%bench {QUICK}\nx = 1").outputs) > 1
+
+
+def test_a_sweep_of_a_name_that_the_cell_lacks_says_so(notebook: Notebook) -> None:
+    report = notebook.run("%%bench -r 6 --warmup 0 --sweep m=1,2\nsum(range(10))").report
+    assert "neither the cell nor its set-up code names m" in report.replace("\n  ", " ")
+    for rest in ("\nsum(range(m))", " k = m\nk"):
+        assert "nor its set-up code" not in notebook.run(f"%%bench -r 6 --warmup 0 --sweep m=1,2{rest}").report
+
+
+def test_values_with_spaces_between_them_are_refused(notebook: Notebook) -> None:
+    refusal = notebook.run("%%bench --sweep n=10,15, 20\nn").refusal
+    assert "'n=10,15,' ends in a comma: no spaces between values" in refusal
+
+
+def test_a_cell_that_fails_at_a_later_value_says_at_which(notebook: Notebook) -> None:
+    ran = notebook.run("%%bench -r 6 --warmup 0 --sweep n=1,2,0\n1 / n")
+    assert "ended early: ZeroDivisionError: division by zero (at n = 0)" in ran.report
