@@ -18,9 +18,8 @@ import numpy as np
 from perfmagic.analysis.conditions import QUEUED, span_partial, warnings
 from perfmagic.analysis.course import CourseModel, course_model
 from perfmagic.analysis.rows import pandas
-from perfmagic.analysis.saved import Saved, parsed
+from perfmagic.analysis.saved import Saved, damaged, parsed
 from perfmagic.analysis.verdict import Verdict
-from perfmagic.errors import OptionError
 from perfmagic.numerics import stats
 from perfmagic.trace.model import devices_label
 from perfmagic.trace.samples import BenchRecord, ClockRecord, Taken
@@ -195,7 +194,7 @@ class BenchResult(Taken, Saved):
         try:
             return cls(**_restored(data))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise OptionError(f"this benchmark result is damaged: {type(error).__name__}: {error}") from None
+            raise damaged("benchmark result", error) from None
 
     def to_frame(self) -> pd.DataFrame:
         """One row a sample: quantity, run, sample (its place in the order taken), seconds. Needs pandas.

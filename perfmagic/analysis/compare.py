@@ -13,7 +13,7 @@ from perfmagic.analysis.apart import Apart, apart
 from perfmagic.analysis.bench import BenchResult, Quantity
 from perfmagic.analysis.conditions import option
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.saved import Saved, parsed
+from perfmagic.analysis.saved import Saved, damaged, parsed
 from perfmagic.errors import OptionError
 from perfmagic.numerics.ratio import BAND, FEWEST, FEWEST_99, judged, ratio, ratio_interval
 from perfmagic.numerics.stats import Float64
@@ -33,7 +33,6 @@ ORDINALS = {1: "second", 2: "third"}
 CLOCK_S = 0.1e-6
 _MACHINE = ("system", "machine", "cores")  # of an environment: what no two results that differ there share
 IN_TURNS = "take them in turns, with --vs or perfmagic.compare(f, g)"
-WHOLE_RUNS = ", or each again with --runs 5"
 FORMAT = "perfmagic comparison 1"
 
 
@@ -124,7 +123,7 @@ class CompareResult(Saved):
             results = tuple(BenchResult.from_json(json.dumps(one)) for one in data["results"])
             return cls(compare(*results, quantity=data["comparisons"][0]["quantity"]), results)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise OptionError(f"this comparison is damaged: {type(error).__name__}: {error}") from None
+            raise damaged("comparison", error) from None
 
     def to_frame(self) -> pd.DataFrame:
         """One row a comparison. Needs pandas."""
@@ -231,12 +230,9 @@ def _judged(
         return "unclear", "they differ by less than a look at the clock takes: let one call do more"
     if verdict == "unclear":
         reach = f"the interval reaches over the band of ± {significant(band * 100, 1)}{NBSP}%"
-        return (
-            verdict,
-            f"{reach}: {_longer(baseline)}"
-            if far is None
-            else f"{_seen(far, band) or reach}: {IN_TURNS}{'' if min(far.runs) > 1 else WHOLE_RUNS}",
-        )
+        if far is None:
+            return verdict, f"{reach}: {_longer(baseline)}"
+        return verdict, f"{_seen(far, band) or reach}: {IN_TURNS}{_runs_advice(far, baseline)}"
     how = "taken in turns" if far is None else f"{_runs_in_words(far)}, one after the other"
     return verdict, f"{how}; ± {significant(band * 100, 1)}{NBSP}% counts as the same"
 
@@ -250,6 +246,10 @@ def _seen(far: Apart, band: float) -> str:
         during, times = ("second", speed) if speed > 1 else ("first", 1 / speed)
         return f"a fixed loop beside the samples ran {significant(times, 3)} times as fast during the {during} of them"
     return "their whole runs overlap" if max(far.runs) > 1 else ""
+
+
+def _runs_advice(far: Apart, baseline: BenchResult) -> str:
+    return "" if min(far.runs) > 1 else f", or each again with {option(baseline, 'runs', '5')}"
 
 
 def _runs_in_words(far: Apart) -> str:

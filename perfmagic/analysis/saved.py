@@ -95,3 +95,9 @@ def _number(form: object) -> int:
     """What a format ends in, 0 for anything else."""
     digits = str(form).rpartition(" ")[2]
     return int(digits) if digits.isdecimal() else 0
+
+
+def damaged(what: str, error: Exception) -> OptionError:
+    """The error for JSON of the right format that does not hold what belongs into it."""
+    words = f"{error} is missing" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+    return OptionError(f"this {what} is damaged: {words}", hint="take it again, or copy the file again")

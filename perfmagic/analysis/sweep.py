@@ -16,7 +16,7 @@ from perfmagic.analysis.bench import BenchResult, Quantity
 from perfmagic.analysis.compare import Comparison, compare
 from perfmagic.analysis.conditions import samples_doubt
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.saved import Saved, parsed
+from perfmagic.analysis.saved import Saved, damaged, parsed
 from perfmagic.errors import OptionError
 from perfmagic.units import duration_s, significant
 
@@ -146,7 +146,7 @@ class SweepResult(Saved):
             results = [[BenchResult.from_json(json.dumps(one)) for one in row] for row in data["results"]]
             return sweep_result(data["name"], data["values"], results, failed=data.get("failed", ""))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise OptionError(f"this sweep is damaged: {type(error).__name__}: {error}") from None
+            raise damaged("sweep", error) from None
 
     def to_frame(self) -> pd.DataFrame:
         """One row a value and variant. Needs pandas."""

@@ -50,6 +50,7 @@ def test_a_host_that_was_slower_in_one_of_them_makes_no_verdict() -> None:
         in found.why
     )
     assert "ran 1.30 times as fast during the second of them" in compared(after, before).why
+    assert found.why.endswith(", or each again with runs=5")
 
 
 def test_a_slower_body_on_a_host_of_one_speed_is_slower() -> None:

@@ -279,6 +279,15 @@ def test_too_few_samples_for_99_percent_are_said_to_be_too_few() -> None:
     assert why.startswith("nearly slower: 7 samples are too few") or "reaches" in why
 
 
+def test_a_damaged_file_says_what_is_missing(tmp_path: Path) -> None:
+    saved = perfmagic.bench(lambda: None, samples=6, warmup=0).save(tmp_path / "one.json")
+    data = json.loads(saved.read_text())
+    del data["course"]
+    saved.write_text(json.dumps(data))
+    with pytest.raises(OptionError, match=r"one.json: this benchmark result is damaged: 'course' is missing"):
+        perfmagic.load(saved)
+
+
 def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
     saved = perfmagic.bench(lambda: None, samples=6, warmup=0).save(tmp_path / "sound.json")
     for name, text, says in (
