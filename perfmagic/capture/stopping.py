@@ -15,6 +15,7 @@ from perfmagic.numerics import stats
 from perfmagic.units import NBSP, duration_s, plural, significant
 
 AGREE_FRAC = 0.2  # two first calls agree: compile, autotune and graph warm-up differ by far more (MEASURING)
+LONGER = 1.2  # times the time that was given: from here on it is no longer said to have been kept
 WARM_UP_S = 0.2
 WARM_UP_CAP_S = 2.0
 QUARTILES_AGREE_FRAC = 0.05  # pyperf, calibration of warm-ups: |Q1|, |Q3| ≤ 5 %, MAD ≤ 10 %
@@ -87,9 +88,6 @@ def _halves_agree(before: Sequence[float], now: Sequence[float]) -> bool:
 def _turned(medians: Sequence[float]) -> bool:
     """Whether three medians went down and up, or up and down."""
     return len(medians) == 3 and (medians[1] - medians[0]) * (medians[2] - medians[1]) < 0
-
-
-LONGER = 1.2  # times the time that was given: from here on it is no longer said to have been kept
 
 
 class StoppingRule:
