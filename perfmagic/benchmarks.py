@@ -16,7 +16,7 @@ from perfmagic.analysis.compare import CompareResult
 from perfmagic.analysis.compare import compare as compare_results
 from perfmagic.analysis.saved import format_of, kind_of, text_of
 from perfmagic.analysis.sweep import FORMAT as SWEEP_FORMAT
-from perfmagic.analysis.sweep import SweepResult, side_by_side, sweep_result
+from perfmagic.analysis.sweep import SweepResult, ended_at, side_by_side, sweep_result
 from perfmagic.analysis.verdict import verdict
 from perfmagic.capture.inputs import read_by_function
 from perfmagic.capture.measurement import measurement as torch_measurement
@@ -54,6 +54,8 @@ def sweep(
     perfmagic.capture.spec.BenchSpec.  Where an exception or an interrupt ends it, perfmagic.last() has the sweep of
     what was measured before.  Raises OptionError for fewer than two values.
     """
+    if not callable(body):
+        raise _no_function("sweep", body)
     if len(values) < 2:
         raise OptionError(f"sweep: {len(values)} value, at least two are needed")
     measured: list[BenchResult] = []
@@ -64,7 +66,7 @@ def sweep(
         cut = last()  # of the value that was being measured
         failed = ""
         if measured and isinstance(cut, BenchResult) and cut is not measured[-1]:
-            failed = f"{cut.failed} (at {name} = {values[len(measured)]})"
+            failed = ended_at(cut.failed, name, values[len(measured)])
             if cut.returns is not None:
                 measured.append(cut)
         if measured:
@@ -102,8 +104,9 @@ def _no_function(where: str, given: object) -> OptionError:
             f"{where}: one of them is a comparison already",
             hint="its .results are the benchmarks it was made of; perfmagic.load opens a file",
         )
+    or_result = ", nor a result of a benchmark" if where == "compare" else ""
     return OptionError(
-        f"{where}: {type(given).__name__} is neither a function nor a result of a benchmark",
+        f"{where}: {type(given).__name__} is no function{or_result}",
         hint="give the function itself, without () behind it",
     )
 

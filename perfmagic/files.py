@@ -41,7 +41,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[tuple[Path, IO[bytes]]]
             with beside.open("xb") as file:
                 yield target, file
             if real.exists():
-                shutil.copymode(real, beside)
+                with suppress(PermissionError):  # a file of somebody else may be replaced, its mode not given to ours
+                    shutil.copymode(real, beside)
             beside.replace(real)
         finally:
             with suppress(OSError):  # is gone already where all went well

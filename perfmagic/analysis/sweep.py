@@ -157,6 +157,11 @@ class SweepResult(Saved):
         return f"{self.name} = {values}: {self.sentence}"
 
 
+def ended_at(failed: str, name: str, value: Any) -> str:
+    """What ended a sweep, with the value at which it did; "" where nothing ended it early."""
+    return f"{failed} (at {name} = {value})" if failed else ""
+
+
 def sweep_result(
     name: str,
     values: Sequence[Any],
@@ -308,8 +313,10 @@ def growth_in_words(sweep: SweepResult) -> str:
     last, before = sweep.values[-1], sweep.values[-2]
     if grows is None:
         return " ".join([*words, spread])
-    if abs(grows) < FLAT_SLOPE or not _parted(*(r.quantities[quantity] for r in results[-2:])):
+    if abs(grows) < FLAT_SLOPE:
         words.append(f"{quantity} stays at {duration_s(times[-1])} from {sweep.name} = {before} to {last}")
+    elif not _parted(*(r.quantities[quantity] for r in results[-2:])):
+        words.append(f"{spread}; intervals at {sweep.name} = {before} and {last} overlap, so no trend is sure there")
     else:
         verb, factor = ("grows", times[-1] / times[-2]) if grows > 0 else ("shrinks", times[-2] / times[-1])
         words.append(f"{quantity} {verb} × {significant(factor, 2)} from {sweep.name} = {before} to {last}")

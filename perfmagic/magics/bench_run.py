@@ -12,7 +12,7 @@ from typing import Any
 
 from perfmagic.analysis.bench import BenchResult
 from perfmagic.analysis.compare import CompareResult
-from perfmagic.analysis.sweep import SweepResult, sweep_result
+from perfmagic.analysis.sweep import SweepResult, ended_at, sweep_result
 from perfmagic.benchmarks import compared, finish_bench, new_engine
 from perfmagic.capture import quiet
 from perfmagic.capture.cell import below_head, variant_names
@@ -191,19 +191,15 @@ class BenchRun:
         __tracebackhide__ = True
         exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
 
-    def _ended(self, results: list[list[BenchResult]]) -> str:
-        """What ended a sweep early, at which value."""
-        failed = next((one.failed for row in results for one in row if one.failed), "")
-        assert self._sweep is not None
-        return f"{failed} (at {self._sweep.name} = {self._values[len(results) - 1]})" if failed else ""
-
     def _result(self) -> BenchResult | CompareResult | SweepResult:
         results = [[finish_bench(engine) for engine in sitting.engines] for sitting in self._sittings]
         if self._sweep is not None:
             measured = [(value, row) for value, row in zip(self._values, results, strict=False) if _has_samples(row)]
             if measured:
                 values, rows = zip(*measured, strict=True)
-                return sweep_result(self._sweep.name, values, rows, failed=self._ended(results))
+                failed = next((one.failed for one in results[-1] if one.failed), "")
+                failed = ended_at(failed, self._sweep.name, self._values[len(results) - 1])
+                return sweep_result(self._sweep.name, values, rows, failed=failed)
         last = results[-1]
         return compared(last) if len(last) > 1 and _has_samples(last) else last[0]
 

@@ -59,9 +59,9 @@ def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float
     is 0.988 where a bootstrap has 0.879 (MEASURING).
     """
     ranks = median_ranks(len(samples), level)
-    factor = widening(autocorrelation(samples))
     if ranks is None:
         return None
+    factor = widening(autocorrelation(samples))
     ordered = np.sort(samples)
     low, high = float(ordered[ranks[0]]), float(ordered[ranks[1]])
     if factor == 1.0:

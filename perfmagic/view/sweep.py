@@ -75,7 +75,7 @@ def _method(sweep: SweepResult) -> str:
     if any(not one.interleaved for one in comparisons):
         how = ["taken one after the other: whole runs lie further apart than samples, --runs shows how far"]
     elif comparisons:
-        how = ["× is the median of the ratios of what ran next to each other, which medians need not show"]
+        how = ["× is the median of the ratios of what ran next to each other: the two medians may have another"]
     return " · ".join([f"{each} samples each", label, *how])
 
 

@@ -78,7 +78,6 @@ def test_what_runs_code_of_the_user_or_takes_long_is_left_alone(tmp_path: Path) 
     }  # fmt: skip
     assert changed_by(lambda v: v["mapped"].fill(1), **values) == set()
     assert read_by_function(Lazy()) == {}
-    assert perfmagic.bench(lambda: None, samples=6, warmup=0).warnings is not None
 
 
 def test_a_look_keeps_nothing_alive_and_in_the_way_of_nobody() -> None:

@@ -95,6 +95,8 @@ def test_a_function_is_swept_like_a_cell() -> None:
     assert perfmagic.last() is found
     with pytest.raises(OptionError, match="at least two"):
         perfmagic.sweep(len, [[]])
+    with pytest.raises(OptionError, match="sweep: int is no function\nHint: give the function itself"):
+        perfmagic.sweep(3, [1, 2])
 
 
 def test_an_exception_keeps_the_sweep_of_the_values_before() -> None:
@@ -230,6 +232,9 @@ def test_a_table_of_variants_has_the_interval_of_what_its_verdict_rests_on() -> 
 
 
 def test_medians_whose_intervals_overlap_are_no_trend() -> None:
-    wide = [summarise(record(1e-3 * (1 + 0.3 * np.random.default_rng(i).random(20)), [])) for i in range(2)]
+    wide = [summarise(record(scale * (1 + np.random.default_rng(i).random(20)), [])) for i, scale in ((0, 1), (1, 1.2))]
     assert wide[0].returns_s != wide[1].returns_s
-    assert "stays at" in sweep_result("n", [10, 20], [[wide[0]], [wide[1]]]).sentence
+    found = sweep_result("n", [10, 20], [[wide[0]], [wide[1]]]).sentence
+    assert "intervals at n = 10 and 20 overlap, so no trend is sure there" in found
+    assert "grows" not in found
+    assert "stays" not in found
