@@ -12,7 +12,7 @@ from typing import Any, overload
 
 from perfmagic.analysis.bench import BenchResult, summarise
 from perfmagic.analysis.compare import FORMAT as COMPARE_FORMAT
-from perfmagic.analysis.compare import CompareResult
+from perfmagic.analysis.compare import CompareResult, named_by_place
 from perfmagic.analysis.compare import compare as compare_results
 from perfmagic.analysis.saved import format_of, kind_of, text_of
 from perfmagic.analysis.sweep import FORMAT as SWEEP_FORMAT
@@ -225,8 +225,9 @@ def load(path: str | os.PathLike[str]) -> BenchResult | SweepResult | CompareRes
 
 
 def compared(results: Sequence[BenchResult], quantity: str | None = None) -> CompareResult:
-    """Some benchmarks against the first of them."""
-    return CompareResult(compare_results(*results, quantity=quantity), tuple(results))
+    """Some benchmarks against the first of them; each has a name in it, so that words and picture say the same."""
+    named = tuple(result.named(named_by_place(number)) for number, result in enumerate(results))
+    return CompareResult(compare_results(*named, quantity=quantity), named)
 
 
 def _keep_partial(records: list[BenchRecord]) -> None:

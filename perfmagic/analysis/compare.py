@@ -160,7 +160,12 @@ def _quantity(results: tuple[BenchResult, ...], wanted: str | None) -> str:
 
 
 def _name(result: BenchResult, number: int) -> str:
-    return result.name or ("baseline" if number == 0 else f"run {number + 1}")
+    return result.name or named_by_place(number)
+
+
+def named_by_place(number: int) -> str:
+    """What a result without a name is called in a comparison."""
+    return "baseline" if number == 0 else f"result {number + 1}"
 
 
 def _comparison(baseline: BenchResult, other: BenchResult, quantity: str, number: int) -> Comparison:

@@ -279,6 +279,16 @@ def test_too_few_samples_for_99_percent_are_said_to_be_too_few() -> None:
     assert why.startswith("nearly slower: 7 samples are too few") or "reaches" in why
 
 
+def test_results_without_names_are_called_the_same_in_words_picture_and_warnings() -> None:
+    rising = np.linspace(1e-3, 2e-3, 60)
+    found = perfmagic.compare(result(rising), result(rising[::-1]))
+    assert [one.name for one in found.results] == ["baseline", "result 2"]
+    faces = compare_mimebundle(found)["text/plain"] + compare_svg(found)
+    assert "! baseline: returns rose" in faces
+    assert "! result 2: returns fell" in faces
+    assert ">baseline<" in faces
+
+
 def test_a_damaged_file_says_what_is_missing(tmp_path: Path) -> None:
     saved = perfmagic.bench(lambda: None, samples=6, warmup=0).save(tmp_path / "one.json")
     data = json.loads(saved.read_text())
@@ -341,7 +351,7 @@ def test_results_of_different_machines_are_not_compared() -> None:
 
 def test_nameless_results_are_numbered() -> None:
     found = perfmagic.compare(*(result(series(1e-3, seed=i), "") for i in range(3)))
-    assert [(c.baseline, c.name) for c in found.comparisons] == [("baseline", "run 2"), ("baseline", "run 3")]
+    assert [(c.baseline, c.name) for c in found.comparisons] == [("baseline", "result 2"), ("baseline", "result 3")]
 
 
 @pytest.mark.parametrize("what", ["results", "comparisons"])
