@@ -63,7 +63,7 @@ floor: $(FLOOR)/floor.stamp  ## the shell's tests on the oldest IPython and ipyk
 front: $(VENV)/dev.stamp  ## build perfmagic/static/timeline.js from its TypeScript and test it (needs node and npm)
 	npm --prefix perfmagic/frontend install --no-save --no-audit --no-fund
 	npm --prefix perfmagic/frontend run --silent build
-	$(BIN)/python -m pytest -q tests/frontend tests/view/test_wire.py
+	$(BIN)/python -m pytest -q tests/frontend tests/view/timeline/test_wire.py
 
 screenshots: $(VENV)/dev.stamp  ## draw again the pictures of the live timeline that README and docs show
 	$(BIN)/python docs/screenshots.py

@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import perfmagic
-from perfmagic.analysis.bench import Quantity
-from perfmagic.capture.environment import environment
+from perfmagic.analysis.bench.result import Quantity
+from perfmagic.capture.devices.environment import environment
 
 WORK = 6000  # numbers to add up: about 100 µs
 LEAST_SAMPLES = 100  # for the t-test

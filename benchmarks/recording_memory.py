@@ -2,7 +2,7 @@
 
     python benchmarks/recording_memory.py [operators]
 
-Prints one line; perfmagic.capture.memory_guard ends a recording by these figures. Linux, torch.
+Prints one line; perfmagic.capture.recording.memory_guard ends a recording by these figures. Linux, torch.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import time
 
 import torch
 
-from perfmagic.capture import memory_guard
-from perfmagic.capture.session import Session
+from perfmagic.capture.recording import memory_guard
+from perfmagic.capture.recording.session import Session
 
 
 def main() -> None:

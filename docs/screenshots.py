@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmagic.api import open_trace
-from perfmagic.view.svg import timeline_svg
+from perfmagic.view.timeline.picture.timeline import timeline_svg
 
 DOCS = Path(__file__).resolve().parent
 TRACE = DOCS.parent / "tests" / "data" / "traces" / "v100_4streams_nccl_step.json.gz"

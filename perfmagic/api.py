@@ -9,19 +9,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from perfmagic.analysis.ranks import RankFinding
-from perfmagic.analysis.ranks import rank_findings as find_in_ranks
-from perfmagic.capture.block import Benchmark
-from perfmagic.capture.device import device, devices, synchronize
-from perfmagic.capture.interop import is_profiler, profiler_trace, trace_handler
-from perfmagic.capture.profiler import Recorder
-from perfmagic.capture.sim.pace import Pace
+from perfmagic.analysis.ranks.findings import RankFinding
+from perfmagic.analysis.ranks.findings import rank_findings as find_in_ranks
+from perfmagic.capture.bench.block import Benchmark
+from perfmagic.capture.devices.backends import device, devices, synchronize
+from perfmagic.capture.devices.sim.pace import Pace
+from perfmagic.capture.recording.interop import is_profiler, profiler_trace, trace_handler
+from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError, TraceError
 from perfmagic.results import TimelineResult
 from perfmagic.show import last, remember, show
-from perfmagic.trace.kineto_file import DEFAULT_LIMIT_BYTES
+from perfmagic.trace.formats.sources import one_file, read_file, trace_files
+from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.names import checked_pattern
-from perfmagic.trace.sources import one_file, read_file, trace_files
 
 __all__ = [
     "Benchmark",

@@ -10,23 +10,23 @@ from datetime import datetime
 from functools import partial
 from typing import Any, overload
 
-from perfmagic.analysis.bench import BenchResult, summarise
-from perfmagic.analysis.compare import FORMAT as COMPARE_FORMAT
-from perfmagic.analysis.compare import CompareResult, named_by_place
-from perfmagic.analysis.compare import compare as compare_results
-from perfmagic.analysis.saved import format_of, kind_of, text_of
-from perfmagic.analysis.sweep import FORMAT as SWEEP_FORMAT
-from perfmagic.analysis.sweep import SweepResult, ended_at, side_by_side, sweep_result
-from perfmagic.analysis.verdict import verdict
-from perfmagic.capture.inputs import read_by_function
-from perfmagic.capture.measurement import measurement as torch_measurement
-from perfmagic.capture.profiler import Recorder
-from perfmagic.capture.spec import BenchSpec
-from perfmagic.capture.timers import Engine
-from perfmagic.capture.turns import DECIDE_S, measure_in_turns, run
+from perfmagic.analysis.bench.compare import FORMAT as COMPARE_FORMAT
+from perfmagic.analysis.bench.compare import CompareResult, named_by_place
+from perfmagic.analysis.bench.compare import compare as compare_results
+from perfmagic.analysis.bench.result import BenchResult, summarise
+from perfmagic.analysis.bench.saved import format_of, kind_of, text_of
+from perfmagic.analysis.bench.sweep import FORMAT as SWEEP_FORMAT
+from perfmagic.analysis.bench.sweep import SweepResult, ended_at, side_by_side, sweep_result
+from perfmagic.analysis.findings.verdict import verdict
+from perfmagic.capture.bench.engine import Engine
+from perfmagic.capture.bench.inputs import read_by_function
+from perfmagic.capture.bench.interleave import DECIDE_S, measure_in_turns, run
+from perfmagic.capture.bench.measurement import measurement as torch_measurement
+from perfmagic.capture.bench.spec import BenchSpec
+from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.errors import OptionError
+from perfmagic.samples import BenchRecord
 from perfmagic.show import last, remember
-from perfmagic.trace.samples import BenchRecord
 
 __all__ = ["bench", "compare", "load", "measurement", "sweep", "syncbench"]
 
@@ -34,8 +34,8 @@ __all__ = ["bench", "compare", "load", "measurement", "sweep", "syncbench"]
 def bench(body: Callable[[], object], **options: Any) -> BenchResult:
     """When does Python come back from body(), and when is the device done?
 
-    body: called many times for real.  options: fields of perfmagic.capture.spec.BenchSpec.
-    Source of the quantities: MEASURING, "Four quantities".
+    body: called many times for real.  options: fields of perfmagic.capture.bench.spec.BenchSpec.
+    Source of the quantities: docs/measuring.md, "Four quantities".
     """
     return _measure(body, synced=False, options=options)
 
@@ -51,7 +51,7 @@ def sweep(
     """Time against size: body(value) measured for each value, as `%%syncbench --sweep` does.
 
     name: of what is swept, for tables.  synced: False for what bench() measures.  options: fields of
-    perfmagic.capture.spec.BenchSpec.  Where an exception or an interrupt ends it, perfmagic.last() has the sweep of
+    BenchSpec.  Where an exception or an interrupt ends it, perfmagic.last() has the sweep of
     what was measured before.  Raises OptionError for fewer than two values.
     """
     if not callable(body):
@@ -174,10 +174,10 @@ def compare(
     also of files that their save() wrote. Of sweeps at each value that all have: gives one sweep with variants.
 
     names: what the functions are called, their own names if left out.  quantity: "returns", "done" or "span"; left
-    out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.spec.BenchSpec.
+    out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.bench.spec.BenchSpec.
     Without time_s or samples it goes on for up to 10 s where the verdict is unclear, up to 60 s where 8 samples take
     longer. Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
-    Raises OptionError for a mixture, or fewer than two.  Source: MEASURING, "Comparing".
+    Raises OptionError for a mixture, or fewer than two.  Source: docs/measuring.md, "Comparing".
     """
     given = tuple(load(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others))
     results = [one for one in given if isinstance(one, BenchResult)]

@@ -72,7 +72,7 @@ def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
     """What can be opened of the files named, and the exit status; what cannot be opened is told on stderr."""
     from perfmagic.api import open_trace
     from perfmagic.errors import TraceError
-    from perfmagic.trace.sources import trace_files
+    from perfmagic.trace.formats.sources import trace_files
 
     results, status = [], 0
     for name in options.files:
@@ -101,7 +101,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.report import files_text, report_text
+    from perfmagic.view.report.report import files_text, report_text
 
     texts = [report_text(result.doc, result.to_dict()) for result in results]
     if len(results) == 1:
@@ -121,7 +121,7 @@ def _json_report(results: list[TimelineResult]) -> str:
 
 
 def _markdown_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.report import markdown, ranks_markdown
+    from perfmagic.view.report.report import markdown, ranks_markdown
 
     return (
         ranks_markdown(results)
@@ -133,8 +133,8 @@ def _markdown_report(results: list[TimelineResult]) -> str:
 
 
 def _html_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.live import live_page, live_section
-    from perfmagic.view.report import heading, html_tables, ranks_html
+    from perfmagic.view.report.report import heading, html_tables, ranks_html
+    from perfmagic.view.timeline.live import live_page, live_section
 
     sections = [ranks_html(results)]
     sections += [heading(r.title, results) + live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in results]
@@ -150,9 +150,9 @@ _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
 
 
 def _view(options: argparse.Namespace) -> int:
-    from perfmagic.view.live import live_page, live_section
-    from perfmagic.view.report import heading
-    from perfmagic.view.svg import timeline_svg
+    from perfmagic.view.report.report import heading
+    from perfmagic.view.timeline.live import live_page, live_section
+    from perfmagic.view.timeline.picture.timeline import timeline_svg
 
     results, status = _opened(options)
     if not results:
@@ -184,7 +184,7 @@ def _sanitize(_options: argparse.Namespace) -> int:
 
 
 def _doctor(_options: argparse.Namespace) -> int:
-    from perfmagic.capture.doctor import environment
+    from perfmagic.capture.devices.doctor import environment
 
     print("\n".join(f"{key:12} {value}" for key, value in environment().items()))
     return 0

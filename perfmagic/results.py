@@ -1,6 +1,6 @@
 """What a recorded cell gives back: one object with the trace, what was found in it, and its faces.
 
-The result of a benchmark is perfmagic.analysis.bench.BenchResult; both show themselves in a notebook.
+The result of a benchmark is perfmagic.analysis.bench.result.BenchResult; both show themselves in a notebook.
 """
 
 from __future__ import annotations
@@ -14,40 +14,41 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic import units
-from perfmagic.analysis.annotations import AnnotationStat, user_annotations
-from perfmagic.analysis.bench import BenchResult
-from perfmagic.analysis.collectives import CollectiveStat, collectives
-from perfmagic.analysis.compare import CompareResult
-from perfmagic.analysis.concurrency import ClassOverlap, overlap_matrix
-from perfmagic.analysis.copies import CopyStat, copies
-from perfmagic.analysis.findings import Finding, findings
-from perfmagic.analysis.idle import IdleGap, gap_rows
-from perfmagic.analysis.kernels import KernelStat, kernels
-from perfmagic.analysis.lines import LineStat, lines
-from perfmagic.analysis.operators import OperatorStat, operators
-from perfmagic.analysis.queueing import QueueStat, queues
+from perfmagic.analysis.bench.compare import CompareResult
+from perfmagic.analysis.bench.result import BenchResult
+from perfmagic.analysis.bench.sweep import SweepResult
+from perfmagic.analysis.findings.find import Finding, findings
+from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.report import report
 from perfmagic.analysis.rows import Rows, RowT, pandas
-from perfmagic.analysis.steps import Step, steps
-from perfmagic.analysis.streams import StreamStat, streams
-from perfmagic.analysis.sweep import SweepResult
-from perfmagic.analysis.syncs import Sync, sync_rows
-from perfmagic.analysis.trust import Trust, trust
-from perfmagic.analysis.verdict import Verdict, verdict
+from perfmagic.analysis.timeline.annotations import AnnotationStat, user_annotations
+from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives
+from perfmagic.analysis.timeline.concurrency import ClassOverlap, overlap_matrix
+from perfmagic.analysis.timeline.copies import CopyStat, copies
+from perfmagic.analysis.timeline.idle import IdleGap, gap_rows
+from perfmagic.analysis.timeline.kernels import KernelStat, kernels
+from perfmagic.analysis.timeline.line_totals import LineStat, lines
+from perfmagic.analysis.timeline.operators import OperatorStat, operators
+from perfmagic.analysis.timeline.queueing import QueueStat, queues
+from perfmagic.analysis.timeline.steps import Step, steps
+from perfmagic.analysis.timeline.streams import StreamStat, streams
+from perfmagic.analysis.timeline.syncs import Sync, sync_rows
+from perfmagic.analysis.timeline.trust import Trust, trust
+from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.files import write_text
-from perfmagic.trace.export import write_chrome
+from perfmagic.trace.formats.chrome import write_chrome
+from perfmagic.trace.formats.npz import write_npz
+from perfmagic.trace.formats.tensorboard import write_tensorboard
 from perfmagic.trace.model import Trace, devices_label
-from perfmagic.trace.store import write_npz
-from perfmagic.trace.tensorboard import write_tensorboard
 from perfmagic.trace.window import window
-from perfmagic.view.viewstate import ViewState
+from perfmagic.view.timeline.viewstate import ViewState
 
 # Views are imported where they are drawn: who asks a file for numbers need not wait for pictures.
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfmagic.view.timeline import TimelineDoc
+    from perfmagic.view.timeline.doc import TimelineDoc
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +158,7 @@ class TimelineResult:
     @cached_property
     def doc(self) -> TimelineDoc:
         """The document every picture is drawn from."""
-        from perfmagic.view.timeline import timeline_doc
+        from perfmagic.view.timeline.doc import timeline_doc
 
         return timeline_doc(self.trace, self.findings, comm_names=self.comm_names)
 
@@ -188,7 +189,7 @@ class TimelineResult:
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the live timeline (no network) and give its path."""
-        from perfmagic.view.live import live_page, live_section
+        from perfmagic.view.timeline.live import live_page, live_section
 
         sections = [live_section(self.doc, self.trace)]
         return write_text(path, live_page(self.title or "perfmagic timeline", sections))
@@ -208,15 +209,15 @@ class TimelineResult:
         return write_tensorboard(self.trace, folder, worker)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from perfmagic.view.html import timeline_html
-        from perfmagic.view.text import timeline_text
+        from perfmagic.view.timeline.html import timeline_html
+        from perfmagic.view.timeline.text import timeline_text
 
         return {"text/plain": timeline_text(self.doc), "text/html": timeline_html(self.doc)}
 
     def inline_mimebundle(self) -> dict[str, str]:
         """The live timeline as a page inside the output, for front ends that run scripts and have no widgets."""
-        from perfmagic.view.live import live_frame
-        from perfmagic.view.text import timeline_text
+        from perfmagic.view.timeline.live import live_frame
+        from perfmagic.view.timeline.text import timeline_text
 
         frame = live_frame(self.title or "perfmagic timeline", self.doc, self.trace)
         return {"text/plain": timeline_text(self.doc), "text/html": frame}
@@ -232,7 +233,7 @@ class TimelineResult:
 
 def bench_mimebundle(result: BenchResult) -> dict[str, str]:
     """The faces of a benchmark in a notebook."""
-    from perfmagic.view.bench import bench_doc, bench_html, bench_text
+    from perfmagic.view.bench.bench import bench_doc, bench_html, bench_text
 
     doc = bench_doc(result)
     return {"text/plain": bench_text(doc), "text/html": bench_html(doc)}
@@ -240,13 +241,13 @@ def bench_mimebundle(result: BenchResult) -> dict[str, str]:
 
 def compare_mimebundle(result: CompareResult) -> dict[str, str]:
     """The faces of a comparison in a notebook."""
-    from perfmagic.view.compare import compare_html, compare_text
+    from perfmagic.view.bench.compare import compare_html, compare_text
 
     return {"text/plain": compare_text(result), "text/html": compare_html(result)}
 
 
 def sweep_mimebundle(result: SweepResult) -> dict[str, str]:
     """The faces of a sweep in a notebook."""
-    from perfmagic.view.sweep import sweep_html, sweep_text
+    from perfmagic.view.bench.sweep import sweep_html, sweep_text
 
     return {"text/plain": sweep_text(result), "text/html": sweep_html(result)}

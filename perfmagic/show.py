@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from perfmagic.analysis.bench import BenchResult
-from perfmagic.analysis.compare import CompareResult
-from perfmagic.analysis.sweep import SweepResult
+from perfmagic.analysis.bench.compare import CompareResult
+from perfmagic.analysis.bench.result import BenchResult
+from perfmagic.analysis.bench.sweep import SweepResult
 from perfmagic.display import display_mode
 from perfmagic.results import TimelineResult, bench_mimebundle, compare_mimebundle, sweep_mimebundle
 
@@ -56,7 +56,7 @@ def _publish_faces(shell: Any, result: Result, replaces: str = "") -> None:
         return
     face = _whole_face(result)
     if isinstance(result, TimelineResult) and in_notebook(shell) and _goes_live(result, mode):
-        from perfmagic.view.html import ONLY_THE_PICTURE
+        from perfmagic.view.timeline.html import ONLY_THE_PICTURE
 
         publish(shell, {**face, "text/html": ONLY_THE_PICTURE + face["text/html"]})
         publish(shell, _live_face(shell, result))

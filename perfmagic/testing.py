@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from perfmagic.analysis.bench import BenchResult
-from perfmagic.analysis.compare import CompareResult
+from perfmagic.analysis.bench.compare import CompareResult
+from perfmagic.analysis.bench.result import BenchResult
 from perfmagic.benchmarks import bench, compare
 from perfmagic.errors import OptionError
 
@@ -21,7 +21,7 @@ def not_slower(
     """Raise AssertionError where body is slower than the baseline beyond doubt.
 
     baseline: another function, measured in turns with body; or a benchmark from before, also as the file that its
-    save() wrote, which knows less: take both with runs=4 (perfmagic.analysis.apart says why).
+    save() wrote, which knows less: take both with runs=4 (perfmagic.analysis.bench.separate_runs says why).
     Slower: the whole 95 % interval of the ratio lies beyond 1 %, beside a benchmark from before beyond 3 %. What is
     unclear passes: a test must not fail because the machine was busy, or another one; the result's `why` tells.
     options: as in perfmagic.compare, beside a benchmark from before as in perfmagic.bench.

@@ -6,23 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.analysis.annotations import user_annotations
-from perfmagic.analysis.collectives import collectives
-from perfmagic.analysis.concurrency import overlap_matrix
-from perfmagic.analysis.copies import CopyStat, copies
-from perfmagic.analysis.findings import findings
-from perfmagic.analysis.idle import IdleGaps, idle_gaps
-from perfmagic.analysis.kernels import TensorCoreShare, kernels, tensor_core_share, top_kernels
-from perfmagic.analysis.launches import LaunchBound, launch_bound
-from perfmagic.analysis.memory import MemoryCurve, memory_curve
-from perfmagic.analysis.operators import operators
-from perfmagic.analysis.overlap import Breakdown, breakdown
-from perfmagic.analysis.queueing import QueueStat, delays, queues
+from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.steps import steps
-from perfmagic.analysis.streams import StreamStat, streams
-from perfmagic.analysis.syncs import Syncs, syncs
-from perfmagic.analysis.trust import trust
+from perfmagic.analysis.timeline.annotations import user_annotations
+from perfmagic.analysis.timeline.collectives import collectives
+from perfmagic.analysis.timeline.concurrency import overlap_matrix
+from perfmagic.analysis.timeline.copies import CopyStat, copies
+from perfmagic.analysis.timeline.idle import IdleGaps, idle_gaps
+from perfmagic.analysis.timeline.kernels import TensorCoreShare, kernels, tensor_core_share, top_kernels
+from perfmagic.analysis.timeline.launches import LaunchBound, launch_bound
+from perfmagic.analysis.timeline.memory import MemoryCurve, memory_curve
+from perfmagic.analysis.timeline.operators import operators
+from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
+from perfmagic.analysis.timeline.queueing import QueueStat, delays, queues
+from perfmagic.analysis.timeline.steps import steps
+from perfmagic.analysis.timeline.streams import StreamStat, streams
+from perfmagic.analysis.timeline.syncs import Syncs, syncs
+from perfmagic.analysis.timeline.trust import trust
 from perfmagic.numerics.grouped import depths
 from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
@@ -37,7 +37,7 @@ PERCENTILES = (0, 50, 90, 99, 100)
 def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
     """All totals of a trace by device, its findings and its trust counts.
 
-    Times are int ns, shares fractions; device and stream numbers are text, as JSON has it. Source: DESIGN section 6.
+    Times are int ns, shares fractions; device and stream numbers are text, as JSON has it. Source: docs/definitions.md.
     """
     return {
         "meta": _meta(trace),

@@ -10,17 +10,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from perfmagic.analysis.bench import BenchResult
-from perfmagic.analysis.compare import CompareResult
-from perfmagic.analysis.sweep import SweepResult, ended_at, sweep_result
+from perfmagic.analysis.bench.compare import CompareResult
+from perfmagic.analysis.bench.result import BenchResult
+from perfmagic.analysis.bench.sweep import SweepResult, ended_at, sweep_result
 from perfmagic.benchmarks import compared, finish_bench, new_engine
-from perfmagic.capture import quiet
-from perfmagic.capture.cell import below_head, variant_names
-from perfmagic.capture.inputs import names_in, read_by_code
-from perfmagic.capture.spec import BenchSpec, Work
-from perfmagic.capture.stopwatch import Step, Stretches, Turns, drive
-from perfmagic.capture.timers import Engine
-from perfmagic.capture.turns import DECIDE_S, Sitting, refuse_runs
+from perfmagic.capture.bench import quiet
+from perfmagic.capture.bench.engine import Engine
+from perfmagic.capture.bench.inputs import names_in, read_by_code
+from perfmagic.capture.bench.interleave import DECIDE_S, Sitting, refuse_runs
+from perfmagic.capture.bench.spec import BenchSpec, Work
+from perfmagic.capture.bench.stopwatch import Step, Stretches, Turns, drive
+from perfmagic.capture.cell.source import below_head, variant_names
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.magics.options import Sweep, sampling
 from perfmagic.magics.progress import Progress

@@ -5,10 +5,10 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from perfmagic.analysis.bench import BenchResult
-from perfmagic.analysis.compare import QUANTITIES, CompareResult
-from perfmagic.analysis.conditions import FLAGS
-from perfmagic.analysis.sweep import SweepResult
+from perfmagic.analysis.bench.compare import QUANTITIES, CompareResult
+from perfmagic.analysis.bench.conditions import FLAGS
+from perfmagic.analysis.bench.result import BenchResult
+from perfmagic.analysis.bench.sweep import SweepResult
 from perfmagic.benchmarks import compare, load
 from perfmagic.errors import OptionError
 from perfmagic.files import file_path

@@ -8,8 +8,8 @@ from typing import Any
 
 from IPython.core.error import UsageError
 
-from perfmagic.capture.cell import Head
-from perfmagic.capture.lines import RUNTIME
+from perfmagic.capture.cell.marks import RUNTIME
+from perfmagic.capture.cell.source import Head
 from perfmagic.errors import PerfmagicError
 from perfmagic.magics.names import cell_magic, line_magic
 

@@ -11,8 +11,8 @@ import ast
 import builtins
 from typing import Any
 
-from perfmagic.capture.cell import Head, head_of, refusal, replace_head, wrap
-from perfmagic.capture.lines import RUNTIME
+from perfmagic.capture.cell.marks import RUNTIME
+from perfmagic.capture.cell.source import Head, head_of, refusal, replace_head, wrap
 from perfmagic.errors import PerfmagicError
 from perfmagic.magics.forms import LineMagic, MisplacedMagic, NamedMagic
 from perfmagic.magics.names import CELL_MAGICS, LINE_MAGICS, cell_magic
@@ -20,9 +20,9 @@ from perfmagic.magics.runtime import Runtime
 
 _RESULTS = (
     ("perfmagic.results", "TimelineResult"),
-    ("perfmagic.analysis.bench", "BenchResult"),
-    ("perfmagic.analysis.compare", "CompareResult"),
-    ("perfmagic.analysis.sweep", "SweepResult"),
+    ("perfmagic.analysis.bench.result", "BenchResult"),
+    ("perfmagic.analysis.bench.compare", "CompareResult"),
+    ("perfmagic.analysis.bench.sweep", "SweepResult"),
 )
 
 

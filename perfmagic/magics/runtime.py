@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from perfmagic.capture.cell import Head, as_typed
-from perfmagic.capture.lines import RUNTIME
+from perfmagic.capture.cell.marks import RUNTIME
+from perfmagic.capture.cell.source import Head, as_typed
 from perfmagic.errors import PerfmagicError
 from perfmagic.magics.names import CELL_MAGICS, cell_magic
 from perfmagic.magics.run import CellRun

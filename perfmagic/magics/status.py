@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfmagic.capture.doctor import environment
+from perfmagic.capture.devices.doctor import environment
 from perfmagic.display import MODES, choose, display_mode
 from perfmagic.errors import OptionError
 from perfmagic.magics.options import Parser

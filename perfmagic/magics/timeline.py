@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from perfmagic.api import describe
-from perfmagic.capture.profiler import DEVICE_KINDS, Recorder
+from perfmagic.capture.recording.recorder import DEVICE_KINDS, Recorder
 from perfmagic.magics.options import Parser, add_name_option
 from perfmagic.magics.run import bind, compiled_setup
 from perfmagic.results import TimelineResult

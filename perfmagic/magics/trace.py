@@ -12,7 +12,7 @@ from perfmagic.magics.options import Parser, add_name_option
 from perfmagic.magics.run import bind
 from perfmagic.results import TimelineResult
 from perfmagic.show import show
-from perfmagic.trace.sources import trace_files
+from perfmagic.trace.formats.sources import trace_files
 
 
 def parser() -> Parser:

@@ -1,7 +1,7 @@
 """Statistics of timing samples: medians with exact intervals, and what makes such an interval wrong.
 
 Samples are 1-d float arrays in the order they were taken. No function returns NaN for finite samples, and none removes
-a sample. Source of every choice: MEASURING, "What is reported"; the figures there come from a simulation.
+a sample. Source of every choice: docs/measuring.md, "What is reported"; the figures there come from a simulation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import numpy.typing as npt
 Float64 = npt.NDArray[np.float64]
 Samples = npt.NDArray[np.floating[Any]]
 
-DEPENDENT_RHO = 0.2  # above it that is said: at ρ = 0.6 a plain interval of nominal 95 % covers 78 % (MEASURING)
+DEPENDENT_RHO = (
+    0.2  # above it that is said: at ρ = 0.6 a plain interval of nominal 95 % covers 78 % (docs/measuring.md)
+)
 _LARGEST_RHO = 0.99  # keeps the widening finite, at × 14
 INNER_FENCE, OUTER_FENCE = 1.5, 3.0  # Tukey, Exploratory Data Analysis (1977), section 2D: "outside" and "far out"
 _LEVELS_FEWEST = 30
@@ -56,7 +58,7 @@ def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float
 
     Order statistics, so exact for independent samples of any distribution and without random numbers; widened about
     the median where the samples depend on each other (see widening), at most to all of their range. Coverage at n = 7
-    is 0.988 where a bootstrap has 0.879 (MEASURING).
+    is 0.988 where a bootstrap has 0.879 (docs/measuring.md).
     """
     ranks = median_ranks(len(samples), level)
     if ranks is None:
@@ -102,7 +104,7 @@ def widening(rho: float) -> float:
     """How many times wider the interval must be for lag-1 autocorrelation rho; 1 up to rho = 0.
 
     √((1 + ρ) / (1 - ρ)), the growth of a mean's standard error in a first-order autoregressive series (Bartlett 1946);
-    MEASURING takes it for the median, from ρ = 0.2 on. With the stopping rule running, series of ρ = 0.3 are then
+    docs/measuring.md takes it for the median, from ρ = 0.2 on. With the stopping rule running, series of ρ = 0.3 are then
     covered in 93.7 %, with every ρ above 0 in 95.2 % (600 series as in benchmarks/bench_coverage.py).
     """
     if rho <= 0:
@@ -170,7 +172,7 @@ def levels(samples: Samples) -> tuple[tuple[float, float], ...]:
     parted at the widest gap that leaves a fifth of them on either side. Two levels are said where the nine tenths of
     the lower that are lowest and the nine tenths of the upper that are highest lie further apart than twice either
     crowd's own IQR, and by more than 3 % of the median. None below 30 samples: of an exponential distribution, the
-    likeliest to look so, 30 samples do in 2 % of cases, 50 in none (tests/bench/test_stats.py).
+    likeliest to look so, 30 samples do in 2 % of cases, 50 in none (tests/numerics/test_stats.py).
     """
     n = len(samples)
     if n < _LEVELS_FEWEST:

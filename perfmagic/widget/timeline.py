@@ -12,9 +12,9 @@ import anywidget
 import traitlets
 
 from perfmagic.results import TimelineResult
-from perfmagic.view.live import script
-from perfmagic.view.viewstate import Seen, ViewState, Window
-from perfmagic.view.wire import Wire, timeline_wire
+from perfmagic.view.timeline.live import script
+from perfmagic.view.timeline.viewstate import Seen, ViewState, Window
+from perfmagic.view.timeline.wire import Wire, timeline_wire
 
 
 class TimelineWidget(anywidget.AnyWidget):

@@ -7,7 +7,7 @@ import pytest
 
 from perfmagic.analysis.report import report
 from perfmagic.trace.columns import HostKind
-from perfmagic.trace.kineto import read_trace
+from perfmagic.trace.kineto.reader import read_trace
 
 from .build import US, Builder
 

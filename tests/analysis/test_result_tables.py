@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from perfmagic.analysis.idle import idle_gaps
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.syncs import syncs
+from perfmagic.analysis.timeline.idle import idle_gaps
+from perfmagic.analysis.timeline.syncs import syncs
 from perfmagic.errors import OptionError
 from perfmagic.results import TimelineResult
 from tests.trace.recorded import recorded

@@ -9,7 +9,7 @@ import pytest
 
 from perfmagic.results import TimelineResult
 from tests.trace.recorded import recorded
-from tests.view.build import HOSTILE, queue_of
+from tests.view.timeline.build import HOSTILE, queue_of
 
 from .conftest import SCREENS
 from .test_saved_pictures import requests_of
@@ -68,7 +68,7 @@ def test_hostile_names_are_only_text(tab: Any, tmp_path: Path) -> None:
 
 
 def test_two_timelines_of_a_page_are_independent(tab: Any, tmp_path: Path) -> None:
-    from perfmagic.view.live import live_page, live_section
+    from perfmagic.view.timeline.live import live_page, live_section
 
     results = [TimelineResult(queue_of(n)) for n in (11, 20)]
     page = tmp_path / "two.html"

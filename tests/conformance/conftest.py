@@ -38,7 +38,7 @@ def device_module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 
 
 def _load_sim() -> None:
-    from perfmagic.capture import sim
+    from perfmagic.capture.devices import sim
     from perfmagic.errors import DeviceError
 
     try:

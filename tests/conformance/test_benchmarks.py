@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import perfmagic
-from perfmagic.capture.timers import BenchSpec, Engine
-from perfmagic.capture.turns import measure_in_turns
+from perfmagic.capture.bench.engine import BenchSpec, Engine
+from perfmagic.capture.bench.interleave import measure_in_turns
 
 torch = pytest.importorskip("torch", reason="devices are reached through torch")
 

@@ -170,7 +170,7 @@ def test_an_error_in_backward_reaches_the_caller_and_the_process_lives_on(device
 _LATE = """
 import sys, torch
 if sys.argv[1] == "sim":
-    from perfmagic.capture import sim
+    from perfmagic.capture.devices import sim
     sim.load()
 module = torch.get_device_module(sys.argv[1])
 table = torch.zeros(10, 4, device=sys.argv[1])

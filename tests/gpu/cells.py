@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from perfmagic.capture.lines import RUNTIME, marked
-from perfmagic.capture.profiler import Recorder
+from perfmagic.capture.cell.marks import RUNTIME, marked
+from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.trace.model import Cell, Trace
 
 

@@ -23,8 +23,8 @@ from typing import Any
 import torch
 
 from perfmagic.analysis.report import report
-from perfmagic.capture import torch_private
-from perfmagic.trace.export import write_chrome
+from perfmagic.capture.devices import torch_private
+from perfmagic.trace.formats.chrome import write_chrome
 from tests.gpu.cells import SCENES, Scene, play
 from tests.gpu.reference import reference
 

@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="a GPU is reached through torch")
 
 import perfmagic  # noqa: E402 - after the skip
-from perfmagic.analysis.syncs import syncs  # noqa: E402
-from perfmagic.capture.profiler import Recorder  # noqa: E402
+from perfmagic.analysis.timeline.syncs import syncs  # noqa: E402
+from perfmagic.capture.recording.recorder import Recorder  # noqa: E402
 from perfmagic.trace.columns import NONE  # noqa: E402
 from perfmagic.trace.model import Trace  # noqa: E402
 from perfmagic.trace.names import is_pageable  # noqa: E402

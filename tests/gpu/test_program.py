@@ -11,12 +11,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="scenes are written in torch")
 
 import perfmagic  # noqa: E402 - after the skip
-from perfmagic.analysis.findings import findings  # noqa: E402
-from perfmagic.analysis.overlap import breakdown  # noqa: E402
+from perfmagic.analysis.findings.find import findings  # noqa: E402
 from perfmagic.analysis.report import report  # noqa: E402
-from perfmagic.analysis.streams import streams  # noqa: E402
+from perfmagic.analysis.timeline.overlap import breakdown  # noqa: E402
+from perfmagic.analysis.timeline.streams import streams  # noqa: E402
 from perfmagic.trace.columns import NONE, OpKind  # noqa: E402
-from perfmagic.trace.kineto import read_trace  # noqa: E402
+from perfmagic.trace.kineto.reader import read_trace  # noqa: E402
 from tests.gpu import record  # noqa: E402
 from tests.gpu.cells import SCENES, play  # noqa: E402
 from tests.gpu.record import provenance  # noqa: E402

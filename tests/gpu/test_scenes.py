@@ -11,13 +11,13 @@ torch = pytest.importorskip("torch", reason="a GPU is reached through torch")
 import numpy as np  # noqa: E402 - after the skip
 
 import perfmagic  # noqa: E402
-from perfmagic.analysis.copies import copies  # noqa: E402
-from perfmagic.analysis.findings import findings  # noqa: E402
-from perfmagic.analysis.launches import launches  # noqa: E402
-from perfmagic.analysis.memory import memory_curve  # noqa: E402
-from perfmagic.analysis.overlap import breakdown  # noqa: E402
-from perfmagic.analysis.trust import trust  # noqa: E402
-from perfmagic.analysis.verdict import verdict  # noqa: E402
+from perfmagic.analysis.findings.find import findings  # noqa: E402
+from perfmagic.analysis.findings.verdict import verdict  # noqa: E402
+from perfmagic.analysis.timeline.copies import copies  # noqa: E402
+from perfmagic.analysis.timeline.launches import launches  # noqa: E402
+from perfmagic.analysis.timeline.memory import memory_curve  # noqa: E402
+from perfmagic.analysis.timeline.overlap import breakdown  # noqa: E402
+from perfmagic.analysis.timeline.trust import trust  # noqa: E402
 from perfmagic.trace.columns import NONE, OpKind  # noqa: E402
 from perfmagic.trace.model import Trace  # noqa: E402
 

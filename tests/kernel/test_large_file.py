@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmagic.trace.kineto_helper import ALONE_BYTES
+from perfmagic.trace.kineto.helper import ALONE_BYTES
 
 from .session import Session
 
@@ -19,7 +19,8 @@ MAKER = Path(__file__).resolve().parents[2] / "benchmarks" / "repeat_trace.py"
 PREPARE = """
 import os, time
 import perfmagic
-from perfmagic.trace import kineto, kineto_helper
+from perfmagic.trace.kineto import reader as kineto
+from perfmagic.trace.kineto import helper as kineto_helper
 kineto_helper._has_cores = lambda: True
 begun, shares = [], []
 def noted(self, start=kineto_helper.Helper._start):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmagic.analysis.queueing import steps
+from perfmagic.analysis.timeline.queueing import steps
 from perfmagic.numerics.grouped import coded, depths, running_max, unions
 from perfmagic.numerics.intervals import union
 

@@ -9,7 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="there is no profiler without torch")
 
-from perfmagic.capture import lines, memory_guard  # noqa: E402 - after the skip
+from perfmagic.capture.cell import marks  # noqa: E402 - after the skip
+from perfmagic.capture.recording import memory_guard  # noqa: E402 - after the skip
 
 from .conftest import Notebook  # noqa: E402
 
@@ -17,7 +18,7 @@ from .conftest import Notebook  # noqa: E402
 @pytest.fixture(autouse=True)
 def _no_simulated_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Other tests of this process may have loaded it; then its log records, not torch's profiler."""
-    monkeypatch.setattr("perfmagic.capture.profiler.sim_loaded", lambda: False)
+    monkeypatch.setattr("perfmagic.capture.recording.recorder.sim_loaded", lambda: False)
     yield
     assert not torch.autograd._profiler_enabled()
 
@@ -50,7 +51,7 @@ def test_a_profiler_opened_in_the_cell_has_its_result_and_so_have_we(notebook: N
 def test_a_recording_ends_after_so_many_statements_and_says_so(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines.MarkLog.__init__, "__defaults__", (*lines.MarkLog.__init__.__defaults__[:-1], 20))
+    monkeypatch.setattr(marks.MarkLog.__init__, "__defaults__", (*marks.MarkLog.__init__.__defaults__[:-1], 20))
     notebook.run("import torch\nx = torch.ones(3)")
     ran = notebook.run("%%timeline -o t\nfor i in range(200):\n    x + 1\nx * 2")
     assert "recorded until" in ran.report

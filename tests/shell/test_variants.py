@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.analysis.bench import BenchResult
-from perfmagic.analysis.compare import CompareResult
-from perfmagic.analysis.sweep import SweepResult
+from perfmagic.analysis.bench.compare import CompareResult
+from perfmagic.analysis.bench.result import BenchResult
+from perfmagic.analysis.bench.sweep import SweepResult
 
 from .conftest import Notebook
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmagic.trace.columns import NONE, Table
-from perfmagic.trace.kineto import read_trace
+from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "traces"

@@ -11,11 +11,11 @@ import pytest
 from perfmagic.display import choose, display_mode
 from perfmagic.errors import OptionError
 from perfmagic.results import TimelineResult
-from perfmagic.view.viewstate import ViewState
+from perfmagic.view.timeline.viewstate import ViewState
 from perfmagic.widget import shown
 from perfmagic.widget.timeline import TimelineWidget, timeline_widget
 from tests.trace.recorded import recorded
-from tests.view.build import MS, queue_of
+from tests.view.timeline.build import MS, queue_of
 
 
 @pytest.fixture

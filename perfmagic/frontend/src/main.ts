@@ -1,8 +1,8 @@
 // The module that notebooks and pages load.
-import { render } from "./host_notebook.ts";
-import { startPage } from "./host_page.ts";
+import { render } from "./host/notebook.ts";
+import { startPage } from "./host/page.ts";
 
-export { mount } from "./mount.ts";
+export { mount } from "./host/mount.ts";
 export default { render };
 
 if (typeof document !== "undefined") startPage();

@@ -1,14 +1,14 @@
 // A frame without a browser: real pixels, recorded words.
-import type { Frame } from "../src/draw.ts";
-import { hitsOf } from "../src/hits.ts";
-import { layoutOf } from "../src/layout.ts";
-import { paintPixels, paintWords } from "../src/paint.ts";
-import { Pixels } from "../src/pixels.ts";
-import { Scale } from "../src/scale.ts";
-import { initial, type State } from "../src/state.ts";
-import type { Model } from "../src/store.ts";
-import { Writer } from "../src/text.ts";
-import { Palette, type Theme } from "../src/theme.ts";
+import type { Frame } from "../src/paint/draw.ts";
+import { hitsOf } from "../src/model/hits.ts";
+import { layoutOf } from "../src/model/layout.ts";
+import { paintPixels, paintWords } from "../src/paint/paint.ts";
+import { Pixels } from "../src/paint/pixels.ts";
+import { Scale } from "../src/model/scale.ts";
+import { initial, type State } from "../src/model/state.ts";
+import type { Model } from "../src/model/store.ts";
+import { Writer } from "../src/paint/text.ts";
+import { Palette, type Theme } from "../src/model/theme.ts";
 import { recorder, type Written } from "./recorder.ts";
 
 export interface Painted {

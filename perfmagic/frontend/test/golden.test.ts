@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { decode } from "../src/decode.ts";
-import { fullName } from "../src/store.ts";
-import { parseHeader } from "../src/wire.ts";
-import * as units from "../src/units.ts";
+import { decode } from "../src/model/decode.ts";
+import { fullName } from "../src/model/store.ts";
+import { parseHeader } from "../src/model/wire.ts";
+import * as units from "../src/model/units.ts";
 import { CASES, json, modelOf } from "./vectors.ts";
 
 const sum = (values: Iterable<number>): number => [...values].reduce((a, b) => a + b, 0);

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { Pile, PileColumns } from "../src/pile.ts";
-import { Pyramid } from "../src/pyramid.ts";
-import { gallop, upTo } from "../src/sorted.ts";
-import { Spans, gaps, subtract, unionAll, unionOf } from "../src/spans.ts";
-import { Track } from "../src/track.ts";
+import { Pile, PileColumns } from "../src/model/pile.ts";
+import { Pyramid } from "../src/model/pyramid.ts";
+import { gallop, upTo } from "../src/model/sorted.ts";
+import { Spans, gaps, subtract, unionAll, unionOf } from "../src/model/spans.ts";
+import { Track } from "../src/model/track.ts";
 
 /** Numbers that are the same in every run. */
 function random(seed: number): () => number {

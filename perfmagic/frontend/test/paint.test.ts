@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { layoutOf } from "../src/layout.ts";
-import { pick } from "../src/pick.ts";
-import { Pixels } from "../src/pixels.ts";
-import { initial } from "../src/state.ts";
-import { beside, walk } from "../src/walk.ts";
-import { detailsOf } from "../src/details.ts";
-import { totalsOf } from "../src/totals.ts";
+import { layoutOf } from "../src/model/layout.ts";
+import { pick } from "../src/interact/pick.ts";
+import { Pixels } from "../src/paint/pixels.ts";
+import { initial } from "../src/model/state.ts";
+import { beside, walk } from "../src/interact/walk.ts";
+import { detailsOf } from "../src/interact/details.ts";
+import { totalsOf } from "../src/model/totals.ts";
 import { painted, inked } from "./frames.ts";
 import { CASES, modelOf } from "./vectors.ts";
 

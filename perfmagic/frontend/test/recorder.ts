@@ -1,5 +1,5 @@
 // A canvas that draws nothing and remembers what it was asked to write.
-import type { Context } from "../src/text.ts";
+import type { Context } from "../src/paint/text.ts";
 
 export interface Written {
   text: string;

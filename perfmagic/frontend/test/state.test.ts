@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { commandOf } from "../src/keys.ts";
-import { held, Scale, ticks, zoomed } from "../src/scale.ts";
-import { initial, reduce, type Action, type State } from "../src/state.ts";
+import { commandOf } from "../src/interact/keys.ts";
+import { held, Scale, ticks, zoomed } from "../src/model/scale.ts";
+import { initial, reduce, type Action, type State } from "../src/model/state.ts";
 
 const after = (...actions: Action[]): State => actions.reduce(reduce, initial(1000));
 

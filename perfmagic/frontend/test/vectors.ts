@@ -1,9 +1,9 @@
 // The vectors that Python wrote, as models.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { decode, inflate } from "../src/decode.ts";
-import { buildModel, type Model } from "../src/store.ts";
-import { parseHeader } from "../src/wire.ts";
+import { decode, inflate } from "../src/model/decode.ts";
+import { buildModel, type Model } from "../src/model/store.ts";
+import { parseHeader } from "../src/model/wire.ts";
 
 export const CASES = ["queue", "noise", "gp100", "mi300"];
 

@@ -1,0 +1,100 @@
+"""The course's model of a queue: n ops, t1 to launch one, t2 to execute one, t3 until Python knows that all is done.
+
+Source: docs/measuring.md, "Four quantities", the course's model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.numerics import intervals
+from perfmagic.samples import BenchRecord
+from perfmagic.trace.columns import CallKind
+from perfmagic.trace.model import Trace
+from perfmagic.units import duration_s, plural
+
+_SYNC_SHARE = 0.1  # of returns spent in waiting calls: above it returns is not the time of launching
+
+
+@dataclass(frozen=True)
+class CourseModel:
+    """Predicted and measured time of a cell that queues n ops.
+
+    predicted_s: t1 + n · max(t1, t2) + t3, launching and executing overlapped.  sequential_s: n · (t1 + t2 + t3), each
+    op waited for.  measured_s: the median of *done*.  caveat: where the model does not fit this cell, else empty.
+    """
+
+    n: int
+    t1_s: float
+    t2_s: float
+    t3_s: float
+    measured_s: float
+    caveat: str = ""
+
+    @property
+    def predicted_s(self) -> float:
+        return self.t1_s + self.n * max(self.t1_s, self.t2_s) + self.t3_s
+
+    @property
+    def sequential_s(self) -> float:
+        return self.n * (self.t1_s + self.t2_s + self.t3_s)
+
+    @property
+    def sentence(self) -> str:
+        words = (
+            f"{plural(self.n, 'op')}: t1 = {duration_s(self.t1_s)} to launch, t2 = {duration_s(self.t2_s)} to execute, "
+            f"t3 = {duration_s(self.t3_s)} at the end; t1 + n·max(t1, t2) + t3 = {duration_s(self.predicted_s)}, "
+            f"measured {duration_s(self.measured_s)}, one after the other {duration_s(self.sequential_s)}"
+        )
+        return f"{words} ({self.caveat})" if self.caveat else words
+
+
+def course_model(record: BenchRecord, trace: Trace) -> CourseModel | None:
+    """What the course's model makes of a cell; None without device ops or without samples of *done*.
+
+    t1 = returns / n from the samples, t2 = device busy / n and t3 = end of the final synchronise - end of the last op
+    from the recorded run, whose device times the profiler does not change.
+    """
+    n = len(trace.ops)
+    if not n or not len(record.done_s):
+        return None
+    executed_ns = sum(busy_ns(trace, device) for device in trace.device_ids)
+    tail_ns = max(0, trace.meta.end_ns - int(trace.ops.end_ns.max()))
+    t1_s, t2_s = float(np.median(record.returns_s)) / n, executed_ns / n / 1e9
+    return CourseModel(
+        n=n,
+        t1_s=t1_s,
+        t2_s=t2_s,
+        t3_s=tail_ns / 1e9,
+        measured_s=float(np.median(record.done_s)),
+        caveat=_caveat(trace, t1_s, t2_s),
+    )
+
+
+def busy_ns(trace: Trace, device: int) -> int:
+    """How long a device executed at least one op."""
+    rows = trace.ops.device == device
+    return intervals.total_ns(intervals.union(trace.ops.start_ns[rows], trace.ops.end_ns[rows]))
+
+
+def _caveat(trace: Trace, t1_s: float, t2_s: float) -> str:
+    if _waits_itself(trace):
+        return "the cell waits for the device itself, so t1 holds waiting too"
+    n_queues = len(np.unique(np.stack((trace.ops.device, trace.ops.stream)), axis=1).T)
+    if n_queues > 1:
+        return f"the model is for one queue, and the cell uses {n_queues}"
+    if t1_s >= t2_s:
+        return "the form t1 + n·t2 + t3 assumes t2 > t1, which does not hold here"
+    return ""
+
+
+def _waits_itself(trace: Trace) -> bool:
+    """Whether a good part of *returns* was spent in synchronising calls."""
+    returned_ns = trace.meta.returned_ns
+    if returned_ns is None:
+        return False
+    syncs = trace.calls.take(trace.calls.kind == CallKind.SYNC)
+    inside = intervals.clip(intervals.union(syncs.start_ns, syncs.end_ns), trace.meta.start_ns, returned_ns)
+    return intervals.total_ns(inside) > _SYNC_SHARE * (returned_ns - trace.meta.start_ns)

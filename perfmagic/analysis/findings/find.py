@@ -1,0 +1,90 @@
+"""What a reader should know first: sentences with numbers, the costliest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from perfmagic.analysis.findings.device import exposed_comm, exposed_copy, side_by_side
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.gaps import longest_gap, repeated_gaps
+from perfmagic.analysis.findings.host import alone, data_loading
+from perfmagic.analysis.findings.kernels import tensor_cores_unused
+from perfmagic.analysis.findings.queue import one_by_one, queue_full
+from perfmagic.analysis.findings.race import missing_waits
+from perfmagic.analysis.findings.sync import blocked, pageable_uploads
+from perfmagic.analysis.findings.trust import clocks, incomplete
+from perfmagic.analysis.findings.verdict import verdict_of
+from perfmagic.analysis.verdict import NO_VERDICT
+from perfmagic.trace.model import Trace
+
+__all__ = ["Finding", "findings"]
+
+RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
+    pageable_uploads,
+    blocked,
+    exposed_comm,
+    exposed_copy,
+    one_by_one,
+    repeated_gaps,
+    longest_gap,
+    side_by_side,
+    queue_full,
+    missing_waits,
+    data_loading,
+    alone,
+    tensor_cores_unused,
+    clocks,
+    incomplete,
+)
+
+WITHOUT_DURATIONS = (missing_waits, queue_full, clocks, incomplete)  # what holds where those of the ops do not
+# what these find is time in which the device had nothing to do
+IDLE_RULES = frozenset({"pageable", "sync", "one_by_one", "repeated_gap", "longest_gap", "data_loading", "alone"})
+
+
+def findings(trace: Trace, comm_names: str | None = None, limit: int = 6) -> tuple[Finding, ...]:
+    """What is worth knowing about a trace: the verdict, waits that are missing, then what time was lost to, by cost.
+
+    limit: the most findings given.  comm_names: as in perfmagic.trace.names.op_classes. Empty only where there is
+    neither a device op nor a host operator.
+    """
+    facts = Facts(trace, comm_names)
+    first = _verdict(facts)
+    if not first or not len(trace.ops):
+        return first
+    rules = WITHOUT_DURATIONS if first[0].cause == NO_VERDICT else RULES
+    rest = [finding for rule in rules for finding in rule(facts)]
+    rest.sort(key=lambda f: (f.rule != "race", -(f.cost_ns or 0), f.start_ns))  # a wrong result is dearer than any time
+    return (*first, *_agreeing_first(first[0], rest))[:limit]
+
+
+def _agreeing_first(verdict: Finding, rest: list[Finding]) -> list[Finding]:
+    """The findings by cost, but behind "device-bound" none about an idle device first, where there is another cause.
+
+    Behind the other verdicts any may come first: they say what the device did alone for longer than it idled.
+    """
+    about_races = sum(f.rule == "race" for f in rest)
+    agreeing = (i for i, f in enumerate(rest) if i >= about_races and f.rule not in IDLE_RULES and f.cost_ns != 0)
+    best = next(agreeing, None)
+    if verdict.cause != "device-bound" or best is None:
+        return rest
+    return [*rest[:about_races], rest[best], *rest[about_races:best], *rest[best + 1 :]]
+
+
+def _verdict(facts: Facts) -> tuple[Finding, ...]:
+    if not len(facts.trace.ops) and not facts.trace.has_host_rows:
+        return ()
+    judged, parts = verdict_of(facts), facts.breakdown
+    return (
+        Finding(
+            rule="verdict",
+            cost_ns=judged.cost_ns,
+            cause=judged.kind,
+            detail=f": {judged.detail}" if judged.detail else "",
+            lines=judged.lines,
+            start_ns=parts.extent_start_ns,
+            end_ns=parts.extent_end_ns,
+            device=parts.device,
+        ),
+    )

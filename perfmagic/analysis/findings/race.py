@@ -1,0 +1,49 @@
+"""Findings about order that nothing guarantees: data used on one stream while another still writes them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perfmagic import units
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.finding import Finding
+from perfmagic.trace.columns import NONE
+from perfmagic.trace.names import short_name
+
+
+def missing_waits(facts: Facts) -> list[Finding]:
+    """Where an op used what an op of another stream writes, with no wait between: known of simulated devices only.
+
+    One finding for each pair of lines. The simulated device keeps the order all the same, so the values are right here.
+    """
+    trace = facts.trace
+    if not trace.meta.races:
+        return []
+    row_of = {int(c): row for row, c in enumerate(trace.ops.correlation.tolist()) if c != NONE}
+    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for reader, writer in trace.meta.races:
+        if reader in row_of and writer in row_of:
+            found = row_of[reader], row_of[writer]
+            pairs.setdefault((int(trace.ops.line[found[0]]), int(trace.ops.line[found[1]])), []).append(found)
+    return [_finding(facts, *lines, found) for lines, found in sorted(pairs.items())]
+
+
+def _finding(facts: Facts, read_line: int, write_line: int, found: list[tuple[int, int]]) -> Finding:
+    trace, (reader, writer) = facts.trace, found[0]
+    names = [short_name(trace.names[trace.ops.name[row]]) for row in (reader, writer)]
+    places = [f" on line {line}" if line > 0 else "" for line in (read_line, write_line)]
+    streams = [int(trace.ops.stream[row]) for row in (reader, writer)]
+    times = f", ×{units.count(len(found))}" if len(found) > 1 else ""
+    rows = np.array(found)
+    return Finding(
+        rule="race",
+        cost_ns=0,
+        cause="a wait is missing",
+        detail=f": {names[0]}{places[0]} uses on stream {streams[0]} what {names[1]}{places[1]} writes on stream "
+        f"{streams[1]}{times}; only the simulated device keeps that order",
+        lines=tuple(sorted({line for line in (read_line, write_line) if line > 0})),
+        start_ns=int(trace.ops.start_ns[rows].min()),
+        end_ns=int(trace.ops.end_ns[rows].max()),
+        device=facts.device,
+        advice=f"stream {streams[0]} has to wait_stream() for stream {streams[1]} first",
+    )

@@ -1,0 +1,266 @@
+"""What several ranks of one job say together: who arrives last, and whose totals stand out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfmagic import units
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.ranks.matching import Matching, matched
+from perfmagic.trace.model import Trace
+
+NOTABLE_FRAC = 0.02  # of the median extent, as of an exposed copy
+LATE_SHARE = 2 / 3  # of all waiting in collectives: of two ranks one always has half of it or more
+OUTLIER_FRAC = 0.05  # of the median extent, as of the longest gap
+OUTLIER_RATIO = 1.25  # to the median of the other ranks
+
+
+@dataclass(frozen=True)
+class RankFinding:
+    """One thing worth knowing about several ranks.
+
+    rule: the stable name of what found it.  cost_ns: time of a rank that could be won, None where that is not the
+    point.  cause, detail: the sentence, in two parts.  ranks: that the sentence is about.  advice: what to do.
+    """
+
+    rule: str
+    cost_ns: int | None
+    cause: str
+    detail: str
+    ranks: tuple[int, ...]
+    advice: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.cause}{self.detail}" + (f"; {self.advice}" if self.advice else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON, the whole sentence included."""
+        return {**asdict(self), "ranks": list(self.ranks), "sentence": self.sentence}
+
+
+@dataclass(frozen=True)
+class _Total:
+    """One total by which ranks are compared."""
+
+    rule: str
+    did: str
+    of: Callable[[Facts], int]
+    advice: str
+
+
+_TOTALS = (
+    _Total(
+        "rank_compute",
+        "computed",
+        lambda facts: facts.breakdown.compute_ns,
+        "compare its kernels with another rank's: more of them is an uneven share of the work, "
+        "longer ones a slower device",
+    ),
+    _Total(
+        "rank_idle",
+        "waited for Python",
+        lambda facts: facts.gaps.for_python_ns,
+        "look at its own findings, and at what else runs on its host",
+    ),
+    _Total(
+        "rank_copies",
+        "copied",
+        lambda facts: facts.breakdown.copy_ns,
+        "compare its copies with another rank's: data that only this rank loads or saves, or pageable memory",
+    ),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """The ranks of one job, each with its facts."""
+
+    facts: Mapping[int, Facts]
+    matching: Matching
+
+    @cached_property
+    def ranks(self) -> list[int]:
+        return sorted(self.facts)
+
+    @cached_property
+    def extent_ns(self) -> int:
+        return int(np.median([facts.breakdown.extent_ns for facts in self.facts.values()]))
+
+    @cached_property
+    def waits_ns(self) -> npt.NDArray[np.int64]:
+        """[last, waiting]: how long each rank waited in collectives for each rank that came last; shape (ranks, ranks).
+
+        Inside one collective all ranks end together, so the rank that was in it for the shortest time came last, and
+        what the others spent longer is their waiting. No clock of two ranks is compared.
+        """
+        place = {rank: i for i, rank in enumerate(self.ranks)}
+        waits = np.zeros((len(place), len(place)), np.int64)
+        for group in self.matching.groups:
+            rows = np.array([place[rank] for rank in group.ranks])
+            last = rows[group.duration_ns.argmin(axis=0)]
+            for row, ns in zip(rows, group.duration_ns - group.duration_ns.min(axis=0), strict=True):
+                np.add.at(waits[:, row], last, ns)
+        return waits
+
+    def others(self, i: int, values: Sequence[int] | npt.NDArray[np.int64]) -> float:
+        """The median of the ranks but one."""
+        return float(np.median(np.delete(np.asarray(values), i)))
+
+
+def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tuple[RankFinding, ...]:
+    """What several ranks of one job say together, the costliest first.
+
+    comm_names: as in perfmagic.trace.names.op_classes. Nothing where fewer than two of the traces have device ops, or
+    where they are not different ranks of one job by what their files say.
+    """
+    known = [trace for trace in traces if len(trace.ops)]
+    ranks = [trace.meta.rank for trace in known]
+    if len(known) < 2 or None in ranks or len(set(ranks)) < len(ranks) or len({t.meta.world_size for t in known}) > 1:
+        return ()
+    by_rank = {rank: trace for rank, trace in zip(ranks, known, strict=True) if rank is not None}
+    job = _Job({rank: Facts(t, comm_names) for rank, t in by_rank.items()}, matched(by_rank, comm_names))
+    found = [*_late(job), *_totals(job), *_unmatched(job)]
+    return tuple(sorted(found, key=lambda f: -(f.cost_ns or 0)))
+
+
+def _late(job: _Job) -> list[RankFinding]:
+    """The rank that the others wait for in collectives, or that they wait for each other in turn."""
+    waits, everything = job.waits_ns, int(job.waits_ns.sum())
+    if not everything:
+        return []
+    by_last = waits.sum(axis=1)
+    i = int(by_last.argmax())
+    rank, cost_ns = job.ranks[i], round(job.others(i, waits[i]))
+    share = by_last[i] / everything
+    if share >= LATE_SHARE:
+        return _straggler(job, i, cost_ns) if cost_ns >= NOTABLE_FRAC * job.extent_ns else []
+    each_ns = round(float(np.median(waits.sum(axis=0))))
+    if each_ns < NOTABLE_FRAC * job.extent_ns:
+        return []
+    return [
+        RankFinding(
+            rule="ranks_in_turn",
+            cost_ns=each_ns,
+            cause="ranks wait for each other in turn",
+            detail=f": a rank waits {units.duration(each_ns)} in {_collectives(job)} in the median, and no rank is the "
+            f"last for most of it (rank {rank} for {units.percent(share)})",
+            ranks=tuple(job.ranks),
+            advice="the work of a step varies from rank to rank: sequence lengths, experts, or Python's pauses",
+        )
+    ]
+
+
+def _straggler(job: _Job, i: int, cost_ns: int) -> list[RankFinding]:
+    longest = int(job.waits_ns[i].argmax())
+    n_last = sum(
+        int((group.duration_ns.argmin(axis=0) == group.ranks.index(job.ranks[i])).sum())
+        for group in job.matching.groups
+        if job.ranks[i] in group.ranks
+    )
+    waited = f"rank {job.ranks[longest]} waits {units.duration(int(job.waits_ns[i, longest]))} for it"
+    median = f", the other ranks {units.duration(cost_ns)} in the median" if len(job.ranks) > 2 else ""
+    why, advice = _why_late(job, i)
+    return [
+        RankFinding(
+            rule="straggler",
+            cost_ns=cost_ns,
+            cause=f"rank {job.ranks[i]} arrives last",
+            detail=f" at {units.count(n_last)} of {_collectives(job)}: {waited}{median}{why}",
+            ranks=(job.ranks[i],),
+            advice=advice,
+        )
+    ]
+
+
+def _why_late(job: _Job, i: int) -> tuple[str, str]:
+    """By which total the late rank exceeds the others the most, and what to do about that."""
+    facts = [job.facts[rank] for rank in job.ranks]
+    excess = [values[i] - job.others(i, values) for values in ([total.of(f) for f in facts] for total in _TOTALS)]
+    best = int(np.argmax(excess))
+    if excess[best] < NOTABLE_FRAC * job.extent_ns:
+        return "", f"look at what rank {job.ranks[i]} does before its collectives"
+    others = "the others in the median" if len(job.ranks) > 2 else f"rank {job.ranks[1 - i]}"
+    return f"; it {_TOTALS[best].did} {units.duration(excess[best])} longer than {others}", _TOTALS[best].advice
+
+
+def _totals(job: _Job) -> list[RankFinding]:
+    """The rank whose compute, idle time or copies stand out, where the files hold the same work."""
+    steps = {rank: tuple(step.number for step in facts.steps) for rank, facts in job.facts.items()}
+    if len(set(steps.values())) > 1:
+        return [_other_steps(steps)]
+    if not any(steps.values()) and (job.matching.refused or not job.matching.n):
+        return []  # nothing says that the files cover the same time of the job
+    found = []
+    for total in _TOTALS:
+        values = [total.of(job.facts[rank]) for rank in job.ranks]
+        i = int(np.argmax(values))
+        others_ns = job.others(i, values)
+        if values[i] - others_ns >= OUTLIER_FRAC * job.extent_ns and values[i] >= OUTLIER_RATIO * others_ns:
+            found.append(_outlier(job, total, i, values))
+    return found
+
+
+def _outlier(job: _Job, total: _Total, i: int, values: list[int]) -> RankFinding:
+    rest = np.delete(np.array(values), i)
+    spread = f" ({units.duration(int(rest.min()))} to {units.duration(int(rest.max()))})" if len(rest) > 1 else ""
+    others = f"the others {units.duration(float(np.median(rest)))} in the median{spread}"
+    if len(rest) == 1:
+        others = f"rank {job.ranks[1 - i]} {units.duration(int(rest[0]))}"
+    return RankFinding(
+        rule=total.rule,
+        cost_ns=round(values[i] - float(np.median(rest))),
+        cause=f"rank {job.ranks[i]} {total.did} longer",
+        detail=f": {units.duration(values[i])}, {others}",
+        ranks=(job.ranks[i],),
+        advice=total.advice,
+    )
+
+
+def _other_steps(steps: Mapping[int, tuple[int, ...]]) -> RankFinding:
+    least, most = min(steps, key=lambda r: len(steps[r])), max(steps, key=lambda r: len(steps[r]))
+    if least == most:  # as many, but others
+        most = next(rank for rank in steps if steps[rank] != steps[least])
+    return RankFinding(
+        rule="other_steps",
+        cost_ns=None,
+        cause="ranks recorded different steps",
+        detail=f": rank {most} has {_numbers(steps[most])}, rank {least} {_numbers(steps[least])}; "
+        "their totals are not compared",
+        ranks=(most, least),
+        advice="give every rank the same torch.profiler.schedule",
+    )
+
+
+def _numbers(steps: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, steps[:3])) + (", …" if len(steps) > 3 else "")
+    return f"{units.plural(len(steps), 'step')} ({shown})" if steps else "none"
+
+
+def _unmatched(job: _Job) -> list[RankFinding]:
+    """Collectives of which nothing can be said, with the numbers."""
+    refused = job.matching.refused
+    if not refused:
+        return []
+    more = f", and so in {units.plural(len(refused) - 1, 'more group')}" if len(refused) > 1 else ""
+    nothing = "" if job.matching.n else "; which rank is late cannot be said"
+    return [
+        RankFinding(
+            rule="unmatched",
+            cost_ns=None,
+            cause="collectives do not match",
+            detail=f": {refused[0]}{more}{nothing}",
+            ranks=tuple(job.ranks),
+            advice="record the same steps on every rank",
+        )
+    ]
+
+
+def _collectives(job: _Job) -> str:
+    return units.plural(job.matching.n, "matched collective")

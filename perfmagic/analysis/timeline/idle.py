@@ -1,0 +1,214 @@
+"""Why a device was idle: every gap between its ops, split by cause and charged to a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.analysis.rows import Rows, names_at
+from perfmagic.analysis.timeline.dependencies import released_ns
+from perfmagic.analysis.timeline.overlap import busy_intervals, extent
+from perfmagic.analysis.timeline.syncs import blocked_intervals, syncs
+from perfmagic.numerics.intervals import complement, covered_ns
+from perfmagic.trace.columns import NO_LINE, NONE, Int32, Int64
+from perfmagic.trace.hoststack import host_stack
+from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
+
+LAUNCH_LATENCY_NS = 10_000  # a typical launch takes 4–9 µs to start on V100…B200, queue empty
+CAUSES = ("host", "sync_drain", "dependency", "launch_latency", "unknown")
+
+
+@dataclass(frozen=True, eq=False)
+class IdleGaps:
+    """The idle gaps of a device, by start; arrays of equal length, times in ns.
+
+    start_ns, end_ns: the gap.  host_ns: nothing was queued and Python was running.  sync_drain_ns: nothing was queued
+    and Python was in a blocking call.  dependency_ns: queued, held by a recorded stream wait.  launch_latency_ns:
+    queued, on its way, for less than 10 µs.  unknown_ns: the rest.  The five add up to the length of the gap.
+    op: row of trace.ops that ended the gap.  line: the line the host spent most of the gap on, else the line of the op.
+    host_op: row of trace.names of the operator running in the middle of the host's part, NONE where none was.
+    by_line_ns: host and sync_drain time by the line the host was in, split exactly; NO_LINE: outside the cell.
+    """
+
+    device: int
+    start_ns: Int64
+    end_ns: Int64
+    host_ns: Int64
+    sync_drain_ns: Int64
+    dependency_ns: Int64
+    launch_latency_ns: Int64
+    unknown_ns: Int64
+    op: Int64
+    line: Int32
+    host_op: Int64
+    by_line_ns: dict[int, int]
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def length_ns(self) -> Int64:
+        return self.end_ns - self.start_ns
+
+    def parts_ns(self, row: int) -> dict[str, int]:
+        """The parts of one gap by cause, the largest first, those without length left out."""
+        parts = {cause: int(self._column(cause)[row]) for cause in CAUSES}
+        return dict(sorted(((c, ns) for c, ns in parts.items() if ns), key=lambda item: -item[1]))
+
+    @property
+    def by_cause_ns(self) -> dict[str, int]:
+        """Idle time by cause, in the order of CAUSES."""
+        return {cause: int(self._column(cause).sum()) for cause in CAUSES}
+
+    @property
+    def for_python_ns(self) -> int:
+        """Idle time during which nothing was queued: host and sync drain."""
+        return int(self.host_ns.sum() + self.sync_drain_ns.sum())
+
+    @property
+    def total_ns(self) -> int:
+        return int(self.length_ns.sum())
+
+    def cause(self, row: int) -> str:
+        """The largest cause of a gap."""
+        return max(CAUSES, key=lambda cause: int(self._column(cause)[row]))
+
+    def _column(self, cause: str) -> Int64:
+        values: Int64 = getattr(self, f"{cause}_ns")
+        return values
+
+
+@dataclass(frozen=True)
+class IdleGap:
+    """One idle gap of a device; times in ns, the parts as in IdleGaps.
+
+    cause: the largest part.  line: as in IdleGaps.  host_op: the operator running in the middle of the host's part,
+    None where none was.  ended_by: the device op that ended the gap.
+    """
+
+    device: int
+    start_ns: int
+    end_ns: int
+    cause: str
+    host_ns: int
+    sync_drain_ns: int
+    dependency_ns: int
+    launch_latency_ns: int
+    unknown_ns: int
+    line: int
+    host_op: str | None
+    ended_by: str
+
+    @property
+    def length_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+def gap_rows(trace: Trace, device: int) -> Rows[IdleGap]:
+    """The idle gaps of a device one by one, by start."""
+    gaps = idle_gaps(trace, device)
+    parts = {f"{cause}_ns": getattr(gaps, f"{cause}_ns") for cause in CAUSES}
+    columns = {
+        "device": np.full(len(gaps), device),
+        "start_ns": gaps.start_ns,
+        "end_ns": gaps.end_ns,
+        "cause": names_at(CAUSES, np.argmax(np.column_stack(tuple(parts.values())), axis=1)),
+        **parts,
+        "line": gaps.line,
+        "host_op": names_at(trace.names, gaps.host_op),
+        "ended_by": names_at(trace.names, trace.ops.name[gaps.op].astype(np.int64)),
+        "length_ns": gaps.length_ns,
+    }
+    return Rows.of_columns(columns, IdleGap)
+
+
+@once_per_trace
+def idle_gaps(trace: Trace, device: int) -> IdleGaps:
+    """Every gap of a device, what it was waiting for, and which line of the cell the host was on.
+
+    Source: docs/definitions.md, "idle gap".
+    """
+    start, end, op = _gaps(trace, device)
+    matched = trace.ops.launch[op] != NONE
+    launched = np.where(matched, np.clip(trace.launch_start_ns()[op], start, end), start)
+    released = np.clip(released_ns(trace)[op], launched, end)
+    rest = end - released
+    latency = np.where(matched & (rest < LAUNCH_LATENCY_NS), rest, 0)
+    blocked = blocked_intervals(syncs(trace))
+    drain = covered_ns(blocked, start, launched)
+    by_line, line = _charge_lines(trace, start, launched, trace.ops.line[op])
+    return IdleGaps(
+        device=device,
+        start_ns=start,
+        end_ns=end,
+        host_ns=launched - start - drain,
+        sync_drain_ns=drain,
+        dependency_ns=released - launched,
+        launch_latency_ns=latency,
+        unknown_ns=rest - latency,
+        op=op,
+        line=line,
+        host_op=_running_ops(trace, start, launched, op),
+        by_line_ns=by_line,
+    )
+
+
+def _gaps(trace: Trace, device: int) -> tuple[Int64, Int64, Int64]:
+    """Start and end of each gap, and the row of the op that ended it: of several, one with a length, launched first."""
+    rows = np.flatnonzero(trace.ops.device == device)
+    if not len(rows):
+        return rows, rows, rows
+    ops = trace.ops.take(rows)
+    gaps = complement(busy_intervals(trace, device), *extent(ops))
+    order = np.lexsort((trace.launch_start_ns()[rows], ops.end_ns == ops.start_ns, ops.start_ns))
+    ended_by = np.searchsorted(ops.start_ns[order], gaps[:, 1], side="left")
+    return gaps[:, 0], gaps[:, 1], rows[order[ended_by]]
+
+
+def _charge_lines(trace: Trace, start_ns: Int64, end_ns: Int64, default: Int32) -> tuple[dict[int, int], Int32]:
+    """Host time by line over all parts [start, end), and the line with most of each (default where it is empty)."""
+    marks = trace.marks
+    first = np.searchsorted(marks.at_ns, start_ns, side="right")
+    after = np.searchsorted(marks.at_ns, end_ns, side="left") + 1
+    n_pieces = np.where(end_ns > start_ns, after - first, 0)
+    part = np.repeat(np.arange(len(start_ns)), n_pieces)
+    stretch = np.arange(len(part)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces) + first[part]
+    low = np.concatenate(([np.iinfo(np.int64).min], marks.at_ns))
+    high = np.concatenate((marks.at_ns, [np.iinfo(np.int64).max]))
+    length = np.minimum(high[stretch], end_ns[part]) - np.maximum(low[stretch], start_ns[part])
+    line = np.concatenate(([NO_LINE], marks.line)).astype(np.int64)[stretch]
+    return _sum_by(line, length), _largest_line(part, line, length, default)
+
+
+def _sum_by(key: Int64, value: Int64) -> dict[int, int]:
+    keys, inverse = np.unique(key, return_inverse=True)
+    sums = np.zeros(len(keys), np.int64)
+    np.add.at(sums, inverse, value)
+    return {int(k): int(v) for k, v in zip(keys, sums, strict=True) if v}
+
+
+def _largest_line(part: Int64, line: Int64, length: Int64, default: Int32) -> Int32:
+    result = default.copy()
+    if not len(part):
+        return result
+    n_lines = int(line.max()) + 1
+    keys, inverse = np.unique(part * n_lines + line, return_inverse=True)
+    sums = np.zeros(len(keys), np.int64)
+    np.add.at(sums, inverse, length)
+    order = np.lexsort((sums, keys // n_lines))
+    result[keys[order] // n_lines] = (keys[order] % n_lines).astype(np.int32)  # the last write of a part is its largest
+    return result
+
+
+def _running_ops(trace: Trace, start_ns: Int64, end_ns: Int64, op: Int64) -> Int64:
+    result = np.full(len(op), NONE, np.int64)
+    waited = np.flatnonzero(end_ns > start_ns)
+    if not len(waited) or not len(trace.host_ops):
+        return result
+    thread = trace.calls.thread[trace.ops.launch[op[waited]]]
+    middle = start_ns[waited] + (end_ns[waited] - start_ns[waited]) // 2
+    running = host_stack(trace).innermost_at(thread, middle)
+    result[waited] = np.where(running != NONE, trace.host_ops.name[running], NONE)
+    return result

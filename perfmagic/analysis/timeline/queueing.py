@@ -1,0 +1,205 @@
+"""The queue between Python and the device: how deep it was, how long ops lay in it, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.timeline.streams import StreamStat, orphans, previous_end_ns, streams
+from perfmagic.numerics.grouped import coded, depths
+from perfmagic.trace.columns import NONE, Bool, Int64
+from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
+
+__all__ = [
+    "Delays",
+    "QueueStat",
+    "Steps",
+    "StreamQueue",
+    "StreamStat",
+    "delays",
+    "queues",
+    "steps",
+    "stream_queue",
+    "streams",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """A count over time: values[i] holds from times_ns[i] until times_ns[i + 1].
+
+    times_ns: int64, rising, may repeat (a rise and a fall at one instant keep the peak between them).
+    values: int64, same shape.
+    """
+
+    times_ns: Int64
+    values: Int64
+
+    @property
+    def max(self) -> int:
+        return int(self.values.max()) if len(self.values) else 0
+
+    @property
+    def mean(self) -> float:
+        """The time-weighted mean from the first step to the last."""
+        if len(self.times_ns) < 2 or self.times_ns[-1] == self.times_ns[0]:
+            return 0.0
+        length_ns = np.diff(self.times_ns)
+        return float((self.values[:-1] * length_ns).sum() / length_ns.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class StreamQueue:
+    """The queue of one stream over the window.
+
+    depth_ops, depth_launches: launched and not started, counted in ops and in launches (a graph is one launch).
+    in_flight: ops launched and not ended.  run_ahead_max_ns: the longest time since the launch of an op that was still
+    executing, 0 where no launch is known.  n_orphans: ops launched before the window, queued from its start on.
+    """
+
+    device: int
+    stream: int
+    depth_ops: Steps
+    depth_launches: Steps
+    in_flight: Steps
+    run_ahead_max_ns: int
+    n_orphans: int
+
+
+@dataclass(frozen=True)
+class QueueStat:
+    """The queue of one stream in numbers, as StreamQueue has them over time."""
+
+    device: int
+    stream: int
+    ops_max: int
+    ops_mean: float
+    launches_max: int
+    run_ahead_max_ns: int
+
+
+@dataclass(frozen=True, eq=False)
+class Delays:
+    """How long each op was queued, and what it waited for; int64 ns arrays of the length of trace.ops.
+
+    in_call_ns: until the launch call returned.  behind_ns: after that, until the op before it on the stream ended.
+    waiting_ns: the rest, for another stream or the launch itself.  Zero for ops without a launch record, and for ops
+    that started before their launch.
+    """
+
+    in_call_ns: Int64
+    behind_ns: Int64
+    waiting_ns: Int64
+
+    @property
+    def queued_ns(self) -> Int64:
+        return self.in_call_ns + self.behind_ns + self.waiting_ns
+
+    def sums_ns(self, rows: Bool | Int64 | None = None) -> dict[str, int]:
+        """Total in_call, behind and waiting time, of the given ops or of all."""
+        which = slice(None) if rows is None else rows
+        parts = {"in_call": self.in_call_ns, "behind": self.behind_ns, "waiting": self.waiting_ns}
+        return {name: int(values[which].sum()) for name, values in parts.items()}
+
+
+def steps(up_ns: Int64, down_ns: Int64) -> Steps:
+    """How many of the intervals [up, down) hold at each instant; at one instant rises come before falls."""
+    times = np.concatenate((up_ns, down_ns))
+    change = np.repeat(np.array([1, -1], np.int64), (len(up_ns), len(down_ns)))
+    order = np.argsort(times, kind="stable")  # stable: the rises, which come first here, stay before falls
+    return Steps(times[order], np.cumsum(change[order]))
+
+
+def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = None) -> StreamQueue:
+    """How many ops and launches waited for a stream at each instant, and how far Python ran ahead of it.
+
+    early: the result of orphans(trace), where it is at hand.
+    Source: docs/definitions.md, "queue depth(t)", "in flight(t)", "run-ahead(t)". Ops whose launch record is
+    missing inside the window are left out: when they were queued is not known.
+    """
+    ops = trace.ops
+    mine = (ops.device == device) & (ops.stream == stream)
+    matched, orphan = mine & (ops.launch != NONE), mine & (orphans(trace) if early is None else early)
+    rows = np.flatnonzero(matched | orphan)
+    start, end = ops.start_ns[rows], ops.end_ns[rows]
+    up = _queued_from(trace, rows, orphan[rows], np.zeros(len(rows), np.int64))
+    first = _first_of_launch(ops.launch[rows])
+    known = matched[rows]
+    return StreamQueue(
+        device=device,
+        stream=stream,
+        depth_ops=steps(up, start),
+        depth_launches=steps(up[first], start[first]),
+        in_flight=steps(up, end),
+        run_ahead_max_ns=int((end - up)[known].max()) if known.any() else 0,
+        n_orphans=int(orphan.sum()),
+    )
+
+
+@once_per_trace
+def queues(trace: Trace, device: int) -> Rows[QueueStat]:
+    """The queues of all streams of a device, by stream; what stream_queue gives for one is worked out for all at once.
+
+    Streams with neither an op with a launch record nor an orphan are left out.
+    """
+    ops, orphan = trace.ops, orphans(trace)
+    rows = np.flatnonzero((ops.device == device) & ((ops.launch != NONE) | orphan))
+    if not len(rows):
+        return Rows((), QueueStat)
+    streams_, group = coded(ops.stream[rows])
+    group = group.astype(np.int64)
+    start = ops.start_ns[rows]
+    up = _queued_from(trace, rows, orphan[rows], group)
+    in_ops = depths(group, up, start)
+    # a launch with ops on several streams counts for each
+    key = group * (len(trace.calls) + 1) + np.where(orphan[rows], NONE, ops.launch[rows])
+    first = np.sort(np.concatenate((np.flatnonzero(orphan[rows]), _first_of(key, ~orphan[rows]))))
+    in_launches = depths(group[first], up[first], start[first])
+    ahead = np.zeros(len(streams_), np.int64)
+    known = ~orphan[rows]
+    np.maximum.at(ahead, group[known], (ops.end_ns[rows] - up)[known])
+    columns = (streams_, in_ops.max, in_ops.mean, in_launches.max, ahead)
+    return Rows((QueueStat(device, *values) for values in zip(*(c.tolist() for c in columns), strict=True)), QueueStat)
+
+
+def delays(trace: Trace) -> Delays:
+    """How long each op lay in the queue: in the call, behind its stream, waiting.
+
+    Source: docs/definitions.md, "queued interval". A launch call that returns after the op started counts until the start.
+    """
+    start = trace.ops.start_ns
+    launch = np.minimum(trace.launch_start_ns(), start)
+    returned = np.clip(trace.launch_end_ns(), launch, start)
+    free = np.clip(previous_end_ns(trace.ops), returned, start)
+    return Delays(in_call_ns=returned - launch, behind_ns=free - returned, waiting_ns=start - free)
+
+
+def _queued_from(trace: Trace, rows: Int64, orphan: Bool, group: Int64) -> Int64:
+    """When each op was queued: at its launch, at the latest when it started; an orphan at the beginning of the window.
+
+    rows: of trace.ops, rising.  group: of each row the number of its stream: an op may start before the window does.
+    """
+    start = trace.ops.start_ns[rows]
+    first = np.full(int(group.max(initial=0)) + 1, trace.meta.start_ns, np.int64)
+    np.minimum.at(first, group, start)
+    queued: Int64 = np.where(orphan, first[group], np.minimum(trace.launch_start_ns()[rows], start))
+    return queued
+
+
+def _first_of(key: Int64, wanted: Bool) -> Int64:
+    """The first place of each key among the wanted ones."""
+    places = np.flatnonzero(wanted)
+    _, first = np.unique(key[places], return_index=True)
+    found: Int64 = places[first]
+    return found
+
+
+def _first_of_launch(launch: Int64) -> Int64:
+    """Of rows in start order: those that are the first of their launch; each without a launch counts for itself."""
+    without = np.flatnonzero(launch == NONE)
+    with_launch = np.flatnonzero(launch != NONE)
+    _, first = np.unique(launch[with_launch], return_index=True)
+    return np.sort(np.concatenate((without, with_launch[first])))

@@ -1,0 +1,124 @@
+"""How a benchmark is to be taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from perfmagic.capture.bench.stopping import StoppingRule
+from perfmagic.errors import OptionError
+from perfmagic.samples import Plain
+
+MOST_CALLS = 10_000_000  # of one sample; more than a minute of an empty body
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one call does, as its author says: floating-point operations and bytes moved; None where unsaid."""
+
+    flop: float | None = None
+    moved_bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class BenchSpec:
+    """How a benchmark is to be taken.
+
+    samples: take exactly so many, None to let the stopping rule decide.  min_samples, max_samples: bounds of that
+    rule; None for 20 below 50 ms a call, 10 below 0.5 s, 3 above.  time_s: how long to sample; 10 s or this is the cap.
+    rel: half-width of the median's 95 % interval to stop at, as a share.
+    calls: back to back in one sample of host work, None to let the clock decide.  Where a device works a sample of
+    *returns* and *done* stays one call, and calls above 1 add *per call, queued*.
+    warmup: calls before the samples, besides the first; None to go on until they settle.
+    cold: overwrite the caches before each sample.  cooldown_s: how long to rest before each sample.
+    runs: whole runs, each with a warm-up of its own, to see how much their medians differ.
+    flop, moved_bytes: of one call, for achieved rates.  work: asked for both after the first call, instead.
+    setup_each: runs before each sample, outside the clock.
+    inputs: gives what the body works on by name, to tell whether its first call changes that.
+    name, code, setup: kept with the result.
+    Raises OptionError for a value that cannot be used.
+    """
+
+    samples: int | None = None
+    min_samples: int | None = None
+    max_samples: int = 10_000
+    time_s: float = 2.0
+    rel: float = 0.01
+    calls: int | None = None
+    warmup: int | None = None
+    cold: bool = False
+    cooldown_s: float = 0.0
+    runs: int = 1
+    flop: float | None = None
+    moved_bytes: float | None = None
+    work: Callable[[], Work] | None = None
+    setup_each: Callable[[], object] | None = None
+    inputs: Callable[[], Mapping[str, object]] | None = None
+    name: str = ""
+    code: str = ""
+    setup: str = ""
+
+    def __post_init__(self) -> None:
+        for option, value, least, wanted in (
+            ("-r", self.samples, 1, "at least one sample is needed"),
+            ("min_samples", self.min_samples, 1, "at least one sample is needed"),
+            ("max_samples", self.max_samples, 1, "at least one sample is needed"),
+            ("--warmup", self.warmup, 0, "a number of calls is needed, 0 for none"),
+            ("--runs", self.runs, 1, "at least one run is needed"),
+        ):
+            if value is not None and value < least:
+                raise OptionError(f"{option} {value}: {wanted}")
+        for option, number, allowed, wanted in (
+            ("--time", self.time_s, 0 < self.time_s < math.inf, "a time above 0 s is needed"),
+            ("--rel", self.rel, 0 < self.rel < 1, "a share between 0 and 1 is needed, 0.01 for 1 %"),
+            ("--cooldown", self.cooldown_s, 0 <= self.cooldown_s < math.inf, "a time of 0 s or more is needed"),
+            ("--flops", self.flop, self.flop is None or 0 < self.flop < math.inf, "a number above 0 is needed"),
+            (
+                "--bytes",
+                self.moved_bytes,
+                self.moved_bytes is None or 0 < self.moved_bytes < math.inf,
+                "a number above 0 is needed",
+            ),
+        ):
+            if not allowed:
+                raise OptionError(f"{option} {number:g}: {wanted}")
+        if self.setup_each is not None and not callable(self.setup_each):
+            raise OptionError(f"setup_each: a function is needed, not {type(self.setup_each).__name__}")
+        self._check_calls()
+
+    def _check_calls(self) -> None:
+        if self.calls is not None and not 1 <= self.calls <= MOST_CALLS:
+            raise OptionError(f"-n {self.calls}: a sample has 1 to {MOST_CALLS:,} calls")
+        if self.cold and (self.calls or 1) > 1:
+            raise OptionError(
+                f"--cold -n {self.calls}: only the first call of a sample would find cold caches",
+                hint="leave out -n, or --cold",
+            )
+        if self.setup_each is not None and (self.calls or 1) > 1:
+            raise OptionError(
+                f"--setup-each -n {self.calls}: only the first call of a sample would find what it sets up",
+                hint="leave out -n, or --setup-each",
+            )
+
+    def rule(self) -> StoppingRule:
+        """A fresh stopping rule."""
+        return StoppingRule(
+            wanted=self.samples, fewest=self.min_samples, most=self.max_samples, rel=self.rel, time_s=self.time_s
+        )
+
+    def settings(self) -> dict[str, Plain]:
+        """What is needed to take it again, as plain values; name, code and set-up code stand beside them."""
+        return {
+            "samples": self.samples,
+            "min_samples": self.min_samples,
+            "max_samples": self.max_samples,
+            "time_s": self.time_s,
+            "rel": self.rel,
+            "calls": self.calls,
+            "warmup": self.warmup,
+            "cold": self.cold,
+            "cooldown_s": self.cooldown_s,
+            "runs": self.runs,
+            "setup_each": self.setup_each is not None,
+        }

@@ -1,0 +1,185 @@
+"""When warm-up has settled and when enough samples have been taken: two objects, fed one value at a time.
+
+Neither looks at a clock: the time spent comes with each value, so a test can replay any run.
+Source of rules and figures: docs/measuring.md, "First call and warm-up" and "When to stop".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from perfmagic.numerics import stats
+from perfmagic.units import NBSP, duration_s, plural, significant
+
+AGREE_FRAC = 0.2  # two first calls agree: compile, autotune and graph warm-up differ by far more (docs/measuring.md)
+LONGER = 1.2  # times the time that was given: from here on it is no longer said to have been kept
+WARM_UP_S = 0.2
+WARM_UP_CAP_S = 2.0
+QUARTILES_AGREE_FRAC = 0.05  # pyperf, calibration of warm-ups: |Q1|, |Q3| ≤ 5 %, MAD ≤ 10 %
+MAD_AGREES_FRAC = 0.10
+MAD_NEEDS = 8  # a median distance from fewer values says little: then the quartiles alone decide
+
+CAP_S = 10.0
+CHECK_EVERY = 16
+CHECKS_PER_DOUBLING = 16  # later checks lie n / 16 apart, so that checking never costs more than sampling
+STABLE_CHECKS = 8  # noise figures that must agree; nvbench stdrel asks for 64 of its own, one a sample
+STABLE_FRAC = 0.05  # nvbench stdrel_criterion: relative deviation of the last noise figures from the newest
+STABLE_AFTER_S = 0.5  # nvbench min-time
+
+
+def agree(a: float, b: float, frac: float) -> bool:
+    """Whether two values differ by no more than this share of the larger."""
+    return abs(a - b) <= frac * max(abs(a), abs(b))
+
+
+def fewest_samples(call_s: float) -> int:
+    """How many samples a call of this length needs at least (docs/measuring.md): 20, 10 from 50 ms on, 3 from 0.5 s on."""
+    if call_s < 0.05:
+        return 20
+    return 10 if call_s < 0.5 else 3
+
+
+class WarmUp:
+    """Says when repeated calls have settled: two successive halves of at least 0.1 s each agree, or 2 s are over.
+
+    Also where a median went up after it went down, or the other way round: calls that warm up move one way, and what
+    goes to and fro is noise, which more warm-up does not end.
+    """
+
+    def __init__(self) -> None:
+        self.settled = False
+        self.spent_s = 0.0
+        self._half_start_s = 0.0
+        self._before: list[float] = []
+        self._now: list[float] = []
+        self._medians: list[float] = []  # of the halves
+
+    @property
+    def finished(self) -> bool:
+        return self.settled or self.spent_s >= WARM_UP_CAP_S
+
+    def add(self, call_s: float, spent_s: float) -> None:
+        """Take the time of one call; spent_s: since warm-up began."""
+        self._now.append(call_s)
+        self.spent_s = spent_s
+        if spent_s - self._half_start_s < WARM_UP_S / 2:
+            return
+        self._medians.append(float(np.median(self._now)))
+        self.settled = bool(self._before) and (_halves_agree(self._before, self._now) or _turned(self._medians[-3:]))
+        self._before, self._now, self._half_start_s = self._now, [], spent_s
+
+    def typical_s(self) -> float:
+        """Median of the newest values, 0.0 where there are none: what a call costs now."""
+        newest = self._now or self._before
+        return float(np.median(newest)) if newest else 0.0
+
+
+def _halves_agree(before: Sequence[float], now: Sequence[float]) -> bool:
+    a, b = np.asarray(before), np.asarray(now)
+    quartiles = zip(stats.quartiles(a), stats.quartiles(b), strict=True)
+    if not all(agree(x, y, QUARTILES_AGREE_FRAC) for x, y in quartiles):
+        return False
+    return min(len(a), len(b)) < MAD_NEEDS or agree(stats.mad(a), stats.mad(b), MAD_AGREES_FRAC)
+
+
+def _turned(medians: Sequence[float]) -> bool:
+    """Whether three medians went down and up, or up and down."""
+    return len(medians) == 3 and (medians[1] - medians[0]) * (medians[2] - medians[1]) < 0
+
+
+class StoppingRule:
+    """Says when to stop sampling, and in words why.
+
+    The first of: the wanted number; the 95 % interval of every median within rel; its noise no longer changing;
+    the time spent; the cap, which waives the least number of samples. Intervals and noise are looked at every 16
+    samples, later every n / 16.
+    """
+
+    def __init__(
+        self,
+        *,
+        wanted: int | None = None,
+        fewest: int | None = None,
+        most: int = 10_000,
+        rel: float = 0.01,
+        time_s: float = 2.0,
+    ) -> None:
+        self.reason = ""
+        self._wanted, self._fewest, self._most = wanted, fewest, most
+        self._rel, self._time_s, self._cap_s = rel, time_s, max(CAP_S, time_s)
+        self._rows: list[tuple[float, ...]] = []
+        self._next_check = 0
+        self._noise: list[float] = []
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.reason)
+
+    def add(self, row: tuple[float, ...], spent_s: float) -> None:
+        """Take one sample of every quantity, in seconds a call; spent_s: since sampling began."""
+        self._rows.append(row)
+        if not self.finished:  # enough stays enough: of several that take turns, one is sure before another
+            self.reason = self._reason(len(self._rows), spent_s)
+
+    def _reason(self, n: int, spent_s: float) -> str:
+        if self._wanted is not None:
+            return f"took the {plural(n, 'sample')} asked for" if n >= self._wanted else ""
+        if n >= self._most:
+            return f"stopped at {plural(n, 'sample')}, the most that are kept{self._reached()}"
+        if spent_s >= self._cap_s:
+            return f"stopped at the cap of {significant_s(self._cap_s)}{self._reached()}"
+        if n < self._least():
+            return ""
+        if spent_s >= self._time_s:
+            return f"stopped after {self._time_words(n, spent_s)}{self._reached()}"
+        return self._check(n, spent_s) if n >= self._next_check else ""
+
+    def _time_words(self, n: int, spent_s: float) -> str:
+        """The time that was given, or what it took where the least number of samples takes longer."""
+        if n > self._least() or spent_s < LONGER * self._time_s:
+            return significant_s(self._time_s)
+        return f"{duration_s(spent_s)}, as {plural(n, 'sample')} are the least"
+
+    def _least(self) -> int:
+        if self._fewest is not None:
+            return self._fewest
+        return fewest_samples(sum(max(row) for row in self._rows[:CHECK_EVERY]) / len(self._rows[:CHECK_EVERY]))
+
+    def _check(self, n: int, spent_s: float) -> str:
+        self._next_check = n + max(CHECK_EVERY, n // CHECKS_PER_DOUBLING)
+        columns = self._columns()
+        half_width = max(stats.relative_half_width(c) for c in columns)
+        if half_width <= self._rel:
+            return f"stopped when the interval was within {_percent(self._rel)}"
+        self._noise.append(max(stats.noise_frac(c) for c in columns))
+        if spent_s >= STABLE_AFTER_S and self._noise_is_stable() and math.isfinite(half_width):
+            return f"stopped when the noise was stable{self._reached()}"
+        return ""
+
+    def _noise_is_stable(self) -> bool:
+        newest = self._noise[-1]
+        if len(self._noise) < STABLE_CHECKS or not math.isfinite(newest):
+            return False
+        squares = [(noise - newest) ** 2 for noise in self._noise[-STABLE_CHECKS:]]
+        return math.sqrt(sum(squares) / len(squares)) <= STABLE_FRAC * newest
+
+    def _reached(self) -> str:
+        """How well the medians are known now, as " (± 2.7 %)"; empty where there is no interval."""
+        half_width = max(stats.relative_half_width(c) for c in self._columns())
+        return f" (±{NBSP}{_percent(half_width)})" if math.isfinite(half_width) else ""
+
+    def _columns(self) -> list[stats.Float64]:
+        return [np.asarray(column, np.float64) for column in zip(*self._rows, strict=True)]
+
+
+def _percent(frac: float) -> str:
+    # whole percent hides what matters here: 1.4 % is over a limit of 1 %
+    return f"{significant(frac * 100, 2).removesuffix('.0')}{NBSP}%"
+
+
+def significant_s(seconds: float) -> str:
+    """A time limit as it was given: 2.0 → "2 s"."""
+    return f"{seconds:g}{NBSP}s"

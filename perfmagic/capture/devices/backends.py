@@ -1,0 +1,330 @@
+"""The devices whose queues can be measured, behind one small protocol.
+
+A backend is one kind of asynchronous device (all of its devices together): CUDA and ROCm through torch.cuda, the
+simulated device, any other accelerator torch can synchronise. The CPU has no queue and therefore no backend.
+Nothing here initialises CUDA or loads the simulated device unless the caller asked for exactly that.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from perfmagic.errors import DeviceError, OptionError, TorchMissingError
+from perfmagic.trace.model import DeviceInfo
+
+SIM_INDEX_BASE = 1000  # where one trace holds CUDA and simulated devices, sim:0 is device 1000: indices stay unique
+
+
+class Backend(Protocol):
+    """One kind of asynchronous device."""
+
+    kind: str
+
+    def in_use(self) -> bool:
+        """Whether this process has started using it; asking does not start it."""
+
+    def infos(self) -> tuple[DeviceInfo, ...]:
+        """Its devices, for labels."""
+
+    def synchronize(self, index: int | None = None) -> None:
+        """Block until one of its devices, or with None every one, is idle; raises what failed there asynchronously."""
+
+    def progress(self) -> int | None:
+        """A number that grows with everything queued, None where the device does not tell."""
+
+    def has_events(self) -> bool:
+        """Whether event() and elapsed_ns() work."""
+
+    def event(self) -> Any:
+        """Record a timing event on the calling thread's current stream."""
+
+    def elapsed_ns(self, first: Any, second: Any) -> int:
+        """Time between two recorded events that have both been reached."""
+
+    def occupy(self, seconds: float) -> bool:
+        """Keep the current stream busy so long, so that work queues up behind; False where that is impossible."""
+
+    def memory_bytes(self) -> tuple[int, int] | None:
+        """Allocated now, and the most since reset_peak_memory, on all its devices; None where it does not tell."""
+
+    def reset_peak_memory(self) -> None:
+        """Begin to look for the most anew."""
+
+
+class CudaBackend:
+    """torch.cuda: NVIDIA, and AMD where torch is a ROCm build."""
+
+    kind = "cuda"
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._cycles_per_second = 0.0
+
+    def in_use(self) -> bool:
+        return bool(self._torch.cuda.is_initialized())
+
+    def infos(self) -> tuple[DeviceInfo, ...]:
+        kind = "rocm" if getattr(self._torch.version, "hip", None) else "cuda"
+        cuda = self._torch.cuda
+        return tuple(DeviceInfo(i, kind, cuda.get_device_name(i)) for i in self._in_use())
+
+    def synchronize(self, index: int | None = None) -> None:
+        for one in self._in_use() if index is None else (index,):
+            self._torch.cuda.synchronize(one)
+
+    def _in_use(self) -> tuple[int, ...]:
+        """Those with a context: waiting for another GPU would give this process memory on it."""
+        from perfmagic.capture.devices.torch_private import cuda_devices_in_use
+
+        return cuda_devices_in_use()
+
+    def progress(self) -> None:
+        return None
+
+    def has_events(self) -> bool:
+        return True
+
+    def event(self) -> Any:
+        event = self._torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def elapsed_ns(self, first: Any, second: Any) -> int:
+        return round(float(first.elapsed_time(second)) * 1e6)
+
+    def occupy(self, seconds: float) -> bool:
+        from perfmagic.capture.devices.torch_private import cuda_sleep_cycles
+
+        if not self._cycles_per_second:
+            self._cycles_per_second = self._calibrate(cuda_sleep_cycles)
+        return bool(self._cycles_per_second) and cuda_sleep_cycles(int(seconds * self._cycles_per_second))
+
+    def memory_bytes(self) -> tuple[int, int]:
+        cuda, used = self._torch.cuda, self._in_use()
+        return sum(cuda.memory_allocated(i) for i in used), sum(cuda.max_memory_allocated(i) for i in used)
+
+    def reset_peak_memory(self) -> None:
+        for i in self._in_use():
+            self._torch.cuda.reset_peak_memory_stats(i)
+
+    def _calibrate(self, sleep: Any) -> float:
+        """Cycles a second of the device's sleep kernel, 0.0 where there is none; the first call warms it up."""
+        cycles = 2_000_000
+        for _ in range(2):
+            first = self.event()
+            if not sleep(cycles):
+                return 0.0
+            last = self.event()
+            last.synchronize()
+        return cycles / (self.elapsed_ns(first, last) / 1e9)
+
+
+class SimBackend:
+    """The simulated device of perfmagic.capture.devices.sim."""
+
+    kind = "sim"
+
+    def __init__(self) -> None:
+        self._sim: Any = importlib.import_module("perfmagic.capture.devices.sim")
+
+    def in_use(self) -> bool:
+        return bool(self._sim.loaded())
+
+    def infos(self) -> tuple[DeviceInfo, ...]:
+        words, used = self._sim.pace_words(), self._sim.in_use()
+        return tuple(DeviceInfo(i, "sim", sim_name(i, used), words) for i in used)
+
+    def synchronize(self, index: int | None = None) -> None:
+        self._sim.synchronize(index)
+
+    def progress(self) -> int:
+        return int(self._sim.progress())
+
+    def has_events(self) -> bool:
+        return True
+
+    def event(self) -> Any:
+        event = self._sim.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def elapsed_ns(self, first: Any, second: Any) -> int:
+        return round(float(first.elapsed_time(second)) * 1e6)
+
+    def occupy(self, seconds: float) -> bool:
+        self._torch_module()._sleep(seconds)
+        return True
+
+    def memory_bytes(self) -> tuple[int, int]:
+        sim, used = self._torch_module(), self._sim.in_use()
+        return sum(sim.memory_allocated(i) for i in used), sum(sim.max_memory_allocated(i) for i in used)
+
+    def reset_peak_memory(self) -> None:
+        for i in self._sim.in_use():
+            self._torch_module().reset_peak_memory_stats(i)
+
+    def _torch_module(self) -> Any:
+        return sys.modules["torch"].sim  # registered when sim is loaded
+
+
+class AcceleratorBackend:
+    """Any other accelerator of torch (mps, xpu, npu): it can be waited for, and no more."""
+
+    def __init__(self, torch: Any, kind: str) -> None:
+        self._torch = torch
+        self.kind = kind
+
+    def in_use(self) -> bool:
+        return True
+
+    def infos(self) -> tuple[DeviceInfo, ...]:
+        return (DeviceInfo(0, self.kind, self.kind),)
+
+    def synchronize(self, index: int | None = None) -> None:
+        if index is None:
+            self._torch.accelerator.synchronize()
+        else:
+            self._torch.accelerator.synchronize(index)
+
+    def progress(self) -> None:
+        return None
+
+    def has_events(self) -> bool:
+        return False
+
+    def event(self) -> Any:
+        raise DeviceError(f"no timing events on {self.kind}", hint="%%bench gives returns and done there")
+
+    def elapsed_ns(self, first: Any, second: Any) -> int:
+        raise DeviceError(f"no timing events on {self.kind}", hint="%%bench gives returns and done there")
+
+    def occupy(self, seconds: float) -> bool:
+        return False
+
+    def memory_bytes(self) -> None:
+        return None
+
+    def reset_peak_memory(self) -> None:
+        """It keeps no count."""
+
+
+def torch_if_imported() -> Any | None:
+    """torch where the user has imported it already, else None; never imports it."""
+    return sys.modules.get("torch")
+
+
+def require_torch(wanted_for: str) -> Any:
+    """Import torch, or raise TorchMissingError naming what it is wanted for."""
+    try:
+        return importlib.import_module("torch")
+    except ImportError as error:
+        if error.name not in (None, "torch"):
+            raise  # torch is there and something it needs is not: its own words say more
+        raise TorchMissingError(wanted_for) from None
+
+
+def active_backends() -> tuple[Backend, ...]:
+    """The backends this process is using now, those whose work a cell may have to wait for."""
+    return tuple(b for b in _possible() if b.in_use())
+
+
+def sim_loaded() -> bool:
+    """Whether the simulated device has been loaded; asking does not load it."""
+    sim = sys.modules.get("perfmagic.capture.devices.sim")
+    return sim is not None and bool(sim.loaded())
+
+
+def cuda_available() -> bool:
+    """Whether torch has been imported and sees a CUDA or ROCm device; creates no context."""
+    torch = torch_if_imported()
+    return torch is not None and hasattr(torch, "cuda") and bool(torch.cuda.is_available())
+
+
+def _possible() -> list[Backend]:
+    torch = torch_if_imported()
+    if torch is None or not hasattr(torch, "cuda"):  # absent, or its import is still under way
+        return []
+    found: list[Backend] = []
+    if torch.cuda.is_available():
+        found.append(CudaBackend(torch))
+    elif (kind := _other_accelerator(torch)) is not None:
+        found.append(AcceleratorBackend(torch, kind))
+    if sim_loaded():
+        found.append(SimBackend())
+    return found
+
+
+def _other_accelerator(torch: Any) -> str | None:
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is None or sim_loaded():  # loading sim makes it torch's current accelerator
+        return None
+    current = accelerator.current_accelerator()
+    if current is None or current.type in ("cuda", "sim") or not accelerator.is_available():
+        return None
+    return str(current.type)
+
+
+def device(kind: str = "auto", *, pace: Any = None) -> Any:
+    """The device to run on: torch.device("cuda") where there is one, else the simulated device.
+
+    kind: "auto", "cuda", "sim" or "cpu".  pace: how a simulated device is slowed down (see perfmagic.Pace).
+    Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, OptionError for another word.
+    """
+    torch = require_torch("perfmagic.device()")
+    if kind not in ("auto", "cuda", "sim", "cpu"):
+        raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
+    if kind == "cpu":
+        return torch.device("cpu")
+    has_cuda = torch.cuda.is_available()
+    if kind == "cuda" and not has_cuda:
+        raise DeviceError(
+            f"cuda was asked for, but torch {torch.__version__} sees no CUDA device here",
+            hint='perfmagic.device("sim") gives a simulated device that behaves like one',
+        )
+    if has_cuda and kind != "sim":
+        return torch.device("cuda")
+    importlib.import_module("perfmagic.capture.devices.sim").load(pace)
+    return torch.device("sim", 0)
+
+
+def devices(n: int, kind: str = "auto", *, pace: Any = None) -> tuple[Any, ...]:
+    """n devices to run on: CUDA devices where there are so many, else simulated ones.
+
+    kind, pace: as in device().  Raises what device() raises, DeviceError for more CUDA devices than there are.
+    """
+    torch = require_torch("perfmagic.devices()")
+    if n < 1:
+        raise OptionError(f"devices({n}): at least one")
+    if kind == "cuda" and torch.cuda.device_count() < n:
+        raise DeviceError(
+            f"{n} CUDA devices were asked for, torch sees {torch.cuda.device_count()}",
+            hint=f"perfmagic.devices({n}) gives simulated devices where there are not enough",
+        )
+    if kind == "auto" and torch.cuda.device_count() < n:
+        kind = "sim"
+    first = device(kind, pace=pace)
+    if first.type == "sim":
+        importlib.import_module("perfmagic.capture.devices.sim").load(devices=n)
+    return tuple(torch.device(first.type, i) for i in range(n)) if first.type != "cpu" else (first,) * n
+
+
+def sim_name(index: int, used: Sequence[int]) -> str:
+    """How a simulated device is called: by its number only where there are several."""
+    return f"sim:{index}" if len(used) > 1 else "sim"
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until a device ("cuda:1", "sim", a torch.device), or every device in use, has finished all queued work.
+
+    A name without a number means all devices of its kind. The CPU has nothing to wait for.
+    Raises what failed on the device, OptionError for a word that names no device.
+    """
+    kind, _, number = str("" if device is None else device).partition(":")
+    if number and not number.isdecimal():
+        raise OptionError(f"synchronize: {device!r} names no device", hint='for example "cuda:1" or "sim"')
+    for backend in active_backends():
+        if kind in ("", backend.kind) or (kind == "cuda" and backend.kind == "rocm"):
+            backend.synchronize(int(number) if number else None)

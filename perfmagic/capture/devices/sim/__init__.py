@@ -1,0 +1,161 @@
+"""The simulated device: a real asynchronous accelerator for machines that have none.
+
+After load(), torch.randn(..., device="sim") queues real CPU kernels on the threads of streams and returns at once;
+.item() blocks; streams overlap; the launch queue fills. Results are those of the CPU with one thread, bit for bit,
+where no random op runs on the device. Importing this package imports no torch; load() does.
+
+    clock pace log   no torch: time, the least time of ops, what was recorded
+    jobs lanes       a thing to do; a stream's queue and thread; no locks, so that an interrupt leaves nothing behind
+    launch waits     the host queues, the host waits
+    streams module   torch.sim
+    tensor operators arguments infer dispatch substitutes   what torch's operators turn into
+    copies moving pinned random autocast                    and what of them is special
+    memory           what counts as allocated
+    device           the devices, forks, the end of the process
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from perfmagic.capture.devices.sim.log import LOG, SimLog, SimRecords
+from perfmagic.capture.devices.sim.pace import Pace, PaceFunction, as_pace, words_of
+from perfmagic.errors import DeviceError, TorchMissingError
+
+if TYPE_CHECKING:
+    from perfmagic.capture.devices.sim.streams import Event, Stream
+
+__all__ = [
+    "Event",
+    "Pace",
+    "SimLog",
+    "SimRecords",
+    "Stream",
+    "current_pace",
+    "current_stream",
+    "in_flight",
+    "load",
+    "loaded",
+    "log",
+    "pace_words",
+    "set_pace",
+    "synchronize",
+]
+
+_kept: list[Any] = []  # torch's registrations: gone with this list
+_loading = threading.RLock()
+
+
+def load(pace: Pace | str | PaceFunction | None = None, *, devices: int = 1) -> None:
+    """Make the device "sim" known to torch; once, whatever the number of calls. A pace that is given is set.
+
+    devices: how many there have to be at least.
+
+    Raises TorchMissingError without torch, DeviceError where this torch cannot take the device.
+    """
+    wanted = as_pace(pace)
+    with _loading:
+        if not _kept:
+            _register()
+    _loaded_device().make_devices(devices)
+    if wanted is not None:
+        set_pace(wanted)
+
+
+def _register() -> None:
+    try:
+        import torch
+    except ImportError as error:
+        raise TorchMissingError("the simulated device") from error
+    from perfmagic.capture.devices.sim import device, module
+
+    registrations = module.register()
+    device.create_devices()
+    # torch imports much of itself at the first op on meta: here, so that no cell is charged with it
+    torch.empty(1, device="meta").add(1)
+    _kept.extend(registrations)
+
+
+def loaded() -> bool:
+    """Has load() been called?"""
+    return bool(_kept)
+
+
+def set_pace(pace: Pace | str | PaceFunction | None) -> None:
+    """Give ops launched from now on a least time; None: as fast as this machine.
+
+    pace: a Pace, text like "matmul=3ms, copy=12GB/s", or a function (name, kind, size_bytes) -> seconds.
+    """
+    wanted = as_pace(pace)
+    for device in _loaded_device().all_devices():
+        device.pace = wanted
+
+
+def current_pace() -> PaceFunction | None:
+    """The pace set last; None if there is none."""
+    if not loaded():
+        return None
+    pace: PaceFunction | None = _loaded_device().sim_device(0).pace
+    return pace
+
+
+def pace_words() -> str:
+    """The pace for people ("paced: matmul ≥ 3 ms, copies 12 GB/s"), empty if there is none."""
+    return words_of(current_pace())
+
+
+def log() -> SimLog:
+    """What the device did, while recording is on."""
+    return LOG
+
+
+def in_flight() -> int:
+    """Launches queued or running; 0 if the device is not loaded."""
+    return int(_loaded_device().in_flight()) if loaded() else 0
+
+
+def progress() -> int:
+    """A number that grows with every launch, events among them, on any stream; 0 if the device is not loaded."""
+    return int(_loaded_device().progress()) if loaded() else 0
+
+
+def synchronize(device: Any = None) -> None:
+    """Block until a device, or with None every device in use, has done all it was given.
+
+    Raises what failed there, once.
+    """
+    devices = _loaded_device()
+    from perfmagic.capture.devices.sim import waits
+
+    for index in devices.in_use() if device is None else (device,):
+        waits.synchronize(index)
+
+
+def in_use() -> tuple[int, ...]:
+    """The indices of the devices that were given something; the first if none was."""
+    return tuple(_loaded_device().in_use()) if loaded() else ()
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream this thread queues on."""
+    _loaded_device()
+    from perfmagic.capture.devices.sim import streams
+
+    return streams.current_stream(device)
+
+
+def _loaded_device() -> Any:
+    if not loaded():
+        raise DeviceError("the simulated device is not loaded", hint="call perfmagic.capture.devices.sim.load() first")
+    from perfmagic.capture.devices.sim import device
+
+    return device
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Event", "Stream"):
+        from perfmagic.capture.devices.sim import streams
+
+        return getattr(streams, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,106 @@
+"""One thing a stream has to do, and how to wait for it.
+
+No lock anywhere: an interrupt can strike the main thread between any two steps, and a lock it leaves behind would stop
+the device for ever. Steps that must not be torn apart are single calls into C (deque.append, SimpleQueue.put and get).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from perfmagic.errors import DeviceError
+from perfmagic.trace.columns import NONE, OpKind
+
+if TYPE_CHECKING:
+    from perfmagic.capture.devices.sim.lanes import Lane
+
+Body = Callable[[], None]
+_correlations = itertools.count(1)
+
+
+def next_correlation() -> int:
+    """A number no launch had before; rising in the order of launches."""
+    return next(_correlations)
+
+
+class NotComputedError(DeviceError):
+    """Memory was read whose op failed or never ran; `origin` is that failure."""
+
+    def __init__(self, origin: BaseException) -> None:
+        super().__init__(
+            f"this tensor was never computed: {first_line(origin)}",
+            hint="run again the lines that make it",
+        )
+        self.origin = origin
+
+
+def first_line(error: BaseException) -> str:
+    """An error in one line, with its type where it has no words."""
+    return str(error).split("\n", 1)[0] or type(error).__name__
+
+
+class Job:
+    """A launch, an event record or a wait, from the call until it is done.
+
+    body: what to run.  after: jobs of other streams to wait for first.  least_s: the pace.  kind None: not a device op.
+    raced: the launch whose data the job uses without having waited for it, 0 for none.
+    direct: the caller waits and raises the error itself, so that it is not reported a second time.
+    """
+
+    __slots__ = (
+        "after",
+        "body",
+        "correlation",
+        "direct",
+        "done",
+        "done_ns",
+        "error",
+        "in_backward",
+        "kind",
+        "lane",
+        "least_s",
+        "name",
+        "raced",
+        "seen",
+        "size_bytes",
+        "waiters",
+    )
+
+    def __init__(self, lane: Lane, name: str, body: Body | None, kind: OpKind | None = None) -> None:
+        self.lane = lane
+        self.name = name
+        self.body = body
+        self.kind = kind
+        self.correlation = next_correlation()
+        self.size_bytes = NONE
+        self.least_s = 0.0
+        self.after: tuple[Job, ...] = ()
+        self.direct = False
+        self.raced = 0
+        self.in_backward = False
+        self.seen: dict[Lane, int] = {}
+        self.error: BaseException | None = None
+        self.done = False
+        self.done_ns = 0
+        self.waiters: list[SimpleQueue[None]] = []
+
+    def wait(self) -> None:
+        """Block this thread until the job is done. An interrupt ends the wait and leaves nothing behind."""
+        if self.done:
+            return
+        bell: SimpleQueue[None] = SimpleQueue()
+        self.waiters.append(bell)
+        # done is set before the bells are rung, so a bell that came too late for that sees done here
+        if not self.done:
+            self.lane.wake()
+            bell.get()
+
+    def finish(self) -> None:
+        """Tell everybody. What the job held is let go, else each job would keep all before it alive."""
+        self.body, self.after = None, ()
+        self.done = True
+        for bell in self.waiters:
+            bell.put(None)

@@ -1,0 +1,205 @@
+"""What the simulated device did, as the columns of a trace.
+
+Rows come from every thread that launches and from every stream's thread. They are appended to plain lists, whose append
+is one step of the interpreter, so that no lock is held where an interrupt could strike. Nothing is kept unless asked.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from perfmagic.trace.columns import CallKind, HostKind, OpKind
+
+LIMIT_OPS = 300_000  # Source: docs/limits.md
+_ROWS_PER_OP = 2  # calls and operators kept for each device op: a blocking copy has two calls
+
+_OPS = ("start_ns", "end_ns", "kind", "device", "stream", "name", "correlation", "size_bytes")
+_CALLS = ("start_ns", "end_ns", "kind", "name", "thread", "correlation")
+_HOST_OPS = ("start_ns", "end_ns", "kind", "name", "thread")
+_WAITS = ("at_ns", "correlation", "device", "stream", "on_stream", "on_correlation", "on_device")
+_COUNTERS = ("at_ns", "series", "device", "value")
+
+Columns = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SimRecords:
+    """What was recorded since a mark: columns by name as perfmagic.trace.model.make_trace takes them, times in unix ns.
+
+    races: (correlation, correlation of the writer) of ops that used data another stream writes, with no wait between.
+    dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
+    """
+
+    names: tuple[str, ...]
+    ops: Columns
+    calls: Columns
+    host_ops: Columns
+    waits: Columns
+    counters: Columns
+    races: list[tuple[int, int]] = field(default_factory=list)
+    dropped: int = 0
+    full_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class _Mark:
+    ops: int
+    calls: int
+    host_ops: int
+    waits: int
+    counters: int
+    races: int
+    dropped: int
+
+
+class SimLog:
+    """The log. Rows are kept only between start() and stop(), which nest; they stay readable until the next start().
+
+    limit: device ops kept after a mark; what comes later is counted (SimRecords.dropped).
+    """
+
+    def __init__(self, limit: int = LIMIT_OPS) -> None:
+        self.limit = limit
+        self.recording = False
+        self.memories: list[Any] = []  # of the devices: they note what happens, and write it here when asked to
+        self._with_memory = False
+        self._depth = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all rows and marks."""
+        self._ops: list[tuple[Any, ...]] = []
+        self._calls: list[tuple[Any, ...]] = []
+        self._host_ops: list[tuple[Any, ...]] = []
+        self._waits: list[tuple[Any, ...]] = []
+        self._counters: list[tuple[Any, ...]] = []
+        self._races: list[tuple[int, int]] = []
+        self._dropped: list[int] = []  # when each of them began
+        self._marks: list[_Mark] = []
+        self._room(0, 0, 0)
+
+    def start(self, *, memory: bool = False) -> None:
+        """Record from now on, with memory if asked to. A start while recording only deepens the nesting."""
+        if self._depth == 0:
+            self.clear()
+        self._with_memory = memory if self._depth == 0 else self._with_memory or memory
+        self._depth += 1
+        self.recording = True
+
+    def stop(self) -> None:
+        """Undo one start."""
+        self._depth = max(0, self._depth - 1)
+        self.recording = self._depth > 0
+
+    def mark(self) -> int:
+        """A point to read from later."""
+        for memory in self.memories:
+            memory.settle()
+        at = _Mark(*(len(rows) for rows in self._tables()))
+        self._room(at.ops, at.calls, at.host_ops)
+        self._marks.append(at)
+        for memory in self.memories:
+            memory.tell()
+        return len(self._marks) - 1
+
+    def since(self, mark: int) -> SimRecords:
+        """All rows added after mark() returned that number. Raises IndexError for a mark of an earlier recording."""
+        for memory in self.memories:
+            memory.settle()
+        at = self._marks[mark]
+        names: dict[str, int] = {}
+        ops = _columns(_OPS, self._ops[at.ops :], names)
+        calls = _columns(_CALLS, self._calls[at.calls :], names)
+        host_ops = _columns(_HOST_OPS, self._host_ops[at.host_ops :], names)
+        waits = _columns(_WAITS, self._waits[at.waits :], names)
+        counters = _columns(_COUNTERS, self._counters[at.counters :], names)
+        races = self._races[at.races :]
+        dropped = self._dropped[at.dropped :]
+        full_ns = min(dropped, default=None)
+        return SimRecords(tuple(names), ops, calls, host_ops, waits, counters, races, len(dropped), full_ns)
+
+    def add_op(
+        self,
+        start_ns: int,
+        end_ns: int,
+        kind: OpKind,
+        device: int,
+        stream: int,
+        name: str,
+        correlation: int,
+        size_bytes: int,
+        *,
+        raced: int,
+    ) -> None:
+        """One device op, from the stream's thread.  raced: the launch whose data it used without a wait, 0 for none."""
+        if len(self._ops) >= self._ops_end:
+            self._dropped.append(start_ns)
+            return
+        self._ops.append((start_ns, end_ns, int(kind), device, stream, name, correlation, size_bytes))
+        if raced:
+            self._races.append((correlation, raced))
+
+    def add_call(self, start_ns: int, end_ns: int, kind: CallKind, name: str, correlation: int) -> None:
+        """One call of the host into the device, from the thread that made it."""
+        if len(self._calls) >= self._calls_end:
+            self._dropped.append(start_ns)
+            return
+        self._calls.append((start_ns, end_ns, int(kind), name, threading.get_native_id(), correlation))
+
+    def add_host_op(self, start_ns: int, end_ns: int, name: str) -> None:
+        """One operator, from call to return."""
+        if len(self._host_ops) >= self._host_ops_end:
+            self._dropped.append(start_ns)
+            return
+        self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, threading.get_native_id()))
+
+    def add_wait(
+        self,
+        at_ns: int,
+        correlation: int,
+        device: int,
+        stream: int,
+        on_stream: int,
+        on_correlation: int,
+        on_device: int,
+    ) -> None:
+        """stream goes on only after what on_stream, of on_device, had been given up to on_correlation."""
+        if len(self._waits) < self._calls_end:
+            self._waits.append((at_ns, correlation, device, stream, on_stream, on_correlation, on_device))
+        else:
+            self._dropped.append(at_ns)
+
+    def add_memory(self, at_ns: int, device: int, allocated: int, reserved: int) -> None:
+        """What a device holds from then on, in bytes; under the names of Kineto's counters."""
+        if not self.recording or not self._with_memory:
+            return
+        if len(self._counters) >= self._host_ops_end:
+            self._dropped.append(at_ns)
+            return
+        self._counters.append((at_ns, "Total Allocated", device, allocated))
+        self._counters.append((at_ns, "Total Reserved", device, reserved))
+
+    def _tables(self) -> tuple[list[Any], ...]:
+        return self._ops, self._calls, self._host_ops, self._waits, self._counters, self._races, self._dropped
+
+    def _room(self, ops: int, calls: int, host_ops: int) -> None:
+        self._ops_end = ops + self.limit
+        self._calls_end = calls + _ROWS_PER_OP * self.limit
+        self._host_ops_end = host_ops + _ROWS_PER_OP * self.limit
+
+
+def _columns(keys: tuple[str, ...], rows: list[tuple[Any, ...]], names: dict[str, int]) -> Columns:
+    """Rows as one array a key, names interned."""
+    cells = list(zip(*rows, strict=True)) if rows else [()] * len(keys)
+    columns: Columns = {}
+    for key, values in zip(keys, cells, strict=True):
+        plain = [names.setdefault(name, len(names)) for name in values] if key in ("name", "series") else values
+        columns[key] = np.asarray(plain, dtype=np.float64 if key == "value" else np.int64)
+    return columns
+
+
+LOG = SimLog()

@@ -1,0 +1,228 @@
+"""The memory of a simulated device, counted as CUDA's caching allocator counts it.
+
+A tensor's memory is allocated when its op is queued, and goes back to its stream when the last reference to it goes,
+whether or not the op has run: what is queued later on that stream may reuse it, as streams run in order. So `allocated`
+follows Python, not the device. `reserved` is what was taken from the device in segments, and is kept for reuse.
+The real bytes are host memory, which the CPU's own allocator gives.
+
+Tensors come and go on any thread, and the collector may end one between any two steps. So what happens is only noted
+(one append to a deque), and worked off in order by whoever wants to know.
+
+Source of the rule and its sizes: c10/cuda/CUDACachingAllocator.cpp of torch 2.13.
+"""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from perfmagic.capture.devices.sim.clock import now_ns
+from perfmagic.capture.devices.sim.log import LOG
+
+GRAIN = 512  # sizes are rounded up to a multiple of it
+SMALL = 2**20  # up to this a block comes from a small segment
+SMALL_SEGMENT = 2 * 2**20
+LARGE_SEGMENT = 20 * 2**20
+OWN_SEGMENT_FROM = 10 * 2**20  # at least so large: a segment of its own
+OWN_SEGMENT_GRAIN = 2 * 2**20
+MOST_NOTES = 4096  # beyond it they are worked off at once
+_EMPTY_CACHE, _RESET_PEAK = "empty cache", "reset peak"  # notes, as what comes before them counts first
+
+
+class Block:
+    """A piece of a segment; its neighbours are of the same segment."""
+
+    __slots__ = ("after", "before", "free", "pool", "size")
+
+    def __init__(self, size: int, pool: Pool, before: Block | None = None, after: Block | None = None) -> None:
+        self.size, self.pool, self.before, self.after = size, pool, before, after
+        self.free = False
+
+
+class Pool:
+    """The free blocks of one stream, small or large."""
+
+    __slots__ = ("blocks", "small")
+
+    def __init__(self, small: bool) -> None:
+        self.small = small
+        self.blocks: list[Block] = []
+
+    def best(self, size: int) -> Block | None:
+        """The smallest free block that is large enough, taken out."""
+        fitting = [block for block in self.blocks if block.size >= size]
+        found = min(fitting, key=lambda block: block.size, default=None)
+        if found is not None:
+            self.blocks.remove(found)
+        return found
+
+
+class Held:
+    """Memory as long as a tensor refers to it; jobs do not."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Memory:
+    """The counters of one device, in bytes; they are true after settle()."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.allocated = self.reserved = self.peak_allocated = self.peak_reserved = 0
+        self._pools: dict[tuple[int, bool], Pool] = {}
+        self._blocks: dict[int, tuple[weakref.ref[Held], Block]] = {}
+        # allocations as (at_ns, reference, size, stream); an end is the dead reference alone: no code of ours runs
+        # where a tensor ends, as an interrupt that strikes there is swallowed by Python
+        self._notes: deque[Any] = deque()
+        self._settling = threading.Lock()
+        self._last_ns = 0
+
+    def allocate(self, size_bytes: int, stream: int) -> Held | None:
+        """Memory for a tensor whose op goes to a stream, until the returned object goes; None for no bytes."""
+        if not size_bytes:
+            return None
+        held = Held()
+        self._notes.append((now_ns(), weakref.ref(held, self._notes.append), size_bytes, stream))
+        if len(self._notes) > MOST_NOTES:
+            self.settle()
+        return held
+
+    def settle(self) -> Memory:
+        """Work off what was noted. An end has no time of its own: it counts from the allocation before it.
+
+        Not on the main thread: an interrupt that struck there between two steps would leave the counters wrong. Nor by
+        way of threading.Thread, whose start and join hold locks that an interrupt leaves locked.
+        """
+        if threading.get_ident() != threading.main_thread().ident:
+            self._work_off()
+            return self
+        done: SimpleQueue[None] = SimpleQueue()
+        try:
+            _thread.start_new_thread(self._work_off, (done.put,))
+        except RuntimeError:  # the process is ending
+            self._work_off()
+        else:
+            done.get()
+        return self
+
+    def _work_off(self, tell: Callable[[None], None] | None = None) -> None:
+        try:
+            with self._settling:
+                while self._notes:
+                    self._work_off_one(self._notes.popleft())
+        finally:
+            if tell is not None:
+                tell(None)
+
+    def _work_off_one(self, note: Any) -> None:
+        if note is _EMPTY_CACHE:
+            self._empty_cache()
+        elif note is _RESET_PEAK:
+            self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
+        elif isinstance(note, tuple):
+            self._last_ns, reference, size_bytes, stream = note
+            block = self._take(size_bytes, stream)
+            self._blocks[id(reference)] = reference, block
+            self._count(self._last_ns, block.size)
+        else:
+            _, block = self._blocks.pop(id(note))
+            self._count(self._last_ns, -block.size)
+            self._give_back(block)
+
+    def tell(self) -> None:
+        """Put what is held now into the log."""
+        if self.peak_allocated:
+            LOG.add_memory(now_ns(), self.index, self.allocated, self.reserved)
+
+    def _take(self, size_bytes: int, stream: int) -> Block:
+        size = -(-size_bytes // GRAIN) * GRAIN
+        small = size <= SMALL
+        pool = self._pools.setdefault((stream, small), Pool(small))
+        block = pool.best(size) or self._segment(size, pool)
+        rest = block.size - size
+        if rest >= GRAIN if small else rest > SMALL:
+            other = Block(rest, pool, block, block.after)
+            other.free = True
+            if block.after is not None:
+                block.after.before = other
+            block.after, block.size = other, size
+            pool.blocks.append(other)
+        block.free = False
+        return block
+
+    def _give_back(self, block: Block) -> None:
+        """To its stream, joined with its free neighbours."""
+        for other in (block.before, block.after):
+            if other is None or not other.free:
+                continue
+            block.pool.blocks.remove(other)
+            block.size += other.size
+            if other is block.before:
+                block.before = other.before
+                if block.before is not None:
+                    block.before.after = block
+            else:
+                block.after = other.after
+                if block.after is not None:
+                    block.after.before = block
+        block.free = True
+        block.pool.blocks.append(block)
+
+    def empty_cache(self) -> None:
+        """Give unused segments back to the device."""
+        self._notes.append(_EMPTY_CACHE)
+        self.settle()
+
+    def reset_peak(self) -> None:
+        """Count the peaks from what is held now."""
+        self._notes.append(_RESET_PEAK)
+        self.settle()
+
+    def _empty_cache(self) -> None:
+        for pool in self._pools.values():
+            whole = [block for block in pool.blocks if block.before is None and block.after is None]
+            pool.blocks = [block for block in pool.blocks if block.before is not None or block.after is not None]
+            self.reserved -= sum(block.size for block in whole)
+
+    def _segment(self, size: int, pool: Pool) -> Block:
+        if pool.small:
+            segment = SMALL_SEGMENT
+        elif size < OWN_SEGMENT_FROM:
+            segment = LARGE_SEGMENT
+        else:
+            segment = -(-size // OWN_SEGMENT_GRAIN) * OWN_SEGMENT_GRAIN
+        self.reserved += segment
+        self.peak_reserved = max(self.peak_reserved, self.reserved)
+        return Block(segment, pool)
+
+    def _count(self, at_ns: int, size: int) -> None:
+        self.allocated += size
+        self.peak_allocated = max(self.peak_allocated, self.allocated)
+        LOG.add_memory(at_ns, self.index, self.allocated, self.reserved)
+
+    def stats(self) -> dict[str, int]:
+        """The keys of torch.cuda.memory_stats that are known here."""
+        return {
+            "allocated_bytes.all.current": self.allocated,
+            "allocated_bytes.all.peak": self.peak_allocated,
+            "reserved_bytes.all.current": self.reserved,
+            "reserved_bytes.all.peak": self.peak_reserved,
+        }
+
+
+def functions(memory_of: Any) -> dict[str, Any]:
+    """torch.sim's part of what torch.cuda says about memory.  memory_of: a device, or None, to its settled Memory."""
+    return {
+        "memory_allocated": lambda device=None: memory_of(device).allocated,
+        "max_memory_allocated": lambda device=None: memory_of(device).peak_allocated,
+        "memory_reserved": lambda device=None: memory_of(device).reserved,
+        "max_memory_reserved": lambda device=None: memory_of(device).peak_reserved,
+        "reset_peak_memory_stats": lambda device=None: memory_of(device).reset_peak(),
+        "empty_cache": lambda: memory_of(None).empty_cache(),
+        "memory_stats": lambda device=None: memory_of(device).stats(),
+    }

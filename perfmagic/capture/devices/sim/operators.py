@@ -1,0 +1,86 @@
+"""What is known of an operator from its schema: looked up once, used at every launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from perfmagic.capture.devices import torch_private
+
+# these write arguments their schema does not declare (running statistics)
+_UNDECLARED_WRITES = {"aten::native_batch_norm": (3, 4)}
+
+# these take no generator in torch; what runs instead of them takes one by name
+_GENERATOR_BY_NAME = dict.fromkeys(
+    ("aten::native_dropout", "aten::rand_like", "aten::randn_like", "aten::randint_like"), (1 << 30, "generator")
+)
+
+Place = tuple[int, str]  # of an argument: position and name
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator.
+
+    name: as in the host lane ("aten::add_").  kernel: as on the device ("add").  writes: arguments changed in place.
+    returned: those of them it returns; None for an op that returns something new.  seeded: draws random numbers.
+    generator: where its generator goes, None if it takes none.
+    """
+
+    func: Any
+    name: str
+    kernel: str
+    writes: tuple[Place, ...]
+    returned: tuple[Place, ...] | None
+    returns_one: bool
+    is_view: bool
+    reshapes: bool
+    seeded: bool
+    generator: Place | None
+
+
+_operators: dict[Any, Operator] = {}
+
+
+def operator_of(func: Any) -> Operator:
+    """What is known of an operator."""
+    known = _operators.get(func)
+    if known is None:
+        known = _operators[func] = _read(func)
+    return known
+
+
+def _read(func: Any) -> Operator:
+    schema = torch_private.schema_of(func)
+    places = [(i, a.name) for i, a in enumerate(schema.arguments)]
+    writes = [p for p, a in zip(places, schema.arguments, strict=True) if a.alias_info and a.alias_info.is_write]
+    undeclared = [places[i] for i in _UNDECLARED_WRITES.get(schema.name, ())]
+    reshapes = torch.Tag.inplace_view in func.tags
+    aliases = any(r.alias_info is not None for r in schema.returns)
+    return Operator(
+        func=func,
+        name=schema.name,
+        kernel=schema.name.split("::")[-1].rstrip("_"),
+        writes=tuple(writes + undeclared),
+        returned=_returned(schema, writes),
+        returns_one=len(schema.returns) == 1,
+        is_view=aliases and not writes,
+        reshapes=reshapes,
+        seeded=torch.Tag.nondeterministic_seeded in func.tags,
+        generator=next((p for p in places if p[1] == "generator"), _GENERATOR_BY_NAME.get(schema.name)),
+    )
+
+
+def _returned(schema: Any, writes: list[Place]) -> tuple[Place, ...] | None:
+    if not writes or any(r.alias_info is None for r in schema.returns):
+        return None
+    by_alias = {frozenset(schema.arguments[i].alias_info.before_set): (i, name) for i, name in writes}
+    return tuple(by_alias[frozenset(r.alias_info.before_set)] for r in schema.returns)
+
+
+def argument(place: Place, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The argument at a place, given by position or by name; None if it was left out."""
+    position, name = place
+    return args[position] if position < len(args) else kwargs.get(name)

@@ -1,0 +1,63 @@
+"""Other people's profilers: a finished torch.profiler becomes a Trace, and on_trace_ready= gets a handler of ours."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from perfmagic.errors import CaptureError
+from perfmagic.files import file_path
+from perfmagic.trace.formats.chrome import write_chrome
+from perfmagic.trace.formats.tensorboard import worker_file
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import Trace
+
+
+def is_profiler(source: object) -> bool:
+    """Whether an object is one of torch's profilers, by what it can do: torch need not be imported to ask."""
+    return callable(getattr(source, "export_chrome_trace", None))
+
+
+def profiler_trace(profiler: Any) -> Trace:
+    """What a finished torch.profiler.profile, or torch.autograd.profiler.profile, recorded.
+
+    torch hands its result out once. Raises CaptureError where it was taken before, or the profiler has not ended.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfmagic-") as folder:
+        path = Path(folder) / "trace.json"
+        try:
+            profiler.export_chrome_trace(str(path))
+        except (RuntimeError, AssertionError, AttributeError) as error:
+            raise _refused(error) from error
+        return read_trace(path, origin="profiler")
+
+
+def trace_handler(folder: str | os.PathLike[str], worker: str | None = None) -> Callable[[Any], None]:
+    """A handler for torch.profiler.profile(on_trace_ready=…): writes a trace file each time a cycle has ended.
+
+    folder: made where it does not exist.  worker: how files begin, "rank3" or "worker" if left out. They end in
+    .pt.trace.json.gz, as TensorBoard's plugin and perfmagic.open_traces expect. Names with quotes, which break torch's
+    own export, are written right; host names, user names and folders are left out.
+    """
+    target = file_path(folder)
+
+    def handler(profiler: Any) -> None:
+        trace = profiler_trace(profiler)
+        write_chrome(trace, worker_file(target, trace, worker))
+
+    return handler
+
+
+def _refused(error: Exception) -> CaptureError:
+    if "already saved" in str(error):
+        return CaptureError(
+            "this profiler's result was saved before, and torch hands it out once",
+            hint="open the file it was saved to: perfmagic.open_trace(path)",
+        )
+    return CaptureError(
+        f"this profiler has no result yet ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})",
+        hint="open it after its with-block, or after stop()",
+    )

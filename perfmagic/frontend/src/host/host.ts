@@ -1,0 +1,13 @@
+// The only difference between a notebook and a page: where the theme comes from and who is told what changed.
+import type { Window } from "../model/scale.ts";
+import type { Theme } from "../model/theme.ts";
+
+export interface Host {
+  theme(): Theme;
+  /** Calls back whenever the theme may have changed; gives what stops it. */
+  onTheme(changed: () => void): () => void;
+  /** After the first frame is painted. */
+  painted?(): void;
+  /** The view has come to rest. */
+  settled?(view: Window, selection: Window | null): void;
+}

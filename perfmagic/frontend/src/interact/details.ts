@@ -1,0 +1,183 @@
+// Everything known of one slice, as rows of words: what the hover card shows. No DOM here.
+import type { Picked } from "./pick.ts";
+import type { Window } from "../model/scale.ts";
+import { freeAt, fullName, lineAt, shortName, type Model, type Ref } from "../model/store.ts";
+import { CLASS_TOKENS } from "../model/theme.ts";
+import { likeIt } from "../model/totals.ts";
+import { bandwidth, count, duration, durationLike, plural, size } from "../model/units.ts";
+
+export interface DetailRow {
+  name: string;
+  value: string;
+  note: string;
+}
+
+export interface Details {
+  title: string;
+  token: string;
+  full: string;
+  /** The life of the op to scale: [token, ns]; "queued …" tokens are tints. */
+  life: [string, number][];
+  rows: DetailRow[];
+  foot: string;
+}
+
+export function detailsOf(model: Model, ref: Ref, window: Window, picked?: Picked): Details {
+  const details =
+    ref.kind === "op" ? opDetails(model, ref.stream, ref.row, window)
+    : ref.kind === "host" ? hostDetails(model, ref.thread, ref.level, ref.row)
+    : ref.kind === "launch" ? launchDetails(model, ref.row)
+    : ref.kind === "blocked" ? blockedDetails(model, ref.row)
+    : lineDetails(model, ref.row); // prettier-ignore
+  if (picked && picked.folded > 1) {
+    details.foot = `${plural(picked.folded - 1, "more slice")} in this pixel column; zoom in to see each`;
+  }
+  return details;
+}
+
+function at(model: Model, ns: number): string {
+  return durationLike(ns, Math.max(1, 10 ** Math.floor(Math.log10(Math.max(1, model.span))) / 1e4), model.span);
+}
+
+function row(name: string, value: string, note = ""): DetailRow {
+  return { name, value, note };
+}
+
+function opDetails(model: Model, s: number, i: number, window: Window): Details {
+  const stream = model.streams[s];
+  const [start, end] = [stream.start[i], stream.end[i]];
+  const ran = end - start;
+  const token = CLASS_TOKENS[stream.cls[i]];
+  const rows: DetailRow[] = [];
+  const life: [string, number][] = [];
+  const call = stream.launchRow[i];
+  const where = stream.innerLine[i] > 0 ? `line ${stream.innerLine[i]}` : "";
+  if (call >= 0 && model.launches) {
+    const launches = model.launches;
+    const launched = launches.track.start[call];
+    const inCall = Math.max(0, Math.min(start, launches.track.end[call]) - Math.min(start, launched));
+    const free = Math.min(start, Math.max(launched + inCall, freeAt(stream, i)));
+    const behind = Math.max(0, free - launched - inCall);
+    const waiting = Math.max(0, start - launched - inCall - behind);
+    const before = stream.pile.depthAt(launched) - 1;
+    const ops = launches.ops[call];
+    const by = shortName(model, launches.track.name[call]) + (ops > 1 ? ` of ${plural(ops, "op")}` : "");
+    rows.push(
+      row(
+        "launched",
+        at(model, launched),
+        [where, outerOp(model, launches.thread[call], launched)].filter(Boolean).join(", "),
+      ),
+    );
+    rows.push(row("in the call", duration(inCall), by));
+    if (behind > 0)
+      rows.push(
+        row("behind", duration(behind), before > 0 ? `${plural(before, "op")} before it in its stream` : "its stream"),
+      );
+    rows.push(row("waiting", duration(waiting), waiting > 20_000 ? "its stream was free" : "launch latency"));
+    life.push(["launch", inCall], [`queued ${token}`, behind], [`held ${token}`, waiting]);
+  } else {
+    rows.push(row("launched", "not recorded", stream.orphan[i] ? "before the recording began" : where));
+  }
+  rows.push(row("ran", duration(ran), `${at(model, start)} → ${at(model, end)}`));
+  life.push([token, ran]);
+  if (stream.bytes[i] >= 0) {
+    rows.push(row("moved", size(stream.bytes[i]), ran > 0 ? bandwidth(stream.bytes[i], ran) : ""));
+  }
+  const laid = model.header.shapes[stream.shape[i] - 1];
+  if (laid) rows.push(row("grid", laid[0], laid[1]));
+  const like = likeIt(model, stream.name[i], window);
+  const more = like.count - (start < window[1] && end > window[0] ? 1 : 0);
+  const foot = more > 0 ? `${count(more)} more like it in view, ${duration(like.ns)} in all` : "";
+  const full = [`stream ${stream.wire.stream}`, full_(model, stream.name[i])].filter(Boolean).join(" · ");
+  return { title: shortName(model, stream.name[i]), token, full, life, rows, foot };
+}
+
+function full_(model: Model, name: number): string {
+  const full = fullName(model, name);
+  return full === shortName(model, name) ? "" : full;
+}
+
+/** The outermost operator a thread was in. */
+function outerOp(model: Model, thread: number, instant: number): string {
+  const track = model.threads[thread]?.levels[0];
+  if (!track) return "";
+  const [first, last] = track.range(instant, instant);
+  return last > first ? shortName(model, track.name[first]) : "";
+}
+
+function hostDetails(model: Model, t: number, level: number, i: number): Details {
+  const thread = model.threads[t];
+  const track = thread.levels[level];
+  const [start, end] = [track.start[i], track.end[i]];
+  const line = lineAt(model.cell, start);
+  const rows = [row("ran", duration(end - start), `${at(model, start)} → ${at(model, end)}`)];
+  if (line) rows.push(row("line", String(line), model.cell!.texts[String(line)] ?? ""));
+  const blocked = model.blocked?.union.covered(start, end) ?? 0;
+  if (blocked > 0) rows.push(row("blocked", duration(blocked), "waiting for the device"));
+  const full = [thread.label, `level ${level + 1}`, full_(model, track.name[i])].filter(Boolean).join(" · ");
+  return { title: shortName(model, track.name[i]), token: "host1", full, life: [], rows, foot: "" };
+}
+
+function launchDetails(model: Model, i: number): Details {
+  const { track, ops, opStream, opRow, line, thread } = model.launches!;
+  const [start, end] = [track.start[i], track.end[i]];
+  const where = [line[i] > 0 ? `line ${line[i]}` : "", outerOp(model, thread[i], start)].filter(Boolean).join(", ");
+  const rows = [row("called", at(model, start), where), row("in the call", duration(end - start))];
+  if (ops[i]) {
+    const stream = model.streams[opStream[i]];
+    const op = opRow[i];
+    rows.push(
+      row("queued", plural(ops[i], "op"), `${shortName(model, stream.name[op])}, stream ${stream.wire.stream}`),
+    );
+    rows.push(
+      row(
+        "started",
+        at(model, stream.start[op]),
+        `${duration(Math.max(0, stream.start[op] - start))} after the call began`,
+      ),
+    );
+    rows.push(row("ran", duration(stream.end[op] - stream.start[op]), ops[i] > 1 ? "the first of them" : ""));
+  } else {
+    rows.push(row("queued", "no op", "of this record"));
+  }
+  return { title: shortName(model, track.name[i]), token: "launch", full: "launch", life: [], rows, foot: "" };
+}
+
+function blockedDetails(model: Model, i: number): Details {
+  const blocked = model.blocked!;
+  const [start, end] = [blocked.start[i], blocked.end[i]];
+  const rows = [row("blocked", duration(end - start), `${at(model, start)} → ${at(model, end)}`)];
+  if (blocked.line[i] > 0)
+    rows.push(row("line", String(blocked.line[i]), model.cell?.texts[String(blocked.line[i])] ?? ""));
+  const busy = model.groups.reduce((most, g) => Math.max(most, g.busy.covered(start, end)), 0);
+  rows.push(row("meanwhile", duration(busy), "the device was busy"));
+  return { title: blocked.words[i], token: "wait", full: "Python waits for the device", life: [], rows, foot: "" };
+}
+
+function lineDetails(model: Model, i: number): Details {
+  const cell = model.cell!;
+  const line = cell.line[i];
+  const [start, end] = [cell.spans.start[i], cell.spans.end[i]];
+  const rows = [row("Python here", duration(end - start), `${at(model, start)} → ${at(model, end)}`)];
+  let ops = 0;
+  let ns = 0;
+  for (const stream of model.streams) {
+    for (let k = 0; k < stream.line.length; k++) {
+      if (stream.line[k] !== line) continue;
+      ops++;
+      ns += stream.end[k] - stream.start[k];
+    }
+  }
+  rows.push(row("queued", plural(ops, "op"), `${duration(ns)} on the device in all`));
+  const blocked = model.blocked?.union.covered(start, end) ?? 0;
+  if (blocked > 0) rows.push(row("blocked", duration(blocked), "waiting for the device"));
+  return {
+    title: `line ${line}`,
+    token: "host1",
+    full: cell.texts[String(line)] ?? "",
+    life: [],
+    rows,
+    foot: "click marks its work",
+  };
+}

@@ -1,0 +1,122 @@
+// What stands below the lanes: totals of the selection, the key, and how far the record can be believed.
+import { button, el, swatch } from "./dom.ts";
+import type { Part } from "./head.ts";
+import type { Action, State } from "../model/state.ts";
+import type { Model } from "../model/store.ts";
+import { KEY_CLASSES, totalsOf, type Totals } from "../model/totals.ts";
+import { count, duration, durationLike, percent } from "../model/units.ts";
+
+export function selectionPanel(model: Model): Part {
+  const node = el("div", "pm-panel");
+  node.hidden = true;
+  let shown = "";
+  const update = (state: State): void => {
+    const { selection } = state;
+    node.hidden = !selection;
+    node.style.display = selection ? "" : "none";
+    const key = `${selection?.join()} ${state.off}`;
+    if (!selection || key === shown) return;
+    shown = key;
+    const totals = totalsOf(model, selection, state.off);
+    const columns = [summary(model, totals)];
+    if (totals.parts.length) columns.push(device(totals));
+    if (totals.names.length) columns.push(names(totals));
+    if (totals.lines.length) columns.push(lines(totals));
+    node.replaceChildren(...columns);
+  };
+  return { node, update };
+}
+
+function summary(model: Model, totals: Totals): HTMLElement {
+  const [from, to] = totals.window;
+  const step = Math.max(1, (to - from) / 100);
+  const range = `${durationLike(from, step, model.span, false)} – ${durationLike(to, step, model.span)}`;
+  const node = el("div", "", el("h4", "", "selected"), el("div", "pm-big", duration(to - from)), el("div", "", range));
+  if (!model.streams.length) return node;
+  node.append(el("div", "", `busy ${percent(totals.busyFrac)}`));
+  if (totals.runAhead) {
+    node.append(el("div", "", `run-ahead ${duration(totals.runAhead[0])} – ${duration(totals.runAhead[1])}`));
+  }
+  node.append(el("div", "", `launched ${count(totals.launched)}, started ${count(totals.started)}`));
+  return node;
+}
+
+function row(name: string, token: string, share: number, value: string, more: string): HTMLElement {
+  const bar = swatch(token, "pm-bar");
+  bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+  const title = el("span", "", name);
+  title.title = name;
+  return el("div", "pm-row", title, el("span", "", bar), el("span", "pm-value", value), el("span", "pm-more", more));
+}
+
+function device(totals: Totals): HTMLElement {
+  const length = totals.window[1] - totals.window[0];
+  const rows = totals.parts.map((part) => {
+    const exposed = part.exposed >= 0 ? `${part.exposed ? duration(part.exposed) : "0"} exposed` : "";
+    return row(part.name, part.token, part.ns / length, duration(part.ns), exposed);
+  });
+  return el("div", "", el("h4", "", "device"), ...rows);
+}
+
+function names(totals: Totals): HTMLElement {
+  const most = Math.max(1, totals.names[0].ns);
+  const rows = totals.names.map((n) => row(n.name, n.token, n.ns / most, duration(n.ns), `×${count(n.count)}`));
+  return el("div", "", el("h4", "", "most time"), ...rows);
+}
+
+function lines(totals: Totals): HTMLElement {
+  const length = totals.window[1] - totals.window[0];
+  const rows = totals.lines.map((l) =>
+    row(
+      `line ${l.line}`,
+      l.blocked > l.ns / 2 ? "wait" : "launch",
+      l.ns / length,
+      duration(l.ns),
+      l.blocked ? `${duration(l.blocked)} blocked` : "",
+    ),
+  );
+  return el("div", "", el("h4", "", "Python meanwhile"), ...rows);
+}
+
+/** What the colours mean; each class can be switched off. */
+export function keyLine(model: Model, act: (action: Action) => void, signal: AbortSignal): Part {
+  const present = new Set(model.streams.flatMap((s) => s.tracks.flatMap((t) => t.classes)));
+  const node = el("div", "pm-key");
+  const switches = KEY_CLASSES.filter((key) => key.classes.some((c) => present.has(c))).map((key) => {
+    const toggle = button("", "switch on or off", () => act({ do: "class", cls: key.classes }), signal, "");
+    toggle.append(swatch(key.token), key.words);
+    node.append(toggle);
+    return { toggle, key };
+  });
+  if (model.streams.some((s) => s.wire.queue_max)) {
+    node.append(
+      el("span", "", el("i", "pm-swatch pm-queued"), "queued"),
+      el("span", "", el("i", "pm-swatch pm-held"), "queued, stream idle"),
+    );
+  }
+  if (model.blocked) node.append(el("span", "", swatch("wait"), "Python blocked"));
+  const keys = el("span", "pm-hints");
+  node.append(keys);
+  const hints: [string[], string][] = [
+    [["W", "S"], "zoom"],
+    [["A", "D"], "pan"],
+    [["[", "]"], "launch ↔ op"],
+    [["/"], "search"],
+    [["?"], "all keys"],
+  ];
+  for (const [names, words] of hints) keys.append(el("span", "", ...names.map((k) => el("kbd", "", k)), words));
+  const update = (state: State): void => {
+    for (const { toggle, key } of switches) {
+      const off = key.classes.some((c) => state.off & (1 << c));
+      toggle.classList.toggle("pm-off", off);
+      toggle.setAttribute("aria-pressed", String(!off));
+    }
+  };
+  return { node, update };
+}
+
+export function trustLines(model: Model): HTMLElement {
+  const node = el("div", "pm-trust");
+  for (const sentence of model.header.trust) node.append(el("div", "", sentence));
+  return node;
+}

@@ -1,0 +1,126 @@
+// What stands above the lanes: the first line, where the span went, the findings.
+import { button, el, swatch } from "./dom.ts";
+import { isWhole, type Action, type State } from "../model/state.ts";
+import type { Model } from "../model/store.ts";
+import { totalsOf } from "../model/totals.ts";
+import { count, duration, durationLike, percent, plural, size } from "../model/units.ts";
+import type { FindingWire } from "../model/wire.ts";
+
+type Do = (action: Action) => void;
+
+export interface Part {
+  node: HTMLElement;
+  update(state: State): void;
+}
+
+export function topLine(model: Model, act: Do, save: () => void, signal: AbortSignal): Part {
+  const total = el("b");
+  const words = el("span");
+  const buttons = [
+    button("fit", "show all (F)", () => act({ do: "fit" }), signal),
+    button("save", "this picture of the lanes, as PNG", save, signal),
+    button("?", "keys", () => act({ do: "help" }), signal),
+  ];
+  const node = el("div", "pm-top", total, words, el("i", "pm-space"), ...buttons);
+  let shown = "";
+  const update = (state: State): void => {
+    const key = state.view.join();
+    if (key === shown) return;
+    shown = key;
+    total.textContent = duration(state.view[1] - state.view[0]);
+    const parts = facts(model, state);
+    words.replaceChildren(...parts.flatMap((part, i) => (i ? [el("u", "", "·"), ...part] : part)));
+  };
+  return { node, update };
+}
+
+function facts(model: Model, state: State): (Node | string)[][] {
+  const { header } = model;
+  const [from, to] = state.view;
+  const whole = isWhole(state);
+  const parts: (Node | string)[][] = [];
+  if (!whole) {
+    const range = `${durationLike(from, (to - from) / 100, model.span, false)} – ${durationLike(to, (to - from) / 100, model.span)}`;
+    parts.push([`of ${duration(model.span)}, ${range}`]);
+  }
+  parts.push([header.device_label]);
+  if (!header.n_ops) return [...parts, [plural(header.n_host_ops, "operator")]];
+  const busy = whole ? header.busy_frac : totalsOf(model, state.view).busyFrac;
+  const queue = whole ? header.queue_max : Math.max(0, ...model.streams.map((s) => s.pile.maxDepth(from, to)));
+  if (whole) parts.push([plural(header.n_ops, "device op")]);
+  parts.push([el("em", "", `busy ${percent(busy)}`)]);
+  parts.push(["queue ≤ ", el("em", "", count(queue))]);
+  const peak = Math.max(0, ...model.memory.map((lane) => lane.peak));
+  if (whole && peak) parts.push(["peak ", el("em", "", size(peak))]);
+  return parts;
+}
+
+/** One bar over the whole width: each instant of the device's extent once. */
+export function shareBar(model: Model): HTMLElement[] {
+  const shares = model.groups.length === 1 ? model.groups[0].wire.shares : [];
+  if (!shares.length) return [];
+  const bar = el("div", "pm-shares");
+  const words = el("div", "pm-sharewords");
+  for (const share of shares) {
+    const part = swatch(share.token, "", share.second);
+    part.style.flex = `${share.ns} 0 0`;
+    bar.append(part);
+    words.append(
+      el("span", "", swatch(share.token, "", share.second), el("b", "", duration(share.ns)), ` ${share.name}`),
+    );
+  }
+  return [bar, words];
+}
+
+export function findingList(model: Model, act: Do, signal: AbortSignal): Part {
+  const { findings } = model.header;
+  const node = el("div", findings.length ? "pm-findings" : "");
+  const rows = findings.map((finding, i) => {
+    const cost = el("span", finding.cost_ns === 0 ? "pm-cost pm-none" : "pm-cost", finding.cost);
+    const lines: HTMLButtonElement[] = [];
+    const said = el("span", "pm-said", el("b", "", finding.cause), ...linked(finding, act, signal, lines));
+    const window = [finding.start_ns, Math.max(finding.end_ns, finding.start_ns + 1)] as const;
+    const line = finding.lines.length === 1 ? finding.lines[0] : 0;
+    const show = button("show ▸", "", () => act({ do: "finding", number: i, window, line }), signal, "pm-show");
+    const row = el("div", "pm-finding", cost, said, show);
+    if (finding.cost_ns) {
+      const bar = el("s");
+      bar.style.background = `var(--pm-${finding.token})`;
+      bar.style.width = `calc((100% - 196px) * ${Math.min(1, finding.cost_ns / model.span)})`;
+      row.append(bar);
+    }
+    node.append(row);
+    return { row, show, lines };
+  });
+  const update = (state: State): void =>
+    rows.forEach(({ row, show, lines }, i) => {
+      row.classList.toggle("pm-on", state.shown === i);
+      show.textContent = state.shown === i ? "hide ◂" : "show ▸";
+      for (const line of lines)
+        line.classList.toggle("pm-on", state.line > 0 && line.dataset["line"] === String(state.line));
+    });
+  return { node, update };
+}
+
+/** The rest of a finding's sentence; the cell lines it names can be clicked. */
+function linked(finding: FindingWire, act: Do, signal: AbortSignal, lines: HTMLButtonElement[]): (Node | string)[] {
+  if (!finding.lines.length) return [finding.rest];
+  const parts: (Node | string)[] = [];
+  let at = 0;
+  for (const match of finding.rest.matchAll(/\blines? \d+(?:(?:, | and )\d+)*/g)) {
+    parts.push(finding.rest.slice(at, match.index));
+    at = match.index + match[0].length;
+    for (const piece of match[0].split(/(\d+)/)) {
+      if (!/^\d+$/.test(piece) || !finding.lines.includes(Number(piece))) {
+        parts.push(piece);
+        continue;
+      }
+      const line = Number(piece);
+      const node = button(piece, `mark the work of line ${line}`, () => act({ do: "line", line }), signal, "pm-line");
+      node.dataset["line"] = piece;
+      lines.push(node);
+      parts.push(node);
+    }
+  }
+  return [...parts, finding.rest.slice(at)];
+}

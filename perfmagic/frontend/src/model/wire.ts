@@ -1,0 +1,95 @@
+// What Python sends: the header's shape and its schema number. perfmagic/view/timeline/wire.py writes it.
+
+export const SCHEMA = 2;
+
+export interface ColumnLayout {
+  table: string;
+  name: string;
+  code: "plain" | "signed" | "delta" | "text";
+  width: number;
+  rows: number;
+  at: number;
+}
+
+export interface FindingWire {
+  rule: string;
+  cost: string;
+  cost_ns: number | null;
+  cause: string;
+  rest: string;
+  lines: number[];
+  start_ns: number;
+  end_ns: number;
+  token: string;
+}
+
+export interface ShareWire {
+  name: string;
+  ns: number;
+  token: string;
+  second: string;
+}
+
+export interface GroupWire {
+  device: number;
+  label: string;
+  short_label: string;
+  n_ops: number;
+  busy_frac: number;
+  extent_ns: number;
+  queue_max: number;
+  n_streams: number;
+  staves: string[];
+  shares: ShareWire[];
+  n_folded: number;
+  folded_ops: number;
+}
+
+export interface StreamWire {
+  device: number;
+  stream: number;
+  ops: number;
+  queue_max: number;
+  queue_mean: number;
+  busy_frac: number;
+  depth: number;
+}
+
+export interface Header {
+  schema: number;
+  origin_ns: number;
+  span_ns: number;
+  device_label: string;
+  n_ops: number;
+  n_host_ops: number;
+  busy_frac: number;
+  queue_max: number;
+  simulated: boolean;
+  findings: FindingWire[];
+  device_groups: GroupWire[];
+  flags: { at: number; text: string }[];
+  trust: string[];
+  failure: string;
+  returned: number | null;
+  from_cell: boolean;
+  alt: string;
+  thread_lanes: { label: string; levels: number[] }[];
+  cell_lane: { texts: Record<string, string> } | null;
+  launch_lane: { words: string[] } | null;
+  stream_lanes: StreamWire[];
+  memory_lanes: { device: number; reserved_max: number }[];
+  /** Of kernels: their blocks, and what each block has. */
+  shapes: [string, string][];
+  columns: ColumnLayout[];
+}
+
+/** The header of a timeline. Throws with a sentence for readers when it was written for another version of this file. */
+export function parseHeader(text: string): Header {
+  const header = JSON.parse(text) as Header;
+  if (header.schema !== SCHEMA) {
+    throw new Error(
+      `this timeline has data of version ${header.schema}, the script beside it reads version ${SCHEMA}: run the cell again`,
+    );
+  }
+  return header;
+}

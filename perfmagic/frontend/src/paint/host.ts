@@ -1,0 +1,240 @@
+// Python's lanes: cell lines, operators in flame order, launches and what blocked them.
+import { bar, box, lost, skyline, strength, type Frame } from "./draw.ts";
+import { LEVEL_PX, type Row } from "../model/layout.ts";
+import { detailOf } from "./lod.ts";
+import { shortName, type CellLines } from "../model/store.ts";
+import { below } from "../model/sorted.ts";
+import { duration } from "../model/units.ts";
+
+const SLICE_PX = 2.5;
+const NAME_FROM_PX = 30;
+const LEAST_BLOCKED_PX = 1.2; // narrower calls become a tick of 1 px, never hidden
+
+/** The grey of each cell line, neighbours differing; used wherever the line is met again. */
+export function lineTones(cell: CellLines | null): Map<number, string> {
+  const tones = new Map<number, string>();
+  for (const line of cell?.line ?? []) if (!tones.has(line)) tones.set(line, tones.size % 2 ? "host1" : "host2");
+  return tones;
+}
+
+export function paintCell(f: Frame, row: Row): void {
+  const { cell } = f.model;
+  if (!cell) return;
+  const tones = lineTones(cell);
+  const { start, end } = cell.spans;
+  let drawn = -1;
+  for (let i = below(end, f.scale.from); i < start.length && start[i] < f.scale.to; i++) {
+    const x0 = f.scale.xIn(start[i]);
+    const x1 = f.scale.xIn(end[i]);
+    const pixel = Math.floor(x0 * f.dpr);
+    // of several within a pixel the first stands for them
+    if (x1 - x0 < 1 && pixel === drawn) continue;
+    drawn = pixel;
+    box(f, x0, row.y, Math.max(x0 + 0.5, x1 - 0.75), row.y + row.h, f.palette.pixel(tones.get(cell.line[i])!));
+    if (cell.line[i] === f.state.line) box(f, x0, row.y + row.h - 2, x1 - 0.75, row.y + row.h, f.palette.pixel("ink"));
+  }
+}
+
+export function writeCell(f: Frame, row: Row): void {
+  const { cell } = f.model;
+  if (!cell) return;
+  const { start, end } = cell.spans;
+  const middle = row.y + row.h / 2 + 0.5;
+  let room = -Infinity;
+  for (let i = below(end, f.scale.from); i < start.length && start[i] < f.scale.to; i++) {
+    const x0 = f.scale.xIn(start[i]);
+    const width = f.scale.xIn(end[i]) - x0;
+    const digits = String(cell.line[i]);
+    const own = f.text.width(digits, { bold: true });
+    if (width < own + 3 || x0 < room) continue;
+    const inset = width > own + 12 ? 5 : (width - own) / 2;
+    f.text.write(digits, x0 + inset, middle, { bold: true, colour: f.palette.css("ink") });
+    room = x0 + own;
+    const words = width > 60 ? (cell.texts[digits] ?? "") : "";
+    const code = f.text.fitted(words, width - own - 18, { size: 10, mono: true });
+    if (code) f.text.write(code, x0 + own + 11, middle, { size: 10, mono: true, colour: f.palette.css("hostink") });
+  }
+}
+
+export function paintThread(f: Frame, row: Row): void {
+  const thread = f.model.threads[row.index];
+  for (let level = 0; level < row.sub; level++) {
+    const y = row.y + level * LEVEL_PX;
+    const tone = (["host1", "host2", "host3"] as const)[Math.min(2, level)];
+    const track = thread.levels[level];
+    const detail = detailOf([track], f.scale, f.edges, SLICE_PX, f.hits);
+    const byName = f.hits?.names ? f.hits : null;
+    const pale = f.palette.pixel(tone, strength(f, 31, !byName));
+    const full = f.palette.pixel(tone);
+    if (detail.shares[0]) {
+      skyline(f, detail.shares[0], y, LEVEL_PX - 1, pale);
+      if (byName && detail.hit?.[0]) skyline(f, detail.hit[0], y, LEVEL_PX - 1, f.palette.pixel("accent"));
+    }
+    for (const { row: i } of detail.wide) {
+      const x0 = f.scale.xIn(track.start[i]);
+      const x1 = Math.max(x0 + 0.5, f.scale.xIn(track.end[i]) - 0.75);
+      box(f, x0, y, x1, y + LEVEL_PX - 1, byName?.hasName(track.name[i]) ? full : pale);
+      if (byName?.hasName(track.name[i]))
+        box(f, x0, y + LEVEL_PX - 2.5, x1, y + LEVEL_PX - 1, f.palette.pixel("accent"));
+    }
+  }
+}
+
+export function writeThread(f: Frame, row: Row): void {
+  const thread = f.model.threads[row.index];
+  for (let level = 0; level < row.sub; level++) {
+    const track = thread.levels[level];
+    const [first, last] = track.range(f.scale.from, f.scale.to);
+    track.atLeast(NAME_FROM_PX / f.scale.pxPerNs, first, last, (i) => {
+      const x0 = f.scale.xIn(track.start[i]);
+      const room = f.scale.xIn(track.end[i]) - x0 - 7;
+      const words = f.text.fitted(shortName(f.model, track.name[i]), room, { size: 10 });
+      if (words)
+        f.text.write(words, x0 + 3.5, row.y + level * LEVEL_PX + 5.5, { size: 10, colour: f.palette.css("hostink") });
+    });
+  }
+}
+
+export function paintLaunches(f: Frame, row: Row): void {
+  const { launches, blocked } = f.model;
+  if (launches) {
+    const colour = f.palette.pixel("launch", strength(f, 31, !f.hits));
+    skyline(f, launches.busy.shares(f.edges), row.y, row.h, colour, 1);
+  }
+  if (!blocked) return;
+  let tick = -1;
+  for (let i = blockedFrom(f); i < blocked.start.length && blocked.start[i] < f.scale.to; i++) {
+    const x0 = f.scale.xIn(blocked.start[i]);
+    const x1 = f.scale.xIn(blocked.end[i]);
+    if (x1 - x0 >= LEAST_BLOCKED_PX) lost(f, x0, x1, row.y, row.h);
+    else if (x1 > 0 && x0 < f.scale.width && Math.floor(x0) !== tick) {
+      tick = Math.floor(x0);
+      box(f, tick, row.y, tick + 1, row.y + row.h, f.palette.pixel("wait"));
+    }
+  }
+}
+
+export function writeLaunches(f: Frame, row: Row): void {
+  const { blocked, header } = f.model;
+  for (
+    let i = blocked ? blockedFrom(f) : 0;
+    blocked && i < blocked.start.length && blocked.start[i] < f.scale.to;
+    i++
+  ) {
+    const x0 = f.scale.xIn(blocked.start[i]);
+    const x1 = f.scale.xIn(blocked.end[i]);
+    if (x1 - x0 > 70) inGap(f, blockedWords(f, i, x1 - x0 - 24), x0, x1, row, "wait");
+  }
+  if (header.returned === null) return;
+  const x = f.scale.x(header.returned);
+  if (x < 0 || f.scale.width - x < 100) return;
+  const { g } = f.text;
+  g.save();
+  g.setLineDash([1, 4]);
+  g.strokeStyle = f.palette.css("ink3");
+  g.lineWidth = 1;
+  g.beginPath();
+  g.moveTo(x + 4, row.y + row.h / 2);
+  g.lineTo(f.scale.width, row.y + row.h / 2);
+  g.stroke();
+  g.restore();
+  inGap(f, "Python has returned", x, f.scale.width, row, "ink2");
+}
+
+function blockedFrom(f: Frame): number {
+  const { blocked } = f.model;
+  // calls of several threads may nest: the union says how far back one can begin that still holds
+  const held = blocked!.union.at(f.scale.from);
+  return below(blocked!.start, held < 0 ? f.scale.from : blocked!.union.start[held]);
+}
+
+function blockedWords(f: Frame, i: number, room: number): string {
+  const blocked = f.model.blocked!;
+  const short = `blocked ${duration(blocked.end[i] - blocked.start[i])}`;
+  const all = [`${short} · ${blocked.words[i]}`, short];
+  return all.find((words) => f.text.width(words, { size: 10 }) <= room) ?? f.text.fitted(short, room, { size: 10 });
+}
+
+/** Words on a patch of ground in the middle of a stretch. */
+function inGap(f: Frame, words: string, x0: number, x1: number, row: Row, token: string): void {
+  if (!words) return;
+  const width = f.text.width(words, { size: 10 }) + 12;
+  const middle = (x0 + x1) / 2;
+  f.text.g.fillStyle = f.palette.css("ground");
+  f.text.g.fillRect(middle - width / 2, row.y, width, row.h);
+  f.text.write(words, middle, row.y + row.h / 2 + 0.5, { size: 10, align: "center", colour: f.palette.css(token) });
+}
+
+/** How much of the whole timeline each class of work took, and above it where Python was blocked. */
+export function paintOverview(f: Frame, row: Row): void {
+  const n = f.edges.length - 1;
+  const { whole, view } = f.state;
+  const all = overviewShares(f, n);
+  const top = row.y + 4;
+  const h = row.h - 4;
+  const scale = f.scale.width / (whole[1] - whole[0]);
+  const [x0, x1] = [view[0] * scale, view[1] * scale];
+  box(f, 0, top, f.scale.width, top + h, f.palette.pixel("soft"));
+  const work = all.work.map(
+    ([token, shares]) => [shares, f.palette.pixel(token), f.palette.pixel(token, 0.38)] as const,
+  );
+  for (let i = 0; i < n; i++) {
+    const at = (i * f.step) / f.dpr;
+    const outside = at + f.step / f.dpr < x0 || at > x1;
+    let floor = top + h;
+    for (const [shares, full, pale] of work) {
+      const high = Math.min(floor - top, shares[i] * h);
+      if (high <= 0) continue;
+      bar(f, i, floor - high, floor, outside ? pale : full);
+      floor -= high;
+    }
+    if (all.blocked && all.blocked[i] > 0.3) bar(f, i, row.y, row.y + 2, f.palette.pixel("wait"));
+  }
+  const ink = f.palette.pixel("ink2");
+  const right = Math.max(x0 + 2, x1);
+  box(f, x0, top - 1, right, top, ink);
+  box(f, x0, top + h - 1, right, top + h, ink);
+  for (const x of [x0, right]) {
+    box(f, x - 0.5, top - 1, x + 0.5, top + h, ink);
+    box(f, x - 2, top + 6, x + 2, top + 16, ink);
+  }
+}
+
+interface OverviewShares {
+  work: [string, Float64Array][];
+  blocked: Float64Array | null;
+}
+
+const overviews = new WeakMap<object, Map<number, OverviewShares>>();
+
+/** The overview never changes while the width does not. */
+function overviewShares(f: Frame, n: number): OverviewShares {
+  let known = overviews.get(f.model);
+  if (!known) overviews.set(f.model, (known = new Map<number, OverviewShares>()));
+  let found = known.get(n);
+  if (!found) {
+    const edges = new Float64Array(n + 1);
+    for (let i = 0; i <= n; i++) edges[i] = (i / n) * f.model.span;
+    const groups = f.model.groups;
+    const mean = (pick: (g: (typeof groups)[number]) => Float64Array): Float64Array => {
+      const sum = new Float64Array(n);
+      for (const group of groups) pick(group).forEach((v, i) => (sum[i] += v / groups.length));
+      return sum;
+    };
+    const work: [string, Float64Array][] = groups.length
+      ? [
+          ["comp", mean((g) => g.compute.shares(edges))],
+          ["comm", mean((g) => g.comm.shares(edges))],
+          ["dtod", mean((g) => g.copy.shares(edges))],
+        ]
+      : (f.model.threads[0]?.levels.slice(0, 1).map((t) => {
+          const out = [new Float64Array(n)];
+          t.addShares(edges, out);
+          return ["host1", out[0]];
+        }) ?? []);
+    found = { work, blocked: f.model.blocked ? f.model.blocked.union.shares(edges) : null };
+    known.clear();
+    known.set(n, found);
+  }
+  return found;
+}

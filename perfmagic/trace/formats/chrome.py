@@ -1,0 +1,263 @@
+"""Writing a trace as Chrome JSON: Perfetto and chrome://tracing open it, and `read_trace` gives the same trace back.
+
+Left out are host names, users and folders: Python frames keep their file's name only. The cell's text is written as
+it is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from perfmagic.files import whole_file
+from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
+from perfmagic.trace.kineto.header import EXPORT_SCHEMA
+from perfmagic.trace.model import Collective, LaunchShape, Trace
+from perfmagic.trace.names import call_kind
+
+HOST_PID = 1 << 20  # devices use their index as pid
+
+OP_CATEGORY = {OpKind.KERNEL: "kernel", OpKind.MEMCPY: "gpu_memcpy", OpKind.MEMSET: "gpu_memset"}
+HOST_CATEGORY = {HostKind.OP: "cpu_op", HostKind.ANNOTATION: "user_annotation", HostKind.PYTHON: "python_function"}
+_ABSOLUTE_FOLDER = re.compile(r"(?:(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\])(?:[^\s/\\\"'():,]+[/\\])+")
+_META_KEYS = (
+    *("start_ns", "end_ns", "returned_ns", "torch_version", "dropped_events", "races"),
+    *("mended_ops", "mended_ns", "mended_calls"),
+)
+
+
+def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> Path:
+    """Save a trace as Chrome JSON, gzipped where the name ends in .gz; gives the path.
+
+    The file appears whole or not at all. Raises OptionError where it cannot be written.
+    """
+    return write_events(path, header(trace), _events(trace))
+
+
+def write_events(path: str | os.PathLike[str], head: dict[str, Any], events: Iterable[str]) -> Path:
+    """Save a file of Chrome JSON, see write_chrome.  head: what stands beside the events.  events: each as JSON."""
+    with whole_file(path) as (target, file):
+        _write(file, head, events, packed=target.suffix == ".gz")
+    return target
+
+
+def without_folders(text: str) -> str:
+    """The text with absolute paths cut to their last part: "/home/ann/train.py(3): step" → "train.py(3): step"."""
+    return _ABSOLUTE_FOLDER.sub("", text)
+
+
+def _write(file: IO[bytes], head: dict[str, Any], events: Iterable[str], *, packed: bool) -> None:
+    if not packed:
+        _write_text(file, head, events)
+        return
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as out:
+        _write_text(out, head, events)
+
+
+def _write_text(out: IO[bytes] | gzip.GzipFile, head: dict[str, Any], events: Iterable[str]) -> None:
+    out.write(json.dumps(head, ensure_ascii=False)[:-1].encode() + b', "traceEvents": [')
+    separator = "\n"
+    for event in events:
+        out.write(f"{separator}{event}".encode())
+        separator = ",\n"
+    out.write(b"\n]}\n")
+
+
+def header(trace: Trace) -> dict[str, Any]:
+    """What stands beside the events of a file."""
+    return {
+        "schemaVersion": 1,
+        "displayTimeUnit": "ns",
+        "baseTimeNanoseconds": trace.meta.base_unix_ns,
+        "deviceProperties": [{"id": d.index, "name": d.label} for d in trace.meta.devices],
+        "distributedInfo": {"rank": trace.meta.rank, "world_size": trace.meta.world_size},
+        "perfmagic": _own_part(trace),
+    }
+
+
+def _own_part(trace: Trace) -> dict[str, Any]:
+    """What Chrome's format has no place for; read back by perfmagic.trace.kineto.header.restored."""
+    meta = trace.meta
+    texts = {
+        "failed": without_folders(meta.failed),
+        "repairs": [without_folders(text) for text in meta.repairs],
+        "notes": [without_folders(text) for text in meta.notes],
+    }
+    return {
+        "schema": EXPORT_SCHEMA,
+        "meta": {key: getattr(meta, key) for key in _META_KEYS} | texts,
+        "devices": [asdict(device) for device in meta.devices],
+        "marks": {name: column.tolist() for name, column in trace.marks.to_dict().items()},
+        "cell": trace.cell.source if trace.cell else None,
+    }
+
+
+def _events(trace: Trace) -> Iterator[str]:
+    names = json_names(trace)
+    yield from metadata(trace)
+    yield from _ops(trace, names)
+    yield from _calls(trace, names)
+    yield from _host_ops(trace)
+    yield from flows(trace)
+    yield from _waits(trace)
+    yield from counters(trace, names)
+
+
+def metadata(trace: Trace) -> Iterator[str]:
+    """Names of processes and threads, the host above the devices."""
+    yield _named("process_name", HOST_PID, 0, {"name": "Python"})
+    yield _named("process_sort_index", HOST_PID, 0, {"sort_index": -1})
+    tables = (trace.calls, trace.host_ops, trace.python_frames.table)
+    threads = np.unique(np.concatenate([table.thread for table in tables])).tolist()
+    for thread in threads:
+        yield _named("thread_name", HOST_PID, thread, {"name": f"thread {thread}"})
+    for device in trace.device_ids:
+        yield _named("process_name", device, 0, {"name": trace.device_info(device).label})
+        yield _named("process_sort_index", device, 0, {"sort_index": device})
+        for stream in sorted(set(trace.ops.stream[trace.ops.device == device].tolist())):
+            yield _named("thread_name", device, stream, {"name": f"stream {stream}"})
+
+
+def _named(what: str, pid: int, tid: int, args: dict[str, Any]) -> str:
+    return json.dumps({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}, ensure_ascii=False)
+
+
+def _ops(trace: Trace, names: list[str]) -> Iterator[str]:
+    for row in rows(trace.ops):
+        args = {key: row[key] for key in ("correlation",) if row[key] != NONE} | op_args(trace, row)
+        yield span(OP_CATEGORY[OpKind(row["kind"])], names[row["name"]], row["device"], row["stream"], row, args)
+
+
+def op_args(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a device op but its correlation."""
+    args = {"device": row["device"], "stream": row["stream"]}
+    args |= {"bytes": row["size_bytes"]} if row["size_bytes"] != NONE else {}
+    args |= _collective_args(trace.collectives[row["collective"]]) if row["collective"] != NONE else {}
+    args |= {"Seq": row["sequence"]} if row["sequence"] != NONE else {}
+    args |= _shape_args(trace.shapes[row["shape"]]) if row["shape"] != NONE else {}
+    return args | ({"line": row["line"]} if row["line"] else {})
+
+
+def _collective_args(collective: Collective) -> dict[str, Any]:
+    args = {
+        "Collective name": collective.name,
+        "In msg nelems": collective.in_elements,
+        "Out msg nelems": collective.out_elements,
+        "Group size": collective.group_size,
+        "dtype": collective.dtype or None,
+        "Process Group Name": collective.group or None,
+        "Process Group Ranks": _ranks(collective) if collective.ranks else None,
+    }
+    return {key: value for key, value in args.items() if value is not None}
+
+
+def _ranks(collective: Collective) -> str:
+    more = len(collective.ranks) < (collective.group_size or 0)
+    return f"[{', '.join(map(str, collective.ranks))}{', ...' if more else ''}]"
+
+
+def _shape_args(shape: LaunchShape) -> dict[str, Any]:
+    args: dict[str, Any] = {"grid": shape.grid, "block": shape.block}
+    args |= {} if shape.registers is None else {"registers per thread": shape.registers}
+    return args | ({} if shape.shared_bytes is None else {"shared memory": shape.shared_bytes})
+
+
+def _calls(trace: Trace, names: list[str]) -> Iterator[str]:
+    args_of = call_args(trace)
+    for row in rows(trace.calls):
+        args: dict[str, Any] = {"correlation": row["correlation"]} if row["correlation"] != NONE else {}
+        yield span("cuda_runtime", names[row["name"]], HOST_PID, row["thread"], row, args | args_of(row))
+
+
+def call_args(trace: Trace) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Gives the arguments of a row of calls but its correlation: its line, its kind where the name does not tell."""
+    named_kinds = [call_kind(name) for name in trace.names]
+
+    def args_of(row: dict[str, Any]) -> dict[str, Any]:
+        args = {"line": row["line"]} if row["line"] else {}
+        return args | ({"call": CallKind(row["kind"]).name} if named_kinds[row["name"]] != row["kind"] else {})
+
+    return args_of
+
+
+def _host_ops(trace: Trace) -> Iterator[str]:
+    names = host_names(trace)
+    for row in rows(trace.whole_host()):
+        category = HOST_CATEGORY[HostKind(row["kind"])]
+        yield span(category, names[row["name"]], HOST_PID, row["thread"], row, host_args(trace, row))
+
+
+def json_names(trace: Trace) -> list[str]:
+    """The names of ops, calls and counters as JSON."""
+    return [json.dumps(name, ensure_ascii=False) for name in trace.names]
+
+
+def host_names(trace: Trace) -> list[str]:
+    """The names of host ops as JSON, without folders."""
+    return [json.dumps(without_folders(name), ensure_ascii=False) for name in trace.names]
+
+
+def host_args(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an operator, annotation or Python frame."""
+    args: dict[str, Any] = {"line": row["line"]} if row["line"] else {}
+    return args | ({"Input Dims": json.loads(trace.input_shapes[row["shape"]])} if row["shape"] != NONE else {})
+
+
+def flows(trace: Trace) -> Iterator[str]:
+    """An arrow from every launch to each of its ops."""
+    for at, row in enumerate(rows(trace.ops)):
+        if row["launch"] != NONE:
+            call = row["launch"]
+            thread, call_ns = int(trace.calls.thread[call]), int(trace.calls.start_ns[call])
+            flow = f'"cat": "ac2g", "name": "ac2g", "id": {at}'
+            yield f'{{"ph": "s", {flow}, "pid": {HOST_PID}, "tid": {thread}, "ts": {_us(call_ns)}}}'
+            place = f'"pid": {row["device"]}, "tid": {row["stream"]}, "ts": {_us(row["start_ns"])}'
+            yield f'{{"ph": "f", "bp": "e", {flow}, {place}}}'
+
+
+def _waits(trace: Trace) -> Iterator[str]:
+    for row in rows(trace.waits):
+        args = {
+            "device": row["device"],
+            "stream": row["stream"],
+            "correlation": row["correlation"],
+            "wait_on_stream": row["on_stream"],
+            "wait_on_cuda_event_record_corr_id": row["on_correlation"],
+            "wait_on_device": row["on_device"],
+        }
+        at = {"start_ns": row["at_ns"], "end_ns": row["at_ns"]}
+        yield span("cuda_sync", '"Stream Wait Event"', row["device"], row["stream"], at, args)
+
+
+def counters(trace: Trace, names: list[str]) -> Iterator[str]:
+    """Memory and power over time."""
+    for row in rows(trace.counters):
+        name, place = names[row["series"]], f'"pid": {row["device"]}, "ts": {_us(row["at_ns"])}'
+        yield f'{{"ph": "C", "name": {name}, {place}, "args": {{"value": {json.dumps(row["value"])}}}}}'
+
+
+def rows(table: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a table, as dicts by column."""
+    columns = table.to_dict()
+    for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+        yield dict(zip(columns, values, strict=True))
+
+
+def span(category: str, name: str, pid: int, tid: int, row: dict[str, Any], args: dict[str, Any]) -> str:
+    """One complete event; name is JSON text already."""
+    place = f'"pid": {pid}, "tid": {tid}, "ts": {_us(row["start_ns"])}, "dur": {_us(row["end_ns"] - row["start_ns"])}'
+    return f'{{"ph": "X", "cat": "{category}", "name": {name}, {place}, "args": {json.dumps(args)}}}'
+
+
+def _us(ns: int) -> str:
+    """Nanoseconds as microseconds with three decimals, digit by digit: no rounding on the way."""
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    return f"{sign}{ns // 1000}.{ns % 1000:03d}"

@@ -1,0 +1,62 @@
+"""Where traces come from: files of either format, and folders of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from perfmagic.errors import TraceError
+from perfmagic.files import file_path
+from perfmagic.trace.formats.npz import is_npz, read_npz
+from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import Trace
+from perfmagic.units import plural
+
+_TRACE_NAME = re.compile(r"\.(?:json|json\.gz|npz)$")
+_NAMED = 5  # files that an error names
+_DIGITS = re.compile(r"(\d+)")
+
+
+def read_file(path: str | os.PathLike[str], *, max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES) -> Trace:
+    """A saved trace: Kineto's Chrome JSON, or perfmagic's own .npz. Raises TraceError as `read_trace` does."""
+    source = file_path(path)
+    if is_npz(source):
+        return read_npz(source, max_unpacked_bytes)
+    return read_trace(source, max_unpacked_bytes=max_unpacked_bytes)
+
+
+def trace_files(path: str | os.PathLike[str]) -> list[Path]:
+    """The trace files a path names: itself, or those of a folder, by name with numbers in their order.
+
+    A folder's files are taken by their ending (.json, .json.gz, .npz). Raises TraceError for one without any.
+    """
+    source = file_path(path)
+    if not source.is_dir():
+        return [source]
+    try:
+        found = [entry for entry in source.iterdir() if _TRACE_NAME.search(entry.name) and entry.is_file()]
+    except OSError as error:
+        raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from error
+    if not found:
+        words = f"{source.name} is a folder without .json, .json.gz or .npz files"
+        raise TraceError(words, hint="name another folder")
+    return sorted(found, key=_by_numbers)
+
+
+def one_file(path: str | os.PathLike[str]) -> Path:
+    """The only trace file a path names. Raises TraceError for a folder with none, or several."""
+    files = trace_files(path)
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files[:_NAMED]) + (", …" if len(files) > _NAMED else "")
+        raise TraceError(
+            f"{Path(path).name} is a folder with {plural(len(files), 'trace file')}: {names}",
+            hint="name one of them, or take all with perfmagic.open_traces(folder)",
+        )
+    return files[0]
+
+
+def _by_numbers(path: Path) -> list[tuple[int, str]]:
+    """rank2 before rank10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(path.name)]

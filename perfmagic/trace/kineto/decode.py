@@ -1,0 +1,302 @@
+"""Kineto JSON to events: the typed way, for files that are what they should be.
+
+The text is read in blocks and cut between events, so that a file never has to be in memory; only the needed fields are
+decoded. Anything the types do not allow sends the whole file to `repair`, which reads it event by event and says
+what it mended.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, ClassVar, Union
+
+import msgspec
+
+from perfmagic.trace.columns import NONE
+
+# Below 2^43 µs neighbouring doubles are less than 1 ns apart; above, only the digits of the file are exact.
+EXACT_BELOW_US = 2.0**43
+# What the typed way stops at: damage, to be mended by the tolerant way.
+UNSOUND = (msgspec.MsgspecError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, OverflowError)
+
+Loose = int | float | str | None
+NO_TEXT = msgspec.Raw(b"")
+
+
+class OpArgs(msgspec.Struct, gc=False):
+    """The arguments of a device op; grid and block are JSON text, decoded once for each launch shape that occurs."""
+
+    correlation: int = NONE
+    stream: Loose = None
+    device: Loose = None
+    bytes: Loose = None
+    grid: msgspec.Raw = NO_TEXT
+    block: msgspec.Raw = NO_TEXT
+    registers: Loose = msgspec.field(default=None, name="registers per thread")
+    shared: Loose = msgspec.field(default=None, name="shared memory")
+    collective: Any = msgspec.field(default=None, name="Collective name")
+    in_elements: Loose = msgspec.field(default=None, name="In msg nelems")
+    out_elements: Loose = msgspec.field(default=None, name="Out msg nelems")
+    dtype: Any = None
+    group_size: Loose = msgspec.field(default=None, name="Group size")
+    group: Any = msgspec.field(default=None, name="Process Group Name")
+    ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
+    sequence: Loose = msgspec.field(default=None, name="Seq")
+
+
+class CallArgs(msgspec.Struct, gc=False):
+    """The arguments of a runtime or driver call."""
+
+    correlation: int = NONE
+    call: Any = None  # written by perfmagic: a CallKind the name does not tell
+
+
+class HostArgs(msgspec.Struct, gc=False):
+    """The arguments of an operator: its input shapes as the file writes them."""
+
+    dims: msgspec.Raw = msgspec.field(default=NO_TEXT, name="Input Dims")
+
+
+class WaitArgs(msgspec.Struct, gc=False):
+    """The arguments of a stream wait."""
+
+    correlation: int = NONE
+    stream: Loose = None
+    device: Loose = None
+    on_stream: int = msgspec.field(default=NONE, name="wait_on_stream")
+    on_device: int = msgspec.field(default=NONE, name="wait_on_device")  # perfmagic writes it; Kineto does not say
+    on_correlation: int = msgspec.field(default=NONE, name="wait_on_cuda_event_record_corr_id")
+
+
+class CounterArgs(msgspec.Struct, gc=False):
+    """The arguments of memory events; of counters, the device."""
+
+    allocated: Loose = msgspec.field(default=None, name="Total Allocated")
+    reserved: Loose = msgspec.field(default=None, name="Total Reserved")
+    device_id: Loose = msgspec.field(default=None, name="Device Id")
+
+
+class Other:
+    """What stands in the place of a category where an event is no span: the words for such events."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+
+INSTANT, COUNTER, END = Other("instant"), Other("counter"), Other("end")
+
+
+# Events by their phase, so that nothing is decoded of those no table takes: a third of a file are flows.
+# ts and dur are µs, NaN where the row has none; args are JSON text.
+class Span(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+    """A row of traceEvents that takes time."""
+
+    cat: str = ""
+    name: str = ""
+    pid: int | float | str = 0
+    tid: int | float | str = 0
+    ts: float = math.nan
+    dur: float = math.nan
+    args: msgspec.Raw = NO_TEXT
+
+
+class Begin(Span, gc=False, tag="B"):
+    """The beginning of a span whose end is a row of its own."""
+
+
+class End(msgspec.Struct, gc=False, tag_field="ph", tag="E"):
+    """The end of the span that began last in its place."""
+
+    cat: ClassVar[Other] = END
+    dur: ClassVar[float] = math.nan
+    pid: int | float | str = 0
+    tid: int | float | str = 0
+    ts: float = math.nan
+
+
+class Instant(msgspec.Struct, gc=False, tag_field="ph", tag="i"):
+    """A row without a duration, among them what the allocator did."""
+
+    cat: ClassVar[Other] = INSTANT
+    dur: ClassVar[float] = math.nan
+    name: str = ""
+    pid: int | float | str = 0
+    ts: float = math.nan
+    args: CounterArgs | None = None
+
+
+class OldInstant(Instant, gc=False, tag="I"):
+    """The same, as files of 2021 write it."""
+
+
+class Count(msgspec.Struct, gc=False, tag_field="ph", tag="C"):
+    """Values of counters at an instant."""
+
+    cat: ClassVar[Other] = COUNTER
+    dur: ClassVar[float] = math.nan
+    name: str = ""
+    pid: int | float | str = 0
+    ts: float = math.nan
+    args: msgspec.Raw = NO_TEXT
+
+
+class Unread(msgspec.Struct, gc=False, tag_field="ph", tag=""):
+    """A row no table takes."""
+
+    cat: ClassVar[Other] = Other("other")
+
+
+def _unread(phases: str, words: str) -> dict[str, Any]:
+    other = Other(words)
+    return {p: msgspec.defstruct(f"Unread_{p}", [], bases=(Unread,), tag=p, namespace={"cat": other}) for p in phases}
+
+
+Event = Span | End | Instant | Count | Unread
+# All phases of the format. A row with another, or without one, sends the file to the tolerant way.
+EVENT_TYPES: dict[str, Any] = {
+    "X": Span,
+    "B": Begin,
+    "E": End,
+    "i": Instant,
+    "I": OldInstant,
+    "C": Count,
+    "": Unread,
+    **_unread("stf", "flow"),
+    **_unread("M", "metadata"),
+    **_unread("bneSTpFPNODvVRca()", "other"),
+}
+
+
+class Header(msgspec.Struct):
+    """What stands beside the events; nothing else of a file is kept (real ones carry user and host names)."""
+
+    baseTimeNanoseconds: Any = None  # noqa: N815 - the file's own spelling, as all below
+    deviceProperties: Any = None  # noqa: N815
+    distributedInfo: Any = None  # noqa: N815
+    perfmagic: Any = None
+
+
+class _File(Header, kw_only=True):
+    traceEvents: list[Any]  # noqa: N815
+
+
+class _ExactEvent(msgspec.Struct, gc=False):
+    ts: Decimal = Decimal("nan")
+
+
+@dataclass
+class Chunk:
+    """Some events of a file, in its order.
+
+    inputs: some may say the shapes of their inputs.  text: their JSON, where it is sound.  ts_us, dur_us: times as
+    exactly as the file gives them, where the events are not.
+    """
+
+    events: list[Event]
+    inputs: bool
+    text: bytes = b""
+    ts_us: list[float | Decimal] | None = None
+    dur_us: list[float | Decimal] | None = None
+
+    def exact_ts_us(self) -> list[float | Decimal]:
+        """The starts digit by digit."""
+        if self.ts_us is None:
+            self.ts_us = [event.ts for event in _EXACT.decode(self.text)]
+        return self.ts_us
+
+
+_EVENT_LIST = msgspec.json.Decoder(list[Union[tuple(EVENT_TYPES.values())]])  # type: ignore[misc]  # noqa: UP007
+_EXACT = msgspec.json.Decoder(list[_ExactEvent])
+_HEADER = msgspec.json.Decoder(_File)
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BETWEEN = re.compile(rb"\}\s*,\s*\{\s*$")
+MOST_HEADER_BYTES = 256 << 20  # before the events; so much is no trace
+_FARTHEST = 256  # bytes from the end of an event to the first key of the next, indentation included
+_FIRST_KEYS = (b'"ph"', b'"name"', b'"cat"', b'"args"', b'"pid"', b'"tid"', b'"ts"', b'"dur"', b'"id"')
+_TRIES = 64  # places of a key that is not the first of its event, before the next key is tried
+
+
+class SoundFile:
+    """The events of a sound file in pieces of JSON text, each a list of events."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+
+    def read(self, take: Callable[[bytes], None]) -> Header:
+        """Give `take` piece by piece; then what stands beside the events.
+
+        Raises one of UNSOUND where the text is no JSON, is cut, or a field has an unexpected type; `take` does so too.
+        """
+        before, block = self._start()
+        kept = b""  # what was read behind the last place between two events
+        while block:
+            end = _last_event_end(block)
+            if end:
+                try:
+                    # one copy: blocks are large
+                    take(b"".join((b"[", kept, memoryview(block)[:end], b"]")))
+                except msgspec.DecodeError as error:
+                    if isinstance(error, msgspec.ValidationError):
+                        raise
+                    # the place may lie behind the list, in a header that comes last
+                    kept = b"".join((kept, block, *self._blocks))
+                    break
+                kept = block[block.index(b"{", end) :]
+            else:
+                kept += block
+            block = next(self._blocks, b"")
+        # events of a block at most, the end of the list, and what stands behind it
+        text = "[" + kept.decode()
+        _, end = json.JSONDecoder().raw_decode(text)
+        take(text[:end].encode())
+        return _header(before + b"]" + text[end:].encode())
+
+    def _start(self) -> tuple[bytes, bytes]:
+        """The text up to the first event, and what was read behind it."""
+        buffer = bytearray()
+        for block in self._blocks:
+            seen = max(0, len(buffer) - _FARTHEST)
+            buffer += block
+            if not seen and bytes(buffer[:_FARTHEST]).lstrip().startswith(b"["):
+                return b"[", bytes(buffer[buffer.index(b"[") + 1 :])
+            if found := _EVENTS.search(buffer, seen):
+                return bytes(buffer[: found.end()]), bytes(buffer[found.end() :])
+            if len(buffer) > MOST_HEADER_BYTES:
+                break
+        raise msgspec.ValidationError("no traceEvents")
+
+
+def _header(text: bytes) -> Header:
+    if text.startswith(b"["):
+        msgspec.json.decode(text)
+        return Header()
+    return _HEADER.decode(text)
+
+
+def decoded(text: bytes) -> Chunk:
+    """The events of a list in JSON. Raises one of UNSOUND, as SoundFile does."""
+    return Chunk(_EVENT_LIST.decode(text), b'"Input Dims"' in text, text)
+
+
+def _last_event_end(buffer: bytes) -> int:
+    """Where the last event but one ends, 0 where no place between two events is seen.
+
+    A quote in a string is escaped, so that what is found is outside strings. It may still lie inside an event's
+    arguments: then the chunk is no JSON, and the file goes the tolerant way.
+    """
+    for key in _FIRST_KEYS:
+        at = len(buffer)
+        for _ in range(_TRIES):
+            at = buffer.rfind(key, 0, at)
+            if at < 0:
+                break
+            if found := _BETWEEN.search(buffer, max(0, at - _FARTHEST), at):
+                return found.start() + 1
+    return 0

@@ -1,0 +1,177 @@
+"""Reading the traces that torch.profiler writes (Kineto, Chrome JSON), of every version since 2021.
+
+Bytes (`file`) → events, chunk by chunk (`decode`, or `repair` for damaged files) → columns
+(`tables`) with exact times (`times`) → a Trace, here. Works without torch.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count as count_up
+from pathlib import Path
+
+import numpy as np
+
+from perfmagic.errors import TraceError
+from perfmagic.trace.columns import HostKind
+from perfmagic.trace.kineto.decode import UNSOUND, Header, SoundFile, decoded
+from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, text_blocks
+from perfmagic.trace.kineto.header import base_unix_ns, device_infos, rank_and_world, restored
+from perfmagic.trace.kineto.helper import Helper, HelperLostError
+from perfmagic.trace.kineto.parts import CALLS, COUNTERS, FRAMES, HOST_OPS, OPS, WAITS, Columns
+from perfmagic.trace.kineto.repair import repair
+from perfmagic.trace.kineto.tables import Tables
+from perfmagic.trace.model import Trace, TraceMeta, make_trace
+from perfmagic.units import count, duration, plural
+
+
+def read_trace(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    origin: str | None = None,
+    max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
+) -> Trace:
+    """What a saved trace says: Chrome JSON as torch.profiler writes it, gzipped or not, whatever its name ends in.
+
+    source: a file, or its content.  origin: what the trace is called; the file's name (never its folder) if left out.
+    Times are exact nanoseconds since the first record; `meta.base_unix_ns` is that instant in unix time, where the file
+    has one. The window is the extent of device ops, calls and operators; annotations and Python frames count only where
+    there is nothing else, because a step annotation may stretch far beyond the records a file was cut down to.
+    Damage is mended and said in `meta.repairs`; a sound file has none.
+    Raises TraceError where the file cannot be read or holds neither a host nor a device record.
+    """
+    content = source if isinstance(source, bytes) else Path(source)
+    name = origin or ("trace" if isinstance(content, bytes) else content.name)
+    with _collector_off():
+        for helped in (True, False):
+            repairs: list[str] = []
+            try:
+                with Helper(wanted=helped) as helper:
+                    tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), helper)
+                break
+            except HelperLostError:
+                continue
+            except UNSOUND:
+                repairs, tables = [], Tables()
+                chunk, header = repair(b"".join(text_blocks(content, name, max_unpacked_bytes, repairs)), name, repairs)
+                tables.add(chunk)
+                break
+        return _build(tables, header, name, repairs)
+
+
+def _sound(blocks: Iterator[bytes], helper: Helper) -> tuple[Tables, Header]:
+    """The events of a file that needs no repair, and what stands beside them. Raises UNSOUND and HelperLostError."""
+    tables, numbers = Tables(), count_up()
+
+    def take(text: bytes) -> None:
+        number = next(numbers)
+        if not helper.takes(number, text):
+            tables.add(decoded(text), number)
+
+    header = SoundFile(blocks).read(take)
+    late = Tables()  # of its own: those of one table must come in the file's order, as names are numbered by it
+    for number, text in helper.taken_back():
+        late.add(decoded(text), number)
+    others = [found for found in (late.gathered, helper.gathered()) if found and found.parts]
+    if others:
+        tables.take_over(others)
+    return tables, header
+
+
+def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> Trace:
+    if tables.empty:
+        raise _no_records(tables, origin)
+    columns, times = tables.finish(repairs)
+    ops, calls, host_ops, frames, waits = (columns[table] for table in (OPS, CALLS, HOST_OPS, FRAMES, WAITS))
+    n_ops, n_calls, n_host_ops, n_frames = (len(table["start_ns"]) for table in (ops, calls, host_ops, frames))
+    if not n_ops + n_calls + n_host_ops + n_frames:
+        raise _no_records(tables, origin)
+    saved = restored(header, repairs)
+    base_ns, zero_ns = base_unix_ns(header, int(times.start_ns[times.usable].min()), saved)
+    for table in columns.values():
+        table["start_ns"] = table["start_ns"] - zero_ns
+        table["end_ns"] = table["end_ns"] - zero_ns
+    start_ns, end_ns = _window(ops, calls, host_ops, frames)
+    rank, world_size = rank_and_world(header)
+    meta = TraceMeta(
+        origin=origin,
+        base_unix_ns=base_ns,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        devices=device_infos(header, np.unique(ops["device"]).tolist() if "device" in ops else [], tables.names),
+        rank=rank,
+        world_size=world_size,
+        repairs=tuple(repairs),
+        mended_ops=int(tables.mended[OPS].sum()),
+        mended_ns=int((ops["end_ns"] - ops["start_ns"])[tables.mended[OPS]].sum()),
+        mended_calls=int(tables.mended[CALLS].sum()),
+        notes=tuple(_notes(tables, n_ops, n_calls, n_host_ops + n_frames)),
+    )
+    counters = columns[COUNTERS]
+    for instants in (waits, counters):
+        del instants["end_ns"]
+        instants["at_ns"] = instants.pop("start_ns")
+    return make_trace(
+        tables.names,
+        saved.meta(meta) if saved else meta,
+        ops=ops if n_ops else None,
+        calls=calls if n_calls else None,
+        host_ops=host_ops if n_host_ops else None,
+        python_frames=frames if n_frames else None,
+        waits=waits if len(waits["at_ns"]) else None,
+        counters=counters if len(counters["at_ns"]) else None,
+        marks=saved.marks if saved else None,
+        cell=saved.cell if saved else None,
+        shapes=tables.shapes,
+        input_shapes=tables.input_shapes,
+        collectives=tables.collectives,
+    )
+
+
+def _notes(tables: Tables, n_ops: int, n_calls: int, n_host_ops: int) -> list[str]:
+    """What was not recorded, and what recording itself took."""
+    notes, gathered = [], tables.gathered
+    if n_ops and not n_calls:
+        notes.append("no launch was recorded: when ops were queued is not known")
+    if n_ops and not n_host_ops:
+        notes.append("no operator of the host was recorded: what Python did is not known")
+    if gathered.overheads:
+        took = duration(gathered.overhead_us * 1000)
+        notes.append(f"the profiler itself took {took} of the host, in {plural(gathered.overheads, 'record')}")
+    return notes
+
+
+def _no_records(tables: Tables, origin: str) -> TraceError:
+    seen = tables.gathered.seen
+    what = ", ".join(f"{count(n)} {kind}" for kind, n in seen.most_common(5)) or "no events at all"
+    return TraceError(
+        f"{origin} holds no record of a device or of the host, only {what}" if seen else f"{origin} holds {what}",
+        hint="record again with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])",
+    )
+
+
+def _window(ops: Columns, calls: Columns, host_ops: Columns, frames: Columns) -> tuple[int, int]:
+    operators = host_ops["kind"] == HostKind.OP if len(host_ops["start_ns"]) else np.zeros(0, bool)
+    parts = [
+        (ops["start_ns"], ops["end_ns"]),
+        (calls["start_ns"], calls["end_ns"]),
+        (host_ops["start_ns"][operators], host_ops["end_ns"][operators]),
+    ]
+    if not any(len(start) for start, _ in parts):
+        parts = [(table["start_ns"], table["end_ns"]) for table in (host_ops, frames)]
+    return min(int(s.min()) for s, _ in parts if len(s)), max(int(e.max()) for _, e in parts if len(e))
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Without the cycle collector, which would walk every new row again and again and find nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

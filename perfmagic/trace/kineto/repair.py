@@ -1,0 +1,276 @@
+"""Kineto JSON to events: the tolerant way, for damaged files.
+
+The text is read one event at a time. An event that is no JSON is mended where the damage is of a known kind, else left
+out; a number, name or id of the wrong type is converted. Each mending is counted and comes back in words.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+
+from perfmagic.errors import TraceError
+from perfmagic.trace.columns import NONE
+from perfmagic.trace.kineto.decode import EVENT_TYPES, Chunk, CounterArgs, Event, Header, Instant, Loose, Unread
+from perfmagic.units import count, plural
+
+_STRICT = json.JSONDecoder(parse_float=Decimal)
+_LOOSE = json.JSONDecoder(parse_float=Decimal, strict=False)  # allows control characters in strings
+
+_EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
+_SPACE = re.compile(r"[\s,]*")
+_KEYS = "ph|cat|name|pid|tid|ts|dur|args|id|bp|s"
+_BOUNDARY = re.compile(rf'\}}(?=\s*,\s*\{{\s*"(?:{_KEYS})"\s*:)')
+_LAST_END = re.compile(r"\}(?=\s*,?\s*\])")
+_BARE_NAN = re.compile(r"(?<=[:\[,\s])[-+]?(?:nan|inf(?:inity)?)(?=\s*[,\]}])", re.IGNORECASE)
+_TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
+_NAME = re.compile(rf'("name"\s*:\s*")(.*?)("\s*(?:,\s*"(?:{_KEYS})"\s*:|\}}))', re.DOTALL)
+_BARE_QUOTE = re.compile(r'(?<!\\)"')
+_NUMBER = re.compile(r"-?\d+")
+_INT64_MAX = 2**63 - 1
+_WHOLE_ARGS = ("correlation", "wait_on_stream", "wait_on_device", "wait_on_cuda_event_record_corr_id")
+_LOOSE_ARGS = (
+    *("stream", "device", "bytes", "Total Allocated", "Total Reserved", "Device Id", "value"),
+    *("registers per thread", "shared memory", "In msg nelems", "Out msg nelems", "Group size", "Seq"),
+)
+_OTHER_ARGS = (
+    "Collective name",
+    "grid",
+    "block",
+    "call",
+    "dtype",
+    "Process Group Name",
+    "Process Group Ranks",
+    "Input Dims",
+)
+
+
+@dataclass
+class _Mended:
+    """How often each kind of damage was met; words() says it."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    def words(self) -> list[str]:
+        return [*self.notes, *(f"{plural(n, one, many)}" for (one, many), n in self._pairs())]
+
+    def _pairs(self) -> list[tuple[tuple[str, str], int]]:
+        return [(_WORDS[kind], n) for kind, n in self.counts.items()]
+
+
+_WORDS = {
+    "nan": ("event with a bare nan or inf was mended", "events with a bare nan or inf were mended"),
+    "quote": ("name with an unescaped quote was mended", "names with unescaped quotes were mended"),
+    "comma": ("trailing comma was removed", "trailing commas were removed"),
+    "control": ("event with raw control characters was read", "events with raw control characters were read"),
+    "lost": ("damaged event was left out", "damaged events were left out"),
+    "text": ("number written as text was read", "numbers written as text were read"),
+    "name": ("event without a name is shown as “(no name)”", "events without a name are shown as “(no name)”"),
+    "number": ("field that is no number was ignored", "fields that are no numbers were ignored"),
+}
+
+
+def repair(data: bytes, origin: str, repairs: list[str]) -> tuple[Chunk, Header]:
+    """All events that can be read of a damaged file; adds to repairs what was mended.
+
+    Raises TraceError where the text is not a trace at all.
+    """
+    text = _as_text(data, repairs)
+    start = _events_start(text, origin)
+    mended = _Mended()
+    try:
+        rows, end = _scan(text, start, mended)
+        header = _header(text, start, end, mended)
+    except RecursionError:
+        raise TraceError(f"{origin} nests too deep to be a trace") from None
+    chunk = _coerced(rows, mended)
+    repairs.extend(mended.words())
+    return chunk, header
+
+
+def _as_text(data: bytes, repairs: list[str]) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        text = data.decode(errors="replace")
+        repairs.append(
+            f"the text is not valid UTF-8 at byte {count(error.start)}; "
+            f"{plural(text.count(chr(0xFFFD)), 'character was', 'characters were')} replaced"
+        )
+        return text
+
+
+def _events_start(text: str, origin: str) -> int:
+    """Where the first event may stand."""
+    if found := _EVENTS.search(text):
+        return found.end()
+    stripped = text.lstrip()
+    if stripped.startswith("["):
+        return len(text) - len(stripped) + 1
+    hint = "perfmagic reads the Chrome JSON that torch.profiler exports"
+    if not stripped.startswith("{"):
+        raise TraceError(f"{origin} is not JSON: it starts with {stripped[:20]!r}", hint=hint)
+    keys = re.findall(r'"([^"\\]{1,40})"\s*:', stripped[:4096])[:5]
+    raise TraceError(f"{origin} has no traceEvents; it holds {', '.join(keys) or 'nothing'}", hint=hint)
+
+
+def _scan(text: str, at: int, mended: _Mended) -> tuple[list[Any], int]:
+    """The events from `at` to the end of their list, and where that end is; the text's length where it has none."""
+    rows: list[Any] = []
+    while True:
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # matches the empty text
+        if at >= len(text):
+            mended.notes.append(f"the file ends before the list of events is closed; {_whole(rows)}")
+            return rows, at
+        if text[at] == "]":
+            return rows, at + 1
+        try:
+            row, at = _STRICT.raw_decode(text, at)
+        except json.JSONDecodeError:
+            end = _chunk_end(text, at)
+            if end is None:
+                mended.notes.append(f"the file ends in the middle of event {count(len(rows) + 1)}; {_whole(rows)}")
+                return rows, len(text)
+            row, at = _mend(text[at:end], mended), end
+        if isinstance(row, dict):
+            rows.append(row)
+        elif row is not None:
+            mended.counts["lost"] += 1
+
+
+def _whole(rows: list[Any]) -> str:
+    return plural(len(rows), "whole event was read", "whole events were read")
+
+
+def _chunk_end(text: str, at: int) -> int | None:
+    """Where the damaged event that starts at `at` ends: before the next event, or before the end of the list."""
+    found = _BOUNDARY.search(text, at) or _LAST_END.search(text, at)
+    return found.end() if found else None
+
+
+def _mend(chunk: str, mended: _Mended) -> Any:
+    """The event a damaged piece of text was meant to be, None where no known repair helps."""
+    kinds: list[str] = []
+    for kind, fixed in _attempts(chunk):
+        if fixed != chunk:
+            kinds.append(kind)
+        chunk = fixed
+        try:
+            row = _LOOSE.decode(chunk.strip())
+        except json.JSONDecodeError:
+            continue
+        mended.counts.update(kinds or ["control"])
+        return row
+    mended.counts["lost"] += 1
+    return None
+
+
+def _attempts(chunk: str) -> list[tuple[str, str]]:
+    """The chunk with one repair more at each step."""
+    no_nan = _BARE_NAN.sub("null", chunk)
+    no_comma = _TRAILING_COMMA.sub("", no_nan)
+    no_quote = _NAME.sub(lambda m: m[1] + _BARE_QUOTE.sub(r'\\"', m[2]) + m[3], no_comma)
+    return [("", chunk), ("nan", no_nan), ("comma", no_comma), ("quote", no_quote)]
+
+
+def _header(text: str, start: int, end: int, mended: _Mended) -> Header:
+    """The needed keys before and after the events."""
+    before = text[:start].strip()
+    found: dict[str, Any] = {}
+    if before.startswith("{"):
+        found |= _header_part(before[: before.rfind('"traceEvents"')].rstrip(" \t\r\n,") + "}", "before", mended)
+        found |= _header_part("{" + text[end:].lstrip(" \t\r\n,"), "after", mended) if text[end:].strip() else {}
+    return Header(**{key: found.get(key) for key in Header.__struct_fields__})
+
+
+def _header_part(part: str, where: str, mended: _Mended) -> dict[str, Any]:
+    for kind, fixed in _attempts(part):
+        try:
+            row, _ = _LOOSE.raw_decode(fixed)
+        except json.JSONDecodeError:
+            continue
+        if kind:
+            mended.counts[kind] += 1
+        return row if isinstance(row, dict) else {}
+    mended.notes.append(f"the part {where} the events is damaged and was left out")
+    return {}
+
+
+def _coerced(rows: list[dict[str, Any]], mended: _Mended) -> Chunk:
+    ts_us = [_number(row.get("ts"), mended) for row in rows]
+    dur_us = [_number(row.get("dur"), mended) for row in rows]
+    return Chunk([_event(row, mended) for row in rows], True, ts_us=ts_us, dur_us=dur_us)
+
+
+def _event(row: dict[str, Any], mended: _Mended) -> Event:
+    name = row.get("name")
+    if name is None and row.get("ph") != "E":
+        mended.counts["name"] += 1
+        name = "(no name)"
+    args = row.get("args")
+    kind = EVENT_TYPES.get(str(row.get("ph") or ""), Unread)
+    found = {
+        "cat": str(row.get("cat") or ""),
+        "name": str(name or ""),
+        "pid": _loose(row.get("pid")) or 0,
+        "tid": _loose(row.get("tid")) or 0,
+        "args": _args_of(kind, args if isinstance(args, dict) else {}, mended),
+    }
+    event: Event = kind(**{key: found[key] for key in kind.__struct_fields__ if key in found})
+    return event
+
+
+def _args_of(kind: type[Event], args: dict[str, Any], mended: _Mended) -> msgspec.Raw | CounterArgs:
+    text = msgspec.json.encode(_args(args, mended))
+    return msgspec.json.decode(text, type=CounterArgs) if issubclass(kind, Instant) else msgspec.Raw(text)
+
+
+def _args(args: dict[str, Any], mended: _Mended) -> dict[str, Any]:
+    """The arguments some table needs, with the types it expects."""
+    found: dict[str, Any] = {key: _integer(args.get(key), mended) for key in _WHOLE_ARGS if args.get(key) is not None}
+    found |= {key: _loose(args[key]) for key in _LOOSE_ARGS if key in args}
+    return found | {key: _plain(args[key]) for key in _OTHER_ARGS if key in args}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return _loose(value)
+
+
+def _number(value: Any, mended: _Mended) -> float | Decimal:
+    if isinstance(value, str):
+        mended.counts["text"] += 1
+        try:
+            value = Decimal(value.strip())
+        except InvalidOperation:
+            return math.nan
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return math.nan
+    return Decimal(value) if isinstance(value, int) else value
+
+
+def _integer(value: Any, mended: _Mended) -> int:
+    if value is None:
+        return NONE
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        mended.counts["text"] += 1
+        value = int(value)
+    if type(value) is int and -_INT64_MAX <= value <= _INT64_MAX:
+        return value
+    mended.counts["number"] += 1
+    return NONE
+
+
+def _loose(value: Any) -> Loose:
+    if isinstance(value, Decimal):
+        return float(value)
+    return value if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None

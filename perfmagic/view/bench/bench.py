@@ -1,0 +1,47 @@
+"""The faces of a benchmark: text, picture and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfmagic import units
+from perfmagic.view.bench.doc import BenchDoc, Row, bench_doc
+from perfmagic.view.bench.picture.bench import draw_bench
+from perfmagic.view.html import framed, image, paragraphs, short
+from perfmagic.view.svg.metrics import columns, cut_to_columns
+from perfmagic.view.text import WIDTH, table, wrapped
+
+__all__ = ["BenchDoc", "bench_doc", "bench_html", "bench_svg", "bench_text"]
+
+
+def bench_text(doc: BenchDoc) -> str:
+    """The sentence, a table of the quantities, method and warnings, at most 100 columns wide."""
+    head = ("", "median", "95 % interval", "min", "IQR", "far out", "samples")
+    rows = [(r.name, r.median, r.interval, r.least, r.spread, r.far_out, units.count(r.quantity.n)) for r in doc.rows]
+    widths = [max(columns(line[i]) for line in (head, *rows)) + 2 for i in range(len(head))]
+    lines = wrapped(doc.sentence)
+    lines += wrapped(doc.failure) if doc.failure else []
+    lines += ["", *table(head, rows, widths), ""] if rows else [""]
+    lines += wrapped(" · ".join(doc.method))
+    for warning in doc.warnings:
+        lines += wrapped(f"! {warning}", indent=2)
+    return "\n".join(cut_to_columns(line.rstrip(), WIDTH) for line in lines)
+
+
+def bench_svg(doc: BenchDoc, *, header: bool = True) -> str:
+    """Python above, the device below, on one axis; then the quantities with their samples."""
+    return draw_bench(doc, header=header)
+
+
+def bench_html(doc: BenchDoc) -> str:
+    """The sentence, the picture as an image, method and warnings; survives sanitisers."""
+    failure = f"<div><b>{short(doc.failure)}</b></div>" if doc.failure else ""
+    line = f'<div style="margin:4px 0"><b>{short(doc.lead)}</b> {short(doc.rest)}</div>'
+    alt = f"Benchmark: {doc.sentence} {_in_words(doc.rows)} {doc.device_label}"
+    below = (" · ".join(doc.method), *(f"! {warning}" for warning in doc.warnings))
+    picture = image(bench_svg(doc, header=False), alt) if doc.rows else ""
+    return framed(line + failure + picture + paragraphs(below))
+
+
+def _in_words(rows: Sequence[Row]) -> str:
+    return " ".join(f"{row.name} {row.median} ({row.interval})." for row in rows)

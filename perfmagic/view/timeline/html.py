@@ -1,0 +1,56 @@
+"""A timeline as HTML that any notebook front end keeps: a table with style attributes, and the picture as an image.
+
+No script, id or style element, and nothing that needs its class: sanitisers of untrusted notebooks strip them. Colours
+are inherited, so the text fits light and dark themes; the picture brings its own ground.
+"""
+
+from __future__ import annotations
+
+from perfmagic import units
+from perfmagic.view.html import FONT, MAX_FINDINGS, MAX_OUTPUT_BYTES, framed, headline, image, paragraphs, short
+from perfmagic.view.svg.canvas import escaped
+from perfmagic.view.timeline.doc import TimelineDoc
+from perfmagic.view.timeline.picture.timeline import MAX_BYTES, timeline_svg
+from perfmagic.view.timeline.words import alt_text, cost_words, rest_words
+
+STATIC_CLASS = "perfmagic-static"  # by which a live timeline finds the picture it stands in for
+# A live view whose kernel is gone becomes in JupyterLab and Notebook 7 an output of text alone: "Loading widget..."
+# or "Error displaying widget: model not found". Below the picture that only worries. What a cell prints or shows itself
+# has elements of its own or is rendered HTML, and is never hidden. In an untrusted notebook this element is dropped,
+# but so is such text.
+ONLY_THE_PICTURE = (
+    f"<style>.jp-OutputArea-child:has(>.jp-OutputArea-output>.{STATIC_CLASS})+.jp-OutputArea-child"
+    ">.jp-OutputArea-output:not(:has(*),.jp-RenderedHTMLCommon){display:none}</style>"
+)
+_CELL = "border:0;background:transparent;vertical-align:top;padding:2px 0"
+
+
+def timeline_html(doc: TimelineDoc) -> str:
+    """The first line, the findings as a table, the picture, the trust line; at most 60 kB."""
+    above = headline(doc.header.parts[0], " · ".join(doc.header.parts[1:])) + _failure(doc) + _findings(doc)
+    below = paragraphs(doc.trust)
+    used = len((above + below + escaped(alt_text(doc))).encode()) + 500
+    room = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
+    picture = timeline_svg(doc, header=False, most_bytes=min(MAX_BYTES, room))
+    return framed(above + image(picture, alt_text(doc)) + below, cls=STATIC_CLASS)
+
+
+def _failure(doc: TimelineDoc) -> str:
+    return f'<div style="margin:4px 0"><b>{short(doc.failure)}</b></div>' if doc.failure else ""
+
+
+def _findings(doc: TimelineDoc) -> str:
+    shown, busy_frac = doc.findings[:MAX_FINDINGS], doc.header.busy_frac
+    rows = "".join(_row(cost_words(f, busy_frac), f.cause, rest_words(f), f.cost_ns != 0) for f in shown)
+    hidden = len(doc.findings) - MAX_FINDINGS
+    if hidden > 0:
+        rows += _row("", "", f"and {units.plural(hidden, 'more finding')}", False)
+    return f'<table style="border-collapse:collapse;border:0;margin:0 0 4px 0;{FONT}">{rows}</table>' if rows else ""
+
+
+def _row(cost: str, cause: str, rest: str, costs: bool) -> str:
+    left = f"{_CELL};text-align:right;white-space:nowrap;min-width:80px" + (";font-weight:600" if costs else "")
+    right = f"{_CELL};text-align:left;padding-left:12px"
+    sentence = f"<b>{short(cause)}</b>{short(rest)}"
+    cells = f'<td style="{left}">{escaped(cost)}</td><td style="{right}">{sentence}</td>'
+    return f'<tr style="background:transparent">{cells}</tr>'

@@ -1,0 +1,50 @@
+"""A live timeline inside a self-contained page: the static picture, the data beside it, the script that draws them."""
+
+from __future__ import annotations
+
+import base64
+from functools import lru_cache
+from pathlib import Path
+
+from perfmagic.trace.model import Trace
+from perfmagic.view.page import page
+from perfmagic.view.svg.canvas import escaped
+from perfmagic.view.timeline.doc import TimelineDoc
+from perfmagic.view.timeline.html import STATIC_CLASS, timeline_html
+from perfmagic.view.timeline.wire import timeline_wire
+
+# readers that drop the frame drop this too, and then the picture behind it is seen
+BEHIND_FRAME = f"<style>iframe+.{STATIC_CLASS}{{display:none}}</style>"
+FRAME_PX = 760  # a usual timeline with its findings; a longer one scrolls
+SCRIPT = Path(__file__).resolve().parents[2] / "static" / "timeline.js"
+
+
+@lru_cache(maxsize=1)
+def script() -> str:
+    """The module that draws timelines, as it is built and committed. Raises OSError where the file is absent."""
+    return SCRIPT.read_text(encoding="utf-8")
+
+
+def live_section(doc: TimelineDoc, trace: Trace) -> str:
+    """One timeline of a page: the picture for readers without scripts, and the data in elements that are not run."""
+    wire = timeline_wire(doc, trace)
+    # "<" is the only character with which text could end the element it stands in
+    header = wire.header_json.replace("<", "\\u003c")
+    payload = base64.b64encode(wire.payload).decode()
+    return (
+        f"<div data-perfmagic-timeline>{timeline_html(doc)}"
+        f'<script type="application/json">{header}</script><script type="text/plain">{payload}</script></div>'
+    )
+
+
+def live_page(title: str, sections: list[str]) -> str:
+    """A page of live timelines: nothing is fetched, and no script runs but the one whose hash the policy names."""
+    return page(title, sections, script=script())
+
+
+def live_frame(title: str, doc: TimelineDoc, trace: Trace) -> str:
+    """The page inside a frame that may run its script and nothing else; the picture where a frame is not allowed."""
+    source = escaped(live_page(title, [live_section(doc, trace)]))
+    style = f"width:100%;height:{FRAME_PX}px;border:0"
+    frame = f'<iframe sandbox="allow-scripts" style="{style}" title="{escaped(title)}" srcdoc="{source}"></iframe>'
+    return BEHIND_FRAME + frame + timeline_html(doc)

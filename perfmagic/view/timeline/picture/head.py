@@ -1,0 +1,125 @@
+"""What stands above and below the lanes: the first line, findings, where the span went, the key."""
+
+from __future__ import annotations
+
+from perfmagic import units
+from perfmagic.trace.names import OpClass
+from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, Part
+from perfmagic.view.svg.metrics import WIDEST_FONT, fitted, width_px
+from perfmagic.view.svg.palette import LOST_SHARE, queued, tint
+from perfmagic.view.svg.path import rects
+from perfmagic.view.timeline.doc import TimelineDoc
+from perfmagic.view.timeline.lanes import DeviceGroup, Share
+from perfmagic.view.timeline.words import cost_words, rest_words
+
+GUTTER_PX = 92
+FINDING_PX = 21
+KEY_NAMES = {
+    OpClass.MATRIX: ("matrix kernels", "matrix"),
+    OpClass.COMPUTE: ("other kernels", "comp"),
+    OpClass.COMM: ("communication", "comm"),
+    OpClass.HTOD: ("copy HtoD", "htod"),
+    OpClass.DTOH: ("DtoH", "dtoh"),
+    OpClass.DTOD: ("DtoD", "dtod"),
+    OpClass.PTOP: ("PtoP", "dtod"),
+    OpClass.MEMSET: ("memset", "memset"),
+}
+
+
+def draw_header(canvas: Canvas, doc: TimelineDoc) -> float:
+    """The first line and the findings; returns the lower edge."""
+    total, rest = doc.header.parts[0], doc.header.parts[1:]
+    shown = fitted("  ·  ".join(rest), WIDTH_PX - width_px(total, 15, bold=True) - 12, 12)
+    canvas.run(0, 18, Part(total, size=15, bold=True), Part(shown, "ink2", 12, gap_px=12))
+    y = 28.0
+    if doc.failure:
+        canvas.text(0, y + 12, fitted(doc.failure, WIDTH_PX, 12, bold=True), "wait", size=12, bold=True)
+        y += FINDING_PX
+    for finding in doc.findings:
+        canvas.boxes([(0, y, WIDTH_PX, 1)], "rule")
+        cost = cost_words(finding, doc.header.busy_frac)
+        _draw_finding(canvas, y + 14.5, cost, finding.cause, rest_words(finding), finding.cost_ns != 0)
+        y += FINDING_PX
+    if doc.findings:
+        canvas.boxes([(0, y, WIDTH_PX, 1)], "rule")
+    return y + 6
+
+
+def draw_shares(canvas: Canvas, group: DeviceGroup, y: float) -> float:
+    """Where the device's extent went, each instant once, as one bar and its words; returns the lower edge."""
+    total = max(1, sum(share.ns for share in group.shares))
+    x = 0.0
+    for share in group.shares:
+        width = share.ns / total * WIDTH_PX
+        _share_box(canvas, share, round(x, 1), y, round(max(0.5, width - 1), 1), 7)
+        x += width
+    x = 0.0
+    for share in group.shares:
+        x = _share_words(canvas, share, x, y + 13)
+    return y + 28
+
+
+def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> float:
+    """What the colours mean, and which device this was; returns the lower edge of the picture."""
+    x = 0.0
+    for text, token in _classes(doc):
+        canvas.boxes([(round(x, 1), y + 3, 10, 8)], token)
+        x = _key_text(canvas, text, x, y)
+    if any(s.queue_max for g in doc.groups for s in g.streams):
+        canvas.boxes([(round(x, 1), y + 3, 10, 8)], queued("comp", 1))
+        x = _key_text(canvas, "queued", x, y)
+        box = (round(x, 1), y + 3, 10.0, 8.0)
+        canvas.boxes([box], queued("comp", 0))
+        canvas.hatch_waiting(rects([box]), "matrix")
+        x = _key_text(canvas, "queued, stream idle", x, y)
+    room = WIDTH_PX - x - 10
+    canvas.text(WIDTH_PX, y + 10.5, fitted(doc.header.device_label, room, 10), "ink2", anchor="end")
+    return y + 18 if not header else _draw_trust(canvas, doc, y + 20)
+
+
+def _draw_trust(canvas: Canvas, doc: TimelineDoc, y: float) -> float:
+    for sentence in doc.trust:
+        canvas.text(0, y + 9, fitted(sentence, WIDTH_PX, 10), "ink2")
+        y += 14
+    return y + 2
+
+
+def _draw_finding(canvas: Canvas, y: float, cost: str, cause: str, rest: str, costs: bool) -> None:
+    canvas.text(GUTTER_PX - 12, y, cost, "ink" if costs else "ink2", size=12, anchor="end", bold=costs)
+    cause = fitted(cause, WIDTH_PX - GUTTER_PX, 12, bold=True)
+    gap_px = 3 if rest[:1] == " " else 0
+    shown = fitted(rest.lstrip(), WIDTH_PX - GUTTER_PX - width_px(cause, 12, bold=True) - gap_px, 12)
+    canvas.run(GUTTER_PX, y, Part(cause, size=12, bold=True), Part(shown, size=12, gap_px=gap_px))
+
+
+def _share_box(canvas: Canvas, share: Share, x: float, y: float, width: float, height: float) -> None:
+    box = (x, y, width, height)
+    if share.token == "wait":
+        canvas.boxes([box], tint("wait", LOST_SHARE, LOST_SHARE))
+        canvas.hatch_lost(rects([box]))
+        canvas.boxes([(x, y, 1, height), (round(x + max(0.0, width - 1), 1), y, 1, height)], "wait")
+        return
+    canvas.boxes([box], share.token)
+    if share.second:
+        canvas.boxes([(x, y + height / 2, width, height / 2)], share.second)
+
+
+def _share_words(canvas: Canvas, share: Share, x: float, y: float) -> float:
+    amount = units.duration(share.ns)
+    words_px = width_px(amount, 10, bold=True) + 4 + width_px(share.name, 10)
+    needed = 14 + words_px * WIDEST_FONT + 14
+    if x + needed > WIDTH_PX + 18:
+        return x
+    _share_box(canvas, share, round(x, 1), y, 10, 8)
+    canvas.run(round(x + 14, 1), y + 8, Part(amount, bold=True), Part(share.name, "ink2", gap_px=4))
+    return x + needed
+
+
+def _key_text(canvas: Canvas, text: str, x: float, y: float) -> float:
+    canvas.text(round(x + 14, 1), y + 10.5, text, "ink2")
+    return x + 14 + width_px(text, 10) * WIDEST_FONT + 14
+
+
+def _classes(doc: TimelineDoc) -> list[tuple[str, str]]:
+    present = {int(c) for g in doc.groups for s in g.streams for c in set(s.op_class.tolist())}
+    return [KEY_NAMES[c] for c in OpClass if c in present]

@@ -1,0 +1,169 @@
+"""Every warning of a benchmark: it has words, a number where there is one, and advice that was not followed yet."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import perfmagic
+from perfmagic.analysis.bench import conditions
+from perfmagic.analysis.bench.result import summarise
+from perfmagic.analysis.verdict import Verdict
+from perfmagic.capture.bench.spec import BenchSpec
+from perfmagic.samples import ClockRecord, Condition
+from tests.analysis.bench.test_result import record
+from tests.capture.bench.machine import MS, Machine
+
+STEADY = [1e-3] * 40
+
+
+def said(*found: Condition, settings: dict | None = None, samples=STEADY, **more) -> str:
+    result = summarise(record(samples, conditions=found, settings=settings or {}, **more))
+    return "\n".join(result.warnings).replace("\u00a0", " ")
+
+
+def test_every_condition_the_engine_notes_has_words() -> None:
+    """Read from the source: a new note without words would only fail where it occurs."""
+    noted = set()
+    for file in (Path(inspect.getfile(perfmagic)).parent / "capture").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "note":
+                noted |= {one.value for one in node.args[:1] if isinstance(one, ast.Constant)}  # or it is handed on
+    assert len(noted) > 8
+    assert noted <= conditions.KINDS
+
+
+@pytest.mark.parametrize(
+    ("found", "setting", "advice"),
+    [
+        (Condition("did not settle", {"seconds": 2.0}), {"setup_each": True}, "setup_each="),
+        (
+            Condition("memory grew", {"bytes_per_call": 4e6, "where": "the device"}),
+            {"setup_each": True},
+            "setup_each=",
+        ),
+        (Condition("recompiled", {"times": 2}), {"warmup": 30}, "warmup="),
+    ],
+)
+def test_nobody_is_told_to_do_what_was_done(found: Condition, setting: dict, advice: str) -> None:
+    assert advice in said(found)
+    assert said(found)
+    assert advice not in said(found, settings=setting)
+
+
+def test_advice_is_written_as_the_benchmark_was_asked_for() -> None:
+    grew = Condition("memory grew", {"bytes_per_call": 4e6, "where": "the device"})
+    assert ": --setup-each gives each call a fresh start" in said(grew, code="%%bench")
+    assert ": setup_each=reset, a function of yours, gives each call a fresh start" in said(grew)
+    assert "fresh start" not in said(grew, code="%compare f g", round_id="1")
+
+
+def test_what_fits_in_warm_caches_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfmagic.capture.bench.sampler.host_cache_bytes", lambda: 1_000_000)
+    small, large, cold = (
+        perfmagic.bench(lambda: None, samples=6, moved_bytes=moved, cold=cold)
+        for moved, cold in ((999_000, False), (1_001_000, False), (999_000, True))
+    )
+    said = "what a call moves (999 kB) fits in the processor's caches (1.00 MB)"
+    assert [any(said in w.replace("\u00a0", " ") for w in one.warnings) for one in (small, large, cold)] == [
+        True,
+        False,
+        False,
+    ]
+    assert "cold=True overwrites them" in " ".join(small.warnings)
+
+
+def test_memory_that_grows_is_said_with_its_amount_and_place() -> None:
+    assert "every call leaves 4.10 MB more on the device" in said(
+        Condition("memory grew", {"bytes_per_call": 4.1e6, "where": "the device"})
+    )
+    machine = Machine(started=True)
+    machine.held = 0
+    engine = machine.engine(BenchSpec(samples=10, warmup=0))
+    for () in engine.calls():
+        machine.body(1 * MS, 1 * MS)
+        machine.held += 4096
+    grown = [c for c in engine.record().conditions if c.kind == "memory grew"]
+    assert [c.values["bytes_per_call"] for c in grown] == [4096]
+    machine = Machine(started=True)
+    machine.held = 10_000
+    record_ = machine.measure(1 * MS, 1 * MS, BenchSpec(samples=10, warmup=0))
+    assert record_.conditions == ()
+    assert (record_.held_bytes, record_.peak_bytes) == (10_000, 10_000)
+
+
+def test_two_levels_are_reported_as_two() -> None:
+    random = np.random.default_rng(3)
+    stepped = np.where(np.arange(100) % 10 < 4, 1.3e-3, 1.0e-3) * random.normal(1, 0.003, 100)
+    words = said(samples=stepped)
+    assert "returns has two levels, 60 % near 999 µs, 40 % near 1.30 ms" in words
+    assert "two levels" not in said(samples=1e-3 * random.normal(1, 0.05, 100))
+
+
+def test_runs_that_differ_say_by_how_much() -> None:
+    samples = [1e-3] * 10 + [1.1e-3] * 10 + [1.05e-3] * 10
+    words = said(samples=samples, run_starts=(0, 10, 20))
+    assert "medians of the 3 runs of returns lie 9.5 % apart: trust no smaller difference" in words
+    assert "runs of" not in said(samples=[1e-3] * 30, run_starts=(0, 10, 20))
+
+
+def test_a_clock_that_fell_is_said_with_its_numbers() -> None:
+    steady = ClockRecord(0, (1980, 1980, 1970), 50, 300.0)
+    slowed = ClockRecord(1, (1980, 1500, 1700), 84, 690.0, ("software power cap",), 2)
+    assert said(clocks=(steady,)) == ""
+    words = said(clocks=(slowed,))
+    assert "the clock of GPU 1 went from 1980 to 1500 MHz (software power cap, 84 °C): cooldown_s=0.5" in words
+    assert "2 other processes used GPU 1" in words
+    assert "cooldown_s" not in said(clocks=(slowed,), settings={"cooldown_s": 0.5})
+
+
+def test_a_body_of_nothing_takes_no_time_and_no_number_is_missing() -> None:
+    result = summarise(Machine().measure(0, spec=BenchSpec(samples=8, warmup=0)))
+    assert result.returns.median_s == 0
+    assert any("takes no time that the clock can see" in w for w in result.warnings)
+    assert "nan" not in result.to_json().lower()
+    assert result.flop_per_s is None
+
+
+def test_nothing_odd_says_nothing() -> None:
+    assert said() == ""
+
+
+def test_nobody_who_takes_turns_is_told_to_take_whole_runs() -> None:
+    drift = Condition("drift", {"quantity": "returns", "first_s": 1e-3, "last_s": 2e-3})
+    assert "runs=5" in said(drift)
+    assert "runs=" not in said(drift, round_id="a1")
+
+
+def test_a_temperature_that_is_not_told_is_not_shown() -> None:
+    assert "°C" not in said(clocks=(ClockRecord(0, (1980, 1500), 0, 0.0),))
+
+
+@pytest.mark.parametrize(
+    ("body", "nothing"),
+    [("1 + 2", True), ("'a' * 3\n7", True), ("x + 2", False), ("pass", False), ("# words\n", False), ("!ls", False)],
+)
+def test_what_the_compiler_worked_out_is_said(body: str, nothing: bool) -> None:
+    words = said(code=f"%%bench -n 5\n{body}")
+    assert ("Python worked this out when it compiled the cell" in words) is nothing
+    assert "compiled" not in said(code="perfmagic.compare")
+
+
+@pytest.mark.parametrize(
+    ("kind", "queued_s", "said_so"),
+    [
+        ("host-bound", 5.2e-4, True),
+        ("gaps", 5.2e-4, True),
+        ("device-bound", 5.2e-4, False),
+        ("host-bound", 7e-4, False),
+    ],
+)
+def test_a_device_that_is_kept_busy_by_calls_in_a_row_is_said(kind: str, queued_s: float, said_so: bool) -> None:
+    taken = record([3e-4] * 20, [1e-3] * 20, [5e-4] * 20, queued_s=np.full(20, queued_s), queued_calls=50)
+    words = " ".join(summarise(taken, Verdict(kind, 0.5, "")).warnings).replace("\u00a0", " ")
+    sentence = "the verdict is of one call; of 50 in a row each takes 520 µs, hardly more than its device span (500 µs)"
+    assert (sentence in words) is said_so

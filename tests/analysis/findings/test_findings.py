@@ -1,0 +1,576 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perfmagic.analysis.findings.find import Finding, findings
+from perfmagic.analysis.findings.verdict import verdict
+from perfmagic.analysis.timeline.launches import launches
+from perfmagic.analysis.timeline.line_totals import lines
+from perfmagic.analysis.timeline.syncs import syncs
+from perfmagic.analysis.timeline.trust import trust
+from perfmagic.trace.columns import CallKind, DeviceOps, HostKind
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import DeviceInfo, Trace
+from tests.analysis.build import US, Builder
+from tests.trace.recorded import as_bytes, launch_and_kernel
+
+UPLOAD = "Memcpy HtoD (Pageable -> Device)"
+PINNED = "Memcpy HtoD (Pinned -> Device)"
+
+
+def found(trace: Trace, rule: str) -> Finding | None:
+    return next((f for f in findings(trace, limit=99) if f.rule == rule), None)
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def busy_device(until: float = 1000) -> Builder:
+    b = Builder()
+    b.line(0, 2)
+    b.op(10, until, launch=2, name="gemm")
+    return b
+
+
+def test_a_device_busy_nine_tenths_of_the_time_is_the_bottleneck() -> None:
+    judged = verdict(busy_device(910).trace(end=1000, returned=20))
+    assert (judged.kind, judged.busy_frac, judged.cost_ns) == ("device-bound", 0.9, None)
+    assert plain(judged.sentence) == "device-bound: Python ran up to 1 op and 908 µs ahead"
+
+
+def test_just_below_nine_tenths_it_is_not() -> None:
+    assert verdict(busy_device(909).trace(end=1000, returned=20)).kind == "host-bound"
+
+
+def test_the_verdict_takes_done_from_the_measurement_where_it_is_given() -> None:
+    assert verdict(busy_device(510).trace(end=1000), done_ns=510 * US).kind == "device-bound"
+
+
+def test_a_sync_of_the_cell_at_the_end_says_that_the_cell_waits_itself() -> None:
+    b = busy_device()
+    b.sync(20, 1001)
+    assert "the cell waits for the device itself" in verdict(b.trace(returned=1002)).sentence
+    assert "the cell waits" not in verdict(b.trace(returned=15)).sentence  # that sync is the measurement's own
+
+
+def test_a_device_that_waits_for_python_is_host_bound_on_the_line_python_was_on() -> None:
+    b = Builder()
+    b.line(0, 2)
+    b.line(20, 3)
+    b.op(0, 10, launch=0)
+    b.op(900, 1000, launch=895)
+    judged = verdict(b.trace())
+    assert (judged.kind, judged.cost_ns, judged.lines) == ("host-bound", 885 * US, (3, 2))
+    assert "the device waited 885 µs for Python, 875 µs of it on line 3" in plain(judged.sentence)
+
+
+def test_idle_time_with_work_queued_is_called_gaps() -> None:
+    b = Builder()
+    b.op(0, 10, launch=0)
+    b.op(900, 1000, launch=1)
+    judged = verdict(b.trace())
+    assert (judged.kind, judged.cost_ns) == ("gaps", 890 * US)
+
+
+def test_without_device_records_the_host_s_operators_are_named() -> None:
+    b = Builder()
+    b.host_op(0, 50, "aten::linear")
+    b.host_op(10, 40, "aten::addmm")
+    assert plain(findings(b.trace())[0].sentence) == "no device records: the host ran aten::linear 50.0 µs in all (×1)"
+    assert findings(Builder().trace()) == ()
+
+
+def test_a_pageable_upload_that_held_python_is_found_with_its_line_and_advice() -> None:
+    b = busy_device(20)
+    b.op(100, 140, launch=(60, 130), name=UPLOAD)
+    b.op(150, 1000, launch=141)
+    finding = found(b.trace(), "pageable")
+    assert finding is not None
+    assert (finding.cost_ns, finding.lines) == (40 * US, (2,))
+    assert plain(finding.sentence).startswith(
+        "1 pageable HtoD copy held Python 70.0 µs in all on line 2; the device was busy 43 %"
+    )
+    assert finding.advice
+
+
+def test_a_pinned_upload_is_none() -> None:
+    b = busy_device(20)
+    b.op(100, 140, launch=(60, 130), name=PINNED)
+    b.op(150, 1000, launch=141)
+    assert found(b.trace(), "pageable") is None
+
+
+def test_a_short_pageable_upload_is_not_worth_a_sentence() -> None:
+    b = busy_device(20)
+    b.op(100, 140, launch=(60, 69), name=UPLOAD)
+    b.op(150, 1000, launch=141)
+    assert found(b.trace(), "pageable") is None
+
+
+def test_item_in_a_loop_is_counted_once_a_call_and_costs_nothing_while_the_device_works() -> None:
+    b = busy_device()
+    for start in (100, 300, 500):
+        b.host_op(start, start + 100, "aten::item")
+        b.sync(start + 10, start + 20)
+        b.sync(start + 20, start + 90)
+    finding = found(b.trace(), "sync")
+    assert finding is not None
+    assert (finding.cost_ns, finding.lines) == (0, (2,))
+    assert (
+        plain(finding.sentence)
+        == "Python blocked 240 µs in .item() ×3 on line 2; the device was busy 100 % of that time"
+    )
+
+
+def test_a_sync_costs_the_time_in_which_the_device_was_idle() -> None:
+    b = busy_device(500)
+    b.sync(400, 600)
+    b.op(900, 1000, launch=890)
+    finding = found(b.trace(), "sync")
+    assert finding is not None
+    assert finding.cost_ns == 100 * US
+
+
+def test_the_measurement_s_own_sync_is_no_finding() -> None:
+    b = busy_device()
+    b.sync(100, 1001)
+    assert found(b.trace(returned=50), "sync") is None
+
+
+def test_exposed_copies_are_found_with_their_longest_and_hidden_ones_are_not() -> None:
+    b = busy_device(500)
+    b.op(400, 600, launch=3, name=PINNED, stream=8)
+    finding = found(b.trace(), "exposed_copy")
+    assert finding is not None
+    assert finding.cost_ns == 100 * US
+    assert "100 µs of 200 µs: 1 op, the longest, 200 µs, is a HtoD copy queued by line 2" in plain(finding.sentence)
+    hidden = busy_device(700)
+    hidden.op(400, 600, launch=3, name=PINNED, stream=8)
+    assert found(hidden.trace(), "exposed_copy") is None
+
+
+def test_exposed_communication_follows_the_user_s_pattern() -> None:
+    b = busy_device(500)
+    b.op(500, 600, launch=3, name="my_exchange", stream=8)
+    assert found(b.trace(), "exposed_comm") is None
+    finding = next(f for f in findings(b.trace(), comm_names="exchange") if f.rule == "exposed_comm")
+    assert finding.cost_ns == 100 * US
+
+
+def small(n: int, length: float, period: float = 20) -> Trace:
+    """n ops of a length, each launched 6 µs into its period and started 2 µs later."""
+    b = Builder()
+    for i in range(n):
+        b.op(period * i + 8, period * i + 8 + length, launch=period * i + 6)
+    return b.trace()
+
+
+def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python_was_late() -> None:
+    finding = found(small(60, 4), "one_by_one")
+    assert finding is not None
+    assert finding.cost_ns == 59 * 14 * US
+    assert plain(finding.sentence) == (
+        "60 ops launched one by one: one every 19.7 µs, and each executes 4.00 µs; Python was late by 826 µs in all; "
+        "CUDA graphs or torch.compile launch many at once and could win up to 826 µs"
+    )
+    assert found(small(9, 4), "one_by_one") is None  # every loop begins with an empty queue
+    assert found(small(60, 18), "one_by_one") is None  # launched while the op before was executing
+    assert found(small(60, 4, 220), "one_by_one") is None  # Python did something else in between
+
+
+def steps_with_a_pause(pause_us: float, n: int = 3, stray: int = 0) -> Builder:
+    """n training steps of 1 ms; in each "relu" waits so long for an operator of the host; then ops of other names."""
+    b = Builder()
+    for i in range(n):
+        at = 1000 * i
+        b.host_op(at, at + 1000, f"ProfilerStep#{i}", kind=HostKind.ANNOTATION)
+        b.op(at + 10, at + 500, launch=at + 2, name="gemm")
+        b.host_op(at + 490, at + 495 + pause_us, "my augmentation", kind=HostKind.ANNOTATION)
+        b.host_op(at + 491, at + 494 + pause_us, "train.py(31): step", kind=HostKind.PYTHON)
+        b.host_op(at + 492, at + 493 + pause_us, "aten::sort")
+        name = f"relu{i}" if i < stray else "relu"
+        b.op(at + 504 + pause_us, at + 1005, launch=at + 500 + pause_us, name=name)
+    return b
+
+
+def test_a_gap_that_comes_again_names_its_op_how_often_where_python_was_and_in_which_steps() -> None:
+    finding = found(steps_with_a_pause(100).trace(), "repeated_gap")
+    assert finding is not None
+    assert finding.cost_ns == 300 * US
+    assert plain(finding.sentence) == (
+        "the same gap ×3 before relu: the device waited 300 µs in all for Python, 100 µs each, in each of 3 steps; "
+        "Python was in aten::sort, inside my augmentation, at train.py(31): step; "
+        "torch.compile or CUDA graphs take this Python out of the step"
+    )
+
+
+def test_gaps_before_different_ops_or_too_short_or_too_few_are_no_repetition() -> None:
+    assert found(steps_with_a_pause(100, stray=1).trace(), "repeated_gap") is None
+    assert found(steps_with_a_pause(49).trace(), "repeated_gap") is None
+    assert found(steps_with_a_pause(100, n=2).trace(), "repeated_gap") is None
+
+
+def test_a_gap_in_some_of_the_steps_says_in_how_many() -> None:
+    finding = found(steps_with_a_pause(100, n=5, stray=2).trace(), "repeated_gap")
+    assert finding is not None
+    assert ", in 3 of 5 steps;" in plain(finding.sentence)
+
+
+def test_gaps_while_python_fetches_data_are_left_to_the_finding_on_data_loading() -> None:
+    b = steps_with_a_pause(0)
+    for i in range(3):
+        b.host_op(1000 * i + 1001, 1000 * i + 1400, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        b.op(1000 * i + 1405, 1000 * i + 1406, launch=1000 * i + 1402, name="copy")
+    b.ops = [row for row in b.ops if b.names[row["name"]] in ("copy", "relu")]
+    trace = b.trace()
+    assert found(trace, "data_loading") is not None
+    assert found(trace, "repeated_gap") is None
+
+
+def test_the_longest_gap_is_found_when_it_is_a_twentieth_of_the_extent() -> None:
+    b = busy_device(1000)
+    b.op(1055, 1100, launch=1054)
+    finding = found(b.trace(), "longest_gap")
+    assert finding is not None
+    assert finding.cost_ns == 55 * US
+    near = busy_device(1000)
+    near.op(1054, 1100, launch=1053)
+    assert found(near.trace(), "longest_gap") is None
+
+
+def test_the_longest_gap_names_where_python_was_but_not_the_profiler_s_own_step() -> None:
+    for name, said in (("ProfilerStep#4", False), ("## load ##", True)):
+        b = busy_device(1000)
+        b.host_op(0, 2000, name, kind=HostKind.ANNOTATION)
+        b.op(1500, 1600, launch=1499)
+        finding = found(b.trace(), "longest_gap")
+        assert finding is not None
+        assert (f"Python was in {name}" in finding.sentence) is said
+
+
+def test_the_longest_gap_is_split_into_its_parts() -> None:
+    b = busy_device(100)
+    b.sync(110, 150)
+    b.op(400, 500, launch=200)
+    b.op(500, 1000, launch=450)
+    finding = found(b.trace(), "longest_gap")
+    assert finding is not None
+    assert plain(finding.detail) == (
+        ", 300 µs: the device waited 200 µs for causes the record does not show, 60.0 µs for Python and "
+        "40.0 µs for a sync to return on line 2"
+    )
+
+
+def full_queue(depth: int) -> Trace:
+    b = busy_device(5000)
+    for i in range(depth):
+        b.op(5000 + i, 5001 + i, launch=(10 + i, 10.5 + i))
+    b.op(8000, 8001, launch=(1500, 4000))
+    return b.trace()
+
+
+def test_a_launch_that_waited_for_room_in_the_queue_is_found_and_costs_nothing() -> None:
+    finding = found(full_queue(950), "queue_full")
+    assert finding is not None
+    assert (finding.cost_ns, finding.lines) == (0, (2,))
+    assert "1 launch blocked Python 2.50 ms" in plain(finding.sentence)
+    assert found(full_queue(800), "queue_full") is None
+
+
+def test_findings_are_ranked_by_cost_behind_the_verdict_and_cut() -> None:
+    b = busy_device(300)
+    b.sync(200, 350)
+    b.op(400, 900, launch=360, name=PINNED)
+    rules = [f.rule for f in findings(b.trace())]
+    assert rules == ["verdict", "exposed_copy", "longest_gap", "sync"]
+    assert len(findings(b.trace(), limit=2)) == 2
+
+
+def test_a_missing_wait_comes_before_all_that_only_costs_time_and_names_both_lines() -> None:
+    b = busy_device(300)
+    writer = b.op(300, 350, launch=20, name="gemm", stream=8)
+    b.op(400, 900, launch=360, name=PINNED)
+    b.line(370, 3)
+    reader = b.op(900, 950, launch=380, name="add")
+    kinds = findings(b.trace(races=((reader, writer),)), limit=2)
+    assert [f.rule for f in kinds] == ["verdict", "race"]
+    assert kinds[1].lines == (2, 3)
+    assert "add on line 3 uses on stream 7 what gemm on line 2 writes on stream 8" in plain(kinds[1].sentence)
+
+
+def test_a_blocking_call_names_the_operator_that_asked() -> None:
+    b = Builder()
+    b.host_op(0, 100, "my_module")
+    b.host_op(1, 50, "aten::nonzero")
+    b.host_op(2, 40, "aten::copy_")
+    b.sync(3, 3)
+    b.sync(60, 70)
+    b.sync(200, 210)
+    result = syncs(b.trace())
+    assert [result.words(i) for i in range(3)] == ["nonzero", "my_module", "cudaStreamSynchronize"]
+
+
+def test_trust_counts_what_is_missing() -> None:
+    b = Builder()
+    b.op(1, 2)  # before the window
+    b.op(10, 20, launch=5)
+    b.op(15, 30)  # launch record missing, overlaps
+    b.op(40, 40, launch=45)  # before its launch, no duration
+    b.launch(50)  # no device record
+    b.launch(51, name="cudaMemsetAsync")
+    b.launch(52, name="cudaStreamBeginCapture", kind=CallKind.OTHER)
+    b.launch(53)
+    b.launch(54, name="cudaStreamEndCapture", kind=CallKind.OTHER)
+    result = trust(b.trace(dropped_events=3))
+    assert (result.orphans, result.launch_record_missing, result.overlaps) == (1, 1, 1)
+    assert (result.before_launch, result.zero_durations, result.launches_without_op) == (1, 1, 1)
+    assert len(result.sentences) == 7
+    assert trust(busy_device().trace()).sentences == ()
+
+
+def test_a_line_is_charged_with_its_host_queue_device_and_idle_time() -> None:
+    b = Builder()
+    b.line(0, 2)
+    b.line(20, 3)
+    b.line(100, 0)
+    b.op(5, 15, launch=2)
+    b.op(50, 90, launch=45)
+    b.sync(60, 95)
+    two, three = lines(b.trace(returned=100, cell="%%timeline\na = f()\nb = g()"))
+    assert (two.line, two.text, two.host_ns, two.n_ops, two.device_ns) == (2, "a = f()", 20 * US, 1, 10 * US)
+    assert (two.queued_ns, two.blocked_ns, two.idle_ns) == (3 * US, 0, 5 * US)
+    assert (three.line, three.host_ns, three.n_launches, three.blocked_ns) == (3, 80 * US, 1, 35 * US)
+    assert three.idle_ns == 25 * US
+
+
+def test_a_graph_is_one_launch_of_many_ops() -> None:
+    b = Builder()
+    graph = b.launch(0, 4)
+    for i in range(3):
+        b.op(5 + i, 6 + i, of=graph)
+    b.op(10, 11, launch=(6, 8))
+    result = launches(b.trace())
+    assert (result.n_calls, result.n_ops, result.n_graphs, result.largest_graph) == (2, 4, 1, 3)
+    assert result.mean_call_ns == 3 * US
+
+
+def test_streams_that_ran_at_once_are_said_and_so_are_those_that_did_not() -> None:
+    b = Builder()
+    b.op(10, 30, launch=1, stream=7)
+    b.op(20, 50, launch=2, stream=8)
+    at_once = found(b.trace(returned=5), "streams")
+    assert at_once is not None
+    assert plain(at_once.sentence) == "2 streams ran at once for 10.0 µs, 25 % of the time the device was busy"
+    b = Builder()
+    b.op(10, 30, launch=1, stream=7)
+    b.op(30, 50, launch=2, stream=8)
+    in_turn = found(b.trace(returned=5), "streams")
+    assert in_turn is not None
+    assert in_turn.sentence == "2 streams never ran at once"
+    assert found(busy_device().trace(), "streams") is None
+
+
+def test_waits_that_leave_the_queue_empty_say_what_the_device_then_lost() -> None:
+    b = Builder()
+    b.line(0, 3)
+    for i in range(4):
+        b.op(100 * i + 10, 100 * i + 40, launch=100 * i)
+        b.sync(100 * i + 2, 100 * i + 41)
+    waits = found(b.trace(returned=342), "sync")
+    assert waits is not None
+    assert "each left the queue empty, and the device then waited 177 µs in all" in plain(waits.sentence)
+
+
+def test_time_before_the_first_op_is_charged_to_the_line_python_was_on() -> None:
+    b = Builder()
+    b.line(0, 2)
+    b.line(400, 3)
+    b.line(900, 4)
+    b.op(910, 990, launch=905)
+    judged = verdict(b.trace(end=1000, returned=1000))
+    assert "910 µs passed before the device's first op, 500 µs of it on line 3" in plain(judged.sentence)
+    assert "10.0 µs passed after its last op" in plain(judged.sentence)
+
+
+def fetching(until: float) -> Trace:
+    """The device idles from 500 to 900 µs; Python is in the loader up to an instant."""
+    b = busy_device(500)
+    b.host_op(400, until, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+    b.op(900, 1000, launch=890)
+    return b.trace()
+
+
+def test_data_loading_costs_the_time_in_which_the_device_waited_for_the_loader() -> None:
+    finding = found(fetching(800), "data_loading")
+    assert finding is not None
+    assert (finding.cost_ns, finding.lines) == (300 * US, (2,))
+    assert plain(finding.sentence).startswith(
+        "data loading: the device waited 300 µs while Python fetched 1 batch on line 2; num_workers"
+    )
+    assert found(fetching(505), "data_loading") is None
+
+
+def test_a_cell_whose_device_begins_late_or_ends_early_is_found_and_a_file_is_not() -> None:
+    b = Builder()
+    b.line(0, 2)
+    b.line(150, 3)
+    b.op(200, 800, launch=190)
+    cell = b.trace(start=0, end=1000, returned=1000)
+    late, alone = (f for f in findings(cell, limit=99) if f.rule == "alone")
+    assert (late.cost_ns, late.lines, alone.cost_ns, alone.lines) == (200 * US, (2,), 200 * US, (3,))
+    assert (
+        plain(late.sentence)
+        == "the device began late: 200 µs at the beginning, 20 % of the cell, had no device op on line 2"
+    )
+    assert found(b.trace(start=130, end=870, returned=870), "alone") is None
+    assert found(b.trace(start=0, end=1000), "alone") is None
+
+
+def early(n: int, ahead: float) -> Trace:
+    """n of 100 ops start before their launch."""
+    b = Builder()
+    for i in range(100):
+        b.op(20 * i, 20 * i + 10, launch=20 * i + (ahead if i < n else -5))
+    return b.trace()
+
+
+def test_clocks_that_disagree_are_said_with_the_largest_error() -> None:
+    finding = found(early(2, 7), "clocks")
+    assert finding is not None
+    assert "2 ops start before the launch, by up to 7.00 µs" in plain(finding.sentence)
+    assert found(early(0, 7), "clocks") is None
+    assert found(early(1, 7), "clocks") is not None
+
+
+def unrecorded(n: int) -> Trace:
+    b = Builder()
+    for i in range(200):
+        b.op(20 * i, 20 * i + 10, launch=20 * i - 5)
+    for i in range(n):
+        b.launch(5000 + i)
+    return b.trace()
+
+
+def test_launches_without_a_record_make_it_incomplete() -> None:
+    finding = found(unrecorded(3), "incomplete")
+    assert finding is not None
+    assert "3 of 203 launches have no device record" in plain(finding.sentence)
+    assert found(unrecorded(2), "incomplete") is None
+
+
+def gemms(without_us: float, gpu: str) -> Trace:
+    """100 µs of matrix kernels on tensor cores, some without, and other kernels, 500 µs in all."""
+    b = Builder()
+    b.op(0, 100, launch=-5, name="ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_64x3_nn")
+    b.op(100, 100 + without_us, launch=-4, name="ampere_sgemm_128x64_nn")
+    b.op(100 + without_us, 500, launch=-3, name="vectorized_elementwise_kernel")
+    return b.trace(devices=(DeviceInfo(0, "cuda", gpu),))
+
+
+def test_matrix_kernels_without_tensor_cores_are_found_where_the_gpu_has_some() -> None:
+    finding = found(gemms(100, "NVIDIA A100-SXM4-80GB"), "tensor_cores")
+    assert finding is not None
+    assert "100 µs of matrix kernels, 20 % of the kernel time" in plain(finding.sentence)
+    assert "set_float32_matmul_precision" in finding.advice
+    older = found(gemms(100, "Tesla V100-SXM2-16GB"), "tensor_cores")
+    assert older is not None
+    assert older.advice == "autocast to float16 uses them"
+    assert found(gemms(99, "NVIDIA A100-SXM4-80GB"), "tensor_cores") is None
+    assert found(gemms(100, "Quadro GP100"), "tensor_cores") is None
+
+
+def two_devices(second_us: float) -> Trace:
+    """Device 3 is busy for 600 of 1000 µs, device 5 for so long; both wait for Python in between."""
+    b = Builder()
+    b.op(0, 300, launch=0, device=3, name="gemm")
+    b.op(700, 1000, launch=695, device=3, name="gemm")
+    b.op(0, second_us, launch=1, device=5, name="gemm")
+    return b.trace(devices=(DeviceInfo(3, "cuda", "Test GPU"), DeviceInfo(5, "cuda", "Test GPU")))
+
+
+def test_of_several_devices_the_verdict_and_the_findings_name_the_one_they_speak_of() -> None:
+    first, gap = findings(two_devices(500), limit=2)
+    assert plain(first.sentence) == (
+        "host-bound: the queue was empty and device 3, the busiest of 2, waited 395 µs for Python"
+    )
+    assert plain(gap.sentence).startswith("longest idle gap, 400 µs: device 3 waited 395 µs for Python and 5.00 µs")
+    bound = findings(two_devices(1000))[0]
+    assert plain(bound.sentence) == (
+        "device-bound: device 5, the busiest of 2, was busy 100 % of the time; Python ran up to 1 op and 1.00 ms ahead"
+    )
+    assert all("device 0" not in f.sentence for f in findings(busy_device().trace()))
+
+
+def test_a_wait_for_several_devices_does_not_call_one_of_them_busy() -> None:
+    b = Builder()
+    b.op(0, 600, launch=0, device=3)
+    b.op(0, 900, launch=1, device=5)
+    b.sync(100, 1000)
+    b.op(1010, 1400, launch=1001, device=5)
+    devices = (DeviceInfo(3, "cuda", "Test GPU"), DeviceInfo(5, "cuda", "Test GPU"))
+    finding = found(b.trace(devices=devices), "sync")
+    assert finding is not None
+    assert "; some device was busy 89 % of that time" in plain(finding.sentence)
+    one = Builder()
+    one.op(0, 900, launch=0, device=3)
+    one.sync(100, 1000)
+    one.op(1010, 1400, launch=1001, device=3)
+    assert "; the device was busy 89 % of that time" in plain(found(one.trace(devices=devices), "sync").sentence)
+
+
+def test_a_verdict_says_what_the_device_spent_alone_for_longer_than_it_was_idle() -> None:
+    b = busy_device(100)
+    b.op(100, 700, launch=3, name="ncclDevKernel_AllReduce", stream=8)
+    b.op(1000, 1100, launch=990)
+    first, second = findings(b.trace(), limit=2)
+    assert first.cause == "host-bound"
+    assert plain(first.detail).endswith("while busy, it spent 600 µs in communication with no compute beside")
+    assert (second.rule, second.cost_ns) == ("exposed_comm", 600 * US)
+    b = busy_device(100)
+    b.op(100, 300, launch=3, name="ncclDevKernel_AllReduce", stream=8)
+    b.op(1000, 1100, launch=990)
+    assert "while busy" not in findings(b.trace())[0].sentence
+
+
+def test_behind_device_bound_the_first_finding_is_not_about_an_idle_device() -> None:
+    b = busy_device(900)
+    b.op(900, 930, launch=3, name=PINNED)
+    b.op(985, 1000, launch=984)
+    costs = [(f.rule, f.cost_ns) for f in findings(b.trace())]
+    assert costs == [("verdict", None), ("exposed_copy", 30 * US), ("longest_gap", 55 * US)]
+
+
+def of_ten(n_mended: int) -> bytes:
+    """Ten kernels of 100 µs, some without a duration."""
+    events = []
+    for i in range(10):
+        events += launch_and_kernel(i, 100 * i - 50, 100 * i)
+        events[-1]["dur"] = 100
+        if i < n_mended:
+            del events[-1]["dur"]
+    return as_bytes(events)
+
+
+def test_a_verdict_on_mended_durations_says_so_and_on_too_many_there_is_none() -> None:
+    assert "mended" not in verdict(read_trace(of_ten(0))).sentence
+    trace = read_trace(of_ten(0))
+    few = replace(trace, meta=replace(trace.meta, mended_ops=1, mended_ns=99 * US, mended_calls=2))
+    few = replace(few, ops=DeviceOps.make({**_twice(few)}))
+    judged = verdict(few)
+    assert judged.kind == "device-bound"
+    assert plain(judged.sentence).endswith("it rests on mended durations, of 1 of 20 device ops and 2 of 10 calls")
+    broken = read_trace(of_ten(1))
+    assert (broken.meta.mended_ops, broken.meta.mended_ns, broken.meta.mended_calls) == (1, 0, 0)
+    (first,) = findings(broken)
+    assert plain(first.sentence) == (
+        "no verdict: it rests on mended durations, of 1 of 10 device ops, too many to say who waited for whom"
+    )
+
+
+def _twice(trace: Trace) -> dict[str, list[int]]:
+    """The ops of a trace, and the same once more behind them."""
+    columns = {name: [*column.tolist()] * 2 for name, column in trace.ops.to_dict().items()}
+    for name in ("start_ns", "end_ns"):
+        columns[name][10:] = [ns + 1000 * US for ns in columns[name][10:]]
+    return columns

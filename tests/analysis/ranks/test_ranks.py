@@ -1,0 +1,199 @@
+"""What several ranks of one job say together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from perfmagic.analysis.ranks.findings import RankFinding, rank_findings
+from perfmagic.analysis.ranks.matching import matched
+from perfmagic.trace.columns import NONE, HostKind
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import Collective, Trace
+from tests.analysis.build import US, Builder
+from tests.conftest import TRACES
+
+REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
+
+def rank(
+    number: int,
+    *,
+    compute_us: float = 500,
+    host_us: float = 20,
+    n: int = 4,
+    world_size: int = 2,
+    skew_us: float = 0,
+    step: int = 0,
+    kernel: str = REDUCE,
+) -> Trace:
+    """n rounds of 1 ms: Python for host_us, a kernel of compute_us, then a collective that ends with the round.
+
+    skew_us: how far this rank's clock is off.
+    """
+    b = Builder()
+    for i in range(n):
+        at = 1000 * i + skew_us
+        b.host_op(at, at + 990, f"ProfilerStep#{step + i}", kind=HostKind.ANNOTATION)
+        b.op(at + host_us, at + host_us + compute_us, launch=at + host_us - 2, name="gemm")
+        b.op(at + host_us + compute_us, at + 1000, launch=at + host_us - 1, name=kernel, stream=9)
+    return b.trace(rank=number, world_size=world_size)
+
+
+def rules(*traces: Trace) -> list[str]:
+    return [finding.rule for finding in rank_findings(traces)]
+
+
+def plain(finding: RankFinding) -> str:
+    return finding.sentence.replace("\u00a0", " ")
+
+
+def test_identical_ranks_have_nothing_to_say() -> None:
+    assert rules(rank(0), rank(1)) == []
+    assert rules(rank(0), rank(1, skew_us=123_456)) == []
+
+
+def test_a_rank_that_computes_longer_arrives_last_and_the_others_wait_inside_the_collective() -> None:
+    late, uneven = rank_findings([rank(0), rank(1, compute_us=800, skew_us=-77_000)])
+    assert (late.rule, late.ranks, late.cost_ns) == ("straggler", (1,), 4 * 300 * US)
+    assert plain(late).startswith(
+        "rank 1 arrives last at 4 of 4 matched collectives: rank 0 waits 1.20 ms for it; it computed 1.20 ms longer "
+        "than rank 0; compare its kernels"
+    )
+    assert (uneven.rule, uneven.ranks, uneven.cost_ns) == ("rank_compute", (1,), 4 * 300 * US)
+    assert "rank 1 computed longer: 3.20 ms, rank 0 2.00 ms" in plain(uneven)
+
+
+def test_a_rank_whose_python_is_slow_is_told_from_one_that_computes() -> None:
+    traces = [rank(i, host_us=320 if i == 2 else 20, world_size=4) for i in range(4)]
+    late, idle = rank_findings(traces)
+    assert (late.rule, late.ranks, late.cost_ns) == ("straggler", (2,), 4 * 300 * US)
+    assert "it waited for Python 900 µs longer" in plain(late)  # the first round begins with its first op
+    assert (idle.rule, idle.cost_ns) == ("rank_idle", 3 * 300 * US)
+
+
+def test_a_difference_too_small_to_matter_is_not_told() -> None:
+    assert rules(rank(0), rank(1, compute_us=519)) == []  # 76 µs of waiting in an extent of 3,980
+
+
+def test_ranks_that_are_last_in_turn_are_told_apart_from_one_that_always_is() -> None:
+    first, second = rank(0, n=2), rank(1, n=2)
+    ops = first.ops.to_dict()
+    longer = ops["end_ns"].copy()
+    longer[0] += 200 * US  # the first kernel of rank 0, the last of rank 1
+    starts = ops["start_ns"].copy()
+    starts[1] += 200 * US
+    ends_b, starts_b = second.ops.end_ns.copy(), second.ops.start_ns.copy()
+    ends_b[2] += 200 * US
+    starts_b[3] += 200 * US
+    a = replace(first, ops=replace(first.ops, start_ns=starts, end_ns=longer))
+    b = replace(second, ops=replace(second.ops, start_ns=starts_b, end_ns=ends_b))
+    (finding,) = rank_findings([a, b])
+    assert (finding.rule, finding.cost_ns) == ("ranks_in_turn", 200 * US)
+    assert "(rank 0 for 50 %)" in plain(finding)
+
+
+def test_different_numbers_of_collectives_are_said_with_the_numbers_and_nothing_is_concluded() -> None:
+    found = {f.rule: f for f in rank_findings([rank(0), rank(1, n=3, compute_us=800)])}
+    assert found.keys() == {"unmatched", "other_steps"}
+    assert "in communicating stream 1 rank 0 has 4 collectives, rank 1 3; which rank is late cannot be said" in plain(
+        found["unmatched"]
+    )
+    assert "rank 0 has 4 steps (0, 1, 2, …), rank 1 3 steps (0, 1, 2)" in plain(found["other_steps"])
+
+
+def test_as_many_collectives_of_other_kinds_do_not_match() -> None:
+    (finding,) = rank_findings([rank(0), rank(1, kernel="ncclDevKernel_AllGather_RING_LL")])
+    assert finding.rule == "unmatched"
+    assert "number 1 is ncclDevKernel_AllReduce_Sum_f32_RING_LL on rank 0 and" in plain(finding)
+
+
+def test_totals_of_other_steps_are_not_compared() -> None:
+    assert rules(rank(0), rank(1, step=7, compute_us=800)) == ["straggler", "other_steps"]
+
+
+def test_only_different_ranks_of_one_job_are_compared() -> None:
+    slow = rank(1, compute_us=800)
+    assert rules(rank(1), slow) == []
+    assert rules(rank(0, world_size=8), slow) == []
+    assert rules(rank(0)) == []
+    assert rank_findings([]) == ()
+
+
+def grouped(number: int, group: str, size: int, ranks: tuple[int, ...] = (), first: int = NONE, *, n: int = 4) -> Trace:
+    """n all-reduces of one group. first: the sequence number of the first; NONE: not counted."""
+    trace = rank(number, n=n, world_size=4, compute_us=800 if number == 1 else 500)
+    comm = [0 if name == REDUCE else -1 for name in (trace.names[i] for i in trace.ops.name)]
+    ops = replace(trace.ops, collective=trace.ops.collective + 1 + comm)
+    if first != NONE:
+        counted = np.where(ops.collective == NONE, NONE, first + np.cumsum(ops.collective != NONE) - 1)
+        ops = replace(ops, sequence=counted)
+    return replace(trace, ops=ops, collectives=(Collective("allreduce", 10, 10, "Float", size, group, ranks),))
+
+
+def test_ranks_are_matched_in_the_groups_their_record_names() -> None:
+    pairs = {i: grouped(i, "left" if i < 2 else "right", 2) for i in range(4)}
+    found = matched(pairs)
+    assert [(group.ranks, group.kinds[0]) for group in found.groups] == [
+        ((0, 1), "allreduce Float"),
+        ((2, 3), "allreduce Float"),
+    ]
+    assert found.groups[0].duration_ns.tolist() == [[480 * US] * 4, [180 * US] * 4]
+    shared = matched({i: grouped(i, "tp", 2) for i in range(4)})
+    assert shared.groups == ()
+    assert shared.refused == ("4 ranks name group tp, which has 2: several groups share the name",)
+
+
+def test_groups_of_one_name_are_told_apart_by_their_ranks() -> None:
+    left, right = (0, 1), (2, 3)
+    assert matched({0: grouped(0, "tp", 2, left), 2: grouped(2, "tp", 2, right)}).groups == ()
+    near = matched({0: grouped(0, "tp", 2, left), 1: grouped(1, "tp", 2, left)})
+    assert [(group.ranks, len(group.kinds)) for group in near.groups] == [((0, 1), 4)]
+    every = matched({i: grouped(i, "tp", 2, left if i < 2 else right) for i in range(4)})
+    assert [group.ranks for group in every.groups] == [(0, 1), (2, 3)]
+    assert every.refused == ()
+    # without the ranks a file of each is taken for one group, as names are all there is
+    assert matched({0: grouped(0, "tp", 2), 2: grouped(2, "tp", 2)}).groups[0].ranks == (0, 2)
+
+
+def test_of_a_large_group_the_first_ranks_are_known_and_its_other_ranks_are_no_strangers() -> None:
+    first = tuple(range(30))
+    found = matched({0: grouped(0, "dp", 64, first), 40: grouped(40, "dp", 64, first)})
+    assert [group.ranks for group in found.groups] == [(0, 40)]
+    other = matched({0: grouped(0, "dp", 64, first), 40: grouped(40, "dp", 64, tuple(range(1, 31)))})
+    assert other.groups == ()
+
+
+def test_a_rank_that_is_not_of_the_group_it_names_is_refused() -> None:
+    found = matched({0: grouped(0, "tp", 2, (0, 1)), 5: grouped(5, "tp", 2, (0, 1))})
+    assert found.groups == ()
+    assert found.refused == ("rank 5 took part in group tp of ranks 0, 1, which are others",)
+
+
+def test_collectives_of_one_number_belong_together_where_the_record_counts_them() -> None:
+    shifted = matched({0: grouped(0, "tp", 2, first=7), 1: grouped(1, "tp", 2, first=9)})
+    assert shifted.groups[0].duration_ns.tolist() == [[480 * US] * 2, [180 * US] * 2]
+    longer = matched({0: grouped(0, "tp", 2, first=7, n=6), 1: grouped(1, "tp", 2, first=7)})
+    assert (longer.n, longer.refused) == (4, ())
+    apart = matched({0: grouped(0, "tp", 2, first=7), 1: grouped(1, "tp", 2, first=11)})
+    assert apart.groups == ()
+    assert apart.refused == ("in group tp no collective has the same number on all ranks",)
+    # some without a number: by order, which needs as many on each rank
+    mixed = matched({0: grouped(0, "tp", 2, first=7, n=6), 1: grouped(1, "tp", 2)})
+    assert mixed.refused == ("in group tp rank 0 has 6 collectives, rank 1 4",)
+
+
+def test_point_to_point_kernels_are_not_matched() -> None:
+    traces = [rank(0, kernel="ncclDevKernel_SendRecv"), rank(1, kernel="ncclDevKernel_SendRecv", compute_us=510)]
+    assert matched(dict(enumerate(traces))).n == 0
+    assert rank_findings(traces) == ()
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="shared/traces is absent")
+def test_the_late_rank_of_a_real_step_is_the_one_whose_collectives_are_short() -> None:
+    traces = [read_trace(path) for path in sorted(TRACES.glob("real/dlrm_8ranks/*.json.gz"))]
+    late = rank_findings(traces)[0]
+    assert (late.rule, late.ranks) == ("straggler", (7,))
+    assert "at 5 of 8 matched collectives" in late.sentence

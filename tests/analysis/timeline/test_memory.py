@@ -1,0 +1,44 @@
+"""The memory of a device: its curve, its peak and the line that was running then."""
+
+from __future__ import annotations
+
+from perfmagic.analysis.timeline.memory import memory_curve
+from perfmagic.trace.columns import OpKind
+from perfmagic.trace.model import Trace, TraceMeta, make_trace
+from perfmagic.view.timeline.doc import timeline_doc
+from perfmagic.view.timeline.picture.timeline import timeline_svg
+
+
+def _trace(values: list[int]) -> Trace:
+    n = len(values)
+    return make_trace(
+        ("mm", "Total Allocated", "Total Reserved", "power"),
+        TraceMeta("cell", end_ns=1000),
+        ops={"start_ns": [10], "end_ns": [900], "kind": [OpKind.KERNEL], "name": [0]},
+        counters={
+            "at_ns": [100 * i for i in range(n)] * 2 + [5],
+            "series": [1] * n + [2] * n + [3],
+            "value": [*values, *(v + 50 for v in values), 300.0],
+        },
+        marks={"at_ns": [0, 150, 250, 950], "line": [2, 3, 4, 0], "top_line": [2, 3, 4, 0]},
+    )
+
+
+def test_the_peak_is_told_with_its_moment_and_its_line() -> None:
+    curve = memory_curve(_trace([0, 40, 900, 30]), 0)
+    assert curve is not None
+    assert (curve.peak, curve.peak_at_ns, curve.peak_line, curve.reserved_max) == (900, 200, 3, 950)
+    assert curve.allocated.tolist() == [0, 40, 900, 30]
+
+
+def test_without_a_record_there_is_no_curve() -> None:
+    assert memory_curve(_trace([]), 0) is None
+    assert memory_curve(_trace([7]), 0) is None
+    assert memory_curve(_trace([1, 2, 3]), 1) is None
+
+
+def test_the_picture_has_a_lane_scaled_to_the_peak() -> None:
+    with_memory = timeline_doc(_trace([0, 40_000, 900_000, 30_000]), ())
+    assert with_memory.header.sentence.endswith("peak 900\u00a0kB")
+    assert ">memory</text>" in timeline_svg(with_memory)
+    assert ">memory</text>" not in timeline_svg(timeline_doc(_trace([]), ()))

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.trace.model import Trace
+from tests.analysis.build import US, Builder
+
+HTOD = "Memcpy HtoD (Pinned -> Device)"
+DTOH = "Memcpy DtoH (Device -> Pinned)"
+
+
+def three_classes() -> Trace:
+    """compute 10–30, copy 20–50, communication 40–60, a pause, compute 70–80, all seen through a window 0–100."""
+    b = Builder()
+    b.op(10, 30, launch=1, name="gemm")
+    b.op(20, 50, launch=2, name=HTOD, stream=8, size=3000)
+    b.op(40, 60, launch=3, name="ncclAllReduce", stream=9)
+    b.op(70, 80, launch=4, name="add")
+    return b.trace(start=0, end=100)
+
+
+def test_the_extent_runs_from_the_first_start_to_the_last_end_and_head_and_tail_are_apart() -> None:
+    result = breakdown(three_classes(), 0)
+    assert (result.extent_start_ns, result.extent_end_ns, result.extent_ns) == (10 * US, 80 * US, 70 * US)
+    assert (result.head_ns, result.tail_ns) == (10 * US, 20 * US)
+
+
+def test_busy_is_the_union_of_all_streams_and_idle_the_rest_of_the_extent() -> None:
+    result = breakdown(three_classes(), 0)
+    assert result.busy_ns == 60 * US
+    assert result.idle_ns == 10 * US
+    assert result.busy_frac == pytest.approx(6 / 7)
+    assert result.intervals["idle"].tolist() == [[60 * US, 70 * US]]
+
+
+def test_each_class_is_summed_by_its_own_union() -> None:
+    result = breakdown(three_classes(), 0)
+    assert (result.compute_ns, result.copy_ns, result.comm_ns, result.memset_ns) == (30 * US, 30 * US, 20 * US, 0)
+    assert (result.htod_ns, result.dtoh_ns, result.dtod_ns, result.ptop_ns) == (30 * US, 0, 0, 0)
+
+
+def test_an_overlap_is_given_in_time_and_as_a_share_of_each_class() -> None:
+    result = breakdown(three_classes(), 0)
+    assert result.compute_copy.ns == 10 * US
+    assert result.compute_copy.frac_of_first == pytest.approx(1 / 3)
+    assert result.comm_copy.ns == 10 * US
+    assert result.comm_copy.frac_of_first == pytest.approx(1 / 2)
+    assert result.comm_copy.frac_of_second == pytest.approx(1 / 3)
+    assert result.compute_comm.ns == 0
+
+
+def test_exposed_is_the_part_without_compute() -> None:
+    result = breakdown(three_classes(), 0)
+    assert result.exposed_comm_ns == 20 * US
+    assert result.exposed_copy_ns == 20 * US
+
+
+def test_the_partition_counts_each_instant_once_with_communication_before_copies() -> None:
+    parts = breakdown(three_classes(), 0).partition
+    assert parts.compute_alone_ns == 20 * US
+    assert parts.compute_with_other_ns == 10 * US
+    assert parts.exposed_comm_ns == 20 * US
+    assert parts.exposed_copy_ns == 10 * US
+    assert parts.memset_alone_ns == 0
+    assert parts.idle_ns == 10 * US
+
+
+def test_concurrency_counts_streams_and_not_ops() -> None:
+    b = Builder()
+    b.op(0, 10, launch=0)
+    b.op(5, 12, launch=0)  # on the same stream
+    b.op(8, 20, launch=0, stream=8)
+    assert breakdown(b.trace(), 0).concurrency_ns == {1: 16 * US, 2: 4 * US}
+
+
+def test_a_device_without_ops_has_nothing_to_report() -> None:
+    result = breakdown(three_classes(), 5)
+    assert (result.n_ops, result.extent_ns, result.busy_frac, result.tail_ns) == (0, 0, 0.0, 0)
+
+
+def test_other_devices_do_not_count() -> None:
+    b = Builder()
+    b.op(0, 10, launch=0)
+    b.op(50, 60, launch=0, device=1)
+    assert breakdown(b.trace(), 1).extent_ns == 10 * US
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 60),
+            st.integers(0, 20),
+            st.integers(0, 3),
+            st.sampled_from(["gemm", "add", "ncclX", HTOD, DTOH, "Memset (Device)"]),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_the_partition_adds_up_to_the_extent(rows: list[tuple[int, int, int, str]]) -> None:
+    b = Builder()
+    for start, length, stream, name in rows:
+        b.op(start, start + length, name=name, stream=stream)
+    result = breakdown(b.trace(), 0)
+    assert result.partition.total_ns == result.extent_ns
+    assert sum(result.concurrency_ns.values()) == result.extent_ns
+    assert all(np.all(rows[:, 0] < rows[:, 1]) for rows in result.intervals.values())

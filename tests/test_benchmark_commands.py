@@ -1,0 +1,34 @@
+"""The commands that prove the benchmarks work; what they find is for a calm machine, not for a test."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+@pytest.mark.parametrize(
+    ("command", "rows"),
+    [
+        (("bench_coverage.py", "--series", "4", "--real", "0"), 10),
+        (("bench_verdicts.py", "--repetitions", "1", "--slower", "0"), 1),
+        (("bench_accuracy.py", "--rounds", "1", "--alone", "1", "--bodies", "1 µs"), 2),
+    ],
+)
+def test_a_command_measures_and_writes_its_rows_with_versions(
+    tmp_path: Path, command: tuple[str, ...], rows: int
+) -> None:
+    out = tmp_path / "out.json"
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / command[0], *command[1:], "--out", out], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text("utf-8"))
+    assert len(found["rows"]) == rows
+    assert found["environment"]["cores"] >= 1
+    assert "nan" not in out.read_text("utf-8").lower()

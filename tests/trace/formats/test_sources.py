@@ -1,0 +1,221 @@
+"""Where traces come from: .npz files, folders, finished profilers."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import warnings
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import perfmagic
+from perfmagic.errors import CaptureError, TraceError
+from perfmagic.trace.columns import LineMarks
+from perfmagic.trace.formats.npz import write_npz
+from perfmagic.trace.formats.sources import one_file, read_file, trace_files
+from perfmagic.trace.model import Cell, Trace
+from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, recorded, table_of
+
+TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters", "marks")
+
+
+def _assert_equal(found: Trace, expected: Trace) -> None:
+    for table in TABLES:
+        for name, column in table_of(expected, table).to_dict().items():
+            saved = getattr(table_of(found, table), name)
+            assert saved.dtype == column.dtype, name
+            assert not saved.flags.writeable, name
+            np.testing.assert_array_equal(saved, column)
+    for name in ("names", "meta", "cell", "shapes", "input_shapes", "collectives"):
+        assert getattr(found, name) == getattr(expected, name), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_columns_come_back_equal(tmp_path: Path, name: str) -> None:
+    trace = recorded(name.removesuffix(".json.gz"))
+    marks = LineMarks.make({"at_ns": [1, 5], "line": [2, 3], "top_line": [2, 3]})
+    trace = replace(trace, cell=Cell("%%timeline\n甲 = 1"), marks=marks, meta=replace(trace.meta, races=((1, 2),)))
+    _assert_equal(read_file(write_npz(trace, tmp_path / "trace.npz")), trace)
+
+
+def test_an_npz_file_is_known_by_its_content(tmp_path: Path) -> None:
+    trace = recorded("a100_event_sync_3streams")
+    write_npz(trace, tmp_path / "trace.json")
+    assert len(read_file(tmp_path / "trace.json").ops) == len(trace.ops)
+
+
+def _damaged(tmp_path: Path, name: str, array: np.ndarray) -> Path:
+    """A saved trace with one array changed."""
+    path = write_npz(recorded("a100_event_sync_3streams"), tmp_path / "trace.npz")
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays[name] = array
+    np.savez_compressed(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "words"),
+    [
+        ("ops.name", np.full(6, 10**6, np.int32), "row 1000000 of a table"),
+        ("ops.name", np.full(6, -1, np.int32), "row -1 of a table"),
+        ("ops.start_ns", np.arange(6)[::-1].astype(np.int64), "not in order"),
+        ("ops.end_ns", np.zeros(6, np.int64) - 10, "end before they start"),
+        ("ops.end_ns", np.full(6, np.nan), "is float64, expected int64"),
+        ("ops.kind", np.full(6, 9, np.int8), "kinds that do not exist"),
+        ("ops.kind", np.zeros((6, 1), np.int8), "has shape"),
+        ("ops.launch", np.zeros(2, np.int64), "differ in length"),
+        ("about", np.frombuffer(b"{", np.uint8), "is damaged"),
+        ("about", np.frombuffer(json.dumps({"schema": 99}).encode(), np.uint8), "schema 99, this version"),
+    ],
+)
+def test_a_damaged_npz_file_gives_one_error(tmp_path: Path, name: str, array: np.ndarray, words: str) -> None:
+    with pytest.raises(TraceError, match=words) as caught:
+        read_file(_damaged(tmp_path, name, array))
+    assert caught.value.hint
+
+
+def test_a_cut_npz_file_gives_one_error(tmp_path: Path) -> None:
+    path = write_npz(recorded("a100_event_sync_3streams"), tmp_path / "trace.npz")
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(TraceError, match=r"zip archive|damaged"):
+        read_file(path)
+
+
+def test_damage_at_random_places_gives_a_trace_or_one_error(tmp_path: Path) -> None:
+    path = write_npz(recorded("a100_event_sync_3streams"), tmp_path / "trace.npz")
+    sound, chance = path.read_bytes(), random.Random(0)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(sound)
+        for _ in range(chance.randint(1, 3)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            read_file(path)
+        except TraceError:
+            refused += 1
+    assert 0 < refused < 300
+
+
+def test_a_header_that_promises_too_much_is_not_believed(tmp_path: Path) -> None:
+    path = write_npz(recorded("a100_event_sync_3streams"), tmp_path / "trace.npz")
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    promise = io.BytesIO()
+    np.lib.format.write_array_header_1_0(promise, {"descr": "<i4", "fortran_order": False, "shape": (10**13,)})
+    parts["ops.name.npy"] = promise.getvalue() + bytes(24)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    with pytest.raises(TraceError, match=r"has shape \(10000000000000,\) of int32 in"):
+        read_file(path)
+
+
+def test_a_zip_of_something_else_is_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "run.zip", "w") as archive:
+        archive.writestr("trace.json", "{}")
+    with pytest.raises(TraceError, match="is a zip archive, not a Kineto trace"):
+        read_file(tmp_path / "run.zip")
+
+
+def test_a_file_larger_than_the_limit_is_not_unpacked(tmp_path: Path) -> None:
+    path = write_npz(recorded("v100_4streams_nccl_step"), tmp_path / "trace.npz")
+    with pytest.raises(TraceError, match=r"more than the limit of 1\.00"):
+        read_file(path, max_unpacked_bytes=1000)
+
+
+def test_a_folder_stands_for_its_traces_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    names = ["rank10.1.pt.trace.json.gz", "rank9.1.pt.trace.json", "a.npz"]
+    for name in [*names, "notes.md", "x.json.bak"]:
+        (tmp_path / name).touch()
+    (tmp_path / "sub.json").mkdir()
+    assert [path.name for path in trace_files(tmp_path)] == ["a.npz", "rank9.1.pt.trace.json", names[0]]
+    with pytest.raises(TraceError, match=r"a folder with 3 trace files: a\.npz, rank9"):
+        one_file(tmp_path)
+
+
+def test_a_folder_with_one_trace_opens_as_that_trace(tmp_path: Path) -> None:
+    (tmp_path / "only.json").write_bytes(as_bytes(launch_and_kernel(1, 0, 10)))
+    assert len(perfmagic.open_trace(tmp_path).trace.ops) == 1
+    (tmp_path / "more.json").write_bytes(as_bytes(launch_and_kernel(1, 0, 10) + launch_and_kernel(2, 30, 40)))
+    assert [len(result.trace.ops) for result in perfmagic.open_traces(tmp_path)] == [2, 1]
+
+
+def test_of_a_folder_the_sound_files_open_and_each_other_one_is_one_warning(tmp_path: Path) -> None:
+    (tmp_path / "rank1.json").write_bytes(as_bytes(launch_and_kernel(1, 0, 10)))
+    (tmp_path / "config.json").write_text('{"lr": 1}')
+    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        results = perfmagic.open_traces(tmp_path, empty)
+    assert [result.title for result in results] == ["rank1.json"]
+    words = [str(warning.message) for warning in told]
+    assert [text.split(" ")[0] for text in words] == ["a.npz", "config.json", "empty"]
+    assert words[1] == "config.json has no traceEvents; it holds lr"
+    assert not any("\n" in text for text in words)
+    assert {warning.filename for warning in told} == {__file__}
+
+
+def test_where_no_file_opens_the_first_error_is_raised_and_sound_files_give_no_warning(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    (tmp_path / "b.json").write_text("")
+    with pytest.raises(TraceError, match=r"a\.json has no traceEvents"):
+        perfmagic.open_traces(tmp_path)
+    for path in tmp_path.iterdir():
+        path.write_bytes(as_bytes(launch_and_kernel(1, 0, 10)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(perfmagic.open_traces(tmp_path)) == 2
+    assert perfmagic.open_traces() == ()
+
+
+def test_an_empty_folder_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"a folder without \.json, \.json\.gz or \.npz files"):
+        perfmagic.open_trace(tmp_path)
+
+
+def test_saving_by_the_ending_opens_again(tmp_path: Path) -> None:
+    result = perfmagic.open_trace(FOLDER / "a100_event_sync_3streams.json.gz")
+    for name in ("again.npz", "again.json", "again.json.gz"):
+        again = perfmagic.open_trace(result.save(tmp_path / name))
+        assert again.to_dict()["devices"] == result.to_dict()["devices"]
+
+
+def test_a_finished_profiler_opens_once_and_an_unfinished_one_not() -> None:
+    torch = pytest.importorskip("torch", reason="a profiler is torch's")
+    with torch.autograd.profiler.profile(use_kineto=True) as profiler:
+        torch.ones(3) + 1
+    result = perfmagic.open_trace(profiler)
+    assert "aten::add" in {result.trace.names[row] for row in result.trace.host_ops.name}
+    with pytest.raises(CaptureError, match="saved before") as caught:
+        perfmagic.open_trace(profiler)
+    assert "open_trace(path)" in str(caught.value.hint)
+    with pytest.raises(CaptureError, match="no result yet"):
+        perfmagic.open_trace(torch.autograd.profiler.profile(use_kineto=True))
+
+
+def test_the_handler_writes_a_file_a_cycle(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="a profiler is torch's")
+    schedule = torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=2)
+    handler = perfmagic.trace_handler(tmp_path / "new" / "runs", worker='a "name"')
+    with torch.profiler.profile(schedule=schedule, on_trace_ready=handler) as profiler:
+        for _ in range(4):
+            with torch.profiler.record_function('step "quoted"'):
+                torch.ones(3) + 1
+            profiler.step()
+    results = perfmagic.open_traces(tmp_path / "new" / "runs")
+    assert len(results) == 2
+    for result in results:
+        assert result.title.startswith('a "name".')
+        assert result.title.endswith(".pt.trace.json.gz")
+        assert 'step "quoted"' in result.trace.names
+        # torch writes the quotes bare; what the handler writes needs no mending any more
+        assert result.trace.meta.repairs in ((), ("1 name with an unescaped quote was mended",))

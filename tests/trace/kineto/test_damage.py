@@ -1,0 +1,278 @@
+"""Damaged files: mended and said, or one clear error. Never a traceback of a library, never silence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfmagic.errors import TraceError
+from perfmagic.trace.kineto import file as kineto_file
+from perfmagic.trace.kineto import reader as kineto
+from perfmagic.trace.kineto.reader import read_trace
+from tests.conftest import TRACES
+from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel
+
+SOUND = gzip.decompress((FOLDER / "a100_event_sync_3streams.json.gz").read_bytes())
+
+# file: device ops, and a word of the repair ("" where nothing needs mending); None: an error with this word
+MALFORMED: dict[str, tuple[int | None, str]] = {
+    "begin_end_events.json": (6, ""),
+    "big_int_args.json": (6, ""),
+    "bom.json": (6, ""),
+    "control_char.json": (6, "control characters"),
+    "duplicate_correlation.json": (12, ""),
+    "dur_overflows_next_same_stream.json": (6, ""),
+    "empty.json": (None, "0 bytes"),
+    "empty_events.json": (None, "no events at all"),
+    "gpu_before_launch.json": (6, ""),
+    "gz_but_named.json": (6, ""),
+    "html_injection_names.json": (6, ""),
+    "huge_dur.json": (6, "3 durations of more than a day"),
+    "invalid_utf8.json": (6, "UTF-8 at byte 4,983; 2 characters were replaced"),
+    "list_root.json": (6, ""),
+    "metadata_only.json": (None, "40 metadata"),
+    "missing_correlation.json": (6, ""),
+    "missing_dur.json": (6, "6 records without a duration"),
+    "nan_inf.json": (6, "3 events with a bare nan or inf"),
+    "negative_dur.json": (6, "6 records with a negative duration"),
+    "no_args.json": (6, ""),
+    "null_fields.json": (6, "6 events without a name"),
+    "ok.json": (6, ""),
+    "ok.json.gz": (6, ""),
+    "old_categories.json": (6, ""),
+    "orphan_kernel.json": (6, ""),
+    "plain_but_named.json.gz": (6, ""),
+    "shuffled.json": (6, ""),
+    "string_ts_tid.json": (6, "6 numbers written as text"),
+    "trailing_comma.json": (6, "1 trailing comma"),
+    "truncated.json.gz": (6, "105 whole events were read"),
+    "truncated_mid_event.json": (6, "in the middle of event 127; 126 whole events"),
+    "truncated_no_closer.json": (6, "after the events is damaged"),
+    "two_devices.json": (12, ""),
+    "unescaped_quote.json": (6, "1 name with an unescaped quote"),
+    "unicode_names.json": (6, ""),
+    "zero_ts_dur.json": (0, "6 records without a time"),
+}
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="shared/traces is absent")
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_damaged_file_opens_and_says_what_was_mended_or_gives_one_error(name: str) -> None:
+    n_ops, words = MALFORMED[name]
+    path = TRACES / "malformed" / name
+    if n_ops is None:
+        with pytest.raises(TraceError, match=words) as caught:
+            read_trace(path)
+        assert caught.value.hint
+        return
+    trace = read_trace(path)
+    assert len(trace.ops) == n_ops
+    assert words in " | ".join(trace.meta.repairs)
+    assert bool(trace.meta.repairs) == bool(words)
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="shared/traces is absent")
+def test_every_damaged_file_has_an_expectation() -> None:
+    assert {path.name for path in (TRACES / "malformed").iterdir()} == set(MALFORMED)
+
+
+@pytest.fixture(params=["zlib", "isal.isal_zlib"])
+def _inflate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kineto_file, "inflate", pytest.importorskip(request.param, reason="isal is an extra"))
+
+
+PACKED = gzip.compress(SOUND, mtime=0)
+
+
+@pytest.mark.usefixtures("_inflate")
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (PACKED, ""),
+        (PACKED + b"\0" * 512, ""),
+        (gzip.compress(SOUND[:5000]) + gzip.compress(SOUND[5000:]), ""),
+        (PACKED[:-100], "the gzip stream ends too early"),
+        (PACKED[:1500] + b"\xff" * 200 + PACKED[1700:], "the gzip stream is damaged"),
+        (PACKED[:-8] + b"\0" * 8, "the gzip stream is damaged"),
+    ],
+    ids=["sound", "padded", "two members", "cut", "overwritten", "wrong checksum"],
+)
+def test_a_gzip_stream_is_read_as_far_as_it_goes(data: bytes, words: str) -> None:
+    trace = read_trace(data)
+    assert bool(trace.meta.repairs) == bool(words)
+    assert words in " | ".join(trace.meta.repairs)
+    if not words:
+        assert len(trace.ops) == 6
+
+
+@pytest.mark.usefixtures("_inflate")
+@pytest.mark.parametrize("offset", [-2, -1, 0, 1])
+def test_a_member_that_begins_at_the_end_of_a_block_is_read(offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [row for n in range(40) for row in launch_and_kernel(n, 20 * n, 20 * n + 5)]
+    text = as_bytes(events)
+    first, second = gzip.compress(text[:500], mtime=0), gzip.compress(text[500:], mtime=0)
+    monkeypatch.setattr(kineto_file, "BLOCK_BYTES", len(first) - offset)
+    trace = read_trace(first + second)
+    assert (len(trace.ops), trace.meta.repairs) == (40, ())
+
+
+@pytest.mark.usefixtures("_inflate")
+def test_a_gzip_bomb_is_not_unpacked_beyond_the_limit() -> None:
+    bomb = gzip.compress(b'{"traceEvents": [' + b" " * 200_000_000)
+    with pytest.raises(TraceError, match=r"holds at least .* unpacked, more than the limit of 50"):
+        read_trace(bomb, max_unpacked_bytes=50_000_000)
+
+
+def test_a_file_cut_in_an_event_gives_the_whole_ones_before() -> None:
+    events = [row for n in range(3) for row in launch_and_kernel(n, 20 * n, 20 * n + 5)]
+    trace = read_trace(as_bytes(events)[:-30])
+    assert (len(trace.ops), len(trace.calls)) == (2, 3)
+    assert trace.meta.repairs == ("the file ends in the middle of event 6; 5 whole events were read",)
+
+
+def test_an_endless_duration_is_cut_at_the_last_record() -> None:
+    events = [*launch_and_kernel(1, 0, 10), event("kernel", "k", 5, 9.2e15, stream=8)]
+    trace = read_trace(as_bytes(events))
+    assert trace.ops.end_ns.tolist() == [20_000, 20_000]
+    assert trace.meta.repairs == ("1 duration of more than a day, cut at the end of the records",)
+
+
+def test_a_quote_in_a_name_does_not_cost_the_event() -> None:
+    text = as_bytes(launch_and_kernel(1, 0, 10)).replace(b'"sgemm"', b'"op<"a">"')
+    trace = read_trace(text)
+    assert trace.names[trace.ops.name[0]] == 'op<"a">'
+
+
+def test_an_event_beyond_repair_is_left_out_and_counted() -> None:
+    events = [row for n in range(2) for row in launch_and_kernel(n, 20 * n, 20 * n + 5)]
+    text = json.dumps({"traceEvents": events}).replace('"dur": 10, ', '"dur" 10 ', 1)
+    trace = read_trace(text.encode())
+    assert (len(trace.ops), trace.meta.repairs) == (1, ("1 damaged event was left out",))
+
+
+def test_a_begun_event_without_an_end_ends_with_the_last_record() -> None:
+    begun = event("kernel", "k", 5, None, stream=8) | {"ph": "B"}
+    trace = read_trace(as_bytes([*launch_and_kernel(1, 0, 10), begun]))
+    assert trace.meta.repairs == ("1 begun event without an end, ended with the last record",)
+    assert int(trace.ops.end_ns[0]) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"cells": [], "nbformat": 4}', "no traceEvents; it holds cells, nbformat"),
+        (b"hello", "not JSON"),
+        (b"PK\x03\x04....", "zip archive"),
+        (b"\x80\x04.", "pickle"),
+        (b"SQLite format 3\x00", "SQLite"),
+        (b'{"traceEvents": []}', "no events at all"),
+        (b'{"traceEvents": [' + b"[" * 100_000, "nests too deep"),
+    ],
+)
+def test_a_file_that_is_no_trace_gives_one_error_that_says_what_it_is(content: bytes, words: str) -> None:
+    with pytest.raises(TraceError, match=words):
+        read_trace(content)
+
+
+def test_a_missing_file_and_a_folder_give_one_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="there is no file"):
+        read_trace(tmp_path / "no.json")
+    with pytest.raises(TraceError, match="is a folder"):
+        read_trace(tmp_path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(at=st.integers(0, len(SOUND) - 1), junk=st.binary(min_size=0, max_size=6), cut=st.integers(0, 40))
+def test_any_damage_at_any_place_gives_a_trace_or_a_trace_error(at: int, junk: bytes, cut: int) -> None:
+    try:
+        trace = read_trace(SOUND[:at] + junk + SOUND[at + cut :])
+    except TraceError:
+        return
+    assert len(trace.ops) + len(trace.calls) + len(trace.host_ops) > 0
+
+
+def test_sizes_that_no_memory_has_are_left_out_and_counted() -> None:
+    rows = launch_and_kernel(1, 0, 10) + launch_and_kernel(2, 30, 40)
+    for row, size in zip(rows[1::2], (2**50, 2**50 + 1), strict=True):
+        row["args"]["bytes"] = size
+    counter = {"ph": "C", "name": "power", "ts": 5, "pid": 0, "args": {"value": 1e300}}
+    trace = read_trace(as_bytes([*rows, counter]))
+    assert trace.ops.size_bytes.tolist() == [2**50, -1]
+    assert len(trace.counters) == 0
+    assert [text.split(" beyond")[0] for text in trace.meta.repairs] == ["2 sizes or counts"]
+
+
+def test_times_that_int64_cannot_hold_are_left_out_and_said() -> None:
+    rows = launch_and_kernel(1, 1.7e18, 1.7e18 + 10) + launch_and_kernel(2, 30, 40)
+    trace = read_trace(as_bytes(rows))
+    assert len(trace.ops) == 1
+    assert trace.meta.repairs == ("2 records without a time, or a day away from all others, left out",)
+    with pytest.raises(TraceError):
+        read_trace(as_bytes(launch_and_kernel(1, 1.7e18, 1.7e18 + 10)))
+
+
+def test_device_numbers_beyond_all_do_not_become_others() -> None:
+    rows = launch_and_kernel(1, 0, 10) + launch_and_kernel(2, 30, 40)
+    rows[3]["args"]["device"] = 2**32
+    trace = read_trace(as_bytes(rows))
+    assert trace.device_ids == (-1, 0)
+    assert trace.meta.repairs == ("1 device number beyond 2147483647, read as -1",)
+
+
+def test_every_number_of_a_counter_is_a_series() -> None:
+    counters = [
+        {"ph": "C", "name": "sm", "ts": 5, "pid": 0, "args": {"active": 1, "idle": "2.5", "on": True, "x": 10**400}},
+        {"ph": "C", "name": "power", "ts": 6, "pid": 0, "args": {"value": 300}},
+    ]
+    trace = read_trace(as_bytes([*launch_and_kernel(1, 0, 10), *counters]))
+    named = [trace.names[row] for row in trace.counters.series]
+    assert list(zip(named, trace.counters.value.tolist(), strict=True)) == [
+        ("sm active", 1.0),
+        ("sm idle", 2.5),
+        ("power", 300.0),
+    ]
+
+
+def test_halves_of_surrogate_pairs_do_not_get_into_files(tmp_path: Path) -> None:
+    rows = launch_and_kernel(1, 0, 10)
+    rows[1]["name"] = "half"
+    trace = read_trace(as_bytes(rows).replace(b"half", b"h\\ud800f"))
+    assert trace.names[trace.ops.name[0]] == "h?f"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"marks": {"at_ns": [10**30], "line": [1], "top_line": [1]}},
+        {"marks": {"at_ns": [1, 2], "line": [1], "top_line": [1]}},
+        {"meta": {"start_ns": "x", "end_ns": 1, "dropped_events": 0, "torch_version": "", "failed": ""}},
+    ],
+)
+def test_a_damaged_part_of_our_own_is_left_out_and_said(part: dict[str, object]) -> None:
+    meta = {"start_ns": 0, "end_ns": 1, "dropped_events": 0, "torch_version": "", "failed": ""}
+    sound = {"schema": 1, "meta": meta, "devices": [], "marks": {"at_ns": [], "line": [], "top_line": []}, "cell": None}
+    trace = read_trace(as_bytes(launch_and_kernel(1, 0, 10), perfmagic=sound | part))
+    assert [text.split(" (")[0] for text in trace.meta.repairs] == ["the perfmagic part is damaged"]
+    assert read_trace(as_bytes(launch_and_kernel(1, 0, 10), perfmagic=sound)).meta.repairs == ()
+
+
+def test_a_header_behind_the_events_may_look_like_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kineto_file, "BLOCK_BYTES", 5000)
+    rows = [row for n in range(100) for row in launch_and_kernel(n, 20 * n, 20 * n + 5)]
+    devices = [{"name": "GPU A", "id": 0}, {"name": "GPU B", "id": 1}]
+    text = json.dumps({"traceEvents": rows, "deviceProperties": devices}).encode()
+    monkeypatch.setattr(kineto, "repair", None)  # not needed: the file is sound
+    trace = read_trace(text)
+    assert (len(trace.ops), trace.device_info(0).label) == (100, "GPU A")
+
+
+def test_a_wait_on_a_device_beyond_all_is_read_as_none() -> None:
+    wait = event("cuda_sync", "Stream Wait Event", 3, 0, stream=7, device=0, wait_on_stream=8, wait_on_device=2**40)
+    trace = read_trace(as_bytes([*launch_and_kernel(1, 0, 10), wait]))
+    assert trace.waits.on_device.tolist() == [-1]
+    assert trace.meta.repairs == ("1 device number beyond 2147483647, read as -1",)

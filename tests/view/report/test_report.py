@@ -1,0 +1,93 @@
+"""A report on traces in words: the tables of a terminal, of Markdown and of a page."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmagic.results import TimelineResult
+from perfmagic.trace.columns import HostKind
+from perfmagic.trace.model import DeviceInfo
+from perfmagic.view.report.report import brief_tables, html_tables, markdown, report_tables, report_text, windows_words
+from perfmagic.view.svg.metrics import columns
+from tests.analysis.build import Builder
+
+LONG = "void at::native::kernel_of_a_long_name<" + "float, " * 12 + "{}>(int)"
+
+
+def steps(device_kind: str = "cuda") -> TimelineResult:
+    """Two steps of 100 µs with six kernels each, idle for Python in between, and a collective without metadata."""
+    b = Builder()
+    for i in range(2):
+        at = 100 * i
+        b.host_op(at, at + 100, f"ProfilerStep#{i + 4}", kind=HostKind.ANNOTATION)
+        for k in range(6):
+            b.op(at + 10 * k + 5, at + 10 * k + 12 - k / 2, launch=at + 10 * k + 1, name=LONG.format(k))
+        b.op(at + 70, at + 90, launch=at + 66, name="ncclDevKernel_AllReduce_Sum_f32", stream=9)
+    return TimelineResult(b.trace(devices=(DeviceInfo(0, device_kind, "Test GPU"),)))
+
+
+def text(result: TimelineResult) -> str:
+    return report_text(result.doc, result.to_dict()).replace("\u00a0", " ")
+
+
+def test_the_text_has_steps_idle_time_by_cause_and_the_five_longest_kernels() -> None:
+    lines = [line.split() for line in text(steps()).splitlines()]
+    assert ["step", "4", "100", "µs", "55", "%", "34.5", "µs", "20.0", "µs", "0", "ns", "7"] in lines
+    tables = brief_tables(steps().to_dict())
+    assert [table.title for table in tables] == ["Steps", "Idle by cause", "Kernels", "Collectives"]
+    by_title = {table.title: table for table in tables}
+    idle = steps().to_dict()["devices"]["0"]["idle"]
+    assert len(by_title["Idle by cause"].rows) == sum(ns > 0 for ns in idle["by_cause_ns"].values())
+    assert len(by_title["Kernels"].rows) == 5
+    assert by_title["Kernels"].rows[0][:2] == ("ncclDevKernel_AllReduce_Sum_f32", "2")
+
+
+def test_the_text_is_at_most_100_columns_wide_and_tells_kernels_of_one_template_apart() -> None:
+    lines = text(steps()).splitlines()
+    assert max(map(columns, lines)) <= 100
+    kernels = [line for line in lines if "kernel_of_a_long" in line]
+    assert [line.split(">(int)")[0][-1] for line in kernels] == ["0", "1", "2", "3"]
+
+
+def test_two_lengths_in_one_report_are_explained_and_one_is_not() -> None:
+    words = windows_words(steps().to_dict()).replace("\u00a0", " ")
+    assert words.startswith("200 µs is from the first record to the last, those of the host too; 185 µs is from")
+    for form in (text(steps()).replace("\n", " "), html_tables(steps().to_dict()).replace("\u00a0", " ")):
+        assert "185 µs is from the first op of a device to its last" in form
+    b = Builder()
+    b.op(0, 10, launch=0)
+    assert windows_words(TimelineResult(b.trace()).to_dict()) == ""
+    b = Builder()
+    b.op(5, 10, launch=0)
+    assert windows_words(TimelineResult(b.trace(returned=8)).to_dict()) == ""  # a cell's window is its own subject
+
+
+def test_a_table_that_is_empty_for_a_reason_stands_with_the_reason() -> None:
+    report = steps().to_dict()
+    (empty,) = (table for table in report_tables(report) if table.title == "Collectives")
+    assert (empty.rows, empty.note[:23]) == ((), "2 communication kernels")
+    assert "**Collectives**: 2 communication" in markdown("t", "h", [], [], report)
+    assert "2 communication" in html_tables(report)
+    assert "\nCollectives: 2 communication" in text(steps())
+
+
+def test_a_simulated_device_waits_for_itself_where_the_record_shows_no_cause() -> None:
+    words = "the simulated device itself"
+    for kind, said in (("sim", True), ("cuda", False)):
+        b = Builder()
+        b.op(0, 10, launch=0)
+        b.op(500, 510, launch=1)
+        trace = b.trace(devices=(DeviceInfo(0, kind, "x"),))
+        (table,) = (one for one in brief_tables(TimelineResult(trace).to_dict()) if one.title == "Idle by cause")
+        assert (words in table.rows[0][0]) is said
+
+
+@pytest.mark.parametrize("n", [15, 18])
+def test_more_steps_than_are_shown_are_counted(n: int) -> None:
+    b = Builder()
+    for i in range(n):
+        b.host_op(100 * i, 100 * i + 100, f"ProfilerStep#{i}", kind=HostKind.ANNOTATION)
+        b.op(100 * i + 10, 100 * i + 50, launch=100 * i + 1)
+    table = brief_tables(TimelineResult(b.trace()).to_dict())[0]
+    assert len(table.rows) == 15
+    assert table.note == ("" if n == 15 else "and 3 more steps")

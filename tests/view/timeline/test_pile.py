@@ -1,0 +1,80 @@
+"""The geometry of the pile: depth, area, layers, paths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfmagic.view.timeline.pile import Pile, flow_step, rank
+
+from .build import UNHURRIED
+
+
+def pile_of(*waits: tuple[int, int]) -> Pile:
+    launch, start = np.array(waits, np.int64).reshape(-1, 2).T
+    order = rank(start, launch)
+    return Pile(launch[order], start[order])
+
+
+waits = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 300)).map(lambda w: (w[0], w[0] + w[1])), max_size=40)
+
+
+def test_the_surface_is_the_queue_depth() -> None:
+    pile = pile_of((0, 10), (2, 20), (4, 30))
+    edges = np.array([0, 2, 4, 10, 20, 30, 40], float)
+    assert pile.depth(edges).tolist() == [1, 2, 3, 2, 1, 0]
+    assert pile.max_depth() == 3
+
+
+def test_an_op_that_waits_half_a_slot_is_half_a_layer() -> None:
+    assert pile_of((0, 5)).depth(np.array([0.0, 10.0])).tolist() == [0.5]
+
+
+@UNHURRIED
+@given(waits, st.integers(1, 60))
+def test_the_area_of_the_pile_is_the_sum_of_all_waiting(found: list[tuple[int, int]], columns: int) -> None:
+    pile = pile_of(*found)
+    edges = np.linspace(0, 1300, columns + 1)
+    area = float((pile.depth(edges) * np.diff(edges)).sum())
+    assert area == pytest.approx(sum(b - a for a, b in found), abs=1e-6)
+    assert area == pytest.approx(pile.total_wait_ns, abs=1e-6)
+
+
+@UNHURRIED
+@given(waits, st.integers(0, 40))
+def test_layers_add_up_to_the_pile(found: list[tuple[int, int]], cut: int) -> None:
+    pile, edges = pile_of(*found), np.linspace(0, 1300, 27)
+    cut = min(cut, len(pile))
+    parts = pile.layer_depth(0, cut, edges) + pile.layer_depth(cut, len(pile), edges)
+    assert parts == pytest.approx(pile.depth(edges), abs=1e-6)
+
+
+@UNHURRIED
+@given(waits)
+def test_the_deepest_instant_is_that_of_a_sweep(found: list[tuple[int, int]]) -> None:
+    times = sorted({t for wait in found for t in wait})
+    deepest = max((sum(a <= t < b for a, b in found) for t in times), default=0)
+    assert pile_of(*found).max_depth() == deepest
+
+
+def test_a_path_sinks_as_the_ops_before_it_start() -> None:
+    pile = pile_of((0, 10), (1, 20), (2, 30))
+    level = pile.level(2, np.array([0, 2, 10, 20, 30, 40], float))
+    assert np.isnan(level[[0, 4]]).all()
+    assert level[1:4].tolist() == [2, 1, 0]
+
+
+def test_a_path_may_rise_where_the_start_order_is_broken() -> None:
+    pile = pile_of((0, 30), (10, 20))  # the op launched second starts first and has rank 0
+    assert pile.level(1, np.array([0, 10, 20, 30], float)).tolist() == [0, 1, 0]
+
+
+def test_runs_hold_neighbouring_ranks_of_one_line() -> None:
+    runs = pile_of((0, 1), (0, 2), (0, 3), (0, 4)).runs(np.array([3, 3, 5, 3]))
+    assert [(run.first, run.last, run.key) for run in runs] == [(0, 2, 3), (2, 3, 5), (3, 4, 3)]
+
+
+def test_flow_lines_keep_their_distance_in_powers_of_two() -> None:
+    assert [flow_step(row, 6) for row in (10, 6, 5.9, 1, 0.05)] == [1, 1, 2, 8, 128]

@@ -1,0 +1,127 @@
+"""What goes to the browser: small, exact, and the same as the vectors that the front end's tests read."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfmagic.analysis.findings.find import findings
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import Trace
+from perfmagic.view.svg.palette import TONES
+from perfmagic.view.timeline.doc import timeline_doc
+from perfmagic.view.timeline.live import SCRIPT, live_page, live_section
+from perfmagic.view.timeline.wire import SCHEMA, Wire, timeline_wire
+from perfmagic.view.timeline.wire_columns import ColumnWriter
+from tests.trace.recorded import recorded
+from tests.view.timeline.build import HOSTILE, UNHURRIED, queue_of
+from tests.view.timeline.wire_vectors import FOLDER, amounts, cases, expected
+
+FRONTEND = Path(__file__).resolve().parents[3] / "perfmagic" / "frontend" / "src"
+BUNDLE_LIMIT = 80_000  # it travels with every widget
+BYTES_A_SLICE = 4.5
+ENOUGH = 10_000  # slices from which on names and the header's share do not count
+
+
+def wire_of(trace: Trace) -> Wire:
+    return timeline_wire(timeline_doc(trace, findings(trace)), trace)
+
+
+def read(raw: bytes, layout: list[dict[str, Any]], table: str, name: str) -> list[int]:
+    """The stored numbers of a column, decoded the plain way."""
+    column = next(c for c in layout if (c["table"], c["name"]) == (table, name))
+    data = raw[column["at"] : column["at"] + column["width"] * column["rows"]]
+    stored = [
+        sum(data[p * column["rows"] + i] << (8 * p) for p in range(column["width"])) for i in range(column["rows"])
+    ]
+    if column["code"] == "plain":
+        return stored
+    values = [-(v + 1) // 2 if v % 2 else v // 2 for v in stored]
+    return np.cumsum(values).tolist() if column["code"] == "delta" else values
+
+
+@UNHURRIED
+@given(st.lists(st.integers(-(2**40), 2**40), max_size=40))
+def test_every_code_gives_back_what_was_written(numbers: list[int]) -> None:
+    out = ColumnWriter()
+    out.signed("t", "signed", numbers)
+    out.delta("t", "delta", numbers)
+    out.plain("t", "plain", [abs(n) for n in numbers])
+    raw = zlib.decompress(out.payload())
+    assert read(raw, out.layout, "t", "signed") == numbers
+    assert read(raw, out.layout, "t", "delta") == numbers
+    assert read(raw, out.layout, "t", "plain") == [abs(n) for n in numbers]
+
+
+def test_a_number_no_browser_can_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"t\.x holds numbers"):
+        ColumnWriter().plain("t", "x", [2**53])
+
+
+@pytest.mark.parametrize("name", cases())
+def test_the_committed_vectors_are_what_is_sent(name: str) -> None:
+    trace = cases()[name]
+    doc = timeline_doc(trace, findings(trace))
+    wire = timeline_wire(doc, trace)
+    again = "make it current with: python -m tests.view.timeline.wire_vectors"
+    assert json.loads((FOLDER / f"{name}.header.json").read_text("utf-8")) == wire.header, again
+    assert zlib.decompress((FOLDER / f"{name}.payload.zlib").read_bytes()) == zlib.decompress(wire.payload), again
+    assert json.loads((FOLDER / f"{name}.expected.json").read_text("utf-8")) == expected(doc), again
+
+
+def test_the_committed_amounts_are_how_numbers_are_written() -> None:
+    assert json.loads((FOLDER / "amounts.json").read_text("utf-8")) == json.loads(json.dumps(amounts()))
+
+
+def test_a_recorded_step_takes_few_bytes() -> None:
+    wire = wire_of(recorded("v100_4streams_nccl_step"))
+    assert wire.n_slices > ENOUGH
+    assert len(wire.payload) / wire.n_slices <= BYTES_A_SLICE
+
+
+def test_recorded_traces_take_few_bytes(traces: Path) -> None:
+    sizes = {}
+    for path in sorted((traces / "real").glob("*.gz")):
+        wire = wire_of(read_trace(path))
+        if wire.n_slices >= ENOUGH:
+            sizes[path.name] = len(wire.payload) / wire.n_slices
+    assert len(sizes) >= 6
+    assert {name: size for name, size in sizes.items() if size > BYTES_A_SLICE} == {}
+
+
+def test_hostile_names_cannot_leave_the_page_s_data() -> None:
+    trace = queue_of(name=HOSTILE + "</script><script>alert(1)</script><!--")
+    doc = timeline_doc(trace, findings(trace))
+    page = live_page("x</title><script>alert(2)</script>", [live_section(doc, trace)])
+    assert page.count("<script") == 3  # header, payload, module
+    assert page.count("</script>") == 3
+    assert "alert(1)</script>" not in page
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert "default-src 'none'" in policy[1]
+    assert re.search(r"script-src 'sha256-[A-Za-z0-9+/=]{44}'$", policy[1])
+
+
+def test_the_module_is_small_and_ends_no_script_element() -> None:
+    source = SCRIPT.read_bytes()
+    assert len(source) < BUNDLE_LIMIT
+    assert b"</script" not in source.lower()
+    assert b"<!--" not in source
+
+
+def test_both_sides_name_the_same_schema() -> None:
+    assert f"SCHEMA = {SCHEMA};" in (FRONTEND / "wire.ts").read_text()
+
+
+def test_both_sides_have_the_same_colours() -> None:
+    found = dict(re.findall(r'(\w+): \["(#\w{6}", "#\w{6})"\]', (FRONTEND / "theme.ts").read_text()))
+    same = {token for token, tone in TONES.items() if found.get(token) == f'{tone.light}", "{tone.dark}'}
+    assert set(TONES) - same == {"warn"}  # findings have no such colour in the live view

@@ -1,0 +1,108 @@
+"""Writes tests/data/wire: what Python sends and what it means, read by pytest and by the front end's tests.
+
+python -m tests.view.timeline.wire_vectors
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perfmagic import units
+from perfmagic.analysis.findings.find import findings
+from perfmagic.trace.model import Trace
+from perfmagic.view.timeline.doc import TimelineDoc, timeline_doc
+from perfmagic.view.timeline.wire import timeline_wire
+from tests.trace.recorded import recorded
+from tests.view.timeline.build import HOSTILE, noisy, queue_of
+
+FOLDER = Path(__file__).resolve().parents[2] / "data" / "wire"
+AMOUNTS = (
+    0,
+    1,
+    7.4,
+    999.4,
+    999.6,
+    1000,
+    9996,
+    12_345,
+    99_950,
+    999_499,
+    999_500,
+    1_190_000,
+    84_512_345,
+    1.5e9,
+    7.2e10,
+)
+FRACTIONS = (0.0, 0.004, 0.01, 0.123, 0.5, 0.994, 0.996, 0.9999, 1.0)
+
+
+def cases() -> dict[str, Trace]:
+    """Traces of every kind: a cell in a queue, two devices full of noise, and two recorded ones."""
+    return {
+        "queue": queue_of(name=HOSTILE),
+        "noise": noisy(300, 3),
+        "gp100": recorded("gp100_gpu_user_annotation"),
+        "mi300": recorded("mi300_sglang_hipgraph"),
+    }
+
+
+def expected(doc: TimelineDoc) -> dict[str, Any]:
+    """What the reader must find: columns in part, totals in full, times since the window's start."""
+    return {
+        "streams": [
+            {
+                "start_sum": int((lane.start_ns - doc.start_ns).sum()),
+                "end_sum": int((lane.end_ns - doc.start_ns).sum()),
+                "launch_sum": int((np.minimum(lane.launch_ns, lane.start_ns) - doc.start_ns).sum()),
+                "class_counts": np.bincount(lane.op_class, minlength=8).tolist(),
+                "lines": sorted(set(lane.line.tolist())),
+                "orphans": int(lane.orphan.sum()),
+                "queue_max": lane.queue_max,
+                "first_name": doc.names[lane.name[0]].encode("utf-8", "replace").decode(),
+            }
+            for lane in (lane for group in doc.groups for lane in group.streams)
+        ],
+        "staves": [
+            [{"name": s.name, "active_ns": s.active_ns, "exposed_ns": s.exposed_ns} for s in group.staves]
+            for group in doc.groups
+        ],
+        "host_rows": [len(lane) for lane in doc.threads],
+        "launches": 0 if doc.launches is None else doc.launches.n_launches,
+        "blocked_ns": 0
+        if doc.launches is None
+        else int((doc.launches.blocked_end_ns - doc.launches.blocked_start_ns).sum()),
+    }
+
+
+def amounts() -> dict[str, Any]:
+    """Numbers and how they are written."""
+    return {
+        "duration": [[v, units.duration(v)] for v in AMOUNTS],
+        "size": [[v, units.size(v)] for v in AMOUNTS],
+        "count": [[v, units.count(v)] for v in (0, 1, 999, 1330, 1_234_567)],
+        "percent": [[v, units.percent(v)] for v in FRACTIONS],
+        "duration_like": [
+            [ns, step, units.duration_like(ns, step)]
+            for ns, step in ((0, 1e6), (1_240_000, 100_000), (84_512_345, 1e6), (5e3, 250), (7.25e9, 1e7))
+        ],
+    }
+
+
+def write(folder: Path = FOLDER) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, trace in cases().items():
+        doc = timeline_doc(trace, findings(trace))
+        wire = timeline_wire(doc, trace)
+        (folder / f"{name}.header.json").write_text(wire.header_json, encoding="utf-8")
+        (folder / f"{name}.payload.zlib").write_bytes(wire.payload)
+        text = json.dumps(expected(doc), ensure_ascii=False, indent=1)
+        (folder / f"{name}.expected.json").write_text(text + "\n", encoding="utf-8")
+    (folder / "amounts.json").write_text(json.dumps(amounts(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
