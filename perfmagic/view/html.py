@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perfmagic.view.svg.canvas import escaped
 
-MAX_OUTPUT_BYTES = 60_000  # one output of a notebook (DESIGN section 8)
+MAX_OUTPUT_BYTES = 60_000  # one output of a notebook (docs/traces.md, "Limits")
 
 
 MAX_FINDINGS = 12

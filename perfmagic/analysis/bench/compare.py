@@ -22,14 +22,14 @@ from perfmagic.units import NBSP, duration_s, plural, significant
 if TYPE_CHECKING:
     import pandas as pd
 
-# not in turns: memory layout and clocks move the medians of two runs by about as much (docs/measuring.md, "Comparing", of runs
-# of two processes; those of one lie no closer)
+# not in turns: memory layout and clocks move the medians of two runs by about as much (docs/measuring.md, "Comparing",
+# of runs of two processes; those of one lie no closer)
 BAND_APART = 0.03
 CLOCKS_APART = 0.02  # docs/measuring.md, "Comparing": beyond it no verdict from time alone
 QUANTITIES = ("done", "span", "returns", "queued")  # the first that both have is compared
 ORDINALS = {1: "second", 2: "third"}
-# what the empty loop and two looks at the clock take at least, 0.11 to 0.35 µs (docs/measuring.md, "Preparation"): what is
-# subtracted for them is no surer than that
+# what the empty loop and two looks at the clock take at least, 0.11 to 0.35 µs (docs/measuring.md, "Preparation"):
+# what is subtracted for them is no surer than that
 CLOCK_S = 0.1e-6
 _MACHINE = ("system", "machine", "cores")  # of an environment: what no two results that differ there share
 IN_TURNS = "take them in turns, with --vs or perfmagic.compare(f, g)"

@@ -179,7 +179,7 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
     """How long a device was busy, idle, computing, communicating, copying, and how much of that at once.
 
     comm_names: a pattern that decides what is communication, as in perfmagic.trace.names.op_classes.
-    A device without ops has an extent of zero at the window's start. Source: docs/definitions.md, "extent" to "overlap".
+    A device without ops has an extent of zero at the window's start. Source: docs/definitions.md.
     """
     mine = trace.ops.device == device
     ops = trace.ops.take(mine)

@@ -168,7 +168,7 @@ def queues(trace: Trace, device: int) -> Rows[QueueStat]:
 def delays(trace: Trace) -> Delays:
     """How long each op lay in the queue: in the call, behind its stream, waiting.
 
-    Source: docs/definitions.md, "queued interval". A launch call that returns after the op started counts until the start.
+    A launch call that returns after the op started counts until the start. Source: docs/definitions.md, "queued".
     """
     start = trace.ops.start_ns
     launch = np.minimum(trace.launch_start_ns(), start)

@@ -13,7 +13,7 @@ from perfmagic.capture.bench.stopwatch import Steps
 FIRST_CALLS = 4  # compile, autotune and graph warm-up take 2 to 4
 LONG_FIRST_S = 0.1  # a first call of this length is not made again only to find out how many make a block
 LONG_CALL_S = 0.5  # two such calls that agree are warm-up enough
-# Without a device a sample is at least so long, of as many calls as that takes (docs/measuring.md, "Inner loop", has 1 ms): the
+# Without a device a sample is at least so long, of as many calls as that takes (docs/measuring.md): the
 # clock and the loop are then below 0.1 % of it, and what a sample begins with counts for half of what it would.
 BLOCK_S = 2e-3
 SHORTEST_CALL_S = 10e-9  # an empty body with its loop; bounds the calls of a sample

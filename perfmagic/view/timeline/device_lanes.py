@@ -21,7 +21,7 @@ from perfmagic.view.timeline.packing import pack
 from perfmagic.view.timeline.pile import rank
 
 GPU_KINDS = ("cuda", "rocm")
-MAX_LANES = 512  # more are folded and counted (docs/limits.md)
+MAX_LANES = 512  # more are folded and counted (docs/traces.md, "Limits")
 
 
 def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_names: str | None = None) -> DeviceGroup:

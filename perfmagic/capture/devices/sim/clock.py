@@ -22,5 +22,5 @@ OFFSET_NS = _offset_ns()
 
 
 def now_ns() -> int:
-    """Unix time in ns that never steps back: perf_counter_ns plus an offset taken once. Source: docs/simulated-device.md, "Clock"."""
+    """Unix time in ns that never steps back: perf_counter_ns plus an offset taken once."""
     return time.perf_counter_ns() + OFFSET_NS

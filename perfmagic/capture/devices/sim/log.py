@@ -14,7 +14,7 @@ import numpy as np
 
 from perfmagic.trace.columns import CallKind, HostKind, OpKind
 
-LIMIT_OPS = 300_000  # Source: docs/limits.md
+LIMIT_OPS = 300_000  # Source: docs/traces.md, "Limits"
 _ROWS_PER_OP = 2  # calls and operators kept for each device op: a blocking copy has two calls
 
 _OPS = ("start_ns", "end_ns", "kind", "device", "stream", "name", "correlation", "size_bytes")
