@@ -2,7 +2,8 @@
 
 Of samples taken in turns each is set beside the one of the other series that was taken next to it: what changes the
 machine's speed for longer than a turn meets both and cancels, whatever it does to the medians. Of series taken one
-after the other there is only the ratio of medians. Source: docs/measuring.md, "Comparing"; benchmarks/bench_verdicts.py has the false alarms.
+after the other there is only the ratio of medians. Source: docs/measuring.md, "Comparing";
+benchmarks/bench_verdicts.py counts the false alarms.
 """
 
 from __future__ import annotations
