@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 CI = os.environ.get("CI") == "true"
-TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 # recorded by others and not part of this repository; a second GPU
 MAY_BE_ABSENT = ("shared/traces", "there is one cuda device here")
 
@@ -55,11 +54,3 @@ def _has_gpu() -> bool:
         return False
     torch = pytest.importorskip("torch")
     return bool(torch.cuda.is_available())
-
-
-@pytest.fixture(scope="session")
-def traces() -> Path:
-    """The folder of recorded traces, beside the repository."""
-    if not TRACES.is_dir():
-        pytest.skip(f"shared/traces is absent: no folder {TRACES}")
-    return TRACES

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.trace.recorded import real
+
 HEAVY = ("torch", "numpy", "msgspec", "IPython", "ipykernel", "traitlets", "anywidget", "jupyter_server", "pandas")
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -63,16 +65,16 @@ def test_every_public_name_can_be_had() -> None:
 class TestWithoutTorch:
     """torch is an extra: what does not need it works, what does says so once."""
 
-    def test_a_trace_is_read_explained_and_drawn(self, traces: Path) -> None:
-        path = traces / "real" / "a100_event_sync_3streams.json.gz"
+    def test_a_trace_is_read_explained_and_drawn(self) -> None:
+        path = real("a100_event_sync_3streams")
         done = python(
             f"{BLOCK_TORCH}\nimport perfmagic\nresult = perfmagic.open_trace({str(path)!r})\n"
             "print(len(result._repr_mimebundle_()['text/html']))\nassert 'torch' not in sys.modules"
         )
         assert int(done.stdout.splitlines()[-1]) > 1000
 
-    def test_the_command_line_reports_a_trace(self, traces: Path, tmp_path: Path) -> None:
-        path, page = traces / "real" / "a100_event_sync_3streams.json.gz", tmp_path / "page.html"
+    def test_the_command_line_reports_a_trace(self, tmp_path: Path) -> None:
+        path, page = real("a100_event_sync_3streams"), tmp_path / "page.html"
         run = "import runpy\nrunpy.run_module('perfmagic', run_name='__main__')"
         done = python(f"{BLOCK_TORCH}\nsys.argv = ['perfmagic', 'report', {str(path)!r}, '--json']\n{run}")
         assert isinstance(json.loads(done.stdout), (dict, list))

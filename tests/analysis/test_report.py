@@ -8,19 +8,14 @@ import pytest
 from perfmagic.analysis.report import report
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.kineto.reader import read_trace
-
-from .build import US, Builder
-
-TRACES = Path(__file__).parents[3] / "shared" / "traces"
-EXPECTED = sorted(TRACES.glob("expected/*.json"))
+from tests.analysis.build import US, Builder
+from tests.trace.recorded import EXPECTED, real
 
 
-@pytest.mark.skipif(not EXPECTED, reason="shared/traces is absent")
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda p: p.stem)
 def test_the_numbers_of_a_real_trace_are_those_of_an_independent_sweep(path: Path) -> None:
     expected = json.loads(path.read_text())
-    name = Path(expected["trace"]).name
-    devices = report(read_trace(next(TRACES.glob(f"real/**/{name}*"))), comm_names="nccl|rccl")["devices"]
+    devices = report(read_trace(real(path.stem.replace("__", "/"))), comm_names="nccl|rccl")["devices"]
     assert devices.keys() == expected["devices"].keys()
     for device, numbers in expected["devices"].items():
         for key in ("streams", "queue_length"):  # files of 2021 call a stream "stream 7"

@@ -6,16 +6,33 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from perfmagic.trace.columns import NONE, Table
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "traces"
 NAMES = tuple(sorted(path.name for path in FOLDER.glob("*.json.gz")))
+EXPECTED = tuple(sorted((FOLDER / "expected").glob("*.json")))  # of reference_sweep.py in that folder
+MALFORMED = FOLDER / "malformed"
+# three large traces that repeat what smaller ones show are not part of this repository
+MORE = Path(__file__).resolve().parents[3] / "shared" / "traces" / "real"
 
 
 def recorded(name: str) -> Trace:
     return read_trace(FOLDER / f"{name}.json.gz")
+
+
+def real(name: str) -> Path:
+    """A recorded trace by its name, as `a100_triton` or `dlrm_8ranks/worker0_step_12.1694128201545`.
+
+    Skips the test where it is one of those that are not part of this repository, and absent.
+    """
+    for folder in (FOLDER, FOLDER / "real", MORE):
+        if found := sorted((folder / name).parent.glob(f"{Path(name).name}.*gz")):
+            return found[0]
+    pytest.skip(f"shared/traces is absent: {name} is not part of this repository")
 
 
 def event(cat: str, name: str, ts: Any, dur: Any, *, pid: Any = 0, tid: Any = 7, **args: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from perfmagic.analysis.ranks.findings import RankFinding, rank_findings
 from perfmagic.analysis.ranks.matching import matched
@@ -13,7 +12,7 @@ from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Collective, Trace
 from tests.analysis.build import US, Builder
-from tests.conftest import TRACES
+from tests.trace.recorded import FOLDER
 
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
@@ -191,9 +190,8 @@ def test_point_to_point_kernels_are_not_matched() -> None:
     assert rank_findings(traces) == ()
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="shared/traces is absent")
 def test_the_late_rank_of_a_real_step_is_the_one_whose_collectives_are_short() -> None:
-    traces = [read_trace(path) for path in sorted(TRACES.glob("real/dlrm_8ranks/*.json.gz"))]
+    traces = [read_trace(path) for path in sorted(FOLDER.glob("real/dlrm_8ranks/*.json.gz"))]
     late = rank_findings(traces)[0]
     assert (late.rule, late.ranks) == ("straggler", (7,))
     assert "at 5 of 8 matched collectives" in late.sentence

@@ -14,7 +14,7 @@ from perfmagic.errors import TraceError
 from perfmagic.trace.kineto import file as kineto_file
 from perfmagic.trace.kineto import reader as kineto
 from perfmagic.trace.kineto.reader import read_trace
-from tests.conftest import TRACES
+from tests.trace import recorded
 from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel
 
 SOUND = gzip.decompress((FOLDER / "a100_event_sync_3streams.json.gz").read_bytes())
@@ -60,11 +60,10 @@ MALFORMED: dict[str, tuple[int | None, str]] = {
 }
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="shared/traces is absent")
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_damaged_file_opens_and_says_what_was_mended_or_gives_one_error(name: str) -> None:
     n_ops, words = MALFORMED[name]
-    path = TRACES / "malformed" / name
+    path = recorded.MALFORMED / name
     if n_ops is None:
         with pytest.raises(TraceError, match=words) as caught:
             read_trace(path)
@@ -76,9 +75,8 @@ def test_a_damaged_file_opens_and_says_what_was_mended_or_gives_one_error(name: 
     assert bool(trace.meta.repairs) == bool(words)
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="shared/traces is absent")
 def test_every_damaged_file_has_an_expectation() -> None:
-    assert {path.name for path in (TRACES / "malformed").iterdir()} == set(MALFORMED)
+    assert {path.name for path in (recorded.MALFORMED).iterdir()} == set(MALFORMED)
 
 
 @pytest.fixture(params=["zlib", "isal.isal_zlib"])

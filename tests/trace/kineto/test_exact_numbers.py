@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +16,21 @@ from perfmagic.trace.columns import NONE, OpKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
-from tests.conftest import TRACES
-
-SHARED = TRACES
-EXPECTED = sorted((SHARED / "expected").glob("*.json")) if SHARED.is_dir() else []
-
-pytestmark = pytest.mark.skipif(not EXPECTED, reason="shared/traces is absent")
+from tests.trace.recorded import EXPECTED, FOLDER, real
 
 
-def _trace_of(expected: Path) -> Path:
-    name = expected.stem.replace("__", "/")
-    return next(path for path in (SHARED / "real").rglob("*.gz") if str(path).split("/real/")[1].startswith(name + "."))
+def test_the_reference_numbers_are_what_the_sweep_prints() -> None:
+    for name in ("a100_alexnet_cuda_sync", "a100_event_sync_3streams", "gp100_gpu_user_annotation"):
+        printed = subprocess.run(
+            [sys.executable, FOLDER / "reference_sweep.py", real(name)], capture_output=True, text=True, check=True
+        ).stdout
+        assert json.loads(printed) == json.loads((FOLDER / "expected" / f"{name}.json").read_text())
 
 
 @pytest.mark.parametrize("expected", EXPECTED, ids=lambda path: path.stem)
 def test_a_real_trace_gives_exactly_the_reference_numbers(expected: Path) -> None:
     reference = json.loads(expected.read_text())["devices"]
-    trace = read_trace(_trace_of(expected))
+    trace = read_trace(real(expected.stem.replace("__", "/")))
     assert trace.meta.repairs == ()
     assert {str(device) for device in trace.device_ids} == set(reference)
     classes = op_classes(trace, comm_names="nccl|rccl")

@@ -17,19 +17,15 @@ from perfmagic.trace.kineto.helper import Helper
 from perfmagic.trace.kineto.parts import Gathered
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
-from tests.conftest import TRACES
-from tests.trace.recorded import FOLDER, table_of
+from tests.trace.recorded import real, table_of
 
-NAMES = ("a100_alexnet_cuda_sync", "mi300_sglang_hipgraph", "a100_nccl_rank0of2", "v100_2021_old_categories.pt.trace")
+NAMES = ("a100_alexnet_cuda_sync", "mi300_sglang_hipgraph", "a100_nccl_rank0of2", "v100_2021_old_categories")
 TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters")
 WORDS = ("names", "shapes", "input_shapes", "collectives", "meta")
 
 
 def content(name: str) -> bytes:
-    path = next((p for p in (folder / f"{name}.json.gz" for folder in (FOLDER, TRACES / "real")) if p.is_file()), None)
-    if path is None:
-        pytest.skip("shared/traces is absent")
-    return gzip.decompress(path.read_bytes())
+    return gzip.decompress(real(name).read_bytes())
 
 
 def assert_same(mine: Trace, other: Trace) -> None:

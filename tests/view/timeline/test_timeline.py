@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -24,6 +23,7 @@ from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame
 from perfmagic.view.timeline.picture.memory import highest
 from perfmagic.view.timeline.picture.timeline import MAX_BYTES, timeline_svg
 from perfmagic.view.timeline.text import timeline_text
+from tests.trace.recorded import real
 
 from .build import HOSTILE, MS, doc_of, many_streams, noisy, queue_of, with_meta
 
@@ -218,9 +218,9 @@ def test_words_in_pieces_are_as_large_as_words_in_one() -> None:
     assert 30 in sizes  # the total
 
 
-@pytest.mark.parametrize("name", ["v100_4streams_nccl_graphs", "mi300_sd35_239k_events", "cpu_only_no_device_props"])
-def test_real_traces_fit(traces: Path, name: str) -> None:
-    doc = doc_of(read_trace(traces / "real" / f"{name}.json.gz"))
+@pytest.mark.parametrize("name", ["v100_4streams_nccl_graphs", "mi300_resnet_2streams", "cpu_only_no_device_props"])
+def test_real_traces_fit(name: str) -> None:
+    doc = doc_of(read_trace(real(name)))
     svg = timeline_svg(doc)
     ET.fromstring(svg)
     assert len(svg.encode()) <= MAX_BYTES

@@ -21,6 +21,7 @@ from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.live import SCRIPT, live_page, live_section
 from perfmagic.view.timeline.wire import SCHEMA, Wire, timeline_wire
 from perfmagic.view.timeline.wire_columns import ColumnWriter
+from tests.trace.recorded import FOLDER as RECORDED
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import HOSTILE, UNHURRIED, queue_of
 from tests.view.timeline.wire_vectors import FOLDER, amounts, cases, expected
@@ -87,9 +88,9 @@ def test_a_recorded_step_takes_few_bytes() -> None:
     assert len(wire.payload) / wire.n_slices <= BYTES_A_SLICE
 
 
-def test_recorded_traces_take_few_bytes(traces: Path) -> None:
+def test_recorded_traces_take_few_bytes() -> None:
     sizes = {}
-    for path in sorted((traces / "real").glob("*.gz")):
+    for path in sorted((RECORDED / "real").glob("*.gz")):
         wire = wire_of(read_trace(path))
         if wire.n_slices >= ENOUGH:
             sizes[path.name] = len(wire.payload) / wire.n_slices
@@ -118,10 +119,10 @@ def test_the_module_is_small_and_ends_no_script_element() -> None:
 
 
 def test_both_sides_name_the_same_schema() -> None:
-    assert f"SCHEMA = {SCHEMA};" in (FRONTEND / "wire.ts").read_text()
+    assert f"SCHEMA = {SCHEMA};" in (FRONTEND / "model" / "wire.ts").read_text()
 
 
 def test_both_sides_have_the_same_colours() -> None:
-    found = dict(re.findall(r'(\w+): \["(#\w{6}", "#\w{6})"\]', (FRONTEND / "theme.ts").read_text()))
+    found = dict(re.findall(r'(\w+): \["(#\w{6}", "#\w{6})"\]', (FRONTEND / "model" / "theme.ts").read_text()))
     same = {token for token, tone in TONES.items() if found.get(token) == f'{tone.light}", "{tone.dark}'}
     assert set(TONES) - same == {"warn"}  # findings have no such colour in the live view
