@@ -1,6 +1,7 @@
 # Every target sets up what it needs in .venv by itself. `make` alone prints the targets.
 #
 # PYTHON     the interpreter the environment is made from (3.10 or later)
+# PARALLEL   how pytest spreads the whole suite; empty for one process
 # PIP_ARGS   more options for pip, for example an index that holds torch builds without CUDA: they are a tenth of the size
 
 PYTHON ?= python3
@@ -12,6 +13,8 @@ BIN := $(VENV)/bin
 # --no-compile: most of torch is never imported here; what is gets compiled when it is
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --no-compile $(PIP_ARGS)
 TESTS ?= tests
+# one process a core; what shares a kernel, a browser or a module's fixtures stays together (tests/conftest.py)
+PARALLEL ?= -n auto --dist loadgroup
 
 DEMOS := $(wildcard demos/*.ipynb)
 SANITIZE := $(BUILD)/nbval-sanitize.cfg
@@ -33,10 +36,10 @@ lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
 	$(BIN)/jupyter lab demos
 
 test: lint floor $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, layers, tests here and on the floor, demos compared
-	PERFMAGIC_DISPLAY=static PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(TESTS) $(NBVAL)
+	PERFMAGIC_DISPLAY=static PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(PARALLEL) $(TESTS) $(NBVAL)
 
-quick: $(VENV)/dev.stamp  ## the tests that need neither a browser nor a second environment
-	$(BIN)/python -m pytest -q -m "not browser and not gpu" --ignore=tests/kernel $(TESTS)
+quick: $(VENV)/dev.stamp  ## the inner loop, under a minute of CPU: no browser, no kernel, nothing marked slow
+	$(BIN)/python -m pytest -q -m "not (browser or gpu or slow)" --ignore=tests/kernel --ignore=tests/browser $(TESTS)
 
 test-gpu:  ## what only a real GPU can show, with the python in PATH (it has torch; IPython is not needed)
 	$(PYTHON) -m pytest -q -m gpu -o addopts=-ra -p no:cacheprovider $(wildcard tests/gpu tests/conformance)

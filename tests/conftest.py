@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
+HERE = Path(__file__).resolve().parent
 CI = os.environ.get("CI") == "true"
 # recorded by others and not part of this repository; a second GPU
 MAY_BE_ABSENT = ("shared/traces", "there is one cuda device here")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave GPU tests out of a CI that has no GPU; elsewhere they are skipped by name."""
+    """Say what stays together, and leave GPU tests out of a CI that has no GPU; elsewhere they are skipped by name."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
     wanting = [item for item in items if item.get_closest_marker("gpu")]
     if not wanting or _has_gpu():
         return
@@ -24,6 +27,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in wanting]
     for item in wanting:
         item.add_marker(pytest.mark.skip(reason="no CUDA or ROCm device here"))
+
+
+def _group(item: pytest.Item) -> str:
+    """What one process runs, where several share the suite: a file; all that uses one kernel; all that uses a browser.
+
+    Each of these has fixtures that are dear to make, and notebooks are one story from top to bottom.
+    """
+    folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
+    if folder == "kernel":
+        callspec = getattr(item, "callspec", None)
+        return f"kernel {callspec.params.get('python', '') if callspec else ''}"
+    return "browser" if folder == "browser" else str(item.path)
 
 
 @pytest.hookimpl(wrapper=True)
