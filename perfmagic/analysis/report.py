@@ -37,7 +37,7 @@ PERCENTILES = (0, 50, 90, 99, 100)
 def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
     """All totals of a trace by device, its findings and its trust counts.
 
-    Times are int ns, shares fractions; device and stream numbers are text, as JSON has it. Source: docs/definitions.md.
+    Times are int ns, shares fractions; device and stream numbers are text, as JSON has it. Source: docs/words.md.
     """
     return {
         "meta": _meta(trace),

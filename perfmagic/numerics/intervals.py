@@ -2,7 +2,7 @@
 
 An `Intervals` is an array of shape (n, 2), rows [start, end), sorted by start and disjoint; touching rows are merged
 and empty ones left out. Every function that returns Intervals keeps that promise.
-Source of the definitions: docs/definitions.md; checked against a bitset in the tests.
+Source of the definitions: docs/words.md; checked against a bitset in the tests.
 """
 
 from __future__ import annotations

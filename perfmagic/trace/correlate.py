@@ -14,7 +14,7 @@ def launch_rows(op_correlation: Int64, call_correlation: Int64, call_kind: Int8)
 
     Joined by the correlation id, among launches first and other calls only where no launch carries the id (older files
     name driver calls freely). Of several calls with one id the first wins; one launch may have many ops (graphs).
-    Source: docs/definitions.md, "launch"; ids of op rows use another number space and must not be passed here.
+    Source: docs/words.md, "launch"; ids of op rows use another number space and must not be passed here.
     """
     rows = np.flatnonzero(call_correlation != NONE)
     if not len(rows) or not len(op_correlation):

@@ -127,7 +127,7 @@ def op_classes(trace: Trace, comm_names: str | None = None) -> Int8:
 
     comm_names: a regular expression, searched in kernel names without regard to case. Where given it replaces the
     default rule for communication entirely, the record's collective metadata included.
-    Raises re.error for an expression that cannot be compiled. Source: docs/definitions.md, "overlap".
+    Raises re.error for an expression that cannot be compiled. Source: docs/words.md, "overlap".
     """
     ops = trace.ops
     is_comm = _comm_rule(comm_names)

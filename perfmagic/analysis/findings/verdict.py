@@ -30,7 +30,7 @@ def verdict(trace: Trace, done_ns: int | None = None) -> Verdict:
     """Who was the bottleneck of this cell?
 
     done_ns: from the cell's start until the device was done, by default the length of the window.
-    Source: docs/definitions.md, "verdict". Time before the first op and after the last counts as the host's: nothing
+    Source: docs/words.md, "verdict". Time before the first op and after the last counts as the host's: nothing
     was queued then.
     """
     return verdict_of(Facts(trace, done_ns=done_ns))

@@ -128,7 +128,7 @@ def gap_rows(trace: Trace, device: int) -> Rows[IdleGap]:
 def idle_gaps(trace: Trace, device: int) -> IdleGaps:
     """Every gap of a device, what it was waiting for, and which line of the cell the host was on.
 
-    Source: docs/definitions.md, "idle gap".
+    Source: docs/words.md, "idle gap".
     """
     start, end, op = _gaps(trace, device)
     matched = trace.ops.launch[op] != NONE

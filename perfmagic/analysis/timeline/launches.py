@@ -81,7 +81,7 @@ def launch_bound(
     A stretch is as many ops of the device as possible, at least least_ops, one after the other over all streams, where
     each but the first was launched after all before it had ended (the queue was empty), started less than
     longest_gap_ns after that, and Python was not held by a synchronising call for most of the time until the launch.
-    Source: docs/definitions.md, the *host* part of "idle gap".
+    Source: docs/words.md, the *host* part of "idle gap".
     """
     rows = np.flatnonzero(trace.ops.device == device)
     ops = trace.ops.take(rows)

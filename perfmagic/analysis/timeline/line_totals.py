@@ -34,7 +34,7 @@ class LineStat:
 
 
 def lines(trace: Trace) -> tuple[LineStat, ...]:
-    """The lines of the cell that ran, in order. Source: docs/definitions.md, "line"."""
+    """The lines of the cell that ran, in order. Source: docs/words.md, "line"."""
     ops, blocked = trace.ops, syncs(trace)
     host = _host_ns(trace)
     n_lines = max([len(host), *(int(c.max()) + 1 for c in (ops.line, blocked.line) if len(c))])

@@ -69,7 +69,7 @@ class Partition:
 
 @dataclass(frozen=True, eq=False)
 class Breakdown:
-    """A device's time, by class. Times in ns; source: docs/definitions.md, "extent", "overlap(A, B)", "exposed".
+    """A device's time, by class. Times in ns; source: docs/words.md, "extent", "overlap(A, B)", "exposed".
 
     n_ops: device ops.  extent_start_ns, extent_end_ns: first start to last end.  head_ns: window start to first op;
     tail_ns: last op to window end; neither is idle time.  exposed_*: the part with no compute under it.
@@ -179,7 +179,7 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
     """How long a device was busy, idle, computing, communicating, copying, and how much of that at once.
 
     comm_names: a pattern that decides what is communication, as in perfmagic.trace.names.op_classes.
-    A device without ops has an extent of zero at the window's start. Source: docs/definitions.md.
+    A device without ops has an extent of zero at the window's start. Source: docs/words.md.
     """
     mine = trace.ops.device == device
     ops = trace.ops.take(mine)
@@ -210,7 +210,7 @@ def extent(ops: DeviceOps, default_ns: int = 0) -> tuple[int, int]:
 
 
 def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
-    """When a device, or with None any device, executed at least one op. Source: docs/definitions.md, "busy"."""
+    """When a device, or with None any device, executed at least one op. Source: docs/words.md, "busy"."""
     everything = np.ones(len(trace.ops), bool)
     return _union_of(trace.ops, everything if device is None else trace.ops.device == device)
 

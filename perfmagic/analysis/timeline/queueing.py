@@ -117,7 +117,7 @@ def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = No
     """How many ops and launches waited for a stream at each instant, and how far Python ran ahead of it.
 
     early: the result of orphans(trace), where it is at hand.
-    Source: docs/definitions.md, "queue depth(t)", "in flight(t)", "run-ahead(t)". Ops whose launch record is
+    Source: docs/words.md, "queue depth(t)", "in flight(t)", "run-ahead(t)". Ops whose launch record is
     missing inside the window are left out: when they were queued is not known.
     """
     ops = trace.ops
@@ -168,7 +168,7 @@ def queues(trace: Trace, device: int) -> Rows[QueueStat]:
 def delays(trace: Trace) -> Delays:
     """How long each op lay in the queue: in the call, behind its stream, waiting.
 
-    A launch call that returns after the op started counts until the start. Source: docs/definitions.md, "queued".
+    A launch call that returns after the op started counts until the start. Source: docs/words.md, "queued".
     """
     start = trace.ops.start_ns
     launch = np.minimum(trace.launch_start_ns(), start)

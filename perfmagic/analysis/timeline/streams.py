@@ -67,7 +67,7 @@ def previous_end_ns(ops: DeviceOps) -> Int64:
 
 @once_per_trace
 def streams(trace: Trace, device: int) -> Rows[StreamStat]:
-    """The streams of a device, the busiest first. Source: docs/definitions.md, "busy"."""
+    """The streams of a device, the busiest first. Source: docs/words.md, "busy"."""
     ops = trace.ops.take(trace.ops.device == device)
     start, end = extent(ops)
     number = stream_numbers(ops)
@@ -89,7 +89,7 @@ def orphans(trace: Trace) -> Bool:
     """Which ops were launched before the window: without a launch record, before the first matched op of their stream.
 
     On a stream without any matched op the first matched op of the device decides. Shape of trace.ops.
-    Source: docs/definitions.md, "orphan".
+    Source: docs/words.md, "orphan".
     """
     ops = trace.ops
     matched = ops.launch != NONE

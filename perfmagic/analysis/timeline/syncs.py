@@ -86,7 +86,7 @@ def syncs(trace: Trace) -> Syncs:
 
     Calls of kind SYNC, copies to or from pageable memory, which hold the host while they are staged, and copies whose
     call returns only when they are done.
-    Source: docs/definitions.md, "sync".
+    Source: docs/words.md, "sync".
     """
     calls = trace.calls
     pageable = pageable_calls(trace)

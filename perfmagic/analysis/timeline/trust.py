@@ -15,7 +15,7 @@ from perfmagic.trace.model import Trace
 
 @dataclass(frozen=True)
 class Trust:
-    """What is missing or odd in a trace, in counts. Source: docs/definitions.md, "orphan" and "trust".
+    """What is missing or odd in a trace, in counts. Source: docs/words.md, "orphan" and "trust".
 
     launches_without_op: launch calls whose work has no device record; memsets (those of size 0 have none) and launches
     recorded into a graph are left out.  orphans: ops launched before the window.  launch_record_missing: later ops
