@@ -40,7 +40,7 @@ def overlap_matrix(trace: Trace, device: int, comm_names: str | None = None) -> 
     """How long each two classes of a device's ops were active at once: a row for each pair of classes that occur.
 
     comm_names: what is communication, as in perfmagic.trace.names.op_classes.
-    Source: docs/words.md, "overlap(A, B)".
+    Source: docs/words.md, "overlap".
     """
     parts = breakdown(trace, device, comm_names)
     length_ns = {name: parts.class_ns(name) for name in CLASSES}

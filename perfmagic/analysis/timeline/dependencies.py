@@ -13,7 +13,7 @@ def released_ns(trace: Trace) -> Int64:
     """When the last stream wait that applies to each op let it go, BEFORE_ALL_NS where none does; shape of trace.ops.
 
     A wait holds the ops of its stream launched after it until all that its other stream was given before the event's
-    record has ended; launch order is the order of correlation ids. Source: docs/words.md, "queued interval".
+    record has ended; launch order is the order of correlation ids. Source: docs/words.md, "queued".
     """
     ops, waits = trace.ops, trace.waits
     result = np.full(len(ops), BEFORE_ALL_NS, np.int64)

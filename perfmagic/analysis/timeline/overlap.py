@@ -69,7 +69,7 @@ class Partition:
 
 @dataclass(frozen=True, eq=False)
 class Breakdown:
-    """A device's time, by class. Times in ns; source: docs/words.md, "extent", "overlap(A, B)", "exposed".
+    """A device's time, by class. Times in ns; source: docs/words.md, "extent", "overlap", "exposed".
 
     n_ops: device ops.  extent_start_ns, extent_end_ns: first start to last end.  head_ns: window start to first op;
     tail_ns: last op to window end; neither is idle time.  exposed_*: the part with no compute under it.

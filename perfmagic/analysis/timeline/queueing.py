@@ -117,7 +117,7 @@ def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = No
     """How many ops and launches waited for a stream at each instant, and how far Python ran ahead of it.
 
     early: the result of orphans(trace), where it is at hand.
-    Source: docs/words.md, "queue depth(t)", "in flight(t)", "run-ahead(t)". Ops whose launch record is
+    Source: docs/words.md, "queue depth", "in flight", "run-ahead". Ops whose launch record is
     missing inside the window are left out: when they were queued is not known.
     """
     ops = trace.ops

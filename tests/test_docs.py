@@ -1,0 +1,76 @@
+"""The documents say what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import perfmagic
+from perfmagic.magics.names import CELL_MAGICS, LINE_MAGICS, cell_magic, line_magic
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_README_WORDS = 650  # read in thirty seconds, pictures and tables included
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), ROOT / "perfmagic" / "README.md"]
+)
+
+
+def section_of(page: str, magic: str) -> str:
+    """The part of docs/magics.md about a magic."""
+    parts = re.split(r"^## ", page, flags=re.MULTILINE)
+    return next(part for part in parts[1:] if magic in part.splitlines()[0].split())
+
+
+def options_in(section: str) -> set[str]:
+    """The options that a table of docs/magics.md names."""
+    rows = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `-")]
+    return {name for row in rows for name in re.findall(r"--?[a-z][a-z-]*", row)}
+
+
+@pytest.mark.parametrize("name", [*CELL_MAGICS, *LINE_MAGICS])
+def test_every_option_of_a_magic_has_its_row(name: str) -> None:
+    prefix = "%%" if name in CELL_MAGICS else "%"
+    parser = cell_magic(name).parser() if name in CELL_MAGICS else line_magic(name).parser()
+    known = {word for action in parser._actions for word in action.option_strings}
+    told = options_in(section_of((ROOT / "docs" / "magics.md").read_text(), prefix + name))
+    assert told == known if name != "perfmagic" else told <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    text = page.read_text()
+    found = re.findall(r"\]\(([^)#]+)\)", text) + re.findall(r'(?:src|srcset)="([^"]+)"', text)
+    assert [link for link in found if "://" not in link and not (page.parent / link).exists()] == []
+
+
+def test_the_readme_is_read_in_thirty_seconds() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= MOST_README_WORDS
+
+
+def test_every_document_that_the_source_cites_is_there() -> None:
+    cited = {
+        name
+        for file in (ROOT / "perfmagic").rglob("*.py")
+        for name in re.findall(r"docs/[a-z-]+\.md", file.read_text("utf-8"))
+    }
+    assert {name for name in cited if not (ROOT / name).is_file()} == set()
+    assert len(cited) >= 4
+
+
+def test_every_word_that_the_source_cites_is_defined() -> None:
+    words = (ROOT / "docs" / "words.md").read_text().lower()
+    cited = {
+        term.lower()
+        for file in (ROOT / "perfmagic").rglob("*.py")
+        for terms in re.findall(r"docs/words\.md((?:,? \"[^\"]+\")+)", file.read_text("utf-8"))
+        for term in re.findall(r"\"([^\"]+)\"", terms)
+    }
+    assert {term for term in cited if term not in words} == set()
+    assert cited
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    page = "".join(page.read_text() for page in PAGES)
+    assert [name for name in perfmagic.__all__ if name not in page and not name.endswith(("extension", "__"))] == []
