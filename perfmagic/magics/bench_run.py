@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from perfmagic.analysis.bench.compare import CompareResult
-from perfmagic.analysis.bench.result import BenchResult
-from perfmagic.analysis.bench.sweep import SweepResult, ended_at, sweep_result
-from perfmagic.benchmarks import compared, finish_bench, new_engine
+from perfmagic.analysis.bench.sweep import ended_at, sweep_result
+from perfmagic.benchmarks import finish_bench, new_engine
 from perfmagic.capture.bench import quiet
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.inputs import names_in, read_by_code
@@ -21,10 +19,12 @@ from perfmagic.capture.bench.interleave import DECIDE_S, Sitting, refuse_runs
 from perfmagic.capture.bench.spec import BenchSpec, Work
 from perfmagic.capture.bench.stopwatch import Step, Stretches, Turns, drive
 from perfmagic.capture.cell.source import below_head, variant_names
+from perfmagic.comparisons import compared
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.magics.options import Sweep, sampling
 from perfmagic.magics.progress import Progress
 from perfmagic.magics.run import bind, compiled_setup
+from perfmagic.results import BenchResult, CompareResult, SweepResult
 from perfmagic.show import remember, show
 from perfmagic.trace.model import Cell
 
@@ -75,12 +75,6 @@ class BenchRun:
             f"--vs: the cell has {self._begun} variants or more, its text looked like {len(self._names)}",
             hint="part variants by lines such as  # --- B  at the left edge, outside of strings and brackets",
         )
-
-    def mark(self, line: int) -> None:
-        """A measured body carries no marks."""
-
-    def inner(self, line: int, top_line: int) -> None:
-        """A measured body carries no marks."""
 
     def finish(self, error: BaseException | None) -> None:
         __tracebackhide__ = True
@@ -199,7 +193,7 @@ class BenchRun:
                 values, rows = zip(*measured, strict=True)
                 failed = next((one.failed for one in results[-1] if one.failed), "")
                 failed = ended_at(failed, self._sweep.name, self._values[len(results) - 1])
-                return sweep_result(self._sweep.name, values, rows, failed=failed)
+                return SweepResult.of(sweep_result(self._sweep.name, values, rows, failed=failed))
         last = results[-1]
         return compared(last) if len(last) > 1 and _has_samples(last) else last[0]
 
