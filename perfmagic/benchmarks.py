@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -59,7 +60,8 @@ def options_in_words(*, without: Collection[str] = (), **defaults: object) -> st
     """
     usual = {one.name: one.default for one in fields(BenchSpec)} | defaults
     lines = [f"{name} (default {usual[name]!r}): {words}." for name, words in _WORDS.items() if name not in without]
-    return "\n".join(["Options of the benchmark (docs/measuring.md says how each is used):", "", *lines])
+    wrapped = [textwrap.fill(line, 100, subsequent_indent="    ") for line in lines]
+    return "\n".join(["Options of the benchmark (docs/measuring.md says how each is used):", "", *wrapped])
 
 
 @documented(options_in_words())

@@ -59,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
 def _files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a trace file, or a folder with trace files")
     parser.add_argument(
-        "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
+        "--comm-names",
+        metavar="REGEX",
+        help="kernels whose name matches count as communication, in place of the built-in rule",
     )
     parser.add_argument("--max-gb", type=float, default=4.3, metavar="GB", help="refuse larger files, unpacked")
 

@@ -131,8 +131,8 @@ def _check_kinds(n_results: int, n_sweeps: int, bodies: Sequence[Any]) -> None:
 
 def _refuse_options(options: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raise OptionError where something is to be set for what is measured already."""
-    usual = BenchSpec()
-    asked = [name for name, value in options.items() if value not in (None, getattr(usual, name))]
+    usual = vars(BenchSpec()) | {"time_s": None}
+    asked = [name for name, value in options.items() if value != usual[name]]
     asked += ["names"] if names else []
     if asked:
         raise OptionError(

@@ -25,7 +25,7 @@ from perfmagic.magics.options import Sweep, sampling
 from perfmagic.magics.progress import Progress
 from perfmagic.magics.run import bind, compiled_setup
 from perfmagic.results import BenchResult, CompareResult, SweepResult
-from perfmagic.show import remember, show
+from perfmagic.show import keep_quiet, show
 from perfmagic.trace.model import Cell
 
 
@@ -101,7 +101,7 @@ class BenchRun:
             self._found = self._result()
         bind(self._shell, self._options.name, self._found)
         if self._options.quiet:
-            remember(self._found)
+            keep_quiet(self._found)
         else:
             show(self._found, replaces=self._progress.display_id)
 

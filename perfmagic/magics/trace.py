@@ -19,7 +19,9 @@ def parser() -> Parser:
     made = Parser("%trace", "What saved Kineto traces say (Chrome JSON, gzipped or not).", form="FILE|FOLDER…")
     add_name_option(made)
     made.add_argument(
-        "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
+        "--comm-names",
+        metavar="REGEX",
+        help="kernels whose name matches count as communication, in place of the built-in rule",
     )
     made.add_argument("words", nargs="*", metavar="FILE|FOLDER")
     return made
