@@ -18,15 +18,15 @@ def last() -> Result | None:
 
 
 def remember(result: Result) -> None:
-    """Make a result the one perfmagic.last() gives."""
+    """Make a result the one that perfmagic.last() returns."""
     global _last
     _last = result
 
 
 def show(result: Result, *, replaces: str = "") -> None:
-    """Display a result where IPython runs; in a plain script nothing is printed, the caller has the object.
+    """Display a result where IPython runs; a plain script prints nothing, its caller has the object.
 
-    replaces: the id of a display whose place the first output takes.
+    replaces: the id of a display that the first output replaces.
     """
     remember(result)
     shell = running_shell()
@@ -91,7 +91,7 @@ def in_notebook(shell: Any) -> bool:
 
 
 def publish(shell: Any, bundle: dict[str, Any], replaces: str = "") -> None:
-    """Send one output with several faces; a terminal has only the text.  replaces: the display whose place it takes."""
+    """Send one output with several faces; a terminal prints the text.  replaces: the id of a display it replaces."""
     if _in_terminal(shell):
         print(bundle["text/plain"])
     elif replaces:

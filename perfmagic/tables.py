@@ -114,7 +114,7 @@ def html_block(title: str, table: str, below: Sequence[str]) -> str:
 
 
 def _heading(name: str) -> str:
-    """A field's name without the unit, which each value has beside it."""
+    """A field's name without its unit, which each value carries."""
     if name in ("ns", "n"):
         return {"ns": "time", "n": "count"}[name]
     for ending in ("_bytes_per_s", "_per_s", "_bytes", "_frac", "_ns", "_s"):
@@ -133,7 +133,7 @@ def _natural(column: Column) -> int:
 
 
 def _fitting(widths: list[int], numeric: Sequence[bool], width: int) -> list[int]:
-    """Widths that fit beside each other: texts give way first, then the last columns go."""
+    """Widths that fit into a line: texts are cut first, then the last columns are dropped."""
     widths = list(widths)
     while sum(widths) + 2 * (len(widths) - 1) > width:
         texts = [i for i, wide in enumerate(widths) if not numeric[i] and wide > _SHORTEST]

@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
         return self.parse_intermixed_args(words)
 
     def _wants_value(self, word: str) -> bool:
-        """Whether an option's value stands in the next word (`-n 5`), not in the same one (`--time=2`, `-n5`)."""
+        """Whether an option's value is the next word (`-n 5`) and not part of this one (`--time=2`, `-n5`)."""
         if "=" in word:
             return False
         action = next((a for a in self._actions if word in a.option_strings), None)
@@ -126,7 +126,7 @@ def sampling(options: argparse.Namespace) -> dict[str, Any]:
 def python_name(text: str) -> str:
     """A word that can be assigned to; raises ArgumentTypeError for others, such as 1x."""
     if not text.isidentifier() or keyword.iskeyword(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a name a value can be bound to")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a Python name")
     return text
 
 
@@ -165,7 +165,7 @@ def sweep_of(text: str) -> Sweep:
     if values.rstrip().endswith(","):
         raise argparse.ArgumentTypeError(f"{text!r} ends in a comma: no spaces between values")
     if not equals or not values.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=A,B,C")
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=A,B,C")
     return Sweep(python_name(name.strip()), values.strip())
 
 

@@ -55,7 +55,7 @@ def test_help_shows_the_signature_and_the_options(bare: Notebook) -> None:
     bare.run("import perfmagic")
     words = bare.shell.object_inspect_mime("perfmagic.bench", detail_level=0)["text/plain"]
     assert "cooldown_s" in words
-    assert "rest so long before each sample, in seconds" in words
+    assert "pause before each sample, in seconds" in words
     assert "**" not in words
 
 
