@@ -5,16 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from perfmagic.analysis.bench.compare import CompareResult
-from perfmagic.analysis.bench.result import BenchResult
-from perfmagic.analysis.bench.sweep import SweepResult
 from perfmagic.display import display_mode
-from perfmagic.results import TimelineResult, bench_mimebundle, compare_mimebundle, sweep_mimebundle
-
-Result = TimelineResult | BenchResult | CompareResult | SweepResult
+from perfmagic.results.faces import LiveView, Result
 
 _last: Result | None = None
-_shown: list[object] = []  # the result drawn last and the number of the cell that drew it
+_shown: list[object] = []  # the result drawn last, or kept quiet, and the number of the cell that did it
 
 
 def last() -> Result | None:
@@ -23,15 +18,15 @@ def last() -> Result | None:
 
 
 def remember(result: Result) -> None:
-    """Make a result the one perfmagic.last() gives."""
+    """Make a result the one that perfmagic.last() returns."""
     global _last
     _last = result
 
 
 def show(result: Result, *, replaces: str = "") -> None:
-    """Display a result where IPython runs; in a plain script nothing is printed, the caller has the object.
+    """Display a result where IPython runs; a plain script prints nothing, its caller has the object.
 
-    replaces: the id of a display whose place the first output takes.
+    replaces: the id of a display that the first output replaces.
     """
     remember(result)
     shell = running_shell()
@@ -41,39 +36,43 @@ def show(result: Result, *, replaces: str = "") -> None:
     _shown[:] = [result, shell.execution_count]
 
 
-def show_once(result: Result) -> None:
-    """Display a result that is the value of a cell, unless that very cell has just drawn it."""
+def keep_quiet(result: Result) -> None:
+    """Remember a result that its own cell is not to show, not even as the cell's value."""
+    remember(result)
     shell = running_shell()
-    if shell is not None and not (_shown and _shown[0] is result and _shown[1] == shell.execution_count):
+    if shell is not None:
+        _shown[:] = [result, shell.execution_count]
+
+
+def show_once(result: Result) -> None:
+    """Display a result that is the value of a cell, unless that very cell has just drawn it, or kept it quiet."""
+    shell = running_shell()
+    if shell is None:
+        return
+    if not (_shown and _shown[0] is result and _shown[1] == shell.execution_count):
         _publish_faces(shell, result)
+    elif _in_terminal(shell):
+        print(repr(result))  # IPython has printed `Out[3]: ` already, and a value belongs behind it
 
 
 def _publish_faces(shell: Any, result: Result, replaces: str = "") -> None:
-    """The static face first: it stays when the kernel is gone. Then the live one, which hides it while it lives."""
+    """The faces that the display mode asks for, the live one only where outputs go to a front end."""
     mode = display_mode()
-    if isinstance(result, TimelineResult) and mode == "html" and in_notebook(shell):
-        publish(shell, result.inline_mimebundle())
-        return
-    face = _whole_face(result)
-    if isinstance(result, TimelineResult) and in_notebook(shell) and _goes_live(result, mode):
-        from perfmagic.view.timeline.html import ONLY_THE_PICTURE
-
-        publish(shell, {**face, "text/html": ONLY_THE_PICTURE + face["text/html"]})
-        publish(shell, _live_face(shell, result))
+    live = result.live() if in_notebook(shell) and mode != "static" else None
+    if live is None or (mode == "auto" and live.empty):
+        publish(shell, result._repr_mimebundle_(), replaces)
+    elif mode == "html":
+        publish(shell, {"text/plain": result.text(), "text/html": live.frame_html()}, replaces)
     else:
-        publish(shell, face, replaces)
+        # the picture first: it stays when the kernel has gone, and the live view hides it until then
+        publish(shell, {"text/plain": result.text(), "text/html": live.picture_html()}, replaces)
+        publish(shell, _live_face(shell, live))
 
 
-def _goes_live(result: TimelineResult, mode: str) -> bool:
-    """In auto only where there is something to look into."""
-    header = result.doc.header
-    return mode == "widget" or (mode == "auto" and header.n_ops + header.n_host_ops > 0)
-
-
-def _live_face(shell: Any, result: TimelineResult) -> dict[str, Any]:
+def _live_face(shell: Any, live: LiveView) -> dict[str, Any]:
     from perfmagic.widget.shown import live_view
 
-    return live_view(result, _cell_of(shell), shell.execution_count)
+    return live_view(live, _cell_of(shell), shell.execution_count)
 
 
 def _cell_of(shell: Any) -> str:
@@ -91,22 +90,19 @@ def in_notebook(shell: Any) -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-def _whole_face(result: Result) -> dict[str, str]:
-    if isinstance(result, CompareResult):
-        return compare_mimebundle(result)
-    if isinstance(result, SweepResult):
-        return sweep_mimebundle(result)
-    return bench_mimebundle(result) if isinstance(result, BenchResult) else result._repr_mimebundle_()
-
-
 def publish(shell: Any, bundle: dict[str, Any], replaces: str = "") -> None:
-    """Send one output with several faces; a terminal has only the text.  replaces: the display whose place it takes."""
-    if not in_notebook(shell) and type(shell.display_pub).__name__ == "DisplayPublisher":
+    """Send one output with several faces; a terminal prints the text.  replaces: the id of a display it replaces."""
+    if _in_terminal(shell):
         print(bundle["text/plain"])
     elif replaces:
         shell.display_pub.publish(data=bundle, metadata={}, transient={"display_id": replaces}, update=True)
     else:
         shell.display_pub.publish(data=bundle, metadata={})
+
+
+def _in_terminal(shell: Any) -> bool:
+    """Whether outputs are printed: no kernel runs, and nobody captures them."""
+    return not in_notebook(shell) and type(shell.display_pub).__name__ == "DisplayPublisher"
 
 
 def running_shell() -> Any | None:

@@ -1,4 +1,4 @@
-"""One cell that %%bench or %%syncbench measures: by itself, in variants that take turns, for each value of a sweep."""
+"""One cell that %%bench or %%syncbench measures: by itself, as interleaved variants, for each value of a sweep."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from perfmagic.analysis.bench.compare import CompareResult
-from perfmagic.analysis.bench.result import BenchResult
-from perfmagic.analysis.bench.sweep import SweepResult, ended_at, sweep_result
-from perfmagic.benchmarks import compared, finish_bench, new_engine
+from perfmagic.analysis.bench.sweep import ended_at, sweep_result
+from perfmagic.benchmarks import finish_bench, new_engine
 from perfmagic.capture.bench import quiet
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.inputs import names_in, read_by_code
@@ -21,11 +19,13 @@ from perfmagic.capture.bench.interleave import DECIDE_S, Sitting, refuse_runs
 from perfmagic.capture.bench.spec import BenchSpec, Work
 from perfmagic.capture.bench.stopwatch import Step, Stretches, Turns, drive
 from perfmagic.capture.cell.source import below_head, variant_names
+from perfmagic.comparisons import compared
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.magics.options import Sweep, sampling
 from perfmagic.magics.progress import Progress
 from perfmagic.magics.run import bind, compiled_setup
-from perfmagic.show import remember, show
+from perfmagic.results import BenchResult, CompareResult, SweepResult
+from perfmagic.show import keep_quiet, show
 from perfmagic.trace.model import Cell
 
 
@@ -44,14 +44,14 @@ class BenchRun:
         self._progress = Progress(shell, f"%%{name}", quiet=options.quiet)
         self._sweep: Sweep | None = options.sweep
         self._values = self._sweep.values(shell.user_ns) if self._sweep is not None else [None]
-        refuse_runs([self._spec(name) for name in self._names])  # and what no benchmark can be taken with
+        refuse_runs([self._spec(name) for name in self._names])  # and options that no benchmark can use
         self._sittings: list[Sitting] = []
         self._stack = ExitStack()
         self._turns = Turns(self._all_stretches(), time.perf_counter_ns)
         self.turn, self.steps = self._turns.turn, self._turns.steps
         self._begun = 0
         self._found: BenchResult | CompareResult | SweepResult | None = None
-        self.refused: OptionError | None = None  # an option that turned out to be unusable while the cell ran
+        self.refused: OptionError | None = None  # an option that turned out to be invalid while the cell ran
 
     def start(self) -> None:
         __tracebackhide__ = True
@@ -73,14 +73,8 @@ class BenchRun:
     def _miscounted(self) -> CaptureError:
         return CaptureError(
             f"--vs: the cell has {self._begun} variants or more, its text looked like {len(self._names)}",
-            hint="part variants by lines such as  # --- B  at the left edge, outside of strings and brackets",
+            hint="separate variants by lines such as  # --- B  at the left edge, outside of strings and brackets",
         )
-
-    def mark(self, line: int) -> None:
-        """A measured body carries no marks."""
-
-    def inner(self, line: int, top_line: int) -> None:
-        """A measured body carries no marks."""
 
     def finish(self, error: BaseException | None) -> None:
         __tracebackhide__ = True
@@ -107,7 +101,7 @@ class BenchRun:
             self._found = self._result()
         bind(self._shell, self._options.name, self._found)
         if self._options.quiet:
-            remember(self._found)
+            keep_quiet(self._found)
         else:
             show(self._found, replaces=self._progress.display_id)
 
@@ -164,7 +158,7 @@ class BenchRun:
         return read_by_code(below_head(self._cell.source), self._shell.user_ns)
 
     def _work(self) -> Work:
-        """What --flops and --bytes say, once the cell has run and its names are there."""
+        """The values of --flops and --bytes, once the cell has run and defined its names."""
         return Work(self._number("--flops", self._options.flops), self._number("--bytes", self._options.bytes))
 
     def _number(self, option: str, text: str | None) -> float | None:
@@ -173,7 +167,7 @@ class BenchRun:
         try:
             return self._checked_number(option, text)
         except OptionError as error:
-            self.refused = error  # it comes up inside the user's cell, and is none of its errors
+            self.refused = error  # it is raised inside the user's cell, and is not an error of that cell
             raise
 
     def _checked_number(self, option: str, text: str) -> float:
@@ -184,7 +178,7 @@ class BenchRun:
         except Exception as error:  # noqa: BLE001 - whatever the user's expression raises
             raise OptionError(f"{option} {text}: {type(error).__name__}: {error}") from None
         if not 0 < found < math.inf:
-            raise OptionError(f"{option} {text}: {found:g}; a number above 0 is needed")
+            raise OptionError(f"{option} {text} is {found:g}; a number above 0 is needed")
         return found
 
     def _run_setup(self) -> None:
@@ -199,7 +193,7 @@ class BenchRun:
                 values, rows = zip(*measured, strict=True)
                 failed = next((one.failed for one in results[-1] if one.failed), "")
                 failed = ended_at(failed, self._sweep.name, self._values[len(results) - 1])
-                return sweep_result(self._sweep.name, values, rows, failed=failed)
+                return SweepResult.of(sweep_result(self._sweep.name, values, rows, failed=failed))
         last = results[-1]
         return compared(last) if len(last) > 1 and _has_samples(last) else last[0]
 

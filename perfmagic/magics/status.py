@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfmagic.capture.devices.doctor import environment
+from perfmagic.capture.devices.doctor import diagnosis
 from perfmagic.display import MODES, choose, display_mode
 from perfmagic.errors import OptionError
 from perfmagic.magics.options import Parser
@@ -12,7 +12,9 @@ from perfmagic.magics.options import Parser
 
 def parser() -> Parser:
     """The options of %perfmagic."""
-    return Parser("%perfmagic", "What is set, and what works here.", form=f"[display {'|'.join(MODES)}]")
+    return Parser(
+        "%perfmagic", "Versions, devices, and how results are displayed.", form=f"[display {'|'.join(MODES)}]"
+    )
 
 
 def run(_shell: Any, line: str) -> None:
@@ -26,4 +28,4 @@ def run(_shell: Any, line: str) -> None:
         choose(words[1])
     elif words:
         raise OptionError(f"%perfmagic knows only `display MODE`, got {rest!r}", hint="%perfmagic display static")
-    print("\n".join(f"{key:12} {value}" for key, value in {**environment(), "display": display_mode()}.items()))
+    print("\n".join(f"{key:12} {value}" for key, value in {**diagnosis(), "display": display_mode()}.items()))

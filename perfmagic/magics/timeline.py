@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from perfmagic.api import describe
 from perfmagic.capture.recording.recorder import DEVICE_KINDS, Recorder
@@ -27,15 +26,19 @@ class TimelineMagic:
         )
         add_name_option(parser)
         parser.add_argument(
-            "--device", default="auto", choices=DEVICE_KINDS, help="what to record (default: what is in use)"
+            "--device", default="auto", choices=DEVICE_KINDS, help="what to record (default: the devices in use)"
         )
         parser.add_argument(
-            "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
+            "--comm-names",
+            metavar="REGEX",
+            help="kernels whose name matches count as communication, in place of the built-in rule",
         )
-        parser.add_argument("--memory", action="store_true", help="also what is allocated on the devices over time")
+        parser.add_argument(
+            "--memory", action="store_true", help="also record what is allocated on the devices over time"
+        )
         parser.add_argument("--save", metavar="FILE", help="also save the trace as Chrome JSON (.json or .json.gz)")
         parser.add_argument("--html", metavar="FILE", help="also write one self-contained page")
-        parser.add_argument("--tensorboard", metavar="DIR", help="also write what TensorBoard's plugin reads")
+        parser.add_argument("--tensorboard", metavar="DIR", help="also write files for TensorBoard's profiler plugin")
         return parser
 
     def begin(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> TimelineRun:
@@ -71,18 +74,6 @@ class TimelineRun:
             result.to_html(self._options.html)
         if self._options.tensorboard:
             result.to_tensorboard(self._options.tensorboard)
-
-    def first(self) -> Iterator[tuple[()]]:
-        return self._runs_once()
-
-    def turn(self) -> bool:
-        return self._runs_once()
-
-    def steps(self, which: int) -> Iterator[tuple[()]]:
-        return self._runs_once()
-
-    def _runs_once(self) -> NoReturn:
-        raise AssertionError("a timeline's body is not repeated")
 
 
 MAGICS = {"timeline": TimelineMagic()}
