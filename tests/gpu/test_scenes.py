@@ -116,7 +116,7 @@ def test_a_recording_after_idle_time_loses_nothing() -> None:
     trace = play(SCENES["launch_bound"], "cuda", warm=False)
     assert int((trace.ops.kind == OpKind.KERNEL).sum()) == 200
     lost = trust(trace)
-    assert (lost.orphans, lost.launch_record_missing, lost.launches_without_op) == (0, 0, 0)
+    assert (lost.n_orphans, lost.n_without_launch, lost.n_launches_without_op) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])

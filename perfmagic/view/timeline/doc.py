@@ -78,7 +78,6 @@ class TimelineDoc:
     groups: tuple[DeviceGroup, ...]
     flags: tuple[Flag, ...]
     trust: tuple[str, ...]
-    notes: tuple[str, ...]
     failure: str
     returned_ns: int | None
     origin: str
@@ -122,7 +121,6 @@ def timeline_doc(
         groups=groups,
         flags=_flags(trace, groups),
         trust=trust(trace).sentences,
-        notes=trace.meta.notes,
         failure=_failure(trace),
         returned_ns=trace.meta.returned_ns,
         origin=trace.meta.origin,

@@ -323,8 +323,8 @@ def test_trust_counts_what_is_missing() -> None:
     b.launch(53)
     b.launch(54, name="cudaStreamEndCapture", kind=CallKind.OTHER)
     result = trust(b.trace(dropped_events=3))
-    assert (result.orphans, result.launch_record_missing, result.overlaps) == (1, 1, 1)
-    assert (result.before_launch, result.zero_durations, result.launches_without_op) == (1, 1, 1)
+    assert (result.n_orphans, result.n_without_launch, result.n_overlaps) == (1, 1, 1)
+    assert (result.n_before_launch, result.n_zero_durations, result.n_launches_without_op) == (1, 1, 1)
     assert len(result.sentences) == 7
     assert trust(busy_device().trace()).sentences == ()
 
@@ -541,30 +541,30 @@ def test_behind_device_bound_the_first_finding_is_not_about_an_idle_device() -> 
     assert costs == [("verdict", None), ("exposed_copy", 30 * US), ("longest_gap", 55 * US)]
 
 
-def of_ten(n_mended: int) -> bytes:
+def of_ten(n_repaired: int) -> bytes:
     """Ten kernels of 100 µs, some without a duration."""
     events = []
     for i in range(10):
         events += launch_and_kernel(i, 100 * i - 50, 100 * i)
         events[-1]["dur"] = 100
-        if i < n_mended:
+        if i < n_repaired:
             del events[-1]["dur"]
     return as_bytes(events)
 
 
-def test_a_verdict_on_mended_durations_says_so_and_on_too_many_there_is_none() -> None:
-    assert "mended" not in verdict(read_trace(of_ten(0))).sentence
+def test_a_verdict_on_repaired_durations_says_so_and_on_too_many_there_is_none() -> None:
+    assert "repaired" not in verdict(read_trace(of_ten(0))).sentence
     trace = read_trace(of_ten(0))
-    few = replace(trace, meta=replace(trace.meta, mended_ops=1, mended_ns=99 * US, mended_calls=2))
+    few = replace(trace, meta=replace(trace.meta, repaired_ops=1, repaired_ns=99 * US, repaired_calls=2))
     few = replace(few, ops=DeviceOps.make({**_twice(few)}))
     judged = verdict(few)
     assert judged.kind == "device-bound"
-    assert plain(judged.sentence).endswith("it rests on mended durations, of 1 of 20 device ops and 2 of 10 calls")
+    assert plain(judged.sentence).endswith("it rests on repaired durations, of 1 of 20 device ops and 2 of 10 calls")
     broken = read_trace(of_ten(1))
-    assert (broken.meta.mended_ops, broken.meta.mended_ns, broken.meta.mended_calls) == (1, 0, 0)
+    assert (broken.meta.repaired_ops, broken.meta.repaired_ns, broken.meta.repaired_calls) == (1, 0, 0)
     (first,) = findings(broken)
     assert plain(first.sentence) == (
-        "no verdict: it rests on mended durations, of 1 of 10 device ops, too many to say who waited for whom"
+        "no verdict: it rests on repaired durations, of 1 of 10 device ops, too many to say who waited for whom"
     )
 
 
