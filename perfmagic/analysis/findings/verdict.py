@@ -136,7 +136,7 @@ def _gaps(facts: Facts) -> str:
 def _exposed_beside(facts: Facts, lost_ns: int) -> list[str]:
     """What the device did alone for longer than it was idle: the finding that comes first is announced here."""
     parts = facts.breakdown
-    both = ((parts.exposed_comm_ns, "communication"), (parts.exposed_copy_ns, "copies"))
+    both = ((parts.exposed_communication_ns, "communication"), (parts.exposed_copy_ns, "copies"))
     exposed_ns, what = max(both)
     if exposed_ns <= lost_ns:
         return []

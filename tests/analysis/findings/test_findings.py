@@ -153,8 +153,8 @@ def test_exposed_copies_are_found_with_their_longest_and_hidden_ones_are_not() -
 def test_exposed_communication_follows_the_user_s_pattern() -> None:
     b = busy_device(500)
     b.op(500, 600, launch=3, name="my_exchange", stream=8)
-    assert found(b.trace(), "exposed_comm") is None
-    finding = next(f for f in findings(b.trace(), comm_names="exchange") if f.rule == "exposed_comm")
+    assert found(b.trace(), "exposed_communication") is None
+    finding = next(f for f in findings(b.trace(), comm_names="exchange") if f.rule == "exposed_communication")
     assert finding.cost_ns == 100 * US
 
 
@@ -526,7 +526,7 @@ def test_a_verdict_says_what_the_device_spent_alone_for_longer_than_it_was_idle(
     first, second = findings(b.trace(), limit=2)
     assert first.cause == "host-bound"
     assert plain(first.detail).endswith("while busy, it spent 600 µs in communication with no compute beside")
-    assert (second.rule, second.cost_ns) == ("exposed_comm", 600 * US)
+    assert (second.rule, second.cost_ns) == ("exposed_communication", 600 * US)
     b = busy_device(100)
     b.op(100, 300, launch=3, name="ncclDevKernel_AllReduce", stream=8)
     b.op(1000, 1100, launch=990)

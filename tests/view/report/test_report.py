@@ -7,7 +7,10 @@ import pytest
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import DeviceInfo
-from perfmagic.view.report.report import brief_tables, html_tables, markdown, report_tables, report_text, windows_words
+from perfmagic.view.report.html import html_tables
+from perfmagic.view.report.markdown import markdown
+from perfmagic.view.report.tables import brief_tables, report_tables, windows_words
+from perfmagic.view.report.text import report_text
 from perfmagic.view.svg.metrics import columns
 from tests.analysis.build import Builder
 

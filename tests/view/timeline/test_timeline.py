@@ -165,7 +165,7 @@ def test_memory_is_drawn_where_it_was_recorded_and_says_its_peak() -> None:
 
 
 def test_a_column_of_memory_holds_the_most_of_its_time() -> None:
-    curve = MemoryCurve(0, np.array([0, 12, 14, 30]), np.array([1, 9, 2, 4]), reserved_max=0, peak_line=0)
+    curve = MemoryCurve(0, np.array([0, 12, 14, 30]), np.array([1, 9, 2, 4]), reserved_max_bytes=0, peak_line=0)
     assert highest(curve, np.array([0.0, 10, 20, 30, 40])).tolist() == [1, 9, 2, 4]
 
 
