@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "meta": _meta(trace),
         "devices": {str(device): device_report(trace, device, comm_names) for device in trace.device_ids},
-        "operators": _table(operators(trace)[:TABLE_ROWS]),
+        "operators": _table(operators(trace)[:TABLE_ROWS], without=("thread", "shape")),
         "annotations": _table(user_annotations(trace)[:TABLE_ROWS]),
         "steps": _table(steps(trace, comm_names)),
         "syncs": _syncs(syncs(trace)),
@@ -77,9 +78,12 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
     }
 
 
-def _table(rows: Rows[Any]) -> list[dict[str, Any]]:
-    """The rows as dicts, names cut; the device is known from where the table stands."""
-    tables = [{key: value for key, value in row.items() if key != "device"} for row in rows.to_dict()]
+def _table(rows: Rows[Any], without: Collection[str] = ("device",)) -> list[dict[str, Any]]:
+    """The rows as dicts, names cut.
+
+    without: columns that say nothing here: the device is known from where the table stands.
+    """
+    tables = [{key: value for key, value in row.items() if key not in without} for row in rows.to_dict()]
     return [row | ({"name": row["name"][:NAME_LENGTH]} if "name" in row else {}) for row in tables]
 
 
@@ -136,8 +140,8 @@ def _launch(trace: Trace, ops: DeviceOps) -> dict[str, Any]:
         "n_before_launch": int((delay < 0).sum()),
         "n_before_return": int((latency < 0).sum()),
         "n_ops_by_call": _calls(trace, rows),
-        "from_call": _distribution(delay),
-        "from_return": _distribution(latency),
+        "call_to_start": _distribution(delay),
+        "return_to_start": _distribution(latency),
     }
 
 

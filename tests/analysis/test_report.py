@@ -76,7 +76,8 @@ def _streams(device: dict[str, Any]) -> dict[int, dict[str, int]]:
 def _launch(device: dict[str, Any]) -> dict[str, Any]:
     launch = device["launch"]
     delay, latency = (
-        {theirs: launch[what][ours] for theirs, ours in DISTRIBUTION.items()} for what in ("from_call", "from_return")
+        {theirs: launch[times][ours] for theirs, ours in DISTRIBUTION.items()}
+        for times in ("call_to_start", "return_to_start")
     )
     return {
         "matched": launch["n_with_launch"],

@@ -7,11 +7,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.streams import orphans, previous_end_ns
+from perfmagic.analysis.timeline.streams import StreamStat, orphans, previous_end_ns, streams
 from perfmagic.numerics.grouped import coded, depths
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
+
+__all__ = [
+    "CountOverTime",
+    "Delays",
+    "QueueStat",
+    "StreamQueue",
+    "StreamStat",
+    "count_over_time",
+    "delays",
+    "queues",
+    "stream_queue",
+    "streams",
+]
 
 
 @dataclass(frozen=True, eq=False)

@@ -162,7 +162,7 @@ class Stave:
 
 @dataclass(frozen=True)
 class Share:
-    """One part of a device's extent, each instant counted once. token: its colour; second: of what ran beside it."""
+    """One part of a device's time, each instant counted once. token: its colour; second: that of what ran beside it."""
 
     name: str
     ns: int
