@@ -104,7 +104,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.report.report import files_text, report_text
+    from perfmagic.view.report.text import files_text, report_text
 
     texts = [report_text(result.doc, result.to_dict()) for result in results]
     if len(results) == 1:
@@ -124,7 +124,7 @@ def _json_report(results: list[TimelineResult]) -> str:
 
 
 def _markdown_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.report.report import markdown, ranks_markdown
+    from perfmagic.view.report.markdown import markdown, ranks_markdown
 
     return (
         ranks_markdown(results)
@@ -136,7 +136,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
 
 
 def _html_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.report.report import heading, html_tables, ranks_html
+    from perfmagic.view.report.html import heading, html_tables, ranks_html
     from perfmagic.view.timeline.live import live_page, live_section
 
     sections = [ranks_html(results)]
@@ -153,7 +153,7 @@ _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
 
 
 def _view(options: argparse.Namespace) -> int:
-    from perfmagic.view.report.report import heading
+    from perfmagic.view.report.html import heading
     from perfmagic.view.timeline.live import live_page, live_section
     from perfmagic.view.timeline.picture.timeline import timeline_svg
 

@@ -20,8 +20,8 @@ def test_json_has_the_totals_of_every_device(capsys: pytest.CaptureFixture[str])
     assert main(["report", STEP, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     (device,) = found["devices"].values()
-    assert device["n_events"] > 100
-    assert sum(device["partition"].values()) == device["span_ns"]
+    assert device["n_ops"] > 100
+    assert sum(device["partition"].values()) == device["extent_ns"]
 
 
 def test_several_files_are_a_list_and_a_folder_is_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

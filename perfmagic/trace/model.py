@@ -25,6 +25,7 @@ from perfmagic.trace.columns import (
 )
 from perfmagic.trace.correlate import launch_rows, lines_at
 from perfmagic.trace.frames import PythonFrames, apart, in_one_table
+from perfmagic.trace.remarks import Remark
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,9 @@ class TraceMeta:
     start_ns, end_ns: the window: the cell's start to the end of the final synchronise; for files, of the records.
     returned_ns: when the last line gave control back to Python; None for files.
     dropped_events: left out by a limit.  races: (correlation, correlation): the first op used what the second writes on
-    another stream, with no wait between.  repairs: what the reader mended, in words.  notes: what capture could not do.
-    mended_ops, mended_calls: device ops and calls whose duration was missing or impossible; mended_ns: what those ops
-    were given in all.
+    another stream, with no wait between.  repairs: what the reader repaired.  notes: what was not recorded, and why.
+    repaired_ops, repaired_calls: device ops and calls whose duration was missing or impossible; repaired_ns: what those
+    ops were given in all.
     """
 
     origin: str
@@ -106,11 +107,11 @@ class TraceMeta:
     failed: str = ""  # the exception that ended the cell, in words
     dropped_events: int = 0
     races: tuple[tuple[int, int], ...] = ()  # of simulated devices: correlations of reader and writer
-    repairs: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    mended_ops: int = 0
-    mended_ns: int = 0
-    mended_calls: int = 0
+    repairs: tuple[Remark, ...] = ()
+    notes: tuple[Remark, ...] = ()
+    repaired_ops: int = 0
+    repaired_ns: int = 0
+    repaired_calls: int = 0
 
 
 @dataclass(frozen=True)

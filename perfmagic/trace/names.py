@@ -23,7 +23,7 @@ class OpClass(enum.IntEnum):
 
     MATRIX = 0  # matrix products, convolutions, attention
     COMPUTE = 1  # every other kernel
-    COMM = 2  # kernels of a communication library
+    COMMUNICATION = 2  # kernels of a communication library
     HTOD = 3
     DTOH = 4
     DTOD = 5
@@ -142,7 +142,7 @@ def op_classes(trace: Trace, comm_names: str | None = None) -> Int8:
 
 def comm_kernel_names(trace: Trace, comm_names: str | None = None) -> tuple[str, ...]:
     """The kernel names that count as communication under the rule, sorted: what a report must list."""
-    rows = op_classes(trace, comm_names) == OpClass.COMM
+    rows = op_classes(trace, comm_names) == OpClass.COMMUNICATION
     return tuple(sorted({trace.names[i] for i in np.unique(trace.ops.name[rows]).tolist()}))
 
 
@@ -214,7 +214,7 @@ def _op_class(name: str, kind: OpKind, collective: bool, is_comm: Callable[[str]
     if kind == OpKind.MEMSET:
         return OpClass.MEMSET
     if collective or is_comm(name):
-        return OpClass.COMM
+        return OpClass.COMMUNICATION
     return OpClass.MATRIX if _is_matrix(name) else OpClass.COMPUTE
 
 

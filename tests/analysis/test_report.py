@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,16 +12,93 @@ from perfmagic.trace.kineto.reader import read_trace
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import EXPECTED, real
 
+# the reference's keys by ours; what is not listed is called the same, or is looked at apart
+RENAMED = {
+    "n_events": "n_ops",
+    "n_kernel": "n_kernels",
+    "n_memcpy": "n_copies",
+    "n_memset": "n_memsets",
+    "span_ns": "extent_ns",
+    "sum_dur_ns": "ops_total_ns",
+    "comm_ns": "communication_ns",
+    "overlap_compute_comm_ns": "overlap_compute_communication_ns",
+    "overlap_comm_copy_ns": "overlap_communication_copy_ns",
+}
+DISTRIBUTION = {
+    "mean": "mean_ns",
+    "p0": "min_ns",
+    "p50": "median_ns",
+    "p90": "p90_ns",
+    "p99": "p99_ns",
+    "p100": "max_ns",
+}
+TABLES = {"streams", "launch", "queue_length", "top_kernels", "memcpy"}
+
 
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda p: p.stem)
 def test_the_numbers_of_a_real_trace_are_those_of_an_independent_sweep(path: Path) -> None:
     expected = json.loads(path.read_text())
     devices = report(read_trace(real(path.stem.replace("__", "/"))), comm_names="nccl|rccl")["devices"]
     assert devices.keys() == expected["devices"].keys()
-    for device, numbers in expected["devices"].items():
-        for key in ("streams", "queue_length"):  # files of 2021 call a stream "stream 7"
-            numbers[key] = {stream.removeprefix("stream "): v for stream, v in numbers[key].items()}
-        assert {key: devices[device][key] for key in numbers} == numbers
+    for number, numbers in expected["devices"].items():
+        device = devices[number]
+        totals = {RENAMED.get(key, key): value for key, value in numbers.items() if key not in TABLES}
+        assert {key: device[key] for key in totals} == totals
+        assert _streams(device) == {_number(s): found for s, found in numbers["streams"].items()}
+        assert _launch(device) == numbers["launch"]
+        assert [
+            {"name": k["name"], "calls": k["n_ops"], "total_ns": k["total_ns"]} for k in device["kernels"][:10]
+        ] == [kernel | {"name": kernel["name"][:160]} for kernel in numbers["top_kernels"]]
+        assert {copy["name"]: _copied(copy) for copy in device["copies"]} == numbers["memcpy"]
+        _compare_queues(device, {_number(s): found for s, found in numbers["queue_length"].items()})
+
+
+def _number(stream: str) -> int:
+    return int(stream.removeprefix("stream "))  # files of 2021 call a stream "stream 7"
+
+
+def _streams(device: dict[str, Any]) -> dict[int, dict[str, int]]:
+    keys = {
+        "n": "n_ops",
+        "busy_ns": "busy_ns",
+        "same_stream_overlaps": "n_overlaps",
+        "zero_dur": "n_zero_durations",
+    }
+    return {row["stream"]: {theirs: row[ours] for theirs, ours in keys.items()} for row in device["streams"]}
+
+
+def _launch(device: dict[str, Any]) -> dict[str, Any]:
+    launch = device["launch"]
+    delay, latency = (
+        {theirs: launch[times][ours] for theirs, ours in DISTRIBUTION.items()}
+        for times in ("call_to_start", "return_to_start")
+    )
+    return {
+        "matched": launch["n_with_launch"],
+        "unmatched": launch["n_without_launch"],
+        "start_before_launch": launch["n_before_launch"],
+        "launch_apis": launch["n_ops_by_call"],
+        "queue_delay_ns": delay,
+        "latency_after_call_ns": latency | {"negative": launch["n_before_return"]},
+    }
+
+
+def _copied(copy: dict[str, Any]) -> dict[str, Any]:
+    bytes_per_ns = round(copy["size_bytes"] / copy["total_ns"], 3) if copy["total_ns"] else None
+    return {"n": copy["n_ops"], "ns": copy["total_ns"], "bytes": copy["size_bytes"], "GBps": bytes_per_ns}
+
+
+def _compare_queues(device: dict[str, Any], reference: dict[int, dict[str, float]]) -> None:
+    """The reference knows of ops with a launch record alone: where no op lacks one, its queue is ours."""
+    assert {queue["stream"] for queue in device["queues"]} >= reference.keys()
+    if not device["launch"]["n_without_launch"]:
+        assert {queue["stream"]: queue["ops_max"] for queue in device["queues"]} == {
+            stream: found["max"] for stream, found in reference.items()
+        }
+        if not device["launch"]["n_before_launch"]:  # the reference lets such an op wait less than no time
+            assert {queue["stream"]: round(queue["ops_mean"], 4) for queue in device["queues"]} == {
+                stream: found["time_weighted_mean"] for stream, found in reference.items()
+            }
 
 
 def test_a_report_is_ready_for_json() -> None:
@@ -28,16 +106,30 @@ def test_a_report_is_ready_for_json() -> None:
     b.op(10, 30, launch=1)
     b.op(40, 50, launch=2, name="Memcpy HtoD (Pinned -> Device)", size=20_000)
     result = json.loads(json.dumps(report(b.trace(end=60))))
-    assert result["devices"]["0"]["memcpy"]["Memcpy HtoD (Pinned -> Device)"] == {
-        "n": 1,
-        "ns": 10 * US,
-        "bytes": 20_000,
-        "GBps": 2.0,
-    }
-    assert result["devices"]["0"]["queue_length"] == {
-        "7": {"max": 2, "time_weighted_mean": round((1 * 1 + 8 * 2 + 30 * 1) / 39, 4)}
-    }
-    assert result["trust"]["orphans"] == 0
+    device = result["devices"]["0"]
+    assert device["copies"] == [
+        {
+            "name": "Memcpy HtoD (Pinned -> Device)",
+            "direction": "htod",
+            "pageable": False,
+            "n_ops": 1,
+            "total_ns": 10 * US,
+            "size_bytes": 20_000,
+            "sized_ns": 10 * US,
+            "bandwidth_bytes_per_s": 2e9,
+        }
+    ]
+    assert device["queues"] == [
+        {
+            "stream": 7,
+            "ops_max": 2,
+            "ops_mean": (1 * 1 + 8 * 2 + 30 * 1) / 39,
+            "launches_max": 2,
+            "run_ahead_max_ns": 48 * US,
+        }
+    ]
+    assert (device["exposed_copy_ns"], device["partition"]["copy_alone_ns"]) == (10 * US, 10 * US)
+    assert (result["schema_version"], result["trust"]["n_orphans"]) == (1, 0)
 
 
 def test_a_report_has_the_tables_by_name() -> None:
@@ -54,7 +146,7 @@ def test_a_report_has_the_tables_by_name() -> None:
         ("add", 3, 50 * US),
         ("volta_sgemm_", 160, 20 * US),
     ]
-    assert device["tensor_core"] == {
+    assert device["tensor_cores"] == {
         "tensor_ns": 0,
         "undecided_ns": 0,
         "matrix_ns": 20 * US,
@@ -62,8 +154,8 @@ def test_a_report_has_the_tables_by_name() -> None:
         "frac_of_matrix": 0.0,
         "frac_of_kernels": 0.0,
     }
-    assert [(o["first"], o["second"], o["ns"]) for o in device["overlap"]] == [("compute", "htod", 10 * US)]
-    assert "device" not in device["overlap"][0]
+    assert [(o["first"], o["second"], o["overlap_ns"]) for o in device["overlaps"]] == [("compute", "htod", 10 * US)]
+    assert "device" not in device["overlaps"][0]
     bound = device["launch_bound"]
     assert (bound["n_stretches"], bound["n_ops"], bound["lost_ns"]) == (1, 11, (15 + 9 * 15) * US)
     assert [o["name"] for o in result["operators"]] == ["aten::mm"]
@@ -89,6 +181,6 @@ def test_idle_time_blocking_and_queueing_add_up_in_the_report() -> None:
     assert sum(device["idle"]["by_cause_ns"].values()) == device["idle_ns"]
     (gap,) = device["idle"]["longest"]
     assert (gap["start_ns"], gap["length_ns"], gap["line"]) == (30 * US, 100 * US, 2)
-    assert device["queued"] == {"in_call": 5 * US, "behind": 0, "waiting": 15 * US}
+    assert device["queued"] == {"in_call_ns": 5 * US, "behind_ns": 0, "waiting_ns": 15 * US}
     (sync,) = report(b.trace(end=160))["syncs"]
-    assert sync == {"asked_by": ".item()", "n": 1, "blocked_ns": 20 * US, "busy_ns": 0, "lines": [2]}
+    assert sync == {"asked_by": ".item()", "n_calls": 1, "blocked_ns": 20 * US, "busy_ns": 0, "lines": [2]}

@@ -45,7 +45,7 @@ def test_without_a_device_the_tables_are_of_all_devices() -> None:
     assert [(k.device, k.name) for k in result.kernels()] == [(0, "gemm"), (0, "add"), (1, "gemm")]
     assert [(k.device, k.name) for k in result.kernels(1)] == [(1, "gemm")]
     assert [(s.device, s.stream) for s in result.streams()] == [(0, 7), (0, 8), (1, 7)]
-    assert [(o.device, o.first, o.second, o.ns) for o in result.overlap()] == [(0, "compute", "htod", 10 * US)]
+    assert [(o.device, o.first, o.second, o.overlap_ns) for o in result.overlap()] == [(0, "compute", "htod", 10 * US)]
     assert [c.bandwidth_bytes_per_s for c in result.copies(0)] == [pytest.approx(5e7)]
 
 

@@ -138,4 +138,4 @@ def test_a_cells_own_profiler_gets_its_records(a: torch.Tensor) -> None:
     trace = record(body)
     assert len(trace.ops) == 1
     assert kernels
-    assert any("profiler of its own" in note for note in trace.meta.notes)
+    assert any("profiler of its own" in note.words for note in trace.meta.notes)

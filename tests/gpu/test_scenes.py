@@ -105,9 +105,9 @@ def test_all_ops_of_a_graph_belong_to_its_launch() -> None:
 def test_memory_follows_python_s_references() -> None:
     curve = memory_curve(play(SCENES["memory"], "cuda"), 0)
     assert curve is not None
-    assert curve.peak >= 20 * 1024 * 1024 * 4
+    assert curve.peak_bytes >= 20 * 1024 * 1024 * 4
     assert curve.peak_line == 1
-    assert curve.allocated[-1] < curve.peak / 4
+    assert curve.allocated_bytes[-1] < curve.peak_bytes / 4
 
 
 def test_a_recording_after_idle_time_loses_nothing() -> None:
@@ -116,7 +116,7 @@ def test_a_recording_after_idle_time_loses_nothing() -> None:
     trace = play(SCENES["launch_bound"], "cuda", warm=False)
     assert int((trace.ops.kind == OpKind.KERNEL).sum()) == 200
     lost = trust(trace)
-    assert (lost.orphans, lost.launch_record_missing, lost.launches_without_op) == (0, 0, 0)
+    assert (lost.n_orphans, lost.n_without_launch, lost.n_launches_without_op) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])

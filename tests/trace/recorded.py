@@ -35,6 +35,11 @@ def real(name: str) -> Path:
     pytest.skip(f"shared/traces is absent: {name} is not part of this repository")
 
 
+def repairs(trace: Trace) -> tuple[str, ...]:
+    """What was repaired, in words."""
+    return tuple(remark.words for remark in trace.meta.repairs)
+
+
 def event(cat: str, name: str, ts: Any, dur: Any, *, pid: Any = 0, tid: Any = 7, **args: Any) -> dict[str, Any]:
     """A complete event; args are the event's arguments."""
     return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}

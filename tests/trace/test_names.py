@@ -47,13 +47,13 @@ CLASSES = {
     "void cudnn::bn_bw_1C11_kernel_new<float, float>(float)": OpClass.COMPUTE,
     "vllm::reshape_and_cache_flash_kernel": OpClass.COMPUTE,
     "softmax_warp_all_reduce_kernel": OpClass.COMPUTE,
-    "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)": OpClass.COMM,
-    "rcclGenericKernel": OpClass.COMM,
-    "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)": OpClass.COMM,
-    "void deep_ep::intranode::dispatch<8>(int4*)": OpClass.COMM,
-    "void vllm::cross_device_reduce_1stage<float, 8>(RankData*)": OpClass.COMM,
-    "nvshmemi_transfer_rma_p": OpClass.COMM,
-    "void mscclpp::allreduce7<float>(float*)": OpClass.COMM,
+    "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)": OpClass.COMMUNICATION,
+    "rcclGenericKernel": OpClass.COMMUNICATION,
+    "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)": OpClass.COMMUNICATION,
+    "void deep_ep::intranode::dispatch<8>(int4*)": OpClass.COMMUNICATION,
+    "void vllm::cross_device_reduce_1stage<float, 8>(RankData*)": OpClass.COMMUNICATION,
+    "nvshmemi_transfer_rma_p": OpClass.COMMUNICATION,
+    "void mscclpp::allreduce7<float>(float*)": OpClass.COMMUNICATION,
 }
 
 
@@ -140,13 +140,13 @@ def test_only_a_pageable_copy_is_pageable() -> None:
 
 def test_collective_metadata_makes_a_kernel_communication() -> None:
     trace = _trace(["my_ring_kernel", "my_ring_kernel2"], collective=[0, -1])
-    assert op_classes(trace).tolist() == [OpClass.COMM, OpClass.COMPUTE]
+    assert op_classes(trace).tolist() == [OpClass.COMMUNICATION, OpClass.COMPUTE]
     assert comm_kernel_names(trace) == ("my_ring_kernel",)
 
 
 def test_a_given_expression_replaces_the_whole_rule() -> None:
     trace = _trace(["ncclKernel", "my_exchange", "marked"], collective=[-1, -1, 0])
-    assert op_classes(trace, "EXCHANGE").tolist() == [OpClass.COMPUTE, OpClass.COMM, OpClass.COMPUTE]
+    assert op_classes(trace, "EXCHANGE").tolist() == [OpClass.COMPUTE, OpClass.COMMUNICATION, OpClass.COMPUTE]
     assert comm_kernel_names(trace, "exchange") == ("my_exchange",)
     with pytest.raises(re.error):
         op_classes(trace, "(")

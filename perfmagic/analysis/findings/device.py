@@ -17,7 +17,13 @@ COPIES = {OpClass.HTOD: "HtoD", OpClass.DTOH: "DtoH", OpClass.DTOD: "DtoD", OpCl
 
 def exposed_comm(facts: Facts) -> list[Finding]:
     """Communication with no compute under it."""
-    return _exposed(facts, "exposed_comm", "exposed communication", (OpClass.COMM,), facts.breakdown.comm_ns)
+    return _exposed(
+        facts,
+        "exposed_communication",
+        "exposed communication",
+        (OpClass.COMMUNICATION,),
+        facts.breakdown.communication_ns,
+    )
 
 
 def exposed_copy(facts: Facts) -> list[Finding]:

@@ -29,7 +29,7 @@ def clocks(facts: Facts) -> list[Finding]:
 def incomplete(facts: Facts) -> list[Finding]:
     """Launches without a device record: work that was executed and is not seen."""
     trace = facts.trace
-    lost = trust(trace).launches_without_op
+    lost = trust(trace).n_launches_without_op
     launches = int((trace.calls.kind == CallKind.LAUNCH).sum())
     if not lost or lost < NOTABLE_FRAC * launches:
         return []

@@ -15,7 +15,7 @@ from perfmagic.trace.model import Trace
 
 # a verdict turns on a tenth of the time, see above: where so much of what the device executed rests on lengths that the
 # reader had to make up, these alone could turn it
-MENDED_FRAC = 1 - DEVICE_BOUND_FRAC
+REPAIRED_FRAC = 1 - DEVICE_BOUND_FRAC
 CAUSE_WORDS = {
     "host": "Python",
     "sync_drain": "a sync to return",
@@ -40,11 +40,11 @@ def verdict_of(facts: Facts) -> Verdict:
     """The verdict, from analyses that are at hand."""
     if not len(facts.trace.ops):
         return Verdict("no device records", 0.0, *_host_only(facts.trace))
-    if too_much_mended(facts):
-        return Verdict(NO_VERDICT, 0.0, f"{mended_words(facts)}, too many to say who waited for whom")
+    if too_much_repaired(facts):
+        return Verdict(NO_VERDICT, 0.0, f"{repaired_words(facts)}, too many to say who waited for whom")
     judged = _of_times(facts)
-    mended = mended_words(facts)
-    return replace(judged, detail="; ".join(filter(None, (judged.detail, mended)))) if mended else judged
+    repaired = repaired_words(facts)
+    return replace(judged, detail="; ".join(filter(None, (judged.detail, repaired)))) if repaired else judged
 
 
 def _of_times(facts: Facts) -> Verdict:
@@ -136,30 +136,33 @@ def _gaps(facts: Facts) -> str:
 def _exposed_beside(facts: Facts, lost_ns: int) -> list[str]:
     """What the device did alone for longer than it was idle: the finding that comes first is announced here."""
     parts = facts.breakdown
-    both = ((parts.exposed_comm_ns, "communication"), (parts.exposed_copy_ns, "copies"))
+    both = ((parts.exposed_communication_ns, "communication"), (parts.exposed_copy_ns, "copies"))
     exposed_ns, what = max(both)
     if exposed_ns <= lost_ns:
         return []
     return [f"while busy, it spent {units.duration(exposed_ns)} in {what} with no compute beside"]
 
 
-def mended_words(facts: Facts) -> str:
-    """How many durations the verdict rests on were mended by the reader; nothing where none were."""
+def repaired_words(facts: Facts) -> str:
+    """How many durations the verdict rests on were repaired by the reader; nothing where none were."""
     meta = facts.trace.meta
-    counts = ((meta.mended_ops, len(facts.trace.ops), "device op"), (meta.mended_calls, len(facts.trace.calls), "call"))
+    counts = (
+        (meta.repaired_ops, len(facts.trace.ops), "device op"),
+        (meta.repaired_calls, len(facts.trace.calls), "call"),
+    )
     words = [f"{units.count(min(n, of))} of {units.plural(of, name)}" for n, of, name in counts if n and of]
-    return f"it rests on mended durations, of {' and '.join(words)}" if words else ""
+    return f"it rests on repaired durations, of {' and '.join(words)}" if words else ""
 
 
-def too_much_mended(facts: Facts) -> bool:
-    """Whether mended durations of device ops could turn the verdict, by their number or by their time.
+def too_much_repaired(facts: Facts) -> bool:
+    """Whether repaired durations of device ops could turn the verdict, by their number or by their time.
 
     By number too: a duration that was missing is 0 now, and nobody knows what it was.
     """
     meta = facts.trace.meta
     executed_ns = int((facts.trace.ops.end_ns - facts.trace.ops.start_ns).sum())
-    return bool(meta.mended_ops) and (
-        meta.mended_ops >= MENDED_FRAC * len(facts.trace.ops) or meta.mended_ns >= MENDED_FRAC * executed_ns
+    return bool(meta.repaired_ops) and (
+        meta.repaired_ops >= REPAIRED_FRAC * len(facts.trace.ops) or meta.repaired_ns >= REPAIRED_FRAC * executed_ns
     )
 
 

@@ -108,7 +108,7 @@ def matched(traces: Mapping[int, Trace], comm_names: str | None = None) -> Match
 def _sequences(trace: Trace, comm_names: str | None) -> list[tuple[GroupKey, int, list[Took]]]:
     """Of each group of a rank what tells it apart, its size (0 where not known), and the collectives."""
     ops = trace.ops
-    rows = np.flatnonzero(op_classes(trace, comm_names) == OpClass.COMM)
+    rows = np.flatnonzero(op_classes(trace, comm_names) == OpClass.COMMUNICATION)
     asked = _asked_as(trace, rows)
     streams = sorted({(int(ops.device[row]), int(ops.stream[row])) for row in rows})
     found: dict[GroupKey, list[Took]] = defaultdict(list)

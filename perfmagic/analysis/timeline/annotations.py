@@ -17,13 +17,13 @@ from perfmagic.trace.model import Trace
 class AnnotationStat:
     """The occurrences of one annotation (record_function, a profiler step); times in ns.
 
-    n: occurrences.  host_ns: summed on the host; one inside another of the same name counts once.  n_ops: device ops
-    launched during it on its thread.  busy_ns: when at least one of those executed, on any device.  extent_ns: from the
-    first start to the last end of the ops of an occurrence, summed over the occurrences.
+    n_occurrences: how often it was entered.  host_ns: summed on the host; one inside another of the same name counts
+    once.  n_ops: device ops launched during it on its thread.  busy_ns: when at least one of those executed, on any
+    device.  extent_ns: from the first start to the last end of the ops of an occurrence, summed over the occurrences.
     """
 
     name: str
-    n: int
+    n_occurrences: int
     host_ns: int
     n_ops: int
     busy_ns: int
@@ -53,7 +53,7 @@ def user_annotations(trace: Trace) -> Rows[AnnotationStat]:
         (
             AnnotationStat(
                 name=trace.names[names[i]],
-                n=int(n[i]),
+                n_occurrences=int(n[i]),
                 host_ns=int(host_ns[i]),
                 n_ops=int(n_ops[i]),
                 busy_ns=int(busy_ns[i]),

@@ -11,6 +11,7 @@ from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Collective, Trace
 from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.remarks import Remark
 
 _PARAM_COMMS = "record_param_comms"
 
@@ -28,11 +29,11 @@ DTYPE_BYTES = {
 class CollectiveStat:
     """The device ops of one kind of collective operation in one group.
 
-    n: ops.  duration_ns: summed, which holds waiting for other ranks too.  size_bytes: summed, of one rank's buffer
-    where all of it is: what goes in, of a gather what comes out; None where the record does not say.
+    n_ops: device ops.  total_ns: their summed duration, waiting for other ranks included.  size_bytes: summed, of one
+    rank's buffer where all of it is: what goes in, of a gather what comes out; None where the record does not say.
     algorithm_bytes_per_s: size by time.  bus_bytes_per_s: of the data that has to pass one rank's links, comparable
-    with the hardware's; None where the number of ranks, or what the operation has to move, is not known.
-    Source of the factors: NCCL tests, PERFORMANCE.md.
+    with the hardware's; None where the number of ranks, or what the operation has to move, is not known. Source of the
+    factors: NCCL tests, PERFORMANCE.md.
     """
 
     device: int
@@ -40,15 +41,15 @@ class CollectiveStat:
     dtype: str
     group: str
     group_size: int | None
-    n: int
-    duration_ns: int
+    n_ops: int
+    total_ns: int
     size_bytes: int | None
 
     @property
     def algorithm_bytes_per_s(self) -> float | None:
-        if self.size_bytes is None or not self.duration_ns:
+        if self.size_bytes is None or not self.total_ns:
             return None
-        return self.size_bytes / self.duration_ns * 1e9
+        return self.size_bytes / self.total_ns * 1e9
 
     @property
     def bus_bytes_per_s(self) -> float | None:
@@ -96,25 +97,27 @@ def collectives(trace: Trace, device: int, comm_names: str | None = None) -> Row
         sums = (n, int(length[mine].sum()), None if each is None else n * each)
         found.setdefault((what.name, what.dtype, what.group, what.group_size), []).append(sums)
     stats = [_stat(device, key, sums) for key, sums in found.items()]
-    ordered = sorted(stats, key=lambda s: (-s.duration_ns, s.name, s.dtype))
-    return Rows(ordered, CollectiveStat, note=missing_metadata(trace, device, comm_names))
+    ordered = sorted(stats, key=lambda s: (-s.total_ns, s.name, s.dtype))
+    note = missing_metadata(trace, device, comm_names)
+    return Rows(ordered, CollectiveStat, note=note.words if note else "")
 
 
-def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -> str:
-    """How many communication kernels of a device say nothing of sizes and groups, why, and what to do; "" where none.
+def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -> Remark | None:
+    """How many communication kernels of a device say nothing of sizes and groups, why, and what to do; None for none.
 
     The profiler copies both from the record_param_comms that torch.distributed records on the host around a launch:
     files of PyTorch that did not yet do so have those records, and kernels without metadata.
     Source: pytorch #184637; the recorded traces of 2022 to 2025.
     """
     ops = trace.ops
-    rows = (ops.device == device) & (op_classes(trace, comm_names) == OpClass.COMM) & (ops.collective == NONE)
+    rows = (ops.device == device) & (op_classes(trace, comm_names) == OpClass.COMMUNICATION) & (ops.collective == NONE)
     n = int(rows.sum())
     if not n:
-        return ""
-    spent = units.duration(int((ops.end_ns - ops.start_ns)[rows].sum()))
-    without = f"{units.plural(n, 'communication kernel')} ({spent}) without collective metadata: no size, no group"
-    return f"{without}; {_why(trace)}"
+        return None
+    total_ns = int((ops.end_ns - ops.start_ns)[rows].sum())
+    which = f"{units.plural(n, 'communication kernel')} ({units.duration(total_ns)})"
+    words = f"{which} without collective metadata: no size, no group; {_why(trace)}"
+    return Remark("no_collective_metadata", words, {"n_ops": n, "total_ns": total_ns})
 
 
 def _why(trace: Trace) -> str:
@@ -139,7 +142,7 @@ def _stat(
         dtype=dtype,
         group=group,
         group_size=group_size,
-        n=sum(n for n, _, _ in sums),
-        duration_ns=sum(ns for _, ns, _ in sums),
+        n_ops=sum(n for n, _, _ in sums),
+        total_ns=sum(ns for _, ns, _ in sums),
         size_bytes=None if None in sizes else sum(size for size in sizes if size is not None),
     )

@@ -10,30 +10,30 @@ from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.numerics.intervals import overlap_ns
 from perfmagic.trace.model import Trace
 
-CLASSES = ("compute", "htod", "dtoh", "dtod", "ptop", "comm", "memset")  # of breakdown().intervals
+CLASSES = ("compute", "htod", "dtoh", "dtod", "ptop", "communication", "memset")  # of breakdown().intervals
 
 
 @dataclass(frozen=True)
 class ClassOverlap:
     """Two classes of ops on one device; times in ns.
 
-    ns: both at once.  first_ns, second_ns: each at all.
+    overlap_ns: both at once.  first_ns, second_ns: each at all.
     """
 
     device: int
     first: str
     second: str
-    ns: int
+    overlap_ns: int
     first_ns: int
     second_ns: int
 
     @property
     def frac_of_first(self) -> float:
-        return self.ns / self.first_ns
+        return self.overlap_ns / self.first_ns
 
     @property
     def frac_of_second(self) -> float:
-        return self.ns / self.second_ns
+        return self.overlap_ns / self.second_ns
 
 
 def overlap_matrix(trace: Trace, device: int, comm_names: str | None = None) -> Rows[ClassOverlap]:
@@ -51,7 +51,7 @@ def overlap_matrix(trace: Trace, device: int, comm_names: str | None = None) -> 
                 device,
                 first,
                 second,
-                ns=overlap_ns(parts.intervals[first], parts.intervals[second]),
+                overlap_ns=overlap_ns(parts.intervals[first], parts.intervals[second]),
                 first_ns=length_ns[first],
                 second_ns=length_ns[second],
             )

@@ -16,16 +16,16 @@ from perfmagic.trace.names import OpClass, copy_direction, is_pageable
 class CopyStat:
     """The copies of one kind, as the record names it.
 
-    duration_ns: summed over the copies.  size_bytes, sized_ns: size and duration of those whose size is recorded.
-    bandwidth_bytes_per_s: of these, while copying; None without any, or without a duration.
+    n_ops: copies.  total_ns: their summed duration.  size_bytes, sized_ns: size and duration of those whose size is
+    recorded. bandwidth_bytes_per_s: of these, while copying; None without any, or without a duration.
     """
 
     device: int
     name: str
     direction: OpClass
     pageable: bool
-    n: int
-    duration_ns: int
+    n_ops: int
+    total_ns: int
     size_bytes: int
     sized_ns: int
 
@@ -48,10 +48,10 @@ def copies(trace: Trace, device: int) -> Rows[CopyStat]:
                 name=words,
                 direction=copy_direction(words),
                 pageable=is_pageable(words),
-                n=int(rows.sum()),
-                duration_ns=int(length.sum()),
+                n_ops=int(rows.sum()),
+                total_ns=int(length.sum()),
                 size_bytes=int(ops.size_bytes[rows][sized].sum()),
                 sized_ns=int(length[sized].sum()),
             )
         )
-    return Rows(sorted(stats, key=lambda s: (-s.duration_ns, s.name)), CopyStat)
+    return Rows(sorted(stats, key=lambda s: (-s.total_ns, s.name)), CopyStat)

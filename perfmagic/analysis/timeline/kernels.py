@@ -20,16 +20,16 @@ PERCENTILES = (0.0, 0.5, 0.9, 1.0)
 class KernelStat:
     """The runs of one kernel on a device; times in ns.
 
-    share_frac: of the summed duration of all the device's kernels.  min_ns, median_ns, p90_ns, max_ns: of the n sorted
-    durations the one nearest to rank p · (n − 1).  grid, block: of the most frequent launch shape, by (x, y, z), the
-    first seen where they tie; None where the record has no shapes.  n_shapes: distinct pairs of grid and block.
-    tensor_cores: None where the name does not tell.
+    n_ops: its runs.  total_ns: their summed duration.  share_frac: of the summed duration of all the device's kernels.
+    min_ns, median_ns, p90_ns, max_ns: of the n sorted durations the one nearest to rank p · (n − 1).  grid, block: of
+    the most frequent launch shape, by (x, y, z), the first seen where they tie; None where the record has no shapes.
+    n_shapes: distinct pairs of grid and block. tensor_cores: None where the name does not tell.
     """
 
     device: int
     name: str
     op_class: OpClass
-    n: int
+    n_ops: int
     total_ns: int
     mean_ns: float
     share_frac: float
@@ -88,7 +88,7 @@ def kernels(trace: Trace, device: int, comm_names: str | None = None) -> Rows[Ke
                 device,
                 name=trace.names[names[i]],
                 op_class=OpClass(int(classes[first[i]])),
-                n=int(n[i]),
+                n_ops=int(n[i]),
                 total_ns=int(total[i]),
                 mean_ns=float(total[i] / n[i]),
                 share_frac=float(total[i] / all_ns),

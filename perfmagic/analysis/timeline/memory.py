@@ -18,23 +18,23 @@ _FEWEST = 2  # changes: one value is no curve
 class MemoryCurve:
     """Allocated bytes of a device from each instant on, at_ns rising.
 
-    reserved_max: the most that was taken from the device, 0 where the record does not say.  peak_line: the cell line
-    that ran when the most was allocated, 0 for none.
+    reserved_max_bytes: the most that was taken from the device, 0 where the record does not say.  peak_line: the cell
+    line that ran when the most was allocated, 0 for none.
     """
 
     device: int
     at_ns: Int64
-    allocated: Int64
-    reserved_max: int
+    allocated_bytes: Int64
+    reserved_max_bytes: int
     peak_line: int
 
     @property
-    def peak(self) -> int:
-        return int(self.allocated.max())
+    def peak_bytes(self) -> int:
+        return int(self.allocated_bytes.max())
 
     @property
     def peak_at_ns(self) -> int:
-        return int(self.at_ns[self.allocated.argmax()])
+        return int(self.at_ns[self.allocated_bytes.argmax()])
 
 
 def memory_curve(trace: Trace, device: int) -> MemoryCurve | None:
@@ -55,7 +55,7 @@ def memory_curve(trace: Trace, device: int) -> MemoryCurve | None:
     return MemoryCurve(
         device=device,
         at_ns=counters.at_ns[rows],
-        allocated=allocated,
-        reserved_max=int(counters.value[of_device & (series == RESERVED)].max(initial=0)),
+        allocated_bytes=allocated,
+        reserved_max_bytes=int(counters.value[of_device & (series == RESERVED)].max(initial=0)),
         peak_line=int(lines_at(trace.marks, peak_at)[0]),
     )

@@ -17,17 +17,17 @@ from perfmagic.trace.model import Trace
 class OperatorStat:
     """The calls of one operator; summed durations in ns.
 
-    thread: None where the calls of all threads are together.  shape: of the inputs, as the record writes it; None where
-    calls of all shapes are together or the record has none.  host_ns: from call to return; an operator inside one of
-    the same name counts once.  host_self_ns: without the operators inside it on its thread.  n_ops, device_ns: the
-    device ops launched during it on its thread, by operators inside it too.  device_self_ns: of those, the ops launched
-    by no operator inside it.
+    n_calls: how often it was called.  thread: None where the calls of all threads are together.  shape: of the inputs,
+    as the record writes it; None where calls of all shapes are together or the record has none.  host_ns: from call to
+    return; an operator inside one of the same name counts once.  host_self_ns: without the operators inside it on its
+    thread.  n_ops, device_ns: the device ops launched during it on its thread, by operators inside it too.
+    device_self_ns: of those, the ops launched by no operator inside it.
     """
 
     name: str
     thread: int | None
     shape: str | None
-    n: int
+    n_calls: int
     host_ns: int
     host_self_ns: int
     n_ops: int
@@ -50,7 +50,7 @@ def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) 
     counted = ~inside_same_name(host, parent, by_shape=by_shape)
     n_own, own_ns = _launched(trace, stack)
     columns = {
-        "n": np.ones(len(host), np.int64),
+        "n_calls": np.ones(len(host), np.int64),
         "host_ns": (host.end_ns - host.start_ns) * counted,
         "host_self_ns": _self_ns(host, parent),
         "n_ops": _with_inner(stack, parent, n_own) * counted,

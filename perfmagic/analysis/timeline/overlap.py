@@ -27,7 +27,7 @@ from perfmagic.trace.once import once_per_trace
 
 CLASS_SETS: dict[str, tuple[OpClass, ...]] = {
     "compute": (OpClass.MATRIX, OpClass.COMPUTE),
-    "comm": (OpClass.COMM,),
+    "communication": (OpClass.COMMUNICATION,),
     "copy": (OpClass.HTOD, OpClass.DTOH, OpClass.DTOD, OpClass.PTOP),
     "htod": (OpClass.HTOD,),
     "dtoh": (OpClass.DTOH,),
@@ -35,13 +35,14 @@ CLASS_SETS: dict[str, tuple[OpClass, ...]] = {
     "ptop": (OpClass.PTOP,),
     "memset": (OpClass.MEMSET,),
 }
+PARTED = ("compute", "communication", "copy", "memset")  # every op is of one of these
 
 
 @dataclass(frozen=True)
 class Overlap:
     """Time during which two classes were active at once, and its share of each."""
 
-    ns: int
+    overlap_ns: int
     frac_of_first: float
     frac_of_second: float
 
@@ -50,16 +51,17 @@ class Overlap:
 class Partition:
     """Where the extent went, each instant once; the parts add up to the extent.
 
-    An instant counts for the first of these that holds. compute_alone_ns: compute, with no communication or copy.
-    compute_with_other_ns: compute and communication or copy.  exposed_comm_ns: communication.  exposed_copy_ns: a copy.
-    memset_alone_ns: a memset.  idle_ns: nothing.
+    Of the classes compute, communication, copy and memset a class is *alone* where no op of another one runs.
+    compute_with_other_ns: compute and another class.  several_without_compute_ns: no compute, and two other classes or
+    more. idle_ns: nothing. *Exposed* is more than alone: see Breakdown.
     """
 
     compute_alone_ns: int
     compute_with_other_ns: int
-    exposed_comm_ns: int
-    exposed_copy_ns: int
+    communication_alone_ns: int
+    copy_alone_ns: int
     memset_alone_ns: int
+    several_without_compute_ns: int
     idle_ns: int
 
     @property
@@ -72,9 +74,9 @@ class Breakdown:
     """A device's time, by class. Times in ns; source: docs/words.md, "extent", "overlap", "exposed".
 
     n_ops: device ops.  extent_start_ns, extent_end_ns: first start to last end.  head_ns: window start to first op;
-    tail_ns: last op to window end; neither is idle time.  exposed_*: the part with no compute under it.
+    tail_ns: last op to window end; neither is idle time.  exposed_*: the part with no compute beside it.
     concurrency_ns: {k: time with exactly k streams active}.  intervals: the interval sets behind the sums, by the names
-    compute, comm, copy, htod, dtoh, dtod, ptop, memset, busy, idle, exposed_comm, exposed_copy.
+    compute, communication, copy, htod, dtoh, dtod, ptop, memset, busy, idle, exposed_communication, exposed_copy.
     """
 
     device: int
@@ -83,9 +85,9 @@ class Breakdown:
     extent_end_ns: int
     head_ns: int
     tail_ns: int
-    compute_comm: Overlap
+    compute_communication: Overlap
     compute_copy: Overlap
-    comm_copy: Overlap
+    communication_copy: Overlap
     partition: Partition
     concurrency_ns: dict[int, int]
     intervals: dict[str, Intervals]
@@ -111,8 +113,8 @@ class Breakdown:
         return self.class_ns("compute")
 
     @property
-    def comm_ns(self) -> int:
-        return self.class_ns("comm")
+    def communication_ns(self) -> int:
+        return self.class_ns("communication")
 
     @property
     def copy_ns(self) -> int:
@@ -139,16 +141,12 @@ class Breakdown:
         return self.class_ns("memset")
 
     @property
-    def exposed_comm_ns(self) -> int:
-        return self.class_ns("exposed_comm")
+    def exposed_communication_ns(self) -> int:
+        return self.class_ns("exposed_communication")
 
     @property
     def exposed_copy_ns(self) -> int:
         return self.class_ns("exposed_copy")
-
-    @property
-    def compute_alone_ns(self) -> int:
-        return self.partition.compute_alone_ns
 
     def class_ns(self, name: str) -> int:
         """The length of one of the interval sets."""
@@ -166,9 +164,9 @@ class Breakdown:
             "head_ns": self.head_ns,
             "tail_ns": self.tail_ns,
             **{f"{name}_ns": total_ns(rows) for name, rows in self.intervals.items()},
-            "compute_comm": asdict(self.compute_comm),
+            "compute_communication": asdict(self.compute_communication),
             "compute_copy": asdict(self.compute_copy),
-            "comm_copy": asdict(self.comm_copy),
+            "communication_copy": asdict(self.communication_copy),
             "partition": asdict(self.partition),
             "concurrency_ns": {str(k): ns for k, ns in self.concurrency_ns.items()},
         }
@@ -193,10 +191,10 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
         extent_end_ns=end,
         head_ns=max(0, start - trace.meta.start_ns),
         tail_ns=max(0, trace.meta.end_ns - end) if len(ops) else 0,
-        compute_comm=_overlap(sets["compute"], sets["comm"]),
+        compute_communication=_overlap(sets["compute"], sets["communication"]),
         compute_copy=_overlap(sets["compute"], sets["copy"]),
-        comm_copy=_overlap(sets["comm"], sets["copy"]),
-        partition=_partition(sets),
+        communication_copy=_overlap(sets["communication"], sets["copy"]),
+        partition=_partition(sets, end - start),
         concurrency_ns=concurrency_ns([per_stream], start, end),
         intervals=sets,
     )
@@ -217,11 +215,11 @@ def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
 
 def _interval_sets(ops: DeviceOps, classes: npt.NDArray[Any], start_ns: int, end_ns: int) -> dict[str, Intervals]:
     sets = {name: _union_of(ops, np.isin(classes, members)) for name, members in CLASS_SETS.items()}
-    busy = merge(sets["compute"], sets["comm"], sets["copy"], sets["memset"])
+    busy = merge(*(sets[name] for name in PARTED))
     return sets | {
         "busy": busy,
         "idle": complement(busy, start_ns, end_ns) if end_ns > start_ns else EMPTY,
-        "exposed_comm": subtract(sets["comm"], sets["compute"]),
+        "exposed_communication": subtract(sets["communication"], sets["compute"]),
         "exposed_copy": subtract(sets["copy"], sets["compute"]),
     }
 
@@ -235,15 +233,16 @@ def _overlap(first: Intervals, second: Intervals) -> Overlap:
     return Overlap(ns, ns / first_ns if first_ns else 0.0, ns / second_ns if second_ns else 0.0)
 
 
-def _partition(sets: dict[str, Intervals]) -> Partition:
-    with_other = intersect(sets["compute"], merge(sets["comm"], sets["copy"]))
-    copy_only = subtract(sets["exposed_copy"], sets["comm"])
-    memset_only = subtract(sets["memset"], merge(sets["compute"], sets["comm"], sets["copy"]))
+def _partition(sets: dict[str, Intervals], extent_ns: int) -> Partition:
+    alone_ns = {}
+    for name in PARTED:
+        others = merge(*(sets[other] for other in PARTED if other != name))
+        alone_ns[f"{name}_alone_ns"] = total_ns(subtract(sets[name], others))
+    with_other_ns = total_ns(sets["compute"]) - alone_ns["compute_alone_ns"]
+    idle_ns = extent_ns - total_ns(sets["busy"])
     return Partition(
-        compute_alone_ns=total_ns(sets["compute"]) - total_ns(with_other),
-        compute_with_other_ns=total_ns(with_other),
-        exposed_comm_ns=total_ns(sets["exposed_comm"]),
-        exposed_copy_ns=total_ns(copy_only),
-        memset_alone_ns=total_ns(memset_only),
-        idle_ns=total_ns(sets["idle"]),
+        **alone_ns,
+        compute_with_other_ns=with_other_ns,
+        several_without_compute_ns=extent_ns - idle_ns - with_other_ns - sum(alone_ns.values()),
+        idle_ns=idle_ns,
     )

@@ -20,8 +20,8 @@ _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")  # as torch.profiler names what l
 class Step:
     """One training step; times in ns.
 
-    start_ns, end_ns: on the host.  busy_ns, compute_ns, comm_ns, copy_ns: of [start_ns, end_ns), when at least one
-    device executed anything, or an op of that class, whichever step launched it.  n_ops: device ops that the step
+    start_ns, end_ns: on the host.  busy_ns, compute_ns, communication_ns, copy_ns: of [start_ns, end_ns), when at least
+    one device executed anything, or an op of that class, whichever step launched it.  n_ops: device ops that the step
     launched, on any thread; first_op_ns, last_op_ns: their first start and last end, None where there are none.
     """
 
@@ -30,7 +30,7 @@ class Step:
     end_ns: int
     busy_ns: int
     compute_ns: int
-    comm_ns: int
+    communication_ns: int
     copy_ns: int
     n_ops: int
     first_op_ns: int | None
@@ -62,7 +62,7 @@ def steps(trace: Trace, comm_names: str | None = None) -> Rows[Step]:
         "busy_ns": covered_ns(busy_intervals(trace), start, end),
         **{
             f"{what}_ns": covered_ns(_class(trace, what, comm_names), start, end)
-            for what in ("compute", "comm", "copy")
+            for what in ("compute", "communication", "copy")
         },
     }
     n_ops, first, last = _launched(trace, start, end)

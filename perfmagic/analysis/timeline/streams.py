@@ -23,7 +23,7 @@ class StreamStat:
     """One stream of a device.
 
     n_ops: ops it executed.  busy_ns: length of their union; busy_frac: of the device's extent.
-    overlaps: ops that started before an earlier op of the same stream had ended.  zero_durations: ops without length.
+    n_overlaps: ops that start before the previous op on the stream has ended.  n_zero_durations: ops without length.
     """
 
     device: int
@@ -31,8 +31,8 @@ class StreamStat:
     n_ops: int
     busy_ns: int
     busy_frac: float
-    overlaps: int
-    zero_durations: int
+    n_overlaps: int
+    n_zero_durations: int
 
 
 @once_per_trace

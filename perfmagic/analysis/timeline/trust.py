@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,57 +12,68 @@ from perfmagic import units
 from perfmagic.analysis.timeline.streams import orphans, previous_end_ns
 from perfmagic.trace.columns import NONE, Bool, CallKind
 from perfmagic.trace.model import Trace
+from perfmagic.trace.remarks import Remark
+
+_OVERLAPS = "before the previous op on their stream has ended"
 
 
 @dataclass(frozen=True)
 class Trust:
     """What is missing or odd in a trace, in counts. Source: docs/words.md, "orphan" and "trust".
 
-    launches_without_op: launch calls whose work has no device record; memsets (those of size 0 have none) and launches
-    recorded into a graph are left out.  orphans: ops launched before the window.  launch_record_missing: later ops
-    without a launch.  before_launch: ops that started before their launch.  overlaps: ops that started before an
-    earlier op of their stream had ended.  zero_durations: ops without length.  dropped_events: left out by a limit.
-    repairs: what the reader mended.  notes: what the capture could not do.
+    n_launches_without_op: launch calls whose work has no device record; memsets (those of size 0 have none) and
+    launches recorded into a graph are left out.  n_orphans: ops launched before the window.  n_without_launch: later
+    ops without a launch record.  n_before_launch: ops that start before their launch.  n_overlaps: ops that start
+    before an earlier op on their stream has ended.  n_zero_durations: ops without length.  n_dropped_events: left out
+    by a limit.  repairs: what the reader repaired.  notes: what was not recorded, and why.
     """
 
-    device_ops: int
-    launches_without_op: int
-    orphans: int
-    launch_record_missing: int
-    before_launch: int
-    overlaps: int
-    zero_durations: int
-    dropped_events: int
-    repairs: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    n_device_ops: int
+    n_launches_without_op: int
+    n_orphans: int
+    n_without_launch: int
+    n_before_launch: int
+    n_overlaps: int
+    n_zero_durations: int
+    n_dropped_events: int
+    repairs: tuple[Remark, ...] = ()
+    notes: tuple[Remark, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """Everything there is to say: counts that are not 0, repairs, notes."""
+        return (*self._counted(), *self.repairs, *self.notes)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """One sentence for each thing there is to say."""
-        counted = (text for n, text in self._counted() if n)
-        return (*counted, *self.repairs, *self.notes)
+        return tuple(remark.words for remark in self.remarks)
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts, and the sentences."""
-        return {
-            **asdict(self),
-            "repairs": list(self.repairs),
-            "notes": list(self.notes),
-            "sentences": [*self.sentences],
-        }
+        """The counts, and all remarks as data with their sentences."""
+        counts = {name: value for name, value in vars(self).items() if name.startswith("n_")}
+        return counts | {"remarks": [remark.to_dict() for remark in self.remarks]}
 
-    def _counted(self) -> tuple[tuple[int, str], ...]:
-        of_all = f"of {units.plural(self.device_ops, 'device op')}"
-        lost = units.plural(self.launches_without_op, "launch", "launches")
-        return (
-            (self.launches_without_op, f"{lost} without a device record"),
-            (self.orphans, f"{units.count(self.orphans)} {of_all} launched before the window"),
-            (self.launch_record_missing, f"{units.count(self.launch_record_missing)} {of_all} without a launch record"),
-            (self.before_launch, f"{units.count(self.before_launch)} {of_all} start before their launch"),
-            (self.overlaps, f"{units.count(self.overlaps)} {of_all} overlap an earlier one of their stream"),
-            (self.zero_durations, f"{units.count(self.zero_durations)} {of_all} have no duration"),
-            (self.dropped_events, f"{units.plural(self.dropped_events, 'event')} left out by the limit"),
-        )
+    def _counted(self) -> Iterator[Remark]:
+        lost = units.plural(self.n_launches_without_op, "launch has", "launches have")
+        events = units.plural(self.n_dropped_events, "event was", "events were")
+        for name, words in (
+            ("n_launches_without_op", f"{lost} no device record"),
+            ("n_orphans", self._of_all(self.n_orphans, "was launched", "were launched", "before the window")),
+            ("n_without_launch", self._of_all(self.n_without_launch, "has", "have", "no launch record")),
+            ("n_before_launch", self._of_all(self.n_before_launch, "starts", "start", "before the launch")),
+            ("n_overlaps", self._of_all(self.n_overlaps, "starts", "start", _OVERLAPS)),
+            ("n_zero_durations", self._of_all(self.n_zero_durations, "has", "have", "no duration")),
+            ("n_dropped_events", f"{events} left out by the limit"),
+        ):
+            n = getattr(self, name)
+            if n:
+                yield Remark(name.removeprefix("n_"), words, {name: n, "n_device_ops": self.n_device_ops})
+
+    def _of_all(self, n: int, one: str, many: str, rest: str) -> str:
+        """How many of the device ops: "8 of 3,521 device ops start …", with the verb for one or for many."""
+        verb = one if n == 1 else many
+        return f"{units.count(n)} of {units.plural(self.n_device_ops, 'device op')} {verb} {rest}"
 
 
 def trust(trace: Trace) -> Trust:
@@ -70,14 +82,14 @@ def trust(trace: Trace) -> Trust:
     early = orphans(trace)
     without = ops.launch == NONE
     return Trust(
-        device_ops=len(ops),
-        launches_without_op=int(_lost_launches(trace).sum()),
-        orphans=int(early.sum()),
-        launch_record_missing=int((without & ~early).sum()),
-        before_launch=int((ops.start_ns < trace.launch_start_ns()).sum()),
-        overlaps=int((ops.start_ns < previous_end_ns(ops)).sum()),
-        zero_durations=int((ops.start_ns == ops.end_ns).sum()),
-        dropped_events=trace.meta.dropped_events,
+        n_device_ops=len(ops),
+        n_launches_without_op=int(_lost_launches(trace).sum()),
+        n_orphans=int(early.sum()),
+        n_without_launch=int((without & ~early).sum()),
+        n_before_launch=int((ops.start_ns < trace.launch_start_ns()).sum()),
+        n_overlaps=int((ops.start_ns < previous_end_ns(ops)).sum()),
+        n_zero_durations=int((ops.start_ns == ops.end_ns).sum()),
+        n_dropped_events=trace.meta.dropped_events,
         repairs=trace.meta.repairs,
         notes=trace.meta.notes,
     )

@@ -30,6 +30,7 @@ from perfmagic.capture.devices.backends import (
 from perfmagic.errors import DeviceError, OptionError
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.remarks import Remark
 from perfmagic.trace.window import window
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Recorder:
         The profiler is ended whatever happens while waiting.
         """
         returned_ns = self.now_ns()
-        notes: list[str] = []
+        notes: list[Remark] = []
         try:
             for backend in active_backends():
                 notes += _synchronize(backend)
@@ -128,7 +129,7 @@ class Recorder:
             )
 
     def _trace(
-        self, kineto: Trace | None, sim: Any, returned_ns: int, end_ns: int, failed: str, notes: list[str]
+        self, kineto: Trace | None, sim: Any, returned_ns: int, end_ns: int, failed: str, notes: list[Remark]
     ) -> Trace:
         base = self._start_ns
         parts = _Parts(base)
@@ -140,12 +141,15 @@ class Recorder:
         limit_ns = self._limit_ns(sim)
         if limit_ns is not None and limit_ns < end_ns:
             until, whole = units.duration(limit_ns - base), units.duration(returned_ns - base)
-            notes.append(f"recorded until {until} of the cell's {whole}: {self._limit_reason()}")
+            words = f"recorded until {until} of the cell's {whole}: {self._limit_reason()}"
+            notes.append(Remark("ended_early", words, {"recorded_ns": limit_ns - base, "cell_ns": returned_ns - base}))
         elif self.marks.inner_dropped:
-            notes.append("lines inside loops are told apart in the first marks only; later work counts to the loop")
+            words = "lines inside loops are told apart in the first marks only; later work counts to the loop"
+            notes.append(Remark("inner_lines_dropped", words))
         notes += _no_ops_note(parts, sim)
         if self.memory and not len(parts.tables.get("counters", {}).get("at_ns", ())):
-            notes.append("no device reported what it allocates: memory is recorded of CUDA and of the simulated device")
+            words = "no device reported what it allocates: memory is recorded of CUDA and of the simulated device"
+            notes.append(Remark("no_memory_record", words))
         meta = TraceMeta(
             origin=self.origin,
             base_unix_ns=base,
@@ -288,25 +292,27 @@ def _sim_log_stop(mark: Any) -> Any:
         log.stop()
 
 
-def _synchronize(backend: Any) -> list[str]:
+def _synchronize(backend: Any) -> list[Remark]:
     """Wait for a device; an error it kept back is told, not lost and not in the way of the recording."""
     try:
         backend.synchronize()
     except RuntimeError as error:
-        return [f"an asynchronous error came up while waiting for {backend.kind}: {error}"]
+        return [Remark("async_error", f"an asynchronous error came up while waiting for {backend.kind}: {error}")]
     return []
 
 
-def _no_ops_note(parts: _Parts, sim: Any) -> list[str]:
+def _no_ops_note(parts: _Parts, sim: Any) -> list[Remark]:
     n_ops, n_host_ops = (len(parts.tables.get(key, {}).get("start_ns", ())) for key in ("ops", "host_ops"))
     if n_host_ops and not n_ops and any(b.kind in ("cuda", "rocm") for b in active_backends()):
-        return ["CUDA is in use and the profiler gave no device record: nothing ran there, or CUPTI is not at hand"]
+        words = "CUDA is in use and the profiler gave no device record: nothing ran there, or CUPTI is not at hand"
+        return [Remark("no_device_record", words)]
     if n_ops or n_host_ops:
         return []
     if sim is not None:
-        return ["nothing ran on the simulated device; --device cpu records what the host did"]
+        words = "nothing ran on the simulated device; --device cpu records what the host did"
+        return [Remark("no_device_ops", words)]
     if torch_if_imported() is None:
-        return ["torch is not imported: only lines of the cell were recorded"]
+        return [Remark("no_torch", "torch is not imported: only lines of the cell were recorded")]
     return []
 
 

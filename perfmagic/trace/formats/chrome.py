@@ -22,6 +22,7 @@ from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto.header import EXPORT_SCHEMA
 from perfmagic.trace.model import Collective, LaunchShape, Trace
 from perfmagic.trace.names import call_kind
+from perfmagic.trace.remarks import Remark
 
 HOST_PID = 1 << 20  # devices use their index as pid
 
@@ -30,7 +31,7 @@ HOST_CATEGORY = {HostKind.OP: "cpu_op", HostKind.ANNOTATION: "user_annotation", 
 _ABSOLUTE_FOLDER = re.compile(r"(?:(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\])(?:[^\s/\\\"'():,]+[/\\])+")
 _META_KEYS = (
     *("start_ns", "end_ns", "returned_ns", "torch_version", "dropped_events", "races"),
-    *("mended_ops", "mended_ns", "mended_calls"),
+    *("repaired_ops", "repaired_ns", "repaired_calls"),
 )
 
 
@@ -88,8 +89,8 @@ def _own_part(trace: Trace) -> dict[str, Any]:
     meta = trace.meta
     texts = {
         "failed": without_folders(meta.failed),
-        "repairs": [without_folders(text) for text in meta.repairs],
-        "notes": [without_folders(text) for text in meta.notes],
+        "repairs": [_remark(remark) for remark in meta.repairs],
+        "notes": [_remark(remark) for remark in meta.notes],
     }
     return {
         "schema": EXPORT_SCHEMA,
@@ -98,6 +99,10 @@ def _own_part(trace: Trace) -> dict[str, Any]:
         "marks": {name: column.tolist() for name, column in trace.marks.to_dict().items()},
         "cell": trace.cell.source if trace.cell else None,
     }
+
+
+def _remark(remark: Remark) -> dict[str, Any]:
+    return remark.to_dict() | {"words": without_folders(remark.words)}
 
 
 def _events(trace: Trace) -> Iterator[str]:

@@ -34,9 +34,11 @@ from perfmagic.trace.columns import (
 )
 from perfmagic.trace.frames import apart
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, LaunchShape, Trace, TraceMeta
+from perfmagic.trace.remarks import remark_of
+from perfmagic.trace.text import all_printable
 from perfmagic.units import size
 
-SCHEMA = 2  # 1 had no sequence numbers and ranks of collectives
+SCHEMA = 3  # 1 had no sequence numbers and ranks of collectives; 2 had repairs and notes as text
 NPZ_MAGIC = b"PK\x03\x04"
 
 _TABLES: dict[str, type[Table]] = {
@@ -51,8 +53,8 @@ _KINDS: dict[str, type[enum.IntEnum]] = {"ops": OpKind, "calls": CallKind, "host
 _ABOUT = "about"
 # what zipfile, numpy and json raise for damage, and what follows from wrong numbers
 _DAMAGE = (
-    *(OSError, KeyError, TypeError, ValueError, AttributeError, EOFError, MemoryError, OverflowError, RecursionError),
-    *(NotImplementedError, IndexError, zipfile.BadZipFile, zlib.error),
+    *(OSError, KeyError, TypeError, ValueError, AttributeError, EOFError, MemoryError, OverflowError, IndexError),
+    *(RuntimeError, zipfile.BadZipFile, zlib.error),  # RuntimeError: a flag says that a part is encrypted
 )
 
 
@@ -105,7 +107,7 @@ def read_npz(path: str | os.PathLike[str], max_unpacked_bytes: int) -> Trace:
                     hint="raise the limit with open_trace(path, max_unpacked_bytes=...)",
                 )
             arrays = {part.filename.removesuffix(".npy"): _array(archive, part) for part in archive.infolist()}
-        about = json.loads(arrays.pop(_ABOUT).tobytes())
+        about, _ = all_printable(json.loads(arrays.pop(_ABOUT).tobytes()))
         if about["schema"] != SCHEMA:
             raise TraceError(
                 f"{source.name} has schema {about['schema']}, this version of perfmagic reads {SCHEMA}",
@@ -193,5 +195,5 @@ def _check_rows(tables: dict[str, Any], names: tuple[str, ...], about: dict[str,
 def _meta(saved: dict[str, Any]) -> TraceMeta:
     devices = tuple(DeviceInfo(**device) for device in saved["devices"])
     races = tuple((int(a), int(b)) for a, b in saved["races"])
-    words = {key: tuple(map(str, saved[key])) for key in ("repairs", "notes")}
-    return TraceMeta(**(saved | words | {"devices": devices, "races": races}))
+    remarks = {key: tuple(map(remark_of, saved[key])) for key in ("repairs", "notes")}
+    return TraceMeta(**(saved | remarks | {"devices": devices, "races": races}))

@@ -66,11 +66,6 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def printable(text: str) -> str:
-    """The text without halves of surrogate pairs, which no file can hold."""
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
-
-
 def whole(values: list[Loose], events: Sequence[Any] = (), other: Callable[[Any], Loose] | None = None) -> Int64:
     """Numbers as `either` reads them. other: what stands for one that is none, by its event."""
     kinds = {*map(type, values)}

@@ -2,7 +2,7 @@
 
 The text is read in blocks and cut between events, so that a file never has to be in memory; only the needed fields are
 decoded. Anything the types do not allow sends the whole file to `repair`, which reads it event by event and says
-what it mended.
+what it repaired.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from perfmagic.trace.columns import NONE
 
 # Below 2^43 µs neighbouring doubles are less than 1 ns apart; above, only the digits of the file are exact.
 EXACT_BELOW_US = 2.0**43
-# What the typed way stops at: damage, to be mended by the tolerant way.
+# What the typed way stops at: damage, to be repaired by the tolerant way.
 UNSOUND = (msgspec.MsgspecError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 
 Loose = int | float | str | None

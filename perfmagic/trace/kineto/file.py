@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perfmagic.errors import TraceError
+from perfmagic.trace.remarks import Remark
 from perfmagic.units import count, size
 
 try:  # an extra: it unpacks faster
@@ -34,10 +35,10 @@ _FOREIGN = (
 _LONGEST_MAGIC = max(len(magic) for magic, _, _ in _FOREIGN)
 
 
-def text_blocks(source: Path | bytes, origin: str, limit_bytes: int, repairs: list[str]) -> Iterator[bytes]:
+def text_blocks(source: Path | bytes, origin: str, limit_bytes: int, repairs: list[Remark]) -> Iterator[bytes]:
     """The JSON text in blocks: gunzipped where the content is gzip whatever the name says, byte order mark removed.
 
-    limit_bytes: of the unpacked text. Adds to repairs what was mended. Raises TraceError for a file that cannot be
+    limit_bytes: of the unpacked text. Adds to repairs what was repaired. Raises TraceError for a file that cannot be
     read, is empty, larger than the limit, or of a kind that is no trace.
     """
     raw = _whole_magic(_raw_blocks(source, origin, limit_bytes))
@@ -51,7 +52,7 @@ def text_blocks(source: Path | bytes, origin: str, limit_bytes: int, repairs: li
         if first.startswith(magic):
             raise TraceError(f"{origin} is {what}, not a Kineto trace", hint=hint)
     if first[:2] in _UTF16_MARKS:
-        repairs.append("the file is written in UTF-16 and was read as such")
+        repairs.append(Remark("utf_16", "the file is written in UTF-16 and was read as such"))
         yield b"".join(_chained(first, raw)).decode("utf-16", "replace").encode()
         return
     yield first.removeprefix(_UTF8_MARK)
@@ -102,8 +103,8 @@ def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _gunzipped(source: Path | bytes, origin: str, limit_bytes: int, repairs: list[str]) -> Iterator[bytes]:
-    """All members of a gzip file; what can be unpacked of a damaged one, with words in repairs."""
+def _gunzipped(source: Path | bytes, origin: str, limit_bytes: int, repairs: list[Remark]) -> Iterator[bytes]:
+    """All members of a gzip file; what can be unpacked of a damaged one, with a remark in repairs."""
     unpacked = 0
     try:
         for text in _members(_raw_blocks(source, origin, limit_bytes)):
@@ -112,7 +113,8 @@ def _gunzipped(source: Path | bytes, origin: str, limit_bytes: int, repairs: lis
                 raise _too_large(origin, unpacked, limit_bytes)
             yield text
     except EOFError:
-        repairs.append(f"the gzip stream ends too early; {count(unpacked)} bytes were unpacked")
+        words = f"the gzip stream ends too early; {count(unpacked)} bytes were unpacked"
+        repairs.append(Remark("gzip_cut", words, {"unpacked_bytes": unpacked}))
     except inflate.error as error:  # type: ignore[misc]
         # what was unpacked in the call that failed is lost: once more, in small bites
         for text in _until_damage(source, origin, limit_bytes, unpacked):
@@ -120,7 +122,8 @@ def _gunzipped(source: Path | bytes, origin: str, limit_bytes: int, repairs: lis
             if unpacked > limit_bytes:
                 raise _too_large(origin, unpacked, limit_bytes) from error
             yield text
-        repairs.append(f"the gzip stream is damaged ({error}); {count(unpacked)} bytes were unpacked before that")
+        words = f"the gzip stream is damaged ({error}); {count(unpacked)} bytes were unpacked before that"
+        repairs.append(Remark("gzip_damaged", words, {"unpacked_bytes": unpacked}))
 
 
 def _until_damage(source: Path | bytes, origin: str, limit_bytes: int, known: int) -> Iterator[bytes]:

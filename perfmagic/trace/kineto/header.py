@@ -9,10 +9,11 @@ from typing import Any
 
 from perfmagic.trace.kineto.decode import Header
 from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta
+from perfmagic.trace.remarks import Remark, remark_of
 
-EXPORT_SCHEMA = 1
+EXPORT_SCHEMA = 2  # 1 had repairs and notes as text
 _FAR_NS = 2**62
-_MENDED = ("mended_ops", "mended_ns", "mended_calls")
+_REPAIRED = ("repaired_ops", "repaired_ns", "repaired_calls")
 _EPOCH_NS = 10**18  # of 2001: times above are unix time already
 _AMD = re.compile(r"AMD|Instinct|Radeon|gfx\d|MI\d{3}", re.IGNORECASE)
 
@@ -28,23 +29,26 @@ class Restored:
 
     def meta(self, read: TraceMeta) -> TraceMeta:
         """The file's meta with what was saved of the original."""
-        sums = {key: self.fields.get(key, 0) + getattr(read, key) for key in _MENDED}
-        words = {"repairs": (*self.fields.get("repairs", ()), *read.repairs)}
-        return replace(read, devices=self.devices or read.devices, **(self.fields | sums | words))
+        sums = {key: self.fields.get(key, 0) + getattr(read, key) for key in _REPAIRED}
+        both = {"repairs": (*self.fields.get("repairs", ()), *read.repairs)}
+        return replace(read, devices=self.devices or read.devices, **(self.fields | sums | both))
 
 
-def restored(header: Header, repairs: list[str]) -> Restored | None:
+def restored(header: Header, repairs: list[Remark]) -> Restored | None:
     """perfmagic's own part of a file; None in files of others."""
     block = header.perfmagic
     if block is None:
         return None
     try:
         if block["schema"] != EXPORT_SCHEMA:
-            repairs.append(f"the perfmagic part has schema {block['schema']}, this version reads {EXPORT_SCHEMA}")
+            words = (
+                f"the perfmagic part has schema {block['schema']}, this version reads {EXPORT_SCHEMA}; it was left out"
+            )
+            repairs.append(Remark("own_part_schema", words))
             return None
         fields = dict(block["meta"])
         for key in ("repairs", "notes"):
-            fields[key] = tuple(map(str, fields.get(key, ())))
+            fields[key] = tuple(map(remark_of, fields.get(key, ())))
         fields["races"] = tuple((int(a), int(b)) for a, b in fields.get("races", ()))
         unknown = fields.keys() - TraceMeta.__dataclass_fields__.keys()
         devices = tuple(DeviceInfo(int(d["index"]), d["kind"], d["name"], d["pace"]) for d in block["devices"])
@@ -53,14 +57,15 @@ def restored(header: Header, repairs: list[str]) -> Restored | None:
         cell = None if block["cell"] is None else Cell(str(block["cell"]))
         return Restored({k: v for k, v in fields.items() if k not in unknown}, devices, marks, cell)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        repairs.append(f"the perfmagic part is damaged ({type(error).__name__}) and was left out")
+        words = f"the perfmagic part is damaged ({type(error).__name__}) and was left out"
+        repairs.append(Remark("own_part_damaged", words))
         return None
 
 
 def _check(fields: dict[str, Any], marks: dict[str, list[int]]) -> None:
     """Raise ValueError where numbers and words are not what they should be."""
     numbers = [fields.get(key) for key in ("start_ns", "end_ns", "dropped_events")]
-    numbers += [fields.get(key, 0) for key in _MENDED]
+    numbers += [fields.get(key, 0) for key in _REPAIRED]
     if fields.get("returned_ns") is not None:
         numbers.append(fields["returned_ns"])
     if not all(type(n) is int and abs(n) < _FAR_NS for n in numbers):

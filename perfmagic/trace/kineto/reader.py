@@ -1,7 +1,7 @@
 """Reading the traces that torch.profiler writes (Kineto, Chrome JSON), of every version since 2021.
 
 Bytes (`file`) → events, chunk by chunk (`decode`, or `repair` for damaged files) → columns
-(`tables`) with exact times (`times`) → a Trace, here. Works without torch.
+(`tables`, `event_columns`), brought together with exact times (`finish`, `times`) → a Trace, here. Works without torch.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from perfmagic.errors import TraceError
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.kineto.decode import UNSOUND, Header, SoundFile, decoded
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, text_blocks
+from perfmagic.trace.kineto.finish import finished
 from perfmagic.trace.kineto.header import base_unix_ns, device_infos, rank_and_world, restored
 from perfmagic.trace.kineto.helper import Helper, HelperLostError
 from perfmagic.trace.kineto.parts import CALLS, COUNTERS, FRAMES, HOST_OPS, OPS, WAITS, Columns
 from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
+from perfmagic.trace.remarks import Remark
+from perfmagic.trace.text import printable
 from perfmagic.units import count, duration, plural
 
 
@@ -40,14 +43,14 @@ def read_trace(
     Times are exact nanoseconds since the first record; `meta.base_unix_ns` is that instant in unix time, where the file
     has one. The window is the extent of device ops, calls and operators; annotations and Python frames count only where
     there is nothing else, because a step annotation may stretch far beyond the records a file was cut down to.
-    Damage is mended and said in `meta.repairs`; a sound file has none.
+    Damage is repaired and reported in `meta.repairs`; a sound file has none.
     Raises TraceError where the file cannot be read or holds neither a host nor a device record.
     """
     content = source if isinstance(source, bytes) else Path(source)
-    name = origin or ("trace" if isinstance(content, bytes) else content.name)
+    name = printable(origin or ("trace" if isinstance(content, bytes) else content.name))
     with _collector_off():
         for helped in (True, False):
-            repairs: list[str] = []
+            repairs: list[Remark] = []
             try:
                 with Helper(wanted=helped) as helper:
                     tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), helper)
@@ -81,16 +84,17 @@ def _sound(blocks: Iterator[bytes], helper: Helper) -> tuple[Tables, Header]:
     return tables, header
 
 
-def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> Trace:
+def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -> Trace:
     if tables.empty:
         raise _no_records(tables, origin)
-    columns, times = tables.finish(repairs)
+    whole = finished(tables.gathered, repairs)
+    columns = whole.columns
     ops, calls, host_ops, frames, waits = (columns[table] for table in (OPS, CALLS, HOST_OPS, FRAMES, WAITS))
     n_ops, n_calls, n_host_ops, n_frames = (len(table["start_ns"]) for table in (ops, calls, host_ops, frames))
     if not n_ops + n_calls + n_host_ops + n_frames:
         raise _no_records(tables, origin)
     saved = restored(header, repairs)
-    base_ns, zero_ns = base_unix_ns(header, int(times.start_ns[times.usable].min()), saved)
+    base_ns, zero_ns = base_unix_ns(header, whole.first_ns, saved)
     for table in columns.values():
         table["start_ns"] = table["start_ns"] - zero_ns
         table["end_ns"] = table["end_ns"] - zero_ns
@@ -105,9 +109,9 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
         rank=rank,
         world_size=world_size,
         repairs=tuple(repairs),
-        mended_ops=int(tables.mended[OPS].sum()),
-        mended_ns=int((ops["end_ns"] - ops["start_ns"])[tables.mended[OPS]].sum()),
-        mended_calls=int(tables.mended[CALLS].sum()),
+        repaired_ops=int(whole.repaired[OPS].sum()),
+        repaired_ns=int((ops["end_ns"] - ops["start_ns"])[whole.repaired[OPS]].sum()),
+        repaired_calls=int(whole.repaired[CALLS].sum()),
         notes=tuple(_notes(tables, n_ops, n_calls, n_host_ops + n_frames)),
     )
     counters = columns[COUNTERS]
@@ -131,16 +135,17 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[str]) -> T
     )
 
 
-def _notes(tables: Tables, n_ops: int, n_calls: int, n_host_ops: int) -> list[str]:
+def _notes(tables: Tables, n_ops: int, n_calls: int, n_host_ops: int) -> list[Remark]:
     """What was not recorded, and what recording itself took."""
     notes, gathered = [], tables.gathered
     if n_ops and not n_calls:
-        notes.append("no launch was recorded: when ops were queued is not known")
+        notes.append(Remark("no_launches", "no launch was recorded: when ops were queued is not known"))
     if n_ops and not n_host_ops:
-        notes.append("no operator of the host was recorded: what Python did is not known")
+        notes.append(Remark("no_host_ops", "no operator of the host was recorded: what Python did is not known"))
     if gathered.overheads:
-        took = duration(gathered.overhead_us * 1000)
-        notes.append(f"the profiler itself took {took} of the host, in {plural(gathered.overheads, 'record')}")
+        took_ns, n = round(gathered.overhead_us * 1000), gathered.overheads
+        words = f"the profiler itself took {duration(took_ns)} of the host, in {plural(n, 'record')}"
+        notes.append(Remark("profiler_overhead", words, {"host_ns": took_ns, "n_records": n}))
     return notes
 
 

@@ -1,7 +1,7 @@
 """Kineto JSON to events: the tolerant way, for damaged files.
 
-The text is read one event at a time. An event that is no JSON is mended where the damage is of a known kind, else left
-out; a number, name or id of the wrong type is converted. Each mending is counted and comes back in words.
+The text is read one event at a time. An event that is no JSON is repaired where the damage is of a known kind, else
+left out; a number, name or id of the wrong type is converted. Each repair is counted and comes back as a remark.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import msgspec
 from perfmagic.errors import TraceError
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.kineto.decode import EVENT_TYPES, Chunk, CounterArgs, Event, Header, Instant, Loose, Unread
+from perfmagic.trace.remarks import Remark
+from perfmagic.trace.text import all_printable
 from perfmagic.units import count, plural
 
 _STRICT = json.JSONDecoder(parse_float=Decimal)
@@ -34,6 +36,7 @@ _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 _NAME = re.compile(rf'("name"\s*:\s*")(.*?)("\s*(?:,\s*"(?:{_KEYS})"\s*:|\}}))', re.DOTALL)
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
 _NUMBER = re.compile(r"-?\d+")
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a surrogate pair, or a whole one
 _INT64_MAX = 2**63 - 1
 _WHOLE_ARGS = ("correlation", "wait_on_stream", "wait_on_device", "wait_on_cuda_event_record_corr_id")
 _LOOSE_ARGS = (
@@ -53,58 +56,69 @@ _OTHER_ARGS = (
 
 
 @dataclass
-class _Mended:
-    """How often each kind of damage was met; words() says it."""
+class _Repairs:
+    """How often each kind of damage was met, and what can be said once only."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
+    once: list[Remark] = field(default_factory=list)
 
-    def words(self) -> list[str]:
-        return [*self.notes, *(f"{plural(n, one, many)}" for (one, many), n in self._pairs())]
+    def remarks(self) -> list[Remark]:
+        """Everything that was repaired."""
+        return [*self.once, *(Remark(kind, plural(n, *_WORDS[kind]), {"n": n}) for kind, n in self.counts.items())]
 
-    def _pairs(self) -> list[tuple[tuple[str, str], int]]:
-        return [(_WORDS[kind], n) for kind, n in self.counts.items()]
+    def printable(self, value: Any) -> Any:
+        """The value without halves of surrogate pairs, which are counted."""
+        found, n = all_printable(value)
+        if n:
+            self.counts["surrogate"] += n
+        return found
 
 
 _WORDS = {
-    "nan": ("event with a bare nan or inf was mended", "events with a bare nan or inf were mended"),
-    "quote": ("name with an unescaped quote was mended", "names with unescaped quotes were mended"),
+    "nan": ("event with a bare nan or inf was repaired", "events with a bare nan or inf were repaired"),
+    "quote": ("name with an unescaped quote was repaired", "names with unescaped quotes were repaired"),
     "comma": ("trailing comma was removed", "trailing commas were removed"),
     "control": ("event with raw control characters was read", "events with raw control characters were read"),
     "lost": ("damaged event was left out", "damaged events were left out"),
+    "surrogate": (
+        "text with half of a surrogate pair is shown with “\ufffd”",
+        "texts with half of a surrogate pair are shown with “\ufffd”",
+    ),
     "text": ("number written as text was read", "numbers written as text were read"),
     "name": ("event without a name is shown as “(no name)”", "events without a name are shown as “(no name)”"),
     "number": ("field that is no number was ignored", "fields that are no numbers were ignored"),
 }
 
 
-def repair(data: bytes, origin: str, repairs: list[str]) -> tuple[Chunk, Header]:
-    """All events that can be read of a damaged file; adds to repairs what was mended.
+def repair(data: bytes, origin: str, repairs: list[Remark]) -> tuple[Chunk, Header]:
+    """All events that can be read of a damaged file; adds to repairs what was repaired.
 
     Raises TraceError where the text is not a trace at all.
     """
     text = _as_text(data, repairs)
     start = _events_start(text, origin)
-    mended = _Mended()
+    done = _Repairs()
     try:
-        rows, end = _scan(text, start, mended)
-        header = _header(text, start, end, mended)
+        rows, end = _scan(text, start, done)
+        header = _header(text, start, end, done)
     except RecursionError:
         raise TraceError(f"{origin} nests too deep to be a trace") from None
-    chunk = _coerced(rows, mended)
-    repairs.extend(mended.words())
+    chunk = _coerced(rows, done)
+    repairs.extend(done.remarks())
     return chunk, header
 
 
-def _as_text(data: bytes, repairs: list[str]) -> str:
+def _as_text(data: bytes, repairs: list[Remark]) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         text = data.decode(errors="replace")
-        repairs.append(
+        n = text.count(chr(0xFFFD))
+        words = (
             f"the text is not valid UTF-8 at byte {count(error.start)}; "
-            f"{plural(text.count(chr(0xFFFD)), 'character was', 'characters were')} replaced"
+            f"{plural(n, 'character was', 'characters were')} replaced"
         )
+        repairs.append(Remark("not_utf_8", words, {"first_byte": error.start, "n_characters": n}))
         return text
 
 
@@ -122,13 +136,15 @@ def _events_start(text: str, origin: str) -> int:
     raise TraceError(f"{origin} has no traceEvents; it holds {', '.join(keys) or 'nothing'}", hint=hint)
 
 
-def _scan(text: str, at: int, mended: _Mended) -> tuple[list[Any], int]:
+def _scan(text: str, at: int, done: _Repairs) -> tuple[list[Any], int]:
     """The events from `at` to the end of their list, and where that end is; the text's length where it has none."""
     rows: list[Any] = []
+    halves = _HALF.search(text) is not None
     while True:
         at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # matches the empty text
         if at >= len(text):
-            mended.notes.append(f"the file ends before the list of events is closed; {_whole(rows)}")
+            words = f"the file ends before the list of events is closed; {_whole(rows)}"
+            done.once.append(Remark("list_not_closed", words, {"n_events": len(rows)}))
             return rows, at
         if text[at] == "]":
             return rows, at + 1
@@ -137,13 +153,14 @@ def _scan(text: str, at: int, mended: _Mended) -> tuple[list[Any], int]:
         except json.JSONDecodeError:
             end = _chunk_end(text, at)
             if end is None:
-                mended.notes.append(f"the file ends in the middle of event {count(len(rows) + 1)}; {_whole(rows)}")
+                words = f"the file ends in the middle of event {count(len(rows) + 1)}; {_whole(rows)}"
+                done.once.append(Remark("cut_in_event", words, {"n_events": len(rows)}))
                 return rows, len(text)
-            row, at = _mend(text[at:end], mended), end
+            row, at = _repaired(text[at:end], done), end
         if isinstance(row, dict):
-            rows.append(row)
+            rows.append(done.printable(row) if halves else row)
         elif row is not None:
-            mended.counts["lost"] += 1
+            done.counts["lost"] += 1
 
 
 def _whole(rows: list[Any]) -> str:
@@ -156,7 +173,7 @@ def _chunk_end(text: str, at: int) -> int | None:
     return found.end() if found else None
 
 
-def _mend(chunk: str, mended: _Mended) -> Any:
+def _repaired(chunk: str, done: _Repairs) -> Any:
     """The event a damaged piece of text was meant to be, None where no known repair helps."""
     kinds: list[str] = []
     for kind, fixed in _attempts(chunk):
@@ -167,9 +184,9 @@ def _mend(chunk: str, mended: _Mended) -> Any:
             row = _LOOSE.decode(chunk.strip())
         except json.JSONDecodeError:
             continue
-        mended.counts.update(kinds or ["control"])
+        done.counts.update(kinds or ["control"])
         return row
-    mended.counts["lost"] += 1
+    done.counts["lost"] += 1
     return None
 
 
@@ -181,39 +198,39 @@ def _attempts(chunk: str) -> list[tuple[str, str]]:
     return [("", chunk), ("nan", no_nan), ("comma", no_comma), ("quote", no_quote)]
 
 
-def _header(text: str, start: int, end: int, mended: _Mended) -> Header:
+def _header(text: str, start: int, end: int, done: _Repairs) -> Header:
     """The needed keys before and after the events."""
     before = text[:start].strip()
     found: dict[str, Any] = {}
     if before.startswith("{"):
-        found |= _header_part(before[: before.rfind('"traceEvents"')].rstrip(" \t\r\n,") + "}", "before", mended)
-        found |= _header_part("{" + text[end:].lstrip(" \t\r\n,"), "after", mended) if text[end:].strip() else {}
+        found |= _header_part(before[: before.rfind('"traceEvents"')].rstrip(" \t\r\n,") + "}", "before", done)
+        found |= _header_part("{" + text[end:].lstrip(" \t\r\n,"), "after", done) if text[end:].strip() else {}
     return Header(**{key: found.get(key) for key in Header.__struct_fields__})
 
 
-def _header_part(part: str, where: str, mended: _Mended) -> dict[str, Any]:
+def _header_part(part: str, where: str, done: _Repairs) -> dict[str, Any]:
     for kind, fixed in _attempts(part):
         try:
             row, _ = _LOOSE.raw_decode(fixed)
         except json.JSONDecodeError:
             continue
         if kind:
-            mended.counts[kind] += 1
-        return row if isinstance(row, dict) else {}
-    mended.notes.append(f"the part {where} the events is damaged and was left out")
+            done.counts[kind] += 1
+        return done.printable(row) if isinstance(row, dict) else {}
+    done.once.append(Remark("header_damaged", f"the part {where} the events is damaged and was left out"))
     return {}
 
 
-def _coerced(rows: list[dict[str, Any]], mended: _Mended) -> Chunk:
-    ts_us = [_number(row.get("ts"), mended) for row in rows]
-    dur_us = [_number(row.get("dur"), mended) for row in rows]
-    return Chunk([_event(row, mended) for row in rows], True, ts_us=ts_us, dur_us=dur_us)
+def _coerced(rows: list[dict[str, Any]], done: _Repairs) -> Chunk:
+    ts_us = [_number(row.get("ts"), done) for row in rows]
+    dur_us = [_number(row.get("dur"), done) for row in rows]
+    return Chunk([_event(row, done) for row in rows], True, ts_us=ts_us, dur_us=dur_us)
 
 
-def _event(row: dict[str, Any], mended: _Mended) -> Event:
+def _event(row: dict[str, Any], done: _Repairs) -> Event:
     name = row.get("name")
     if name is None and row.get("ph") != "E":
-        mended.counts["name"] += 1
+        done.counts["name"] += 1
         name = "(no name)"
     args = row.get("args")
     kind = EVENT_TYPES.get(str(row.get("ph") or ""), Unread)
@@ -222,20 +239,20 @@ def _event(row: dict[str, Any], mended: _Mended) -> Event:
         "name": str(name or ""),
         "pid": _loose(row.get("pid")) or 0,
         "tid": _loose(row.get("tid")) or 0,
-        "args": _args_of(kind, args if isinstance(args, dict) else {}, mended),
+        "args": _args_of(kind, args if isinstance(args, dict) else {}, done),
     }
     event: Event = kind(**{key: found[key] for key in kind.__struct_fields__ if key in found})
     return event
 
 
-def _args_of(kind: type[Event], args: dict[str, Any], mended: _Mended) -> msgspec.Raw | CounterArgs:
-    text = msgspec.json.encode(_args(args, mended))
+def _args_of(kind: type[Event], args: dict[str, Any], done: _Repairs) -> msgspec.Raw | CounterArgs:
+    text = msgspec.json.encode(_args(args, done))
     return msgspec.json.decode(text, type=CounterArgs) if issubclass(kind, Instant) else msgspec.Raw(text)
 
 
-def _args(args: dict[str, Any], mended: _Mended) -> dict[str, Any]:
+def _args(args: dict[str, Any], done: _Repairs) -> dict[str, Any]:
     """The arguments some table needs, with the types it expects."""
-    found: dict[str, Any] = {key: _integer(args.get(key), mended) for key in _WHOLE_ARGS if args.get(key) is not None}
+    found: dict[str, Any] = {key: _integer(args.get(key), done) for key in _WHOLE_ARGS if args.get(key) is not None}
     found |= {key: _loose(args[key]) for key in _LOOSE_ARGS if key in args}
     return found | {key: _plain(args[key]) for key in _OTHER_ARGS if key in args}
 
@@ -246,9 +263,9 @@ def _plain(value: Any) -> Any:
     return _loose(value)
 
 
-def _number(value: Any, mended: _Mended) -> float | Decimal:
+def _number(value: Any, done: _Repairs) -> float | Decimal:
     if isinstance(value, str):
-        mended.counts["text"] += 1
+        done.counts["text"] += 1
         try:
             value = Decimal(value.strip())
         except InvalidOperation:
@@ -258,15 +275,15 @@ def _number(value: Any, mended: _Mended) -> float | Decimal:
     return Decimal(value) if isinstance(value, int) else value
 
 
-def _integer(value: Any, mended: _Mended) -> int:
+def _integer(value: Any, done: _Repairs) -> int:
     if value is None:
         return NONE
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
-        mended.counts["text"] += 1
+        done.counts["text"] += 1
         value = int(value)
     if type(value) is int and -_INT64_MAX <= value <= _INT64_MAX:
         return value
-    mended.counts["number"] += 1
+    done.counts["number"] += 1
     return NONE
 
 

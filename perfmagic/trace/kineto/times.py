@@ -12,6 +12,7 @@ import numpy as np
 
 from perfmagic.trace.columns import Bool, Float64, Int64
 from perfmagic.trace.kineto.decode import EXACT_BELOW_US
+from perfmagic.trace.remarks import Remark
 from perfmagic.units import plural
 
 DAY_NS = 86_400 * 10**9  # no step and no trace is longer: what lies further off is damage
@@ -24,10 +25,10 @@ LIMIT_NS = 9 * 10**18
 
 @dataclass
 class Times:
-    """When some records began and how long they took, in the file's own clock; mended in place.
+    """When some records began and how long they took, in the file's own clock; repaired in place.
 
     has_start, has_dur: the file says so.  spans: records that take time.  usable: it has a place in time.
-    mended: its duration is not the file's.
+    repaired: its duration is not the file's.
     """
 
     start_ns: Int64
@@ -36,7 +37,7 @@ class Times:
     has_dur: Bool
     spans: Bool
     usable: Bool
-    mended: Bool
+    repaired: Bool
 
     @property
     def end_ns(self) -> Int64:
@@ -56,17 +57,18 @@ class PairEnd:
     row: int = -1
 
 
-def mend_times(times: Times, pairs: Sequence[PairEnd], repairs: list[str]) -> None:
-    """Leave out what has no time, close what was begun, cut what cannot be true; adds to repairs what was mended.
+def repair_times(times: Times, pairs: Sequence[PairEnd], repairs: list[Remark]) -> None:
+    """Leave out what has no time, close what was begun, cut what cannot be true; adds to repairs what was repaired.
 
     pairs: begin and end events in the order of the file.
     """
     times.usable &= times.has_start & _near_the_others(times.start_ns, times.has_start)
     lost = int((~times.usable).sum())
     if lost:
-        repairs.append(f"{plural(lost, 'record')} without a time, or a day away from all others, left out")
+        words = f"{plural(lost, 'record')} without a time, or a day away from all others, left out"
+        repairs.append(Remark("no_time", words, {"n_records": lost}))
     _close_pairs(pairs, times, repairs)
-    _mend_durations(times, repairs)
+    _repair_durations(times, repairs)
 
 
 def to_ns(values_us: Sequence[float | Decimal] | Float64) -> tuple[Int64, Bool]:
@@ -111,7 +113,7 @@ def _near_the_others(start_ns: Int64, judged: Bool) -> Bool:
     return near
 
 
-def _close_pairs(pairs: Sequence[PairEnd], times: Times, repairs: list[str]) -> None:
+def _close_pairs(pairs: Sequence[PairEnd], times: Times, repairs: list[Remark]) -> None:
     """Give every begin event the time to its end event; ends come without a name, the last begun ends first."""
     open_events: dict[tuple[Any, Any], list[PairEnd]] = defaultdict(list)
     unmatched = 0
@@ -130,29 +132,33 @@ def _close_pairs(pairs: Sequence[PairEnd], times: Times, repairs: list[str]) -> 
     if left_open:
         last_ns = int(times.start_ns[times.usable].max())
         times.dur_ns[left_open], times.has_dur[left_open] = last_ns - times.start_ns[left_open], True
-        times.mended[left_open] = True
-        repairs.append(f"{plural(len(left_open), 'begun event')} without an end, ended with the last record")
+        times.repaired[left_open] = True
+        words = f"{plural(len(left_open), 'begun event')} without an end, ended with the last record"
+        repairs.append(Remark("no_end", words, {"n_events": len(left_open)}))
     if unmatched:
-        repairs.append(f"{plural(unmatched, 'end event')} without a beginning, left out")
+        words = f"{plural(unmatched, 'end event')} without a beginning, left out"
+        repairs.append(Remark("no_beginning", words, {"n_events": unmatched}))
 
 
-def _mend_durations(times: Times, repairs: list[str]) -> None:
+def _repair_durations(times: Times, repairs: list[Remark]) -> None:
     spans, start_ns, dur_ns = times.usable & times.spans, times.start_ns, times.dur_ns
     without, negative, endless = spans & ~times.has_dur, spans & (dur_ns < 0), spans & (dur_ns > DAY_NS)
-    times.mended |= without | negative | endless
-    _set_zero(without, dur_ns, "without a duration", repairs)
-    _set_zero(negative & ~without, dur_ns, "with a negative duration", repairs)
+    times.repaired |= without | negative | endless
+    _set_zero(without, dur_ns, "no_duration", "without a duration", repairs)
+    _set_zero(negative & ~without, dur_ns, "negative_duration", "with a negative duration", repairs)
     endless &= ~without
     dur_ns[~spans] = 0
     if endless.any():
         sane = spans & ~endless
         last_ns = int(max((start_ns + dur_ns)[sane].max(initial=start_ns[endless].max()), start_ns[endless].max()))
         dur_ns[endless] = last_ns - start_ns[endless]
-        repairs.append(f"{plural(int(endless.sum()), 'duration')} of more than a day, cut at the end of the records")
+        n = int(endless.sum())
+        words = f"{plural(n, 'duration')} of more than a day, cut at the end of the records"
+        repairs.append(Remark("endless_duration", words, {"n_records": n}))
 
 
-def _set_zero(rows: Bool, dur_ns: Int64, what: str, repairs: list[str]) -> None:
+def _set_zero(rows: Bool, dur_ns: Int64, kind: str, what: str, repairs: list[Remark]) -> None:
     found = int(rows.sum())
     dur_ns[rows] = 0
     if found:
-        repairs.append(f"{plural(found, 'record')} {what}, set to 0")
+        repairs.append(Remark(kind, f"{plural(found, 'record')} {what}, set to 0", {"n_records": found}))

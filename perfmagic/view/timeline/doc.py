@@ -78,7 +78,6 @@ class TimelineDoc:
     groups: tuple[DeviceGroup, ...]
     flags: tuple[Flag, ...]
     trust: tuple[str, ...]
-    notes: tuple[str, ...]
     failure: str
     returned_ns: int | None
     origin: str
@@ -122,7 +121,6 @@ def timeline_doc(
         groups=groups,
         flags=_flags(trace, groups),
         trust=trust(trace).sentences,
-        notes=trace.meta.notes,
         failure=_failure(trace),
         returned_ns=trace.meta.returned_ns,
         origin=trace.meta.origin,
@@ -148,7 +146,7 @@ def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns
         busy_frac=float(np.mean([g.busy_frac for g in groups])) if groups else 0.0,
         queue_max=max((g.queue_max for g in groups), default=0),
         simulated=trace.simulated,
-        memory_peak=max((g.memory.peak for g in groups if g.memory is not None), default=0),
+        memory_peak=max((g.memory.peak_bytes for g in groups if g.memory is not None), default=0),
     )
 
 

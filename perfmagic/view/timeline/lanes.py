@@ -18,6 +18,16 @@ from perfmagic.trace.names import OpClass
 from perfmagic.view.timeline.packing import Packing
 from perfmagic.view.timeline.pile import Pile
 
+# the parts of perfmagic.analysis.timeline.overlap.Partition; alone: no op of another class runs
+PARTITION_WORDS = {
+    "compute_alone_ns": "compute alone",
+    "compute_with_other_ns": "compute ∥ other",
+    "communication_alone_ns": "communication alone",
+    "copy_alone_ns": "copy alone",
+    "memset_alone_ns": "memset alone",
+    "several_without_compute_ns": "several, no compute",
+    "idle_ns": "idle",
+}
 BEFORE_THE_RECORD = -1  # the key of layers whose launch was not recorded; other keys are lines of the cell
 
 
@@ -133,7 +143,7 @@ class StreamLane:
 
 @dataclass(frozen=True, eq=False)
 class StavePart:
-    """One class on a stave: when it was active, and the part with no compute under it."""
+    """One class on a stave: when it was active, and the part that was exposed: no compute beside it."""
 
     name: str
     active: Intervals
@@ -152,7 +162,7 @@ class Stave:
 
 @dataclass(frozen=True)
 class Share:
-    """One part of the span, each instant counted once. token: its colour; second: that of what ran beside it."""
+    """One part of a device's time, each instant counted once. token: its colour; second: that of what ran beside it."""
 
     name: str
     ns: int

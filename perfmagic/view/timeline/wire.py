@@ -246,6 +246,6 @@ def _memory(out: ColumnWriter, doc: TimelineDoc) -> list[dict[str, Any]]:
             continue
         table = f"memory{len(lanes)}"
         out.delta(table, "at", group.memory.at_ns - doc.start_ns)
-        out.plain(table, "bytes", group.memory.allocated)
-        lanes.append({"device": group.device, "reserved_max": group.memory.reserved_max})
+        out.plain(table, "bytes", group.memory.allocated_bytes)
+        lanes.append({"device": group.device, "reserved_max": group.memory.reserved_max_bytes})
     return lanes

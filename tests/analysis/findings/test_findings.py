@@ -153,8 +153,8 @@ def test_exposed_copies_are_found_with_their_longest_and_hidden_ones_are_not() -
 def test_exposed_communication_follows_the_user_s_pattern() -> None:
     b = busy_device(500)
     b.op(500, 600, launch=3, name="my_exchange", stream=8)
-    assert found(b.trace(), "exposed_comm") is None
-    finding = next(f for f in findings(b.trace(), comm_names="exchange") if f.rule == "exposed_comm")
+    assert found(b.trace(), "exposed_communication") is None
+    finding = next(f for f in findings(b.trace(), comm_names="exchange") if f.rule == "exposed_communication")
     assert finding.cost_ns == 100 * US
 
 
@@ -323,8 +323,8 @@ def test_trust_counts_what_is_missing() -> None:
     b.launch(53)
     b.launch(54, name="cudaStreamEndCapture", kind=CallKind.OTHER)
     result = trust(b.trace(dropped_events=3))
-    assert (result.orphans, result.launch_record_missing, result.overlaps) == (1, 1, 1)
-    assert (result.before_launch, result.zero_durations, result.launches_without_op) == (1, 1, 1)
+    assert (result.n_orphans, result.n_without_launch, result.n_overlaps) == (1, 1, 1)
+    assert (result.n_before_launch, result.n_zero_durations, result.n_launches_without_op) == (1, 1, 1)
     assert len(result.sentences) == 7
     assert trust(busy_device().trace()).sentences == ()
 
@@ -526,7 +526,7 @@ def test_a_verdict_says_what_the_device_spent_alone_for_longer_than_it_was_idle(
     first, second = findings(b.trace(), limit=2)
     assert first.cause == "host-bound"
     assert plain(first.detail).endswith("while busy, it spent 600 µs in communication with no compute beside")
-    assert (second.rule, second.cost_ns) == ("exposed_comm", 600 * US)
+    assert (second.rule, second.cost_ns) == ("exposed_communication", 600 * US)
     b = busy_device(100)
     b.op(100, 300, launch=3, name="ncclDevKernel_AllReduce", stream=8)
     b.op(1000, 1100, launch=990)
@@ -541,30 +541,30 @@ def test_behind_device_bound_the_first_finding_is_not_about_an_idle_device() -> 
     assert costs == [("verdict", None), ("exposed_copy", 30 * US), ("longest_gap", 55 * US)]
 
 
-def of_ten(n_mended: int) -> bytes:
+def of_ten(n_repaired: int) -> bytes:
     """Ten kernels of 100 µs, some without a duration."""
     events = []
     for i in range(10):
         events += launch_and_kernel(i, 100 * i - 50, 100 * i)
         events[-1]["dur"] = 100
-        if i < n_mended:
+        if i < n_repaired:
             del events[-1]["dur"]
     return as_bytes(events)
 
 
-def test_a_verdict_on_mended_durations_says_so_and_on_too_many_there_is_none() -> None:
-    assert "mended" not in verdict(read_trace(of_ten(0))).sentence
+def test_a_verdict_on_repaired_durations_says_so_and_on_too_many_there_is_none() -> None:
+    assert "repaired" not in verdict(read_trace(of_ten(0))).sentence
     trace = read_trace(of_ten(0))
-    few = replace(trace, meta=replace(trace.meta, mended_ops=1, mended_ns=99 * US, mended_calls=2))
+    few = replace(trace, meta=replace(trace.meta, repaired_ops=1, repaired_ns=99 * US, repaired_calls=2))
     few = replace(few, ops=DeviceOps.make({**_twice(few)}))
     judged = verdict(few)
     assert judged.kind == "device-bound"
-    assert plain(judged.sentence).endswith("it rests on mended durations, of 1 of 20 device ops and 2 of 10 calls")
+    assert plain(judged.sentence).endswith("it rests on repaired durations, of 1 of 20 device ops and 2 of 10 calls")
     broken = read_trace(of_ten(1))
-    assert (broken.meta.mended_ops, broken.meta.mended_ns, broken.meta.mended_calls) == (1, 0, 0)
+    assert (broken.meta.repaired_ops, broken.meta.repaired_ns, broken.meta.repaired_calls) == (1, 0, 0)
     (first,) = findings(broken)
     assert plain(first.sentence) == (
-        "no verdict: it rests on mended durations, of 1 of 10 device ops, too many to say who waited for whom"
+        "no verdict: it rests on repaired durations, of 1 of 10 device ops, too many to say who waited for whom"
     )
 
 

@@ -34,14 +34,20 @@ def two_steps() -> Trace:
 
 def test_an_annotation_is_projected_on_the_ops_launched_inside_it() -> None:
     found = by_name(two_steps())
-    assert (found["step"].n, found["step"].host_ns, found["step"].n_ops) == (2, 200 * US, 5)
+    assert (found["step"].n_occurrences, found["step"].host_ns, found["step"].n_ops) == (2, 200 * US, 5)
     assert found["step"].busy_ns == (30 + 30) * US
     assert found["step"].extent_ns == ((170 - 110) + (180 - 165)) * US
 
 
 def test_an_op_belongs_to_every_annotation_around_its_launch() -> None:
     loss = by_name(two_steps())["loss"]
-    assert (loss.n, loss.host_ns, loss.n_ops, loss.busy_ns, loss.extent_ns) == (1, 50 * US, 2, 20 * US, 20 * US)
+    assert (loss.n_occurrences, loss.host_ns, loss.n_ops, loss.busy_ns, loss.extent_ns) == (
+        1,
+        50 * US,
+        2,
+        20 * US,
+        20 * US,
+    )
 
 
 def test_operators_are_no_annotations_and_the_longest_comes_first() -> None:
@@ -55,7 +61,13 @@ def test_an_annotation_inside_one_of_its_name_counts_once() -> None:
     b.host_op(20, 80, "block", kind=MARK)
     b.op(110, 130, launch=30)
     (block,) = user_annotations(b.trace())
-    assert (block.n, block.host_ns, block.n_ops, block.busy_ns, block.extent_ns) == (2, 100 * US, 1, 20 * US, 20 * US)
+    assert (block.n_occurrences, block.host_ns, block.n_ops, block.busy_ns, block.extent_ns) == (
+        2,
+        100 * US,
+        1,
+        20 * US,
+        20 * US,
+    )
 
 
 def test_ops_of_another_thread_do_not_count() -> None:

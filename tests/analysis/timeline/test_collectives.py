@@ -27,10 +27,10 @@ def _trace(*of: int) -> Trace:
 
 def test_sizes_and_times_are_summed_by_operation_type_and_group() -> None:
     first, second = collectives(_trace(0, 1, 2, -1), 0)
-    assert (first.name, first.n, first.duration_ns, first.size_bytes) == ("allreduce", 2, 2_000_000, 6_000_000)
+    assert (first.name, first.n_ops, first.total_ns, first.size_bytes) == ("allreduce", 2, 2_000_000, 6_000_000)
     assert first.algorithm_bytes_per_s == pytest.approx(3e9)
     assert first.bus_bytes_per_s == pytest.approx(4.5e9)  # 2 × 3 / 4
-    assert (second.size_bytes, second.n) == (2000, 1)
+    assert (second.size_bytes, second.n_ops) == (2000, 1)
     assert second.bus_bytes_per_s == pytest.approx(1.5e6)  # 3 / 4
 
 
@@ -76,12 +76,14 @@ def test_kernels_without_metadata_are_counted_with_the_reason_and_what_to_do() -
 def test_the_report_says_why_the_table_of_collectives_is_empty() -> None:
     device = report(_trace(-1))["devices"]["0"]
     assert device["collectives"] == []
-    assert device["collectives_note"].startswith("1 communication kernel")
+    (note,) = device["notes"]
+    assert (note["kind"], note["numbers"]) == ("no_collective_metadata", {"n_ops": 1, "total_ns": 1_000_000})
+    assert note["words"].startswith("1 communication kernel")
 
 
 def test_a_recorded_step_of_two_ranks_has_its_collectives() -> None:
     trace = read_trace(real("a100_nccl_rank0of2"))
     found = collectives(trace, trace.device_ids[0])
-    assert sum(stat.n for stat in found) == int((trace.ops.collective != -1).sum()) > 0
+    assert sum(stat.n_ops for stat in found) == int((trace.ops.collective != -1).sum()) > 0
     assert all(stat.group_size == 2 for stat in found)
     assert all(stat.bus_bytes_per_s is None or 1e6 < stat.bus_bytes_per_s < 1e12 for stat in found)

@@ -14,13 +14,13 @@ def test_each_pair_of_classes_has_the_time_of_both_at_once() -> None:
     b.op(50, 70, name="ncclAllReduce", stream=10)
     b.op(12, 22, name="gemm", device=1)
     found = {(row.first, row.second): row for row in overlap_matrix(b.trace(), 0)}
-    assert {pair: row.ns for pair, row in found.items()} == {
+    assert {pair: row.overlap_ns for pair, row in found.items()} == {
         ("compute", "htod"): 10 * US,
         ("compute", "dtoh"): 5 * US,
-        ("compute", "comm"): 0,
+        ("compute", "communication"): 0,
         ("htod", "dtoh"): 10 * US,
-        ("htod", "comm"): 10 * US,
-        ("dtoh", "comm"): 0,
+        ("htod", "communication"): 10 * US,
+        ("dtoh", "communication"): 0,
     }
     assert (found["compute", "htod"].frac_of_first, found["compute", "htod"].frac_of_second) == (0.5, 0.25)
 
@@ -35,6 +35,6 @@ def test_the_matrix_of_a_recorded_step_agrees_with_its_breakdown() -> None:
     trace = recorded("v100_4streams_nccl_step")
     parts = breakdown(trace, trace.device_ids[0])
     found = {(row.first, row.second): row for row in overlap_matrix(trace, trace.device_ids[0])}
-    assert found["compute", "comm"].ns == parts.compute_comm.ns > 0
-    assert found["compute", "comm"].frac_of_second == parts.compute_comm.frac_of_second
-    assert {name for pair in found for name in pair} == {"compute", "htod", "dtoh", "dtod", "comm", "memset"}
+    assert found["compute", "communication"].overlap_ns == parts.compute_communication.overlap_ns > 0
+    assert found["compute", "communication"].frac_of_second == parts.compute_communication.frac_of_second
+    assert {name for pair in found for name in pair} == {"compute", "htod", "dtoh", "dtod", "communication", "memset"}

@@ -29,11 +29,16 @@ def ten_products_and_an_addition() -> Trace:
 
 def test_each_kernel_has_its_count_times_and_percentiles() -> None:
     product, addition = kernels(ten_products_and_an_addition(), 0)
-    assert (product.name, product.n, product.total_ns, product.mean_ns) == ("volta_sgemm_128x64_nn", 10, 55_000, 5500.0)
+    assert (product.name, product.n_ops, product.total_ns, product.mean_ns) == (
+        "volta_sgemm_128x64_nn",
+        10,
+        55_000,
+        5500.0,
+    )
     assert (product.min_ns, product.median_ns, product.p90_ns, product.max_ns) == (1 * US, 5 * US, 9 * US, 10 * US)
     assert product.share_frac == pytest.approx(55 / 80)
     assert (product.op_class, addition.op_class) == (OpClass.MATRIX, OpClass.COMPUTE)
-    assert (addition.n, addition.min_ns, addition.max_ns) == (1, 25 * US, 25 * US)
+    assert (addition.n_ops, addition.min_ns, addition.max_ns) == (1, 25 * US, 25 * US)
 
 
 def test_the_launch_shape_is_the_most_frequent_pair_of_grid_and_block() -> None:
@@ -91,7 +96,7 @@ def test_the_top_kernels_are_the_first_of_all() -> None:
 def test_the_kernels_of_a_recorded_step_are_those_counted_one_by_one(name: str, n: int) -> None:
     trace = recorded(name)
     rows = kernels(trace, trace.device_ids[0])
-    assert sum(k.n for k in rows) == n
+    assert sum(k.n_ops for k in rows) == n
     assert sum(k.share_frac for k in rows) == pytest.approx(1)
     ops = trace.ops
     for k in rows:

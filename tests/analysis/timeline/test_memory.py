@@ -27,8 +27,8 @@ def _trace(values: list[int]) -> Trace:
 def test_the_peak_is_told_with_its_moment_and_its_line() -> None:
     curve = memory_curve(_trace([0, 40, 900, 30]), 0)
     assert curve is not None
-    assert (curve.peak, curve.peak_at_ns, curve.peak_line, curve.reserved_max) == (900, 200, 3, 950)
-    assert curve.allocated.tolist() == [0, 40, 900, 30]
+    assert (curve.peak_bytes, curve.peak_at_ns, curve.peak_line, curve.reserved_max_bytes) == (900, 200, 3, 950)
+    assert curve.allocated_bytes.tolist() == [0, 40, 900, 30]
 
 
 def test_without_a_record_there_is_no_curve() -> None:

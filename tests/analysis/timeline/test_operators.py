@@ -35,7 +35,7 @@ def test_an_operator_has_its_time_with_and_without_those_inside_it() -> None:
         ("mm", 30 * US, 30 * US),
         ("add", 10 * US, 10 * US),
     ]
-    assert found["linear"].n == 1
+    assert found["linear"].n_calls == 1
 
 
 def test_device_time_is_the_innermost_operators_own_and_every_outer_ones_too() -> None:
@@ -52,7 +52,7 @@ def test_an_operator_inside_one_of_the_same_name_counts_once_in_total() -> None:
     b.op(200, 210, launch=30)
     b.host_op(200, 207, "to")
     to = by_name(b.trace())["to"]
-    assert (to.n, to.host_ns, to.host_self_ns) == (3, 107 * US, (20 + 60 + 7) * US)
+    assert (to.n_calls, to.host_ns, to.host_self_ns) == (3, 107 * US, (20 + 60 + 7) * US)
     assert (to.n_ops, to.device_ns, to.device_self_ns) == (1, 10 * US, 10 * US)
 
 
@@ -63,7 +63,7 @@ def test_threads_do_not_nest_in_one_another_and_can_be_told_apart() -> None:
     b.op(200, 230, launch=20, thread=2)
     trace = b.trace()
     (together,) = operators(trace)
-    assert (together.thread, together.n, together.host_ns, together.host_self_ns) == (None, 2, 130 * US, 130 * US)
+    assert (together.thread, together.n_calls, together.host_ns, together.host_self_ns) == (None, 2, 130 * US, 130 * US)
     rows = operators(trace, by_thread=True)
     assert [(r.thread, r.host_ns, r.device_ns) for r in rows] == [(1, 100 * US, 0), (2, 30 * US, 30 * US)]
 
@@ -87,14 +87,14 @@ def test_an_inner_operator_that_outlasts_the_outer_one_takes_only_what_lies_in_i
 def test_an_operator_without_length_is_counted() -> None:
     b = Builder()
     b.host_op(5, 5, "detach")
-    assert by_name(b.trace())["detach"].n == 1
+    assert by_name(b.trace())["detach"].n_calls == 1
 
 
 @pytest.mark.parametrize("name", ["v100_4streams_nccl_step", "gp100_gpu_user_annotation", "mi300_sglang_hipgraph"])
 def test_the_operators_of_a_recorded_trace_are_those_a_walk_along_each_thread_finds(name: str) -> None:
     trace = recorded(name)
     assert {
-        r.name: [r.n, r.host_ns, r.host_self_ns, r.n_ops, r.device_ns, r.device_self_ns] for r in operators(trace)
+        r.name: [r.n_calls, r.host_ns, r.host_self_ns, r.n_ops, r.device_ns, r.device_self_ns] for r in operators(trace)
     } == walk(trace)
 
 
@@ -140,13 +140,13 @@ def test_operators_are_told_apart_by_the_shapes_of_their_inputs() -> None:
     dims = [[[64, 64], [64, 64]], [[8, 8], [8, 8]], [[64, 64], [64, 64]]]
     rows = [event("cpu_op", "aten::mm", 10 * n, 1 + n, tid=3, **{"Input Dims": d}) for n, d in enumerate(dims)]
     trace = read_trace(as_bytes([*rows, event("cpu_op", "aten::add", 50, 2, tid=3)]))
-    found = [(stat.name, stat.shape, stat.n, stat.host_ns) for stat in operators(trace, by_shape=True)]
+    found = [(stat.name, stat.shape, stat.n_calls, stat.host_ns) for stat in operators(trace, by_shape=True)]
     assert found == [
         ("aten::mm", "[[64, 64], [64, 64]]", 2, 4000),
         ("aten::mm", "[[8, 8], [8, 8]]", 1, 2000),
         ("aten::add", None, 1, 2000),
     ]
-    assert [(stat.shape, stat.n) for stat in operators(trace)] == [(None, 3), (None, 1)]
+    assert [(stat.shape, stat.n_calls) for stat in operators(trace)] == [(None, 3), (None, 1)]
 
 
 def test_an_inner_operator_that_overshoots_its_outer_one_does_not_hide_the_next() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,34 +41,54 @@ def test_busy_is_the_union_of_all_streams_and_idle_the_rest_of_the_extent() -> N
 
 def test_each_class_is_summed_by_its_own_union() -> None:
     result = breakdown(three_classes(), 0)
-    assert (result.compute_ns, result.copy_ns, result.comm_ns, result.memset_ns) == (30 * US, 30 * US, 20 * US, 0)
+    assert (result.compute_ns, result.copy_ns, result.communication_ns, result.memset_ns) == (
+        30 * US,
+        30 * US,
+        20 * US,
+        0,
+    )
     assert (result.htod_ns, result.dtoh_ns, result.dtod_ns, result.ptop_ns) == (30 * US, 0, 0, 0)
 
 
 def test_an_overlap_is_given_in_time_and_as_a_share_of_each_class() -> None:
     result = breakdown(three_classes(), 0)
-    assert result.compute_copy.ns == 10 * US
+    assert result.compute_copy.overlap_ns == 10 * US
     assert result.compute_copy.frac_of_first == pytest.approx(1 / 3)
-    assert result.comm_copy.ns == 10 * US
-    assert result.comm_copy.frac_of_first == pytest.approx(1 / 2)
-    assert result.comm_copy.frac_of_second == pytest.approx(1 / 3)
-    assert result.compute_comm.ns == 0
+    assert result.communication_copy.overlap_ns == 10 * US
+    assert result.communication_copy.frac_of_first == pytest.approx(1 / 2)
+    assert result.communication_copy.frac_of_second == pytest.approx(1 / 3)
+    assert result.compute_communication.overlap_ns == 0
 
 
 def test_exposed_is_the_part_without_compute() -> None:
     result = breakdown(three_classes(), 0)
-    assert result.exposed_comm_ns == 20 * US
+    assert result.exposed_communication_ns == 20 * US
     assert result.exposed_copy_ns == 20 * US
 
 
-def test_the_partition_counts_each_instant_once_with_communication_before_copies() -> None:
-    parts = breakdown(three_classes(), 0).partition
-    assert parts.compute_alone_ns == 20 * US
-    assert parts.compute_with_other_ns == 10 * US
-    assert parts.exposed_comm_ns == 20 * US
-    assert parts.exposed_copy_ns == 10 * US
-    assert parts.memset_alone_ns == 0
-    assert parts.idle_ns == 10 * US
+def test_a_class_is_alone_where_no_other_runs_which_is_less_than_exposed() -> None:
+    result = breakdown(three_classes(), 0)
+    assert asdict(result.partition) == {
+        "compute_alone_ns": 20 * US,
+        "compute_with_other_ns": 10 * US,
+        "communication_alone_ns": 10 * US,
+        "copy_alone_ns": 10 * US,
+        "memset_alone_ns": 0,
+        "several_without_compute_ns": 10 * US,  # the copy and the communication
+        "idle_ns": 10 * US,
+    }
+    assert result.exposed_copy_ns == result.exposed_communication_ns == 20 * US
+
+
+@pytest.mark.parametrize("name", ["gemm", "ncclX", HTOD])
+def test_a_memset_beside_it_leaves_no_class_alone(name: str) -> None:
+    b = Builder()
+    b.op(0, 30, name=name)
+    b.op(10, 50, name="Memset (Device)", stream=8)
+    parts = breakdown(b.trace(), 0).partition
+    assert sorted(ns for ns in asdict(parts).values() if ns) == [10 * US, 20 * US, 20 * US]
+    assert parts.memset_alone_ns == 20 * US
+    assert (parts.compute_with_other_ns if name == "gemm" else parts.several_without_compute_ns) == 20 * US
 
 
 def test_concurrency_counts_streams_and_not_ops() -> None:
@@ -108,5 +130,8 @@ def test_the_partition_adds_up_to_the_extent(rows: list[tuple[int, int, int, str
         b.op(start, start + length, name=name, stream=stream)
     result = breakdown(b.trace(), 0)
     assert result.partition.total_ns == result.extent_ns
+    assert min(asdict(result.partition).values()) >= 0
+    assert result.partition.copy_alone_ns <= result.exposed_copy_ns <= result.copy_ns
+    assert result.partition.communication_alone_ns <= result.exposed_communication_ns <= result.communication_ns
     assert sum(result.concurrency_ns.values()) == result.extent_ns
     assert all(np.all(rows[:, 0] < rows[:, 1]) for rows in result.intervals.values())

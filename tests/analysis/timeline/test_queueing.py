@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.analysis.timeline.queueing import delays, queues, stream_queue, streams
-from perfmagic.analysis.timeline.streams import orphans
+from perfmagic.analysis.timeline.queueing import delays, queues, stream_queue
+from perfmagic.analysis.timeline.streams import orphans, streams
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import recorded
 
@@ -85,7 +85,7 @@ def test_the_queued_time_is_split_into_call_stream_and_waiting() -> None:
     assert found.behind_ns.tolist() == [0, 22 * US]
     assert found.waiting_ns.tolist() == [6 * US, 3 * US]
     assert found.queued_ns.tolist() == [10 * US, 28 * US]
-    assert found.sums_ns() == {"in_call": 7 * US, "behind": 22 * US, "waiting": 9 * US}
+    assert found.sums_ns() == {"in_call_ns": 7 * US, "behind_ns": 22 * US, "waiting_ns": 9 * US}
 
 
 def test_a_call_that_returns_after_the_start_counts_until_the_start() -> None:
@@ -116,9 +116,9 @@ def test_streams_come_busiest_first_with_their_overlaps() -> None:
     b.op(50, 70, launch=0, stream=9)
     b.op(70, 70, launch=0, stream=9)
     first, second = streams(b.trace(), 0)
-    assert (first.stream, first.n_ops, first.busy_ns, first.overlaps, first.zero_durations) == (9, 3, 50 * US, 1, 1)
+    assert (first.stream, first.n_ops, first.busy_ns, first.n_overlaps, first.n_zero_durations) == (9, 3, 50 * US, 1, 1)
     assert first.busy_frac == pytest.approx(5 / 7)
-    assert (second.stream, second.busy_ns, second.overlaps) == (7, 10 * US, 0)
+    assert (second.stream, second.busy_ns, second.n_overlaps) == (7, 10 * US, 0)
 
 
 @pytest.mark.parametrize("name", ["v100_4streams_nccl_step", "mi300_sglang_hipgraph", "a100_event_sync_3streams"])

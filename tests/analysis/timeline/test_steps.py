@@ -31,8 +31,13 @@ def test_a_step_has_its_number_and_its_time_on_the_host() -> None:
 
 def test_what_the_device_did_during_a_step_is_counted_whoever_launched_it() -> None:
     seven, eight = steps(two_steps())
-    assert (seven.busy_ns, seven.compute_ns, seven.comm_ns, seven.copy_ns) == (50 * US, 50 * US, 0, 0)
-    assert (eight.busy_ns, eight.compute_ns, eight.comm_ns, eight.copy_ns) == (40 * US, 20 * US, 20 * US, 10 * US)
+    assert (seven.busy_ns, seven.compute_ns, seven.communication_ns, seven.copy_ns) == (50 * US, 50 * US, 0, 0)
+    assert (eight.busy_ns, eight.compute_ns, eight.communication_ns, eight.copy_ns) == (
+        40 * US,
+        20 * US,
+        20 * US,
+        10 * US,
+    )
     assert (seven.busy_frac, eight.busy_frac) == (0.5, 0.4)
 
 
@@ -43,7 +48,7 @@ def test_the_ops_of_a_step_are_those_it_launched_on_any_thread() -> None:
 
 
 def test_what_is_communication_can_be_said() -> None:
-    assert [s.comm_ns for s in steps(two_steps(), comm_names="gemm")] == [50 * US, 20 * US]
+    assert [s.communication_ns for s in steps(two_steps(), comm_names="gemm")] == [50 * US, 20 * US]
 
 
 def test_marks_of_one_number_on_several_threads_are_one_step() -> None:
@@ -82,6 +87,6 @@ def test_the_step_of_a_recorded_trace() -> None:
         trace.host_ops.end_ns[row],
     )
     parts = breakdown(trace, trace.device_ids[0])
-    assert 0 < step.comm_ns <= parts.comm_ns
-    assert max(step.compute_ns, step.comm_ns, step.copy_ns) <= step.busy_ns <= step.duration_ns
+    assert 0 < step.communication_ns <= parts.communication_ns
+    assert max(step.compute_ns, step.communication_ns, step.copy_ns) <= step.busy_ns <= step.duration_ns
     assert step.n_ops <= len(trace.ops)

@@ -17,6 +17,7 @@ from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.sources import read_file
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.remarks import Remark
 from tests.trace.recorded import NAMES, as_bytes, columns_by_name, launch_and_kernel, recorded
 
 TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters", "marks")
@@ -37,7 +38,7 @@ def _simulated() -> Trace:
         torch_version="2.13.0",
         failed="ValueError: no",
         dropped_events=3,
-        notes=("short",),
+        notes=(Remark("short", "a short one", {"n": 2}),),
     )
     return make_trace(
         names,
@@ -166,20 +167,20 @@ def test_a_path_from_the_home_folder_is_taken_as_a_shell_takes_it(
 
 
 @pytest.mark.parametrize("ending", ["json", "npz"])
-def test_how_many_durations_were_mended_is_kept_and_not_counted_again(tmp_path: Path, ending: str) -> None:
+def test_how_many_durations_were_repaired_is_kept_and_not_counted_again(tmp_path: Path, ending: str) -> None:
     events = launch_and_kernel(1, 0, 10) + launch_and_kernel(2, 30, 40)
     del events[1]["dur"], events[2]["dur"]
     events[3]["dur"] = -4
     trace = read_trace(as_bytes(events))
-    assert (trace.meta.mended_ops, trace.meta.mended_ns, trace.meta.mended_calls) == (2, 0, 1)
+    assert (trace.meta.repaired_ops, trace.meta.repaired_ns, trace.meta.repaired_calls) == (2, 0, 1)
     path = tmp_path / f"again.{ending}"
     (write_npz if ending == "npz" else write_chrome)(trace, path)
-    assert read_file(path).meta.mended_ops == 2
-    assert read_file(path).meta.mended_calls == 1
+    assert read_file(path).meta.repaired_ops == 2
+    assert read_file(path).meta.repaired_calls == 1
 
 
 def test_a_duration_cut_at_the_end_counts_with_the_time_it_was_given() -> None:
     events = launch_and_kernel(1, 0, 10) + launch_and_kernel(2, 30, 40)
     events[1]["dur"] = 1e12
     meta = read_trace(as_bytes(events)).meta
-    assert (meta.mended_ops, meta.mended_ns) == (1, 40_000)
+    assert (meta.repaired_ops, meta.repaired_ns) == (1, 40_000)

@@ -19,7 +19,7 @@ from perfmagic.trace.columns import LineMarks
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.sources import one_file, read_each, read_file, trace_files
 from perfmagic.trace.model import Cell, Trace
-from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, recorded, table_of
+from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, recorded, repairs, table_of
 
 TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters", "marks")
 
@@ -247,4 +247,14 @@ def test_the_handler_writes_a_file_a_cycle(tmp_path: Path) -> None:
         assert result.title.endswith(".pt.trace.json.gz")
         assert 'step "quoted"' in result.trace.names
         # torch writes the quotes bare; what the handler writes needs no mending any more
-        assert result.trace.meta.repairs in ((), ("1 name with an unescaped quote was mended",))
+        assert repairs(result.trace) in ((), ("1 name with an unescaped quote was repaired",))
+
+
+def test_a_part_that_is_flagged_as_encrypted_is_damage(tmp_path: Path) -> None:
+    path = write_npz(recorded("a100_event_sync_3streams"), tmp_path / "a.npz")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\x03\x04") + 6] |= 1  # the flags of the first part, beside it and in the directory
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match="is damaged: RuntimeError"):
+        read_file(path)

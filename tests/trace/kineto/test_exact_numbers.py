@@ -46,7 +46,7 @@ def test_a_real_trace_gives_exactly_the_reference_numbers(expected: Path) -> Non
 def _numbers(trace: Trace, classes: Any, on_device: Any) -> dict[str, Any]:
     ops = trace.ops
     compute = _union(trace, on_device & ((classes == OpClass.MATRIX) | (classes == OpClass.COMPUTE)))
-    comm = _union(trace, on_device & (classes == OpClass.COMM))
+    comm = _union(trace, on_device & (classes == OpClass.COMMUNICATION))
     copy = _union(trace, on_device & (ops.kind == OpKind.MEMCPY))
     busy_ns = total_ns(_union(trace, on_device))
     span_ns = int(ops.end_ns[on_device].max() - ops.start_ns[on_device].min())

@@ -17,7 +17,7 @@ from perfmagic.trace.kineto.helper import Helper
 from perfmagic.trace.kineto.parts import Gathered
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
-from tests.trace.recorded import real, table_of
+from tests.trace.recorded import real, repairs, table_of
 
 NAMES = ("a100_alexnet_cuda_sync", "mi300_sglang_hipgraph", "a100_nccl_rank0of2", "v100_2021_old_categories")
 TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters")
@@ -140,13 +140,13 @@ def test_the_environment_can_switch_it_off(started: list[Helper], monkeypatch: p
         read_trace(data, origin="trace.json")
 
 
-def test_damage_the_helper_meets_is_mended_and_said(started: list[Helper]) -> None:
+def test_damage_the_helper_meets_is_repaired_and_reported(started: list[Helper]) -> None:
     data = content(NAMES[1])
     damaged = data.replace(b'"dur":', b'"dur": nan, "was":', 1)
     trace = read_trace(damaged, origin="trace.json")
     assert len(started) == 1
     assert trace.meta.repairs == alone(damaged).meta.repairs
-    assert "1 event with a bare nan or inf was mended" in trace.meta.repairs
+    assert "1 event with a bare nan or inf was repaired" in repairs(trace)
 
 
 def test_an_interrupted_read_leaves_no_process(started: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:

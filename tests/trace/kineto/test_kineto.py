@@ -15,6 +15,7 @@ from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto import file as kineto_file
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Collective, LaunchShape
+from perfmagic.trace.remarks import Remark
 from tests.trace.recorded import FOLDER, NAMES, as_bytes, event, launch_and_kernel, recorded
 
 
@@ -230,11 +231,10 @@ def test_what_was_not_recorded_and_what_recording_took_is_noted() -> None:
     operator = event("cpu_op", "aten::mm", 0, 5, tid=99)
     overhead = [event("overhead", "Activity Buffer Request", n, 1500.5, tid=-1) for n in (0, 2000)]
     assert read_trace(as_bytes([launch, kernel, operator])).meta.notes == ()
-    assert read_trace(as_bytes([launch, kernel])).meta.notes == (
-        "no operator of the host was recorded: what Python did is not known",
-    )
-    assert read_trace(as_bytes([kernel, operator])).meta.notes == (
-        "no launch was recorded: when ops were queued is not known",
-    )
-    (note,) = read_trace(as_bytes([launch, kernel, operator, *overhead])).meta.notes
-    assert note.replace("\u00a0", " ") == "the profiler itself took 3.00 ms of the host, in 2 records"
+    (no_host,) = read_trace(as_bytes([launch, kernel])).meta.notes
+    assert no_host == Remark("no_host_ops", "no operator of the host was recorded: what Python did is not known")
+    (no_launch,) = read_trace(as_bytes([kernel, operator])).meta.notes
+    assert no_launch == Remark("no_launches", "no launch was recorded: when ops were queued is not known")
+    (took,) = read_trace(as_bytes([launch, kernel, operator, *overhead])).meta.notes
+    assert (took.kind, took.numbers) == ("profiler_overhead", {"host_ns": 3_001_000, "n_records": 2})
+    assert took.words.replace("\u00a0", " ") == "the profiler itself took 3.00 ms of the host, in 2 records"

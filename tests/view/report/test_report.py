@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import DeviceInfo
-from perfmagic.view.report.report import brief_tables, html_tables, markdown, report_tables, report_text, windows_words
+from perfmagic.view.report.html import html_tables
+from perfmagic.view.report.markdown import markdown
+from perfmagic.view.report.tables import ReportTable, brief_tables, report_tables, windows_words
+from perfmagic.view.report.text import report_text
 from perfmagic.view.svg.metrics import columns
-from tests.analysis.build import Builder
+from perfmagic.view.timeline.lanes import StreamLane
+from perfmagic.view.timeline.text import MAX_STREAMS, timeline_text
+from tests.analysis.build import US, Builder
+from tests.trace.recorded import NAMES, recorded
 
 LONG = "void at::native::kernel_of_a_long_name<" + "float, " * 12 + "{}>(int)"
 
@@ -91,3 +99,56 @@ def test_more_steps_than_are_shown_are_counted(n: int) -> None:
     table = brief_tables(TimelineResult(b.trace()).to_dict())[0]
     assert len(table.rows) == 15
     assert table.note == ("" if n == 15 else "and 3 more steps")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_face_of_a_report_has_the_same_numbers_of_the_streams(name: str) -> None:
+    result = TimelineResult(recorded(name.removesuffix(".json.gz")))
+    by_title = {table.title: table for table in report_tables(result.to_dict())}
+    for group in result.doc.groups:
+        device = result.to_dict()["devices"][str(group.device)]
+        queues = {queue["stream"]: queue["ops_max"] for queue in device["queues"]}
+        rows = {stream["stream"]: (stream["n_ops"], stream["busy_ns"]) for stream in device["streams"]}
+        assert {lane.stream: (len(lane), lane.busy_ns) for lane in group.streams} == rows
+        assert {lane.stream: lane.queue_max for lane in group.streams if lane.stream in queues} == queues
+        lines = {
+            line.split()[1]: line for line in timeline_text(result.doc).splitlines() if line.startswith("  stream ")
+        }
+        for label, share, busy, n_ops, deepest in (row[:5] for row in _stream_rows(by_title, group.streams)):
+            assert all(word in lines[label] for word in (share, busy, n_ops, deepest)), label
+
+
+def _stream_rows(tables: dict[str, ReportTable], drawn: Sequence[StreamLane]) -> list[tuple[str, ...]]:
+    """Number, share, busy time, ops and queue of the streams that a terminal shows, as Markdown has them."""
+    shown = {lane.label for lane in drawn[:MAX_STREAMS]}
+    found = [(label, share, busy, n, deepest) for label, n, busy, share, deepest in tables["Streams"].rows]
+    return [(row[0].removeprefix("stream "), *row[1:]) for row in found if row[0] in shown]
+
+
+def test_what_is_alone_and_what_is_exposed_have_two_names_in_every_face() -> None:
+    b = Builder()
+    b.op(0, 10, launch=0, name="gemm")
+    b.op(10, 30, launch=1, name="Memcpy HtoD (Pinned -> Device)", stream=8, size=100)
+    b.op(25, 45, launch=2, name="ncclDevKernel_AllReduce", stream=9)
+    result = TimelineResult(b.trace())
+    device = result.to_dict()["devices"]["0"]
+    assert (device["exposed_copy_ns"], device["partition"]["copy_alone_ns"]) == (20 * US, 15 * US)
+    assert (device["exposed_communication_ns"], device["partition"]["communication_alone_ns"]) == (20 * US, 15 * US)
+    assert device["partition"]["several_without_compute_ns"] == 5 * US
+    (table,) = (table for table in report_tables(result.to_dict()) if table.title.startswith("Where"))
+    words = {row[0]: row[1].replace("\u00a0", " ") for row in table.rows}
+    assert words == {
+        "compute alone": "10.0 µs",
+        "communication alone": "15.0 µs",
+        "copy alone": "15.0 µs",
+        "several, no compute": "5.00 µs",
+    }
+    (shares,) = (group.shares for group in result.doc.groups)
+    assert {share.name: share.ns for share in shares if share.name in words} == {
+        "compute alone": 10 * US,
+        "communication alone": 15 * US,
+        "copy alone": 15 * US,
+        "several, no compute": 5 * US,
+    }
+    said = {finding.rule: finding.cost_ns for finding in result.findings}
+    assert (said["exposed_copy"], said["exposed_communication"]) == (20 * US, 20 * US)

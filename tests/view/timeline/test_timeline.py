@@ -13,6 +13,7 @@ import pytest
 from perfmagic.analysis.timeline.memory import MemoryCurve
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, TraceMeta, make_trace
+from perfmagic.trace.remarks import Remark
 from perfmagic.view.html import MAX_OUTPUT_BYTES
 from perfmagic.view.page import page
 from perfmagic.view.svg.canvas import Canvas
@@ -81,7 +82,7 @@ def test_the_picture_is_an_image_with_the_first_line_as_its_name() -> None:
 @pytest.mark.parametrize("face", [timeline_svg, timeline_html])
 def test_hostile_names_stay_text(face: object) -> None:
     trace = queue_of(3, name=HOSTILE, device=DeviceInfo(0, "cuda", HOSTILE))
-    out = face(doc_of(with_meta(trace, failed=HOSTILE, notes=(HOSTILE,))))  # type: ignore[operator]
+    out = face(doc_of(with_meta(trace, failed=HOSTILE, notes=(Remark("hostile", HOSTILE),))))  # type: ignore[operator]
     assert "<script" not in out
     assert "\x1b" not in out
     out.encode()  # a lone surrogate would stop it
@@ -90,7 +91,11 @@ def test_hostile_names_stay_text(face: object) -> None:
 
 
 def test_text_never_steers_a_terminal_and_keeps_its_width() -> None:
-    doc = doc_of(with_meta(queue_of(3, name=HOSTILE), failed=f"RuntimeError: {HOSTILE * 20}", notes=("word " * 60,)))
+    doc = doc_of(
+        with_meta(
+            queue_of(3, name=HOSTILE), failed=f"RuntimeError: {HOSTILE * 20}", notes=(Remark("long", "word " * 60),)
+        )
+    )
     text = timeline_text(doc)
     assert "\x1b" not in text
     assert max(columns(line) for line in text.splitlines()) <= 100
@@ -160,7 +165,7 @@ def test_memory_is_drawn_where_it_was_recorded_and_says_its_peak() -> None:
 
 
 def test_a_column_of_memory_holds_the_most_of_its_time() -> None:
-    curve = MemoryCurve(0, np.array([0, 12, 14, 30]), np.array([1, 9, 2, 4]), reserved_max=0, peak_line=0)
+    curve = MemoryCurve(0, np.array([0, 12, 14, 30]), np.array([1, 9, 2, 4]), reserved_max_bytes=0, peak_line=0)
     assert highest(curve, np.array([0.0, 10, 20, 30, 40])).tolist() == [1, 9, 2, 4]
 
 

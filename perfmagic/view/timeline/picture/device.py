@@ -29,7 +29,7 @@ STACK = (
     OpClass.PTOP,
     OpClass.HTOD,
     OpClass.DTOH,
-    OpClass.COMM,
+    OpClass.COMMUNICATION,
 )
 
 

@@ -17,7 +17,7 @@ FINDING_PX = 21
 KEY_NAMES = {
     OpClass.MATRIX: ("matrix kernels", "matrix"),
     OpClass.COMPUTE: ("other kernels", "comp"),
-    OpClass.COMM: ("communication", "comm"),
+    OpClass.COMMUNICATION: ("communication", "comm"),
     OpClass.HTOD: ("copy HtoD", "htod"),
     OpClass.DTOH: ("DtoH", "dtoh"),
     OpClass.DTOD: ("DtoD", "dtod"),

@@ -15,12 +15,12 @@ LANE_PX, HEAD_PX = 58, 10
 
 def draw_memory(frame: Frame, lane: MemoryCurve, y: float) -> float:
     """The curve, scaled to its peak; returns the lower edge."""
-    heights = highest(lane, frame.columns_ns()) / max(1, lane.peak) * (LANE_PX - HEAD_PX)
+    heights = highest(lane, frame.columns_ns()) / max(1, lane.peak_bytes) * (LANE_PX - HEAD_PX)
     frame.canvas.fill(skyline(frame.columns_px(), quantised(heights, 0.5), y + LANE_PX), "memory")
     frame.label(y + LANE_PX / 2, "memory")
-    frame.number(y + LANE_PX / 2, f"peak {units.size(lane.peak)}")
-    if lane.reserved_max:
-        frame.number(y + LANE_PX - 6, f"{units.size(lane.reserved_max)} reserved", "ink2", size=10)
+    frame.number(y + LANE_PX / 2, f"peak {units.size(lane.peak_bytes)}")
+    if lane.reserved_max_bytes:
+        frame.number(y + LANE_PX - 6, f"{units.size(lane.reserved_max_bytes)} reserved", "ink2", size=10)
     return y + LANE_PX + 6
 
 
@@ -28,7 +28,7 @@ def highest(lane: MemoryCurve, edges_ns: Float64) -> Float64:
     """The most that was allocated in each column; shape (columns,).  edges_ns: columns + 1 instants, rising."""
     first = np.maximum(np.searchsorted(lane.at_ns, edges_ns[:-1], side="right") - 1, 0)
     last = np.maximum(np.searchsorted(lane.at_ns, edges_ns[1:], side="left") - 1, first)
-    found = lane.allocated[first].astype(np.float64)
+    found = lane.allocated_bytes[first].astype(np.float64)
     for column in np.flatnonzero(last > first).tolist():
-        found[column] = float(lane.allocated[first[column] : last[column] + 1].max())
+        found[column] = float(lane.allocated_bytes[first[column] : last[column] + 1].max())
     return found

@@ -1,0 +1,229 @@
+"""The events of one table as columns: what each event's category, name and arguments say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+
+from perfmagic.trace.columns import NONE, CallKind, HostKind, Int64, OpKind
+from perfmagic.trace.kineto.args import (
+    call_args,
+    counter_args,
+    counter_values,
+    either,
+    host_args,
+    numbers,
+    op_args,
+    ranks_of,
+    wait_args,
+    whole,
+)
+from perfmagic.trace.kineto.decode import (
+    COUNTER,
+    INSTANT,
+    Chunk,
+    Count,
+    CounterArgs,
+    Event,
+    Instant,
+    Loose,
+    OpArgs,
+    Other,
+    Span,
+)
+from perfmagic.trace.kineto.finish import MOST_BYTES
+from perfmagic.trace.kineto.parts import COLLECTIVES, COUNTERS, INPUTS, NAMES, SHAPES, Codes, Columns, Gathered, Part
+from perfmagic.trace.kineto.times import LIMIT_NS, digits_matter, to_ns
+from perfmagic.trace.names import call_kind
+
+# By category, never by "has a stream": Inductor's cpu_op rows carry one. The capitalised ones are of 2021.
+OP_KINDS = {
+    "kernel": OpKind.KERNEL,
+    "Kernel": OpKind.KERNEL,
+    "gpu_memcpy": OpKind.MEMCPY,
+    "Memcpy": OpKind.MEMCPY,
+    "gpu_memset": OpKind.MEMSET,
+    "Memset": OpKind.MEMSET,
+}
+HOST_KINDS = {
+    "cpu_op": HostKind.OP,
+    "Operator": HostKind.OP,
+    "user_annotation": HostKind.ANNOTATION,
+}
+_MEMORY_NAME = "[memory]"
+_ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
+_NO_TOTALS = CounterArgs()  # nobody writes to it
+_PID, _TID = attrgetter("pid"), attrgetter("tid")
+
+
+class _Known(dict[Any, int]):
+    """What a function gave, by its argument."""
+
+    def __init__(self, function: Callable[[Any], int]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = self._function(key)
+        return number
+
+
+class EventColumns:
+    """Makes columns of events, one method a table; names, shapes and collectives go to the books of `gathered`.
+
+    categories: the number of each category met, which grows while events are read.
+    """
+
+    def __init__(self, gathered: Gathered, categories: Codes) -> None:
+        self._gathered = gathered
+        self._categories = categories
+        self._shape_of = _Known(self._new_shape)
+        self._call_kind_of = _Known(lambda name: int(call_kind(name)))
+
+    def ops(self, events: list[Span], category: Int64, _chunk: Chunk) -> Columns:
+        """Kernels, copies and memsets."""
+        args = op_args(events)
+        named = [a.collective for a in args]
+        collective = np.full(len(args), NONE, np.int32)
+        counted: Columns = {}
+        if named.count(None) < len(named):
+            collective[:] = [self._collective(a) for a in args]
+            counted["sequence"] = whole([a.sequence for a in args])
+        shape_of = self._shape_of
+        return {
+            "kind": np.array([OP_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
+            "device": whole([a.device for a in args], events, _PID),
+            "stream": whole([a.stream for a in args], events, _TID),
+            "name": self._interned(events),
+            "correlation": np.array([a.correlation for a in args], np.int64),
+            "size_bytes": whole([a.bytes for a in args]),
+            "collective": collective,
+            "shape": np.array([shape_of[bytes(a.grid), bytes(a.block), a.registers, a.shared] for a in args], np.int32),
+            **counted,
+        }
+
+    def calls(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
+        """Calls of the runtime and the driver."""
+        args = call_args(events)
+        kind_of = self._call_kind_of
+        kind = np.array([kind_of[event.name] for event in events], np.int8)
+        said = [a.call for a in args]
+        if said.count(None) < len(said):
+            for row, call in enumerate(said):
+                if isinstance(call, str) and call in CallKind.__members__:
+                    kind[row] = CallKind[call]
+        return {
+            "kind": kind,
+            "name": self._interned(events),
+            "thread": whole([event.tid for event in events]),
+            "correlation": np.array([a.correlation for a in args], np.int64),
+        }
+
+    def host_ops(self, events: list[Span], category: Int64, chunk: Chunk) -> Columns:
+        """Operators and annotations."""
+        shape = np.full(len(events), NONE, np.int32)
+        if chunk.inputs:
+            inputs = self._gathered.books[INPUTS]
+            for row, args in enumerate(host_args(events)):
+                dims = bytes(args.dims)
+                if dims:
+                    shape[row] = inputs[dims]
+        return {
+            "kind": np.array([HOST_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
+            "name": self._interned(events),
+            "thread": whole([event.tid for event in events]),
+            "shape": shape,
+        }
+
+    def frames(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
+        """Python frames."""
+        return {"name": self._interned(events), "thread": whole([event.tid for event in events])}
+
+    def waits(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
+        """Streams that wait for an event."""
+        args = wait_args(events)
+        return {
+            "correlation": np.array([a.correlation for a in args], np.int64),
+            "device": whole([a.device for a in args], events, _PID),
+            "stream": whole([a.stream for a in args], events, _TID),
+            "on_stream": np.array([a.on_stream for a in args], np.int64),
+            "on_correlation": np.array([a.on_correlation for a in args], np.int64),
+            "on_device": np.array([a.on_device for a in args], np.int64),
+        }
+
+    def counters(self, events: list[Event], category: Int64, chunk: Chunk, part: Part) -> None:
+        """A row for each value of a counter, and for the totals memory events carry (those of 2021 carry none)."""
+        found = [(row, cast("Instant", events[row])) for row in self.rows_of(INSTANT, category)]
+        memory = [(row, event) for row, event in found if event.name == _MEMORY_NAME]
+        rows = [row for row, _ in memory] + self.rows_of(COUNTER, category)
+        if not rows:
+            return
+        mine = [events[row] for row in rows]
+        counts = cast("list[Count]", mine[len(memory) :])
+        args = [event.args or _NO_TOTALS for _, event in memory] + counter_args(counts)
+        totals = args[: len(memory)]
+        counted = [(at, *value) for at, event in enumerate(counts, len(memory)) for value in counter_values(event)]
+        names, each = self._gathered.books[NAMES], np.arange(len(memory))
+        of_memory = [names[name] for name in (_ALLOCATED, _RESERVED)] if memory else []
+        at = np.concatenate((each, each, np.array([at for at, _, _ in counted], np.int64)))
+        series = np.concatenate((np.repeat(of_memory, len(memory)), [names[name] for _, name, _ in counted]))
+        value = np.concatenate(
+            (
+                numbers([a.allocated for a in totals]),
+                numbers([a.reserved for a in totals]),
+                np.array([number for _, _, number in counted], np.float64),
+            )
+        )
+        possible = np.abs(value) <= MOST_BYTES  # false for NaN
+        self._gathered.impossible += int((~possible & ~np.isnan(value)).sum())
+        if possible.any():
+            device = whole([a.device_id for a in args], mine, _PID)
+            columns = {"device": device} | time_columns(mine, rows, chunk)
+            part.columns[COUNTERS] = {name: column[at[possible]] for name, column in columns.items()} | {
+                "series": series[possible].astype(np.int32),
+                "value": value[possible],
+            }
+
+    def rows_of(self, kind: Other | str, category: Int64) -> list[int]:
+        """Which events are of a category, or of a kind that is no span."""
+        return np.flatnonzero(category == self._categories[kind]).tolist() if kind in self._categories else []
+
+    def _interned(self, events: list[Span]) -> Any:
+        names = self._gathered.books[NAMES]
+        return np.fromiter([names[event.name] for event in events], np.int32, len(events))
+
+    def _new_shape(self, key: tuple[bytes, bytes, Loose, Loose]) -> int:
+        """The number of a kernel's launch shape; NONE where the record has none (copies, and traces of 2021)."""
+        sides: list[Any] = [msgspec.json.decode(text) if text else None for text in key[:2]]
+        if not all(isinstance(side, list) and len(side) == 3 for side in sides):
+            return NONE
+        if not all(type(n) is int and n > 0 for side in sides for n in side):
+            return NONE
+        optional = (None if (n := either(value, NONE)) == NONE else n for value in key[2:])
+        return self._gathered.books[SHAPES][(tuple(sides[0]), tuple(sides[1]), *optional)]
+
+    def _collective(self, args: OpArgs) -> int:
+        if not args.collective:
+            return NONE
+        sizes = (None if (n := either(v, NONE)) == NONE else n for v in (args.in_elements, args.out_elements))
+        group_size = either(args.group_size, NONE)
+        words = (str(args.dtype or ""), None if group_size == NONE else group_size, str(args.group or ""))
+        return self._gathered.books[COLLECTIVES][(str(args.collective), *sizes, *words, ranks_of(args.ranks))]
+
+
+def time_columns(events: Sequence[Any], rows: list[int], chunk: Chunk) -> Columns:
+    """When some events of a chunk began and how long they took, where the file says so."""
+    ts_us = np.fromiter([event.ts for event in events], np.float64, len(events))
+    dur_us = np.fromiter([event.dur for event in events], np.float64, len(events))
+    if chunk.ts_us is not None or digits_matter(ts_us):
+        exact = chunk.exact_ts_us()
+        start_ns, has_start = to_ns([exact[row] for row in rows])
+    else:
+        start_ns, has_start = to_ns(ts_us)
+    has_start &= np.abs(start_ns) < LIMIT_NS
+    dur_ns, has_dur = to_ns(dur_us if chunk.dur_us is None else [chunk.dur_us[row] for row in rows])
+    return {"start_ns": start_ns, "dur_ns": dur_ns, "has_start": has_start, "has_dur": has_dur}

@@ -1,0 +1,49 @@
+"""A report on saved traces as HTML for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perfmagic.view.html import framed, short
+from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
+from perfmagic.view.report.tables import ReportTable, report_tables, windows_words
+from perfmagic.view.svg.canvas import escaped
+
+
+def html_tables(report: Mapping[str, Any]) -> str:
+    """The tables as HTML for a page."""
+    words = windows_words(report)
+    head = f"<p>{escaped(words)}</p>" if words else ""
+    return framed(head + "".join(_html_table(table) for table in report_tables(report)))
+
+
+def heading(title: str, results: Sequence[object]) -> str:
+    """The name above a section of a page that has several."""
+    return f'<h2 style="font-size:14px;margin:0 0 4px 0">{short(title)}</h2>' if len(results) > 1 else ""
+
+
+def ranks_html(results: Sequence[TraceOf]) -> str:
+    """What the ranks say together as HTML for a page; nothing of one file."""
+    found = findings_of_ranks(results)
+    items = "".join(f"<li>{escaped(finding.sentence)}</li>" for finding in found)
+    head = '<h2 style="font-size:14px;margin:0 0 4px 0">Ranks</h2>'
+    return framed(f"{head}<ol>{items}</ol>") if found else ""
+
+
+def _html_table(table: ReportTable) -> str:
+    title = f'<h2 style="font-size:13px;margin:0">{short(table.title)}</h2>'
+    note = f'<p style="margin:4px 0 16px 0">{escaped(table.note)}</p>' if table.note else ""
+    if not table.rows:
+        return title + note
+    rows = _html_row(table.head, "th") + "".join(_html_row(row, "td") for row in table.rows)
+    return f'{title}<table style="border-collapse:collapse;margin:4px 0 16px 0">{rows}</table>{note}'
+
+
+def _html_row(cells: Sequence[str], tag: str) -> str:
+    weight = 400 if tag == "td" else 600
+    found = ""
+    for i, cell in enumerate(cells):
+        style = f"padding:2px 12px 2px 0;text-align:{'right' if i else 'left'};font-weight:{weight}"
+        found += f'<{tag} style="{style}">{escaped(cell)}</{tag}>'
+    return f"<tr>{found}</tr>"

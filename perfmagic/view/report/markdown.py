@@ -1,0 +1,53 @@
+"""A report on saved traces as GitHub's Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
+from perfmagic.view.report.tables import ReportTable, report_tables, windows_words
+
+
+def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[str], report: Mapping[str, Any]) -> str:
+    """One trace as GitHub's Markdown."""
+    parts = [f"## {_plain(title)}", _plain(header)]
+    if words := windows_words(report):
+        parts.append(_plain(words))
+    if sentences:
+        parts.append("\n".join(f"{i}. {_plain(sentence)}" for i, sentence in enumerate(sentences, 1)))
+    parts += [_markdown_table(table) for table in report_tables(report)]
+    if trust:
+        parts.append("**Trust**\n\n" + "\n".join(f"- {_plain(sentence)}" for sentence in trust))
+    return "\n\n".join(parts) + "\n"
+
+
+def ranks_markdown(results: Sequence[TraceOf]) -> str:
+    """What the ranks say together as GitHub's Markdown; nothing of one file."""
+    found = findings_of_ranks(results)
+    lines = [f"{i}. {_plain(finding.sentence)}" for i, finding in enumerate(found, 1)]
+    return "\n".join(["## Ranks", "", *lines, "", ""]) if found else ""
+
+
+def _markdown_table(table: ReportTable) -> str:
+    if not table.rows:
+        return f"**{_plain(table.title)}**: {_plain(table.note)}"
+    lines = [
+        f"**{_plain(table.title)}**",
+        "",
+        _markdown_row(table.head),
+        _markdown_row(["---", *["---:"] * len(table.head[1:])]),
+    ]
+    note = ["", _plain(table.note)] if table.note else []
+    return "\n".join([*lines, *(_markdown_row(row) for row in table.rows), *note])
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(_plain(cell) if set(cell) - set("-:") else cell for cell in cells) + " |"
+
+
+def _plain(text: str) -> str:
+    """Other people's names as text: nothing in them is markup."""
+    for character in "\\`*_[]|":
+        text = text.replace(character, "\\" + character)
+    return text.replace("<", "&lt;").replace(">", "&gt;").replace("\n", " ")

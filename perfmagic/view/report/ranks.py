@@ -1,0 +1,27 @@
+"""What the files of a report say together, as the ranks of one job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from perfmagic.analysis.ranks.findings import RankFinding, rank_findings
+from perfmagic.trace.model import Trace
+
+
+class TraceOf(Protocol):
+    """A result of a trace: what the table of several files needs of it."""
+
+    @property
+    def trace(self) -> Trace: ...
+
+    @property
+    def comm_names(self) -> str | None: ...
+
+    @property
+    def title(self) -> str: ...
+
+
+def findings_of_ranks(results: Sequence[TraceOf]) -> tuple[RankFinding, ...]:
+    """What the ranks say together, see perfmagic.analysis.ranks.findings; nothing of one file."""
+    return rank_findings([r.trace for r in results], results[0].comm_names) if len(results) > 1 else ()

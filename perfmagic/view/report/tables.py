@@ -1,0 +1,186 @@
+"""A report on a saved trace as tables of words, the same for a terminal, for Markdown and for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from perfmagic import units
+from perfmagic.analysis.findings.verdict import cause_words
+from perfmagic.view.timeline.lanes import PARTITION_WORDS
+
+MOST_ROWS = 15
+BRIEF_ROWS = 5  # of kernels, in a terminal
+_NAME_LENGTH, _HEAD_FRAC = 110, 0.55
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """A titled table of words; the first column stands left, the others right.
+
+    note: what stands below it, or alone where there are no rows.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
+    """The tables of one trace, from what perfmagic.analysis.report gives; those without rows are left out."""
+    found = [_steps(report)]
+    for device, where in _devices(report):
+        found += [
+            _time(device, where),
+            _idle(device, where, report),
+            _streams(device, where),
+            _kernels(device, where, MOST_ROWS),
+            _copies(device, where),
+            _collectives(device, where),
+        ]
+    return [table for table in found if table.rows or table.note]
+
+
+def brief_tables(report: Mapping[str, Any]) -> list[ReportTable]:
+    """The tables for a terminal: steps, and of each device idle time by cause and the kernels that took the most."""
+    found = [_steps(report)]
+    for device, where in _devices(report):
+        found += [
+            _idle(device, where, report),
+            _kernels(device, where, BRIEF_ROWS),
+            _note_alone(_collectives(device, where)),
+        ]
+    return [table for table in found if table.rows or table.note]
+
+
+def _devices(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
+    """Each device, and the words that name it in a title where there are several."""
+    several = len(report["devices"]) > 1
+    return [(d, f", {d['label']} {number}" if several else "") for number, d in report["devices"].items()]
+
+
+def _note_alone(table: ReportTable) -> ReportTable:
+    return ReportTable(table.title, table.head, (), table.note)
+
+
+def windows_words(report: Mapping[str, Any]) -> str:
+    """What the two lengths in a report are, where they read differently; nothing where they do not, or of a cell.
+
+    The first line has the length of all records, the tables that of a device's ops.
+    """
+    meta, devices = report["meta"], report["devices"]
+    extents_ns = sorted(device["extent_ns"] for device in devices.values())
+    extents = list(dict.fromkeys(units.duration(ns) for ns in (extents_ns[:1] + extents_ns[-1:])))
+    whole = units.duration(meta["end_ns"] - meta["start_ns"])
+    if meta["returned_ns"] is not None or extents in ([], [whole]):
+        return ""
+    return (
+        f"{whole} is from the first record to the last, those of the host too; {' to '.join(extents)} is from the "
+        "first op of a device to its last (the extent): busy, idle and shares are of that"
+    )
+
+
+def _time(device: Mapping[str, Any], where: str) -> ReportTable:
+    extent_ns = device["extent_ns"]
+    rows = [
+        (PARTITION_WORDS[key], units.duration(ns), units.percent(ns / extent_ns))
+        for key, ns in device["partition"].items()
+        if ns
+    ]
+    return ReportTable(f"Where the {units.duration(extent_ns)} went{where}", ("", "time", "share"), tuple(rows))
+
+
+def _streams(device: Mapping[str, Any], where: str) -> ReportTable:
+    deepest = {queue["stream"]: queue["ops_max"] for queue in device["queues"]}
+    rows = [
+        (
+            f"stream {stream['stream']}",
+            units.count(stream["n_ops"]),
+            units.duration(stream["busy_ns"]),
+            units.percent(stream["busy_frac"]),
+            units.count(deepest[stream["stream"]]) if stream["stream"] in deepest else "",
+        )
+        for stream in device["streams"][:MOST_ROWS]
+    ]
+    return ReportTable(f"Streams{where}", ("", "ops", "busy", "of the extent", "queue ≤"), tuple(rows))
+
+
+def _steps(report: Mapping[str, Any]) -> ReportTable:
+    rows = [
+        (
+            f"step {step['number']}",
+            units.duration(step["duration_ns"]),
+            units.percent(step["busy_frac"]),
+            *(units.duration(step[f"{what}_ns"]) for what in ("compute", "communication", "copy")),
+            units.count(step["n_ops"]),
+        )
+        for step in report["steps"][:MOST_ROWS]
+    ]
+    more = len(report["steps"]) - MOST_ROWS
+    note = f"and {units.plural(more, 'more step')}" if more > 0 else ""
+    return ReportTable(
+        "Steps", ("", "on the host", "busy", "compute", "communication", "copies", "ops"), tuple(rows), note
+    )
+
+
+def _idle(device: Mapping[str, Any], where: str, report: Mapping[str, Any]) -> ReportTable:
+    idle_ns = device["idle_ns"]
+    simulated = any(one["kind"] == "sim" for one in report["meta"]["devices"])
+    causes = sorted(device["idle"]["by_cause_ns"].items(), key=lambda item: -item[1])
+    rows = [
+        (f"waiting for {cause_words(cause, simulated=simulated)}", units.duration(ns), units.percent(ns / idle_ns))
+        for cause, ns in causes
+        if ns
+    ]
+    return ReportTable(f"Idle by cause{where}", ("", "time", "of idle"), tuple(rows))
+
+
+def _collectives(device: Mapping[str, Any], where: str) -> ReportTable:
+    rows = [
+        (
+            f"{shortened(one['name'])} {one['dtype']}".rstrip() + (f", group {one['group']}" if one["group"] else ""),
+            units.count(one["n_ops"]),
+            units.duration(one["total_ns"]),
+            units.size(one["size_bytes"]) if one["size_bytes"] is not None else "",
+            f"{units.size(one['bus_bytes_per_s'])}/s" if one["bus_bytes_per_s"] else "",
+        )
+        for one in device["collectives"][:MOST_ROWS]
+    ]
+    head = ("", "ops", "total", "size", "bus bandwidth")
+    return ReportTable(f"Collectives{where}", head, tuple(rows), "; ".join(note["words"] for note in device["notes"]))
+
+
+def _kernels(device: Mapping[str, Any], where: str, most: int) -> ReportTable:
+    rows = [
+        (
+            shortened(kernel["name"]),
+            units.count(kernel["n_ops"]),
+            units.duration(kernel["total_ns"]),
+            units.duration(kernel["mean_ns"]),
+            units.percent(kernel["share_frac"]),
+        )
+        for kernel in device["kernels"][:most]
+    ]
+    return ReportTable(f"Kernels{where}", ("", "ops", "total", "mean", "of all kernels"), tuple(rows))
+
+
+def _copies(device: Mapping[str, Any], where: str) -> ReportTable:
+    rows = [
+        (
+            copy["name"],
+            units.count(copy["n_ops"]),
+            units.duration(copy["total_ns"]),
+            units.size(copy["size_bytes"]) if copy["size_bytes"] else "",
+            f"{units.size(copy['bandwidth_bytes_per_s'])}/s" if copy["bandwidth_bytes_per_s"] else "",
+        )
+        for copy in device["copies"][:MOST_ROWS]
+    ]
+    return ReportTable(f"Copies{where}", ("", "copies", "total", "size", "while copying"), tuple(rows))
+
+
+def shortened(name: str, length: int = _NAME_LENGTH) -> str:
+    """A long name without its middle: kernels of one template differ at the end."""
+    head = round(length * _HEAD_FRAC)
+    return name if len(name) <= length else f"{name[:head]}…{name[-(length - head - 1) :]}"

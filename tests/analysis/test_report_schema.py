@@ -1,0 +1,203 @@
+"""docs/report.schema.json describes exactly what a report holds: a new, missing or retyped key is a reviewed change."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from perfmagic.analysis.ranks.findings import rank_findings
+from perfmagic.analysis.report import SCHEMA_VERSION, report
+from perfmagic.trace.columns import HostKind, OpKind
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import Collective, Trace, make_trace
+from tests.analysis.build import Builder
+from tests.trace.recorded import NAMES, as_bytes, event, launch_and_kernel, recorded
+
+SCHEMA: dict[str, Any] = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text("utf-8"))
+OPTIONAL = {"rank_findings"}  # in reports on several files only
+# numbers without a unit: places and counts by another name, and JSON's own
+UNITLESS = {
+    *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size"),
+    *("line", "peak_line", "ops_max", "ops_mean", "launches_max", "schema_version"),
+}
+UNIT = re.compile(r"^n_|_ns$|_bytes$|_frac$|^frac_of_|_bytes_per_s$")
+
+
+def everything() -> Iterator[Trace]:
+    """Recorded traces, and made ones with what those do not hold."""
+    for name in NAMES:
+        yield recorded(name.removesuffix(".json.gz"))
+    b = Builder()
+    b.line(0, 2)
+    for i in range(12):  # launched one by one
+        b.op(20 * i + 10, 20 * i + 15, launch=20 * i + 5)
+    b.op(300, 330, launch=290, name="Memcpy PtoP (Device -> Device)", size=4096, stream=8)
+    b.host_op(0, 900, "ProfilerStep#3", kind=HostKind.ANNOTATION)
+    b.host_op(400, 500, "aten::item")
+    b.sync(410, 490)
+    yield b.trace(returned=900)
+    with_sizes = as_bytes(
+        [
+            *launch_and_kernel(1, 0, 10, name="ncclDevKernel_AllReduce"),
+            event("kernel", "nccl", 30, 5, stream=7, device=0, correlation=2)
+            | {"args": {"Collective name": "allreduce", "dtype": "Float", "In msg nelems": 10, "Group size": 2}},
+            event("kernel", "gemm", 60, 0, stream=7, device=0, grid=[1, 2, 3], block=[64, 1, 1]),
+        ],
+        distributedInfo={"rank": 0, "world_size": 2},
+    )
+    yield read_trace(with_sizes)
+    yield read_trace(with_sizes[:-3])
+    yield with_memory()
+    yield Builder().trace()
+
+
+def with_memory() -> Trace:
+    kernel = {"start_ns": [10], "end_ns": [900], "kind": [OpKind.KERNEL], "name": [0]}
+    counters = {"at_ns": [0, 100, 200], "series": [1, 1, 1], "value": [10.0, 30.0, 5.0]}
+    meta = replace(Builder().trace().meta, end_ns=1000)
+    return make_trace(("mm", "Total Allocated"), meta, ops=kernel, counters=counters)
+
+
+def reports() -> list[dict[str, Any]]:
+    """As JSON gives them back."""
+    found = [json.loads(json.dumps(report(trace))) for trace in everything()]
+    together = [finding.to_dict() for finding in rank_findings([rank_of_two(0, 10), rank_of_two(1, 900)])]
+    return [*found, found[0] | {"rank_findings": json.loads(json.dumps(together))}]
+
+
+def rank_of_two(rank: int, late: int) -> Trace:
+    """Rank 1 arrives late at an all-reduce that ends at 1000 µs on both."""
+    b = Builder()
+    b.op(0, 5, launch=0, name="gemm")
+    b.op(late, 1000, launch=late, name="ncclDevKernel_AllReduce", stream=9)
+    trace = b.trace()
+    collective = Collective("allreduce", 10, 10, "Float", 2, "0", (0, 1))
+    ops = replace(trace.ops, collective=(trace.ops.stream == 9).astype("int32") - 1)
+    return replace(trace, ops=ops, collectives=(collective,), meta=replace(trace.meta, rank=rank, world_size=2))
+
+
+@pytest.fixture(scope="module")
+def given() -> list[dict[str, Any]]:
+    return reports()
+
+
+def objects(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object with named keys in the schema, with where it is."""
+    if "properties" in schema:
+        yield path, schema
+    for key, part in schema.items():
+        if isinstance(part, dict):
+            yield from objects(part, f"{path}/{key}")
+        elif isinstance(part, list):
+            for number, item in enumerate(part):
+                if isinstance(item, dict):
+                    yield from objects(item, f"{path}/{key}/{number}")
+
+
+def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    return SCHEMA["$defs"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
+
+
+def met(schema: dict[str, Any], value: Any, path: str = "") -> Iterator[str]:
+    """The places of the schema that a value fills with anything but null."""
+    schema = resolved(schema)
+    if value is None:
+        return
+    yield path
+    for choice in schema.get("anyOf", ()):
+        if choice.get("type") != "null":
+            yield from met(choice, value, path)
+    if isinstance(value, list) and "items" in schema:
+        for item in value:
+            yield from met(schema["items"], item, f"{path}[]")
+    if isinstance(value, dict):
+        named = schema.get("properties", {})
+        for key, item in value.items():
+            if key in named:
+                yield from met(named[key], item, f"{path}.{key}")
+            elif isinstance(schema.get("additionalProperties"), dict):
+                yield from met(schema["additionalProperties"], item, f"{path}.*")
+
+
+def described(schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Every place of the schema."""
+    schema = resolved(schema)
+    yield path
+    for choice in schema.get("anyOf", ()):
+        if choice.get("type") != "null":
+            yield from described(choice, path)
+    if "items" in schema:
+        yield from described(schema["items"], f"{path}[]")
+    for key, part in schema.get("properties", {}).items():
+        yield from described(part, f"{path}.{key}")
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from described(schema["additionalProperties"], f"{path}.*")
+
+
+def problems(value: Any) -> list[str]:
+    found = Draft202012Validator(SCHEMA).iter_errors(value)
+    return [f"{'.'.join(map(str, error.absolute_path))}: {error.message[:200]}" for error in found]
+
+
+def test_every_report_is_what_the_schema_says(given: list[dict[str, Any]]) -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    assert [problem for value in given for problem in problems(value)] == []
+
+
+def test_everything_the_schema_describes_is_given_by_some_trace(given: list[dict[str, Any]]) -> None:
+    assert sorted(set(described(SCHEMA)) - {place for value in given for place in met(SCHEMA, value)}) == []
+
+
+def test_the_schema_requires_every_key_and_allows_no_other() -> None:
+    for where, schema in objects(SCHEMA):
+        assert schema["additionalProperties"] is False, where
+        assert set(schema["properties"]) - OPTIONAL == set(schema["required"]), where
+
+
+def test_every_key_is_described_and_a_number_says_its_unit() -> None:
+    for where, schema in objects(SCHEMA):
+        for key, named in schema["properties"].items():
+            part = resolved(named)
+            assert part.get("description"), f"{where}: {key}"
+            kinds = {*([part["type"]] if isinstance(part.get("type"), str) else part.get("type", ()))}
+            if not kinds & {"integer", "number"} or where.endswith("/by_cause_ns"):  # whose name has the unit
+                continue
+            assert key in UNITLESS or UNIT.search(key), f"{where}: {key} has no unit in its name"
+            for ending, words in (
+                ("_ns", "in ns"),
+                ("_bytes", "in bytes"),
+                ("_frac", "0 to 1"),
+                ("_per_s", "per second"),
+            ):
+                assert not key.endswith(ending) or words in part["description"], f"{where}: {key}"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda r: r["trust"].update(n_new=1), "n_new"),
+        (lambda r: next(iter(r["devices"].values())).pop("busy_ns"), "busy_ns"),
+        (lambda r: next(iter(r["devices"].values()))["streams"][0].update(n_ops="3"), "not of type 'integer'"),
+        (lambda r: r.update(schema_version=SCHEMA_VERSION + 1), "was expected"),
+    ],
+    ids=["a new key", "a missing key", "another type", "another version"],
+)
+def test_a_change_of_a_key_is_seen(change: Any, said: str) -> None:
+    b = Builder()
+    b.op(10, 20, launch=5)
+    value = json.loads(json.dumps(report(b.trace())))
+    assert problems(value) == []
+    change(value)
+    (problem,) = problems(value)
+    assert said in problem
+
+
+def test_the_version_of_the_schema_is_that_of_a_report() -> None:
+    assert SCHEMA["properties"]["schema_version"]["const"] == SCHEMA_VERSION

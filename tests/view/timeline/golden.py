@@ -1,0 +1,138 @@
+"""Writes tests/data/pictures: what the static pictures of some traces hold, an element a line, for people to compare.
+
+python -m tests.view.timeline.golden
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from perfmagic.analysis.findings.find import findings
+from perfmagic.trace.model import Trace
+from perfmagic.view.timeline.doc import timeline_doc
+from perfmagic.view.timeline.picture.timeline import timeline_svg
+from tests.analysis.build import Builder
+from tests.trace.recorded import recorded
+from tests.view.timeline.build import queue_of
+
+FOLDER = Path(__file__).resolve().parents[2] / "data" / "pictures"
+_RULE = re.compile(r"\.(\w+)\{([^}]*)\}")
+_COMMAND = re.compile(r"([MLHVZ])([^A-Za-z]*)", re.IGNORECASE)
+_NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
+_KEPT = ("id", "href", "fill", "font-size", "font-weight", "text-anchor", "transform", "patternTransform", "role")
+_SIZES = ("x", "y", "dx", "width", "height")
+
+
+def cell_with_copies() -> Trace:
+    """Compute, communication and a copy at once on three streams, gaps with and without queued ops, a sync."""
+    b = Builder()
+    b.line(0, 2)
+    b.op(-20, 40, name="gemm")  # queued before the cell
+    for i in range(6):
+        b.op(100 + 60 * i, 140 + 60 * i, launch=10 + 5 * i, name="gemm")
+    b.op(120, 300, launch=45, name="Memcpy HtoD (Pinned -> Device)", stream=8, size=4096)
+    b.op(280, 500, launch=50, name="ncclDevKernel_AllReduce", stream=9)
+    b.line(60, 3)
+    b.host_op(60, 620, "aten::item")
+    b.sync(70, 610)
+    b.line(620, 4)
+    b.op(700, 760, launch=640, name="add")
+    return b.trace(start=0, end=800, returned=780)
+
+
+# a cell on the simulated device, a cell with every lane, and recorded files with several streams and classes
+CASES: dict[str, Callable[[], Trace]] = {
+    "cell": queue_of,
+    "cell_with_copies": cell_with_copies,
+    **{
+        name: partial(recorded, name)
+        for name in ("a100_event_sync_3streams", "gp100_gpu_user_annotation", "v100_4streams_nccl_step")
+    },
+}
+
+
+def described(svg: str) -> list[str]:
+    """Every element of a picture, an indented line each: tag, style, place in whole pixels, text."""
+    root = ET.fromstring(svg)
+    styles = _styles(svg)
+    return [f"{'  ' * depth}{_line(element, styles)}" for depth, element in _walk(root) if _tag(element) != "style"]
+
+
+def picture(trace: Trace) -> list[str]:
+    """The elements of the static picture of a trace."""
+    return described(timeline_svg(timeline_doc(trace, findings(trace))))
+
+
+def _styles(svg: str) -> dict[str, str]:
+    """What each class looks like on a light page: their letters are given out in the order of use."""
+    light = svg[: svg.index("@media")] if "@media" in svg else svg
+    return {name: rule.removeprefix("fill:") for name, rule in _RULE.findall(light)}
+
+
+def _walk(element: ET.Element, depth: int = 0) -> Iterator[tuple[int, ET.Element]]:
+    yield depth, element
+    for child in element:
+        yield from _walk(child, depth + 1)
+
+
+def _tag(element: ET.Element) -> str:
+    return element.tag.rsplit("}", 1)[-1]
+
+
+def _line(element: ET.Element, styles: dict[str, str]) -> str:
+    parts = [_tag(element)]
+    parts += [styles[name] for name in element.get("class", "").split()]
+    parts += [f"{key}={element.get(key)}" for key in _KEPT if element.get(key)]
+    sizes = [f"{key}={_px(element.get(key, ''))}" for key in _SIZES if element.get(key)]
+    parts += sizes
+    if path := element.get("d"):
+        parts.append(_outline(path))
+    text = element.get("aria-label") or element.text or ""
+    return " ".join([*parts, f"“{text}”"] if text.strip() else parts)
+
+
+def _px(value: str) -> str:
+    number = _NUMBER.match(value)
+    return f"{round(float(number[0]))}{value[number.end() :]}" if number else value
+
+
+def _outline(path: str) -> str:
+    """A path's figures and corners, its box and its length: "2 figures, 8 corners, 0,56 to 2000,58, 4004 long"."""
+    points, length, figures = [], 0.0, 0
+    x = y = 0.0
+    for command, rest in _COMMAND.findall(path):
+        numbers = [float(n) for n in _NUMBER.findall(rest)]
+        step = 2 if command in "MmLl" else 1
+        for i in range(0, len(numbers), step):
+            to = _moved(command, (x, y), numbers[i : i + step])
+            length += 0 if command in "Mm" and i == 0 else abs(to[0] - x) + abs(to[1] - y)
+            (x, y) = to
+            points.append(to)
+        figures += command in "Mm"
+    if set(path) & set("aAcCqQsStT"):
+        return f"curve {path}"
+    box = [round(edge(p[axis] for p in points)) for edge in (min, max) for axis in (0, 1)]
+    return f"{figures} figures, {len(points)} corners, {box[0]},{box[1]} to {box[2]},{box[3]}, {round(length)} long"
+
+
+def _moved(command: str, at: tuple[float, float], by: list[float]) -> tuple[float, float]:
+    if command in "Hh":
+        return (by[0] + (at[0] if command == "h" else 0), at[1])
+    if command in "Vv":
+        return (at[0], by[0] + (at[1] if command == "v" else 0))
+    return (by[0] + at[0], by[1] + at[1]) if command.islower() else (by[0], by[1])
+
+
+def main() -> None:
+    """Write every file anew."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, make in CASES.items():
+        (FOLDER / f"{name}.txt").write_text("\n".join(picture(make())) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
