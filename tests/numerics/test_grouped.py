@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmagic.analysis.timeline.queueing import steps
+from perfmagic.analysis.timeline.queueing import count_over_time
 from perfmagic.numerics.grouped import coded, depths, running_max, unions
 from perfmagic.numerics.intervals import union
 
@@ -34,7 +34,7 @@ def test_depths_of_groups_are_the_depths_of_each(found: list[tuple[int, int, int
     together = depths(group, start, end)
     assert together.group.tolist() == sorted(set(group.tolist()))
     for number, most, mean in zip(together.group, together.max, together.mean, strict=True):
-        alone = steps(start[group == number], end[group == number])
+        alone = count_over_time(start[group == number], end[group == number])
         assert most == alone.max
         assert mean == alone.mean
 

@@ -14,21 +14,21 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
 __all__ = [
+    "CountOverTime",
     "Delays",
     "QueueStat",
-    "Steps",
     "StreamQueue",
     "StreamStat",
+    "count_over_time",
     "delays",
     "queues",
-    "steps",
     "stream_queue",
     "streams",
 ]
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class CountOverTime:
     """A count over time: values[i] holds from times_ns[i] until times_ns[i + 1].
 
     times_ns: int64, rising, may repeat (a rise and a fall at one instant keep the peak between them).
@@ -44,7 +44,7 @@ class Steps:
 
     @property
     def mean(self) -> float:
-        """The time-weighted mean from the first step to the last."""
+        """The time-weighted mean from the first change to the last."""
         if len(self.times_ns) < 2 or self.times_ns[-1] == self.times_ns[0]:
             return 0.0
         length_ns = np.diff(self.times_ns)
@@ -62,9 +62,9 @@ class StreamQueue:
 
     device: int
     stream: int
-    depth_ops: Steps
-    depth_launches: Steps
-    in_flight: Steps
+    depth_ops: CountOverTime
+    depth_launches: CountOverTime
+    in_flight: CountOverTime
     run_ahead_max_ns: int
     n_orphans: int
 
@@ -105,12 +105,12 @@ class Delays:
         return {name: int(values[which].sum()) for name, values in parts.items()}
 
 
-def steps(up_ns: Int64, down_ns: Int64) -> Steps:
+def count_over_time(up_ns: Int64, down_ns: Int64) -> CountOverTime:
     """How many of the intervals [up, down) hold at each instant; at one instant rises come before falls."""
     times = np.concatenate((up_ns, down_ns))
     change = np.repeat(np.array([1, -1], np.int64), (len(up_ns), len(down_ns)))
     order = np.argsort(times, kind="stable")  # stable: the rises, which come first here, stay before falls
-    return Steps(times[order], np.cumsum(change[order]))
+    return CountOverTime(times[order], np.cumsum(change[order]))
 
 
 def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = None) -> StreamQueue:
@@ -131,9 +131,9 @@ def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = No
     return StreamQueue(
         device=device,
         stream=stream,
-        depth_ops=steps(up, start),
-        depth_launches=steps(up[first], start[first]),
-        in_flight=steps(up, end),
+        depth_ops=count_over_time(up, start),
+        depth_launches=count_over_time(up[first], start[first]),
+        in_flight=count_over_time(up, end),
         run_ahead_max_ns=int((end - up)[known].max()) if known.any() else 0,
         n_orphans=int(orphan.sum()),
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
-from perfmagic.analysis.timeline.queueing import Steps, steps
+from perfmagic.analysis.timeline.queueing import CountOverTime, count_over_time
 from perfmagic.analysis.timeline.streams import orphans, stream_rows
 from perfmagic.numerics.grouped import unions
 from perfmagic.numerics.intervals import subtract, total_ns, union
@@ -24,23 +25,49 @@ GPU_KINDS = ("cuda", "rocm")
 MAX_LANES = 512  # more are folded and counted (docs/traces.md, "Limits")
 
 
+class _Source(NamedTuple):
+    """What the lanes of one device are made from.
+
+    whole_ns: what busy time is a share of.  launch_ns: when each op was queued, as StreamLane has it; orphan, classes:
+    of each op; shape of the trace's ops.
+    """
+
+    trace: Trace
+    device: int
+    window: tuple[int, int]
+    whole_ns: int
+    launch_ns: Int64
+    orphan: Bool
+    classes: Int8
+
+    def share(self, busy_ns: int) -> float:
+        return busy_ns / self.whole_ns if self.whole_ns else 0.0
+
+
 def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_names: str | None = None) -> DeviceGroup:
     """The lanes of one device inside a window, the busiest stream first."""
     parts = breakdown(windowed(trace, start_ns, end_ns), device, comm_names)
-    lanes, n_folded, folded_ops = _stream_lanes(trace, (start_ns, end_ns), parts, op_classes(trace, comm_names))
+    in_cell = trace.meta.returned_ns is not None
+    whole_ns = end_ns - start_ns if in_cell else parts.extent_ns
+    orphan, record_start = orphans(trace), min(trace.meta.start_ns, int(trace.ops.start_ns.min(initial=start_ns)))
+    launch_ns = np.where(orphan, record_start, np.minimum(trace.launch_start_ns(), trace.ops.start_ns))
+    classes = op_classes(trace, comm_names)
+    source = _Source(trace, device, (start_ns, end_ns), whole_ns, launch_ns, orphan, classes)
+    lanes, n_folded, folded_ops = _stream_lanes(source)
     info = trace.device_info(device)
     return DeviceGroup(
         device=device,
         label=info.label,
         short_label="GPU" if info.kind in GPU_KINDS else "device",
         n_ops=parts.n_ops,
-        busy_frac=parts.busy_frac,
+        busy_ns=parts.busy_ns,
+        busy_frac=source.share(parts.busy_ns),
         extent_ns=parts.extent_ns,
         streams=tuple(lanes),
         staves=_staves(parts, len(lanes)),
         n_folded=n_folded,
         folded_ops=folded_ops,
-        shares=_shares(parts),
+        shares=_shares(parts, in_cell=in_cell),
         memory=memory_curve(trace, device),
     )
 
@@ -61,26 +88,22 @@ def windowed(trace: Trace, start_ns: int, end_ns: int) -> Trace:
     return replace(trace, ops=cut, meta=replace(trace.meta, start_ns=start_ns, end_ns=end_ns))
 
 
-def _stream_lanes(
-    trace: Trace, window: tuple[int, int], parts: Breakdown, classes: Int8
-) -> tuple[list[StreamLane], int, int]:
+def _stream_lanes(source: _Source) -> tuple[list[StreamLane], int, int]:
     """The lanes of the busiest streams, and of the others how many there are and their ops."""
-    ops, orphan = trace.ops, orphans(trace)
-    record_start = min(trace.meta.start_ns, int(ops.start_ns.min(initial=window[0])))
-    launch = np.where(orphan, record_start, np.minimum(trace.launch_start_ns(), ops.start_ns))
-    seen = (ops.device == parts.device) & (ops.end_ns >= window[0]) & (launch < window[1])
-    busy_ns = _busy_by_stream(trace, window, parts.device)
+    trace, ops, (start_ns, end_ns) = source.trace, source.trace.ops, source.window
+    seen = (ops.device == source.device) & (ops.end_ns >= start_ns) & (source.launch_ns < end_ns)
+    busy_ns = _busy_by_stream(trace, source.window, source.device)
     found = [
         (busy_ns.get(stream, 0), stream, rows)
         for device, stream, of_stream in stream_rows(ops)
-        if device == parts.device and len(rows := of_stream[seen[of_stream]])
+        if device == source.device and len(rows := of_stream[seen[of_stream]])
     ]
     found.sort(key=lambda lane: (-lane[0], lane[1]))
     folded = found[MAX_LANES:]
     lanes = []
     for _, stream, rows in found[:MAX_LANES]:
-        ordered = rows[rank(ops.start_ns[rows], launch[rows])]
-        lanes.append(_stream_lane(trace, stream, ordered, launch, orphan, classes, window, parts))
+        ordered = rows[rank(ops.start_ns[rows], source.launch_ns[rows])]
+        lanes.append(_stream_lane(source, stream, ordered))
     return lanes, len(folded), sum(len(rows) for _, _, rows in folded)
 
 
@@ -94,43 +117,33 @@ def _busy_by_stream(trace: Trace, window: tuple[int, int], device: int) -> dict[
     return dict(zip(streams.tolist(), sums.tolist(), strict=True))
 
 
-def _stream_lane(
-    trace: Trace,
-    stream: int,
-    rows: Int64,
-    launch: Int64,
-    orphan: Bool,
-    classes: Int8,
-    window: tuple[int, int],
-    parts: Breakdown,
-) -> StreamLane:
-    ops = trace.ops.take(rows)
-    known = (ops.launch != NONE) | orphan[rows]
-    queued_ns = launch[rows]
-    deepest, mean = _depth_within(steps(queued_ns[known], ops.start_ns[known]), *window)
-    start, end = np.clip(ops.start_ns, *window), np.clip(ops.end_ns, *window)
-    busy_ns = total_ns(union(start, end))
+def _stream_lane(source: _Source, stream: int, rows: Int64) -> StreamLane:
+    trace, window, orphan = source.trace, source.window, source.orphan[rows]
+    ops, queued_ns = trace.ops.take(rows), source.launch_ns[rows]
+    known = (ops.launch != NONE) | orphan
+    deepest, mean = _depth_within(count_over_time(queued_ns[known], ops.start_ns[known]), *window)
+    busy_ns = total_ns(union(np.clip(ops.start_ns, *window), np.clip(ops.end_ns, *window)))
     return StreamLane(
-        device=parts.device,
+        device=source.device,
         stream=stream,
         row=rows,
         launch_ns=queued_ns,
         start_ns=ops.start_ns,
         end_ns=ops.end_ns,
-        op_class=classes[rows],
+        op_class=source.classes[rows],
         name=ops.name,
-        line=strata_lines_at(trace.marks, launch[rows]) * known.astype(np.int32),
+        line=strata_lines_at(trace.marks, queued_ns) * known.astype(np.int32),
         inner_line=ops.line,
-        orphan=orphan[rows],
+        orphan=orphan,
         packing=pack(ops.start_ns, ops.end_ns),
         queue_max=deepest,
         queue_mean=mean,
         busy_ns=busy_ns,
-        busy_frac=busy_ns / parts.extent_ns if parts.extent_ns else 0.0,
+        busy_frac=source.share(busy_ns),
     )
 
 
-def _depth_within(depth: Steps, start_ns: int, end_ns: int) -> tuple[int, float]:
+def _depth_within(depth: CountOverTime, start_ns: int, end_ns: int) -> tuple[int, float]:
     """Largest and time-weighted mean count inside a window."""
     if not len(depth.times_ns):
         return 0, 0.0
@@ -142,16 +155,18 @@ def _depth_within(depth: Steps, start_ns: int, end_ns: int) -> tuple[int, float]
     return int(values.max()), float((values * np.diff(times)).sum() / max(1, end_ns - start_ns))
 
 
-def _shares(parts: Breakdown) -> tuple[Share, ...]:
-    """Where the device's extent went, each instant once, parts without time left out."""
+def _shares(parts: Breakdown, *, in_cell: bool) -> tuple[Share, ...]:
+    """Where the device's extent went, of a cell the whole cell; each instant once, parts without time left out."""
     found = parts.partition
     shares = (
+        Share("before the first op", parts.head_ns if in_cell else 0, "rule"),
         Share("compute", found.compute_alone_ns, "comp"),
         Share("compute ∥ other", found.compute_with_other_ns, "comp", "comm" if parts.comm_ns else "dtod"),
         Share("communication alone", found.exposed_comm_ns, "comm"),
         Share("copy alone", found.exposed_copy_ns, _main_copy(parts)),
         Share("memset alone", found.memset_alone_ns, "memset"),
         Share("idle", found.idle_ns, "wait"),
+        Share("after the last op", parts.tail_ns if in_cell else 0, "rule"),
     )
     return tuple(share for share in shares if share.ns)
 
