@@ -117,14 +117,14 @@ def test_several_ranks_stand_side_by_side_and_the_last_is_named(
         rows.append(path)
     assert main(["report", str(tmp_path)]) == 0
     out = capsys.readouterr().out.replace("\u00a0", " ")
-    assert "300 µs  rank 1 arrives last at 1 of 1 matched collective: rank 0 waits 300 µs for it" in out
+    assert "300 µs  rank 1 is a straggler: it arrives last at 1 of 1 matched collective." in out
     assert out.splitlines()[1].split()[:4] == ["rank0.json", "0", "84", "%"]
     assert main(["report", str(tmp_path), "--html"]) == 0
     page = capsys.readouterr().out
     assert ">rank1.json</h2>" in page
-    assert "<li>rank 1 arrives last" in page
+    assert "<li>rank 1 is a straggler" in page
     assert main(["report", str(tmp_path), "--markdown"]) == 0
-    assert capsys.readouterr().out.startswith("## Ranks\n\n1. rank 1 arrives last")
+    assert capsys.readouterr().out.startswith("## Ranks\n\n1. rank 1 is a straggler")
     assert main(["report", str(tmp_path), "--json"]) == 0
     reports = json.loads(capsys.readouterr().out)
     assert [report["rank_findings"][0]["ranks"] for report in reports] == [[1], [1]]

@@ -1,23 +1,34 @@
-"""What a verdict is: the bottleneck of a cell, Python or the device. perfmagic.analysis.findings.verdict decides it."""
+"""What a verdict is: who decides how long a cell takes. perfmagic.analysis.findings.verdict decides it, docs/verdict.md
+defines it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-DEVICE_BOUND_FRAC = 0.9  # DESIGN section 6, "verdict"
+DEVICE_BOUND_FRAC = 0.9  # a device so busy decides, whatever Python does: at most a ninth could be won elsewhere
 
-
+DEVICE_BOUND = "device-bound"
+HOST_BOUND = "host-bound"
+LATENCY_BOUND = "latency-bound"
+STALLED = "stalled"
+HOST_TAIL = "host tail"
+MIXED = "mixed"
+NO_RECORDS = "no device records"
 NO_VERDICT = "no verdict"
+
+KINDS = (DEVICE_BOUND, HOST_BOUND, LATENCY_BOUND, STALLED, HOST_TAIL, MIXED, NO_RECORDS, NO_VERDICT)
+NOT_BUSY_KINDS = (HOST_BOUND, LATENCY_BOUND, STALLED, HOST_TAIL, MIXED)  # more work in the queue might fill the device
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The bottleneck of a cell.
+    """Who decides how long a cell takes.
 
-    kind: "device-bound", "host-bound", "gaps", "no device records", or "no verdict" where too many durations of device
-    ops are missing or impossible in the file.  busy_frac: device busy ÷ done.
+    kind: one of KINDS.  busy_frac: device busy ÷ the cell, of a file ÷ the extent; of several devices the busiest.
     detail: the numbers behind it, in words.  lines: of the cell, that the detail names.  cost_ns: device time lost to
-    that cause, None where nothing is lost.
+    what the kind names, None where the device decides.
+    Source: docs/verdict.md.
     """
 
     kind: str

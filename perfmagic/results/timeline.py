@@ -89,7 +89,7 @@ class TimelineResult(Result):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Host-bound, device-bound or gaps; "no device records" where no device recorded anything."""
+        """Who decides how long it takes: device-bound, host-bound or another kind of docs/verdict.md."""
         return verdict(self.trace)
 
     @cached_property

@@ -5,6 +5,8 @@ They match what perfmagic.units writes, and nothing else: a number with its unit
 
 from __future__ import annotations
 
+from perfmagic.analysis.verdict import KINDS
+
 _SPACE = "[\\u00a0 ]"
 
 _QUANTITY = r"(?:done|returns|span|queued)\b"
@@ -16,7 +18,7 @@ _RULES = (
     ("sweep", r"^\S[\s\S]*\n\d[\d ,to]* samples each · [\s\S]*", "SWEEP"),
     ("timeline", r"^.*? · ((?:\d+ )?simulated devices?[^·\n]*|no device) · [\s\S]*", r"TIMELINE \1"),
     ("bench", r"^Python is back after [\s\S]*", "BENCH"),
-    ("syncbench", r"^(device-bound|host-bound|gaps|no device records)\b[\s\S]*", r"SYNCBENCH \1"),
+    ("syncbench", rf"^({'|'.join(KINDS)})\b[\s\S]*", r"SYNCBENCH \1"),
     ("faster", rf"^(\S.*?) is \d[\d.,]* times as fast as (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 faster than \2"),
     ("slower", rf"^(\S.*?) is slower than (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 slower than \2"),
     ("same", rf"^(\S.*?) is as fast as (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 the same as \2"),

@@ -33,7 +33,7 @@ def test_the_ranks_of_a_folder_are_shown_and_the_late_one_is_named(notebook: Not
     assert len(notebook.names["both"]) == 2
     lines = ran.printed.splitlines()
     assert lines[:2] == ["rank 0: rank0.json", "rank 1: rank1.json"]  # each above its picture
-    assert lines[2].startswith("rank 1 arrives last at 1 of 1 matched collective")
+    assert lines[2].startswith("rank 1 is a straggler: it arrives last at 1 of 1 matched collective")
     assert notebook.run("%trace runs/rank0.json -o one").error is None  # options may stand behind the file
     assert notebook.names["one"].trace.meta.rank == 0
     assert notebook.run("%trace runs/rank0.json -o two runs/rank1.json").error is None

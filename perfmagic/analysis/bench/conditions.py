@@ -16,7 +16,7 @@ import numpy as np
 
 from perfmagic.analysis.bench.quantity import Quantity
 from perfmagic.analysis.bench.queue_model import busy_ns
-from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
+from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC, NOT_BUSY_KINDS
 from perfmagic.samples import BenchRecord, Condition, Plain, Taken
 from perfmagic.units import NBSP, duration_s, percent, plural, significant, size
 
@@ -144,7 +144,7 @@ def _of_verdict(record: BenchRecord, measured: Mapping[str, Quantity], verdict: 
     if samples_doubt(verdict, share):
         found.append(Condition("longer span" if share > LONGER_SPAN else "verdicts differ", {"share": share}))
     queued = measured.get(QUEUED)
-    if queued is not None and verdict in ("host-bound", "gaps") and queued.median_s <= KEPT_BUSY * span.median_s:
+    if queued is not None and verdict in NOT_BUSY_KINDS and queued.median_s <= KEPT_BUSY * span.median_s:
         values: dict[str, Plain] = {"calls": record.queued_calls, "queued_s": queued.median_s, "span_s": span.median_s}
         found.append(Condition("busy in a row", values))
     return found

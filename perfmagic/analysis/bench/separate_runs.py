@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
 from perfmagic.numerics.ratio import ratio_interval
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def _loops(result: BenchResult, quantity: str, n: int) -> Float64:
 
     Where readings and samples do not go together (calls in a row have none of their own) the median stands for all.
     """
-    device_bound = result.verdict is not None and result.verdict.kind == "device-bound" and not result.simulated
+    busy_frac = 0.0 if result.verdict is None else result.verdict.busy_frac
+    device_bound = busy_frac >= DEVICE_BOUND_FRAC and not result.simulated
     if quantity == "span" or (quantity != "returns" and device_bound):
         return np.empty(0, np.float64)
     loops = np.array(result.reference_s, np.float64)

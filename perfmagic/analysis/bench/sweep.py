@@ -17,6 +17,7 @@ from perfmagic.analysis.bench.conditions import samples_doubt
 from perfmagic.analysis.bench.result import BenchResult, Quantity
 from perfmagic.analysis.bench.saved import Saved, damaged, parsed
 from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.verdict import NOT_BUSY_KINDS
 from perfmagic.errors import OptionError
 from perfmagic.units import duration_s, significant
 
@@ -339,7 +340,7 @@ def _verdicts_turn(sweep: SweepResult) -> tuple[Any, Any] | None:
     n_host = next((i for i, kind in enumerate(kinds) if kind != "host-bound"), len(kinds))
     n_device = next((i for i, kind in enumerate(reversed(kinds)) if kind != "device-bound"), len(kinds))
     between = kinds[n_host : len(kinds) - n_device]
-    if not n_host or not n_device or any(kind != "gaps" for kind in between):
+    if not n_host or not n_device or any(kind not in NOT_BUSY_KINDS[1:] for kind in between):
         return None
     return sweep.values[n_host - 1], sweep.values[len(kinds) - n_device]
 

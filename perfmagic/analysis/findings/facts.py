@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from perfmagic.analysis.findings.cell_time import CellTime, cell_time
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.idle import IdleGaps, idle_gaps
 from perfmagic.analysis.timeline.launches import LaunchBound, Launches, launch_bound, launches
@@ -28,13 +29,11 @@ ONE_BY_ONE_GAP_NS = 200_000
 class Facts:
     """The analyses of one trace, for one device: the one that was busy longest.
 
-    comm_names: as in perfmagic.trace.names.op_classes.  done_ns: from the cell's start until the device was done;
-    None for the length of the window.
+    comm_names: as in perfmagic.trace.names.op_classes.
     """
 
     trace: Trace
     comm_names: str | None = None
-    done_ns: int | None = None
 
     @cached_property
     def breakdown(self) -> Breakdown:
@@ -61,12 +60,14 @@ class Facts:
         several = len(self.trace.device_ids)
         return f"{self.the_device}, the busiest of {several}," if several > 1 else self.the_device
 
+    @cached_property
+    def cell_time(self) -> CellTime:
+        return cell_time(self.trace, self.device)
+
     @property
     def window_ns(self) -> int:
         """How long the cell took; of a file, which has no cell, the extent of the device's ops."""
-        if self.trace.meta.returned_ns is None and len(self.trace.ops):
-            return self.breakdown.extent_ns
-        return self.trace.meta.end_ns - self.trace.meta.start_ns
+        return self.cell_time.window.length_ns
 
     @property
     def notable_ns(self) -> int:
@@ -128,6 +129,17 @@ class Facts:
         return f", in {which} {len(known)} steps" if n else ""
 
 
+def sentences(*facts: str) -> str:
+    """One fact a sentence: "the device was busy. It waited"; the first goes on a line begun, the last has no stop."""
+    known = [fact for fact in facts if fact]
+    return ". ".join(fact if i == 0 else fact[:1].upper() + fact[1:] for i, fact in enumerate(known))
+
+
+def listed(words: Sequence[str]) -> str:
+    """The words as people list them: "a", "a and b", "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
 def on_lines(lines: Iterable[int]) -> str:
     """The lines after a space and "on": " on line 3", " on lines 4 and 7"; nothing where no line is known."""
     words = line_words(lines)
@@ -139,6 +151,4 @@ def line_words(lines: Iterable[int]) -> str:
     known = [str(n) for n in sorted({int(n) for n in lines}) if n > 0]
     if not known:
         return ""
-    if len(known) == 1:
-        return f"line {known[0]}"
-    return f"lines {', '.join(known[:-1])} and {known[-1]}"
+    return f"line{'s' if len(known) > 1 else ''} {listed(known)}"

@@ -1,21 +1,27 @@
-"""What a reader should know first: sentences with numbers, the costliest first."""
+"""Which findings a trace has, the costliest first. Each rule's sentence is worded in the file named after it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from perfmagic.analysis.findings.device import exposed_comm, exposed_copy, side_by_side
+from perfmagic.analysis.findings.alone import alone
+from perfmagic.analysis.findings.clocks import clocks
+from perfmagic.analysis.findings.data_loading import data_loading
+from perfmagic.analysis.findings.exposed import exposed_comm, exposed_copy
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.gaps import longest_gap, repeated_gaps
-from perfmagic.analysis.findings.host import alone, data_loading
-from perfmagic.analysis.findings.kernels import tensor_cores_unused
-from perfmagic.analysis.findings.queue import one_by_one, queue_full
+from perfmagic.analysis.findings.incomplete import incomplete
+from perfmagic.analysis.findings.longest_gap import longest_gap
+from perfmagic.analysis.findings.one_by_one import one_by_one
+from perfmagic.analysis.findings.pageable import pageable_uploads
+from perfmagic.analysis.findings.queue_full import queue_full
 from perfmagic.analysis.findings.race import missing_waits
-from perfmagic.analysis.findings.sync import blocked, pageable_uploads
-from perfmagic.analysis.findings.trust import clocks, incomplete
+from perfmagic.analysis.findings.repeated_gap import repeated_gaps
+from perfmagic.analysis.findings.streams import side_by_side
+from perfmagic.analysis.findings.sync import blocked
+from perfmagic.analysis.findings.tensor_cores import tensor_cores_unused
 from perfmagic.analysis.findings.verdict import verdict_of
-from perfmagic.analysis.verdict import NO_VERDICT
+from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC, NO_VERDICT, Verdict
 from perfmagic.trace.model import Trace
 
 __all__ = ["Finding", "findings"]
@@ -50,41 +56,35 @@ def findings(trace: Trace, comm_names: str | None = None, limit: int = 6) -> tup
     neither a device op nor a host operator.
     """
     facts = Facts(trace, comm_names)
-    first = _verdict(facts)
-    if not first or not len(trace.ops):
-        return first
-    rules = WITHOUT_DURATIONS if first[0].cause == NO_VERDICT else RULES
+    if not len(trace.ops):
+        return (_verdict(facts, verdict_of(facts)),) if trace.has_host_rows else ()
+    judged = verdict_of(facts)
+    rules = WITHOUT_DURATIONS if judged.kind == NO_VERDICT else RULES
     rest = [finding for rule in rules for finding in rule(facts)]
     rest.sort(key=lambda f: (f.rule != "race", -(f.cost_ns or 0), f.start_ns))  # a wrong result is dearer than any time
-    return (*first, *_agreeing_first(first[0], rest))[:limit]
+    agreeing = _agreeing_first(rest) if judged.busy_frac >= DEVICE_BOUND_FRAC else rest
+    return (_verdict(facts, judged), *agreeing)[:limit]
 
 
-def _agreeing_first(verdict: Finding, rest: list[Finding]) -> list[Finding]:
-    """The findings by cost, but behind "device-bound" none about an idle device first, where there is another cause.
-
-    Behind the other verdicts any may come first: they say what the device did alone for longer than it idled.
-    """
+def _agreeing_first(rest: list[Finding]) -> list[Finding]:
+    """The findings by cost, but none about an idle device first, where there is another cause: the device was busy."""
     about_races = sum(f.rule == "race" for f in rest)
     agreeing = (i for i, f in enumerate(rest) if i >= about_races and f.rule not in IDLE_RULES and f.cost_ns != 0)
     best = next(agreeing, None)
-    if verdict.cause != "device-bound" or best is None:
+    if best is None:
         return rest
     return [*rest[:about_races], rest[best], *rest[about_races:best], *rest[best + 1 :]]
 
 
-def _verdict(facts: Facts) -> tuple[Finding, ...]:
-    if not len(facts.trace.ops) and not facts.trace.has_host_rows:
-        return ()
-    judged, parts = verdict_of(facts), facts.breakdown
-    return (
-        Finding(
-            rule="verdict",
-            cost_ns=judged.cost_ns,
-            cause=judged.kind,
-            detail=f": {judged.detail}" if judged.detail else "",
-            lines=judged.lines,
-            start_ns=parts.extent_start_ns,
-            end_ns=parts.extent_end_ns,
-            device=parts.device,
-        ),
+def _verdict(facts: Facts, judged: Verdict) -> Finding:
+    parts = facts.breakdown
+    return Finding(
+        rule="verdict",
+        cost_ns=judged.cost_ns,
+        cause=judged.kind,
+        detail=f": {judged.detail}" if judged.detail else "",
+        lines=judged.lines,
+        start_ns=parts.extent_start_ns,
+        end_ns=parts.extent_end_ns,
+        device=parts.device,
     )

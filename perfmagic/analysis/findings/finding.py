@@ -1,4 +1,4 @@
-"""One finding: a cause, an amount, a place, what it costs."""
+"""What a finding is: a cause, an amount, a place, what it costs. Each is worded in the file named after its rule."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any, ClassVar
 class Finding:
     """One thing worth knowing about a trace.
 
-    rule: the stable name of what found it.  cost_ns: time that could be won; 0 where nothing was lost, None where cost
-    is not the point.  cause, detail: the sentence, in two parts; the first is set in bold and the second begins with
-    what joins it (a space, a colon).  lines: cell lines the sentence names.  start_ns, end_ns: what to show.
-    advice: what to do, only where that is certain.
+    rule: the stable name of what found it. The file beside this one that has that name words it; exposed.py words
+    exposed_comm and exposed_copy.
+    cost_ns: time that could be won; 0 where nothing was lost, None where cost is not the point.  cause, detail: the
+    sentence, in two parts; the first is set in bold and the second begins with what joins it (a space, a colon).
+    lines: cell lines the sentence names.  start_ns, end_ns: what to show.
+    advice: what to do, in a sentence of its own, only where that is certain.
     """
 
     shown: ClassVar[tuple[str, ...]] = ("cost_ns", "sentence")  # in a table of findings
@@ -29,8 +31,13 @@ class Finding:
     advice: str = ""
 
     @property
+    def rest(self) -> str:
+        """What follows the cause: the detail, and the advice as a sentence of its own."""
+        return self.detail + (f". {self.advice}" if self.advice else "")
+
+    @property
     def sentence(self) -> str:
-        return f"{self.cause}{self.detail}" + (f"; {self.advice}" if self.advice else "")
+        return self.cause + self.rest
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON, the whole sentence included."""

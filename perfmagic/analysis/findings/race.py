@@ -1,11 +1,11 @@
-"""Findings about order that nothing guarantees: data used on one stream while another still writes them."""
+"""The finding "a wait is missing", of data used on one stream while another still writes them, and its sentence."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.names import short_name
@@ -34,16 +34,17 @@ def _finding(facts: Facts, read_line: int, write_line: int, found: list[tuple[in
     places = [f" on line {line}" if line > 0 else "" for line in (read_line, write_line)]
     streams = [int(trace.ops.stream[row]) for row in (reader, writer)]
     times = f", ×{units.count(len(found))}" if len(found) > 1 else ""
+    writes = f"{names[1]}{places[1]} writes on stream {streams[1]}{times}"
+    uses = f"{names[0]}{places[0]} uses on stream {streams[0]} what {writes}"
     rows = np.array(found)
     return Finding(
         rule="race",
         cost_ns=0,
         cause="a wait is missing",
-        detail=f": {names[0]}{places[0]} uses on stream {streams[0]} what {names[1]}{places[1]} writes on stream "
-        f"{streams[1]}{times}; only the simulated device keeps that order",
+        detail=f": {sentences(uses, 'only the simulated device keeps that order')}",
         lines=tuple(sorted({line for line in (read_line, write_line) if line > 0})),
         start_ns=int(trace.ops.start_ns[rows].min()),
         end_ns=int(trace.ops.end_ns[rows].max()),
         device=facts.device,
-        advice=f"stream {streams[0]} has to wait_stream() for stream {streams[1]} first",
+        advice=f"Stream {streams[0]} has to wait for stream {streams[1]} first, with wait_stream()",
     )

@@ -1,11 +1,11 @@
-"""Findings about Python waiting for the device."""
+"""The finding "Python blocked", one for each thing that asked for it, and its sentence."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, on_lines
+from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.names import OpClass, copy_direction
@@ -14,31 +14,10 @@ SEVERAL = 3  # so many waits are a habit
 NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing that could be won
 
 
-def pageable_uploads(facts: Facts) -> list[Finding]:
-    """Copies from pageable memory to the device that held Python."""
-    rows = np.flatnonzero(_uploads(facts) & ~facts.syncs.after_cell)
-    blocked_ns = int(facts.syncs.blocked_ns[rows].sum())
-    if blocked_ns < facts.notable_ns:
-        return []
-    lines = facts.syncs.line[rows]
-    n = units.plural(len(rows), "pageable HtoD copy", "pageable HtoD copies")
-    held = f" held Python {units.duration(blocked_ns)} in all{on_lines(lines)}"
-    return [
-        _finding(
-            facts,
-            "pageable",
-            rows,
-            n,
-            held + _device_meanwhile(facts, rows),
-            advice="pin_memory() makes room to overlap",
-        )
-    ]
-
-
 def blocked(facts: Facts) -> list[Finding]:
     """Calls that blocked Python, one finding for each thing that asked for them."""
     found = facts.syncs
-    mine = ~_uploads(facts) & ~found.after_cell
+    mine = ~uploads(facts) & ~found.after_cell
     result = []
     for asked_by in np.unique(found.asked_by[mine]).tolist():
         rows = np.flatnonzero(mine & (found.asked_by == asked_by))
@@ -48,12 +27,13 @@ def blocked(facts: Facts) -> list[Finding]:
         times = f" ×{units.count(_n_asked(facts, rows))}" if _n_asked(facts, rows) > 1 else ""
         where = f" in {found.words(int(rows[0]))}{times}{on_lines(found.line[rows])}"
         cause = f"Python blocked {units.duration(blocked_ns)}"
-        detail = where + _device_meanwhile(facts, rows) + _queue_afterwards(facts, rows)
-        result.append(_finding(facts, "sync", rows, cause, detail))
+        detail = sentences(where, device_meanwhile(facts, rows), *_queue_afterwards(facts, rows))
+        result.append(waiting(facts, "sync", rows, cause, detail))
     return result
 
 
-def _finding(facts: Facts, rule: str, rows: Int64, cause: str, detail: str, advice: str = "") -> Finding:
+def waiting(facts: Facts, rule: str, rows: Int64, cause: str, detail: str, advice: str = "") -> Finding:
+    """A finding about calls that blocked Python; it costs what the device was idle meanwhile."""
     found = facts.syncs
     return Finding(
         rule=rule,
@@ -73,9 +53,10 @@ def _cost_ns(facts: Facts, rows: Int64) -> int:
     return 0 if busy_ns >= NO_COST_FRAC * blocked_ns else blocked_ns - busy_ns
 
 
-def _device_meanwhile(facts: Facts, rows: Int64) -> str:
+def device_meanwhile(facts: Facts, rows: Int64) -> str:
+    """How busy the device was while some calls blocked Python."""
     blocked_ns, busy_ns = int(facts.syncs.blocked_ns[rows].sum()), int(facts.syncs.busy_ns[rows].sum())
-    return f"; {_device(facts, rows)} was busy {units.percent(busy_ns / blocked_ns)} of that time"
+    return f"{_device(facts, rows)} was busy {units.percent(busy_ns / blocked_ns)} of that time"
 
 
 def _device(facts: Facts, rows: Int64) -> str:
@@ -86,18 +67,18 @@ def _device(facts: Facts, rows: Int64) -> str:
     return f"device {devices[0]}" if len(devices) == 1 and devices[0] != NONE else "some device"
 
 
-def _queue_afterwards(facts: Facts, rows: Int64) -> str:
+def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
     """What several waits cost that no wait shows: after each the device has nothing until Python queues again."""
     gaps = facts.gaps
     ends = np.sort(facts.syncs.end_ns[rows])
     if len(rows) < SEVERAL or not len(gaps):
-        return ""
+        return []
     last = np.searchsorted(ends, gaps.end_ns, side="left") - 1  # the latest wait that ended before the gap did
     emptied = (last >= 0) & (ends[np.maximum(last, 0)] >= gaps.start_ns)
     lost_ns = int(np.minimum(gaps.end_ns - ends[np.maximum(last, 0)], gaps.host_ns)[emptied].sum())
     if lost_ns < facts.notable_ns:
-        return ""
-    return f"; each left the queue empty, and {facts.the_device} then waited {units.duration(lost_ns)} in all"
+        return []
+    return ["each left the queue empty", f"{facts.the_device} then waited {units.duration(lost_ns)} for Python"]
 
 
 def _n_asked(facts: Facts, rows: Int64) -> int:
@@ -106,7 +87,7 @@ def _n_asked(facts: Facts, rows: Int64) -> int:
     return len(np.unique(asker[asker != NONE])) + int((asker == NONE).sum())
 
 
-def _uploads(facts: Facts) -> Bool:
+def uploads(facts: Facts) -> Bool:
     """Which blocking calls are copies from pageable memory to the device."""
     trace, found = facts.trace, facts.syncs
     htod = np.array([copy_direction(name) == OpClass.HTOD for name in trace.names], bool)

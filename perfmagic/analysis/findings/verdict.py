@@ -1,21 +1,48 @@
-"""Who was the bottleneck, Python or the device?"""
+"""The verdict of a cell and its sentence: who decides how long it takes, Python, the device, or what lies between."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC, NO_VERDICT, Verdict
+from perfmagic.analysis.findings.cell_time import CellTime
+from perfmagic.analysis.findings.facts import Facts, listed, sentences
+from perfmagic.analysis.verdict import (
+    DEVICE_BOUND,
+    DEVICE_BOUND_FRAC,
+    HOST_BOUND,
+    HOST_TAIL,
+    LATENCY_BOUND,
+    MIXED,
+    NO_RECORDS,
+    NO_VERDICT,
+    STALLED,
+    Verdict,
+)
+from perfmagic.numerics.intervals import Intervals, covered_ns, merge, total_ns
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
 
-# a verdict turns on a tenth of the time, see above: where so much of what the device executed rests on lengths that the
-# reader had to make up, these alone could turn it
+# a verdict turns on a tenth of the time: where so much of what the device executed rests on lengths that the reader
+# had to make up, these alone could turn it
 REPAIRED_FRAC = 1 - DEVICE_BOUND_FRAC
+DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
+DECIDES_RATIO = 2  # and at least so many times as long as anything else
+STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
+SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
+WAITED_FOR = {
+    "for_python": "for Python",
+    "launching": "for launches to arrive",
+    "between_ops": "between queued ops",
+    "returning": "for blocking calls to return",
+    "other_device": "for another device",
+    "other_stream": "for another stream",
+    "unexplained": "with work queued, for reasons that the record does not show",
+}
 CAUSE_WORDS = {
     "host": "Python",
     "sync_drain": "a sync to return",
@@ -26,54 +53,132 @@ CAUSE_WORDS = {
 SIM_UNKNOWN = "the simulated device itself, whose threads share Python's lock"
 
 
-def verdict(trace: Trace, done_ns: int | None = None) -> Verdict:
-    """Who was the bottleneck of this cell?
-
-    done_ns: from the cell's start until the device was done, by default the length of the window.
-    Source: docs/words.md, "verdict". Time before the first op and after the last counts as the host's: nothing
-    was queued then.
-    """
-    return verdict_of(Facts(trace, done_ns=done_ns))
+def verdict(trace: Trace) -> Verdict:
+    """Who decides how long this cell takes? Source: docs/verdict.md."""
+    return verdict_of(Facts(trace))
 
 
 def verdict_of(facts: Facts) -> Verdict:
     """The verdict, from analyses that are at hand."""
     if not len(facts.trace.ops):
-        return Verdict("no device records", 0.0, *_host_only(facts.trace))
+        return Verdict(NO_RECORDS, 0.0, *_host_only(facts.trace))
     if too_much_repaired(facts):
         return Verdict(NO_VERDICT, 0.0, f"{repaired_words(facts)}, too many to say who waited for whom")
     judged = _of_times(facts)
     repaired = repaired_words(facts)
-    return replace(judged, detail="; ".join(filter(None, (judged.detail, repaired)))) if repaired else judged
+    return replace(judged, detail=sentences(judged.detail, repaired)) if repaired else judged
+
+
+def kind_of(time: CellTime) -> str:
+    """Which kind of verdict the parts of a cell's time make."""
+    if time.busy_frac >= DEVICE_BOUND_FRAC:
+        return DEVICE_BOUND
+    shares = {
+        DEVICE_BOUND: time.device_ns,
+        HOST_BOUND: time.host_ns,
+        LATENCY_BOUND: time.latency_ns,
+        STALLED: time.stalled_ns,
+        HOST_TAIL: time.tail_ns,
+    }
+    kind, ns = max(shares.items(), key=lambda item: item[1])
+    second_ns = sorted(shares.values())[-2]
+    decides = ns > DECIDES_FRAC * time.window.length_ns and ns >= DECIDES_RATIO * second_ns
+    if decides and kind == DEVICE_BOUND:
+        return kind
+    if time.window.length_ns < SHORT_CELL_NS:
+        return LATENCY_BOUND
+    if kind == HOST_BOUND and time.waited_for_python_ns < STARVED_FRAC * time.window.length_ns:
+        return MIXED  # Python is hardly ahead of the device, and hardly late
+    return kind if decides else MIXED
 
 
 def _of_times(facts: Facts) -> Verdict:
-    done_ns = facts.window_ns if facts.done_ns is None else facts.done_ns
-    busy_frac = facts.breakdown.busy_ns / done_ns if done_ns > 0 else 0.0
-    if busy_frac >= DEVICE_BOUND_FRAC:
-        return Verdict("device-bound", min(busy_frac, 1.0), _device_bound(facts, min(busy_frac, 1.0)))
-    parts, gaps = facts.breakdown, facts.gaps
-    outside_ns = max(0, done_ns - parts.extent_ns)
-    for_python_ns = gaps.for_python_ns + outside_ns
-    if for_python_ns > gaps.total_ns - gaps.for_python_ns:
-        return _host_bound(facts, busy_frac, outside_ns)
-    return Verdict("gaps", busy_frac, _gaps(facts), cost_ns=gaps.total_ns)
+    time = facts.cell_time
+    kind = kind_of(time)
+    words, lines, cost_ns = _WORDED[kind](facts, time)
+    words += _exposed_beside(facts, cost_ns) if cost_ns is not None else []
+    return Verdict(kind, time.busy_frac, sentences(*words), lines, cost_ns)
 
 
-def _device_bound(facts: Facts, busy_frac: float) -> str:
-    several = len(facts.trace.device_ids) > 1
-    parts = [f"{facts.the_busiest} was busy {units.percent(busy_frac)} of the time"] if several else []
+Worded = tuple[list[str], tuple[int, ...], int | None]  # the facts one by one, the lines they name, the cost in ns
+
+
+def _device_bound(facts: Facts, time: CellTime) -> Worded:
+    words = [_busy(time, facts.the_busiest)]
     deepest = max((q.ops_max for q in facts.queues), default=0)
     ahead_ns = max((q.run_ahead_max_ns for q in facts.queues), default=0)
     if deepest:
-        parts.append(f"Python ran up to {units.plural(deepest, 'op')} and {units.duration(ahead_ns)} ahead")
+        words.append(f"Python ran up to {units.plural(deepest, 'op')} and {units.duration(ahead_ns)} ahead")
     if waits_for_device(facts):
-        parts.append(
-            f"{'Python' if facts.trace.meta.returned_ns is None else 'the cell'} waits for {facts.the_device} itself"
-        )
-    if facts.breakdown.idle_ns:
-        parts.append(f"{units.duration(facts.breakdown.idle_ns)} idle in all")
-    return "; ".join(parts)
+        words.append(f"{'Python' if facts.trace.meta.returned_ns is None else 'the cell itself'} waits for it")
+    return [*words, *_idle(facts, time)], (), None
+
+
+def _host_bound(facts: Facts, time: CellTime) -> Worded:
+    cost_ns = time.waited_for_python_ns
+    where, lines = _by_line(facts, merge(time.for_python, time.one_by_one))
+    waited = f"{facts.the_busiest} waited {units.duration(cost_ns)} for Python with nothing queued{where}"
+    return [waited, _busy(time, "it"), *_idle(facts, time, told="for_python")], lines, cost_ns
+
+
+def _host_tail(facts: Facts, time: CellTime) -> Worded:
+    where, lines = _by_line(facts, time.tail)
+    last = f"the last op of {facts.the_busiest.removesuffix(',')}"
+    worked = f"Python worked on for {units.duration(time.tail_ns)} after {last}{where}"
+    return [worked, _busy(time, facts.the_device), *_idle(facts, time, told="tail")], lines, time.tail_ns
+
+
+def _between(facts: Facts, time: CellTime) -> Worded:
+    """The sentence of what is neither Python's nor the device's alone: latency-bound, stalled, mixed."""
+    words = [_busy(time, facts.the_busiest), *_idle(facts, time)]
+    if time.window.length_ns < SHORT_CELL_NS:
+        took = f"{time.window.name} took {units.duration(time.window.length_ns)}"
+        words.insert(0, f"{took}, little more than a launch and a sync cost by themselves")
+    return words, (), time.window.length_ns - time.busy_ns
+
+
+_WORDED: dict[str, Callable[[Facts, CellTime], Worded]] = {
+    DEVICE_BOUND: _device_bound,
+    HOST_BOUND: _host_bound,
+    LATENCY_BOUND: _between,
+    STALLED: _between,
+    HOST_TAIL: _host_tail,
+    MIXED: _between,
+}
+
+
+def _busy(time: CellTime, subject: str) -> str:
+    return f"{subject} was busy {units.percent(time.busy_frac)} of {time.window.name}"
+
+
+def _idle(facts: Facts, time: CellTime, told: str = "") -> list[str]:
+    """What the device waited for while it was not busy, the longest first.  told: the part said already."""
+    parts = {name: total_ns(where) for name, where in time.parts.items() if name in WAITED_FOR and name != told}
+    if "for_python" in parts:
+        parts["for_python"] = time.waited_for_python_ns
+    named = sorted(((ns, WAITED_FOR[name]) for name, ns in parts.items() if ns >= facts.notable_ns), reverse=True)
+    waits = [f"{units.duration(ns)} {what}" for ns, what in named]
+    also = "also " if told == "for_python" else ""
+    found = [f"{facts.the_device} {also}waited {listed(waits)}"] if waits else []
+    if time.tail_ns >= facts.notable_ns and told != "tail":
+        found.append(f"Python worked on for {units.duration(time.tail_ns)} after the last op")
+    return found
+
+
+def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
+    """On which lines Python was in some time, the two longest: ", 885 µs of it on line 3, 10 µs on line 2"."""
+    marks = facts.trace.marks
+    if not len(marks) or not len(where):
+        return "", ()
+    ends = np.append(marks.at_ns[1:], max(int(where[-1, 1]), int(marks.at_ns[-1])))
+    by_line = np.bincount(marks.line, weights=covered_ns(where, marks.at_ns, ends)).astype(np.int64)
+    longest = [line for line in np.argsort(-by_line, kind="stable")[:2].tolist() if line != NO_LINE]
+    lines = [line for line in longest if by_line[line] >= facts.notable_ns]
+    words = [
+        f"{units.duration(int(by_line[line]))}{' of it' if i == 0 else ''} on line {line}"
+        for i, line in enumerate(lines)
+    ]
+    return "".join(f", {one}" for one in words), tuple(lines)
 
 
 def waits_for_device(facts: Facts) -> bool:
@@ -81,56 +186,6 @@ def waits_for_device(facts: Facts) -> bool:
     found = facts.syncs
     lasted = (found.end_ns >= facts.breakdown.extent_end_ns) & ~found.after_cell
     return bool((lasted & (2 * found.busy_ns > found.blocked_ns)).any())
-
-
-def _host_bound(facts: Facts, busy_frac: float, outside_ns: int) -> Verdict:
-    gaps = facts.gaps
-    by_line = sorted(((ns, line) for line, ns in gaps.by_line_ns.items() if line != NO_LINE), reverse=True)
-    named = [(ns, line) for ns, line in by_line[:2] if ns >= facts.notable_ns]
-    parts = []
-    if gaps.for_python_ns:
-        where = ", ".join(
-            f"{units.duration(ns)} {'of it ' if i == 0 else ''}on line {line}" for i, (ns, line) in enumerate(named)
-        )
-        waited = f"the queue was empty and {facts.the_busiest} waited {units.duration(gaps.for_python_ns)} for Python"
-        parts.append(f"{waited}, {where}" if where else waited)
-    parts += _outside(facts, outside_ns)
-    lost_ns = gaps.for_python_ns or outside_ns or None
-    parts += _exposed_beside(facts, lost_ns or 0)
-    return Verdict("host-bound", busy_frac, "; ".join(parts), tuple(n for _, n in named), lost_ns)
-
-
-def _outside(facts: Facts, outside_ns: int) -> list[str]:
-    """What passed before the device's first op, and where Python was then, and what passed after its last."""
-    start_ns, first_ns = facts.trace.meta.start_ns, facts.breakdown.extent_start_ns
-    head_ns = min(outside_ns, max(0, first_ns - start_ns))
-    parts = []
-    if head_ns >= facts.notable_ns:
-        ns, line = _main_line(facts.trace, start_ns, first_ns)
-        where = f", {units.duration(ns)} of it on line {line}" if line != NO_LINE else ""
-        parts.append(f"{units.duration(head_ns)} passed before {facts.the_device}'s first op{where}")
-    if outside_ns - head_ns >= facts.notable_ns:
-        parts.append(f"{units.duration(outside_ns - head_ns)} passed after its last op")
-    return parts
-
-
-def _main_line(trace: Trace, start_ns: int, end_ns: int) -> tuple[int, int]:
-    """The line Python was on longest in a stretch of time, and for how long; (0, NO_LINE) without marks."""
-    marks = trace.marks
-    if not len(marks):
-        return 0, NO_LINE
-    begin = np.clip(marks.at_ns, start_ns, end_ns)
-    sums = np.bincount(marks.line, weights=np.append(begin[1:], end_ns) - begin)
-    line = int(sums.argmax())
-    return int(sums[line]), line
-
-
-def _gaps(facts: Facts) -> str:
-    total = facts.gaps.total_ns
-    cause, ns = max(facts.gaps.by_cause_ns.items(), key=lambda item: item[1])
-    words = cause_words(cause, simulated=facts.trace.simulated)
-    idle = f"{facts.the_busiest} was idle {units.duration(total)}, {units.duration(ns)} of it waiting for {words}"
-    return "; ".join((idle, *_exposed_beside(facts, total)))
 
 
 def _exposed_beside(facts: Facts, lost_ns: int) -> list[str]:
@@ -144,14 +199,14 @@ def _exposed_beside(facts: Facts, lost_ns: int) -> list[str]:
 
 
 def repaired_words(facts: Facts) -> str:
-    """How many durations the verdict rests on were repaired by the reader; nothing where none were."""
+    """How many durations the verdict rests on the reader repaired; nothing where none were."""
     meta = facts.trace.meta
     counts = (
         (meta.repaired_ops, len(facts.trace.ops), "device op"),
         (meta.repaired_calls, len(facts.trace.calls), "call"),
     )
     words = [f"{units.count(min(n, of))} of {units.plural(of, name)}" for n, of, name in counts if n and of]
-    return f"it rests on repaired durations, of {' and '.join(words)}" if words else ""
+    return f"it rests on repaired durations of {' and '.join(words)}" if words else ""
 
 
 def too_much_repaired(facts: Facts) -> bool:

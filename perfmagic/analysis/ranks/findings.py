@@ -1,4 +1,4 @@
-"""What several ranks of one job say together: who arrives last, and whose totals stand out."""
+"""What several ranks of one job say together, and in which sentences: stragglers, and ranks whose totals stand out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.ranks.matching import Matching, matched
 from perfmagic.trace.model import Trace
 
@@ -26,7 +26,8 @@ class RankFinding:
     """One thing worth knowing about several ranks.
 
     rule: the stable name of what found it.  cost_ns: time of a rank that could be won, None where that is not the
-    point.  cause, detail: the sentence, in two parts.  ranks: that the sentence is about.  advice: what to do.
+    point.  cause, detail: the sentence, in two parts.  ranks: that the sentence is about.  advice: what to do, in a
+    sentence of its own.
     """
 
     shown: ClassVar[tuple[str, ...]] = ("cost_ns", "sentence")  # in a table of findings
@@ -40,7 +41,7 @@ class RankFinding:
 
     @property
     def sentence(self) -> str:
-        return f"{self.cause}{self.detail}" + (f"; {self.advice}" if self.advice else "")
+        return self.cause + self.detail + (f". {self.advice}" if self.advice else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON, the whole sentence included."""
@@ -62,20 +63,20 @@ _TOTALS = (
         "rank_compute",
         "computed",
         lambda facts: facts.breakdown.compute_ns,
-        "compare its kernels with another rank's: more of them is an uneven share of the work, "
+        "Compare its kernels with another rank's: more of them mean an uneven share of the work, "
         "longer ones a slower device",
     ),
     _Total(
         "rank_idle",
         "waited for Python",
         lambda facts: facts.gaps.for_python_ns,
-        "look at its own findings, and at what else runs on its host",
+        "Look at its own findings, and at what else runs on its host",
     ),
     _Total(
         "rank_copies",
         "copied",
         lambda facts: facts.breakdown.copy_ns,
-        "compare its copies with another rank's: data that only this rank loads or saves, or pageable memory",
+        "Compare its copies with another rank's: only it may load or save data, or use pageable memory",
     ),
 )
 
@@ -133,7 +134,7 @@ def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tup
 
 
 def _late(job: _Job) -> list[RankFinding]:
-    """The rank that the others wait for in collectives, or that they wait for each other in turn."""
+    """The straggler that the others wait for in collectives, or that they wait for each other in turn."""
     waits, everything = job.waits_ns, int(job.waits_ns.sum())
     if not everything:
         return []
@@ -146,15 +147,16 @@ def _late(job: _Job) -> list[RankFinding]:
     each_ns = round(float(np.median(waits.sum(axis=0))))
     if each_ns < NOTABLE_FRAC * job.extent_ns:
         return []
+    median = f"the median rank waits {units.duration(each_ns)} in {_collectives(job)}"
+    no_straggler = f"no rank causes most of it (rank {rank} causes {units.percent(share)})"
     return [
         RankFinding(
             rule="ranks_in_turn",
             cost_ns=each_ns,
             cause="ranks wait for each other in turn",
-            detail=f": a rank waits {units.duration(each_ns)} in {_collectives(job)} in the median, and no rank is the "
-            f"last for most of it (rank {rank} for {units.percent(share)})",
+            detail=": " + sentences(median, no_straggler),
             ranks=tuple(job.ranks),
-            advice="the work of a step varies from rank to rank: sequence lengths, experts, or Python's pauses",
+            advice="The work of a step varies from rank to rank: sequence lengths, experts, or Python's pauses",
         )
     ]
 
@@ -173,8 +175,9 @@ def _straggler(job: _Job, i: int, cost_ns: int) -> list[RankFinding]:
         RankFinding(
             rule="straggler",
             cost_ns=cost_ns,
-            cause=f"rank {job.ranks[i]} arrives last",
-            detail=f" at {units.count(n_last)} of {_collectives(job)}: {waited}{median}{why}",
+            cause=f"rank {job.ranks[i]} is a straggler",
+            detail=": "
+            + sentences(f"it arrives last at {units.count(n_last)} of {_collectives(job)}", waited + median, why),
             ranks=(job.ranks[i],),
             advice=advice,
         )
@@ -187,9 +190,9 @@ def _why_late(job: _Job, i: int) -> tuple[str, str]:
     excess = [values[i] - job.others(i, values) for values in ([total.of(f) for f in facts] for total in _TOTALS)]
     best = int(np.argmax(excess))
     if excess[best] < NOTABLE_FRAC * job.extent_ns:
-        return "", f"look at what rank {job.ranks[i]} does before its collectives"
+        return "", f"Look at what rank {job.ranks[i]} does before its collectives"
     others = "the others in the median" if len(job.ranks) > 2 else f"rank {job.ranks[1 - i]}"
-    return f"; it {_TOTALS[best].did} {units.duration(excess[best])} longer than {others}", _TOTALS[best].advice
+    return f"it {_TOTALS[best].did} {units.duration(excess[best])} longer than {others}", _TOTALS[best].advice
 
 
 def _totals(job: _Job) -> list[RankFinding]:
@@ -233,10 +236,10 @@ def _other_steps(steps: Mapping[int, tuple[int, ...]]) -> RankFinding:
         rule="other_steps",
         cost_ns=None,
         cause="ranks recorded different steps",
-        detail=f": rank {most} has {_numbers(steps[most])}, rank {least} {_numbers(steps[least])}; "
-        "their totals are not compared",
+        detail=f": rank {most} has {_numbers(steps[most])}, rank {least} {_numbers(steps[least])}. "
+        "Their totals are not compared",
         ranks=(most, least),
-        advice="give every rank the same torch.profiler.schedule",
+        advice="Give every rank the same torch.profiler.schedule",
     )
 
 
@@ -251,15 +254,15 @@ def _unmatched(job: _Job) -> list[RankFinding]:
     if not refused:
         return []
     more = f", and so in {units.plural(len(refused) - 1, 'more group')}" if len(refused) > 1 else ""
-    nothing = "" if job.matching.n else "; which rank is late cannot be said"
+    nothing = "" if job.matching.n else "no rank can be called a straggler"
     return [
         RankFinding(
             rule="unmatched",
             cost_ns=None,
             cause="collectives do not match",
-            detail=f": {refused[0]}{more}{nothing}",
+            detail=": " + sentences(refused[0] + more, nothing),
             ranks=tuple(job.ranks),
-            advice="record the same steps on every rank",
+            advice="Record the same steps on every rank",
         )
     ]
 

@@ -180,7 +180,7 @@ def _difference(key: GroupKey, group: _Group, by_rank: Mapping[int, Sequence[Too
         return f"{key} is in {units.count(len(by_rank))} of {n_ranks} files (rank {missing})"
     strangers = [rank for rank in by_rank if rank not in key.ranks] if len(key.ranks) >= max(group.size, 1) else []
     if strangers:
-        return f"rank {strangers[0]} took part in {key}, which are others"
+        return f"rank {strangers[0]} took part in {key} and is none of them"
     if any(group.took.values()) and not any(by_rank.values()):
         return f"in {key} no collective has the same number on all ranks"
     counts = {rank: len(found) for rank, found in by_rank.items()}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
 from perfmagic.analysis.timeline.queueing import CountOverTime, count_over_time
-from perfmagic.analysis.timeline.streams import StreamStat, orphans, stream_rows, streams
+from perfmagic.analysis.timeline.streams import orphans, stream_rows, streams
 from perfmagic.numerics.intervals import subtract
 from perfmagic.trace.columns import NONE, Bool, Int8, Int64
 from perfmagic.trace.correlate import strata_lines_at
@@ -24,26 +25,52 @@ GPU_KINDS = ("cuda", "rocm")
 MAX_LANES = 512  # more are folded and counted (docs/traces.md, "Limits")
 
 
+class _Source(NamedTuple):
+    """What the lanes of one device are made from.
+
+    whole_ns: what busy time is a share of.  busy_ns: of each stream that executed something.
+    launch_ns: when each op was queued, as StreamLane has it; orphan, classes: of each op; shape of the trace's ops.
+    """
+
+    trace: Trace
+    device: int
+    window: tuple[int, int]
+    whole_ns: int
+    busy_ns: Mapping[int, int]
+    launch_ns: Int64
+    orphan: Bool
+    classes: Int8
+
+    def share(self, busy_ns: int) -> float:
+        return busy_ns / self.whole_ns if self.whole_ns else 0.0
+
+
 def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_names: str | None = None) -> DeviceGroup:
     """The lanes of one device inside a window, the busiest stream first."""
     seen = windowed(trace, start_ns, end_ns)
     parts = breakdown(seen, device, comm_names)
-    stats = {stat.stream: stat for stat in streams(seen, device)}
+    busy_ns = {stat.stream: stat.busy_ns for stat in streams(seen, device)}
+    in_cell = trace.meta.returned_ns is not None
+    whole_ns = end_ns - start_ns if in_cell else parts.extent_ns
+    orphan, record_start = orphans(trace), min(trace.meta.start_ns, int(trace.ops.start_ns.min(initial=start_ns)))
+    launch_ns = np.where(orphan, record_start, np.minimum(trace.launch_start_ns(), trace.ops.start_ns))
     classes = op_classes(trace, comm_names)
-    lanes, n_folded, folded_ops = _stream_lanes(trace, (start_ns, end_ns), parts, stats, classes)
+    source = _Source(trace, device, (start_ns, end_ns), whole_ns, busy_ns, launch_ns, orphan, classes)
+    lanes, n_folded, folded_ops = _stream_lanes(source)
     info = trace.device_info(device)
     return DeviceGroup(
         device=device,
         label=info.label,
         short_label="GPU" if info.kind in GPU_KINDS else "device",
         n_ops=parts.n_ops,
-        busy_frac=parts.busy_frac,
+        busy_ns=parts.busy_ns,
+        busy_frac=source.share(parts.busy_ns),
         extent_ns=parts.extent_ns,
         streams=tuple(lanes),
         staves=_staves(parts, len(lanes)),
         n_folded=n_folded,
         folded_ops=folded_ops,
-        shares=_shares(parts),
+        shares=_shares(parts, in_cell=in_cell),
         memory=memory_curve(trace, device),
     )
 
@@ -64,63 +91,46 @@ def windowed(trace: Trace, start_ns: int, end_ns: int) -> Trace:
     return replace(trace, ops=cut, meta=replace(trace.meta, start_ns=start_ns, end_ns=end_ns))
 
 
-def _stream_lanes(
-    trace: Trace, window: tuple[int, int], parts: Breakdown, stats: Mapping[int, StreamStat], classes: Int8
-) -> tuple[list[StreamLane], int, int]:
+def _stream_lanes(source: _Source) -> tuple[list[StreamLane], int, int]:
     """The lanes of the busiest streams, and of the others how many there are and their ops."""
-    ops, orphan = trace.ops, orphans(trace)
-    record_start = min(trace.meta.start_ns, int(ops.start_ns.min(initial=window[0])))
-    launch = np.where(orphan, record_start, np.minimum(trace.launch_start_ns(), ops.start_ns))
-    seen = (ops.device == parts.device) & (ops.end_ns >= window[0]) & (launch < window[1])
+    ops, (start_ns, end_ns) = source.trace.ops, source.window
+    seen = (ops.device == source.device) & (ops.end_ns >= start_ns) & (source.launch_ns < end_ns)
     found = [
-        (stats.get(stream, _idle_stream(parts.device, stream)), rows)
+        (source.busy_ns.get(stream, 0), stream, rows)
         for device, stream, of_stream in stream_rows(ops)
-        if device == parts.device and len(rows := of_stream[seen[of_stream]])
+        if device == source.device and len(rows := of_stream[seen[of_stream]])
     ]
-    found.sort(key=lambda lane: (-lane[0].busy_ns, lane[0].stream))
+    found.sort(key=lambda lane: (-lane[0], lane[1]))
     folded = found[MAX_LANES:]
     lanes = []
-    for stat, rows in found[:MAX_LANES]:
-        ordered = rows[rank(ops.start_ns[rows], launch[rows])]
-        lanes.append(_stream_lane(trace, stat, ordered, launch, orphan, classes, window))
-    return lanes, len(folded), sum(len(rows) for _, rows in folded)
+    for busy_ns, stream, rows in found[:MAX_LANES]:
+        ordered = rows[rank(ops.start_ns[rows], source.launch_ns[rows])]
+        lanes.append(_stream_lane(source, stream, ordered, busy_ns))
+    return lanes, len(folded), sum(len(rows) for _, _, rows in folded)
 
 
-def _idle_stream(device: int, stream: int) -> StreamStat:
-    """A stream on which ops were queued, and none executed."""
-    return StreamStat(device, stream, n_ops=0, busy_ns=0, busy_frac=0.0, n_overlaps=0, n_zero_durations=0)
-
-
-def _stream_lane(
-    trace: Trace,
-    stat: StreamStat,
-    rows: Int64,
-    launch: Int64,
-    orphan: Bool,
-    classes: Int8,
-    window: tuple[int, int],
-) -> StreamLane:
-    ops = trace.ops.take(rows)
-    known = (ops.launch != NONE) | orphan[rows]
-    queued_ns = launch[rows]
+def _stream_lane(source: _Source, stream: int, rows: Int64, busy_ns: int) -> StreamLane:
+    trace, window, orphan = source.trace, source.window, source.orphan[rows]
+    ops, queued_ns = trace.ops.take(rows), source.launch_ns[rows]
+    known = (ops.launch != NONE) | orphan
     deepest, mean = _depth_within(count_over_time(queued_ns[known], ops.start_ns[known]), *window)
     return StreamLane(
-        device=stat.device,
-        stream=stat.stream,
+        device=source.device,
+        stream=stream,
         row=rows,
         launch_ns=queued_ns,
         start_ns=ops.start_ns,
         end_ns=ops.end_ns,
-        op_class=classes[rows],
+        op_class=source.classes[rows],
         name=ops.name,
-        line=strata_lines_at(trace.marks, launch[rows]) * known.astype(np.int32),
+        line=strata_lines_at(trace.marks, queued_ns) * known.astype(np.int32),
         inner_line=ops.line,
-        orphan=orphan[rows],
+        orphan=orphan,
         packing=pack(ops.start_ns, ops.end_ns),
         queue_max=deepest,
         queue_mean=mean,
-        busy_ns=stat.busy_ns,
-        busy_frac=stat.busy_frac,
+        busy_ns=busy_ns,
+        busy_frac=source.share(busy_ns),
     )
 
 
@@ -136,8 +146,8 @@ def _depth_within(depth: CountOverTime, start_ns: int, end_ns: int) -> tuple[int
     return int(values.max()), float((values * np.diff(times)).sum() / max(1, end_ns - start_ns))
 
 
-def _shares(parts: Breakdown) -> tuple[Share, ...]:
-    """Where the device's extent went, each instant once, parts without time left out."""
+def _shares(parts: Breakdown, *, in_cell: bool) -> tuple[Share, ...]:
+    """Where the device's extent went, of a cell the whole cell; each instant once, parts without time left out."""
     copy = _main_copy(parts)
     tokens = {
         "compute_alone_ns": ("comp", ""),
@@ -149,7 +159,12 @@ def _shares(parts: Breakdown) -> tuple[Share, ...]:
         "idle_ns": ("wait", ""),
     }
     found = asdict(parts.partition)
-    return tuple(Share(words, found[key], *tokens[key]) for key, words in PARTITION_WORDS.items() if found[key])
+    shares = (
+        Share("before the first op", parts.head_ns if in_cell else 0, "rule"),
+        *(Share(words, found[key], *tokens[key]) for key, words in PARTITION_WORDS.items()),
+        Share("after the last op", parts.tail_ns if in_cell else 0, "rule"),
+    )
+    return tuple(share for share in shares if share.ns)
 
 
 def _main_copy(parts: Breakdown) -> str:

@@ -25,7 +25,8 @@ class Header:
     """The first line of a timeline.
 
     total_ns: the window drawn.  device_label: what ran; a simulated device says so, and its pace.  n_ops: device ops.
-    n_host_ops: operators on the host.  busy_frac: of the devices' extents, their mean.  queue_max: the deepest queue.
+    n_host_ops: operators on the host.  busy_frac: how busy the device was, of several the busiest.  busy_of: what that
+    is a share of, "the cell" or, of a file, "its extent".  n_devices: that executed ops.  queue_max: the deepest queue.
     memory_peak: the most bytes allocated on one device, 0 where that is not recorded.
     """
 
@@ -34,6 +35,8 @@ class Header:
     n_ops: int
     n_host_ops: int
     busy_frac: float
+    busy_of: str
+    n_devices: int
     queue_max: int
     simulated: bool
     memory_peak: int = 0
@@ -47,10 +50,16 @@ class Header:
             units.duration(self.total_ns),
             self.device_label,
             units.plural(self.n_ops, "device op"),
-            f"busy {units.percent(self.busy_frac)}",
+            self.busy,
             f"queue ≤ {units.count(self.queue_max)}",
             *([f"peak {units.size(self.memory_peak)}"] if self.memory_peak else []),
         )
+
+    @property
+    def busy(self) -> str:
+        """How busy, of what: "busy 96 % of the cell", "busiest device busy 50 % of its extent"."""
+        which = "busiest device " if self.n_devices > 1 else ""
+        return f"{which}busy {units.percent(self.busy_frac)} of {self.busy_of}"
 
     @property
     def sentence(self) -> str:
@@ -138,12 +147,15 @@ def _window(trace: Trace, start_ns: int | None, end_ns: int | None) -> tuple[int
 def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns: int) -> Header:
     host = trace.host_ops
     seen = (host.end_ns > start_ns) & (host.start_ns < end_ns) & (host.kind == HostKind.OP)
+    busiest = max(groups, key=lambda group: group.busy_ns, default=None)
     return Header(
         total_ns=end_ns - start_ns,
         device_label=_device_label(trace, groups),
         n_ops=sum(g.n_ops for g in groups),
         n_host_ops=int(np.count_nonzero(seen)),
-        busy_frac=float(np.mean([g.busy_frac for g in groups])) if groups else 0.0,
+        busy_frac=busiest.busy_frac if busiest else 0.0,
+        busy_of="its extent" if trace.meta.returned_ns is None else "the cell",
+        n_devices=len(groups),
         queue_max=max((g.queue_max for g in groups), default=0),
         simulated=trace.simulated,
         memory_peak=max((g.memory.peak_bytes for g in groups if g.memory is not None), default=0),

@@ -11,7 +11,7 @@ from perfmagic.view.html import FONT, MAX_FINDINGS, MAX_OUTPUT_BYTES, framed, he
 from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.picture.timeline import MAX_BYTES, timeline_svg
-from perfmagic.view.timeline.words import alt_text, cost_words, rest_words
+from perfmagic.view.timeline.words import alt_text, cost_words, rest_words, trust_words
 
 STATIC_CLASS = "perfmagic-static"  # by which a live timeline finds the picture it stands in for
 # A live view whose kernel is gone becomes in JupyterLab and Notebook 7 an output of text alone: "Loading widget..."
@@ -22,17 +22,26 @@ ONLY_THE_PICTURE = (
     f"<style>.jp-OutputArea-child:has(>.jp-OutputArea-output>.{STATIC_CLASS})+.jp-OutputArea-child"
     ">.jp-OutputArea-output:not(:has(*),.jp-RenderedHTMLCommon){display:none}</style>"
 )
+_SMALL = "font-size:11px;margin:2px 0 4px 0"
 _CELL = "border:0;background:transparent;vertical-align:top;padding:2px 0"
 
 
 def timeline_html(doc: TimelineDoc) -> str:
     """The first line, the findings as a table, the picture, the trust line; at most 60 kB."""
     above = headline(doc.header.parts[0], " · ".join(doc.header.parts[1:])) + _failure(doc) + _findings(doc)
-    below = paragraphs(doc.trust)
+    below = _fine_print(doc)
     used = len((above + below + escaped(alt_text(doc))).encode()) + 500
     room = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
     picture = timeline_svg(doc, header=False, most_bytes=min(MAX_BYTES, room))
     return framed(above + image(picture, alt_text(doc)) + below, cls=STATIC_CLASS)
+
+
+def _fine_print(doc: TimelineDoc) -> str:
+    """The trust line; what it has no room for opens behind it, without a script."""
+    line, more = trust_words(doc)
+    if not more:
+        return paragraphs(doc.trust)
+    return f'<details style="{_SMALL}"><summary>{short(line)}</summary>{paragraphs(more)}</details>'
 
 
 def _failure(doc: TimelineDoc) -> str:

@@ -97,8 +97,7 @@ class StreamLane:
     launch_ns: when Python queued the op; its own start where that is not known; the start of the record for an orphan.
     op_class: OpClass.  name: row of the document's names.  line: top-level cell line that launched it, 0 outside the
     cell; inner_line: the innermost marked line.  orphan: launched before the record began.
-    row: of the trace's device ops.  queue_max, queue_mean: ops launched and not started.  busy_frac: of the device's
-    extent.
+    row: of the trace's device ops.  queue_max, queue_mean: ops launched and not started.  busy_frac: as in DeviceGroup.
     """
 
     device: int
@@ -174,7 +173,7 @@ class Share:
 class DeviceGroup:
     """All lanes of one device, streams by busy time.
 
-    short_label: "GPU" or "device".  shares: where the extent went.
+    short_label: "GPU" or "device".  busy_frac: of the cell, of a file of the device's extent.  shares: where that went.
     n_folded: streams beyond the limit, counted and not held; folded_ops: the ops on them.
     memory: None where there is no record of it.
     """
@@ -183,6 +182,7 @@ class DeviceGroup:
     label: str
     short_label: str
     n_ops: int
+    busy_ns: int
     busy_frac: float
     extent_ns: int
     streams: tuple[StreamLane, ...]

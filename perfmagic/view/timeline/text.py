@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from perfmagic import units
 from perfmagic.view.svg.metrics import columns
-from perfmagic.view.text import table, wrapped
+from perfmagic.view.text import WIDTH, table, wrapped
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.lanes import DeviceGroup
-from perfmagic.view.timeline.words import cost_words, rest_words
+from perfmagic.view.timeline.words import cost_words, rest_words, trust_words
 
 MAX_STREAMS = 8
 GUTTER = 10
@@ -31,9 +31,15 @@ def timeline_text(doc: TimelineDoc, below: Sequence[str] = ()) -> str:
         lines += ["", *_stream_table(group, several=len(doc.groups) > 1)]
     lines += below
     lines += [""] if doc.trust else []
-    for sentence in doc.trust:
-        lines += wrapped(sentence)
+    lines += [_fine_print(doc)] if doc.trust else []
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _fine_print(doc: TimelineDoc) -> str:
+    """The trust line, cut to the width of a terminal; an ending that says where the rest is stays whole."""
+    _, more = trust_words(doc)
+    ending = f" · {units.plural(len(more), 'more note')} in .trust" if more else ""
+    return wrapped(doc.trust[0], width=WIDTH - columns(ending))[0] + ending
 
 
 def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:

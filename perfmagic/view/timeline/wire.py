@@ -107,6 +107,7 @@ def _header(doc: TimelineDoc) -> dict[str, Any]:
         "n_ops": head.n_ops,
         "n_host_ops": head.n_host_ops,
         "busy_frac": head.busy_frac,
+        "busy_of": head.busy_of,
         "queue_max": head.queue_max,
         "simulated": head.simulated,
         "findings": [_finding(f, doc) for f in doc.findings],

@@ -39,8 +39,9 @@ def _extent(dimensions: tuple[int, int, int]) -> str:
 
 
 def cost_words(finding: Finding, busy_frac: float) -> str:
-    """The left column of a finding: time that could be won, "no cost", nothing where it is not known; of the verdict
-    with nothing to win, how busy the device is.
+    """The left column of a finding: time that could be won, "no cost", nothing where it is not known.
+
+    Of a verdict with nothing to win, how busy the device is: busy_frac, as the first line has it.
     """
     if finding.cost_ns is None:
         told = finding.rule == "verdict" and finding.cause != NO_VERDICT
@@ -48,6 +49,12 @@ def cost_words(finding: Finding, busy_frac: float) -> str:
     return units.duration(finding.cost_ns) if finding.cost_ns else "no cost"
 
 
+def trust_words(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:
+    """The fine print: what stands in its one line, and the sentences behind "more", none where the line has all."""
+    first, more = doc.trust[:1], doc.trust[1:]
+    return (" · ".join((*first, units.plural(len(more), "more note"))) if more else "".join(first)), more
+
+
 def rest_words(finding: Finding) -> str:
     """What follows the cause: the detail, which begins with what joins it, and advice where it is certain."""
-    return finding.detail + (f"; {finding.advice}" if finding.advice else "")
+    return finding.rest

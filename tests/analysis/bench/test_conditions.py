@@ -157,7 +157,7 @@ def test_what_the_compiler_worked_out_is_said(body: str, nothing: bool) -> None:
     ("kind", "queued_s", "said_so"),
     [
         ("host-bound", 5.2e-4, True),
-        ("gaps", 5.2e-4, True),
+        ("latency-bound", 5.2e-4, True),
         ("device-bound", 5.2e-4, False),
         ("host-bound", 7e-4, False),
     ],

@@ -193,7 +193,7 @@ def test_the_grounds_of_the_picture_say_what_the_sentence_says() -> None:
     assert (border.below, border.above) == ("host-bound", "device-bound")
     assert 128 < border.until == border.since <= 256
     assert ">device-bound<" in sweep_svg(found)
-    between = sweep_result("n", [64, 128, 256], [rows[0], [judged_at("gaps", 1e-4, 2e-4)], rows[2]])
+    between = sweep_result("n", [64, 128, 256], [rows[0], [judged_at("mixed", 1e-4, 2e-4)], rows[2]])
     assert (bottleneck_border(between).until, bottleneck_border(between).since) == (64, 256)
     far = sweep_result("n", [np.int64(2**31), np.int64(2**33)], [rows[0], rows[2]])
     assert ">host-bound<" in sweep_svg(far)

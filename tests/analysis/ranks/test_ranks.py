@@ -58,8 +58,8 @@ def test_a_rank_that_computes_longer_arrives_last_and_the_others_wait_inside_the
     late, uneven = rank_findings([rank(0), rank(1, compute_us=800, skew_us=-77_000)])
     assert (late.rule, late.ranks, late.cost_ns) == ("straggler", (1,), 4 * 300 * US)
     assert plain(late).startswith(
-        "rank 1 arrives last at 4 of 4 matched collectives: rank 0 waits 1.20 ms for it; it computed 1.20 ms longer "
-        "than rank 0; compare its kernels"
+        "rank 1 is a straggler: it arrives last at 4 of 4 matched collectives. Rank 0 waits 1.20 ms for it. "
+        "It computed 1.20 ms longer than rank 0. Compare its kernels"
     )
     assert (uneven.rule, uneven.ranks, uneven.cost_ns) == ("rank_compute", (1,), 4 * 300 * US)
     assert "rank 1 computed longer: 3.20 ms, rank 0 2.00 ms" in plain(uneven)
@@ -69,7 +69,7 @@ def test_a_rank_whose_python_is_slow_is_told_from_one_that_computes() -> None:
     traces = [rank(i, host_us=320 if i == 2 else 20, world_size=4) for i in range(4)]
     late, idle = rank_findings(traces)
     assert (late.rule, late.ranks, late.cost_ns) == ("straggler", (2,), 4 * 300 * US)
-    assert "it waited for Python 900 µs longer" in plain(late)  # the first round begins with its first op
+    assert "It waited for Python 900 µs longer" in plain(late)  # the first round begins with its first op
     assert (idle.rule, idle.cost_ns) == ("rank_idle", 3 * 300 * US)
 
 
@@ -91,13 +91,13 @@ def test_ranks_that_are_last_in_turn_are_told_apart_from_one_that_always_is() ->
     b = replace(second, ops=replace(second.ops, start_ns=starts_b, end_ns=ends_b))
     (finding,) = rank_findings([a, b])
     assert (finding.rule, finding.cost_ns) == ("ranks_in_turn", 200 * US)
-    assert "(rank 0 for 50 %)" in plain(finding)
+    assert "(rank 0 causes 50 %)" in plain(finding)
 
 
 def test_different_numbers_of_collectives_are_said_with_the_numbers_and_nothing_is_concluded() -> None:
     found = {f.rule: f for f in rank_findings([rank(0), rank(1, n=3, compute_us=800)])}
     assert found.keys() == {"unmatched", "other_steps"}
-    assert "in communicating stream 1 rank 0 has 4 collectives, rank 1 3; which rank is late cannot be said" in plain(
+    assert "in communicating stream 1 rank 0 has 4 collectives, rank 1 3. No rank can be called a straggler" in plain(
         found["unmatched"]
     )
     assert "rank 0 has 4 steps (0, 1, 2, …), rank 1 3 steps (0, 1, 2)" in plain(found["other_steps"])
@@ -168,7 +168,7 @@ def test_of_a_large_group_the_first_ranks_are_known_and_its_other_ranks_are_no_s
 def test_a_rank_that_is_not_of_the_group_it_names_is_refused() -> None:
     found = matched({0: grouped(0, "tp", 2, (0, 1)), 5: grouped(5, "tp", 2, (0, 1))})
     assert found.groups == ()
-    assert found.refused == ("rank 5 took part in group tp of ranks 0, 1, which are others",)
+    assert found.refused == ("rank 5 took part in group tp of ranks 0, 1 and is none of them",)
 
 
 def test_collectives_of_one_number_belong_together_where_the_record_counts_them() -> None:

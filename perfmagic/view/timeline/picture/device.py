@@ -87,12 +87,12 @@ def draw_staves(frame: Frame, staves: tuple[Stave, ...], y: float) -> float:
     return y
 
 
-def device_heading(group: DeviceGroup) -> str:
-    """The line above a device's lanes, where there are several devices."""
+def device_heading(group: DeviceGroup, busy_of: str) -> str:
+    """The line above a device's lanes, where there are several devices.  busy_of: as in the document's header."""
     parts = (
         group.label,
         units.plural(group.n_ops, "device op"),
-        f"busy {units.percent(group.busy_frac)}",
+        f"busy {units.percent(group.busy_frac)} of {busy_of}",
         f"queue ≤ {units.count(group.queue_max)}",
     )
     return " · ".join(parts)

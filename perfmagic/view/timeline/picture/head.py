@@ -10,7 +10,7 @@ from perfmagic.view.svg.palette import LOST_SHARE, queued, tint
 from perfmagic.view.svg.path import rects
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.lanes import DeviceGroup, Share
-from perfmagic.view.timeline.words import cost_words, rest_words
+from perfmagic.view.timeline.words import cost_words, rest_words, trust_words
 
 GUTTER_PX = 92
 FINDING_PX = 21
@@ -78,10 +78,10 @@ def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> flo
 
 
 def _draw_trust(canvas: Canvas, doc: TimelineDoc, y: float) -> float:
-    for sentence in doc.trust:
-        canvas.text(0, y + 9, fitted(sentence, WIDTH_PX, 10), "ink2")
-        y += 14
-    return y + 2
+    if not doc.trust:
+        return y + 2
+    canvas.text(0, y + 9, fitted(trust_words(doc)[0], WIDTH_PX, 10), "ink2")
+    return y + 16
 
 
 def _draw_finding(canvas: Canvas, y: float, cost: str, cause: str, rest: str, costs: bool) -> None:

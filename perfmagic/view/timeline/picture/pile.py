@@ -79,9 +79,8 @@ def draw_pile(frame: Frame, lane: StreamLane, y: float, height_px: float, *, in_
     layers = _layers(drawn)
     _draw_layers(frame, drawn, layers)
     _draw_flow(frame, drawn, layers)
-    depth = drawn.pile.depth(edges_ns)
-    _draw_surface(frame, drawn, depth)
-    _draw_held(frame, drawn, depth)
+    _draw_surface(frame, drawn, drawn.pile.depth(edges_ns))
+    _draw_held(frame, drawn)
     if not _own_layers(drawn):
         _label_layers(frame, drawn, layers, in_cell)
 
@@ -184,13 +183,17 @@ def _line(drawn: Drawn, level: Float64) -> str:
     return "".join(thin_line(middle[p], drawn.floor_px - heights[p], FLOW_TOLERANCE_PX) for p in parts)
 
 
-def _draw_held(frame: Frame, drawn: Drawn, depth: Float64) -> None:
+def _draw_held(frame: Frame, drawn: Drawn) -> None:
     """Queued, and the stream runs nothing: another stream is waited for, or the launch is on its way."""
-    lane = drawn.lane
-    busy = frame.occupancy(union(lane.start_ns, lane.end_ns), drawn.edges_ns)
-    held = _long_enough((depth > 0) & (busy < HELD_BUSY_FRAC), drawn.edges_px)
+    lane, edges_ns = drawn.lane, drawn.edges_ns
+    if drawn.exact:  # a slot ends at a launch or a start: where an op ends inside, the rest of it may be a gap
+        ends_ns = lane.end_ns.clip(frame.scale.start_ns, frame.scale.end_ns)
+        edges_ns = np.unique(np.concatenate((edges_ns, ends_ns)))
+    edges_px, depth = frame.scale.x(edges_ns), drawn.pile.depth(edges_ns)
+    busy = frame.occupancy(union(lane.start_ns, lane.end_ns), edges_ns)
+    held = _long_enough((depth > 0) & (busy < HELD_BUSY_FRAC), edges_px)
     heights = np.where(held, drawn.heights(depth, frame.detail.step_px), 0)
-    frame.canvas.hatch_waiting(skyline(drawn.edges_px, heights, drawn.floor_px), _ink(lane))
+    frame.canvas.hatch_waiting(skyline(edges_px, heights, drawn.floor_px), _ink(lane))
 
 
 def _long_enough(mask: Bool, edges_px: Float64) -> Bool:

@@ -88,7 +88,7 @@ def _draw_host(frame: Frame, doc: TimelineDoc, y: float) -> float:
 def _draw_group(frame: Frame, doc: TimelineDoc, group: DeviceGroup, y: float) -> float:
     several = len(doc.groups) > 1
     if several:
-        text = fitted(device_heading(group), PLOT_PX, 11, bold=True)
+        text = fitted(device_heading(group, doc.header.busy_of), PLOT_PX, 11, bold=True)
         frame.canvas.text(0, y + 11, text, size=11, bold=True)
         y += 18
     top, tones = y, line_tones(doc.cell)

@@ -1,4 +1,4 @@
-"""Findings about the device's pauses: the longest one, and those that come again before the same op."""
+"""The finding "the same gap", of pauses that come again before the same op, and its sentence."""
 
 from __future__ import annotations
 
@@ -7,45 +7,18 @@ import re
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, on_lines
+from perfmagic.analysis.findings.data_loading import is_loader
+from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.host import is_loader
-from perfmagic.analysis.findings.verdict import cause_words
-from perfmagic.trace.columns import NO_LINE, NONE, HostKind, Int64
+from perfmagic.analysis.findings.longest_gap import LONG_GAP_FRAC, STEP_NAME
+from perfmagic.trace.columns import NONE, HostKind, Int64
 from perfmagic.trace.hoststack import nested
 from perfmagic.trace.names import short_name
 
-LONG_GAP_FRAC = 0.05  # of the extent
 REPEATED_GAP_NS = 50_000  # Python's part of a gap; shorter ones are the ordinary time between two launches
 REPEATED = 3  # so many are a habit
 REPEATED_FINDINGS = 2  # the dearest ones; a step with hundreds of kernels could fill the list with them
 _COMPILED = re.compile(r"Torch-Compiled|CompiledFxGraph|CompiledFunction")  # torch.compile's own marks
-_STEP_NAME = "ProfilerStep#"  # torch.profiler's own mark, which says nothing about the place
-
-
-def longest_gap(facts: Facts) -> list[Finding]:
-    """The longest idle gap, its parts by cause, and where Python was."""
-    gaps = facts.gaps
-    if not len(gaps) or int(gaps.length_ns.max()) < LONG_GAP_FRAC * facts.breakdown.extent_ns:
-        return []
-    row = int(gaps.length_ns.argmax())
-    line = int(gaps.line[row])
-    name = facts.trace.names[gaps.host_op[row]] if gaps.host_op[row] != NONE else ""
-    inside = f"; Python was in {short_name(name)}" if name and not name.startswith(_STEP_NAME) else ""
-    return [
-        Finding(
-            rule="longest_gap",
-            cost_ns=int(gaps.length_ns[row]),
-            cause="longest idle gap",
-            detail=f", {units.duration(int(gaps.length_ns[row]))}: {facts.the_device} waited {_parts(facts, row)}"
-            + on_lines([line])
-            + inside,
-            lines=(line,) if line != NO_LINE else (),
-            start_ns=int(gaps.start_ns[row]),
-            end_ns=int(gaps.end_ns[row]),
-            device=facts.device,
-        )
-    ]
 
 
 def repeated_gaps(facts: Facts) -> list[Finding]:
@@ -71,19 +44,21 @@ def repeated_gaps(facts: Facts) -> list[Finding]:
 def _repeated(facts: Facts, rows: Int64) -> list[Finding]:
     gaps, trace = facts.gaps, facts.trace
     host_ns = int(gaps.host_ns[rows].sum())
-    where, names = _python_was(facts, rows)
+    python_was, names = _python_was(facts, rows)
     if any(map(is_loader, names)):
         return []
     lines = np.unique(gaps.line[rows])
     launched = trace.launch_start_ns()[gaps.op[rows]]
     kernel = short_name(trace.names[trace.ops.name[gaps.op[rows[0]]]])
+    each = f"{units.duration(host_ns / len(rows))} each on average"
+    waited = f"{facts.the_device} waited {units.duration(host_ns)} for Python, {each}{on_lines(lines[:3])}"
+    waited += facts.in_steps(launched)
     return [
         Finding(
             rule="repeated_gap",
             cost_ns=host_ns,
             cause=f"the same gap ×{units.count(len(rows))}",
-            detail=f" before {kernel}: {facts.the_device} waited {units.duration(host_ns)} in all for Python, "
-            f"{units.duration(host_ns / len(rows))} each{on_lines(lines[:3])}{facts.in_steps(launched)}{where}",
+            detail=f" before {kernel}: {sentences(waited, python_was)}",
             lines=tuple(int(n) for n in lines[:3] if n > 0),
             start_ns=int(gaps.start_ns[rows].min()),
             end_ns=int(gaps.end_ns[rows].max()),
@@ -93,22 +68,13 @@ def _repeated(facts: Facts, rows: Int64) -> list[Finding]:
     ]
 
 
-def _parts(facts: Facts, row: int) -> str:
-    """What an idle gap was made of: "for Python", or "50.0 µs for Python and 5.00 µs for launches to arrive"."""
-    parts, simulated = facts.gaps.parts_ns(row), facts.trace.simulated
-    if len(parts) == 1:
-        return f"for {cause_words(next(iter(parts)), simulated=simulated)}"
-    words = [f"{units.duration(ns)} for {cause_words(cause, simulated=simulated)}" for cause, ns in parts.items()]
-    return f"{', '.join(words[:-1])} and {words[-1]}"
-
-
 def _advice(names: tuple[str, str, str]) -> str:
     """What to do about Python's work by its operator, annotation and frame; nothing where none is known."""
     if any(_COMPILED.search(name) for name in names):
-        return 'torch.compile(mode="reduce-overhead") takes it out of the step with CUDA graphs'
+        return 'torch.compile(mode="reduce-overhead") runs it as CUDA graphs, without this Python work'
     if names[0]:
-        return "torch.compile or CUDA graphs take this Python out of the step"
-    return "do this work ahead, or queue other ops before it" if any(names) else ""
+        return "torch.compile or CUDA graphs remove this Python work"
+    return "Do this work ahead of time, or queue other ops before it" if any(names) else ""
 
 
 def _python_was(facts: Facts, rows: Int64) -> tuple[str, tuple[str, str, str]]:
@@ -122,7 +88,7 @@ def _python_was(facts: Facts, rows: Int64) -> tuple[str, tuple[str, str, str]]:
     calls = trace.ops.launch[facts.gaps.op[rows]]
     queued_from = facts.gaps.host_ns[rows] + facts.gaps.sync_drain_ns[rows]
     middle = facts.gaps.start_ns[rows] + queued_from // 2
-    step = np.array([name.startswith(_STEP_NAME) for name in trace.names], bool)[host.name]
+    step = np.array([name.startswith(STEP_NAME) for name in trace.names], bool)[host.name]
     instants = np.sort(middle)
     around = np.searchsorted(instants, host.end_ns) > np.searchsorted(instants, host.start_ns)
     stacks = (
@@ -139,7 +105,7 @@ def _python_was(facts: Facts, rows: Int64) -> tuple[str, tuple[str, str, str]]:
         if most:
             times = f" ×{units.count(most[1])}" if most[1] < len(rows) else ""
             words.append(f"{preposition} {short_name(names[-1])}{times}")
-    return (f"; Python was {', '.join(words)}" if words else ""), (names[0], names[1], names[2])
+    return (f"Python was {', '.join(words)}" if words else ""), (names[0], names[1], names[2])
 
 
 def _most(name: Int64, host_ns: Int64, n_all: int) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Findings about what Python did while the device had nothing: loading data, beginning late, going on alone."""
+"""The finding "data loading" and its sentence."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, on_lines
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.numerics.intervals import covered_ns, union
-from perfmagic.trace.columns import NO_LINE, HostOps
-from perfmagic.trace.correlate import lines_at
+from perfmagic.trace.columns import HostOps
 from perfmagic.trace.frames import in_one_table
 from perfmagic.trace.model import Trace
 
-ALONE_FRAC = 0.1  # of the window; every cell begins and ends with a little Python
 # torch records `enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__` around the fetching of each batch
 _LOADER = re.compile(r"DataLoader\w*(?:\)#\w+)?\.__next__")
-
-
 _ADVICE = "num_workers lets the DataLoader fetch ahead"
 
 
@@ -53,40 +49,6 @@ def data_loading(facts: Facts) -> list[Finding]:
             advice=_ADVICE if all("SingleProcess" in facts.trace.names[n] for n in host.name) else "",
         )
     ]
-
-
-def alone(facts: Facts) -> list[Finding]:
-    """A cell whose device began late, or had finished long before Python had."""
-    meta, parts = facts.trace.meta, facts.breakdown
-    if meta.returned_ns is None:  # a file has no beginning and end but its records
-        return []
-    spans = (
-        (f"{facts.the_device} began late", "at the beginning", meta.start_ns, parts.extent_start_ns),
-        ("Python went on alone", "at the end", parts.extent_end_ns, meta.returned_ns),
-    )
-    return [
-        _alone(facts, cause, where, start_ns, end_ns)
-        for cause, where, start_ns, end_ns in spans
-        if end_ns - start_ns >= ALONE_FRAC * facts.window_ns
-    ]
-
-
-def _alone(facts: Facts, cause: str, where: str, start_ns: int, end_ns: int) -> Finding:
-    length_ns = end_ns - start_ns
-    middle = np.array([start_ns + length_ns // 2])
-    line = int(lines_at(facts.trace.marks, middle)[0])
-    share = units.percent(length_ns / facts.window_ns)
-    alone = f"had no device op{facts.on_device}{on_lines([line])}"
-    return Finding(
-        rule="alone",
-        cost_ns=length_ns,
-        cause=cause,
-        detail=f": {units.duration(length_ns)} {where}, {share} of the cell, {alone}",
-        lines=(line,) if line != NO_LINE else (),
-        start_ns=start_ns,
-        end_ns=end_ns,
-        device=facts.device,
-    )
 
 
 def _fetches(trace: Trace) -> HostOps:

@@ -1,11 +1,11 @@
-"""Findings about the device: what ran alone, and what ran at once."""
+"""The findings "exposed communication" and "exposed copies", and their sentences."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, line_words
+from perfmagic.analysis.findings.facts import Facts, line_words, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.numerics.intervals import subtract, total_ns
 from perfmagic.trace.columns import NO_LINE, Int8, Int64
@@ -31,31 +31,6 @@ def exposed_copy(facts: Facts) -> list[Finding]:
     return _exposed(facts, "exposed_copy", "exposed copies", tuple(COPIES), facts.breakdown.copy_ns)
 
 
-def side_by_side(facts: Facts) -> list[Finding]:
-    """Whether the streams of the device ran at once."""
-    parts, n = facts.breakdown, len(facts.streams)
-    if n < 2:
-        return []
-    at_once_ns = sum(ns for k, ns in parts.concurrency_ns.items() if k >= 2)
-    share = (
-        f"{units.percent(at_once_ns / parts.busy_ns)} of the time {facts.the_device} was busy" if parts.busy_ns else ""
-    )
-    several = "2 streams" if n == 2 else f"2 or more of {n} streams"
-    cause = f"{several} ran at once" if at_once_ns else f"{n} streams{facts.on_device} never ran at once"
-    return [
-        Finding(
-            rule="streams",
-            cost_ns=0,
-            cause=cause,
-            detail=f" for {units.duration(at_once_ns)}, {share}" if at_once_ns else "",
-            lines=(),
-            start_ns=parts.extent_start_ns,
-            end_ns=parts.extent_end_ns,
-            device=facts.device,
-        )
-    ]
-
-
 def _exposed(facts: Facts, rule: str, cause: str, classes: tuple[OpClass, ...], all_ns: int) -> list[Finding]:
     parts, where = facts.breakdown, facts.breakdown.intervals[rule]
     exposed_ns = total_ns(where)
@@ -64,7 +39,7 @@ def _exposed(facts: Facts, rule: str, cause: str, classes: tuple[OpClass, ...], 
     kinds = op_classes(facts.trace, facts.comm_names)
     rows = np.flatnonzero((facts.trace.ops.device == facts.device) & np.isin(kinds, classes))
     longest, line, words = _longest(facts, rows, kinds)
-    share = "all of it" if exposed_ns == all_ns else f"{units.duration(exposed_ns)} of {units.duration(all_ns)}"
+    share = f"all {units.duration(all_ns)}" if exposed_ns == all_ns else _part(exposed_ns, all_ns)
     if rule == "exposed_copy":
         share += _by_direction(facts)
     return [
@@ -72,7 +47,7 @@ def _exposed(facts: Facts, rule: str, cause: str, classes: tuple[OpClass, ...], 
             rule=rule,
             cost_ns=exposed_ns,
             cause=cause,
-            detail=f"{facts.on_device}, {share}: {units.plural(len(rows), 'op')}, the longest, {words}",
+            detail=f"{facts.on_device}: {sentences(f'{share} had no compute beside', words)}",
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(facts.trace.ops.start_ns[longest]),
             end_ns=int(facts.trace.ops.end_ns[longest]),
@@ -89,16 +64,18 @@ def _by_direction(facts: Facts) -> str:
     return f" ({', '.join(f'{name} {units.duration(ns)}' for ns, name in found)})" if len(found) > 1 else ""
 
 
+def _part(ns: int, of_ns: int) -> str:
+    return f"{units.duration(ns)} of {units.duration(of_ns)}"
+
+
 def _longest(facts: Facts, rows: Int64, kinds: Int8) -> tuple[int, int, str]:
-    """The longest of some ops, its line, and "5.15 ms, is an_all_to_all queued by line 3"."""
+    """The longest of some ops, its line, and "the longest of 14 ops is an HtoD copy of 5.15 ms, queued by line 3"."""
     ops = facts.trace.ops
     row = int(rows[(ops.end_ns - ops.start_ns)[rows].argmax()])
     line = int(ops.line[row])
-    copy = COPIES.get(OpClass(int(kinds[row])))
-    name = f"{copy} copy" if copy else short_name(facts.trace.names[ops.name[row]])
-    queued_by = f" queued by {line_words([line])}" if line != NO_LINE else ""
-    return (
-        row,
-        line,
-        f"{units.duration(int(ops.end_ns[row] - ops.start_ns[row]))}, is {'a ' if copy else ''}{name}{queued_by}",
-    )
+    copy = COPIES.get(OpClass(int(kinds[row])), "")
+    name = f"{'an' if copy == 'HtoD' else 'a'} {copy} copy" if copy else short_name(facts.trace.names[ops.name[row]])
+    length = units.duration(int(ops.end_ns[row] - ops.start_ns[row]))
+    which = "it" if len(rows) == 1 else f"the longest of {units.count(len(rows))} ops"
+    queued_by = f", queued by {line_words([line])}" if line != NO_LINE else ""
+    return row, line, f"{which} is {name} of {length}{queued_by}"

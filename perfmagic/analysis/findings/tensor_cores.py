@@ -1,4 +1,4 @@
-"""Findings about the kernels themselves."""
+"""The finding "tensor cores unused" and its sentence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tensor_cores_unused(facts: Facts) -> list[Finding]:
             rule="tensor_cores",
             cost_ns=None,
             cause="tensor cores unused",
-            detail=f"{facts.on_device}: {units.duration(unused_ns)} of matrix kernels, {part}, ran without them",
+            detail=f"{facts.on_device}: matrix kernels ran without them for {units.duration(unused_ns)}, {part}",
             lines=(),
             start_ns=facts.breakdown.extent_start_ns,
             end_ns=facts.breakdown.extent_end_ns,

@@ -1,0 +1,46 @@
+"""The finding "longest idle gap" and its sentence."""
+
+from __future__ import annotations
+
+from perfmagic import units
+from perfmagic.analysis.findings.facts import Facts, listed, on_lines, sentences
+from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.verdict import cause_words
+from perfmagic.trace.columns import NO_LINE, NONE
+from perfmagic.trace.names import short_name
+
+LONG_GAP_FRAC = 0.05  # of the extent
+STEP_NAME = "ProfilerStep#"  # torch.profiler's own mark, which says nothing about the place
+
+
+def longest_gap(facts: Facts) -> list[Finding]:
+    """The longest idle gap, its parts by cause, and where Python was."""
+    gaps = facts.gaps
+    if not len(gaps) or int(gaps.length_ns.max()) < LONG_GAP_FRAC * facts.breakdown.extent_ns:
+        return []
+    row = int(gaps.length_ns.argmax())
+    line = int(gaps.line[row])
+    name = facts.trace.names[gaps.host_op[row]] if gaps.host_op[row] != NONE else ""
+    python_was = f"Python was in {short_name(name)}" if name and not name.startswith(STEP_NAME) else ""
+    waited = f"{facts.the_device} waited {_parts(facts, row)}{on_lines([line])}"
+    return [
+        Finding(
+            rule="longest_gap",
+            cost_ns=int(gaps.length_ns[row]),
+            cause="longest idle gap",
+            detail=f", {units.duration(int(gaps.length_ns[row]))}: {sentences(waited, python_was)}",
+            lines=(line,) if line != NO_LINE else (),
+            start_ns=int(gaps.start_ns[row]),
+            end_ns=int(gaps.end_ns[row]),
+            device=facts.device,
+        )
+    ]
+
+
+def _parts(facts: Facts, row: int) -> str:
+    """What an idle gap was made of: "for Python", or "50.0 µs for Python and 5.00 µs for launches to arrive"."""
+    parts, simulated = facts.gaps.parts_ns(row), facts.trace.simulated
+    if len(parts) == 1:
+        return f"for {cause_words(next(iter(parts)), simulated=simulated)}"
+    words = [f"{units.duration(ns)} for {cause_words(cause, simulated=simulated)}" for cause, ns in parts.items()]
+    return listed(words)

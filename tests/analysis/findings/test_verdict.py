@@ -1,0 +1,190 @@
+"""The verdict: every case of docs/verdict.md, and what holds for any trace."""
+
+from __future__ import annotations
+
+import re
+from itertools import starmap
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfmagic.analysis.findings.cell_time import cell_time
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.findings.verdict import verdict, verdict_of
+from perfmagic.analysis.verdict import HOST_BOUND, KINDS, NO_RECORDS
+from perfmagic.numerics.intervals import intersect, merge, total_ns
+from perfmagic.trace.model import DeviceInfo, Trace
+from perfmagic.units import percent
+from perfmagic.view.timeline.doc import timeline_doc
+from tests.analysis.build import US, Builder
+
+DOC = Path(__file__).parents[3] / "docs" / "verdict.md"
+_TERM = r"[\d.]+i|[\d.]+(?:\+[\d.]+i)?"
+_OP = re.compile(rf"`({_TERM}) → ({_TERM})–({_TERM})`(?: i < (\d+))?(?: device (\d+))?")
+_SPAN = re.compile(rf"`({_TERM})–({_TERM})`(?: i < (\d+))?")
+
+
+class Case(NamedTuple):
+    """A row of the document's table of cases."""
+
+    name: str
+    ops: str
+    blocked: str
+    returned: str
+    end: str
+    kind: str
+    busy: str
+
+
+def cases() -> list[Case]:
+    table = DOC.read_text(encoding="utf-8").split("## Cases")[1]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
+    return list(starmap(Case, rows[2:]))
+
+
+def at(term: str, i: int) -> float:
+    """The value of "40+100i"."""
+    return sum(float(part.rstrip("i")) * (i if part.endswith("i") else 1) for part in term.split("+"))
+
+
+def built(case: Case) -> Trace:
+    b, sim = Builder(), case.ops.endswith("sim")
+    for launched, start, end, n, device in _OP.findall(case.ops):
+        for i in range(int(n or 1)):
+            first = at(launched, i)
+            b.op(at(start, i), at(end, i), launch=(first, first + 0.4), device=int(device or 0))
+    for start, end, n in _SPAN.findall(case.blocked):
+        for i in range(int(n or 1)):
+            b.sync(at(start, i), at(end, i))
+    kind = "sim" if sim else "cuda"
+    known = sorted({row["device"] for row in b.ops})
+    return b.trace(
+        end=float(case.end),
+        returned=None if case.returned == "–" else float(case.returned),
+        devices=[DeviceInfo(int(device), kind, kind) for device in known],
+    )
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_each_case_of_the_document_has_its_verdict(case: Case) -> None:
+    trace = built(case)
+    assert len(trace.ops) == sum(int(n or 1) for *_, n, _ in _OP.findall(case.ops)) > 0
+    judged = verdict(trace)
+    assert (judged.kind, plain(percent(judged.busy_frac))) == (case.kind, case.busy)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_words_and_picture_give_one_busy_share_of_one_named_whole(case: Case) -> None:
+    trace = built(case)
+    found = findings(trace)
+    header = timeline_doc(trace, found).header
+    of = "its extent" if case.returned == "–" else "the cell"
+    assert plain(header.busy).endswith(f"busy {case.busy} of {of}")
+    assert f"busy {case.busy} of {of}" in plain(found[0].sentence)
+
+
+def test_the_document_names_every_kind() -> None:
+    text = DOC.read_text(encoding="utf-8").lower()
+    assert {kind for kind in KINDS if f"**{kind}**" in text} == set(KINDS)
+    assert {case.kind for case in cases()} < set(KINDS)
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    """A few ops on one or two devices, some queued far ahead, some without a launch; a few blocking calls."""
+    b, times = Builder(), st.integers(0, 400)
+    for _ in range(draw(st.integers(1, 7))):
+        start = draw(times)
+        ahead, length = draw(st.sampled_from([0, 1, 8, 40, 200])), draw(st.integers(0, 200))
+        launch = None if draw(st.integers(0, 5)) == 0 else max(0, start - ahead)
+        stream, device = draw(st.sampled_from([(7, 0), (8, 0), (7, 1)]))
+        b.op(start, start + length, launch=launch, stream=stream, device=device)
+    for _ in range(draw(st.integers(0, 4))):
+        start = draw(times)
+        b.sync(start, start + draw(st.integers(1, 250)))
+    end = draw(st.integers(100, 800))
+    returned = draw(st.one_of(st.none(), st.integers(0, end)))
+    kind = draw(st.sampled_from(["sim", "cuda"]))
+    return b.trace(end=end, returned=returned, devices=[DeviceInfo(0, kind, kind), DeviceInfo(1, kind, kind)])
+
+
+@given(traces())
+@settings(deadline=None, max_examples=150)
+def test_the_parts_of_a_cell_never_overlap_and_add_up_to_it(trace: Trace) -> None:
+    for device in trace.device_ids:
+        time = cell_time(trace, device)
+        parts = list(time.parts.values())
+        assert sum(map(total_ns, parts)) == time.window.length_ns == total_ns(merge(*parts))
+        for own in (time.for_python, time.unfed, time.one_by_one, time.tail):
+            assert not total_ns(intersect(own, time.python_waits))  # what counts as Python's work is no waiting
+
+
+@given(traces())
+@settings(deadline=None, max_examples=150)
+def test_host_bound_never_stands_over_a_python_that_waits_or_a_device_that_works(trace: Trace) -> None:
+    facts = Facts(trace)
+    judged, time = verdict_of(facts), facts.cell_time
+    assert judged.kind in KINDS
+    assert judged.kind != NO_RECORDS
+    if judged.kind == HOST_BOUND:
+        assert 2 * time.python_waits_ns < time.window.length_ns
+        assert time.busy_frac <= 0.8
+        assert judged.cost_ns is not None
+        assert judged.cost_ns >= 0.2 * time.window.length_ns
+
+
+@given(traces())
+@settings(deadline=None, max_examples=150)
+def test_every_share_of_a_cell_names_what_it_is_a_share_of(trace: Trace) -> None:
+    found = findings(trace, limit=99)
+    doc = timeline_doc(trace, found)
+    shown = plain(f"{doc.header.busy}. {found[0].sentence}")
+    shares = re.findall(r"busy [<>]?\d+ %( of (?:the cell|its extent))?", shown)
+    assert len(shares) == 2
+    assert len(set(shares)) == 1
+    assert shares[0]
+    whole = re.findall(r"busy ([<>]?\d+ %)", shown)
+    assert whole[0] == whole[1]
+
+
+def test_what_the_device_idled_is_told_in_the_words_of_its_parts() -> None:
+    (case,) = (case for case in cases() if case.name == "Python waits for the first op before it computes")
+    assert plain(verdict(built(case)).sentence) == (
+        "mixed: the device was busy 59 % of the cell. The device waited 386 µs for Python and 14.0 µs for blocking "
+        "calls to return"
+    )
+
+
+def test_a_cell_of_a_few_microseconds_says_so() -> None:
+    (case,) = (case for case in cases() if case.name == "one short op, waited for")
+    assert plain(verdict(built(case)).detail).startswith(
+        "the cell took 40.0 µs, little more than a launch and a sync cost by themselves. The device was busy 8 %"
+    )
+
+
+def test_of_two_devices_one_after_the_other_the_first_waits_for_the_second_and_not_for_python() -> None:
+    (case,) = (case for case in cases() if case.name == "two devices one after the other")
+    judged = verdict(built(case))
+    assert "device 0, the busiest of 2, was busy 50 % of the cell" in plain(judged.sentence)
+    assert "for Python" not in judged.sentence
+
+
+def test_a_wait_for_another_stream_is_a_stall_and_not_python_s() -> None:
+    b = Builder()
+    first = b.op(5, 900, launch=1, stream=8, device=1)
+    b.wait(2, 7, 8, first, on_device=1)
+    b.op(902, 1000, launch=3, stream=7)
+    b.op(4, 6, launch=2.5, stream=9)
+    devices = [DeviceInfo(0, "cuda", "Test GPU"), DeviceInfo(1, "cuda", "Test GPU")]
+    trace = b.trace(end=1000, returned=10, devices=devices)
+    time = cell_time(trace, 0)
+    assert total_ns(time.other_stream) == 894 * US
+    assert time.host_ns < 10 * US

@@ -1,0 +1,33 @@
+"""A finding's sentence is worded in the file named after its rule."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from perfmagic.analysis.findings import find
+
+ROOM = Path(find.__file__).parent
+NO_RULE = {"__init__", "cell_time", "facts", "find", "finding", "verdict"}  # verdict.py words the verdict
+
+
+def rules_in(path: Path) -> set[str]:
+    """The rules whose findings a file makes."""
+    text = path.read_text(encoding="utf-8")
+    named = re.findall(r'rule="(\w+)"|(?:waiting|about_the_record|_exposed)\(\s*facts,\s*"(\w+)"', text)
+    return {name for pair in named for name in pair if name}
+
+
+@pytest.mark.parametrize("path", sorted(p for p in ROOM.glob("*.py") if p.stem not in NO_RULE), ids=lambda p: p.stem)
+def test_a_file_holds_the_findings_of_its_own_name_and_its_docstring_quotes_their_words(path: Path) -> None:
+    rules = rules_in(path)
+    assert rules
+    assert {rule for rule in rules if not rule.startswith(path.stem)} == set()
+    assert "sentence" in path.read_text(encoding="utf-8").splitlines()[0]
+
+
+def test_every_rule_that_is_asked_lives_in_such_a_file() -> None:
+    homes = {Path(rule.__code__.co_filename).stem for rule in find.RULES}
+    assert homes == {p.stem for p in ROOM.glob("*.py")} - NO_RULE
