@@ -1,4 +1,4 @@
-"""What there is to know about a record: as data, with the sentence beside it."""
+"""Remarks about a record: what was repaired, what is missing, as data and as a sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Remark:
-    """One thing to know about a record.
+    """One remark about a record.
 
     kind: its stable name.  words: the sentence.  numbers: those of the sentence, by names that say the unit.
     """

@@ -1,14 +1,14 @@
-"""Text that comes from files: JSON may hold halves of surrogate pairs, which nothing that is written can."""
+"""Text from files: JSON may hold lone surrogates (halves of surrogate pairs), which UTF-8 cannot encode."""
 
 from __future__ import annotations
 
 from typing import Any
 
-HALF = "\ufffd"  # what stands for half of a surrogate pair, as for any character that cannot be read
+HALF = "\ufffd"  # replaces a lone surrogate, as any character that cannot be decoded
 
 
 def printable(text: str) -> str:
-    """The text with U+FFFD for each half of a surrogate pair; the same object where there is none."""
+    """The text with U+FFFD for each lone surrogate; the same object where there is none."""
     if text.isascii():
         return text
     try:
@@ -19,7 +19,7 @@ def printable(text: str) -> str:
 
 
 def all_printable(value: Any) -> tuple[Any, int]:
-    """A decoded JSON value with every text and key printable, and how many were not."""
+    """A decoded JSON value with every text and key made printable, and how many were not."""
     if isinstance(value, str):
         text = printable(value)
         return text, int(text is not value)

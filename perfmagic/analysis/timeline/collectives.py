@@ -83,7 +83,7 @@ def size_bytes(collective: Collective) -> int | None:
 def collectives(trace: Trace, device: int, comm_names: str | None = None) -> Rows[CollectiveStat]:
     """The collectives of a device by name, type and group, the longest in sum first.
 
-    Communication kernels without metadata are not among them; how many there are, and what to do, is in `note`.
+    Communication kernels without metadata are not among them; `note` says how many there are and what to do.
     comm_names: what is communication, as in perfmagic.trace.names.op_classes.
     """
     rows = np.flatnonzero((trace.ops.device == device) & (trace.ops.collective != NONE))
@@ -116,19 +116,19 @@ def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -
         return None
     total_ns = int((ops.end_ns - ops.start_ns)[rows].sum())
     which = f"{units.plural(n, 'communication kernel')} ({units.duration(total_ns)})"
-    words = f"{which} without collective metadata: no size, no group; {_why(trace)}"
+    words = f"{which} without collective metadata (size, group): {_why(trace)}"
     return Remark("no_collective_metadata", words, {"n_ops": n, "total_ns": total_ns})
 
 
 def _why(trace: Trace) -> str:
     if not trace.has_host_rows:
-        return "no host operator was recorded: record with ProfilerActivity.CPU too, the metadata come from there"
+        return "no host operator was recorded. Record ProfilerActivity.CPU too: the metadata come from there"
     recorded = _PARAM_COMMS in (trace.names[name] for name in np.unique(trace.host_ops.name).tolist())
     if not recorded:
-        return f"the host has no {_PARAM_COMMS}: only what is called through torch.distributed brings metadata"
+        return f"the host has no {_PARAM_COMMS}: only calls through torch.distributed record metadata"
     if (trace.ops.collective != NONE).any():
-        return "others have them: coalesced operations, other libraries, and launches outside the record bring none"
-    return f"the host has {_PARAM_COMMS}: this PyTorch did not copy them to the kernels, record with a newer one"
+        return "others have it. Coalesced operations, other libraries and launches outside the record have none"
+    return f"the host has {_PARAM_COMMS}, which this PyTorch did not copy to the kernels. Record with a newer one"
 
 
 def _stat(

@@ -1,4 +1,4 @@
-"""Which classes of ops ran at the same time, each with each; for how many streams did, see Breakdown.concurrency_ns."""
+"""How long each two classes of ops ran at once; Breakdown.concurrency_ns counts streams instead."""
 
 from __future__ import annotations
 

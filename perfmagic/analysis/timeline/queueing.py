@@ -1,4 +1,4 @@
-"""The queue between Python and the device: how deep it was, how long ops lay in it, and why."""
+"""The queue between Python and the device: how deep it was, how long ops waited in it, and why."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = No
 
 @once_per_trace
 def queues(trace: Trace, device: int) -> Rows[QueueStat]:
-    """The queues of all streams of a device, by stream; what stream_queue gives for one is worked out for all at once.
+    """The queues of all streams of a device, by stream; the numbers of stream_queue for all streams at once.
 
     Streams with neither an op with a launch record nor an orphan are left out.
     """
@@ -166,7 +166,7 @@ def queues(trace: Trace, device: int) -> Rows[QueueStat]:
 
 
 def delays(trace: Trace) -> Delays:
-    """How long each op lay in the queue: in the call, behind its stream, waiting.
+    """How long each op was queued: in the call, behind its stream, waiting.
 
     A launch call that returns after the op started counts until the start. Source: docs/words.md, "queued".
     """

@@ -13,9 +13,8 @@ from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
-BEFORE_ALL_NS = -(
-    2**62
-)  # the end of "the op before the first"; far from the int64 edge, so that differences do not wrap
+# when the op before the first one ended; far from the edge of int64: differences do not wrap
+BEFORE_ALL_NS = -(2**62)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Sync:
 
 @once_per_trace
 def syncs(trace: Trace) -> Syncs:
-    """When the host was blocked by the device, who asked for it, and was the device busy meanwhile.
+    """When the host was blocked by the device, who asked for it, and how long the device was busy meanwhile.
 
     Calls of kind SYNC, copies to or from pageable memory, which hold the host while they are staged, and copies whose
     call returns only when they are done.

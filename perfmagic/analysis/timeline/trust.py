@@ -1,4 +1,4 @@
-"""How far the record of a trace can be believed."""
+"""How complete and consistent the record of a trace is."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Trust:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """Everything there is to say: counts that are not 0, repairs, notes."""
+        """Counts that are not 0, repairs and notes."""
         return (*self._counted(), *self.repairs, *self.notes)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """One sentence for each thing there is to say."""
+        """One sentence for each remark."""
         return tuple(remark.words for remark in self.remarks)
 
     def to_dict(self) -> dict[str, Any]:

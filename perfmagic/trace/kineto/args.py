@@ -1,4 +1,4 @@
-"""The arguments of events: decoded many at once, and read as numbers and ranks whatever a writer made of them."""
+"""Event arguments: decoded in batches, and read as numbers and ranks however they were written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)
 
 
 def _reader(kind: type[ArgsT]) -> Callable[[Sequence[Span | Count]], list[ArgsT]]:
-    """Decodes the arguments of events at once, which takes a third of the time of one by one; none are the defaults."""
+    """Decodes the arguments of many events at once, in a third of the time; an event without any has the defaults."""
     decode: Callable[[bytes], list[ArgsT | None]] = msgspec.json.Decoder(list[kind | None]).decode  # type: ignore[valid-type]
     none = kind()  # nobody writes to it
 
@@ -37,7 +37,7 @@ wait_args, counter_args = _reader(WaitArgs), _reader(CounterArgs)
 
 
 def counter_values(event: Count) -> list[tuple[str, float]]:
-    """Series and value of each argument of a counter, NaN for what is no number."""
+    """The series and value of each argument of a counter; NaN where the value is not a number."""
     args = msgspec.json.decode(event.args) if event.args else None
     if not isinstance(args, dict):
         return []
@@ -67,7 +67,7 @@ def _number(value: Any) -> float:
 
 
 def whole(values: list[Loose], events: Sequence[Any] = (), other: Callable[[Any], Loose] | None = None) -> Int64:
-    """Numbers as `either` reads them. other: what stands for one that is none, by its event."""
+    """Numbers as `either` reads them. other: gives the value to take from the event where there is no number."""
     kinds = {*map(type, values)}
     try:
         if kinds <= {int}:

@@ -1,8 +1,7 @@
 """Kineto JSON to events: the typed way, for files that are what they should be.
 
-The text is read in blocks and cut between events, so that a file never has to be in memory; only the needed fields are
-decoded. Anything the types do not allow sends the whole file to `repair`, which reads it event by event and says
-what it repaired.
+The text is read in blocks and cut between events: a file is never loaded whole. Only the needed fields are decoded.
+A value of the wrong type sends the whole file to `repair`, which reads it event by event and reports each repair.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class CounterArgs(msgspec.Struct, gc=False):
 
 
 class Other:
-    """What stands in the place of a category where an event is no span: the words for such events."""
+    """The category of an event that is not a span: the words for such events."""
 
     __slots__ = ("words",)
 
@@ -93,7 +92,7 @@ class Other:
 INSTANT, COUNTER, END = Other("instant"), Other("counter"), Other("end")
 
 
-# Events by their phase, so that nothing is decoded of those no table takes: a third of a file are flows.
+# Events by phase: those that no table takes are not decoded. A third of a file are flows.
 # ts and dur are µs, NaN where the row has none; args are JSON text.
 class Span(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
     """A row of traceEvents that takes time."""
@@ -175,7 +174,7 @@ EVENT_TYPES: dict[str, Any] = {
 
 
 class Header(msgspec.Struct):
-    """What stands beside the events; nothing else of a file is kept (real ones carry user and host names)."""
+    """The keys beside the events that are read; no other is kept, as files carry user and host names."""
 
     baseTimeNanoseconds: Any = None  # noqa: N815 - the file's own spelling, as all below
     deviceProperties: Any = None  # noqa: N815
@@ -230,7 +229,7 @@ class SoundFile:
         self._blocks = blocks
 
     def read(self, take: Callable[[bytes], None]) -> Header:
-        """Give `take` piece by piece; then what stands beside the events.
+        """Give the events to `take` piece by piece; returns the file's other keys.
 
         Raises one of UNSOUND where the text is no JSON, is cut, or a field has an unexpected type; `take` does so too.
         """
@@ -252,7 +251,7 @@ class SoundFile:
             else:
                 kept += block
             block = next(self._blocks, b"")
-        # events of a block at most, the end of the list, and what stands behind it
+        # at most the events of one block, the end of the list, and the keys after it
         text = "[" + kept.decode()
         _, end = json.JSONDecoder().raw_decode(text)
         take(text[:end].encode())
@@ -288,8 +287,8 @@ def decoded(text: bytes) -> Chunk:
 def _last_event_end(buffer: bytes) -> int:
     """Where the last event but one ends, 0 where no place between two events is seen.
 
-    A quote in a string is escaped, so that what is found is outside strings. It may still lie inside an event's
-    arguments: then the chunk is no JSON, and the file goes the tolerant way.
+    Quotes in strings are escaped: a match lies outside strings. It may still lie inside an event's arguments; the
+    chunk is then not valid JSON, and the file is read by `repair`.
     """
     for key in _FIRST_KEYS:
         at = len(buffer)

@@ -1,4 +1,4 @@
-"""A trace file's bytes: found, unpacked within a limit, and told apart from files that are no trace."""
+"""The bytes of a trace file: read, unpacked up to a limit; files of other kinds are refused."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _LONGEST_MAGIC = max(len(magic) for magic, _, _ in _FOREIGN)
 
 
 def text_blocks(source: Path | bytes, origin: str, limit_bytes: int, repairs: list[Remark]) -> Iterator[bytes]:
-    """The JSON text in blocks: gunzipped where the content is gzip whatever the name says, byte order mark removed.
+    """The JSON text in blocks, without byte order mark; gzip is recognized by content, not by name.
 
     limit_bytes: of the unpacked text. Adds to repairs what was repaired. Raises TraceError for a file that cannot be
-    read, is empty, larger than the limit, or of a kind that is no trace.
+    read, is empty, exceeds the limit, or is not a trace.
     """
     raw = _whole_magic(_raw_blocks(source, origin, limit_bytes))
     first = next(raw, b"")
@@ -87,7 +87,7 @@ def _raw_blocks(source: Path | bytes, origin: str, limit_bytes: int) -> Iterator
 
 
 def _whole_magic(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same blocks, the first long enough to tell what it is."""
+    """The same blocks, the first long enough to recognize the kind of file."""
     first = b""
     for block in blocks:
         first += block
@@ -104,7 +104,7 @@ def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _gunzipped(source: Path | bytes, origin: str, limit_bytes: int, repairs: list[Remark]) -> Iterator[bytes]:
-    """All members of a gzip file; what can be unpacked of a damaged one, with a remark in repairs."""
+    """All members of a gzip file; of a damaged file as much as can be unpacked, with a remark in repairs."""
     unpacked = 0
     try:
         for text in _members(_raw_blocks(source, origin, limit_bytes)):

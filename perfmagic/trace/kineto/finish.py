@@ -1,4 +1,4 @@
-"""The chunks of a file brought together: whole columns with exact times, and what could not be true of them."""
+"""Joins the chunks of a file to whole columns with exact times, and drops impossible values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_TIMES = {name: np.zeros(0, bool if name.startswith("has") else np.int64) for
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """The columns of each table of a file, its rows with a place in time only.
+    """The columns of each table of a file; only rows that have a time.
 
     columns: by table; times as start_ns and end_ns, in the file's clock.  repaired: by table, which rows have a
     duration that is not the file's.  first_ns: the first instant of all.
@@ -36,7 +36,7 @@ class Finished:
 
 
 def finished(gathered: Gathered, repairs: list[Remark]) -> Finished:
-    """The columns of all chunks, which lose them. Adds to repairs what was repaired; needs a record with a time."""
+    """The columns of all chunks, which are emptied. Adds to repairs what was repaired."""
     found = list(_paired(gathered.parts))
     joined = {table: _joined(gathered.parts, table) for table in TABLES}
     times_of = [[joined[table].pop(name, _NO_TIMES[name]) for table in TABLES] for name in _TIMES]
@@ -76,7 +76,7 @@ def _paired(parts: list[Part]) -> Iterator[tuple[PairEnd, int, int]]:
 
 
 def _drop_impossible(tables: dict[int, Columns], lost: int, repairs: list[Remark]) -> None:
-    """Leave out sizes that no memory has, and say so of the counts that were; device numbers beyond all are NONE."""
+    """Replace impossible sizes and device numbers by NONE, and report them. lost: counter values dropped before."""
     if "size_bytes" in tables[OPS]:
         sizes = tables[OPS]["size_bytes"]
         impossible = (sizes != NONE) & ((sizes < 0) | (sizes > MOST_BYTES))
@@ -98,7 +98,7 @@ def _drop_impossible(tables: dict[int, Columns], lost: int, repairs: list[Remark
 
 
 def _joined(parts: list[Part], table: int) -> Columns:
-    """The columns of all parts, which lose them; NONE where a part lacks one that another has."""
+    """The columns of all parts, which are emptied; NONE where a part lacks a column that another has."""
     mine = [part.columns.pop(table) for part in parts if table in part.columns]
     lacking = [np.broadcast_to(np.int64(NONE), len(columns["start_ns"])) for columns in mine]
     names = dict.fromkeys(chain.from_iterable(mine))

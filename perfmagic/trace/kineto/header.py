@@ -1,4 +1,4 @@
-"""What stands beside the events of a trace file: devices, ranks, the clock, and what perfmagic's own export adds."""
+"""The keys beside the events of a trace file: devices, ranks, the clock, and those of perfmagic's own export."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Restored:
     cell: Cell | None
 
     def meta(self, read: TraceMeta) -> TraceMeta:
-        """The file's meta with what was saved of the original."""
+        """The meta of the file, completed by the saved meta of the original."""
         sums = {key: self.fields.get(key, 0) + getattr(read, key) for key in _REPAIRED}
         both = {"repairs": (*self.fields.get("repairs", ()), *read.repairs)}
         return replace(read, devices=self.devices or read.devices, **(self.fields | sums | both))
@@ -63,15 +63,15 @@ def restored(header: Header, repairs: list[Remark]) -> Restored | None:
 
 
 def _check(fields: dict[str, Any], marks: dict[str, list[int]]) -> None:
-    """Raise ValueError where numbers and words are not what they should be."""
+    """Raise ValueError for numbers, words or marks of the wrong kind."""
     numbers = [fields.get(key) for key in ("start_ns", "end_ns", "dropped_events")]
     numbers += [fields.get(key, 0) for key in _REPAIRED]
     if fields.get("returned_ns") is not None:
         numbers.append(fields["returned_ns"])
     if not all(type(n) is int and abs(n) < _FAR_NS for n in numbers):
-        raise ValueError("times that are none")
+        raise ValueError("times are not whole numbers")
     if not all(isinstance(fields.get(key), str) for key in ("torch_version", "failed")):
-        raise ValueError("words that are none")
+        raise ValueError("words are not text")
     if len({len(column) for column in marks.values()}) > 1:
         raise ValueError("marks of different lengths")
     if any(abs(n) >= _FAR_NS for n in marks["at_ns"]) or any(

@@ -1,4 +1,4 @@
-"""A second process that takes a share of a large file's chunks, because decoding keeps one core busy.
+"""A second process that decodes a share of a large file's chunks, because decoding keeps one core busy.
 
 A plain child of this interpreter: it imports nothing of the user's, gets JSON text through a pipe and gives columns
 back. No pool of a library: those start by importing the main module again, or by forking a process with threads, and a
@@ -137,7 +137,7 @@ def serve() -> None:
     """The helper's side: chunks from standard input to its end, then columns to standard output."""
     gc.disable()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    sys.stdout = sys.stderr  # what prints beside it
+    sys.stdout = sys.stderr  # nothing else may print into the columns
     tables = Tables()
     source = sys.stdin.buffer
     try:
@@ -145,7 +145,7 @@ def serve() -> None:
             number, length = _FRAME.unpack(head)
             tables.add(decoded(source.read(length)), number)
     except (*UNSOUND, struct.error):
-        sys.exit(1)  # whoever reads without a helper finds what is wrong, and says it
+        sys.exit(1)  # the reader without a helper finds and reports the damage
     with out:
         out.write(_GREETING)
         pickle.dump(tables.gathered, out, protocol=5)

@@ -37,7 +37,7 @@ def read_trace(
     origin: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> Trace:
-    """What a saved trace says: Chrome JSON as torch.profiler writes it, gzipped or not, whatever its name ends in.
+    """Reads a saved trace: Chrome JSON as torch.profiler writes it, plain or gzipped, whatever the name ends in.
 
     source: a file, or its content.  origin: what the trace is called; the file's name (never its folder) if left out.
     Times are exact nanoseconds since the first record; `meta.base_unix_ns` is that instant in unix time, where the file
@@ -66,7 +66,7 @@ def read_trace(
 
 
 def _sound(blocks: Iterator[bytes], helper: Helper) -> tuple[Tables, Header]:
-    """The events of a file that needs no repair, and what stands beside them. Raises UNSOUND and HelperLostError."""
+    """The events of a file that needs no repair, and its other keys. Raises UNSOUND and HelperLostError."""
     tables, numbers = Tables(), count_up()
 
     def take(text: bytes) -> None:
@@ -75,7 +75,7 @@ def _sound(blocks: Iterator[bytes], helper: Helper) -> tuple[Tables, Header]:
             tables.add(decoded(text), number)
 
     header = SoundFile(blocks).read(take)
-    late = Tables()  # of its own: those of one table must come in the file's order, as names are numbered by it
+    late = Tables()  # apart: chunks of one Tables must come in the file's order, by which names are numbered
     for number, text in helper.taken_back():
         late.add(decoded(text), number)
     others = [found for found in (late.gathered, helper.gathered()) if found and found.parts]
@@ -136,15 +136,15 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
 
 
 def _notes(tables: Tables, n_ops: int, n_calls: int, n_host_ops: int) -> list[Remark]:
-    """What was not recorded, and what recording itself took."""
+    """What was not recorded, and the overhead of the profiler."""
     notes, gathered = [], tables.gathered
     if n_ops and not n_calls:
-        notes.append(Remark("no_launches", "no launch was recorded: when ops were queued is not known"))
+        notes.append(Remark("no_launches", "no launch was recorded: when ops were queued is unknown"))
     if n_ops and not n_host_ops:
-        notes.append(Remark("no_host_ops", "no operator of the host was recorded: what Python did is not known"))
+        notes.append(Remark("no_host_ops", "no host operator was recorded: what Python did is unknown"))
     if gathered.overheads:
         took_ns, n = round(gathered.overhead_us * 1000), gathered.overheads
-        words = f"the profiler itself took {duration(took_ns)} of the host, in {plural(n, 'record')}"
+        words = f"profiler overhead: {duration(took_ns)} of host time in {plural(n, 'record')}"
         notes.append(Remark("profiler_overhead", words, {"host_ns": took_ns, "n_records": n}))
     return notes
 
@@ -172,7 +172,7 @@ def _window(ops: Columns, calls: Columns, host_ops: Columns, frames: Columns) ->
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """Without the cycle collector, which would walk every new row again and again and find nothing."""
+    """Turns the cycle collector off, which would walk every new row again and again and find nothing."""
     was_on = gc.isenabled()
     gc.disable()
     try:

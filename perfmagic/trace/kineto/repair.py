@@ -57,7 +57,7 @@ _OTHER_ARGS = (
 
 @dataclass
 class _Repairs:
-    """How often each kind of damage was met, and what can be said once only."""
+    """How often each kind of damage was found, and what is reported only once."""
 
     counts: Counter[str] = field(default_factory=Counter)
     once: list[Remark] = field(default_factory=list)
@@ -81,8 +81,8 @@ _WORDS = {
     "control": ("event with raw control characters was read", "events with raw control characters were read"),
     "lost": ("damaged event was left out", "damaged events were left out"),
     "surrogate": (
-        "text with half of a surrogate pair is shown with “\ufffd”",
-        "texts with half of a surrogate pair are shown with “\ufffd”",
+        "text had a lone surrogate, now “\ufffd”",
+        "texts had lone surrogates, now “\ufffd”",
     ),
     "text": ("number written as text was read", "numbers written as text were read"),
     "name": ("event without a name is shown as “(no name)”", "events without a name are shown as “(no name)”"),
@@ -93,7 +93,7 @@ _WORDS = {
 def repair(data: bytes, origin: str, repairs: list[Remark]) -> tuple[Chunk, Header]:
     """All events that can be read of a damaged file; adds to repairs what was repaired.
 
-    Raises TraceError where the text is not a trace at all.
+    Raises TraceError where the text is not a trace.
     """
     text = _as_text(data, repairs)
     start = _events_start(text, origin)
@@ -174,7 +174,7 @@ def _chunk_end(text: str, at: int) -> int | None:
 
 
 def _repaired(chunk: str, done: _Repairs) -> Any:
-    """The event a damaged piece of text was meant to be, None where no known repair helps."""
+    """The event that a damaged piece of text was meant to be; None where no known repair helps."""
     kinds: list[str] = []
     for kind, fixed in _attempts(chunk):
         if fixed != chunk:

@@ -1,4 +1,4 @@
-"""The times of a file's events as exact int64 nanoseconds, and what cannot be true about them."""
+"""The times of a file's events as exact int64 nanoseconds; impossible times are repaired."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PairEnd:
 
 
 def repair_times(times: Times, pairs: Sequence[PairEnd], repairs: list[Remark]) -> None:
-    """Leave out what has no time, close what was begun, cut what cannot be true; adds to repairs what was repaired.
+    """Leave out records without a time, end begun events, cut impossible durations; adds to repairs what was repaired.
 
     pairs: begin and end events in the order of the file.
     """
@@ -114,7 +114,7 @@ def _near_the_others(start_ns: Int64, judged: Bool) -> Bool:
 
 
 def _close_pairs(pairs: Sequence[PairEnd], times: Times, repairs: list[Remark]) -> None:
-    """Give every begin event the time to its end event; ends come without a name, the last begun ends first."""
+    """Give each begin event its duration. End events have no name: the last begun event ends first."""
     open_events: dict[tuple[Any, Any], list[PairEnd]] = defaultdict(list)
     unmatched = 0
     for event in sorted(pairs, key=lambda event: event.start_ns):

@@ -19,12 +19,12 @@ def html_tables(report: Mapping[str, Any]) -> str:
 
 
 def heading(title: str, results: Sequence[object]) -> str:
-    """The name above a section of a page that has several."""
+    """The title of a section of a page; nothing if there is one section only."""
     return f'<h2 style="font-size:14px;margin:0 0 4px 0">{short(title)}</h2>' if len(results) > 1 else ""
 
 
 def ranks_html(results: Sequence[TraceOf]) -> str:
-    """What the ranks say together as HTML for a page; nothing of one file."""
+    """The findings about several ranks as HTML for a page; nothing for one file."""
     found = findings_of_ranks(results)
     items = "".join(f"<li>{escaped(finding.sentence)}</li>" for finding in found)
     head = '<h2 style="font-size:14px;margin:0 0 4px 0">Ranks</h2>'

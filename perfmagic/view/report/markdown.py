@@ -23,7 +23,7 @@ def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[
 
 
 def ranks_markdown(results: Sequence[TraceOf]) -> str:
-    """What the ranks say together as GitHub's Markdown; nothing of one file."""
+    """The findings about several ranks as GitHub's Markdown; nothing for one file."""
     found = findings_of_ranks(results)
     lines = [f"{i}. {_plain(finding.sentence)}" for i, finding in enumerate(found, 1)]
     return "\n".join(["## Ranks", "", *lines, "", ""]) if found else ""

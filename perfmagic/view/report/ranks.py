@@ -1,4 +1,4 @@
-"""What the files of a report say together, as the ranks of one job."""
+"""The findings about several files of a report, taken as the ranks of one job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfmagic.trace.model import Trace
 
 
 class TraceOf(Protocol):
-    """A result of a trace: what the table of several files needs of it."""
+    """What a report on several files needs of each result."""
 
     @property
     def trace(self) -> Trace: ...
@@ -23,5 +23,5 @@ class TraceOf(Protocol):
 
 
 def findings_of_ranks(results: Sequence[TraceOf]) -> tuple[RankFinding, ...]:
-    """What the ranks say together, see perfmagic.analysis.ranks.findings; nothing of one file."""
+    """The findings of perfmagic.analysis.ranks.findings; none for one file."""
     return rank_findings([r.trace for r in results], results[0].comm_names) if len(results) > 1 else ()

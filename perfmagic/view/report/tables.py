@@ -1,4 +1,4 @@
-"""A report on a saved trace as tables of words, the same for a terminal, for Markdown and for a page."""
+"""The tables of a report on a saved trace, as text cells: the same for terminal, Markdown and page."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NAME_LENGTH, _HEAD_FRAC = 110, 0.55
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A titled table of words; the first column stands left, the others right.
+    """A table of text cells with a title. The first column is left-aligned, the others are right-aligned.
 
-    note: what stands below it, or alone where there are no rows.
+    note: a line below the table, or in its place where there are no rows.
     """
 
     title: str
@@ -29,7 +29,7 @@ class ReportTable:
 
 
 def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
-    """The tables of one trace, from what perfmagic.analysis.report gives; those without rows are left out."""
+    """The tables of one trace. report: from perfmagic.analysis.report. Tables without rows and note are left out."""
     found = [_steps(report)]
     for device, where in _devices(report):
         found += [
@@ -44,7 +44,7 @@ def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
 
 
 def brief_tables(report: Mapping[str, Any]) -> list[ReportTable]:
-    """The tables for a terminal: steps, and of each device idle time by cause and the kernels that took the most."""
+    """The tables for a terminal: steps, and for each device idle time by cause and the longest kernels."""
     found = [_steps(report)]
     for device, where in _devices(report):
         found += [
@@ -56,7 +56,7 @@ def brief_tables(report: Mapping[str, Any]) -> list[ReportTable]:
 
 
 def _devices(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
-    """Each device, and the words that name it in a title where there are several."""
+    """Each device, and the words that name it in a title if there are several."""
     several = len(report["devices"]) > 1
     return [(d, f", {d['label']} {number}" if several else "") for number, d in report["devices"].items()]
 
@@ -66,10 +66,7 @@ def _note_alone(table: ReportTable) -> ReportTable:
 
 
 def windows_words(report: Mapping[str, Any]) -> str:
-    """What the two lengths in a report are, where they read differently; nothing where they do not, or of a cell.
-
-    The first line has the length of all records, the tables that of a device's ops.
-    """
+    """Explains the two lengths in a report on a file, of all records and of a device's ops; "" if they are the same."""
     meta, devices = report["meta"], report["devices"]
     extents_ns = sorted(device["extent_ns"] for device in devices.values())
     extents = list(dict.fromkeys(units.duration(ns) for ns in (extents_ns[:1] + extents_ns[-1:])))
@@ -77,8 +74,8 @@ def windows_words(report: Mapping[str, Any]) -> str:
     if meta["returned_ns"] is not None or extents in ([], [whole]):
         return ""
     return (
-        f"{whole} is from the first record to the last, those of the host too; {' to '.join(extents)} is from the "
-        "first op of a device to its last (the extent): busy, idle and shares are of that"
+        f"The trace is {whole} long, from its first record to its last, host records included. The extent of a device, "
+        f"{' to '.join(extents)}, runs from its first op to its last; busy, idle and shares refer to the extent."
     )
 
 

@@ -15,7 +15,7 @@ from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.text import GUTTER, timeline_text
 
-_NAME_COLUMNS = 52  # so that four numbers stand beside a name
+_NAME_COLUMNS = 52  # leaves room for four numbers
 _TITLE_COLUMNS = 36
 
 
@@ -30,7 +30,7 @@ def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
 
 
 def files_text(results: Sequence[TraceOf]) -> str:
-    """Several traces side by side, a row a device: how long, how busy, and how much communication was exposed."""
+    """Several traces in one table, a row for each device: extent, busy share, compute, communication, exposed part."""
     rows = []
     for result in results:
         trace = result.trace

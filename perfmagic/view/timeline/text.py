@@ -19,7 +19,7 @@ _NUMBERS = (("busy", 7), ("time", 9), ("ops", 9), ("queue ≤", 9), ("mean", 8))
 def timeline_text(doc: TimelineDoc, below: Sequence[str] = ()) -> str:
     """The first line, the findings, a table of the streams and the trust line, at most 100 columns wide.
 
-    below: lines that stand between the streams and the trust line.
+    below: lines between the streams and the trust line.
     """
     lines = wrapped(doc.header.sentence)
     if doc.failure:

@@ -59,8 +59,8 @@ def test_kernels_without_metadata_are_counted_with_the_reason_and_what_to_do() -
     rows = collectives(_trace(-1, -1), 0)
     assert len(rows) == 0
     assert rows.note.replace("\u00a0", " ") == (
-        "2 communication kernels (2.00 ms) without collective metadata: no size, no group; "
-        "no host operator was recorded: record with ProfilerActivity.CPU too, the metadata come from there"
+        "2 communication kernels (2.00 ms) without collective metadata (size, group): "
+        "no host operator was recorded. Record ProfilerActivity.CPU too: the metadata come from there"
     )
     assert "2 communication kernels" in repr(rows)
     assert collectives(_trace(0, 1), 0).note == ""
@@ -68,9 +68,9 @@ def test_kernels_without_metadata_are_counted_with_the_reason_and_what_to_do() -
     b = Builder()
     b.op(10, 20, launch=2, name="ncclDevKernel_AllReduce")
     b.host_op(0, 5, "aten::mm")
-    assert "only what is called through torch.distributed" in collectives(b.trace(), 0).note
+    assert "only calls through torch.distributed" in collectives(b.trace(), 0).note
     b.host_op(1, 4, "record_param_comms")
-    assert collectives(b.trace(), 0).note.endswith("record with a newer one")
+    assert collectives(b.trace(), 0).note.endswith("Record with a newer one")
 
 
 def test_the_report_says_why_the_table_of_collectives_is_empty() -> None:

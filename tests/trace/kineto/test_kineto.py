@@ -232,9 +232,9 @@ def test_what_was_not_recorded_and_what_recording_took_is_noted() -> None:
     overhead = [event("overhead", "Activity Buffer Request", n, 1500.5, tid=-1) for n in (0, 2000)]
     assert read_trace(as_bytes([launch, kernel, operator])).meta.notes == ()
     (no_host,) = read_trace(as_bytes([launch, kernel])).meta.notes
-    assert no_host == Remark("no_host_ops", "no operator of the host was recorded: what Python did is not known")
+    assert no_host == Remark("no_host_ops", "no host operator was recorded: what Python did is unknown")
     (no_launch,) = read_trace(as_bytes([kernel, operator])).meta.notes
-    assert no_launch == Remark("no_launches", "no launch was recorded: when ops were queued is not known")
+    assert no_launch == Remark("no_launches", "no launch was recorded: when ops were queued is unknown")
     (took,) = read_trace(as_bytes([launch, kernel, operator, *overhead])).meta.notes
     assert (took.kind, took.numbers) == ("profiler_overhead", {"host_ns": 3_001_000, "n_records": 2})
-    assert took.words.replace("\u00a0", " ") == "the profiler itself took 3.00 ms of the host, in 2 records"
+    assert took.words.replace("\u00a0", " ") == "profiler overhead: 3.00 ms of host time in 2 records"

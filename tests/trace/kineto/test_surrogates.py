@@ -1,4 +1,4 @@
-"""Halves of surrogate pairs, which JSON can hold and no file can: wherever they are in a trace, it is read and written.
+"""Lone surrogates, which JSON can hold and UTF-8 cannot: wherever they are in a trace, it is read and written.
 
 Python's own json writes them for names that were no valid text; torch.profiler copies such names.
 """
@@ -68,7 +68,7 @@ def test_a_half_anywhere_is_replaced_and_counted_and_every_face_can_be_written(
 ) -> None:
     trace = read_trace(damage(with_text(place, text)))
     assert len(trace.ops) == 1
-    assert "half of a surrogate pair" in " | ".join(repairs(trace))
+    assert "lone surrogate" in " | ".join(repairs(trace))
     result = TimelineResult(trace)
     for face in (result.to_json(), timeline_text(result.doc), timeline_html(result.doc), timeline_svg(result.doc)):
         face.encode()

@@ -59,9 +59,9 @@ def test_the_text_is_at_most_100_columns_wide_and_tells_kernels_of_one_template_
 
 def test_two_lengths_in_one_report_are_explained_and_one_is_not() -> None:
     words = windows_words(steps().to_dict()).replace("\u00a0", " ")
-    assert words.startswith("200 µs is from the first record to the last, those of the host too; 185 µs is from")
+    assert words.startswith("The trace is 200 µs long, from its first record to its last, host records included.")
     for form in (text(steps()).replace("\n", " "), html_tables(steps().to_dict()).replace("\u00a0", " ")):
-        assert "185 µs is from the first op of a device to its last" in form
+        assert "The extent of a device, 185 µs, runs from its first op to its last" in form
     b = Builder()
     b.op(0, 10, launch=0)
     assert windows_words(TimelineResult(b.trace()).to_dict()) == ""
