@@ -18,11 +18,13 @@ from perfmagic.analysis.bench.saved import format_of, kind_of, text_of
 from perfmagic.analysis.bench.sweep import FORMAT as SWEEP_FORMAT
 from perfmagic.analysis.bench.sweep import SweepResult, ended_at, side_by_side, sweep_result
 from perfmagic.analysis.findings.verdict import verdict
+from perfmagic.capture.bench.body_loop import run
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.inputs import read_by_function
-from perfmagic.capture.bench.interleave import DECIDE_S, measure_in_turns, run
+from perfmagic.capture.bench.interleave import measure_interleaved
 from perfmagic.capture.bench.measurement import measurement as torch_measurement
 from perfmagic.capture.bench.spec import BenchSpec
+from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.errors import OptionError
 from perfmagic.samples import BenchRecord
@@ -131,7 +133,7 @@ def _spec(body: Callable[[], object], options: Mapping[str, Any]) -> BenchSpec:
 def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any]) -> BenchResult:
     engine = new_engine(_spec(body, options), synced=synced)
     try:
-        run(engine.turns(), (body,))
+        run(engine.loop(), (body,))
     except BaseException as error:
         engine.failed(error)
         remember(finish_bench(engine))
@@ -209,7 +211,7 @@ def compare(
         specs = [_spec(body, options | {"name": name}) for body, name in zip(bodies, _distinct(called), strict=True)]
         # who says how long or how often is obeyed, also where the verdict is then unclear
         decide_s = 0.0 if options.keys() & {"time_s", "samples"} else DECIDE_S
-        records = measure_in_turns(bodies, specs, decide_s=decide_s, kept=_keep_partial)
+        records = measure_interleaved(bodies, specs, decide_s=decide_s, kept=_keep_partial)
         results = [summarise(record) for record in records]
     found = compared(results, quantity)
     remember(found)
@@ -244,12 +246,14 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return [chr(ord("A") + i) for i in range(len(names))]
 
 
-def new_engine(spec: BenchSpec, *, synced: bool, told: Callable[[Callable[[], str]], None] | None = None) -> Engine:
+def new_engine(
+    spec: BenchSpec, *, synced: bool, on_sample: Callable[[Callable[[], str]], None] | None = None
+) -> Engine:
     """The engine both faces of a benchmark use; a synced one ends with one recorded run, for the verdict.
 
-    told: called before every sample with what says in words how far it has come.
+    on_sample: called before every sample with a function that says in words how far the benchmark has come.
     """
-    return Engine(spec, synced=synced, profile=Recorder if synced else None, told=told)
+    return Engine(spec, synced=synced, profile=Recorder if synced else None, on_sample=on_sample)
 
 
 def finish_bench(engine: Engine) -> BenchResult:

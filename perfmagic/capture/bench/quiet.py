@@ -1,7 +1,4 @@
-"""Keeping away from a measurement what would disturb it: garbage collection, trace hooks, output.
-
-Everything is put back in every case, also when the measurement is left in the middle.
-"""
+"""Keeping away from a measurement what would disturb it: garbage collection, trace hooks, output."""
 
 from __future__ import annotations
 
@@ -10,26 +7,86 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """No garbage collection and no trace or profile hook of this thread meanwhile; starts from a collected heap."""
-    collects, tracer, profiler = gc.isenabled(), sys.gettrace(), sys.getprofile()
-    try:
+class Quiet:
+    """Takes garbage collection, trace hooks and output away from one measurement, and owns all that it took.
+
+    Each method notes what it finds before it changes anything, and end() puts back what is noted: after every prefix of
+    the set-up, when repeated, and where an interrupt comes while it runs. So whoever begins calls end() in a `finally`
+    whose `try` holds begin().
+    """
+
+    def __init__(self) -> None:
+        self._hooks: _Hooks | None = None  # as they were before begin(), None where nothing is taken away
+        self._outputs: _Outputs | None = None  # the same for mute()
+
+    def begin(self) -> None:
+        """No garbage collection and no trace or profile hook of this thread from here on; the heap is collected."""
+        if self._hooks is None:
+            self._hooks = _Hooks(gc.isenabled(), sys.gettrace(), sys.getprofile())
         sys.settrace(None)
         sys.setprofile(None)
         gc.collect()
         gc.disable()
-        yield
-    finally:
-        if collects:
-            gc.enable()
-        sys.setprofile(profiler)
-        sys.settrace(tracer)
+
+    def mute(self) -> None:
+        """Drop what is printed or displayed from here on; none of it is kept, so a body may print without end.
+
+        Includes display() and the values of expressions where IPython is running.
+        """
+        if self._outputs is not None:
+            return
+        shell = _shell()
+        publisher = getattr(shell, "display_pub", None)
+        dropping = _dropping_publisher(publisher) if shell is not None else None
+        self._outputs = _Outputs(sys.stdout, sys.stderr, sys.displayhook, shell, publisher)
+        sys.stdout, sys.stderr, sys.displayhook = _Dropped(), _Dropped(), _show_nothing
+        if shell is not None:
+            shell.display_pub = dropping
+
+    def unmute(self) -> None:
+        """Output is seen again."""
+        if (was := self._outputs) is not None:
+            sys.stdout, sys.stderr, sys.displayhook = was.out, was.err, was.displayhook
+            if was.shell is not None:
+                was.shell.display_pub = was.publisher
+            self._outputs = None
+
+    def end(self) -> None:
+        """Put everything back; harmless where nothing was taken away."""
+        try:
+            self._put_back()
+        except BaseException:  # an interrupt within the teardown: the rest of it comes first
+            self._put_back()
+            raise
+
+    def _put_back(self) -> None:
+        self.unmute()
+        if (was := self._hooks) is not None:
+            if was.collects:
+                gc.enable()
+            sys.setprofile(was.profiler)
+            sys.settrace(was.tracer)
+            self._hooks = None
+
+
+@dataclass(frozen=True)
+class _Hooks:
+    collects: bool
+    tracer: Any
+    profiler: Any
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    out: Any
+    err: Any
+    displayhook: Any
+    shell: Any  # None outside IPython
+    publisher: Any
 
 
 def collect_when_due() -> bool:
@@ -47,30 +104,8 @@ def collect_when_due() -> bool:
     return False
 
 
-@contextmanager
-def muted() -> Iterator[None]:
-    """Drop what is printed or displayed meanwhile; nothing is kept, so a body may print for as long as it likes.
-
-    display() and the values of expressions too, where IPython is running. All is noted before anything is replaced, so
-    that an interrupt between two replacements leaves nothing behind.
-    """
-    shell = _shell()
-    publisher = getattr(shell, "display_pub", None)
-    dropping = _dropping_publisher(publisher) if shell is not None else None
-    out, err, hook = sys.stdout, sys.stderr, sys.displayhook
-    try:
-        sys.stdout, sys.stderr, sys.displayhook = _Dropped(), _Dropped(), _show_nothing
-        if shell is not None:
-            shell.display_pub = dropping
-        yield
-    finally:
-        sys.stdout, sys.stderr, sys.displayhook = out, err, hook
-        if shell is not None:
-            shell.display_pub = publisher
-
-
 def dropped_outputs() -> int:
-    """How often this thread has printed or displayed something so far that was dropped."""
+    """How many outputs of this thread have been dropped so far."""
     return getattr(_dropped, "outputs", 0)
 
 

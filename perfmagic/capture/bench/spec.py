@@ -101,6 +101,10 @@ class BenchSpec:
                 hint="leave out -n, or --setup-each",
             )
 
+    def asked_work(self) -> Work:
+        """What one call does; asks for it where a function says so."""
+        return Work(self.flop, self.moved_bytes) if self.work is None else self.work()
+
     def rule(self) -> StoppingRule:
         """A fresh stopping rule."""
         return StoppingRule(

@@ -22,7 +22,7 @@ def noisy(frac: float, n: int = 20_000, seed: int = 1) -> np.ndarray:
 def test_equal_samples_end_at_the_least_number_and_the_reason_is_the_interval():
     rule = StoppingRule()
     assert feed(rule, [0.001] * 100) == 20
-    assert rule.reason == "stopped when the interval was within 1\u00a0%"
+    assert rule.reason == "stopped when the confidence interval was within ±\u00a01\u00a0%"
 
 
 @pytest.mark.parametrize(("call_s", "n"), [(0.001, 20), (0.0499, 20), (0.05, 10), (0.49, 10), (0.5, 3), (60.0, 3)])
@@ -123,7 +123,7 @@ def test_calls_that_never_agree_are_given_up_after_two_seconds():
     assert n == 40
 
 
-def test_enough_stays_enough_while_others_take_turns() -> None:
+def test_enough_stays_enough_while_interleaved_bodies_go_on() -> None:
     rule = StoppingRule(fewest=10)
     for _ in range(10):
         rule.add((1.0,), 0.1)
