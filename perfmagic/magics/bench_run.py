@@ -92,11 +92,16 @@ class BenchRun:
             self._finish(error)
             raise
 
-    def _finish(self, error: BaseException | None) -> None:
+    def release(self) -> None:
+        if os.getpid() != self._pid:
+            return
         try:
             self._turns.close()
         finally:
             self._stack.close()
+
+    def _finish(self, error: BaseException | None) -> None:
+        self.release()
         engines = [engine for sitting in self._sittings for engine in sitting.engines]
         if self.refused is not None and not any(len(engine.done_so_far()) for engine in engines):
             return
