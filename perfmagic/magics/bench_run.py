@@ -48,7 +48,7 @@ class BenchRun:
         self._measured: list[Interleaved] = []  # of each value of the sweep, the variants that are measured together
         self._quiet = Quiet()
         self._loop = BodyLoop(self._after_first_calls(), time.perf_counter_ns)
-        self.more, self.repetitions = self._loop.more, self._loop.repetitions
+        self.turn, self.steps = self._loop.more, self._loop.repetitions
         self._begun = 0
         self._found: BenchResult | CompareResult | SweepResult | None = None
         self.refused: OptionError | None = None  # an option that turned out to be unusable while the cell ran
@@ -56,11 +56,7 @@ class BenchRun:
     def start(self) -> None:
         __tracebackhide__ = True
         self._begin_value(0)
-        try:
-            self._quiet.begin()
-        except BaseException:
-            self._quiet.end()
-            raise
+        self._quiet.begin()
 
     def first(self) -> Iterator[Repetition]:
         """The first call of the next variant; what it prints is seen."""
@@ -92,15 +88,20 @@ class BenchRun:
             self._finish(error)
             raise
 
-    def _finish(self, error: BaseException | None) -> None:
+    def release(self) -> None:
+        if os.getpid() != self._pid:
+            return
         try:
             self._loop.close()
+            for together in self._measured:
+                together.close()
         finally:
             self._quiet.end()
-        measured = any(
-            len(engine.phases.sampling.done_s()) for together in self._measured for engine in together.engines
-        )
-        if self.refused is not None and not measured:
+
+    def _finish(self, error: BaseException | None) -> None:
+        self.release()
+        engines = [engine for together in self._measured for engine in together.engines]
+        if self.refused is not None and not any(len(engine.phases.sampling.done_s()) for engine in engines):
             return
         if error is not None:
             for together in self._measured:

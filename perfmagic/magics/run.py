@@ -31,6 +31,9 @@ class CellRun(Protocol):
     def finish(self, error: BaseException | None) -> None:
         """End the measurement and show it, also where the body failed."""
 
+    def release(self) -> None:
+        """Give back whatever the measurement has taken, however far it came; harmless when called again."""
+
 
 class CellMagic(Protocol):
     """A magic that measures a cell."""

@@ -72,6 +72,9 @@ class TimelineRun:
         if self._options.tensorboard:
             result.to_tensorboard(self._options.tensorboard)
 
+    def release(self) -> None:
+        self._recorder.give_back()
+
     def first(self) -> Iterator[tuple[()]]:
         return self._runs_once()
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 
 from perfmagic.capture.bench.body_loop import Phase
 from perfmagic.capture.bench.notes import Notes
@@ -133,11 +132,10 @@ class DevicePasses:
             return None
 
     def abandon(self) -> None:
-        """End a recording whose run was left early, also one that was interrupted in its start; it gives no trace."""
+        """End a recording whose run was left early, also one that had only half begun; it gives no trace."""
         if self._recording is not None:
             self.trace = None
-            with suppress(Exception):  # one that has only half begun may have nothing to give
-                self._recording.stop()
+            self._recording.give_back()
             self._recording = None
 
     def _since_s(self, from_ns: int) -> float:

@@ -31,7 +31,10 @@ class Recording(Protocol):
         """Begin."""
 
     def stop(self) -> Trace:
-        """Wait for the devices and give what was recorded; ends it also where start() was interrupted."""
+        """Wait for the devices, end it and give what was recorded."""
+
+    def give_back(self) -> None:
+        """End it without a Trace, however far it came; harmless after stop(), and when called again."""
 
 
 def _clocks(indices: tuple[int, ...]) -> Clocks | None:

@@ -1,4 +1,7 @@
-"""Keeping away from a measurement what would disturb it: garbage collection, trace hooks, output."""
+"""Keeping away from a measurement what would disturb it: garbage collection, trace hooks, output.
+
+Everything is put back in every case, also when the measurement is left in the middle (perfmagic.capture.owner).
+"""
 
 from __future__ import annotations
 
@@ -7,86 +10,61 @@ import io
 import os
 import sys
 import threading
-from dataclasses import dataclass
 from typing import Any
+
+from perfmagic.capture.owner import Owner, shielded
 
 
 class Quiet:
-    """Takes garbage collection, trace hooks and output away from one measurement, and owns all that it took.
-
-    Each method notes what it finds before it changes anything, and end() puts back what is noted: after every prefix of
-    the set-up, when repeated, and where an interrupt comes while it runs. So whoever begins calls end() in a `finally`
-    whose `try` holds begin().
-    """
+    """Keeps away from one measurement what would disturb it, and owns all that it took until end()."""
 
     def __init__(self) -> None:
-        self._hooks: _Hooks | None = None  # as they were before begin(), None where nothing is taken away
-        self._outputs: _Outputs | None = None  # the same for mute()
+        self._owner = Owner()
+        self._muted: Muted | None = None
 
     def begin(self) -> None:
-        """No garbage collection and no trace or profile hook of this thread from here on; the heap is collected."""
-        if self._hooks is None:
-            self._hooks = _Hooks(gc.isenabled(), sys.gettrace(), sys.getprofile())
+        """No garbage collection and no hooks from here on."""
+        self._owner.take(Undisturbed())
+
+    def mute(self) -> None:
+        """No output from here on; harmless when it is muted already."""
+        if self._muted is None:
+            self._muted = Muted()
+            self._owner.take(self._muted)
+
+    def unmute(self) -> None:
+        """Output is seen again."""
+        if self._muted is not None:
+            shielded(self._muted.give_back)
+            self._muted = None
+
+    def end(self) -> None:
+        """Put everything back; harmless where nothing was taken, and goes on where an interrupt stopped it."""
+        self._owner.close()
+
+
+class Undisturbed:
+    """No garbage collection and no trace or profile hook of this thread; starts from a collected heap."""
+
+    def __init__(self) -> None:
+        self._before: tuple[bool, Any, Any] | None = None
+
+    def take(self) -> None:
+        self._before = gc.isenabled(), sys.gettrace(), sys.getprofile()
         sys.settrace(None)
         sys.setprofile(None)
         gc.collect()
         gc.disable()
 
-    def mute(self) -> None:
-        """Drop what is printed or displayed from here on; none of it is kept, so a body may print without end.
-
-        Includes display() and the values of expressions where IPython is running.
-        """
-        if self._outputs is not None:
+    def give_back(self) -> None:
+        if self._before is None:
             return
-        shell = _shell()
-        publisher = getattr(shell, "display_pub", None)
-        dropping = _dropping_publisher(publisher) if shell is not None else None
-        self._outputs = _Outputs(sys.stdout, sys.stderr, sys.displayhook, shell, publisher)
-        sys.stdout, sys.stderr, sys.displayhook = _Dropped(), _Dropped(), _show_nothing
-        if shell is not None:
-            shell.display_pub = dropping
-
-    def unmute(self) -> None:
-        """Output is seen again."""
-        if (was := self._outputs) is not None:
-            sys.stdout, sys.stderr, sys.displayhook = was.out, was.err, was.displayhook
-            if was.shell is not None:
-                was.shell.display_pub = was.publisher
-            self._outputs = None
-
-    def end(self) -> None:
-        """Put everything back; harmless where nothing was taken away."""
-        try:
-            self._put_back()
-        except BaseException:  # an interrupt within the teardown: the rest of it comes first
-            self._put_back()
-            raise
-
-    def _put_back(self) -> None:
-        self.unmute()
-        if (was := self._hooks) is not None:
-            if was.collects:
-                gc.enable()
-            sys.setprofile(was.profiler)
-            sys.settrace(was.tracer)
-            self._hooks = None
-
-
-@dataclass(frozen=True)
-class _Hooks:
-    collects: bool
-    tracer: Any
-    profiler: Any
-
-
-@dataclass(frozen=True)
-class _Outputs:
-    out: Any
-    err: Any
-    displayhook: Any
-    shell: Any  # None outside IPython
-    publisher: Any
+        collects, tracer, profiler = self._before
+        if collects:
+            gc.enable()
+        sys.setprofile(profiler)
+        sys.settrace(tracer)
+        self._before = None
 
 
 def collect_when_due() -> bool:
@@ -102,6 +80,33 @@ def collect_when_due() -> bool:
             gc.collect(generation)
         return True
     return False
+
+
+class Muted:
+    """Drops what is printed or displayed; none of it is kept, so a body may print without end.
+
+    Includes display() and the values of expressions where IPython is running.
+    """
+
+    def __init__(self) -> None:
+        self._before: tuple[Any, Any, Any, Any, Any] | None = None
+
+    def take(self) -> None:
+        shell = _shell()
+        publisher = getattr(shell, "display_pub", None)
+        dropping = _dropping_publisher(publisher) if shell is not None else None
+        self._before = sys.stdout, sys.stderr, sys.displayhook, shell, publisher
+        sys.stdout, sys.stderr, sys.displayhook = _Dropped(), _Dropped(), _show_nothing
+        if shell is not None:
+            shell.display_pub = dropping
+
+    def give_back(self) -> None:
+        if self._before is None:
+            return
+        sys.stdout, sys.stderr, sys.displayhook, shell, publisher = self._before
+        if shell is not None:
+            shell.display_pub = publisher
+        self._before = None
 
 
 def dropped_outputs() -> int:

@@ -257,6 +257,9 @@ class Recording:
         self.asked.append("stop")
         return make_trace([], TraceMeta("cell"))
 
+    def give_back(self) -> None:
+        self.asked.append("give back")
+
 
 def test_the_recorded_run_is_the_last_one_and_happens_once():
     recording = Recording()
@@ -293,7 +296,7 @@ def test_a_recording_is_ended_when_its_run_is_left():
         if recording.asked:
             break  # leaves the loop as an error does: the engine is not told
     engine.close()
-    assert recording.asked == ["start", "stop"]
+    assert recording.asked == ["start", "give back"]
     assert engine.record().trace is None
 
 
