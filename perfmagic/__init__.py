@@ -2,9 +2,9 @@
 
     %load_ext perfmagic
 
-gives %%timeline, %%bench, %%syncbench and %trace. The same as functions: perfmagic.timeline(), perfmagic.bench(fn),
-perfmagic.syncbench(fn), perfmagic.open_trace(path). Importing this package imports nothing heavy: names come in when
-they are first used.
+gives %%timeline, %%bench, %%syncbench, %compare and %trace. The same as functions: perfmagic.timeline(),
+perfmagic.bench(f), perfmagic.syncbench(f), perfmagic.compare(f, g), perfmagic.open_trace(path). Importing this package
+imports nothing heavy: a name's module is imported when the name is first used.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Benchmark": "perfmagic.api",
+    # functions
     "bench": "perfmagic.benchmarks",
-    "compare": "perfmagic.benchmarks",
+    "compare": "perfmagic.comparisons",
     "device": "perfmagic.api",
     "devices": "perfmagic.api",
     "last": "perfmagic.api",
@@ -31,14 +31,87 @@ _HOMES = {
     "synchronize": "perfmagic.api",
     "timeline": "perfmagic.api",
     "trace_handler": "perfmagic.api",
+    # what is given to them
+    "Benchmark": "perfmagic.api",
     "Pace": "perfmagic.api",
+    "Work": "perfmagic.capture.bench.spec",
+    # what they give back
+    "BenchResult": "perfmagic.results",
+    "CompareResult": "perfmagic.results",
+    "Result": "perfmagic.results",
+    "SweepResult": "perfmagic.results",
+    "TimelineResult": "perfmagic.results",
+    "Trace": "perfmagic.trace.model",
+    # what results hold: tables, their rows, and single facts
+    "AnnotationStat": "perfmagic.analysis.timeline.annotations",
+    "ClassOverlap": "perfmagic.analysis.timeline.concurrency",
+    "CollectiveStat": "perfmagic.analysis.timeline.collectives",
+    "Comparison": "perfmagic.analysis.bench.compare",
+    "CopyStat": "perfmagic.analysis.timeline.copies",
+    "CourseModel": "perfmagic.analysis.bench.queue_model",
+    "Finding": "perfmagic.analysis.findings.finding",
+    "IdleGap": "perfmagic.analysis.timeline.idle",
+    "KernelStat": "perfmagic.analysis.timeline.kernels",
+    "LineStat": "perfmagic.analysis.timeline.line_totals",
+    "OperatorStat": "perfmagic.analysis.timeline.operators",
+    "Quantity": "perfmagic.analysis.bench.quantity",
+    "QueueStat": "perfmagic.analysis.timeline.queueing",
+    "RankFinding": "perfmagic.analysis.ranks.findings",
+    "Rows": "perfmagic.analysis.rows",
+    "Step": "perfmagic.analysis.timeline.steps",
+    "StreamStat": "perfmagic.analysis.timeline.streams",
+    "SweepPoint": "perfmagic.analysis.bench.sweep",
+    "Sync": "perfmagic.analysis.timeline.syncs",
+    "Trust": "perfmagic.analysis.timeline.trust",
+    "Verdict": "perfmagic.analysis.verdict",
+    # what they raise
+    "CaptureError": "perfmagic.errors",
+    "DeviceError": "perfmagic.errors",
+    "KeywordError": "perfmagic.errors",
+    "OptionError": "perfmagic.errors",
     "PerfmagicError": "perfmagic.errors",
+    "TorchMissingError": "perfmagic.errors",
+    "TraceError": "perfmagic.errors",
 }
 
 __all__ = [
+    "AnnotationStat",
+    "BenchResult",
     "Benchmark",
+    "CaptureError",
+    "ClassOverlap",
+    "CollectiveStat",
+    "CompareResult",
+    "Comparison",
+    "CopyStat",
+    "CourseModel",
+    "DeviceError",
+    "Finding",
+    "IdleGap",
+    "KernelStat",
+    "KeywordError",
+    "LineStat",
+    "OperatorStat",
+    "OptionError",
     "Pace",
     "PerfmagicError",
+    "Quantity",
+    "QueueStat",
+    "RankFinding",
+    "Result",
+    "Rows",
+    "Step",
+    "StreamStat",
+    "SweepPoint",
+    "SweepResult",
+    "Sync",
+    "TimelineResult",
+    "TorchMissingError",
+    "Trace",
+    "TraceError",
+    "Trust",
+    "Verdict",
+    "Work",
     "__version__",
     "bench",
     "compare",
@@ -54,12 +127,35 @@ __all__ = [
     "sweep",
     "syncbench",
     "synchronize",
+    "testing",
     "timeline",
     "trace_handler",
     "unload_ipython_extension",
 ]
 
 if TYPE_CHECKING:
+    from perfmagic import testing
+    from perfmagic.analysis.bench.compare import Comparison
+    from perfmagic.analysis.bench.quantity import Quantity
+    from perfmagic.analysis.bench.queue_model import CourseModel
+    from perfmagic.analysis.bench.sweep import SweepPoint
+    from perfmagic.analysis.findings.finding import Finding
+    from perfmagic.analysis.ranks.findings import RankFinding
+    from perfmagic.analysis.rows import Rows
+    from perfmagic.analysis.timeline.annotations import AnnotationStat
+    from perfmagic.analysis.timeline.collectives import CollectiveStat
+    from perfmagic.analysis.timeline.concurrency import ClassOverlap
+    from perfmagic.analysis.timeline.copies import CopyStat
+    from perfmagic.analysis.timeline.idle import IdleGap
+    from perfmagic.analysis.timeline.kernels import KernelStat
+    from perfmagic.analysis.timeline.line_totals import LineStat
+    from perfmagic.analysis.timeline.operators import OperatorStat
+    from perfmagic.analysis.timeline.queueing import QueueStat
+    from perfmagic.analysis.timeline.steps import Step
+    from perfmagic.analysis.timeline.streams import StreamStat
+    from perfmagic.analysis.timeline.syncs import Sync
+    from perfmagic.analysis.timeline.trust import Trust
+    from perfmagic.analysis.verdict import Verdict
     from perfmagic.api import (
         Benchmark,
         Pace,
@@ -73,8 +169,20 @@ if TYPE_CHECKING:
         timeline,
         trace_handler,
     )
-    from perfmagic.benchmarks import bench, compare, load, measurement, sweep, syncbench
-    from perfmagic.errors import PerfmagicError
+    from perfmagic.benchmarks import bench, load, measurement, sweep, syncbench
+    from perfmagic.capture.bench.spec import Work
+    from perfmagic.comparisons import compare
+    from perfmagic.errors import (
+        CaptureError,
+        DeviceError,
+        KeywordError,
+        OptionError,
+        PerfmagicError,
+        TorchMissingError,
+        TraceError,
+    )
+    from perfmagic.results import BenchResult, CompareResult, Result, SweepResult, TimelineResult
+    from perfmagic.trace.model import Trace
 
 
 def __getattr__(name: str) -> Any:
@@ -86,7 +194,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, "testing"})
+    """The public names and Python's own, so that Tab offers nothing that was imported for this file."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 def load_ipython_extension(shell: Any) -> None:

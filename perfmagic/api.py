@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 from perfmagic.analysis.ranks.findings import RankFinding
 from perfmagic.analysis.ranks.findings import rank_findings as find_in_ranks
+from perfmagic.analysis.rows import Rows
 from perfmagic.capture.bench.block import Benchmark
 from perfmagic.capture.devices.backends import device, devices, synchronize
 from perfmagic.capture.devices.sim.pace import Pace
 from perfmagic.capture.recording.interop import is_profiler, profiler_trace, trace_handler
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError, TraceError
+from perfmagic.keywords import documented
 from perfmagic.results import TimelineResult
 from perfmagic.show import last, remember, show
-from perfmagic.trace.formats.sources import one_file, read_file, trace_files
+from perfmagic.trace.formats.sources import FileRead, one_file, read_each, read_file
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.names import checked_pattern
 
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 
+@documented()
 def open_trace(
     source: str | os.PathLike[str] | Any,
     *,
@@ -47,8 +49,9 @@ def open_trace(
     """What a saved trace, or a finished profiler, says. Files are read without torch.
 
     source: a file (Kineto's Chrome JSON, gzipped or not, or .npz), a folder that holds one, or a finished
-    torch.profiler.profile.  comm_names: a regular expression that says which kernels are communication, instead of the
-    default rule.  max_unpacked_bytes: larger files are refused, as a gzip file of 2 MB can hold 2 GB.
+    torch.profiler.profile.
+    comm_names: a regular expression; kernels whose name it matches count as communication. None: the default rule.
+    max_unpacked_bytes: larger files are refused, in bytes after unpacking; a gzip file of 2 MB can hold 2 GB.
     Raises TraceError where a file is no trace, or is damaged beyond repair; CaptureError for a profiler without result.
     """
     checked_pattern(comm_names)
@@ -59,43 +62,53 @@ def open_trace(
     return TimelineResult(trace, comm_names=comm_names, title=path.name)
 
 
-def open_traces(*sources: str | os.PathLike[str], comm_names: str | None = None) -> tuple[TimelineResult, ...]:
+@documented()
+def open_traces(
+    *sources: str | os.PathLike[str],
+    comm_names: str | None = None,
+    max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
+) -> tuple[TimelineResult, ...]:
     """What several saved traces say: files, and folders with all trace files in them, ranks in their order.
 
-    comm_names: as in open_trace. What cannot be opened is left out with a warning of one line each; where nothing can
-    be, the first TraceError is raised.
+    comm_names, max_unpacked_bytes: as in open_trace(). A file that cannot be read is left out with a warning of one
+    line; where none can be read, the first TraceError is raised.
     """
-    checked_pattern(comm_names)
     results: list[TimelineResult] = []
     refused: list[TraceError] = []
-    for source in sources:
-        for path in _files(source, refused):
-            try:
-                results.append(open_trace(path, comm_names=comm_names))
-            except TraceError as error:  # noqa: PERF203 - one bad file must not cost the others
-                refused.append(error)
+    for _, found in open_each(sources, comm_names=comm_names, max_unpacked_bytes=max_unpacked_bytes):
+        if isinstance(found, TraceError):
+            refused.append(found)
+        else:
+            results.append(found)
     if refused and not results:
         raise refused[0]
     for problem in refused:
-        warnings.warn(problem.message, stacklevel=2)
+        warnings.warn(problem.message, stacklevel=3)  # of the caller; documented() stands between
     return tuple(results)
 
 
-def _files(source: str | os.PathLike[str], refused: list[TraceError]) -> list[Path]:
-    """The trace files a path names; what is wrong with a folder is added to refused."""
-    try:
-        return trace_files(source)
-    except TraceError as error:
-        refused.append(error)
-        return []
+def open_each(
+    sources: Iterable[str | os.PathLike[str]],
+    *,
+    comm_names: str | None = None,
+    max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
+) -> Iterator[tuple[FileRead, TimelineResult | TraceError]]:
+    """Every file that some paths name, with what it says or why it cannot be read, as it is read."""
+    checked_pattern(comm_names)
+    for read in read_each(sources, max_unpacked_bytes=max_unpacked_bytes):
+        if read.trace is not None:
+            yield read, TimelineResult(read.trace, comm_names=comm_names, title=read.path.name)
+        elif read.problem is not None:
+            yield read, read.problem
 
 
-def rank_findings(results: Sequence[TimelineResult]) -> tuple[RankFinding, ...]:
-    """What several ranks of one job say together: who arrives last at collectives, whose totals stand out.
+def rank_findings(results: Sequence[TimelineResult]) -> Rows[RankFinding]:
+    """What several ranks of one job say together: which is the straggler at collectives, whose totals stand out.
 
-    results: from open_traces, a rank each. Nothing where their files do not say that they are ranks of one job.
+    results: from open_traces(), one a rank. Empty where their files do not say that they are ranks of one job.
     """
-    return find_in_ranks([result.trace for result in results], results[0].comm_names if results else None)
+    found = find_in_ranks([result.trace for result in results], results[0].comm_names if results else None)
+    return Rows(found, RankFinding)
 
 
 class timeline:  # noqa: N801  a context manager that is used as a function, like torch.no_grad
@@ -110,12 +123,16 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
                 train_step(batch)
                 t.step()
 
-    wait, warmup: steps that are not recorded.  active: steps to record; None for all of the block.
-    out: where to save the trace; {rank} is replaced.  device: "auto", "cuda", "sim" or "cpu".
-    memory: also what is allocated on the devices over time.
+    wait, warmup (0): training steps that are not recorded.
+    active (None): training steps to record after them; None records to the end of the block.
+    out (None): the file to save the trace to; {rank} in its name is replaced by the rank.
+    device ("auto"): what to record: "auto" for what is in use, "cuda", "sim" or "cpu".
+    memory (False): also record what is allocated on the devices over time.
     In a notebook the result is shown at the end of the block; elsewhere it is in `.result`.
+    Raises OptionError for numbers of steps that make no sense, CaptureError where nothing can be recorded.
     """
 
+    @documented()
     def __init__(
         self,
         *,

@@ -1,82 +1,186 @@
-"""The functions behind the benchmark magics: how long does it take, and which is faster?"""
+"""The functions behind %%bench, %%syncbench and --sweep: how long does it take?"""
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
 from perfmagic.analysis.bench.compare import FORMAT as COMPARE_FORMAT
-from perfmagic.analysis.bench.compare import CompareResult, named_by_place
-from perfmagic.analysis.bench.compare import compare as compare_results
-from perfmagic.analysis.bench.result import BenchResult, summarise
+from perfmagic.analysis.bench.result import summarise
 from perfmagic.analysis.bench.saved import format_of, kind_of, text_of
 from perfmagic.analysis.bench.sweep import FORMAT as SWEEP_FORMAT
-from perfmagic.analysis.bench.sweep import SweepResult, ended_at, side_by_side, sweep_result
+from perfmagic.analysis.bench.sweep import ended_at, sweep_result
 from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.capture.bench.body_loop import run
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.inputs import read_by_function
-from perfmagic.capture.bench.interleave import measure_interleaved
 from perfmagic.capture.bench.measurement import measurement as torch_measurement
-from perfmagic.capture.bench.spec import BenchSpec
-from perfmagic.capture.bench.stopping import DECIDE_S
+from perfmagic.capture.bench.spec import BenchSpec, Work
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.errors import OptionError
-from perfmagic.samples import BenchRecord
+from perfmagic.keywords import documented
+from perfmagic.results import BenchResult, CompareResult, SweepResult
 from perfmagic.show import last, remember
 
-__all__ = ["bench", "compare", "load", "measurement", "sweep", "syncbench"]
+__all__ = ["bench", "load", "measurement", "sweep", "syncbench"]
+
+_WORDS = {
+    "samples": "take exactly so many samples; None goes on until the confidence interval is narrow, or time is up",
+    "min_samples": "at least so many where samples is None; None is 20 for calls below 50 ms, 10 below 0.5 s, else 3",
+    "max_samples": "at most so many where samples is None",
+    "time_s": "how long to sample, in seconds",
+    "rel": "stop at this half-width of the median's 95 % confidence interval, as a fraction of the median",
+    "calls": (
+        "calls back to back in one sample; None takes as many as the clock needs. Where a device works, a sample of "
+        "*returns* and *done* stays one call, and calls above 1 add *per call, queued*"
+    ),
+    "warmup": "calls before the samples, besides the first call; None goes on until the times settle",
+    "cold": "overwrite the caches before each sample",
+    "cooldown_s": "rest so long before each sample, in seconds",
+    "runs": "whole runs, each with its own warm-up; they show how much the medians of runs differ",
+    "flop": "floating-point operations of one call, for the rate in FLOP/s",
+    "moved_bytes": "bytes that one call moves, for the bandwidth",
+    "work": "a function that gives both as a perfmagic.Work instead; it is called after the first call",
+    "setup_each": "a function that runs before each sample; its time is not measured",
+    "name": "what the result is called",
+    "code": "source text to keep with the result",
+    "setup": "source text of the set-up code to keep with the result",
+}
 
 
-def bench(body: Callable[[], object], **options: Any) -> BenchResult:
+def options_in_words(*, without: Collection[str] = (), **defaults: object) -> str:
+    """What each option of a benchmark does, with its default, for the docstrings of the functions that take them.
+
+    without: options that are left out.  defaults: those that differ from BenchSpec's.
+    """
+    usual = {one.name: one.default for one in fields(BenchSpec)} | defaults
+    lines = [f"{name} (default {usual[name]!r}): {words}." for name, words in _WORDS.items() if name not in without]
+    return "\n".join(["Options of the benchmark (docs/measuring.md says how each is used):", "", *lines])
+
+
+@documented(options_in_words())
+def bench(
+    body: Callable[[], object],
+    *,
+    samples: int | None = None,
+    min_samples: int | None = None,
+    max_samples: int = 10_000,
+    time_s: float = 2.0,
+    rel: float = 0.01,
+    calls: int | None = None,
+    warmup: int | None = None,
+    cold: bool = False,
+    cooldown_s: float = 0.0,
+    runs: int = 1,
+    flop: float | None = None,
+    moved_bytes: float | None = None,
+    work: Callable[[], Work] | None = None,
+    setup_each: Callable[[], object] | None = None,
+    name: str = "",
+    code: str = "",
+    setup: str = "",
+) -> BenchResult:
     """When does Python come back from body(), and when is the device done?
 
-    body: called many times for real.  options: fields of perfmagic.capture.bench.spec.BenchSpec.
+    body: called many times for real. Where an exception or an interrupt ends it, perfmagic.last() has what was measured
+    before. Raises OptionError for a value that cannot be used.
     Source of the quantities: docs/measuring.md, "Four quantities".
     """
-    return _measure(body, synced=False, options=options)
+    return _measure(body, given_options(locals()), synced=False)
 
 
-def syncbench(body: Callable[[], object], **options: Any) -> BenchResult:
-    """When is the device done with what body() queued, and who was the bottleneck?"""
-    return _measure(body, synced=True, options=options)
+@documented(options_in_words())
+def syncbench(
+    body: Callable[[], object],
+    *,
+    samples: int | None = None,
+    min_samples: int | None = None,
+    max_samples: int = 10_000,
+    time_s: float = 2.0,
+    rel: float = 0.01,
+    calls: int | None = None,
+    warmup: int | None = None,
+    cold: bool = False,
+    cooldown_s: float = 0.0,
+    runs: int = 1,
+    flop: float | None = None,
+    moved_bytes: float | None = None,
+    work: Callable[[], Work] | None = None,
+    setup_each: Callable[[], object] | None = None,
+    name: str = "",
+    code: str = "",
+    setup: str = "",
+) -> BenchResult:
+    """When is the device done with what body() queued, and was the host or the device the bottleneck?
 
-
-def sweep(
-    body: Callable[[Any], object], values: Sequence[Any], *, name: str = "n", synced: bool = True, **options: Any
-) -> SweepResult:
-    """Time against size: body(value) measured for each value, as `%%syncbench --sweep` does.
-
-    name: of what is swept, for tables.  synced: False for what bench() measures.  options: fields of
-    BenchSpec.  Where an exception or an interrupt ends it, perfmagic.last() has the sweep of
-    what was measured before.  Raises OptionError for fewer than two values.
+    body: called many times for real, and once more under the recorder, for the verdict. The rest as in bench().
     """
+    return _measure(body, given_options(locals()), synced=True)
+
+
+@documented(options_in_words(without=["name"]))
+def sweep(
+    body: Callable[[Any], object],
+    values: Sequence[Any],
+    *,
+    name: str = "n",
+    synced: bool = True,
+    samples: int | None = None,
+    min_samples: int | None = None,
+    max_samples: int = 10_000,
+    time_s: float = 2.0,
+    rel: float = 0.01,
+    calls: int | None = None,
+    warmup: int | None = None,
+    cold: bool = False,
+    cooldown_s: float = 0.0,
+    runs: int = 1,
+    flop: float | None = None,
+    moved_bytes: float | None = None,
+    work: Callable[[], Work] | None = None,
+    setup_each: Callable[[], object] | None = None,
+    code: str = "",
+    setup: str = "",
+) -> SweepResult:
+    """How does the time grow with size? Measures body(value) for each value, as `%%syncbench --sweep` does.
+
+    values: two or more.  name: of what is swept, for tables.  synced: False measures as bench() does, without a
+    verdict. Where an exception or an interrupt ends it, perfmagic.last() has the sweep of what was measured before.
+    Raises OptionError for fewer than two values.
+    """
+    options = given_options(locals())
+    del options["name"]  # here it is the variable's, not the results'
     if not callable(body):
-        raise _no_function("sweep", body)
+        raise no_function("sweep", body)
     if len(values) < 2:
         raise OptionError(f"sweep: {len(values)} value, at least two are needed")
     measured: list[BenchResult] = []
     try:
         for value in values:  # those before an exception are kept
-            measured.append(_measure(partial(body, value), synced=synced, options=options))  # noqa: PERF401 - extend() promises less
+            measured.append(_measure(partial(body, value), options, synced=synced))  # noqa: PERF401 - extend() promises less
     except BaseException:
-        cut = last()  # of the value that was being measured
-        failed = ""
-        if measured and isinstance(cut, BenchResult) and cut is not measured[-1]:
-            failed = ended_at(cut.failed, name, values[len(measured)])
-            if cut.returns is not None:
-                measured.append(cut)
-        if measured:
-            remember(sweep_result(name, values[: len(measured)], [[result] for result in measured], failed=failed))
+        _remember_cut(measured, values, name)
         raise
-    found = sweep_result(name, values, [[result] for result in measured])
+    found = SweepResult.of(sweep_result(name, values, [[result] for result in measured]))
     remember(found)
     return found
+
+
+def _remember_cut(measured: list[BenchResult], values: Sequence[Any], name: str) -> None:
+    """Make what was measured before an exception the last result."""
+    cut = last()  # of the value that was being measured
+    failed = ""
+    if measured and isinstance(cut, BenchResult) and cut is not measured[-1]:
+        failed = ended_at(cut.failed, name, values[len(measured)])
+        if cut.returns is not None:
+            measured.append(cut)
+    if measured:
+        rows = [[result] for result in measured]
+        remember(SweepResult.of(sweep_result(name, values[: len(measured)], rows, failed=failed)))
 
 
 def measurement(result: BenchResult, quantity: str | None = None) -> Any:
@@ -100,7 +204,28 @@ def measurement(result: BenchResult, quantity: str | None = None) -> Any:
     )
 
 
-def _no_function(where: str, given: object) -> OptionError:
+def load(path: str | os.PathLike[str]) -> BenchResult | SweepResult | CompareResult:
+    """The benchmark, sweep or comparison that save() wrote. Raises OptionError for other files."""
+    kind = kind_of(format_of(text_of(path)))
+    if kind == kind_of(SWEEP_FORMAT):
+        return SweepResult.load(path)
+    return CompareResult.load(path) if kind == kind_of(COMPARE_FORMAT) else BenchResult.load(path)
+
+
+def given_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a function's arguments, those that are fields of BenchSpec."""
+    return {name: values[name] for name in _WORDS if name in values}
+
+
+def spec_of(body: Callable[[], object], options: Mapping[str, Any]) -> BenchSpec:
+    """How a function is to be measured. Raises OptionError where it is no function."""
+    if not callable(body):
+        raise no_function("bench", body)
+    return BenchSpec(**options, inputs=partial(read_by_function, body))
+
+
+def no_function(where: str, given: object) -> OptionError:
+    """The error for what stands in the place of a function."""
     if isinstance(given, CompareResult):
         return OptionError(
             f"{where}: one of them is a comparison already",
@@ -113,25 +238,8 @@ def _no_function(where: str, given: object) -> OptionError:
     )
 
 
-def _time_of_day(unix_ns: int) -> str:
-    """To the millisecond: no two benchmarks are taken in one."""
-    return datetime.fromtimestamp(unix_ns / 1e9).astimezone().strftime("%H:%M:%S.%f")[:-3]
-
-
-def _spec(body: Callable[[], object], options: Mapping[str, Any]) -> BenchSpec:
-    """Raises OptionError for names that are no options."""
-    if not callable(body):
-        raise _no_function("bench", body)
-    known = [one.name for one in fields(BenchSpec) if one.name != "inputs"]
-    for name in options.keys() - {*known}:
-        nearest = difflib.get_close_matches(name, known, n=1)
-        meant = f"did you mean {nearest[0]}? " if nearest else ""
-        raise OptionError(f"there is no option {name}", hint=f"{meant}there are {', '.join(known)}")
-    return BenchSpec(**options, inputs=partial(read_by_function, body))
-
-
-def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any]) -> BenchResult:
-    engine = new_engine(_spec(body, options), synced=synced)
+def _measure(body: Callable[[], object], options: Mapping[str, Any], *, synced: bool) -> BenchResult:
+    engine = new_engine(spec_of(body, options), synced=synced)
     try:
         run(engine.loop(), (body,))
     except BaseException as error:
@@ -141,109 +249,6 @@ def _measure(body: Callable[[], object], *, synced: bool, options: dict[str, Any
     result = finish_bench(engine)
     remember(result)
     return result
-
-
-@overload
-def compare(
-    first: BenchResult | Callable[[], object],
-    *others: BenchResult | Callable[[], object],
-    names: Sequence[str] = (),
-    quantity: str | None = None,
-    **options: Any,
-) -> CompareResult: ...
-
-
-@overload
-def compare(first: SweepResult, *others: SweepResult, quantity: str | None = None) -> SweepResult: ...
-
-
-@overload
-def compare(
-    first: BenchResult | SweepResult | str | os.PathLike[str],
-    *others: BenchResult | SweepResult | str | os.PathLike[str],
-    quantity: str | None = None,
-) -> CompareResult | SweepResult: ...
-
-
-def compare(
-    first: BenchResult | SweepResult | str | os.PathLike[str] | Callable[[], object],
-    *others: BenchResult | SweepResult | str | os.PathLike[str] | Callable[[], object],
-    names: Sequence[str] = (),
-    quantity: str | None = None,
-    **options: Any,
-) -> CompareResult | SweepResult:
-    """Is it faster than the first? Of functions, measured in turns here; or of results that were measured before,
-    also of files that their save() wrote. Of sweeps at each value that all have: gives one sweep with variants.
-
-    names: what the functions are called, their own names if left out.  quantity: "returns", "done" or "span"; left
-    out, *done* where a device was in use, else *returns*.  options: fields of perfmagic.capture.bench.spec.BenchSpec.
-    Without time_s or samples it goes on for up to 10 s where the verdict is unclear, up to 60 s where 8 samples take
-    longer. Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
-    Raises OptionError for a mixture, or fewer than two.  Source: docs/measuring.md, "Comparing".
-    """
-    given = tuple(load(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others))
-    results = [one for one in given if isinstance(one, BenchResult)]
-    sweeps = [one for one in given if isinstance(one, SweepResult)]
-    bodies = []
-    for one in given:
-        if isinstance(one, (BenchResult, SweepResult)):
-            continue
-        if not callable(one):
-            raise _no_function("compare", one)
-        bodies.append(one)
-    if len(given) > max(len(results), len(sweeps), len(bodies)):
-        raise OptionError(
-            f"compare: {len(results)} results, {len(sweeps)} sweeps and {len(bodies)} functions",
-            hint="give only functions, which are then measured in turns, or only results, or only sweeps",
-        )
-    if sweeps:
-        if len(sweeps) < 2:
-            raise OptionError("compare: one sweep, at least two are needed")
-        together = side_by_side(sweeps, _distinct([sweep.variant(0)[0].name for sweep in sweeps]), quantity=quantity)
-        remember(together)
-        return together
-    if not results:
-        if len(bodies) < 2 or quantity == "span":
-            raise OptionError("compare: two functions or more, by returns or done; a span is measured by syncbench()")
-        called = list(names) or [getattr(body, "__name__", "") for body in bodies]
-        if len(called) != len(bodies):
-            raise OptionError(f"compare: {len(called)} names for {len(bodies)} functions")
-        specs = [_spec(body, options | {"name": name}) for body, name in zip(bodies, _distinct(called), strict=True)]
-        # who says how long or how often is obeyed, also where the verdict is then unclear
-        decide_s = 0.0 if options.keys() & {"time_s", "samples"} else DECIDE_S
-        records = measure_interleaved(bodies, specs, decide_s=decide_s, kept=_keep_partial)
-        results = [summarise(record) for record in records]
-    found = compared(results, quantity)
-    remember(found)
-    return found
-
-
-def load(path: str | os.PathLike[str]) -> BenchResult | SweepResult | CompareResult:
-    """The benchmark, sweep or comparison that save() wrote. Raises OptionError for other files."""
-    kind = kind_of(format_of(text_of(path)))
-    if kind == kind_of(SWEEP_FORMAT):
-        return SweepResult.load(path)
-    return CompareResult.load(path) if kind == kind_of(COMPARE_FORMAT) else BenchResult.load(path)
-
-
-def compared(results: Sequence[BenchResult], quantity: str | None = None) -> CompareResult:
-    """Some benchmarks against the first of them; each has a name in it, so that words and picture say the same."""
-    named = tuple(result.named(named_by_place(number)) for number, result in enumerate(results))
-    return CompareResult(compare_results(*named, quantity=quantity), named)
-
-
-def _keep_partial(records: list[BenchRecord]) -> None:
-    """What an interrupt left of a comparison is what last() gives, where every function has samples."""
-    results = [summarise(record) for record in records]
-    if all(result.returns is not None for result in results):
-        remember(compared(results))
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Letters where names are missing, the same, or those of lambdas."""
-    if len({*names}) == len(names) and all(name and name != "<lambda>" for name in names):
-        return list(names)
-    return [chr(ord("A") + i) for i in range(len(names))]
 
 
 def new_engine(
@@ -261,4 +266,9 @@ def finish_bench(engine: Engine) -> BenchResult:
     engine.close()
     record = engine.record()
     judged = verdict(record.trace) if record.trace is not None else None
-    return summarise(record, judged)
+    return BenchResult.of(summarise(record, judged))
+
+
+def _time_of_day(unix_ns: int) -> str:
+    """To the millisecond: no two benchmarks are taken in one."""
+    return datetime.fromtimestamp(unix_ns / 1e9).astimezone().strftime("%H:%M:%S.%f")[:-3]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from perfmagic.errors import OptionError, PerfmagicError
-from perfmagic.files import file_path, write_text
+from perfmagic.files import write_text
 
 if TYPE_CHECKING:
     from perfmagic.results import TimelineResult
@@ -69,27 +69,18 @@ def _limit(options: argparse.Namespace) -> int:
 
 
 def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
-    """What can be opened of the files named, and the exit status; what cannot be opened is told on stderr."""
-    from perfmagic.api import open_trace
+    """What can be opened of the files named, and the exit status; what cannot be opened is reported on stderr."""
+    from perfmagic.api import open_each
     from perfmagic.errors import TraceError
-    from perfmagic.trace.formats.sources import trace_files
 
     results, status = [], 0
-    for name in options.files:
-        try:
-            files = trace_files(name)
-        except TraceError as error:
-            _complain(str(error))
+    for read, found in open_each(options.files, comm_names=options.comm_names, max_unpacked_bytes=_limit(options)):
+        if isinstance(found, TraceError):
+            # who names a folder does not know its files: what to do about each is one line too many
+            _complain(found.message if read.in_folder else str(found))
             status = 1
-            continue
-        in_folder = files != [file_path(name)]
-        for file in files:
-            try:
-                results.append(open_trace(file, comm_names=options.comm_names, max_unpacked_bytes=_limit(options)))
-            except TraceError as error:  # one bad file must not cost the others  # noqa: PERF203
-                # who names a folder does not know its files: what to do about each is one line too many
-                _complain(error.message if in_folder else str(error))
-                status = 1
+        else:
+            results.append(found)
     return results, status
 
 
@@ -184,7 +175,7 @@ def _sanitize(_options: argparse.Namespace) -> int:
 
 
 def _doctor(_options: argparse.Namespace) -> int:
-    from perfmagic.capture.devices.doctor import environment
+    from perfmagic.capture.devices.doctor import diagnosis
 
-    print("\n".join(f"{key:12} {value}" for key, value in environment().items()))
+    print("\n".join(f"{key:12} {value}" for key, value in diagnosis().items()))
     return 0

@@ -26,6 +26,10 @@ class OptionError(PerfmagicError, ValueError):
     """An option or argument has a value perfmagic cannot use."""
 
 
+class KeywordError(OptionError, TypeError):
+    """A function was called with a keyword it does not have."""
+
+
 class TraceError(PerfmagicError, ValueError):
     """A trace file cannot be read, or does not hold what was asked of it."""
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from perfmagic.analysis.bench.compare import CompareResult
-from perfmagic.analysis.bench.result import BenchResult
-from perfmagic.analysis.bench.sweep import SweepResult
 from perfmagic.display import display_mode
-from perfmagic.results import TimelineResult, bench_mimebundle, compare_mimebundle, sweep_mimebundle
-
-Result = TimelineResult | BenchResult | CompareResult | SweepResult
+from perfmagic.results.faces import LiveView, Result
 
 _last: Result | None = None
 _shown: list[object] = []  # the result drawn last and the number of the cell that drew it
@@ -49,31 +44,23 @@ def show_once(result: Result) -> None:
 
 
 def _publish_faces(shell: Any, result: Result, replaces: str = "") -> None:
-    """The static face first: it stays when the kernel is gone. Then the live one, which hides it while it lives."""
+    """The faces that the display mode asks for, the live one only where outputs go to a front end."""
     mode = display_mode()
-    if isinstance(result, TimelineResult) and mode == "html" and in_notebook(shell):
-        publish(shell, result.inline_mimebundle())
-        return
-    face = _whole_face(result)
-    if isinstance(result, TimelineResult) and in_notebook(shell) and _goes_live(result, mode):
-        from perfmagic.view.timeline.html import ONLY_THE_PICTURE
-
-        publish(shell, {**face, "text/html": ONLY_THE_PICTURE + face["text/html"]})
-        publish(shell, _live_face(shell, result))
+    live = result.live() if in_notebook(shell) and mode != "static" else None
+    if live is None or (mode == "auto" and live.empty):
+        publish(shell, result._repr_mimebundle_(), replaces)
+    elif mode == "html":
+        publish(shell, {"text/plain": result.text(), "text/html": live.frame_html()}, replaces)
     else:
-        publish(shell, face, replaces)
+        # the picture first: it stays when the kernel has gone, and the live view hides it until then
+        publish(shell, {"text/plain": result.text(), "text/html": live.picture_html()}, replaces)
+        publish(shell, _live_face(shell, live))
 
 
-def _goes_live(result: TimelineResult, mode: str) -> bool:
-    """In auto only where there is something to look into."""
-    header = result.doc.header
-    return mode == "widget" or (mode == "auto" and header.n_ops + header.n_host_ops > 0)
-
-
-def _live_face(shell: Any, result: TimelineResult) -> dict[str, Any]:
+def _live_face(shell: Any, live: LiveView) -> dict[str, Any]:
     from perfmagic.widget.shown import live_view
 
-    return live_view(result, _cell_of(shell), shell.execution_count)
+    return live_view(live, _cell_of(shell), shell.execution_count)
 
 
 def _cell_of(shell: Any) -> str:
@@ -89,14 +76,6 @@ def _cell_of(shell: Any) -> str:
 def in_notebook(shell: Any) -> bool:
     """Whether outputs go to a front end: a kernel runs, or a test stands in for one."""
     return getattr(shell, "kernel", None) is not None
-
-
-def _whole_face(result: Result) -> dict[str, str]:
-    if isinstance(result, CompareResult):
-        return compare_mimebundle(result)
-    if isinstance(result, SweepResult):
-        return sweep_mimebundle(result)
-    return bench_mimebundle(result) if isinstance(result, BenchResult) else result._repr_mimebundle_()
 
 
 def publish(shell: Any, bundle: dict[str, Any], replaces: str = "") -> None:

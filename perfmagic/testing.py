@@ -7,38 +7,87 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from perfmagic.analysis.bench.compare import CompareResult
-from perfmagic.analysis.bench.result import BenchResult
-from perfmagic.benchmarks import bench, compare
+from perfmagic.analysis.bench import result as analysed
+from perfmagic.benchmarks import bench, given_options, options_in_words
+from perfmagic.capture.bench.spec import Work
+from perfmagic.comparisons import compare, compared
 from perfmagic.errors import OptionError
+from perfmagic.keywords import documented
+from perfmagic.results import BenchResult, CompareResult
+from perfmagic.show import remember
+
+__all__ = ["faster", "not_slower"]
 
 Baseline: TypeAlias = "Callable[[], object] | BenchResult | str | os.PathLike[str]"
 
 
+@documented(options_in_words(time_s=None))
 def not_slower(
-    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Any
+    body: Callable[[], object],
+    baseline: Baseline,
+    *,
+    quantity: str | None = None,
+    samples: int | None = None,
+    min_samples: int | None = None,
+    max_samples: int = 10_000,
+    time_s: float | None = None,
+    rel: float = 0.01,
+    calls: int | None = None,
+    warmup: int | None = None,
+    cold: bool = False,
+    cooldown_s: float = 0.0,
+    runs: int = 1,
+    flop: float | None = None,
+    moved_bytes: float | None = None,
+    work: Callable[[], Work] | None = None,
+    setup_each: Callable[[], object] | None = None,
+    name: str = "",
+    code: str = "",
+    setup: str = "",
 ) -> CompareResult:
     """Raise AssertionError where body is slower than the baseline beyond doubt.
 
-    baseline: another function, measured in turns with body; or a benchmark from before, also as the file that its
-    save() wrote, which knows less: take both with runs=4 (perfmagic.analysis.bench.separate_runs says why).
-    Slower: the whole 95 % interval of the ratio lies beyond 1 %, beside a benchmark from before beyond 3 %. What is
-    unclear passes: a test must not fail because the machine was busy, or another one; the result's `why` tells.
-    options: as in perfmagic.compare, beside a benchmark from before as in perfmagic.bench.
+    baseline: a function, measured interleaved with body; or an earlier benchmark, also as the file that its save()
+    wrote. An earlier benchmark is less exact: measure both with runs=4 (docs/measuring.md, "Comparing").
+    quantity: "returns" or "done"; left out, *done* where a device was in use, else *returns*.
+    Slower: the whole 95 % confidence interval of the ratio lies beyond 1 %, against an earlier benchmark beyond 3 %.
+    An unclear verdict passes, so a busy machine does not fail the test; `why` of the result's comparison says what it
+    rests on. Without time_s and samples two functions are measured for up to 10 s while the verdict is unclear.
     """
     __tracebackhide__ = True
-    found = _compared(body, baseline, quantity, options)
+    found = _compared(body, baseline, quantity, given_options(locals()))
     if found.verdict == "slower":
         raise AssertionError(found.comparisons[0].sentence)
     return found
 
 
+@documented(options_in_words(time_s=None))
 def faster(
-    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Any
+    body: Callable[[], object],
+    baseline: Baseline,
+    *,
+    quantity: str | None = None,
+    samples: int | None = None,
+    min_samples: int | None = None,
+    max_samples: int = 10_000,
+    time_s: float | None = None,
+    rel: float = 0.01,
+    calls: int | None = None,
+    warmup: int | None = None,
+    cold: bool = False,
+    cooldown_s: float = 0.0,
+    runs: int = 1,
+    flop: float | None = None,
+    moved_bytes: float | None = None,
+    work: Callable[[], Work] | None = None,
+    setup_each: Callable[[], object] | None = None,
+    name: str = "",
+    code: str = "",
+    setup: str = "",
 ) -> CompareResult:
-    """Raise AssertionError unless body is faster than the baseline beyond doubt; the rest as in not_slower."""
+    """Raise AssertionError unless body is faster than the baseline beyond doubt; the rest as in not_slower()."""
     __tracebackhide__ = True
-    found = _compared(body, baseline, quantity, options)
+    found = _compared(body, baseline, quantity, given_options(locals()))
     if found.verdict != "faster":
         raise AssertionError(found.comparisons[0].sentence)
     return found
@@ -48,21 +97,24 @@ def _compared(
     body: Callable[[], object], baseline: Baseline, quantity: str | None, options: dict[str, Any]
 ) -> CompareResult:
     """The baseline against the body."""
-    if isinstance(body, (BenchResult, str, os.PathLike)):
+    if isinstance(body, (analysed.BenchResult, str, os.PathLike)):
         raise OptionError("the first argument is the function that is checked, the second the baseline")
-    if not isinstance(baseline, (BenchResult, str, os.PathLike)):
-        return compare(baseline, body, names=_names(baseline, body), quantity=quantity, **options)
-    before = BenchResult.load(baseline) if isinstance(baseline, (str, os.PathLike)) else baseline
+    name = options.pop("name") or getattr(body, "__name__", "<lambda>")
+    if isinstance(baseline, (str, os.PathLike)):
+        baseline = BenchResult.load(baseline)
+    if not isinstance(baseline, analysed.BenchResult):
+        names = _distinct(getattr(baseline, "__name__", "<lambda>"), name)
+        return compare(baseline, body, names=names, quantity=quantity, **options)
     if quantity not in (None, "returns", "done"):
-        raise OptionError(f"a function is held against a benchmark by returns or done, not by {quantity}")
-    own = options.pop("name", "") or getattr(body, "__name__", "<lambda>")
-    was = before.name or "baseline"
-    names = was, "body" if own == "<lambda>" else own
-    names = names if len({*names}) == 2 else ("baseline", "body")
-    return compare(replace(before, name=names[0]), bench(body, **{**options, "name": names[1]}), quantity=quantity)
+        raise OptionError(f"an earlier benchmark is compared by returns or done, not by {quantity}")
+    names = _distinct(baseline.name, name)
+    options = {option: value for option, value in options.items() if value is not None}
+    found = compared([replace(baseline, name=names[0]), bench(body, **options, name=names[1])], quantity)
+    remember(found)
+    return found
 
 
-def _names(baseline: Callable[[], object], body: Callable[[], object]) -> tuple[str, str]:
-    """Their own, where both have one and these differ."""
-    own = getattr(baseline, "__name__", "<lambda>"), getattr(body, "__name__", "<lambda>")
-    return ("baseline", "body") if "<lambda>" in own or own[0] == own[1] else own
+def _distinct(baseline: str, body: str) -> tuple[str, str]:
+    """What both are called, so that the names tell them apart."""
+    names = ("baseline" if baseline in ("", "<lambda>") else baseline, "body" if body in ("", "<lambda>") else body)
+    return names if names[0] != names[1] else ("baseline", "body")

@@ -11,21 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from perfmagic.errors import CaptureError
+from perfmagic.tables import Column, html_block, html_table, table_columns, text_table
 from perfmagic.trace.columns import NONE, Int64
+from perfmagic.units import count, plural
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RowT = TypeVar("RowT")
-_SHOWN = 10  # rows of a repr
-_NAME_LENGTH = 48
+TEXT_ROWS, HTML_ROWS = 10, 20  # of a face; to_frame() has all
 
 
 class Rows(Sequence[RowT]):
-    """Rows of one kind: a sequence of frozen dataclasses, and a table with a column a field or property.
+    """Rows of one kind: a sequence of frozen dataclasses, and a table with a column for each field and property.
 
-    rows: of the class `of`, which says the columns of a table without rows too.  note: what a reader of an empty, or
-    an incomplete, table should know.
+    rows: of the class `of`, which names the columns also where there are no rows.  note: what a reader of an empty or
+    incomplete table should know.  In a notebook the first rows are shown with headings and units.
 
     Tables of many rows are made from columns instead, see `of_columns`: a row is then built when it is asked for.
     """
@@ -95,9 +96,25 @@ class Rows(Sequence[RowT]):
         return hash(self._rows())
 
     def __repr__(self) -> str:
-        shown = [f"{self.of.__name__} × {len(self)}", *(f"  {_short(row)}" for row in self[:_SHOWN])]
-        more = [f"  … {len(self) - _SHOWN} more; .to_frame() is a table"] if len(self) > _SHOWN else []
-        return "\n".join([*shown, *more, *([f"  {self.note}"] if self.note else [])])
+        lines, hidden = text_table(self._shown(TEXT_ROWS)) if len(self) else ([], 0)
+        return "\n  ".join([self._title, *lines, *self._below(TEXT_ROWS, hidden)])
+
+    def _repr_html_(self) -> str:
+        table = html_table(self._shown(HTML_ROWS)) if len(self) else ""
+        return html_block(self._title, table, self._below(HTML_ROWS, 0))
+
+    @property
+    def _title(self) -> str:
+        return f"{self.of.__name__} × {count(len(self))}"
+
+    def _shown(self, most: int) -> list[Column]:
+        """The columns of the first rows: those that the class of the rows names as `shown`, else all."""
+        return table_columns(getattr(self.of, "shown", self.columns), self[:most])
+
+    def _below(self, most: int, hidden_columns: int) -> list[str]:
+        left_out = [plural(len(self) - most, "more row")] if len(self) > most else []
+        left_out += [plural(hidden_columns, "more column")] if hidden_columns else []
+        return [*([f"{' and '.join(left_out)}: to_frame() has all"] if left_out else []), *filter(None, [self.note])]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -151,12 +168,6 @@ def pandas() -> Any:
     except ImportError:
         raise CaptureError("to_frame() needs pandas, which is not installed", hint="pip install pandas") from None
     return pd
-
-
-def _short(row: object) -> str:
-    """The fields of a row on one line; long names without their end."""
-    texts = [str(getattr(row, field.name)) for field in fields(cast("Any", row))]
-    return " · ".join(text if len(text) <= _NAME_LENGTH else f"{text[: _NAME_LENGTH - 1]}…" for text in texts)
 
 
 def _plain(value: Any) -> Any:

@@ -9,10 +9,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from perfmagic.analysis.bench.compare import CompareResult
-from perfmagic.analysis.bench.result import BenchResult
-from perfmagic.analysis.bench.sweep import SweepResult, ended_at, sweep_result
-from perfmagic.benchmarks import compared, finish_bench, new_engine
+from perfmagic.analysis.bench.sweep import ended_at, sweep_result
+from perfmagic.benchmarks import finish_bench, new_engine
 from perfmagic.capture.bench.body_loop import BodyLoop, Repetition, Schedule, drive
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.inputs import names_in, read_by_code
@@ -21,10 +19,12 @@ from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.spec import BenchSpec, Work
 from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.capture.cell.source import below_head, variant_names
+from perfmagic.comparisons import compared
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.magics.options import Sweep, sampling
 from perfmagic.magics.progress import Progress
 from perfmagic.magics.run import bind, compiled_setup
+from perfmagic.results import BenchResult, CompareResult, SweepResult
 from perfmagic.show import remember, show
 from perfmagic.trace.model import Cell
 
@@ -48,7 +48,7 @@ class BenchRun:
         self._measured: list[Interleaved] = []  # of each value of the sweep, the variants that are measured together
         self._quiet = Quiet()
         self._loop = BodyLoop(self._after_first_calls(), time.perf_counter_ns)
-        self.turn, self.steps = self._loop.more, self._loop.repetitions
+        self.more, self.repetitions = self._loop.more, self._loop.repetitions
         self._begun = 0
         self._found: BenchResult | CompareResult | SweepResult | None = None
         self.refused: OptionError | None = None  # an option that turned out to be unusable while the cell ran
@@ -71,12 +71,6 @@ class BenchRun:
             f"--vs: the cell has {self._begun} variants or more, its text looked like {len(self._names)}",
             hint="part variants by lines such as  # --- B  at the left edge, outside of strings and brackets",
         )
-
-    def mark(self, line: int) -> None:
-        """A measured body carries no marks."""
-
-    def inner(self, line: int, top_line: int) -> None:
-        """A measured body carries no marks."""
 
     def finish(self, error: BaseException | None) -> None:
         __tracebackhide__ = True
@@ -203,7 +197,7 @@ class BenchRun:
                 values, rows = zip(*measured, strict=True)
                 failed = next((one.failed for one in results[-1] if one.failed), "")
                 failed = ended_at(failed, self._sweep.name, self._values[len(results) - 1])
-                return sweep_result(self._sweep.name, values, rows, failed=failed)
+                return SweepResult.of(sweep_result(self._sweep.name, values, rows, failed=failed))
         last = results[-1]
         return compared(last) if len(last) > 1 and _has_samples(last) else last[0]
 

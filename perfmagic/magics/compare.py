@@ -5,15 +5,15 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from perfmagic.analysis.bench.compare import QUANTITIES, CompareResult
+from perfmagic.analysis.bench.compare import QUANTITIES
 from perfmagic.analysis.bench.conditions import FLAGS
-from perfmagic.analysis.bench.result import BenchResult
-from perfmagic.analysis.bench.sweep import SweepResult
-from perfmagic.benchmarks import compare, load
+from perfmagic.benchmarks import load
+from perfmagic.comparisons import compare
 from perfmagic.errors import OptionError
 from perfmagic.files import file_path
 from perfmagic.magics.options import Parser, add_name_option, add_sampling_options, sampling
 from perfmagic.magics.run import bind
+from perfmagic.results import BenchResult, CompareResult, SweepResult
 from perfmagic.show import last, show
 
 
@@ -21,7 +21,7 @@ def parser() -> Parser:
     """The options of %compare."""
     made = Parser(
         "%compare",
-        "Benchmarks against the first: functions, which are measured in turns, or results and sweeps of %%bench.",
+        "Is it faster than the first? Functions are measured interleaved; results and sweeps of %%bench as they are.",
         form="NAME|FILE.json NAME|FILE.json…",
     )
     add_name_option(made)
@@ -46,7 +46,7 @@ def run(shell: Any, line: str) -> CompareResult | SweepResult | None:
     extra = {**sampling(options), "code": f"%compare {line.strip()}"} if functions else sampling(options)
     if extra and not functions:
         told = ", ".join(FLAGS[name] for name in extra)
-        raise OptionError(f"%compare: what was measured is compared as it is, {told} cannot be set any more")
+        raise OptionError(f"%compare: results are compared as they were measured; {told} cannot be set any more")
     before = last()
     try:
         found = compare(*given, names=names, quantity=options.quantity, **extra)

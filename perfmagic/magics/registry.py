@@ -19,12 +19,7 @@ from perfmagic.magics.forms import LineMagic, MisplacedMagic, NamedMagic
 from perfmagic.magics.names import CELL_MAGICS, LINE_MAGICS, cell_magic
 from perfmagic.magics.runtime import Runtime
 
-_RESULTS = (
-    ("perfmagic.results", "TimelineResult"),
-    ("perfmagic.analysis.bench.result", "BenchResult"),
-    ("perfmagic.analysis.bench.compare", "CompareResult"),
-    ("perfmagic.analysis.bench.sweep", "SweepResult"),
-)
+_RESULT = ("perfmagic.results.faces", "Result")  # by name: the classes of results come in with the first result
 
 
 class HeadTransformer:
@@ -89,8 +84,7 @@ def load(shell: Any) -> None:
         shell.register_magic_function(MisplacedMagic(name), "line", f"%{name}")
     for name in LINE_MAGICS:
         shell.register_magic_function(LineMagic(shell, name), "line", name)
-    for home, name in _RESULTS:
-        shell.display_formatter.ipython_display_formatter.for_type_by_name(home, name, _display)
+    shell.display_formatter.ipython_display_formatter.for_type_by_name(*_RESULT, _display)
 
 
 def unload(shell: Any) -> None:
@@ -100,8 +94,7 @@ def unload(shell: Any) -> None:
     trees[:] = [t for t in trees if not isinstance(t, BodyTransformer)]
     for kind, name in _kinds_and_names():
         shell.magics_manager.magics[kind].pop(name, None)
-    for home, name in _RESULTS:
-        shell.display_formatter.ipython_display_formatter.pop(f"{home}.{name}", None)
+    shell.display_formatter.ipython_display_formatter.pop(".".join(_RESULT), None)
     runtime = getattr(builtins, RUNTIME, None)
     if runtime is None:
         return

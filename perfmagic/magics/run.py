@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from perfmagic.magics.options import Parser
 
@@ -18,16 +18,6 @@ class CellRun(Protocol):
     def start(self) -> None:
         """Run set-up code and begin to measure."""
 
-    def mark(self, line: int) -> None: ...
-
-    def inner(self, line: int, top_line: int) -> None: ...
-
-    def first(self) -> Iterator[tuple[()]]: ...
-
-    def turn(self) -> bool: ...
-
-    def steps(self, which: int) -> Iterable[tuple[()]]: ...
-
     def finish(self, error: BaseException | None) -> None:
         """End the measurement and show it, also where the body failed."""
 
@@ -35,10 +25,38 @@ class CellRun(Protocol):
         """Give back whatever the measurement has taken, however far it came; harmless when called again."""
 
 
-class CellMagic(Protocol):
-    """A magic that measures a cell."""
+@runtime_checkable
+class RecordedRun(CellRun, Protocol):
+    """A cell whose body runs once, with a mark before each of its lines."""
 
-    repeated: bool  # whether the body runs many times
+    def mark(self, line: int) -> None:
+        """A statement at the cell's own level starts now."""
+
+    def inner(self, line: int, top_line: int) -> None:
+        """A statement inside the one at top_line starts now."""
+
+
+@runtime_checkable
+class RepeatedRun(CellRun, Protocol):
+    """A cell whose body, or each of its variants, runs many times."""
+
+    def first(self) -> Iterator[tuple[()]]:
+        """The run of the next variant that counts for values and output."""
+
+    def more(self) -> bool:
+        """Whether the body, or one of several variants, is to run again."""
+
+    def repetitions(self, which: int) -> Iterable[tuple[()]]:
+        """The repetitions of a variant now; none while another variant runs."""
+
+
+class CellMagic(Protocol):
+    """A magic that measures a cell.
+
+    repeated: whether begin() gives a RepeatedRun, else a RecordedRun.
+    """
+
+    repeated: bool
 
     def parser(self) -> Parser: ...
 

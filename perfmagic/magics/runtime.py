@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import linecache
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +16,23 @@ from perfmagic.capture.cell.source import Head, as_typed
 from perfmagic.capture.owner import shielded
 from perfmagic.errors import PerfmagicError
 from perfmagic.magics.names import CELL_MAGICS, cell_magic
-from perfmagic.magics.run import CellRun
+from perfmagic.magics.run import CellRun, RecordedRun, RepeatedRun
 
 if TYPE_CHECKING:
     from perfmagic.trace.model import Cell
 
 
 class Runtime:
-    """What an instrumented cell talks to, under the name `__perfmagic__` in builtins."""
+    """What an instrumented cell talks to, under the name `__perfmagic__` in builtins.
+
+    mark, inner: there while the innermost run is recorded.  first, more, repetitions: there while it is repeated.
+    """
+
+    mark: Callable[[int], None]
+    inner: Callable[[int, int], None]
+    first: Callable[[], Iterator[tuple[()]]]
+    more: Callable[[], bool]
+    repetitions: Callable[[int], Iterable[tuple[()]]]
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -55,24 +64,6 @@ class Runtime:
 
         source = _source(self._shell, sys._getframe(1).f_code.co_filename, literal)
         return _Running(self, self._shell, head, Cell(source))
-
-    def mark(self, line: int) -> None:
-        self._runs[-1].mark(line)
-
-    def inner(self, line: int, top_line: int) -> None:
-        self._runs[-1].inner(line, top_line)
-
-    def first(self) -> Iterator[tuple[()]]:
-        """One round: the run that counts for values and output."""
-        return self._runs[-1].first()
-
-    def turn(self) -> bool:
-        """Whether the body, or one of several variants, is to run again."""
-        return self._runs[-1].turn()
-
-    def steps(self, which: int) -> Iterable[tuple[()]]:
-        """The repetitions of a variant now; none where it is not its turn."""
-        return self._runs[-1].steps(which)
 
     def take(self) -> object:
         value, self.value = self.value, None
@@ -115,16 +106,19 @@ class Runtime:
     def _forget(self, run: CellRun) -> None:
         if run in self._runs:
             self._runs.remove(run)
-        if self._runs:
-            self._bind(self._runs[-1])
-        else:
-            for name in ("mark", "inner", "turn", "steps"):  # a run that has ended is not kept
-                self.__dict__.pop(name, None)
+        self._bind(self._runs[-1] if self._runs else None)
 
-    def _bind(self, run: CellRun) -> None:
-        """Directly: a mark then costs one attribute look-up and the log's own call, and so does a sample."""
-        self.mark, self.inner = run.mark, run.inner  # type: ignore[method-assign]
-        self.turn, self.steps = run.turn, run.steps  # type: ignore[method-assign]
+    def _bind(self, run: CellRun | None) -> None:
+        """Lead the calls of instrumented code to the innermost run; a run that has ended is not kept.
+
+        Directly: a mark then costs one attribute look-up and the log's own call, and so does a sample.
+        """
+        for name in ("mark", "inner", "first", "more", "repetitions"):
+            self.__dict__.pop(name, None)
+        if isinstance(run, RecordedRun):
+            self.mark, self.inner = run.mark, run.inner
+        elif isinstance(run, RepeatedRun):
+            self.first, self.more, self.repetitions = run.first, run.more, run.repetitions
 
     @property
     def running(self) -> bool:

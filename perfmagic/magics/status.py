@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfmagic.capture.devices.doctor import environment
+from perfmagic.capture.devices.doctor import diagnosis
 from perfmagic.display import MODES, choose, display_mode
 from perfmagic.errors import OptionError
 from perfmagic.magics.options import Parser
@@ -26,4 +26,4 @@ def run(_shell: Any, line: str) -> None:
         choose(words[1])
     elif words:
         raise OptionError(f"%perfmagic knows only `display MODE`, got {rest!r}", hint="%perfmagic display static")
-    print("\n".join(f"{key:12} {value}" for key, value in {**environment(), "display": display_mode()}.items()))
+    print("\n".join(f"{key:12} {value}" for key, value in {**diagnosis(), "display": display_mode()}.items()))

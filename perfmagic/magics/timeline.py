@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from perfmagic.api import describe
 from perfmagic.capture.recording.recorder import DEVICE_KINDS, Recorder
@@ -74,18 +73,6 @@ class TimelineRun:
 
     def release(self) -> None:
         self._recorder.give_back()
-
-    def first(self) -> Iterator[tuple[()]]:
-        return self._runs_once()
-
-    def turn(self) -> bool:
-        return self._runs_once()
-
-    def steps(self, which: int) -> Iterator[tuple[()]]:
-        return self._runs_once()
-
-    def _runs_once(self) -> NoReturn:
-        raise AssertionError("a timeline's body is not repeated")
 
 
 MAGICS = {"timeline": TimelineMagic()}

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from perfmagic.api import open_trace, rank_findings
+from perfmagic.api import open_each, rank_findings
 from perfmagic.errors import OptionError, TraceError
 from perfmagic.files import file_path
 from perfmagic.magics.options import Parser, add_name_option
 from perfmagic.magics.run import bind
 from perfmagic.results import TimelineResult
 from perfmagic.show import show
-from perfmagic.trace.formats.sources import trace_files
 
 
 def parser() -> Parser:
@@ -37,41 +36,32 @@ def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
         return None
     results: list[TimelineResult] = []
     refused: list[TraceError] = []
-    paths = _files(options.words, refused)
-    one_alone = len(paths) == 1
-    for path in paths:
-        try:
-            results.append(open_trace(path, comm_names=options.comm_names))
-        except TraceError as error:  # noqa: PERF203 - one bad file must not cost the others
-            refused.append(error)
-        else:
-            if not one_alone:
-                rank = results[-1].trace.meta.rank
-                print(path.name if rank is None else f"rank {rank}: {path.name}")
-            show(results[-1])
+    for read, opened in open_each(_paths(options.words), comm_names=options.comm_names):
+        if isinstance(opened, TraceError):
+            refused.append(opened)
+            continue
+        results.append(opened)
+        if read.n_files > 1:
+            rank = opened.trace.meta.rank
+            print(read.path.name if rank is None else f"rank {rank}: {read.path.name}")
+        show(opened)
     found = results[0] if len(results) == 1 else results
     if results:
         bind(shell, options.name, found)
     for finding in rank_findings(results):
         print(finding.sentence)
-    told = {problem.hint for problem in refused[:1]}  # what to do is said once, also for a folder of foreign files
-    for problem in refused[1:]:
-        print(problem.message if problem.hint in told else problem)
-        told.add(problem.hint)
-    if refused:
-        raise refused[0]
+    _complain(refused)
     return found
 
 
-def _files(words: list[str], refused: list[TraceError]) -> list[Path]:
-    """The files of all words; what is wrong with a folder is added to refused."""
-    files = []
-    for word in _paths(words):
-        try:
-            files += trace_files(word)
-        except TraceError as error:  # noqa: PERF203 - one empty folder must not cost the others
-            refused.append(error)
-    return files
+def _complain(refused: list[TraceError]) -> None:
+    """Print all but the first, which is raised; what to do is said once, also for a folder of foreign files."""
+    hints = {problem.hint for problem in refused[:1]}
+    for problem in refused[1:]:
+        print(problem.message if problem.hint in hints else problem)
+        hints.add(problem.hint)
+    if refused:
+        raise refused[0]
 
 
 def _paths(words: list[str]) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfmagic.results import TimelineResult
+from perfmagic.results.faces import LiveView
 from perfmagic.widget.timeline import TimelineWidget, timeline_widget
 
 MOST_OPEN = 64  # cells whose views stay connected; the oldest give way, and their static picture comes back
@@ -13,13 +13,13 @@ AFTERWARDS = "(live while its kernel runs; run the cell again)"  # what a front 
 _open: dict[str, tuple[int, list[TimelineWidget]]] = {}
 
 
-def live_view(result: TimelineResult, cell: str, run: int) -> dict[str, Any]:
+def live_view(live: LiveView, cell: str, run: int) -> dict[str, Any]:
     """A live view as one output.  cell: names the cell that runs.  run: its execution count."""
     last_run, views = _open.pop(cell, (run, []))
     if last_run != run:
         close(views)
         views = []
-    made = timeline_widget(result)
+    made = timeline_widget(live)
     _open[cell] = (run, [*views, made])
     while len(_open) > MOST_OPEN:
         close(_open.pop(next(iter(_open)))[1])

@@ -11,10 +11,10 @@ from typing import Any
 import anywidget
 import traitlets
 
-from perfmagic.results import TimelineResult
+from perfmagic.results.faces import LiveView
 from perfmagic.view.timeline.live import script
 from perfmagic.view.timeline.viewstate import Seen, ViewState, Window
-from perfmagic.view.timeline.wire import Wire, timeline_wire
+from perfmagic.view.timeline.wire import Wire
 
 
 class TimelineWidget(anywidget.AnyWidget):
@@ -64,6 +64,6 @@ class TimelineWidget(anywidget.AnyWidget):
         return self._origin_ns + round(offsets[0]), self._origin_ns + round(offsets[1])
 
 
-def timeline_widget(result: TimelineResult) -> TimelineWidget:
-    """A live view of a result."""
-    return TimelineWidget(timeline_wire(result.doc, result.trace), result.view_state)
+def timeline_widget(live: LiveView) -> TimelineWidget:
+    """The widget of a live view."""
+    return TimelineWidget(live.wire(), live.state)

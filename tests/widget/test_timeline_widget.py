@@ -33,7 +33,7 @@ def _no_views() -> Iterator[None]:
 
 
 def test_it_sends_the_data_once_and_the_module_with_it(result: TimelineResult) -> None:
-    widget = timeline_widget(result)
+    widget = timeline_widget(result.live())
     header = json.loads(widget.header)
     assert header["n_ops"] == len(result.trace.ops)
     assert header["origin_ns"] == result.doc.start_ns
@@ -43,7 +43,7 @@ def test_it_sends_the_data_once_and_the_module_with_it(result: TimelineResult) -
 
 
 def test_what_the_browser_selects_is_a_window_of_the_trace(result: TimelineResult) -> None:
-    widget = timeline_widget(result)
+    widget = timeline_widget(result.live())
     assert result.selection is None
     widget.set_state({"view_ns": [0.0, 5e6], "selected_ns": [1e6, 4e6]})
     origin = result.doc.start_ns
@@ -57,7 +57,7 @@ def test_what_the_browser_selects_is_a_window_of_the_trace(result: TimelineResul
 
 
 def test_python_drives_every_view_until_it_is_closed(result: TimelineResult) -> None:
-    first, second = timeline_widget(result), timeline_widget(result)
+    first, second = timeline_widget(result.live()), timeline_widget(result.live())
     origin = result.doc.start_ns
     result.zoom(origin + 10, origin + 30)
     result.highlight("gemm")
@@ -108,7 +108,7 @@ def test_running_a_cell_again_closes_what_its_last_run_showed() -> None:
 
     seen: list[TimelineWidget] = []
     for cell, run in (("a", 1), ("a", 1), ("b", 2), ("a", 3)):
-        bundle = shown.live_view(TimelineResult(queue_of()), cell, run)
+        bundle = shown.live_view(TimelineResult(queue_of()).live(), cell, run)
         assert "application/vnd.jupyter.widget-view+json" in bundle
         seen.append(shown._open[cell][1][-1])
     assert alive() == [False, False, True, True]

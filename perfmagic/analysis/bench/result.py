@@ -23,6 +23,7 @@ from perfmagic.units import count, duration_s, plural, size
 
 if TYPE_CHECKING:
     import pandas as pd
+    from typing_extensions import Self
 
 __all__ = ["BenchResult", "CourseModel", "Quantity", "course_model", "summarise"]
 
@@ -110,16 +111,16 @@ class BenchResult(Taken, Saved):
         return {"format": _FORMAT, **plain, **given, **nested}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> BenchResult:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """The result that save() wrote, called like the file where it has no name; OptionError for other files."""
         return super().load(path).named(Path(path).stem)
 
-    def named(self, name: str) -> BenchResult:
+    def named(self, name: str) -> Self:
         """The same, called so if it has no name."""
         return self if self.name else replace(self, name=name)
 
     @classmethod
-    def from_json(cls, text: str) -> BenchResult:
+    def from_json(cls, text: str) -> Self:
         """The result that to_json() wrote, equal to it, without the raw record. Raises OptionError for other text."""
         data = parsed(
             text,

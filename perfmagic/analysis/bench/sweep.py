@@ -22,6 +22,7 @@ from perfmagic.units import duration_s, significant
 
 if TYPE_CHECKING:
     import pandas as pd
+    from typing_extensions import Self
 
 _BOUND = ("host-bound", "device-bound")
 FORMAT = "perfmagic sweep 1"
@@ -84,14 +85,14 @@ class SweepResult(Saved):
             SweepPoint,
         )
 
-    def named(self, name: str) -> SweepResult:
+    def named(self, name: str) -> Self:
         """The same, its results called so if they have no name and there are no variants."""
         if len(self.results[0]) > 1:
             return self
         return replace(self, results=tuple((row[0].named(name),) for row in self.results))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> SweepResult:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """The sweep that save() wrote, called like the file where it has no name; OptionError for other files."""
         return super().load(path).named(Path(path).stem)
 
@@ -108,7 +109,7 @@ class SweepResult(Saved):
         """The results of one variant, in the order of the values."""
         return [row[number] for row in self.results]
 
-    def only(self, name: str, called: str | None = None) -> SweepResult:
+    def only(self, name: str, called: str | None = None) -> Self:
         """The sweep of one variant by itself, to be compared with another's. Raises OptionError for an unknown name.
 
         called: its name from now on, the variant's if left out.
@@ -118,7 +119,7 @@ class SweepResult(Saved):
             raise OptionError(f"this sweep has no variant {name!r}", hint=f"there is {', '.join(map(repr, names))}")
         number = names.index(name)
         rows = tuple((replace(row[number], name=called or name),) for row in self.results)
-        return SweepResult(self.name, self.values, rows)
+        return replace(self, results=rows, comparisons=())
 
     @property
     def sentence(self) -> str:

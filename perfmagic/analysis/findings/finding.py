@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,8 @@ class Finding:
     what joins it (a space, a colon).  lines: cell lines the sentence names.  start_ns, end_ns: what to show.
     advice: what to do, only where that is certain.
     """
+
+    shown: ClassVar[tuple[str, ...]] = ("cost_ns", "sentence")  # in a table of findings
 
     rule: str
     cost_ns: int | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,8 @@ class RankFinding:
     rule: the stable name of what found it.  cost_ns: time of a rank that could be won, None where that is not the
     point.  cause, detail: the sentence, in two parts.  ranks: that the sentence is about.  advice: what to do.
     """
+
+    shown: ClassVar[tuple[str, ...]] = ("cost_ns", "sentence")  # in a table of findings
 
     rule: str
     cost_ns: int | None

@@ -50,7 +50,7 @@ class DevicePasses:
         """
         k = self.queued_calls = min(wanted, max(1, SPAN_LAUNCHES // launches) if launches else wanted)
         if k < wanted:
-            self._notes.add("fewer queued", calls=k, wanted=wanted)
+            self._notes.note("fewer queued", calls=k, wanted=wanted)
         rule = self._sampler.spec.rule()
         from_ns = self._sampler.watch.clock_ns()
         while not rule.finished:
@@ -62,15 +62,15 @@ class DevicePasses:
         """The device span.  returns_s, done_s: the medians."""
         backend = self._sampler.devices.with_events()
         if backend is None:
-            self._notes.add("no events", device=self._sampler.devices.backends[0].kind)
+            self._notes.note("no events", device=self._sampler.devices.backends[0].kind)
             return
         alone = yield from self._sampler.span(backend, 1, _backlog_s(returns_s, 1))
         k = self.span_calls = self._calls_per_span(returns_s, alone.span_ns / 1e9)
         outlasted = yield from self._spans(backend, k, returns_s)
         if not alone.queued:
-            self._notes.add("no backlog")
+            self._notes.note("no backlog")
         elif 2 * outlasted > len(self.spans):
-            self._notes.add("backlog outlasted", why=_why_outlasted(returns_s, done_s, k), host_s=returns_s * k)
+            self._notes.note("backlog outlasted", why=_why_outlasted(returns_s, done_s, k), host_s=returns_s * k)
 
     def _spans(self, backend: Backend, k: int, returns_s: float) -> Phase[int]:
         """Samples of k calls until the stopping rule has enough; gives how often Python outlasted the backlog."""
@@ -115,7 +115,7 @@ class DevicePasses:
                 recording.start()
             except CaptureError as error:
                 self._recording = None
-                self._notes.add("no verdict", why=error.message)
+                self._notes.note("no verdict", why=error.message)
                 return
             yield self._sampler.watch.repetitions(1)
             self.trace = self._stop(recording)
@@ -128,7 +128,7 @@ class DevicePasses:
         try:
             return recording.stop()
         except (PerfmagicError, RuntimeError) as error:
-            self._notes.add("no verdict", why=str(error))
+            self._notes.note("no verdict", why=str(error))
             return None
 
     def abandon(self) -> None:

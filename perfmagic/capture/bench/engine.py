@@ -88,7 +88,7 @@ class Engine:
 
     def note(self, kind: str, **values: Plain) -> None:
         """Note a condition that the engine's owner knows of."""
-        self.phases.notes.add(kind, **values)
+        self.phases.notes.note(kind, **values)
 
     def close(self) -> None:
         """End a recording under way and put back gc, hooks and output; harmless when all is over, and when repeated."""

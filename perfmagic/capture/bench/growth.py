@@ -37,7 +37,7 @@ class Growth:
     def tell(self, notes: Notes, calls: int) -> None:
         """Note what has grown during so many calls."""
         if self._compiled > 0:
-            notes.add("recompiled", times=self._compiled)
+            notes.note("recompiled", times=self._compiled)
         if calls < 3:
             return
         grown = float(self._device_bytes)
@@ -49,9 +49,9 @@ class Growth:
             gc.collect()  # what only waits for the collector is not kept by the cell
             grown -= held - self._now()[0]
         if grown / calls >= GROWN_BYTES:
-            notes.add("memory grew", bytes_per_call=grown / calls, where="the device")
+            notes.note("memory grew", bytes_per_call=grown / calls, where="the device")
         elif self._host_bytes >= HOST_GROWN_BYTES:
-            notes.add("memory grew", bytes_per_call=self._host_bytes / calls, where="the host")
+            notes.note("memory grew", bytes_per_call=self._host_bytes / calls, where="the host")
 
     def _now(self) -> tuple[int, int, int]:
         memory = self._devices.memory_bytes()

@@ -15,7 +15,7 @@ class Notes:
     def __init__(self) -> None:
         self.conditions: list[Condition] = []
 
-    def add(self, kind: str, **values: Plain) -> None:
+    def note(self, kind: str, **values: Plain) -> None:
         """Note a condition."""
         found = Condition(kind, values)
         if found not in self.conditions:

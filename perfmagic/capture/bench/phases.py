@@ -70,9 +70,9 @@ class Phases:
         sampling = self.sampling
         sampling.stopped_by = stopped_by or sampling.stopped_by
         if self.plan.synced and self.use.idle:
-            self.notes.add("idle device", device=self.use.devices.infos[0].label)
+            self.notes.note("idle device", device=self.use.devices.infos[0].label)
         elif self.plan.synced and not self.use.works:
-            self.notes.add("no device")
+            self.notes.note("no device")
         calls = sampling.log.of_this_run * (sampling.size.calls + sampling.size.untimed)
         self.watchers.end_run(first_s=self.warming.first_s[0], median_s=sampling.median_s(), calls=calls)
 
@@ -89,7 +89,7 @@ class Phases:
     def _make_ready(self) -> None:
         """Devices idle, set-up code run; an older error of a device is not this body's."""
         if (load := self.host.load()) > 0:
-            self.notes.add("load", load=load, cores=os.cpu_count() or 1)
+            self.notes.note("load", load=load, cores=os.cpu_count() or 1)
         self.use.devices.refresh()
         try:
             self.use.devices.synchronize()

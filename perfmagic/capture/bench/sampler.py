@@ -52,7 +52,7 @@ class Sampler:
         else:
             name, cache_bytes = CudaCache.name, cuda_cache_bytes(torch, torch.cuda.current_device())
         if moved_bytes <= cache_bytes:
-            notes.add("fits in caches", bytes=moved_bytes, cache_bytes=cache_bytes, name=name)
+            notes.note("fits in caches", bytes=moved_bytes, cache_bytes=cache_bytes, name=name)
 
     def _cuda(self, *, device_works: bool) -> Any | None:
         """Torch, where the body works on a CUDA device."""

@@ -51,7 +51,7 @@ class SideEffects:
             by_first = self._changed - self._after.changed(self._inputs_of())
             if by_first and first_s >= max(CHANGED_S, CHANGED_TIMES * later_s):
                 times = first_s / later_s if later_s > 0 else 0.0
-                notes.add("changed inputs", seconds=first_s, times=times, names=", ".join(sorted(by_first)))
+                notes.note("changed inputs", seconds=first_s, times=times, names=", ".join(sorted(by_first)))
         if self._prints:
-            notes.add("prints")
+            notes.note("prints")
         self._after, self._prints = None, False

@@ -33,7 +33,7 @@ class Warming:
         """The very first call took so long."""
         self.first_s.append(seconds)
         if seconds >= CAP_S and self._plan.spec.warmup is None:
-            self._notes.add("long first call", seconds=seconds)
+            self._notes.note("long first call", seconds=seconds)
 
     def run(self, *, again: bool) -> Phase[None]:
         """As many calls as are asked for, or until they settle.  again: in a whole run that is not the first."""
@@ -71,7 +71,7 @@ class Warming:
             if block_ns < SAMPLE_S * 1e9 and self._several_calls():
                 k *= 2
         if not self._settling.settled:
-            self._notes.add("did not settle", seconds=round(self._settling.spent_s, 1))
+            self._notes.note("did not settle", seconds=round(self._settling.spent_s, 1))
 
     def _block(self, k: int) -> Phase[int]:
         """So many calls; gives what they took in all, in ns."""

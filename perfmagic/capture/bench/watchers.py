@@ -41,7 +41,7 @@ class Watchers:
         self._side_effects.after_first_call()
         cuda = self._use.devices.cuda_indices()
         if cuda and profiled_before():
-            self._notes.add("profiled before")
+            self._notes.note("profiled before")
         self.clocks = self._clocks_of(cuda)
 
     def begin_run(self) -> None:

@@ -7,8 +7,8 @@ stands for `__perfmagic__`. released() gives back what an interrupt at the end o
     with pm.released(), pm.cell(head):          with pm.released(), pm.cell(head):
         <body, marked>                              for () in pm.first():
         pm.value = <last value>                         <body>; pm.value = <last value>
-    pm.take()                                       while pm.turn():
-                                                        for () in pm.steps(0):
+    pm.take()                                       while pm.more():
+                                                        for () in pm.repetitions(0):
                                                             <body>
                                                 pm.take()
 
@@ -20,10 +20,10 @@ variants are interleaved:
             <A>
         for () in pm.first():
             <B>; pm.value = <last value>
-        while pm.turn():
-            for () in pm.steps(0):
+        while pm.more():
+            for () in pm.repetitions(0):
                 <A>
-            for () in pm.steps(1):
+            for () in pm.repetitions(1):
                 <B>
     pm.take()
 """
@@ -66,7 +66,7 @@ def wrap(tree: ast.Module, *, repeated: bool, interactivity: str = "last_expr", 
     first, has_value = (body, False) if show_all else _store_last(body, interactivity)
     if repeated:
         parts[0] = [s for s in parts[0] if s not in future]
-        inside = _in_turns(parts, first, literal, show_all=show_all)
+        inside = _interleaved(parts, first, literal, show_all=show_all)
     else:
         inside = marked(first) or [located(ast.Pass(), literal)]
     statements: list[ast.stmt] = [*future, _with(literal, inside)]
@@ -102,18 +102,18 @@ def _is_separator(statement: ast.stmt) -> bool:
     return is_text and is_separator(value.value)  # type: ignore[union-attr]
 
 
-def _in_turns(
+def _interleaved(
     parts: list[list[ast.stmt]], stored: list[ast.stmt], where: ast.stmt, *, show_all: bool
 ) -> list[ast.stmt]:
-    """The first runs, and the loop in which the variants take turns.  stored: all of it, with its value parked."""
+    """The first runs, and the loop that interleaves the variants.  stored: all of it, with its value parked."""
     n_before_last = sum(len(part) for part in parts[:-1])
     firsts = [*parts[:-1], stored[n_before_last:]]
     again = copy.deepcopy(parts)
     if show_all:
         again = [_without_display(part) for part in again]
-    turns: list[ast.stmt] = [_loop("steps", part, where, number) for number, part in enumerate(again)]
-    test = call_at(where, "turn").value
-    loop = ast.copy_location(ast.While(test, turns, []), where)
+    repeated: list[ast.stmt] = [_loop("repetitions", part, where, number) for number, part in enumerate(again)]
+    test = call_at(where, "more").value
+    loop = ast.copy_location(ast.While(test, repeated, []), where)
     return [*(_loop("first", part, where) for part in firsts), loop]
 
 

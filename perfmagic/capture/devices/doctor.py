@@ -10,7 +10,7 @@ import platform
 from perfmagic.capture.devices.backends import active_backends, cuda_available, sim_loaded, torch_if_imported
 
 
-def environment() -> dict[str, str]:
+def diagnosis() -> dict[str, str]:
     """Versions, devices and what each can give, as ordered text; imports nothing that is not loaded."""
     return {
         "perfmagic": _version("perfmagic"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfmagic.errors import TraceError
@@ -43,6 +45,51 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
         words = f"{source.name} is a folder without .json, .json.gz or .npz files"
         raise TraceError(words, hint="name another folder")
     return sorted(found, key=_by_numbers)
+
+
+@dataclass(frozen=True)
+class FileRead:
+    """One of several files: its trace, or why it cannot be read.
+
+    in_folder: it was found in a folder, so nobody named it.  n_files: how many files are read in all.
+    """
+
+    path: Path
+    in_folder: bool
+    n_files: int
+    trace: Trace | None = None
+    problem: TraceError | None = None
+
+
+def read_each(
+    sources: Iterable[str | os.PathLike[str]], *, max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES
+) -> Iterator[FileRead]:
+    """Every trace file that some paths name, read one by one: one bad file must not cost the others.
+
+    sources: files, and folders with all trace files in them.  A folder that holds none counts as a file of its own.
+    """
+    listed = [_listed(source) for source in sources]
+    n_files = sum(max(1, len(files)) for _, files, _ in listed)
+    for source, files, problem in listed:
+        if problem is not None:
+            yield FileRead(source, False, n_files, problem=problem)
+        for file in files:
+            found = FileRead(file, file != source, n_files)
+            try:
+                trace = read_file(file, max_unpacked_bytes=max_unpacked_bytes)
+            except TraceError as error:
+                yield replace(found, problem=error)
+            else:
+                yield replace(found, trace=trace)
+
+
+def _listed(source: str | os.PathLike[str]) -> tuple[Path, list[Path], TraceError | None]:
+    """A path, the trace files it names, and what is wrong with a folder."""
+    path = file_path(source)
+    try:
+        return path, trace_files(path), None
+    except TraceError as error:
+        return path, [], error
 
 
 def one_file(path: str | os.PathLike[str]) -> Path:

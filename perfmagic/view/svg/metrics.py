@@ -8,6 +8,10 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
+from perfmagic.terminal import columns, cut_to_columns
+
+__all__ = ["WIDEST_FONT", "columns", "cut_to_columns", "fitted", "width_px"]
+
 _WIDTHS = {
     191: "'",
     222: "ijl",
@@ -71,26 +75,3 @@ def fitted(text: str, room_px: float, size_px: float, *, bold: bool = False, mon
         if used > budget:
             return text[:cut] + "…" if cut >= SHORTEST else ""
     return text
-
-
-def columns(text: str) -> int:
-    """How many columns of a terminal a line of text takes."""
-    return sum(_cells(c) for c in text)
-
-
-def cut_to_columns(text: str, room: int) -> str:
-    """The text, cut with "…" to so many columns of a terminal."""
-    if columns(text) <= room:
-        return text
-    kept, used = [], 1
-    for character in text:
-        used += _cells(character)
-        if used > room:
-            break
-        kept.append(character)
-    return "".join(kept) + "…"
-
-
-def _cells(character: str) -> int:
-    em = _em(character)
-    return 0 if em == 0.0 else 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

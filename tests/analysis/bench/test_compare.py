@@ -19,7 +19,6 @@ from perfmagic.capture.bench.engine import BenchSpec
 from perfmagic.capture.bench.interleave import measure_interleaved
 from perfmagic.errors import OptionError
 from perfmagic.numerics.ratio import BAND, judged, ratio_interval
-from perfmagic.results import compare_mimebundle
 from perfmagic.samples import BenchRecord
 from perfmagic.testing import faster, not_slower
 from perfmagic.view.bench.compare import compare_svg
@@ -162,7 +161,7 @@ def test_functions_are_told_apart_and_results_and_functions_are_not_mixed() -> N
 
 def test_the_faces_say_the_verdict_and_fit() -> None:
     found = perfmagic.compare(result(series(1e-3), "old <b>"), result(series(0.8e-3, seed=1), "新 new"))
-    faces = compare_mimebundle(found)
+    faces = found._repr_mimebundle_()
     assert "faster" in faces["text/plain"]
     assert all(len(line) <= 100 for line in faces["text/plain"].splitlines())
     assert "<b>新 new is" in faces["text/html"]
@@ -283,7 +282,7 @@ def test_results_without_names_are_called_the_same_in_words_picture_and_warnings
     rising = np.linspace(1e-3, 2e-3, 60)
     found = perfmagic.compare(result(rising), result(rising[::-1]))
     assert [one.name for one in found.results] == ["baseline", "result 2"]
-    faces = compare_mimebundle(found)["text/plain"] + compare_svg(found)
+    faces = found._repr_mimebundle_()["text/plain"] + compare_svg(found)
     assert "! baseline: returns rose" in faces
     assert "! result 2: returns fell" in faces
     assert ">baseline<" in faces

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import perfmagic
+from perfmagic import results
 from perfmagic.analysis.bench.result import summarise
 from perfmagic.analysis.bench.sweep import SweepResult, bottleneck_border, crossing, slope, sweep_result
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
-from perfmagic.results import sweep_mimebundle
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.view.bench.sweep import sweep_svg, sweep_text
 from tests.analysis.bench.test_result import record
@@ -64,7 +64,7 @@ def test_the_faces_fit_and_are_sound(hostile: bool) -> None:
     name = '</text><script>"&' if hostile else "B"
     rows = [[at(1e-4 * i, 1e-5 * i**2, "A"), at(1e-4 * i, 2e-5 * i**2, name)] for i in range(1, 12)]
     found = sweep_result("n", list(range(1, 12)), rows)
-    faces = sweep_mimebundle(found)
+    faces = results.SweepResult.of(found)._repr_mimebundle_()
     assert all(len(line) <= 100 for line in faces["text/plain"].splitlines())
     assert "<script>" not in faces["text/html"]
     assert len(faces["text/html"]) < 60_000

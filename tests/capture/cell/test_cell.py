@@ -75,13 +75,13 @@ class _Runtime:
     def first(self):
         yield ()
 
-    turns = 2
+    passes = 2
 
-    def turn(self):
-        self.turns -= 1
-        return self.turns >= 0
+    def more(self):
+        self.passes -= 1
+        return self.passes >= 0
 
-    def steps(self, which):
+    def repetitions(self, which):
         assert which == 0
         yield ()
 

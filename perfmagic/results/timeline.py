@@ -1,7 +1,4 @@
-"""What a recorded cell gives back: one object with the trace, what was found in it, and its faces.
-
-The result of a benchmark is perfmagic.analysis.bench.result.BenchResult; both show themselves in a notebook.
-"""
+"""The result of %%timeline and %trace: the trace, what was found in it, and its faces."""
 
 from __future__ import annotations
 
@@ -14,9 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic import units
-from perfmagic.analysis.bench.compare import CompareResult
-from perfmagic.analysis.bench.result import BenchResult
-from perfmagic.analysis.bench.sweep import SweepResult
 from perfmagic.analysis.findings.find import Finding, findings
 from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.report import report
@@ -37,6 +31,7 @@ from perfmagic.analysis.timeline.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.files import write_text
+from perfmagic.results.faces import LiveView, Result
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.tensorboard import write_tensorboard
@@ -49,10 +44,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from perfmagic.view.timeline.doc import TimelineDoc
+    from perfmagic.view.timeline.wire import Wire
 
 
 @dataclass(frozen=True, eq=False)
-class TimelineResult:
+class TimelineResult(Result):
     """A recorded cell, block or trace file, with its findings.
 
     trace: the columns.  comm_names: a regular expression that says which kernels are communication, None for the
@@ -63,6 +59,10 @@ class TimelineResult:
     comm_names: str | None = None
     title: str = field(default="")
     view_state: ViewState = field(default_factory=ViewState, repr=False)
+
+    def __reduce__(self) -> tuple[type[TimelineResult], tuple[Trace, str | None, str]]:
+        """Pickled without what the live views show: a copy in another process has views of its own."""
+        return type(self), (self.trace, self.comm_names, self.title)
 
     @property
     def selection(self) -> Trace | None:
@@ -83,9 +83,9 @@ class TimelineResult:
         self.view_state.mark(name, line)
 
     @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        """Sentences with numbers, the costliest first."""
-        return tuple(findings(self.trace, comm_names=self.comm_names))
+    def findings(self) -> Rows[Finding]:
+        """The verdict, then what time was lost to, the costliest first."""
+        return Rows(findings(self.trace, comm_names=self.comm_names), Finding)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -93,9 +93,9 @@ class TimelineResult:
         return verdict(self.trace)
 
     @cached_property
-    def lines(self) -> tuple[LineStat, ...]:
-        """Per line of the cell: host time, launches, its ops' time on the device and in the queue, time blocked."""
-        return tuple(lines(self.trace))
+    def lines(self) -> Rows[LineStat]:
+        """Each line of the cell: its time on the host and blocked, its launches, its ops' time queued and run (ns)."""
+        return Rows(lines(self.trace), LineStat)
 
     @cached_property
     def trust(self) -> Trust:
@@ -208,19 +208,21 @@ class TimelineResult:
         """
         return write_tensorboard(self.trace, folder, worker)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def text(self) -> str:
+        """The first line, the findings, a table of the streams, and what the record cannot be trusted in."""
+        from perfmagic.view.timeline.text import timeline_text
+
+        return timeline_text(self.doc)
+
+    def html(self) -> str:
+        """The first line, the findings, the picture of what was queued and executed; at most 60 kB."""
         from perfmagic.view.timeline.html import timeline_html
-        from perfmagic.view.timeline.text import timeline_text
 
-        return {"text/plain": timeline_text(self.doc), "text/html": timeline_html(self.doc)}
+        return timeline_html(self.doc)
 
-    def inline_mimebundle(self) -> dict[str, str]:
-        """The live timeline as a page inside the output, for front ends that run scripts and have no widgets."""
-        from perfmagic.view.timeline.live import live_frame
-        from perfmagic.view.timeline.text import timeline_text
-
-        frame = live_frame(self.title or "perfmagic timeline", self.doc, self.trace)
-        return {"text/plain": timeline_text(self.doc), "text/html": frame}
+    def live(self) -> LiveView:
+        """The live timeline: its data, and the window and selection that it shares with this object."""
+        return _LiveTimeline(self)
 
     def __repr__(self) -> str:
         meta = self.trace.meta
@@ -231,23 +233,32 @@ class TimelineResult:
         return f"Timeline of {total} on {devices}: {units.plural(len(self.trace.ops), 'device op')}.{failed}{first}"
 
 
-def bench_mimebundle(result: BenchResult) -> dict[str, str]:
-    """The faces of a benchmark in a notebook."""
-    from perfmagic.view.bench.bench import bench_doc, bench_html, bench_text
+@dataclass(frozen=True)
+class _LiveTimeline:
+    """The live view of a timeline."""
 
-    doc = bench_doc(result)
-    return {"text/plain": bench_text(doc), "text/html": bench_html(doc)}
+    result: TimelineResult
 
+    @property
+    def state(self) -> ViewState:
+        return self.result.view_state
 
-def compare_mimebundle(result: CompareResult) -> dict[str, str]:
-    """The faces of a comparison in a notebook."""
-    from perfmagic.view.bench.compare import compare_html, compare_text
+    @property
+    def empty(self) -> bool:
+        header = self.result.doc.header
+        return header.n_ops + header.n_host_ops == 0
 
-    return {"text/plain": compare_text(result), "text/html": compare_html(result)}
+    def wire(self) -> Wire:
+        from perfmagic.view.timeline.wire import timeline_wire
 
+        return timeline_wire(self.result.doc, self.result.trace)
 
-def sweep_mimebundle(result: SweepResult) -> dict[str, str]:
-    """The faces of a sweep in a notebook."""
-    from perfmagic.view.bench.sweep import sweep_html, sweep_text
+    def picture_html(self) -> str:
+        from perfmagic.view.timeline.html import ONLY_THE_PICTURE
 
-    return {"text/plain": sweep_text(result), "text/html": sweep_html(result)}
+        return ONLY_THE_PICTURE + self.result.html()
+
+    def frame_html(self) -> str:
+        from perfmagic.view.timeline.live import live_frame
+
+        return live_frame(self.result.title or "perfmagic timeline", self.result.doc, self.result.trace)

@@ -1,0 +1,178 @@
+"""The functions behind %compare and --vs: which is faster?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, overload
+
+from perfmagic.analysis.bench import result as analysed
+from perfmagic.analysis.bench import sweep as swept
+from perfmagic.analysis.bench.compare import compare as compare_results
+from perfmagic.analysis.bench.compare import named_by_place
+from perfmagic.analysis.bench.result import summarise
+from perfmagic.benchmarks import given_options, load, no_function, options_in_words, spec_of
+from perfmagic.capture.bench.interleave import measure_interleaved
+from perfmagic.capture.bench.spec import BenchSpec, Work
+from perfmagic.capture.bench.stopping import DECIDE_S
+from perfmagic.errors import OptionError
+from perfmagic.keywords import documented
+from perfmagic.results import BenchResult, CompareResult, SweepResult
+from perfmagic.samples import BenchRecord
+from perfmagic.show import remember
+
+__all__ = ["compare", "compared"]
+
+Given: TypeAlias = "BenchResult | SweepResult | str | os.PathLike[str] | Callable[[], object]"
+
+
+@overload
+def compare(
+    first: BenchResult | Callable[[], object],
+    *others: BenchResult | Callable[[], object],
+    names: Sequence[str] = (),
+    quantity: str | None = None,
+    samples: int | None = None,
+    min_samples: int | None = None,
+    max_samples: int = 10_000,
+    time_s: float | None = None,
+    rel: float = 0.01,
+    calls: int | None = None,
+    warmup: int | None = None,
+    cold: bool = False,
+    cooldown_s: float = 0.0,
+    runs: int = 1,
+    flop: float | None = None,
+    moved_bytes: float | None = None,
+    work: Callable[[], Work] | None = None,
+    setup_each: Callable[[], object] | None = None,
+    code: str = "",
+    setup: str = "",
+) -> CompareResult: ...
+
+
+@overload
+def compare(first: SweepResult, *others: SweepResult, quantity: str | None = None) -> SweepResult: ...
+
+
+@overload
+def compare(
+    first: BenchResult | SweepResult | str | os.PathLike[str],
+    *others: BenchResult | SweepResult | str | os.PathLike[str],
+    quantity: str | None = None,
+) -> CompareResult | SweepResult: ...
+
+
+@documented(options_in_words(without=["name"], time_s=None))
+def compare(
+    first: Given,
+    *others: Given,
+    names: Sequence[str] = (),
+    quantity: str | None = None,
+    samples: int | None = None,
+    min_samples: int | None = None,
+    max_samples: int = 10_000,
+    time_s: float | None = None,
+    rel: float = 0.01,
+    calls: int | None = None,
+    warmup: int | None = None,
+    cold: bool = False,
+    cooldown_s: float = 0.0,
+    runs: int = 1,
+    flop: float | None = None,
+    moved_bytes: float | None = None,
+    work: Callable[[], Work] | None = None,
+    setup_each: Callable[[], object] | None = None,
+    code: str = "",
+    setup: str = "",
+) -> CompareResult | SweepResult:
+    """Is it faster than the first? Functions are measured here, interleaved; results and saved files as they are.
+
+    first, others: functions, or results of benchmarks, or sweeps; a path names what save() wrote. Sweeps are compared
+    at each value that all have, which gives one sweep with variants.
+    names: what the functions are called, their own names if left out.
+    quantity: "returns", "done" or "span"; left out, *done* where a device was in use, else *returns*.
+    Without time_s and samples it goes on for up to 10 s while the verdict is unclear, and up to 60 s where 8 samples
+    take longer than that. Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was
+    measured before.
+    Raises OptionError for a mixture, for fewer than two, and for options with what is measured already.
+    Source: docs/measuring.md, "Comparing".
+    """
+    options = given_options(locals())
+    given = [load(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others)]
+    results = [one for one in given if isinstance(one, analysed.BenchResult)]
+    sweeps = [one for one in given if isinstance(one, swept.SweepResult)]
+    bodies = [one for one in given if not isinstance(one, (analysed.BenchResult, swept.SweepResult))]
+    _check_kinds(len(results), len(sweeps), bodies)
+    if not bodies:
+        _refuse_options(options, names)
+    found: CompareResult | SweepResult
+    if sweeps:
+        called = _distinct([sweep.variant(0)[0].name for sweep in sweeps])
+        found = SweepResult.of(swept.side_by_side(sweeps, called, quantity=quantity))
+    else:
+        found = compared(results or _measured_in_turns(bodies, names, quantity, options), quantity)
+    remember(found)
+    return found
+
+
+def _check_kinds(n_results: int, n_sweeps: int, bodies: Sequence[Any]) -> None:
+    """Raise OptionError for what is no function, for a mixture, and for fewer than two."""
+    for one in bodies:
+        if not callable(one):
+            raise no_function("compare", one)
+    if n_results + n_sweeps + len(bodies) > max(n_results, n_sweeps, len(bodies)):
+        raise OptionError(
+            f"compare: {n_results} results, {n_sweeps} sweeps and {len(bodies)} functions",
+            hint="give only functions, which are then measured interleaved, or only results, or only sweeps",
+        )
+    if n_sweeps == 1:
+        raise OptionError("compare: one sweep, at least two are needed")
+
+
+def _refuse_options(options: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise OptionError where something is to be set for what is measured already."""
+    usual = BenchSpec()
+    asked = [name for name, value in options.items() if value not in (None, getattr(usual, name))]
+    asked += ["names"] if names else []
+    if asked:
+        raise OptionError(
+            f"compare: results are compared as they were measured; {', '.join(asked)} cannot be set any more",
+            hint="set options where the benchmark is measured, or give functions",
+        )
+
+
+def _measured_in_turns(
+    bodies: Sequence[Any], names: Sequence[str], quantity: str | None, options: dict[str, Any]
+) -> list[BenchResult]:
+    if len(bodies) < 2 or quantity == "span":
+        raise OptionError("compare: two functions or more, by returns or done; a span is measured by syncbench()")
+    called = list(names) or [getattr(body, "__name__", "") for body in bodies]
+    if len(called) != len(bodies):
+        raise OptionError(f"compare: {len(called)} names for {len(bodies)} functions")
+    asked = options["time_s"] is not None or options["samples"] is not None
+    options = {name: value for name, value in options.items() if value is not None}
+    specs = [spec_of(body, options | {"name": name}) for body, name in zip(bodies, _distinct(called), strict=True)]
+    # who says how long or how often is obeyed, also where the verdict is then unclear
+    records = measure_interleaved(bodies, specs, decide_s=0.0 if asked else DECIDE_S, kept=_keep_partial)
+    return [BenchResult.of(summarise(record)) for record in records]
+
+
+def compared(results: Sequence[analysed.BenchResult], quantity: str | None = None) -> CompareResult:
+    """Some benchmarks against the first of them; each has a name in it, so that words and picture say the same."""
+    named = tuple(BenchResult.of(result.named(named_by_place(number))) for number, result in enumerate(results))
+    return CompareResult(compare_results(*named, quantity=quantity), named)
+
+
+def _keep_partial(records: list[BenchRecord]) -> None:
+    """What an interrupt left of a comparison is what last() gives, where every function has samples."""
+    results = [summarise(record) for record in records]
+    if all(result.returns is not None for result in results):
+        remember(compared(results))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Letters where names are missing, the same, or those of lambdas."""
+    if len({*names}) == len(names) and all(name and name != "<lambda>" for name in names):
+        return list(names)
+    return [chr(ord("A") + i) for i in range(len(names))]

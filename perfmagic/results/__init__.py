@@ -1,0 +1,9 @@
+"""What a measurement gives back: named quantities with units, and their faces."""
+
+from perfmagic.results.bench import BenchResult
+from perfmagic.results.compare import CompareResult
+from perfmagic.results.faces import Result
+from perfmagic.results.sweep import SweepResult
+from perfmagic.results.timeline import TimelineResult
+
+__all__ = ["BenchResult", "CompareResult", "Result", "SweepResult", "TimelineResult"]

@@ -1,0 +1,171 @@
+"""Rows as tables that people read: a heading for each column, each value with its unit, everything cut to fit."""
+
+from __future__ import annotations
+
+import enum
+import html
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perfmagic import units
+from perfmagic.terminal import columns, cut_to_columns, printable
+
+WIDTH = 100  # columns of a terminal
+NOTHING = "–"
+_LONGEST, _SHORTEST = 48, 24  # columns of a terminal that a text gets: where there is room, and where there is little
+_LONGEST_HTML = 100  # characters
+_PROSE = "sentence"  # is wrapped; other texts are names, which are cut
+_NUMBERS_OF = frozenset(
+    {"device", "stream", "line", "number", "thread", "rank"}
+)  # that name a thing, and count nothing
+_INSTANTS = frozenset({"start_ns", "end_ns", "first_op_ns", "last_op_ns"})
+_UNITS: tuple[tuple[str, Callable[[float], str]], ...] = (
+    ("_bytes_per_s", lambda value: f"{units.size(value)}/s"),
+    ("_flop_per_s", lambda value: units.rate(value, "FLOP/s")),
+    ("_bytes", units.size),
+    ("_frac", units.percent),
+    ("_ns", units.duration),
+    ("_s", units.duration_s),
+)
+_FONT = "font-family:Arial,Helvetica,sans-serif;font-size:13px;line-height:1.4"
+_CELL = "padding:1px 12px 1px 0;border:0;background:transparent;vertical-align:top"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its heading, and a text for each row.  numeric: set to the right."""
+
+    name: str
+    heading: str
+    texts: tuple[str, ...]
+    numeric: bool
+
+
+def table_columns(names: Sequence[str], rows: Sequence[object]) -> list[Column]:
+    """The columns of these attributes of some rows, without those that are empty in all of them."""
+    plain = [_heading(name) for name in names]
+    found = []
+    for name, heading in zip(names, plain, strict=True):
+        values = [getattr(row, name) for row in rows]
+        if any(value is not None and value != "" for value in values):
+            numeric = all(
+                value is None or (isinstance(value, (int, float)) and not _is_word(value)) for value in values
+            )
+            once = heading if plain.count(heading) == 1 else name
+            found.append(Column(name, once, tuple(in_words(name, value) for value in values), numeric))
+    return found
+
+
+def in_words(name: str, value: Any) -> str:
+    """A value with the unit that its name ends in: ("busy_ns", 6_000_000) → "6.00 ms"."""
+    if value in (None, "", ()) or (name == "line" and value == 0):
+        return NOTHING
+    if _is_word(value):
+        return value.name.lower() if isinstance(value, enum.Enum) else "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return _number_in_words(name, value)
+    return printable(", ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value))
+
+
+def _number_in_words(name: str, value: float) -> str:
+    if name in _INSTANTS:
+        return units.duration_like(value, 1e3)
+    unit = next((words for ending, words in _UNITS if f"_{name}".endswith(ending)), None)
+    if unit is not None or name.startswith("frac_"):
+        return (unit or units.percent)(value)
+    if name in _NUMBERS_OF:
+        return str(value)
+    return units.count(value) if isinstance(value, int) else units.significant(value)
+
+
+def text_table(shown: Sequence[Column], width: int = WIDTH) -> tuple[list[str], int]:
+    """The lines of a table, and how many columns it has no room for."""
+    widths = _fitting([_natural(column) for column in shown], [column.numeric for column in shown], width)
+    kept = shown[: len(widths)]
+    cells = [[column.heading, *column.texts] for column in kept]
+    lines = []
+    for row in zip(*cells, strict=True):
+        wrapped = [_lines(column, text, room) for column, text, room in zip(kept, row, widths, strict=True)]
+        for i in range(max(map(len, wrapped))):
+            parts = (part[i] if i < len(part) else "" for part in wrapped)
+            aligned = (_set(text, room, column) for text, room, column in zip(parts, widths, kept, strict=True))
+            lines.append("  ".join(aligned).rstrip())
+    return lines, len(shown) - len(kept)
+
+
+def html_table(shown: Sequence[Column]) -> str:
+    """The same as HTML that notebooks keep: style attributes, no script, no style sheet."""
+    head = "".join(_html_cell("th", column, column.heading, column.name) for column in shown)
+    rows = "".join(
+        f'<tr style="background:transparent">{"".join(map(_html_text, shown, row))}</tr>'
+        for row in zip(*(column.texts for column in shown), strict=True)
+    )
+    style = f"border-collapse:collapse;border:0;margin:2px 0 4px 0;{_FONT}"
+    return f'<table style="{style}"><tr style="background:transparent">{head}</tr>{rows}</table>'
+
+
+def html_block(title: str, table: str, below: Sequence[str]) -> str:
+    """A table with its title, and small lines below it."""
+    small = "<br>".join(html.escape(printable(line)) for line in below)
+    note = f'<div style="font-size:11px;margin:2px 0 4px 0">{small}</div>' if small else ""
+    return f'<div style="{_FONT}"><b>{html.escape(title)}</b>{table}{note}</div>'
+
+
+def _heading(name: str) -> str:
+    """A field's name without the unit, which each value has beside it."""
+    if name in ("ns", "n"):
+        return {"ns": "time", "n": "count"}[name]
+    for ending in ("_bytes_per_s", "_per_s", "_bytes", "_frac", "_ns", "_s"):
+        name = name.removesuffix(ending)
+    return name.removeprefix("n_").replace("_", " ")
+
+
+def _is_word(value: Any) -> bool:
+    """Whether a number stands for a word."""
+    return isinstance(value, (bool, enum.Enum))
+
+
+def _natural(column: Column) -> int:
+    widest = max(columns(text) for text in (column.heading, *column.texts))
+    return widest if column.numeric else min(widest, WIDTH if column.name == _PROSE else _LONGEST)
+
+
+def _fitting(widths: list[int], numeric: Sequence[bool], width: int) -> list[int]:
+    """Widths that fit beside each other: texts give way first, then the last columns go."""
+    widths = list(widths)
+    while sum(widths) + 2 * (len(widths) - 1) > width:
+        texts = [i for i, wide in enumerate(widths) if not numeric[i] and wide > _SHORTEST]
+        if texts:
+            too_wide = sum(widths) + 2 * (len(widths) - 1) - width
+            widest = max(texts, key=lambda i: widths[i])
+            widths[widest] = max(_SHORTEST, widths[widest] - too_wide)
+        elif len(widths) > 1:
+            widths.pop()
+        else:
+            break
+    return widths
+
+
+def _lines(column: Column, text: str, room: int) -> list[str]:
+    if column.name == _PROSE:
+        return textwrap.wrap(text, room, break_long_words=True) or [""]
+    return [cut_to_columns(text, room)]
+
+
+def _set(text: str, room: int, column: Column) -> str:
+    padding = " " * max(0, room - columns(text))
+    return padding + text if column.numeric else text + padding
+
+
+def _html_text(column: Column, text: str) -> str:
+    short = text if column.name == _PROSE or len(text) <= _LONGEST_HTML else f"{text[: _LONGEST_HTML - 1]}…"
+    return _html_cell("td", column, short)
+
+
+def _html_cell(tag: str, column: Column, text: str, title: str = "") -> str:
+    align = "right" if column.numeric else "left"
+    hover = f' title=".{html.escape(title)}"' if title else ""
+    wrap = "" if column.name == _PROSE else ";white-space:nowrap"
+    return f'<{tag}{hover} style="{_CELL};text-align:{align}{wrap}">{html.escape(text)}</{tag}>'

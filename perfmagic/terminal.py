@@ -1,0 +1,34 @@
+"""How much room text takes in a terminal, and how it is cut to fit."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a line of text takes."""
+    return sum(_cells(c) for c in text)
+
+
+def cut_to_columns(text: str, room: int) -> str:
+    """The text, cut with "…" to so many columns of a terminal."""
+    if columns(text) <= room:
+        return text
+    kept, used = [], 1
+    for character in text:
+        used += _cells(character)
+        if used > room:
+            break
+        kept.append(character)
+    return "".join(kept) + "…"
+
+
+def printable(text: str) -> str:
+    """The text on one line and without control characters: a kernel's name must not steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\u00a0" else " " if c == "\n" else "\ufffd" for c in text)
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
