@@ -445,6 +445,28 @@ def test_what_a_body_leaves_behind_is_not_said_of_the_one_it_is_interleaved_with
     assert (grew.kind, grew.values["bytes_per_call"]) == ("memory grew", 4096)
 
 
+@pytest.mark.parametrize("call_s", [0.002, 8.0])
+def test_the_samples_asked_for_are_taken_of_interleaved_bodies_however_long_they_take(call_s: float) -> None:
+    machine = Machine()
+    engines = [machine.engine(BenchSpec(samples=10, warmup=0)) for _ in range(2)]
+    together = Interleaved(engines, decide_s=0.0, clock_ns=machine.clock_ns)
+    run(BodyLoop(together.whole(), machine.clock_ns), [lambda: machine.body(round(call_s * 1e9))] * 2)
+    records = [engine.record() for engine in engines]
+    assert [len(record.returns_s) for record in records] == [10, 10]
+    assert {record.stopped_by for record in records} == {"took the 10 samples asked for"}
+
+
+def test_the_time_asked_for_is_taken_for_each_of_interleaved_bodies() -> None:
+    machine = Machine()
+    engines = [machine.engine(BenchSpec(time_s=100.0, rel=1e-9, warmup=0)) for _ in range(2)]
+    lengths_ms = iter(range(5000, 50_000, 100))  # each call is longer: neither interval nor noise end it
+    together = Interleaved(engines, decide_s=0.0, clock_ns=machine.clock_ns)
+    run(BodyLoop(together.whole(), machine.clock_ns), [lambda: machine.body(next(lengths_ms) * MS)] * 2)
+    for record in (engine.record() for engine in engines):
+        assert sum(record.returns_s) == pytest.approx(100, rel=0.1)
+        assert record.stopped_by.startswith("stopped at the cap of 100\u00a0s")
+
+
 def test_memory_that_the_other_body_gives_back_does_not_grow():
     machine = Machine(started=True)
     machine.held = 0
