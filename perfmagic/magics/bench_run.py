@@ -95,7 +95,7 @@ class BenchRun:
     def _finish(self, error: BaseException | None) -> None:
         self.release()
         engines = [engine for together in self._measured for engine in together.engines]
-        if self.refused is not None and not any(len(engine.phases.sampling.done_s()) for engine in engines):
+        if self.refused is not None and not any(engine.has_samples for engine in engines):
             return
         if error is not None:
             for together in self._measured:

@@ -208,7 +208,7 @@ def sweep(name: str, hooks: Hooks, stride: int, second: tuple[int, ...] = ()) ->
 
 @pytest.mark.parametrize("name", MEASUREMENTS)
 def test_an_interrupt_leaves_the_process_as_it_was(name: str, hooks: Hooks) -> None:
-    assert sweep(name, hooks, stride=41) > 10
+    assert sweep(name, hooks, stride=97) > 5
 
 
 @pytest.mark.slow
@@ -219,8 +219,8 @@ def test_an_interrupt_at_any_line_leaves_the_process_as_it_was(name: str, hooks:
 
 @pytest.mark.parametrize("name", ["unsynced", "synced", "plain loop"])
 def test_a_second_interrupt_within_the_teardown_is_survived(name: str, hooks: Hooks) -> None:
-    for second in (1, 2, 5, 9, 14, 20, 40):
-        assert sweep(name, hooks, stride=173, second=(second,)) > 2
+    for second in (1, 5, 14, 40):
+        assert sweep(name, hooks, stride=311, second=(second,)) > 1
 
 
 @pytest.mark.slow
