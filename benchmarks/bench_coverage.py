@@ -36,8 +36,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perfmagic.capture.bench.interleave import MORE_FRAC, SURE_LEVEL
-from perfmagic.capture.bench.stopping import StoppingRule
+from perfmagic.capture.bench.stopping import MORE_FRAC, SURE_LEVEL, StoppingRule
 from perfmagic.capture.devices.environment import environment
 from perfmagic.numerics import stats
 from perfmagic.numerics.ratio import BAND, judged, ratio_interval

@@ -13,6 +13,7 @@ import time
 
 import torch
 
+from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording import memory_guard
 from perfmagic.capture.recording.session import Session
 
@@ -21,14 +22,18 @@ def main() -> None:
     """Record a loop of additions on the CPU, five operators each."""
     additions = int(sys.argv[1]) // 5 if len(sys.argv) > 1 else 200_000
     x = torch.ones(4)
-    Session(torch, cuda=False).close()  # the first session allocates what all share
+    owner = Owner()
+    with owner:
+        Session(torch, cuda=False).open(owner)  # the first session allocates what all share
     before_bytes = memory_guard.own_bytes()
     session = Session(torch, cuda=False)
-    for _ in range(additions):
-        x + 1
-    live_bytes = memory_guard.own_bytes() - before_bytes
-    start_s = time.perf_counter()
-    trace = session.close()
+    with owner:
+        session.open(owner)
+        for _ in range(additions):
+            x + 1
+        live_bytes = memory_guard.own_bytes() - before_bytes
+        start_s = time.perf_counter()
+    trace = session.read()
     spent_s = time.perf_counter() - start_s
     assert trace is not None
     n = len(trace.host_ops)

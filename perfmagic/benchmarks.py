@@ -16,9 +16,9 @@ from perfmagic.analysis.bench.saved import format_of, kind_of, text_of
 from perfmagic.analysis.bench.sweep import FORMAT as SWEEP_FORMAT
 from perfmagic.analysis.bench.sweep import ended_at, sweep_result
 from perfmagic.analysis.findings.verdict import verdict
+from perfmagic.capture.bench.body_loop import run
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.inputs import read_by_function
-from perfmagic.capture.bench.interleave import run
 from perfmagic.capture.bench.measurement import measurement as torch_measurement
 from perfmagic.capture.bench.spec import BenchSpec, Work
 from perfmagic.capture.recording.recorder import Recorder
@@ -243,7 +243,7 @@ def no_function(where: str, given: object) -> OptionError:
 def _measure(body: Callable[[], object], options: Mapping[str, Any], *, synced: bool) -> BenchResult:
     engine = new_engine(spec_of(body, options), synced=synced)
     try:
-        run(engine.turns(), (body,))
+        run(engine.loop(), (body,))
     except BaseException as error:
         engine.failed(error)
         remember(finish_bench(engine))
@@ -253,12 +253,14 @@ def _measure(body: Callable[[], object], options: Mapping[str, Any], *, synced: 
     return result
 
 
-def new_engine(spec: BenchSpec, *, synced: bool, told: Callable[[Callable[[], str]], None] | None = None) -> Engine:
-    """The engine that magics and functions use; a synced one ends with one recorded run, for the verdict.
+def new_engine(
+    spec: BenchSpec, *, synced: bool, on_sample: Callable[[Callable[[], str]], None] | None = None
+) -> Engine:
+    """The engine both faces of a benchmark use; a synced one ends with one recorded run, for the verdict.
 
-    told: called before every sample with a function that describes the progress.
+    on_sample: called before every sample with a function that says in words how far the benchmark has come.
     """
-    return Engine(spec, synced=synced, profile=Recorder if synced else None, told=told)
+    return Engine(spec, synced=synced, profile=Recorder if synced else None, on_sample=on_sample)
 
 
 def finish_bench(engine: Engine) -> BenchResult:

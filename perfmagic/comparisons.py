@@ -12,8 +12,9 @@ from perfmagic.analysis.bench.compare import compare as compare_results
 from perfmagic.analysis.bench.compare import named_by_place
 from perfmagic.analysis.bench.result import summarise
 from perfmagic.benchmarks import given_options, load, no_function, options_in_words, spec_of
-from perfmagic.capture.bench.interleave import DECIDE_S, measure_in_turns
+from perfmagic.capture.bench.interleave import measure_interleaved
 from perfmagic.capture.bench.spec import BenchSpec, Work
+from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.errors import OptionError
 from perfmagic.keywords import documented
 from perfmagic.results import BenchResult, CompareResult, SweepResult
@@ -153,7 +154,7 @@ def _measured_in_turns(
     options = {name: value for name, value in options.items() if value is not None}
     specs = [spec_of(body, options | {"name": name}) for body, name in zip(bodies, _distinct(called), strict=True)]
     # an explicit time or number of samples is obeyed, also where the verdict is then unclear
-    records = measure_in_turns(bodies, specs, decide_s=0.0 if asked else DECIDE_S, kept=_keep_partial)
+    records = measure_interleaved(bodies, specs, decide_s=0.0 if asked else DECIDE_S, kept=_keep_partial)
     return [BenchResult.of(summarise(record)) for record in records]
 
 

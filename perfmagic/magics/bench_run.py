@@ -7,17 +7,17 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 from perfmagic.analysis.bench.sweep import ended_at, sweep_result
 from perfmagic.benchmarks import finish_bench, new_engine
-from perfmagic.capture.bench import quiet
+from perfmagic.capture.bench.body_loop import BodyLoop, Repetition, Schedule, drive
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.inputs import names_in, read_by_code
-from perfmagic.capture.bench.interleave import DECIDE_S, Sitting, refuse_runs
+from perfmagic.capture.bench.interleave import Interleaved, refuse_runs
+from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.spec import BenchSpec, Work
-from perfmagic.capture.bench.stopwatch import Step, Stretches, Turns, drive
+from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.capture.cell.source import below_head, variant_names
 from perfmagic.comparisons import compared
 from perfmagic.errors import CaptureError, OptionError
@@ -44,31 +44,27 @@ class BenchRun:
         self._progress = Progress(shell, f"%%{name}", quiet=options.quiet)
         self._sweep: Sweep | None = options.sweep
         self._values = self._sweep.values(shell.user_ns) if self._sweep is not None else [None]
-        refuse_runs([self._spec(name) for name in self._names])  # and options that no benchmark can use
-        self._sittings: list[Sitting] = []
-        self._stack = ExitStack()
-        self._turns = Turns(self._all_stretches(), time.perf_counter_ns)
-        self.turn, self.steps = self._turns.turn, self._turns.steps
+        refuse_runs([self._spec(name) for name in self._names])  # and what no benchmark can be taken with
+        self._measured: list[Interleaved] = []  # of each value of the sweep, the variants that are measured together
+        self._quiet = Quiet()
+        self._loop = BodyLoop(self._after_first_calls(), time.perf_counter_ns)
+        self.more, self.repetitions = self._loop.more, self._loop.repetitions
         self._begun = 0
         self._found: BenchResult | CompareResult | SweepResult | None = None
         self.refused: OptionError | None = None  # an option that turned out to be invalid while the cell ran
 
     def start(self) -> None:
         __tracebackhide__ = True
-        self._begin_sitting(0)
-        try:
-            self._stack.enter_context(quiet.undisturbed())
-        except BaseException:
-            self._stack.close()
-            raise
+        self._begin_value(0)
+        self._quiet.begin()
 
-    def first(self) -> Iterator[Step]:
+    def first(self) -> Iterator[Repetition]:
         """The first call of the next variant; what it prints is seen."""
         which, self._begun = self._begun, self._begun + 1
         if self._begun > len(self._names):
             raise self._miscounted()
-        self._turns.which = which
-        return drive(self._sittings[0].first(which), time.perf_counter_ns)
+        self._loop.which = which
+        return drive(self._measured[0].first_call(which), time.perf_counter_ns)
 
     def _miscounted(self) -> CaptureError:
         return CaptureError(
@@ -86,17 +82,24 @@ class BenchRun:
             self._finish(error)
             raise
 
-    def _finish(self, error: BaseException | None) -> None:
+    def release(self) -> None:
+        if os.getpid() != self._pid:
+            return
         try:
-            self._turns.close()
+            self._loop.close()
+            for together in self._measured:
+                together.close()
         finally:
-            self._stack.close()
-        engines = [engine for sitting in self._sittings for engine in sitting.engines]
-        if self.refused is not None and not any(len(engine.done_so_far()) for engine in engines):
+            self._quiet.end()
+
+    def _finish(self, error: BaseException | None) -> None:
+        self.release()
+        engines = [engine for together in self._measured for engine in together.engines]
+        if self.refused is not None and not any(engine.has_samples for engine in engines):
             return
         if error is not None:
-            for sitting in self._sittings:
-                sitting.failed(error, self._turns.which)
+            for together in self._measured:
+                together.failed(error, self._loop.which)
         if self._found is None:
             self._found = self._result()
         bind(self._shell, self._options.name, self._found)
@@ -105,20 +108,20 @@ class BenchRun:
         else:
             show(self._found, replaces=self._progress.display_id)
 
-    def _all_stretches(self) -> Stretches:
-        """What is left to run after the first calls of the first sitting."""
+    def _after_first_calls(self) -> Schedule:
+        """What is left to run after the first calls with the first value."""
         if self._begun != len(self._names):
             raise self._miscounted()
-        yield from self._sittings[0].rest()
+        yield from self._measured[0].after_first_calls()
         for number in range(1, len(self._values)):
-            self._begin_sitting(number)
-            sitting = self._sittings[-1]
-            with quiet.muted():
-                for which in range(len(self._names)):
-                    yield which, sitting.first(which)
-            yield from sitting.rest()
+            self._begin_value(number)
+            together = self._measured[-1]
+            self._quiet.mute()
+            for which in range(len(self._names)):
+                yield which, together.first_call(which)
+            yield from together.after_first_calls()
 
-    def _begin_sitting(self, number: int) -> None:
+    def _begin_value(self, number: int) -> None:
         """Set the sweep's variable, run the set-up code, make the engines."""
         __tracebackhide__ = True
         if self._sweep is not None:
@@ -131,7 +134,8 @@ class BenchRun:
             for engine in engines:
                 engine.note("not swept", name=self._sweep.name)
         asked = self._options.time is not None or self._options.r is not None
-        self._sittings.append(Sitting(engines, decide_s=0.0 if asked else DECIDE_S))
+        decide_s = 0.0 if asked else DECIDE_S
+        self._measured.append(Interleaved(engines, decide_s=decide_s, quiet=self._quiet))
 
     def _unnamed(self, variable: str) -> bool:
         """Whether neither the cell nor its set-up code names a variable; a function that they call may."""
@@ -139,7 +143,7 @@ class BenchRun:
         return all(found is not None and variable not in found for found in names)
 
     def _engine(self, name: str) -> Engine:
-        return new_engine(self._spec(name), synced=self._synced, told=self._progress)
+        return new_engine(self._spec(name), synced=self._synced, on_sample=self._progress)
 
     def _spec(self, name: str) -> BenchSpec:
         options = self._options
@@ -186,7 +190,7 @@ class BenchRun:
         exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
 
     def _result(self) -> BenchResult | CompareResult | SweepResult:
-        results = [[finish_bench(engine) for engine in sitting.engines] for sitting in self._sittings]
+        results = [[finish_bench(engine) for engine in together.engines] for together in self._measured]
         if self._sweep is not None:
             measured = [(value, row) for value, row in zip(self._values, results, strict=False) if _has_samples(row)]
             if measured:

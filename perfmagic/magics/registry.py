@@ -12,7 +12,8 @@ import builtins
 from typing import Any
 
 from perfmagic.capture.cell.marks import RUNTIME
-from perfmagic.capture.cell.source import Head, head_of, refusal, replace_head, wrap
+from perfmagic.capture.cell.source import Head, replace_head
+from perfmagic.capture.cell.tree import head_of, refusal, wrap
 from perfmagic.errors import PerfmagicError
 from perfmagic.magics.forms import LineMagic, MisplacedMagic, NamedMagic
 from perfmagic.magics.names import CELL_MAGICS, LINE_MAGICS, cell_magic

@@ -21,6 +21,9 @@ class CellRun(Protocol):
     def finish(self, error: BaseException | None) -> None:
         """End the measurement and show it, also where the body failed."""
 
+    def release(self) -> None:
+        """Give back whatever the measurement has taken, however far it came; harmless when called again."""
+
 
 @runtime_checkable
 class RecordedRun(CellRun, Protocol):
@@ -40,11 +43,11 @@ class RepeatedRun(CellRun, Protocol):
     def first(self) -> Iterator[tuple[()]]:
         """The run of the next variant that counts for values and output."""
 
-    def turn(self) -> bool:
+    def more(self) -> bool:
         """Whether the body, or one of several variants, is to run again."""
 
-    def steps(self, which: int) -> Iterable[tuple[()]]:
-        """The repetitions of a variant now; none where it is not its turn."""
+    def repetitions(self, which: int) -> Iterable[tuple[()]]:
+        """The repetitions of a variant now; none while another variant runs."""
 
 
 class CellMagic(Protocol):

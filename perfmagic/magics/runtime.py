@@ -13,6 +13,7 @@ from IPython.core.error import UsageError
 
 from perfmagic.capture.cell.marks import RUNTIME
 from perfmagic.capture.cell.source import Head, as_typed
+from perfmagic.capture.owner import shielded
 from perfmagic.errors import PerfmagicError
 from perfmagic.magics.names import CELL_MAGICS, cell_magic
 from perfmagic.magics.run import CellRun, RecordedRun, RepeatedRun
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 class Runtime:
     """What an instrumented cell talks to, under the name `__perfmagic__` in builtins.
 
-    mark, inner: there while the innermost run is recorded.  first, turn, steps: there while it is repeated.
+    mark, inner: there while the innermost run is recorded.  first, more, repetitions: there while it is repeated.
     """
 
     mark: Callable[[int], None]
     inner: Callable[[int, int], None]
     first: Callable[[], Iterator[tuple[()]]]
-    turn: Callable[[], bool]
-    steps: Callable[[int], Iterable[tuple[()]]]
+    more: Callable[[], bool]
+    repetitions: Callable[[int], Iterable[tuple[()]]]
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -49,6 +50,10 @@ class Runtime:
         self._shell.events.unregister("post_run_cell", self._leave)
         if self.leaving and hasattr(builtins, RUNTIME):
             delattr(builtins, RUNTIME)
+
+    def released(self) -> _Released:
+        """The context around cell(): what an interrupt kept that one from giving back, this one gives back."""
+        return _Released(self, len(self._runs))
 
     def cell(self, literal: str) -> _Running:
         """The context a measured body runs in."""
@@ -81,8 +86,25 @@ class Runtime:
         self._runs.append(run)
         self._bind(run)
 
-    def pop(self, run: CellRun) -> None:
-        if run in self._runs:  # an interrupt may have come before it was pushed
+    def end(self, run: CellRun) -> None:
+        """Give back what a run has taken, and forget it. An interrupt leaves it on the stack, for the next call."""
+        shielded(lambda: self._end(run))
+
+    def _end(self, run: CellRun) -> None:
+        try:
+            run.release()
+        except Exception:
+            self._forget(run)
+            raise
+        self._forget(run)
+
+    def end_above(self, depth: int) -> None:
+        """End the runs that were pushed since there were `depth` of them."""
+        while len(self._runs) > depth:
+            self.end(self._runs[-1])
+
+    def _forget(self, run: CellRun) -> None:
+        if run in self._runs:
             self._runs.remove(run)
         self._bind(self._runs[-1] if self._runs else None)
 
@@ -91,12 +113,12 @@ class Runtime:
 
         Directly: a mark then costs one attribute look-up and the log's own call, and so does a sample.
         """
-        for name in ("mark", "inner", "first", "turn", "steps"):
+        for name in ("mark", "inner", "first", "more", "repetitions"):
             self.__dict__.pop(name, None)
         if isinstance(run, RecordedRun):
             self.mark, self.inner = run.mark, run.inner
         elif isinstance(run, RepeatedRun):
-            self.first, self.turn, self.steps = run.first, run.turn, run.steps
+            self.first, self.more, self.repetitions = run.first, run.more, run.repetitions
 
     @property
     def running(self) -> bool:
@@ -104,8 +126,27 @@ class Runtime:
         return bool(self._runs)
 
 
+class _Released:
+    """`with __perfmagic__.released(), …`: ends the runs that are left, and keeps no value of a cell that failed."""
+
+    def __init__(self, runtime: Runtime, depth: int) -> None:
+        self._runtime, self._depth = runtime, depth
+
+    def __enter__(self) -> None:
+        if not self._depth:
+            self._runtime.value = None  # an interrupt may have kept take() from taking the last one
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        __tracebackhide__ = True
+        if error is not None:
+            self._runtime.value = None  # of an earlier round: it must not outlive the cell
+        self._runtime.end_above(self._depth)
+
+
 class _Running:
-    """`with __perfmagic__.cell(…)`: begins, ends and always shows; never swallows what the body raised."""
+    """`with …, __perfmagic__.cell(…)`: begins, ends and always shows; never swallows what the body raised."""
 
     def __init__(self, runtime: Runtime, shell: Any, head: Head, cell: Cell) -> None:
         self._runtime, self._shell, self._head, self._cell = runtime, shell, head, cell
@@ -119,8 +160,7 @@ class _Running:
             try:
                 self._runtime.push(self._run)
                 self._run.start()
-            except BaseException as error:  # of the user's set-up code, an interrupt too: __exit__ will not be called
-                self._runtime.pop(self._run)
+            except BaseException as error:  # of the user's set-up code, an interrupt too
                 raise error.with_traceback(self._of_the_cell(error.__traceback__))  # noqa: B904 - the same error
         except KeyboardInterrupt as stop:
             raise stop.with_traceback(self._of_the_cell(stop.__traceback__))  # noqa: B904 - the same error
@@ -134,9 +174,13 @@ class _Running:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         __tracebackhide__ = True
-        self._runtime.pop(self._run)
-        if error is not None:
-            self._runtime.value = None  # of an earlier round: it must not outlive the cell
+        try:
+            self._finish(error, trace)
+        finally:
+            self._runtime.end(self._run)
+
+    def _finish(self, error: BaseException | None, trace: TracebackType | None) -> None:
+        __tracebackhide__ = True
         if error is not None and error is getattr(self._run, "refused", None):
             self._run.finish(error)
             raise UsageError(str(error)) from None

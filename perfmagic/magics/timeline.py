@@ -75,5 +75,8 @@ class TimelineRun:
         if self._options.tensorboard:
             result.to_tensorboard(self._options.tensorboard)
 
+    def release(self) -> None:
+        self._recorder.give_back()
+
 
 MAGICS = {"timeline": TimelineMagic()}

@@ -8,7 +8,7 @@ import pytest
 
 import perfmagic
 from perfmagic.capture.bench.engine import BenchSpec, Engine
-from perfmagic.capture.bench.interleave import measure_in_turns
+from perfmagic.capture.bench.interleave import measure_interleaved
 
 torch = pytest.importorskip("torch", reason="devices are reached through torch")
 
@@ -63,7 +63,7 @@ def test_twice_the_work_is_slower_in_turns(x: Any) -> None:
             y = y @ x
         return y
 
-    one, two = measure_in_turns([lambda: work(1), lambda: work(3)], [BenchSpec(**FEW), BenchSpec(**FEW)], decide_s=0)
+    one, two = measure_interleaved([lambda: work(1), lambda: work(3)], [BenchSpec(**FEW), BenchSpec(**FEW)], decide_s=0)
     assert len(one.done_s) == len(two.done_s)
     assert two.done_s.min() > one.done_s.min()
 

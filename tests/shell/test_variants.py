@@ -53,7 +53,7 @@ def test_an_exception_of_a_variant_has_its_own_line_and_keeps_the_samples(notebo
     [
         ("%%bench --vs\nx = 1", "the cell has one variant"),
         ("%%bench --vs\nx = 1\n# --- B\n# --- C\ny = 1", "variant 2 of 3 has no code"),
-        ("%%bench --vs --runs 3\nx = 1\n# --- B\ny = 1", "benchmarks that take turns are one run"),
+        ("%%bench --vs --runs 3\nx = 1\n# --- B\ny = 1", "interleaved benchmarks are one run"),
         ("%bench --vs x = 1", "a line has one statement"),
         ("%%bench --sweep n=1\nx = n", "1 value, at least two are needed"),
         ("%%bench --sweep n=1,nothing\nx = n", "NameError: name 'nothing' is not defined"),

@@ -1,11 +1,13 @@
-"""What the loop around a body takes, to be subtracted from its samples."""
+"""What the loop around a body takes; it is subtracted from the samples."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
 
-from perfmagic.capture.bench.stopwatch import Devices, Reading, Steps, Stopwatch, Turns
+from perfmagic.capture.bench.body_loop import BodyLoop, Phase
+from perfmagic.capture.bench.device_use import Devices
+from perfmagic.capture.bench.stopwatch import Reading, Stopwatch
 
 AT_FIRST = 15  # measurements; an odd number, so that the median is one of them
 CALLS_AT_FIRST = 255  # in all of them at least: a block of one call is as short as what disturbs it; 9 ms
@@ -16,11 +18,10 @@ EVERY = 16  # measurements, before their median is taken again
 class EmptyLoop:
     """The loop and the two readings of the clock, for samples of k calls. Never counted as runs of a body.
 
-    Around nothing at all the loop takes up to 1 ns longer than beside work, as each round then waits for the one
-    before (benchmarks/bench_accuracy.py). So it is found beside a few ns of work, done once and twice a round:
-    2 × once - twice.
-    Measured at once, and again beside the samples with again(): where the machine changes its speed, what was measured
-    before is not what the loop took later.  returns_ns, done_ns: a call, the medians.
+    It is measured around a few ns of work, executed once and twice per iteration (2 × once - twice): an empty loop
+    overestimates it by up to 1 ns, as each iteration then waits for the one before (benchmarks/bench_accuracy.py).
+    again() repeats the measurement beside the samples: where the machine changes its speed, the loop does too.
+    returns_ns, done_ns: a call, the medians.
     """
 
     def __init__(self, clock_ns: Callable[[], int], k: int) -> None:
@@ -44,24 +45,24 @@ class EmptyLoop:
         """Once, twice, twice, once: what changes steadily cancels."""
         taken: list[Reading] = []
         for rounds in (_once, _twice, _twice, _once):
-            rounds(Turns((part for part in [(0, self._block(taken))]), self._watch.clock_ns))
+            rounds(BodyLoop((part for part in [(0, self._block(taken))]), self._watch.clock_ns))
         first, second, third, last = taken
         returns_ns = first.returns_ns + last.returns_ns - (second.returns_ns + third.returns_ns) / 2
         done_ns = first.done_ns + last.done_ns - (second.done_ns + third.done_ns) / 2
         return returns_ns / self._k, done_ns / self._k
 
-    def _block(self, taken: list[Reading]) -> Steps[None]:
+    def _block(self, taken: list[Reading]) -> Phase[None]:
         taken.append((yield from self._watch.sample(self._k)))
 
 
-def _once(turns: Turns) -> None:
-    while turns.turn():
-        for () in turns.steps(0):
+def _once(loop: BodyLoop) -> None:
+    while loop.more():
+        for () in loop.repetitions(0):
             None is None
 
 
-def _twice(turns: Turns) -> None:
-    while turns.turn():
-        for () in turns.steps(0):
+def _twice(loop: BodyLoop) -> None:
+    while loop.more():
+        for () in loop.repetitions(0):
             None is None
             None is None

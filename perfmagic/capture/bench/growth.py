@@ -6,15 +6,15 @@ import gc
 import sys
 from contextlib import suppress
 
-from perfmagic.capture.bench.sampler import Sampler
-from perfmagic.capture.bench.stopwatch import Devices
+from perfmagic.capture.bench.device_use import Devices
+from perfmagic.capture.bench.notes import Notes
 
 GROWN_BYTES = 512  # a call; the grain of CUDA's allocator, and of the simulated one
 HOST_GROWN_BYTES = 50_000_000  # of the process while it is sampled; allocators move by some MB
 
 
 class Growth:
-    """What has come since look(), added up over the stretches that count."""
+    """What has been added since look(), summed over the stretches that count."""
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
@@ -23,35 +23,35 @@ class Growth:
         self.look()
 
     def look(self) -> None:
-        """What comes from here on counts."""
+        """What is added from here on counts."""
         self._was = self._now()
 
     def add(self) -> None:
-        """Count what has come since look()."""
+        """Count what has been added since look()."""
         now = self._now()
         device, host, compiled = (b - a for a, b in zip(self._was, now, strict=True))
         self._device_bytes, self._host_bytes = self._device_bytes + device, self._host_bytes + host
         self._compiled += compiled
         self._held.append(now[0])
 
-    def tell(self, sampler: Sampler, calls: int) -> None:
+    def tell(self, notes: Notes, calls: int) -> None:
         """Note what has grown during so many calls."""
         if self._compiled > 0:
-            sampler.note("recompiled", times=self._compiled)
+            notes.note("recompiled", times=self._compiled)
         if calls < 3:
             return
         grown = float(self._device_bytes)
         if (stretches := len(self._held)) > 1:
-            # what another body that takes turns with it gives back each time does not grow: both assign one name
+            # memory that an interleaved body gives back each time does not grow: both assign one name
             grown = min(grown, (self._held[-1] - self._held[0]) * stretches / (stretches - 1))
         if grown / calls >= GROWN_BYTES:
             held = self._now()[0]
             gc.collect()  # what only waits for the collector is not kept by the cell
             grown -= held - self._now()[0]
         if grown / calls >= GROWN_BYTES:
-            sampler.note("memory grew", bytes_per_call=grown / calls, where="the device")
+            notes.note("memory grew", bytes_per_call=grown / calls, where="the device")
         elif self._host_bytes >= HOST_GROWN_BYTES:
-            sampler.note("memory grew", bytes_per_call=self._host_bytes / calls, where="the host")
+            notes.note("memory grew", bytes_per_call=self._host_bytes / calls, where="the host")
 
     def _now(self) -> tuple[int, int, int]:
         memory = self._devices.memory_bytes()
@@ -59,7 +59,7 @@ class Growth:
 
 
 def _peak_host_bytes() -> int:
-    """The most memory this process has held, 0 where the system does not tell (Windows)."""
+    """The most memory this process has held, 0 where the system does not report it (Windows)."""
     with suppress(ImportError):
         import resource
 

@@ -1,6 +1,6 @@
 """Keeping away from a measurement what would disturb it: garbage collection, trace hooks, output.
 
-Everything is put back in every case, also when the measurement is left in the middle.
+Everything is put back in every case, also when the measurement is left in the middle (perfmagic.capture.owner).
 """
 
 from __future__ import annotations
@@ -10,26 +10,61 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from perfmagic.capture.owner import Owner, shielded
 
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """No garbage collection and no trace or profile hook of this thread meanwhile; starts from a collected heap."""
-    collects, tracer, profiler = gc.isenabled(), sys.gettrace(), sys.getprofile()
-    try:
+
+class Quiet:
+    """Keeps away from one measurement what would disturb it, and owns all that it took until end()."""
+
+    def __init__(self) -> None:
+        self._owner = Owner()
+        self._muted: Muted | None = None
+
+    def begin(self) -> None:
+        """No garbage collection and no hooks from here on."""
+        self._owner.take(Undisturbed())
+
+    def mute(self) -> None:
+        """No output from here on; harmless when it is muted already."""
+        if self._muted is None:
+            self._muted = Muted()
+            self._owner.take(self._muted)
+
+    def unmute(self) -> None:
+        """Output is seen again."""
+        if self._muted is not None:
+            shielded(self._muted.give_back)
+            self._muted = None
+
+    def end(self) -> None:
+        """Put everything back; harmless where nothing was taken, and goes on where an interrupt stopped it."""
+        self._owner.close()
+
+
+class Undisturbed:
+    """No garbage collection and no trace or profile hook of this thread; starts from a collected heap."""
+
+    def __init__(self) -> None:
+        self._before: tuple[bool, Any, Any] | None = None
+
+    def take(self) -> None:
+        self._before = gc.isenabled(), sys.gettrace(), sys.getprofile()
         sys.settrace(None)
         sys.setprofile(None)
         gc.collect()
         gc.disable()
-        yield
-    finally:
+
+    def give_back(self) -> None:
+        if self._before is None:
+            return
+        collects, tracer, profiler = self._before
         if collects:
             gc.enable()
         sys.setprofile(profiler)
         sys.settrace(tracer)
+        self._before = None
 
 
 def collect_when_due() -> bool:
@@ -47,30 +82,35 @@ def collect_when_due() -> bool:
     return False
 
 
-@contextmanager
-def muted() -> Iterator[None]:
-    """Drop what is printed or displayed meanwhile; nothing is kept, so a body may print for as long as it likes.
+class Muted:
+    """Drops what is printed or displayed; none of it is kept, so a body may print without end.
 
-    display() and the values of expressions too, where IPython is running. All is noted before anything is replaced, so
-    that an interrupt between two replacements leaves nothing behind.
+    Includes display() and the values of expressions where IPython is running.
     """
-    shell = _shell()
-    publisher = getattr(shell, "display_pub", None)
-    dropping = _dropping_publisher(publisher) if shell is not None else None
-    out, err, hook = sys.stdout, sys.stderr, sys.displayhook
-    try:
+
+    def __init__(self) -> None:
+        self._before: tuple[Any, Any, Any, Any, Any] | None = None
+
+    def take(self) -> None:
+        shell = _shell()
+        publisher = getattr(shell, "display_pub", None)
+        dropping = _dropping_publisher(publisher) if shell is not None else None
+        self._before = sys.stdout, sys.stderr, sys.displayhook, shell, publisher
         sys.stdout, sys.stderr, sys.displayhook = _Dropped(), _Dropped(), _show_nothing
         if shell is not None:
             shell.display_pub = dropping
-        yield
-    finally:
-        sys.stdout, sys.stderr, sys.displayhook = out, err, hook
+
+    def give_back(self) -> None:
+        if self._before is None:
+            return
+        sys.stdout, sys.stderr, sys.displayhook, shell, publisher = self._before
         if shell is not None:
             shell.display_pub = publisher
+        self._before = None
 
 
 def dropped_outputs() -> int:
-    """How often this thread has printed or displayed something so far that was dropped."""
+    """How many outputs of this thread have been dropped so far."""
     return getattr(_dropped, "outputs", 0)
 
 

@@ -1,10 +1,10 @@
-"""What a body does besides taking time: it prints, and its first call changes what later ones find."""
+"""What a body does besides taking time: it prints, and its first call modifies the input of later ones."""
 
 from __future__ import annotations
 
 from perfmagic.capture.bench import quiet
 from perfmagic.capture.bench.inputs import Inputs
-from perfmagic.capture.bench.sampler import Sampler
+from perfmagic.capture.bench.notes import Notes
 from perfmagic.capture.bench.spec import BenchSpec
 
 CHANGED_TIMES = 4.0  # from here on %timeit says that a slowest run took long; a first call mostly is the slowest
@@ -23,33 +23,35 @@ class SideEffects:
         self._prints = False
 
     def before_first_call(self) -> None:
-        """What it works on is looked at now."""
+        """Look at what the body works on."""
         self._before = Inputs(self._inputs_of()) if self._inputs_of is not None else None
 
     def after_first_call(self) -> None:
-        """What it has changed."""
+        """See what the call has modified."""
         if self._before is not None and self._inputs_of is not None:
             self._changed = self._before.changed(self._inputs_of())
             self._after = Inputs(self._inputs_of()) if self._changed else None
             self._before = None
 
     def before_sample(self) -> None:
-        """What is printed from here on is the sample's."""
+        """Output from here on is the sample's."""
         self._outputs = quiet.dropped_outputs()
 
     def after_sample(self) -> None:
-        """Whether something was."""
+        """See whether there was any."""
         self._prints = self._prints or quiet.dropped_outputs() > self._outputs
 
-    def tell(self, sampler: Sampler, first_s: float, later_s: float) -> None:
-        """Note it once, whatever the number of runs. Changed inputs where the first call took longer, and what it
-        changed was left alone by later ones: those may have had less to do.
+    def tell(self, notes: Notes, first_s: float, later_s: float) -> None:
+        """Note each once, whatever the number of runs.
+
+        Modified inputs are noted where the first call took longer and later ones left them alone: those may have had
+        less to do.
         """
         if self._after is not None and self._inputs_of is not None:
             by_first = self._changed - self._after.changed(self._inputs_of())
             if by_first and first_s >= max(CHANGED_S, CHANGED_TIMES * later_s):
                 times = first_s / later_s if later_s > 0 else 0.0
-                sampler.note("changed inputs", seconds=first_s, times=times, names=", ".join(sorted(by_first)))
+                notes.note("changed inputs", seconds=first_s, times=times, names=", ".join(sorted(by_first)))
         if self._prints:
-            sampler.note("prints")
+            notes.note("prints")
         self._after, self._prints = None, False

@@ -1,17 +1,19 @@
-"""When warm-up has settled and when enough samples have been taken: two objects, fed one value at a time.
+"""When to stop: warm-up, the samples of one body, the passes of a comparison. One class each, fed one value at a time.
 
-Neither looks at a clock: the time spent comes with each value, so a test can replay any run.
-Source of rules and figures: docs/measuring.md, "First call and warm-up" and "When to stop".
+None of them looks at a clock: the time spent comes with each value, so a test can replay any run.
+Source of rules and figures: docs/measuring.md, "The order of things" and "Comparing".
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from perfmagic.numerics import stats
+from perfmagic.numerics.ratio import BAND, FEWEST_99, judged, ratio_interval
+from perfmagic.samples import Float64
 from perfmagic.units import NBSP, duration_s, plural, significant
 
 AGREE_FRAC = 0.2  # two first calls agree: compile, autotune and graph warm-up differ by far more (docs/measuring.md)
@@ -29,6 +31,14 @@ STABLE_CHECKS = 8  # noise figures that must agree; nvbench stdrel asks for 64 o
 STABLE_FRAC = 0.05  # nvbench stdrel_criterion: relative deviation of the last noise figures from the newest
 STABLE_AFTER_S = 0.5  # nvbench min-time
 
+DECIDE_S = 10.0  # so long a comparison goes on where the verdict is unclear, warm-up included
+MOST_S = 60.0  # so long where a verdict still lacks samples: a comparison that takes longer was not meant
+FIRST_LOOK = 20  # samples of each: below it an interval says little
+MORE_FRAC = 0.25  # so many samples more before it is looked at again: each look is a chance of a false alarm
+# Some 20 looks at 95 % each call 2 to 3 % of equal bodies different; at 99.9 % hardly any, and a true 5 % is found
+# after twice as many samples (benchmarks/bench_coverage.py, "looked at").
+SURE_LEVEL = 0.999
+
 
 def agree(a: float, b: float, frac: float) -> bool:
     """Whether two values differ by no more than this share of the larger."""
@@ -45,8 +55,7 @@ def fewest_samples(call_s: float) -> int:
 class WarmUp:
     """Says when repeated calls have settled: two successive halves of at least 0.1 s each agree, or 2 s are over.
 
-    Also where a median went up after it went down, or the other way round: calls that warm up move one way, and what
-    goes to and fro is noise, which more warm-up does not end.
+    Also where the medians oscillate: calls that warm up move one way, and noise does not end with more warm-up.
     """
 
     def __init__(self) -> None:
@@ -91,11 +100,11 @@ def _turned(medians: Sequence[float]) -> bool:
 
 
 class StoppingRule:
-    """Says when to stop sampling, and in words why.
+    """Says when one body has enough samples, and in words why.
 
-    The first of: the wanted number; the 95 % interval of every median within rel; its noise no longer changing;
-    the time spent; the cap, which waives the least number of samples. Intervals and noise are looked at every 16
-    samples, later every n / 16.
+    wanted: take exactly so many, whatever the time. Without it the first of these decides: the 95 % confidence interval
+    of every median is within rel; the noise no longer changes; the time is spent; the cap is reached, which waives the
+    minimum number of samples. Intervals and noise are looked at every 16 samples, later every n / 16.
     """
 
     def __init__(
@@ -121,14 +130,14 @@ class StoppingRule:
     def add(self, row: tuple[float, ...], spent_s: float) -> None:
         """Take one sample of every quantity, in seconds a call; spent_s: since sampling began."""
         self._rows.append(row)
-        if not self.finished:  # enough stays enough: of several that take turns, one is sure before another
+        if not self.finished:  # enough stays enough: of interleaved bodies one is sure before another
             self.reason = self._reason(len(self._rows), spent_s)
 
     def _reason(self, n: int, spent_s: float) -> str:
         if self._wanted is not None:
             return f"took the {plural(n, 'sample')} asked for" if n >= self._wanted else ""
         if n >= self._most:
-            return f"stopped at {plural(n, 'sample')}, the most that are kept{self._reached()}"
+            return f"stopped at the maximum of {plural(n, 'sample')}{self._reached()}"
         if spent_s >= self._cap_s:
             return f"stopped at the cap of {significant_s(self._cap_s)}{self._reached()}"
         if n < self._least():
@@ -138,10 +147,10 @@ class StoppingRule:
         return self._check(n, spent_s) if n >= self._next_check else ""
 
     def _time_words(self, n: int, spent_s: float) -> str:
-        """The time that was given, or what it took where the least number of samples takes longer."""
+        """The time that was given, or what it took where the minimum number of samples takes longer."""
         if n > self._least() or spent_s < LONGER * self._time_s:
             return significant_s(self._time_s)
-        return f"{duration_s(spent_s)}, as {plural(n, 'sample')} are the least"
+        return f"{duration_s(spent_s)} at the minimum of {plural(n, 'sample')}"
 
     def _least(self) -> int:
         if self._fewest is not None:
@@ -153,7 +162,7 @@ class StoppingRule:
         columns = self._columns()
         half_width = max(stats.relative_half_width(c) for c in columns)
         if half_width <= self._rel:
-            return f"stopped when the interval was within {_percent(self._rel)}"
+            return f"stopped when the confidence interval was within ±{NBSP}{_percent(self._rel)}"
         self._noise.append(max(stats.noise_frac(c) for c in columns))
         if spent_s >= STABLE_AFTER_S and self._noise_is_stable() and math.isfinite(half_width):
             return f"stopped when the noise was stable{self._reached()}"
@@ -173,6 +182,48 @@ class StoppingRule:
 
     def _columns(self) -> list[stats.Float64]:
         return [np.asarray(column, np.float64) for column in zip(*self._rows, strict=True)]
+
+
+class ComparisonRule:
+    """Says when interleaved bodies have been compared for long enough, and in words why.
+
+    When each is sure to be faster, slower or the same as the first; or after time_s, or after 60 s where even that gave
+    too few samples for a verdict.  band: changes within it do not count.
+    """
+
+    def __init__(self, *, band: float = BAND, time_s: float = DECIDE_S) -> None:
+        self.reason = ""
+        self._band, self._time_s = band, time_s
+        self._passes = 0
+        self._look_at = FIRST_LOOK
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.reason)
+
+    def add(self, samples: Callable[[], Sequence[Float64]], spent_s: float) -> None:
+        """One pass through all bodies has ended.
+
+        samples: gives all samples of each body, asked for only when they are looked at.  spent_s: with warm-up, which
+        is part of what somebody waits for.
+        """
+        self._passes += 1
+        if self._passes == self._look_at:
+            self._look_at += max(2, int(self._passes * MORE_FRAC))
+            first, *others = samples()
+            if all(self._clear(other, first) for other in others):
+                self.reason = "stopped when the comparison was clear"
+                return
+        if spent_s >= (MOST_S if self._passes < FEWEST_99 else self._time_s):
+            self.reason = f"stopped after {duration_s(spent_s)}"
+
+    def _clear(self, other: Float64, first: Float64) -> bool:
+        """Whether it is sure now, also when it is looked at again and again."""
+        found = ratio_interval(other, first, interleaved=True)
+        if found is not None and judged(found, self._band) == "same":
+            return True
+        sure = ratio_interval(other, first, interleaved=True, level=SURE_LEVEL)
+        return sure is not None and judged(sure, self._band) in ("faster", "slower")
 
 
 def _percent(frac: float) -> str:

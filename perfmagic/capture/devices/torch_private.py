@@ -205,14 +205,18 @@ def open_profile(*, cuda: bool, memory: bool) -> Any:
     )
 
 
-def end_profile(profile: Any) -> None:
-    """End a low-level profile without starting CUDA for it: torch would synchronise the device it was opened for.
+def end_profile(profile: Any) -> bool:
+    """End a low-level profile; False where it had not begun, or had ended. torch would synchronise CUDA, and so start
+    it: that is left out where CUDA is still untouched.
 
-    Sets torch.autograd.profiler.profile.use_device to None where CUDA is still untouched (read in 2.9 to 2.13).
+    Uses entered, kineto_results and use_device of torch.autograd.profiler.profile (read in 2.9 to 2.13).
     """
-    if getattr(profile, "use_device", None) == "cuda" and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    if not profile.entered or profile.kineto_results is not None:
+        return False
+    if profile.use_device == "cuda" and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         profile.use_device = None
     profile.__exit__(None, None, None)
+    return True
 
 
 def cuda_devices_in_use() -> tuple[int, ...]:
@@ -242,29 +246,38 @@ def pause_profile(*, cuda: bool) -> bool:
     return True
 
 
-def before_other_profile(told: Callable[[], None]) -> Callable[[], None]:
-    """Have `told` called just before code in this process opens a profiler of its own; gives what ends that.
+class OtherProfiles:
+    """Has `told` called just before code in this process opens a profiler of its own; a resource.
 
     Wraps torch.autograd.profiler.profile._prepare_trace, which torch.profiler comes through as well (read in 2.9 to
     2.13). Where the name is gone nobody is told.
     """
-    from torch.autograd import profiler
 
-    prepare = getattr(profiler.profile, "_prepare_trace", None)
-    if prepare is None:
-        return lambda: None
+    def __init__(self, told: Callable[[], None]) -> None:
+        self._told = told
+        self._prepare: Any = None
+        self._announced: Any = None
 
-    def announced(profile: Any) -> Any:
-        told()
-        return prepare(profile)
+    def take(self) -> None:
+        from torch.autograd import profiler
 
-    profiler.profile._prepare_trace = announced  # type: ignore[method-assign]
+        prepare = getattr(profiler.profile, "_prepare_trace", None)
+        if prepare is None:
+            return
 
-    def end() -> None:
-        if profiler.profile._prepare_trace is announced:
-            profiler.profile._prepare_trace = prepare  # type: ignore[method-assign]
+        def announced(profile: Any) -> Any:
+            self._told()
+            return prepare(profile)
 
-    return end
+        self._prepare, self._announced = prepare, announced
+        profiler.profile._prepare_trace = announced  # type: ignore[method-assign]
+
+    def give_back(self) -> None:
+        from torch.autograd import profiler
+
+        if self._announced is not None and profiler.profile._prepare_trace is self._announced:
+            profiler.profile._prepare_trace = self._prepare  # type: ignore[method-assign]
+        self._announced = None
 
 
 def save_profile(profile: Any, path: str) -> None:

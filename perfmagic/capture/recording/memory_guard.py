@@ -14,6 +14,7 @@ from pathlib import Path
 
 INTERVAL_S = 0.5
 FASTEST_BYTES_PER_S = 150e6  # what recording can take: 0.21 kB × 0.5 M operators a second, half as much again
+JOIN_S = 2.0  # nobody can interrupt the end of a recording: a device that hangs must not hold it up
 ENDED_PER_LIVE = 15  # 12 by the figures above, and room for the rest of the process
 _KB = 1024
 
@@ -21,23 +22,26 @@ _KB = 1024
 class MemoryGuard:
     """Calls `told(grown_bytes)` once, when the process has grown so far that ending the recording may not fit.
 
-    Does nothing where the system does not say how much memory there is (no /proc).
+    A resource: watches from take() to give_back(). Does nothing where the system does not say how much memory there is
+    (no /proc).
     """
 
     def __init__(self, told: Callable[[int], None], interval_s: float = INTERVAL_S) -> None:
         self._told, self._interval_s = told, interval_s
         self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="perfmagic memory guard", daemon=True)
+
+    def take(self) -> None:
         self._start_bytes, self._start_s = own_bytes(), time.monotonic()
         self._room_bytes = available_bytes() // ENDED_PER_LIVE
-        self._thread = threading.Thread(target=self._watch, name="perfmagic memory guard", daemon=True)
         if self._start_bytes and self._room_bytes:
             self._thread.start()
 
-    def stop(self) -> None:
-        """Look no more; a call of `told` under way has ended when this returns, unless it is what calls this."""
+    def give_back(self) -> None:
+        """Look no more; a call of `told` under way has mostly ended when this returns: it may wait for a device."""
         self._done.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(JOIN_S)
 
     def _watch(self) -> None:
         while not self._done.wait(self._interval_s):

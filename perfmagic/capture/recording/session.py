@@ -16,6 +16,7 @@ from perfmagic import units
 from perfmagic.capture.devices import torch_private
 from perfmagic.capture.devices.backends import active_backends
 from perfmagic.capture.devices.profiled import note_profiled, profiled_before
+from perfmagic.capture.owner import Owner, shielded
 from perfmagic.capture.recording.memory_guard import ENDED_PER_LIVE, MemoryGuard
 from perfmagic.errors import CaptureError, TraceError
 from perfmagic.trace.kineto.reader import read_trace
@@ -23,13 +24,23 @@ from perfmagic.trace.model import Trace
 
 
 class Session:
-    """Records from its making to close(); what ends it sooner is told in notes.
+    """Records from open() until the owner it was given closes; notes say what ended it sooner.
 
-    cuda: whether CUDA's own activity is recorded.  ended_ns: when it ended before close(), by perf_counter_ns.
-    Raises CaptureError where another profiler is active.
+    cuda: whether CUDA's own activity is recorded.  ended_ns: when it ended before that, by perf_counter_ns.
     """
 
     def __init__(self, torch: Any, *, cuda: bool, memory: bool = False) -> None:
+        self.notes: list[str] = []
+        self.ended_ns: int | None = None
+        self._torch, self._cuda = torch, cuda
+        self._recorded: Trace | None = None
+        self._thread = threading.get_ident()
+        self._profile = _Profile(cuda=cuda, memory=memory)
+        self._others = torch_private.OtherProfiles(self._give_way)
+        self._guard = MemoryGuard(self._out_of_room)
+
+    def open(self, owner: Owner) -> None:
+        """Begin to record; the owner takes everything. Raises CaptureError where another profiler is active."""
         if torch_private.profiler_enabled():
             raise CaptureError(
                 "another profiler is active in this process, and torch records for one at a time",
@@ -37,47 +48,39 @@ class Session:
             )
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # torch 2.13 else prints two lines into the cell
         if not profiled_before():
-            _warm_up(torch, cuda)
-        self.notes: list[str] = []
-        self.ended_ns: int | None = None
-        self._cuda = cuda
-        self._recorded: Trace | None = None
-        self._thread = threading.get_ident()
-        self._profile: Any = torch_private.open_profile(cuda=cuda, memory=memory)
-        self._profile.__enter__()
+            _warm_up(self._torch, cuda=self._cuda)
+        owner.take(self._profile)
         note_profiled()
-        self._stop_listening = torch_private.before_other_profile(self._give_way)
-        self._guard = MemoryGuard(self._out_of_room)
+        owner.take(self._others)
+        owner.take(self._guard)
 
-    def close(self) -> Trace | None:
-        """End the session, if nobody else has; None where nothing was recorded."""
-        self._guard.stop()
-        self._stop_listening()
-        if self._profile is not None:
-            profile, self._profile = self._profile, None
-            self._recorded = _read_session(profile)
+    def read(self) -> Trace | None:
+        """What it recorded, once the owner has closed; None where that is nothing."""
+        if self._profile.ended is not None:
+            ended, self._profile.ended = self._profile.ended, None
+            self._recorded = _read_profile(ended)
         return self._recorded
 
     def end_early(self, reason: str) -> None:
         """Record no more, from any thread, and keep what there is; reason: why, to follow "recorded until …: "."""
-        if self.ended_ns is not None or self._profile is None:
+        if self.ended_ns is not None or not self._profile.is_open():
             return
         self._wait_for_devices()
-        if torch_private.pause_profile(cuda=self._cuda):
+        if self._profile.is_open() and torch_private.pause_profile(cuda=self._cuda):  # it may have ended meanwhile
             self.ended_ns = time.perf_counter_ns()
             self.notes.append(reason)
 
     def _give_way(self) -> None:
         """Another profiler is about to open: left open, ours would be emptied by it, and our end would end theirs."""
-        if self._profile is None:
+        if not self._profile.is_open():
             return
         reason = "the cell opened a profiler of its own, and torch has one at a time: the rest is in its result"
         if threading.get_ident() == self._thread:
             self._wait_for_devices()
-            self.close()
+            shielded(self._profile.give_back)
+            self.read()
         else:  # only the thread that began a session can end it: what it held is lost to the other one
-            self._stop_listening()
-            self._profile = None
+            self._profile.abandon()
         if self.ended_ns is None:
             self.ended_ns = time.perf_counter_ns()
             self.notes.append(reason)
@@ -94,29 +97,50 @@ class Session:
             backend.synchronize()
 
 
-def _warm_up(torch: Any, cuda: bool) -> None:
+class _Profile:
+    """torch's low-level profiler as a resource.  ended: the profile that has ended and was not read yet."""
+
+    def __init__(self, *, cuda: bool, memory: bool) -> None:
+        self._cuda, self._memory = cuda, memory
+        self._open: Any = None
+        self.ended: Any = None
+
+    def is_open(self) -> bool:
+        return self._open is not None
+
+    def take(self) -> None:
+        self._open = torch_private.open_profile(cuda=self._cuda, memory=self._memory)
+        self._open.__enter__()
+
+    def give_back(self) -> None:
+        if self._open is not None and torch_private.end_profile(self._open):
+            self.ended = self._open
+        self._open = None
+
+    def abandon(self) -> None:
+        """Leave it to another profiler, which has taken torch's one session."""
+        self._open = None
+
+
+def _warm_up(torch: Any, *, cuda: bool) -> None:
     """The first session loads CUPTI and allocates buffers; let that happen around an op of our own."""
-    profile = torch_private.open_profile(cuda=cuda, memory=False)
-    profile.__enter__()
-    try:
+    owner = Owner()
+    with owner, owner:
+        owner.take(_Profile(cuda=cuda, memory=False))
         if cuda and torch.cuda.is_initialized():
             torch.zeros(1, device="cuda")
             torch.cuda.synchronize()
         else:
             torch.zeros(1)
-    finally:
-        torch_private.end_profile(profile)
 
 
-def _read_session(profile: Any) -> Trace | None:
-    """End a session and read what it recorded; None where it recorded nothing (a cell without an operator)."""
-    torch_private.end_profile(profile)
-    handle, path = tempfile.mkstemp(prefix="perfmagic-", suffix=".json")
-    os.close(handle)
+def _read_profile(profile: Any) -> Trace | None:
+    """What an ended profile recorded; None where that is nothing (a cell without an operator)."""
+    with tempfile.TemporaryDirectory(prefix="perfmagic-") as folder:  # removed even if an interrupt skips __exit__
+        path = Path(folder) / "trace.json"
+        torch_private.save_profile(profile, str(path))
+        found = path.read_bytes()
     try:
-        torch_private.save_profile(profile, path)
-        return read_trace(Path(path).read_bytes(), origin="cell")
+        return read_trace(found, origin="cell")
     except TraceError:  # what the reader says of a file without a single record
         return None
-    finally:
-        Path(path).unlink()

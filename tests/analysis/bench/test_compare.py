@@ -16,7 +16,7 @@ import perfmagic
 from perfmagic.analysis.bench.compare import BAND_APART, CompareResult, compare
 from perfmagic.analysis.bench.result import BenchResult, summarise
 from perfmagic.capture.bench.engine import BenchSpec
-from perfmagic.capture.bench.interleave import measure_in_turns
+from perfmagic.capture.bench.interleave import measure_interleaved
 from perfmagic.errors import OptionError
 from perfmagic.numerics.ratio import BAND, judged, ratio_interval
 from perfmagic.samples import BenchRecord
@@ -121,7 +121,7 @@ class Clock:
 def test_bodies_take_turns_forth_and_back_until_the_verdict_is_clear() -> None:
     clock = Clock()
     specs = [BenchSpec(name="a", warmup=0), BenchSpec(name="b", warmup=0)]
-    first, second = measure_in_turns([clock.body("a", 20), clock.body("b", 25)], specs, band=0.01, clock_ns=clock)
+    first, second = measure_interleaved([clock.body("a", 20), clock.body("b", 25)], specs, band=0.01, clock_ns=clock)
     sampled = "".join(clock.order[4:])  # after two first calls and two that tell how long a call is
     assert sampled == "abba" * (len(sampled) // 4)
     assert len(first.returns_s) == len(second.returns_s) == len(sampled) // 2 >= 20
@@ -136,7 +136,7 @@ def test_long_bodies_have_the_samples_of_an_interval_whatever_warm_up_took(secon
     clock = Clock()
     specs = [BenchSpec(name=name) for name in "abc"]
     bodies = [clock.body(name, 1e3 * seconds) for name in "abc"]
-    records = measure_in_turns(bodies, specs, decide_s=10.0, clock_ns=clock)
+    records = measure_interleaved(bodies, specs, decide_s=10.0, clock_ns=clock)
     assert [len(one.returns_s) for one in records] == 3 * [samples]
     assert {one.stopped_by for one in records} == {f"stopped after {spent}\N{NO-BREAK SPACE}s"}
 

@@ -12,7 +12,7 @@ from perfmagic.analysis.bench.compare import Comparison, compare
 from perfmagic.analysis.bench.result import BenchResult, summarise
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.capture.bench.engine import BenchSpec
-from perfmagic.capture.bench.interleave import measure_in_turns
+from perfmagic.capture.bench.interleave import measure_interleaved
 from perfmagic.capture.bench.reference_loop import MOST_FRAC, ReferenceLoop
 from perfmagic.samples import BenchRecord
 from perfmagic.trace.model import DeviceInfo
@@ -159,9 +159,9 @@ def test_a_loop_that_was_interrupted_counts_neither_long_nor_often() -> None:
 
 
 def test_a_benchmark_carries_its_readings_into_its_file_and_back() -> None:
-    record = measure_in_turns([lambda: None, lambda: None], [BenchSpec(samples=12), BenchSpec(samples=12)], decide_s=0)[
-        0
-    ]
+    record = measure_interleaved(
+        [lambda: None, lambda: None], [BenchSpec(samples=12), BenchSpec(samples=12)], decide_s=0
+    )[0]
     found = summarise(record)
     assert len(found.reference_s) == len(found.returns.samples_s) == 12
     assert all(1e-6 < s < 10 for s in found.reference_s)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from perfmagic.capture.bench import engine as engine_module
+from perfmagic.capture.bench import watchers
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -20,4 +20,4 @@ def _small_heap() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _nothing_profiled_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests of this process may have opened the profiler, which a result would say."""
-    monkeypatch.setattr(engine_module, "profiled_before", lambda: False)
+    monkeypatch.setattr(watchers, "profiled_before", lambda: False)

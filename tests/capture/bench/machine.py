@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfmagic.capture.bench.engine import BenchSpec, Engine
+from perfmagic.capture.bench.plan import Host
 from perfmagic.trace.model import DeviceInfo
 
 MS = 1_000_000
@@ -77,9 +78,12 @@ class Machine:
     def engine(self, spec: BenchSpec | None = None, *, synced: bool = False, **more) -> Engine:
         """An engine on this machine; spec: five samples without warm-up where none is given."""
         spec = spec or BenchSpec(samples=5, warmup=0)
-        return Engine(
-            spec, synced=synced, clock_ns=self.clock_ns, backends=self.backends, load=more.pop("load", float), **more
-        )
+        around = {name: more.pop(name) for name in ("load", "rest", "clocks") if name in more}
+        return Engine(spec, synced=synced, host=self.host(**around), **more)
+
+    def host(self, **around) -> Host:
+        """What an engine sees of this machine."""
+        return Host(**{"clock_ns": self.clock_ns, "backends": self.backends, "load": float, **around})
 
     def measure(self, host_ns: int, device_ns: int = 0, spec: BenchSpec | None = None, *, synced: bool = False, **more):
         """The record of a body with these times."""

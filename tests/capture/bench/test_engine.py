@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from perfmagic.analysis.bench.conditions import warnings
-from perfmagic.capture.bench import engine as engine_module
+from perfmagic.capture.bench import warming, watchers
+from perfmagic.capture.bench.body_loop import BodyLoop, run
 from perfmagic.capture.bench.engine import BenchSpec, Engine
-from perfmagic.capture.bench.interleave import Sitting, run
-from perfmagic.capture.bench.stopwatch import Turns
+from perfmagic.capture.bench.interleave import Interleaved
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.samples import BenchRecord
 from perfmagic.trace.model import TraceMeta, make_trace
@@ -73,7 +73,7 @@ def test_a_call_of_a_second_is_warm_when_two_agree_and_is_sampled_three_times():
     record = Machine().measure(1000 * MS, spec=BenchSpec(time_s=2.0))
     assert record.body_runs == 2 + 3
     assert record.warmup_calls == 0
-    assert record.stopped_by == "stopped after 3.00\u00a0s, as 3 samples are the least"
+    assert record.stopped_by == "stopped after 3.00\u00a0s at the minimum of 3 samples"
 
 
 def test_a_call_of_ten_minutes_runs_twice_and_says_why():
@@ -118,9 +118,7 @@ def test_the_cost_of_the_loop_is_measured_and_taken_off():
         machine.now_ns += 40  # a clock that costs 40 ns a reading
         return machine.now_ns
 
-    engine = Engine(
-        BenchSpec(samples=3, warmup=0), synced=False, clock_ns=clock_ns, backends=machine.backends, load=float
-    )
+    engine = Engine(BenchSpec(samples=3, warmup=0), synced=False, host=machine.host(clock_ns=clock_ns))
     for () in engine.calls():
         machine.body(2 * MS)
     record = engine.record()
@@ -136,21 +134,19 @@ def test_the_loop_of_each_run_is_taken_off_its_own_samples():
         machine.now_ns += reading_ns[0]
         return machine.now_ns
 
-    engine = Engine(
-        BenchSpec(samples=3, runs=2, warmup=1), synced=False, clock_ns=clock_ns, backends=machine.backends, load=float
-    )
+    engine = Engine(BenchSpec(samples=3, runs=2, warmup=1), synced=False, host=machine.host(clock_ns=clock_ns))
+    log = engine.phases.sampling.log
     for () in engine.calls():
         machine.body(3 * MS)
-        reading_ns[0] = (
-            40 if engine.log.samples_s().shape[0] < 3 else 80
-        )  # the machine is half as fast in the second run
+        reading_ns[0] = 40 if len(log.samples_s()) < 3 else 80  # the machine is half as fast in the second run
     record = engine.record()
     assert record.run_starts == (0, 3)
     assert record.returns_s.tolist() == [0.003] * 2 + [pytest.approx(0.003, abs=41e-9)] + [0.003] * 3
     assert record.loop_overhead_s == 80e-9
 
 
-def test_a_body_of_nothing_takes_zero_and_never_less():
+def test_a_body_of_nothing_takes_zero_and_never_less(monkeypatch):
+    monkeypatch.setattr(warming, "MOST_CALLS", 10_000)  # where the clock never moves, blocks grow to their most calls
     record = Machine().measure(0, spec=BenchSpec(samples=2, warmup=0))
     assert record.returns_s.tolist() == [0.0] * 2
     assert record.loop_overhead_s == 0.0
@@ -211,7 +207,7 @@ def test_bench_takes_no_device_span():
     assert record.span_calls_per_sample == 0
 
 
-def test_a_body_that_synchronises_is_told_that_its_span_includes_waiting():
+def test_a_body_that_synchronises_gets_a_warning_that_its_span_includes_waiting():
     machine = Machine()
     engine = machine.engine(synced=True)
     for () in engine.calls():
@@ -262,6 +258,9 @@ class Recording:
         self.asked.append("stop")
         return make_trace([], TraceMeta("cell"))
 
+    def give_back(self) -> None:
+        self.asked.append("give back")
+
 
 def test_the_recorded_run_is_the_last_one_and_happens_once():
     recording = Recording()
@@ -298,7 +297,7 @@ def test_a_recording_is_ended_when_its_run_is_left():
         if recording.asked:
             break  # leaves the loop as an error does: the engine is not told
     engine.close()
-    assert recording.asked == ["start", "stop"]
+    assert recording.asked == ["start", "give back"]
     assert engine.record().trace is None
 
 
@@ -377,7 +376,7 @@ def test_load_on_the_machine_is_said():
 
 
 def test_an_earlier_profile_is_said_where_it_slows_launches(monkeypatch):
-    monkeypatch.setattr(engine_module, "profiled_before", lambda: True)
+    monkeypatch.setattr(watchers, "profiled_before", lambda: True)
     assert "a profile was taken earlier in this process" in said(Machine().measure(1 * MS, 1 * MS))[0]
     assert said(Machine().measure(1 * MS)) == ()  # no CUDA, no CUPTI
 
@@ -389,7 +388,7 @@ def test_an_earlier_profile_is_said_where_it_slows_launches(monkeypatch):
         ({"max_samples": -3}, "max_samples -3: at least one sample is needed"),
         ({"time_s": 0.0}, "--time 0: a time above 0 s is needed"),
         ({"time_s": math.nan}, "--time nan: a time above 0 s is needed"),
-        ({"rel": 1.5}, "--rel 1.5: a share between 0 and 1 is needed, 0.01 for 1 %"),
+        ({"rel": 1.5}, "--rel 1.5: a fraction between 0 and 1 is needed, 0.01 for 1 %"),
     ],
 )
 def test_values_that_cannot_be_used_are_refused_in_one_line(values, words):
@@ -427,14 +426,14 @@ def test_the_peak_is_of_the_body_and_not_of_the_set_up_code_before_it():
     assert (record.held_bytes, record.peak_bytes) == (200, 300)
 
 
-def conditions_in_turns(machine: Machine, first: Callable[[], None], second: Callable[[], None]):
+def conditions_interleaved(machine: Machine, first: Callable[[], None], second: Callable[[], None]):
     engines = [machine.engine(BenchSpec(samples=8, warmup=0)) for _ in range(2)]
-    sitting = Sitting(engines, decide_s=0.0, clock_ns=machine.clock_ns)
-    run(Turns(sitting.whole(), machine.clock_ns), [first, second])
+    together = Interleaved(engines, decide_s=0.0, clock_ns=machine.clock_ns)
+    run(BodyLoop(together.whole(), machine.clock_ns), [first, second])
     return [engine.record().conditions for engine in engines]
 
 
-def test_what_a_body_leaves_behind_is_not_said_of_the_one_it_takes_turns_with():
+def test_what_a_body_leaves_behind_is_not_said_of_the_one_it_is_interleaved_with():
     machine = Machine(started=True)
     machine.held = 0
 
@@ -442,9 +441,31 @@ def test_what_a_body_leaves_behind_is_not_said_of_the_one_it_takes_turns_with():
         machine.body(1 * MS, 1 * MS)
         machine.held += 4096
 
-    nothing, (grew,) = conditions_in_turns(machine, lambda: machine.body(1 * MS, 1 * MS), leaves)
+    nothing, (grew,) = conditions_interleaved(machine, lambda: machine.body(1 * MS, 1 * MS), leaves)
     assert nothing == ()
     assert (grew.kind, grew.values["bytes_per_call"]) == ("memory grew", 4096)
+
+
+@pytest.mark.parametrize("call_s", [0.002, 8.0])
+def test_the_samples_asked_for_are_taken_of_interleaved_bodies_however_long_they_take(call_s: float) -> None:
+    machine = Machine()
+    engines = [machine.engine(BenchSpec(samples=10, warmup=0)) for _ in range(2)]
+    together = Interleaved(engines, decide_s=0.0, clock_ns=machine.clock_ns)
+    run(BodyLoop(together.whole(), machine.clock_ns), [lambda: machine.body(round(call_s * 1e9))] * 2)
+    records = [engine.record() for engine in engines]
+    assert [len(record.returns_s) for record in records] == [10, 10]
+    assert {record.stopped_by for record in records} == {"took the 10 samples asked for"}
+
+
+def test_the_time_asked_for_is_taken_for_each_of_interleaved_bodies() -> None:
+    machine = Machine()
+    engines = [machine.engine(BenchSpec(time_s=100.0, rel=1e-9, warmup=0)) for _ in range(2)]
+    lengths_ms = iter(range(5000, 50_000, 100))  # each call is longer: neither interval nor noise end it
+    together = Interleaved(engines, decide_s=0.0, clock_ns=machine.clock_ns)
+    run(BodyLoop(together.whole(), machine.clock_ns), [lambda: machine.body(next(lengths_ms) * MS)] * 2)
+    for record in (engine.record() for engine in engines):
+        assert sum(record.returns_s) == pytest.approx(100, rel=0.1)
+        assert record.stopped_by.startswith("stopped at the cap of 100\u00a0s")
 
 
 def test_memory_that_the_other_body_gives_back_does_not_grow():
@@ -458,7 +479,7 @@ def test_memory_that_the_other_body_gives_back_does_not_grow():
 
         return body
 
-    assert conditions_in_turns(machine, holds(65_536), holds(0)) == [(), ()]
+    assert conditions_interleaved(machine, holds(65_536), holds(0)) == [(), ()]
 
 
 @pytest.mark.parametrize("work", [{"flop": 0}, {"moved_bytes": 0.0}, {"flop": math.inf}, {"flop": math.nan}])

@@ -86,18 +86,24 @@ def test_display_in_a_running_shell_is_dropped_and_its_publisher_put_back(monkey
 
     shell = Shell()
     monkeypatch.setattr(ipython, "get_ipython", lambda: shell)
-    with quiet.muted():
-        shell.display_pub.publish({"text/plain": "x"})
-        sys.displayhook("x")
+    muted = quiet.Quiet()
+    muted.mute()
+    shell.display_pub.publish({"text/plain": "x"})
+    sys.displayhook("x")
+    muted.end()
     assert shell.display_pub == "publisher"
 
 
 def test_garbage_is_collected_where_python_would_have_and_not_before():
-    with quiet.undisturbed():
+    undisturbed = quiet.Quiet()
+    try:
+        undisturbed.begin()
         assert not quiet.collect_when_due()
         kept = [[] for _ in range(gc.get_threshold()[0] + 100)]
         assert quiet.collect_when_due()
         assert gc.get_count()[0] < 100
+    finally:
+        undisturbed.end()
     assert kept
 
 
@@ -132,6 +138,8 @@ def test_an_interrupt_while_output_is_being_dropped_puts_all_of_it_back(monkeypa
     made: list[object] = []
     monkeypatch.setattr(quiet, "_Dropped", Stream)
     before = sys.stdout, sys.stderr, sys.displayhook
-    with pytest.raises(KeyboardInterrupt), quiet.muted():
-        pass
+    muted = quiet.Quiet()
+    with pytest.raises(KeyboardInterrupt):
+        muted.mute()
+    muted.end()
     assert before == (sys.stdout, sys.stderr, sys.displayhook)

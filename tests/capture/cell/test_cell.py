@@ -4,7 +4,8 @@ import ast
 
 import pytest
 
-from perfmagic.capture.cell.source import Head, head_of, refusal, replace_head, wrap
+from perfmagic.capture.cell.source import Head, replace_head
+from perfmagic.capture.cell.tree import head_of, refusal, wrap
 
 NAMES = ("timeline", "bench")
 
@@ -57,6 +58,9 @@ class _Runtime:
     def cell(self, _literal):
         return self
 
+    def released(self):
+        return self
+
     def __enter__(self):
         return self
 
@@ -71,13 +75,13 @@ class _Runtime:
     def first(self):
         yield ()
 
-    turns = 2
+    passes = 2
 
-    def turn(self):
-        self.turns -= 1
-        return self.turns >= 0
+    def more(self):
+        self.passes -= 1
+        return self.passes >= 0
 
-    def steps(self, which):
+    def repetitions(self, which):
         assert which == 0
         yield ()
 

@@ -59,6 +59,7 @@ class _Mark:
 class SimLog:
     """The log. Rows are kept only between start() and stop(), which nest; they stay readable until the next start().
 
+    depth: how many recordings are open.
     limit: device ops kept after a mark; what comes later is counted (SimRecords.dropped).
     """
 
@@ -67,7 +68,7 @@ class SimLog:
         self.recording = False
         self.memories: list[Any] = []  # of the devices: they note what happens, and write it here when asked to
         self._with_memory = False
-        self._depth = 0
+        self._open: list[object] = []  # who is recording
         self.clear()
 
     def clear(self) -> None:
@@ -82,18 +83,27 @@ class SimLog:
         self._marks: list[_Mark] = []
         self._room(0, 0, 0)
 
-    def start(self, *, memory: bool = False) -> None:
-        """Record from now on, with memory if asked to. A start while recording only deepens the nesting."""
-        if self._depth == 0:
+    @property
+    def depth(self) -> int:
+        return len(self._open)
+
+    def start(self, by: object = None, *, memory: bool = False) -> None:
+        """Record from now on, with memory if asked to. A start while recording only deepens the nesting.
+
+        by: who records, for stop().
+        """
+        if not self._open:
             self.clear()
-        self._with_memory = memory if self._depth == 0 else self._with_memory or memory
-        self._depth += 1
+            self._with_memory = False
+        self._open.append(by)
+        self._with_memory = self._with_memory or memory
         self.recording = True
 
-    def stop(self) -> None:
-        """Undo one start."""
-        self._depth = max(0, self._depth - 1)
-        self.recording = self._depth > 0
+    def stop(self, by: object = None) -> None:
+        """Undo the start() of the same caller; harmless where there was none."""
+        if by in self._open:
+            self._open.remove(by)
+        self.recording = bool(self._open)
 
     def mark(self) -> int:
         """A point to read from later."""
@@ -190,6 +200,25 @@ class SimLog:
         self._ops_end = ops + self.limit
         self._calls_end = calls + _ROWS_PER_OP * self.limit
         self._host_ops_end = host_ops + _ROWS_PER_OP * self.limit
+
+
+class SimRecording:
+    """The rows of one recording, as a resource (perfmagic.capture.owner)."""
+
+    def __init__(self, log: SimLog, *, memory: bool) -> None:
+        self._log, self._memory = log, memory
+        self._mark = 0
+
+    def take(self) -> None:
+        self._log.start(self, memory=self._memory)
+        self._mark = self._log.mark()
+
+    def read(self) -> SimRecords:
+        """What was recorded so far. Raises IndexError after give_back(), once another recording has begun."""
+        return self._log.since(self._mark)
+
+    def give_back(self) -> None:
+        self._log.stop(self)
 
 
 def _columns(keys: tuple[str, ...], rows: list[tuple[Any, ...]], names: dict[str, int]) -> Columns:

@@ -1,0 +1,136 @@
+"""What a capture takes from the process, and how every part of it is given back wherever an interrupt strikes.
+
+A capture replaces what belongs to the whole process: torch's profiler, stdout, the garbage collector. Three rules hold:
+
+- A resource is noted before it is taken. Giving it back does no harm, however much of it was taken, and also twice.
+- Taking and giving back are shielded: signal handlers run afterwards, and none is lost.
+- An exception can still strike before the first line of an `__exit__`. So the same owner guards twice:
+
+      owner = Owner()
+      with owner, owner:
+          owner.take(Muted())
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Resource(Protocol):
+    """Something of the process that a capture replaces or occupies."""
+
+    def take(self) -> None:
+        """Take it. An exception may stop this at any line."""
+
+    def give_back(self) -> None:
+        """Give back what take() took, however far it came. Harmless when called again, or before take()."""
+
+
+class Owner:
+    """Everything that one capture has taken. close() gives it back, the last first.
+
+    resources: taken where the with-block begins.
+    """
+
+    def __init__(self, *resources: Resource) -> None:
+        self._wanted = list(resources)
+        self._taken: list[Resource] = []
+
+    def take(self, resource: Resource) -> None:
+        """Take one more. Raises what the resource raises; close() then gives back what there is of it."""
+        self._taken.append(resource)
+        shielded(resource.take)
+
+    def close(self) -> None:
+        """Give everything back; harmless when called again.
+
+        An exception of one resource does not keep the others; the first is raised at the end. After an interrupt the
+        next call goes on where this one stopped.
+        """
+        if self._taken:
+            shielded(self._give_back)
+
+    def _give_back(self) -> None:
+        first: Exception | None = None
+        while self._taken:
+            try:
+                self._taken[-1].give_back()
+            except Exception as error:  # noqa: BLE001 - raised below, when the others are back too
+                first = first or error
+            self._taken.pop()
+        if first is not None:
+            raise first
+
+    def __enter__(self) -> Owner:  # noqa: PYI034 - typing.Self needs Python 3.11
+        try:
+            while self._wanted:
+                self.take(self._wanted.pop(0))
+            return self
+        except BaseException:  # an interrupt too: a block that was not entered has no __exit__
+            self.close()
+            raise
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+_handlers: dict[int, Callable[[int, FrameType | None], object]] = {}  # those that _wait stood in for last, by signal
+_came: dict[int, FrameType | None] = {}  # signals that came meanwhile, with the frame they interrupted
+_SIGNALS = tuple(signal.valid_signals())
+
+
+def shielded(work: Callable[[], T]) -> T:
+    """What work() returns. Python's signal handlers wait until it has ended; then each that was called runs.
+
+    Only the main thread runs signal handlers: in any other this is work() alone. Keep it short, and wait for nothing
+    that may last: nobody can interrupt it.
+    """
+    if threading.current_thread() is not threading.main_thread() or _is_shielded(sys._getframe(1)):
+        return work()
+    try:
+        try:
+            _hold()
+            return work()
+        finally:
+            _let_go()
+    finally:  # again, as an exception may have stopped the first
+        _let_go()
+
+
+def _hold() -> None:
+    for number in _SIGNALS:
+        handler = signal.getsignal(number)
+        if callable(handler) and handler is not _wait:
+            _handlers[number] = handler
+            signal.signal(number, _wait)
+
+
+def _let_go() -> None:
+    """Put the handlers back, then call those whose signal came: one of them mostly raises KeyboardInterrupt."""
+    for number, handler in list(_handlers.items()):
+        if signal.getsignal(number) is _wait:
+            signal.signal(number, handler)
+    while _came:
+        number, frame = _came.popitem()
+        if (waited := _handlers.get(number)) is not None:
+            waited(number, frame)
+
+
+def _wait(number: int, frame: FrameType | None) -> None:
+    """Stand in for a handler. Heals itself: outside of a shield, it gives way and the handler runs at once."""
+    _came[number] = frame
+    if not _is_shielded(frame):
+        _let_go()
+
+
+def _is_shielded(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not shielded.__code__:
+        frame = frame.f_back
+    return frame is not None

@@ -1,0 +1,215 @@
+"""One Trace from the parts of a recording: torch's profiler, the simulated device's log, marks and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfmagic import units
+from perfmagic.capture.cell.marks import MarkLog
+from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
+from perfmagic.trace.columns import NONE, HostKind
+from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.remarks import Remark
+from perfmagic.trace.window import window
+
+if TYPE_CHECKING:
+    from perfmagic.capture.devices.sim.log import SimRecords
+
+MOST_RACES = 10_000  # one line that forgets to wait, in a loop: more would say the same
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a recording has found; times are unix ns.
+
+    offset_ns: from perf_counter to unix time.  kineto, sim: None where that source did not record.
+    steps: name, start and end of named stretches.  memory: whether it was asked for.  failed: what ended the code.
+    notes: what came up while waiting for the devices.
+    limit_ns: when the recording became incomplete, None where it did not.  limit_reason: why.
+    """
+
+    start_ns: int
+    returned_ns: int
+    end_ns: int
+    offset_ns: int
+    origin: str
+    cell: Cell | None
+    marks: MarkLog
+    kineto: Trace | None = None
+    sim: SimRecords | None = None
+    steps: list[tuple[str, int, int]] = field(default_factory=list)
+    memory: bool = False
+    failed: str = ""
+    notes: list[Remark] = field(default_factory=list)
+    limit_ns: int | None = None
+    limit_reason: str = ""
+
+
+def assembled(found: Recorded) -> Trace:
+    """All parts in one time base, which begins with the recording; cut off where the recording became incomplete."""
+    base = found.start_ns
+    parts = _parts(found)
+    meta = TraceMeta(
+        origin=found.origin,
+        base_unix_ns=base,
+        start_ns=0,
+        end_ns=found.end_ns - base,
+        returned_ns=found.returned_ns - base,
+        devices=tuple(parts.devices),
+        torch_version=str(getattr(torch_if_imported(), "__version__", "")),
+        failed=found.failed,
+        dropped_events=parts.dropped,
+        races=parts.races,
+        notes=tuple(_notes(found, parts)),
+        **_rank(),
+    )
+    marks = found.marks.columns(found.offset_ns - base, found.returned_ns - base)
+    tables: dict[str, Any] = parts.tables
+    trace = make_trace(parts.names, meta, marks=marks, cell=found.cell, **tables)
+    trace = replace(trace, **parts.details)
+    return trace if found.limit_ns is None else _until(trace, found.limit_ns - base)
+
+
+def _parts(found: Recorded) -> _Parts:
+    parts = _Parts(found.start_ns)
+    if found.kineto is not None:
+        parts.add_trace(found.kineto)
+    if found.sim is not None:
+        first = SIM_INDEX_BASE if parts.devices else 0
+        parts.add_sim(found.sim, first_device=first, host_ops=found.kineto is None)
+    parts.add_steps(found.steps)
+    return parts
+
+
+def _notes(found: Recorded, parts: _Parts) -> list[Remark]:
+    notes = list(found.notes)
+    if found.limit_ns is not None and found.limit_ns < found.end_ns:
+        numbers = {"recorded_ns": found.limit_ns - found.start_ns, "cell_ns": found.returned_ns - found.start_ns}
+        until, whole = map(units.duration, numbers.values())
+        words = f"recorded until {until} of the cell's {whole}: {found.limit_reason}"
+        notes.append(Remark("ended_early", words, numbers))
+    elif found.marks.inner_dropped:
+        words = "lines inside loops are told apart in the first marks only; later work counts to the loop"
+        notes.append(Remark("inner_lines_dropped", words))
+    notes += _no_ops_note(parts, found.sim)
+    if found.memory and not len(parts.tables.get("counters", {}).get("at_ns", ())):
+        words = "no device reported what it allocates: memory is recorded of CUDA and of the simulated device"
+        notes.append(Remark("no_memory_record", words))
+    return notes
+
+
+class _Parts:
+    """Columns from several sources, shifted to one time base and one name table."""
+
+    def __init__(self, base_ns: int) -> None:
+        self.base_ns = base_ns
+        self.names: list[str] = []
+        self.devices: list[DeviceInfo] = []
+        self.dropped = 0
+        self.races: tuple[tuple[int, int], ...] = ()
+        self.tables: dict[str, dict[str, Any]] = {}
+        # of Kineto, which is the first and only one to have any
+        self.details: dict[str, Any] = {}
+
+    def add_trace(self, trace: Trace) -> None:
+        shift = trace.meta.base_unix_ns - self.base_ns
+        ops = {k: v for k, v in trace.ops.to_dict().items() if k not in ("launch", "line")}
+        tables = {"ops": ops, "waits": trace.waits.to_dict(), "counters": trace.counters.to_dict()}
+        for key, table in (("calls", trace.calls), ("host_ops", trace.whole_host())):
+            tables[key] = {k: v for k, v in table.to_dict().items() if k != "line"}
+        self._add(tables, trace.names, shift, 0)
+        self.details = {key: getattr(trace, key) for key in ("shapes", "input_shapes", "collectives")}
+        self.devices += [d for d in trace.meta.devices if d.kind != "unknown" or d.index in trace.device_ids]
+        self.dropped += trace.meta.dropped_events
+
+    def add_sim(self, records: SimRecords, first_device: int, *, host_ops: bool) -> None:
+        """host_ops: False where torch's profiler recorded the same operators."""
+        kept = ("ops", "calls", "waits", "counters", *(("host_ops",) if host_ops else ()))
+        tables = {k: dict(getattr(records, k)) for k in kept}
+        self._add(tables, tuple(records.names), -self.base_ns, first_device)
+        from perfmagic.capture.devices import sim
+
+        used = sorted({int(d) for d in np.unique(tables["ops"].get("device", np.zeros(0)))}) or [0]
+        self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), sim.pace_words()) for d in used]
+        self.dropped += records.dropped
+        self.races = tuple(records.races[:MOST_RACES])
+
+    def add_steps(self, steps: list[tuple[str, int, int]]) -> None:
+        if not steps:
+            return
+        columns = {
+            "start_ns": [start for _, start, _ in steps],
+            "end_ns": [end for _, _, end in steps],
+            "kind": [HostKind.ANNOTATION] * len(steps),
+            "name": list(range(len(steps))),
+            "thread": [0] * len(steps),
+        }
+        self._add({"host_ops": columns}, tuple(name for name, _, _ in steps), -self.base_ns, 0)
+
+    def _add(self, tables: Mapping[str, dict[str, Any]], names: tuple[str, ...], shift: int, device: int) -> None:
+        first_name = len(self.names)
+        self.names += names
+        for key, columns in tables.items():
+            moved = {k: self._moved(k, np.asarray(v), shift, first_name, device) for k, v in columns.items()}
+            old = self.tables.get(key)
+            if old is not None and set(old) == set(moved):
+                moved = {k: np.concatenate((old[k], v)) for k, v in moved.items()}
+            elif old is not None:
+                moved = _concatenate_unlike(old, moved)
+            self.tables[key] = moved
+
+    def _moved(self, column: str, values: Any, shift: int, first_name: int, device: int) -> Any:
+        if column in ("start_ns", "end_ns", "at_ns"):
+            return values.astype(np.int64) + shift
+        if column in ("name", "series"):
+            return values.astype(np.int32) + first_name
+        return values + device if column in ("device", "on_device") else values
+
+
+def _until(trace: Trace, end_ns: int) -> Trace:
+    """The part that is complete: time without records must not look like an idle device."""
+    if end_ns >= trace.meta.end_ns:
+        return trace
+    cut = window(trace, trace.meta.start_ns, max(end_ns, trace.meta.start_ns + 1))
+    returned_ns = min(trace.meta.returned_ns or end_ns, cut.meta.end_ns)
+    return replace(cut, meta=replace(cut.meta, returned_ns=returned_ns))
+
+
+def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Rows of two column sets; a column one of them lacks is filled with its default."""
+    n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
+    optional = ("correlation", "size_bytes", "shape", "collective", "sequence", "on_device")
+    defaults = dict.fromkeys(optional, NONE)
+    out = {}
+    for key in {**old, **new}:
+        a = old.get(key, np.full(n_old, defaults.get(key, 0)))
+        b = new.get(key, np.full(n_new, defaults.get(key, 0)))
+        out[key] = np.concatenate((a, b))
+    return out
+
+
+def _no_ops_note(parts: _Parts, sim: SimRecords | None) -> list[Remark]:
+    n_ops, n_host_ops = (len(parts.tables.get(key, {}).get("start_ns", ())) for key in ("ops", "host_ops"))
+    if n_host_ops and not n_ops and any(b.kind in ("cuda", "rocm") for b in active_backends()):
+        words = "CUDA is in use and the profiler gave no device record: nothing ran there, or CUPTI is not at hand"
+        return [Remark("no_device_record", words)]
+    if n_ops or n_host_ops:
+        return []
+    if sim is not None:
+        words = "nothing ran on the simulated device; --device cpu records what the host did"
+        return [Remark("no_device_ops", words)]
+    if torch_if_imported() is None:
+        return [Remark("no_torch", "torch is not imported: only lines of the cell were recorded")]
+    return []
+
+
+def _rank() -> dict[str, Any]:
+    torch = torch_if_imported()
+    distributed = getattr(torch, "distributed", None)
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return {}
+    return {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}

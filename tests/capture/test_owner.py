@@ -1,0 +1,209 @@
+"""Whatever is taken is given back once, and no signal is lost on the way."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from perfmagic.capture import owner as module
+from perfmagic.capture.owner import Owner, shielded
+
+
+class Part:
+    """A resource that notes what happens to it. fails: raised while it is taken or given back."""
+
+    def __init__(self, log: list[str], name: str, take: BaseException | None = None, back: BaseException | None = None):
+        self.log, self.name, self.fails = log, name, {"take": take, "back": back}
+
+    def take(self) -> None:
+        self._do("take")
+
+    def give_back(self) -> None:
+        self._do("back")
+
+    def _do(self, what: str) -> None:
+        error, self.fails[what] = self.fails[what], None
+        self.log.append(f"{what} {self.name}")
+        if error is not None:
+            raise error
+
+
+@pytest.fixture(autouse=True)
+def _handlers_are_back() -> Iterator[None]:
+    yield
+    assert [number for number in signal.valid_signals() if signal.getsignal(number) is module._wait] == []
+
+
+def interrupt() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_the_last_taken_is_given_back_first_and_only_once() -> None:
+    log: list[str] = []
+    owner = Owner(Part(log, "a"))
+    with owner, owner:
+        owner.take(Part(log, "b"))
+    owner.close()
+    assert log == ["take a", "take b", "back b", "back a"]
+
+
+def test_a_resource_that_failed_half_way_is_given_back_too() -> None:
+    log: list[str] = []
+    owner = Owner(Part(log, "a"), Part(log, "b", take=ValueError("half")), Part(log, "c"))
+    with pytest.raises(ValueError, match="half"), owner:
+        pass
+    assert log == ["take a", "take b", "back b", "back a"]
+
+
+def test_one_that_cannot_be_given_back_does_not_keep_the_others() -> None:
+    log: list[str] = []
+    owner = Owner(Part(log, "a"), Part(log, "b", back=ValueError("stuck")), Part(log, "c"))
+    with pytest.raises(ValueError, match="stuck"), owner:
+        pass
+    assert log[3:] == ["back c", "back b", "back a"]
+
+
+def test_an_interrupted_close_is_finished_by_the_next() -> None:
+    log: list[str] = []
+    owner = Owner(Part(log, "a"), Part(log, "b", back=KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt), owner, owner:
+        pass
+    assert log == ["take a", "take b", "back b", "back b", "back a"]
+
+
+def test_a_signal_waits_until_shielded_work_has_ended() -> None:
+    done: list[str] = []
+
+    def work() -> None:
+        interrupt()
+        done.append("after the signal")
+
+    with pytest.raises(KeyboardInterrupt):
+        shielded(work)
+    assert done == ["after the signal"]
+
+
+def test_every_signal_with_a_handler_waits_and_each_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: heard.append(number))
+    try:
+
+        def work() -> list[int]:
+            signal.raise_signal(signal.SIGALRM)
+            interrupt()
+            return list(heard)
+
+        with pytest.raises(KeyboardInterrupt):
+            shielded(work)
+        assert heard == [signal.SIGALRM]
+        assert shielded(lambda: [signal.raise_signal(signal.SIGALRM), list(heard)][1]) == [signal.SIGALRM]
+        assert heard == [signal.SIGALRM] * 2
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_shield_within_a_shield_waits_for_the_outer() -> None:
+    done: list[str] = []
+
+    def outer() -> None:
+        shielded(interrupt)
+        done.append("outer goes on")
+
+    with pytest.raises(KeyboardInterrupt):
+        shielded(outer)
+    assert done == ["outer goes on"]
+
+
+def test_the_interrupt_of_a_handler_that_does_not_raise_lets_the_result_through() -> None:
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        assert shielded(lambda: (interrupt(), 5)[1]) == 5
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_handler_that_the_work_installs_stays() -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def mine(number: int, frame: FrameType | None) -> None:
+        pass
+
+    shielded(lambda: signal.signal(signal.SIGINT, mine))
+    try:
+        assert signal.getsignal(signal.SIGINT) is mine
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_stand_in_that_was_left_behind_heals_itself() -> None:
+    def leave() -> object:
+        return signal.getsignal(signal.SIGINT)
+
+    stand_in: Any = shielded(leave)
+    signal.signal(signal.SIGINT, stand_in)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_in_another_thread_the_work_runs_and_no_handler_is_touched() -> None:
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(shielded(lambda: signal.getsignal(signal.SIGINT))))
+    thread.start()
+    thread.join()
+    assert found == [signal.getsignal(signal.SIGINT)]
+
+
+def raise_at(n: int) -> Callable[[FrameType, str, Any], Any]:
+    """A tracer that raises KeyboardInterrupt at the n-th line of the module."""
+    left = [n]
+
+    def trace(frame: FrameType, event: str, _arg: Any) -> Any:
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        if event == "line":
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+def test_an_exception_at_any_line_leaves_nothing_taken() -> None:
+    class Lamp:
+        """On or off, as much of the process is."""
+
+        on = False
+
+        def take(self) -> None:
+            lamps.append(self)
+            self.on = True
+
+        def give_back(self) -> None:
+            self.on = False
+
+    interrupted = 0
+    for n in range(1, 2000):
+        lamps: list[Lamp] = []
+        owner = Owner(Lamp())
+        sys.settrace(raise_at(n))
+        try:
+            with owner, owner:
+                owner.take(Lamp())
+        except KeyboardInterrupt:
+            interrupted += 1
+        else:
+            break
+        finally:
+            sys.settrace(None)
+        assert [lamp.on for lamp in lamps] == [False] * len(lamps), n
+        assert owner._taken == [], n
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, n
+    assert interrupted > 100
