@@ -1,8 +1,8 @@
 // Everything known of one slice, as rows of words: what the hover card shows. No DOM here.
 import type { Picked } from "./pick.ts";
+import { CLASS_TOKENS } from "../model/classes.ts";
 import type { Window } from "../model/scale.ts";
-import { freeAt, fullName, lineAt, shortName, type Model, type Ref } from "../model/store.ts";
-import { CLASS_TOKENS } from "../model/theme.ts";
+import { freeAt, fullName, lineAt, type Model, type Ref, shortName } from "../model/store.ts";
 import { likeIt } from "../model/totals.ts";
 import { bandwidth, count, duration, durationLike, plural, size } from "../model/units.ts";
 

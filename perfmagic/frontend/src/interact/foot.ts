@@ -1,9 +1,9 @@
 // What stands below the lanes: totals of the selection, the key, and how far the record can be believed.
-import { button, el, swatch } from "./dom.ts";
-import type { Part } from "./head.ts";
+import { button, el, type Part, swatch } from "./dom.ts";
+import { KEY_CLASSES } from "../model/classes.ts";
 import type { Action, State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
-import { KEY_CLASSES, totalsOf, type Totals } from "../model/totals.ts";
+import { type Totals, totalsOf } from "../model/totals.ts";
 import { count, duration, durationLike, percent } from "../model/units.ts";
 
 export function selectionPanel(model: Model): Part {
@@ -29,8 +29,8 @@ export function selectionPanel(model: Model): Part {
 
 function summary(model: Model, totals: Totals): HTMLElement {
   const [from, to] = totals.window;
-  const step = Math.max(1, (to - from) / 100);
-  const range = `${durationLike(from, step, model.span, false)} – ${durationLike(to, step, model.span)}`;
+  const resolution = Math.max(1, (to - from) / 100);
+  const range = `${durationLike(from, resolution, model.span, false)} – ${durationLike(to, resolution, model.span)}`;
   const node = el("div", "", el("h4", "", "selected"), el("div", "pm-big", duration(to - from)), el("div", "", range));
   if (!model.streams.length) return node;
   node.append(el("div", "", `busy ${percent(totals.busyFrac)}`));
@@ -79,7 +79,7 @@ function lines(totals: Totals): HTMLElement {
 }
 
 /** What the colours mean; each class can be switched off. */
-export function keyLine(model: Model, act: (action: Action) => void, signal: AbortSignal): Part {
+export function colourKey(model: Model, act: (action: Action) => void, signal: AbortSignal): Part {
   const present = new Set(model.streams.flatMap((s) => s.tracks.flatMap((t) => t.classes)));
   const node = el("div", "pm-key");
   const switches = KEY_CLASSES.filter((key) => key.classes.some((c) => present.has(c))).map((key) => {
@@ -115,8 +115,11 @@ export function keyLine(model: Model, act: (action: Action) => void, signal: Abo
   return { node, update };
 }
 
-export function trustLines(model: Model): HTMLElement {
-  const node = el("div", "pm-trust");
-  for (const sentence of model.header.trust) node.append(el("div", "", sentence));
-  return node;
+/** How far the record can be believed: the first sentence in one line, all of them when it is clicked. */
+export function finePrint(model: Model): HTMLElement {
+  const { trust } = model.header;
+  if (!trust.length) return el("div");
+  const more = trust.length > 1 ? el("span", "pm-unfold", ` · ${count(trust.length - 1)} more ▸`) : "";
+  const first = el("summary", "", el("span", "", trust[0]), more);
+  return el("details", "pm-fine", first, ...trust.slice(1).map((sentence) => el("div", "", sentence)));
 }

@@ -1,6 +1,6 @@
 // What stands above the lanes: the first line, where the span went, the findings.
-import { button, el, swatch } from "./dom.ts";
-import { isWhole, type Action, type State } from "../model/state.ts";
+import { button, el, type Part, swatch } from "./dom.ts";
+import { type Action, isWhole, type State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
 import { totalsOf } from "../model/totals.ts";
 import { count, duration, durationLike, percent, plural, size } from "../model/units.ts";
@@ -8,12 +8,7 @@ import type { FindingWire } from "../model/wire.ts";
 
 type Do = (action: Action) => void;
 
-export interface Part {
-  node: HTMLElement;
-  update(state: State): void;
-}
-
-export function topLine(model: Model, act: Do, save: () => void, signal: AbortSignal): Part {
+export function summary(model: Model, act: Do, save: () => void, signal: AbortSignal): Part {
   const total = el("b");
   const words = el("span");
   const buttons = [

@@ -33,9 +33,9 @@ export interface Pressed {
 /** The command of a key, null where the notebook should have it. */
 export function commandOf(event: Pressed): Command | null {
   if (event.ctrlKey || event.altKey || event.metaKey) return null;
-  const exact = KEYS[event.key];
-  if (exact) return exact;
-  return event.shiftKey || event.key.length !== 1 ? null : (KEYS[event.key.toLowerCase()] ?? null);
+  const named = event.key.length > 1; // Enter, Escape, arrows: with Shift they are the notebook's
+  if (named) return event.shiftKey ? null : (KEYS[event.key] ?? null);
+  return KEYS[event.key] ?? (event.shiftKey ? null : (KEYS[event.key.toLowerCase()] ?? null));
 }
 
 /** For the list that `?` shows. */

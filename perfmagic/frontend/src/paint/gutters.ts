@@ -1,11 +1,13 @@
 // Lane names at the left, numbers at the right, brackets at the far left: every lane is a row of a table.
-import type { Frame } from "./draw.ts";
+import { COMM, DTOD, DTOH, HTOD, PTOP } from "../model/classes.ts";
+import { pileView } from "../model/crop.ts";
 import type { Row } from "../model/layout.ts";
-import { mainClass, pileView } from "./pile.ts";
 import { below } from "../model/sorted.ts";
 import { isWhole } from "../model/state.ts";
-import { COMM, DTOD, DTOH, HTOD, PTOP, type Stream } from "../model/store.ts";
+import type { Stream } from "../model/store.ts";
+import { mainClass } from "../model/totals.ts";
 import { count, duration, mean, percent, plural, size } from "../model/units.ts";
+import type { Frame } from "./draw.ts";
 
 export interface RowText {
   label: string;
