@@ -148,6 +148,16 @@ describe.each(CASES)("a timeline of %s", (name) => {
     expect(layoutOf(model, zoomed, 1000)).toEqual(layout);
   });
 
+  test("a pile stands on its lane, also where labels stand above the lanes", async () => {
+    const model = await modelOf(name);
+    for (const width of [400, 1000]) {
+      const { rows } = layoutOf(model, initial(model.span), width);
+      for (const pile of rows.filter((r) => r.kind === "pile")) {
+        expect(rows.find((r) => r.kind === "lane" && r.index === pile.index)!.y).toBe(pile.y + pile.h);
+      }
+    }
+  });
+
   test("totals of two halves are the totals of the whole", async () => {
     const model = await modelOf(name);
     const middle = model.span / 2;

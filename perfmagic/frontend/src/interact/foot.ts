@@ -41,32 +41,33 @@ function summary(model: Model, totals: Totals): HTMLElement {
   return node;
 }
 
-function row(name: string, token: string, share: number, value: string, more: string): HTMLElement {
+/** The cells of one row: name, bar, value and what else is said. */
+function row(name: string, token: string, share: number, value: string, more: string): HTMLElement[] {
   const bar = swatch(token, "pm-bar");
   bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
   const title = el("span", "", name);
   title.title = name;
-  return el("div", "pm-row", title, el("span", "", bar), el("span", "pm-value", value), el("span", "pm-more", more));
+  return [title, el("span", "", bar), el("span", "pm-value", value), el("span", "pm-more", more)];
 }
 
 function device(totals: Totals): HTMLElement {
   const length = totals.window[1] - totals.window[0];
-  const rows = totals.parts.map((part) => {
+  const rows = totals.parts.flatMap((part) => {
     const exposed = part.exposed >= 0 ? `${part.exposed ? duration(part.exposed) : "0"} exposed` : "";
     return row(part.name, part.token, part.ns / length, duration(part.ns), exposed);
   });
-  return el("div", "", el("h4", "", "device"), ...rows);
+  return el("div", "pm-rows", el("h4", "", "device"), ...rows);
 }
 
 function names(totals: Totals): HTMLElement {
   const most = Math.max(1, totals.names[0].ns);
-  const rows = totals.names.map((n) => row(n.name, n.token, n.ns / most, duration(n.ns), `×${count(n.count)}`));
-  return el("div", "", el("h4", "", "most time"), ...rows);
+  const rows = totals.names.flatMap((n) => row(n.name, n.token, n.ns / most, duration(n.ns), `×${count(n.count)}`));
+  return el("div", "pm-rows", el("h4", "", "most time"), ...rows);
 }
 
 function lines(totals: Totals): HTMLElement {
   const length = totals.window[1] - totals.window[0];
-  const rows = totals.lines.map((l) =>
+  const rows = totals.lines.flatMap((l) =>
     row(
       `line ${l.line}`,
       l.blocked > l.ns / 2 ? "wait" : "launch",
@@ -75,7 +76,7 @@ function lines(totals: Totals): HTMLElement {
       l.blocked ? `${duration(l.blocked)} blocked` : "",
     ),
   );
-  return el("div", "", el("h4", "", "Python meanwhile"), ...rows);
+  return el("div", "pm-rows", el("h4", "", "Python meanwhile"), ...rows);
 }
 
 /** What the colours mean; each class can be switched off. */

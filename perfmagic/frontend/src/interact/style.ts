@@ -50,14 +50,15 @@ export const STYLE = `
 .pm-foot{margin-top:5px}
 .pm-help{position:absolute;right:0;top:0;background:var(--pm-raise);border-radius:6px;padding:10px 14px;outline:1px solid var(--pm-rule);box-shadow:0 6px 20px rgba(20,25,35,.18);z-index:4;display:grid;grid-template-columns:auto auto;gap:4px 14px;font-size:11px;color:var(--pm-ink2)}
 .pm kbd{font:10px/13px inherit;font-family:inherit;border:1px solid var(--pm-rule);border-radius:3px;padding:0 3.5px;color:var(--pm-ink);margin-right:3px;background:var(--pm-soft)}
-.pm-panel{display:grid;grid:none/136px;grid-auto-flow:column;grid-auto-columns:minmax(0,1fr);column-gap:22px;border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:8px;font-size:11px;line-height:15px;color:var(--pm-ink2)}
+.pm-panel{display:grid;grid:none/minmax(136px,max-content);grid-auto-flow:column;grid-auto-columns:minmax(0,1fr);column-gap:22px;border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:8px;font-size:11px;line-height:15px;color:var(--pm-ink2)}
 .pm-narrow .pm-panel{grid:auto-flow/1fr 1fr;row-gap:8px}
 .pm-panel h4{margin:0 0 2px;font-size:11px;font-weight:400;color:var(--pm-ink2)}
 .pm-big{font-size:15px;font-weight:600;color:var(--pm-ink);line-height:19px}
-.pm-row{display:grid;grid-template-columns:minmax(84px,1fr) 32px 58px minmax(0,112px);column-gap:8px;min-height:16px;align-items:center;color:var(--pm-ink)}
-.pm-row>*{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
-.pm-row .pm-value{text-align:right}
-.pm-row .pm-more{color:var(--pm-ink2)}
+.pm-rows{display:grid;grid-template-columns:minmax(0,max-content) 32px max-content max-content;grid-auto-rows:minmax(16px,auto);column-gap:8px;align-items:center;align-content:start;color:var(--pm-ink)}
+.pm-rows h4{grid-column:1/-1}
+.pm-rows span{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
+.pm-rows .pm-value{text-align:right}
+.pm-rows .pm-more{color:var(--pm-ink2)}
 .pm-bar{height:7px;display:block;min-width:1px}
 .pm-key{display:flex;flex-wrap:wrap;gap:4px 14px;font-size:11px;color:var(--pm-ink2);margin-top:6px;align-items:center}
 .pm-hints{margin-left:auto;display:flex;flex-wrap:wrap;gap:2px 12px}.pm-hints span{white-space:nowrap}
@@ -75,8 +76,8 @@ export const STYLE = `
 .pm-fine[open] summary{white-space:normal}
 .pm-fine[open] .pm-unfold{display:none}
 .pm-error{padding:8px 0;color:var(--pm-wait)}
-.pm-narrow .pm-finding{grid-template-columns:64px minmax(0,1fr) auto}
-.pm-narrow .pm-finding s{left:64px}
+.pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
+.pm-narrow .pm-finding s{left:82px}
 `;
 
 /** Sets the palette's colours as variables of an element. */

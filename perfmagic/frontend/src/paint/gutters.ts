@@ -102,11 +102,19 @@ function middleOf(row: Row): number {
   return row.kind === "thread" ? row.y + 5.5 : row.y + row.h / 2 + 0.5;
 }
 
+/** In a narrow view: a stream's name above its pile, where it has one. */
+function writeAbove(f: Frame, row: Row, text: RowText): void {
+  const beside = f.layout.rows.some((other) => other.kind === "pile" && other.index === row.index);
+  if (row.kind === "lane" && beside) return;
+  const stream = row.kind === "pile" ? `stream ${f.model.streams[row.index].wire.stream}` : "";
+  const words = [stream, text.label, text.sub].filter(Boolean).join(" ");
+  if (words) f.text.write(words, 0, row.y - 7, { size: 10, colour: f.palette.css("ink2") });
+}
+
 function writeLabel(f: Frame, row: Row, text: RowText): void {
   const { layout, palette } = f;
   if (layout.above) {
-    const words = [text.label, row.kind === "pile" ? "" : text.sub].filter(Boolean).join(" ");
-    if (words && row.kind !== "pile") f.text.write(words, 0, row.y - 7, { size: 10, colour: palette.css("ink2") });
+    writeAbove(f, row, text);
     return;
   }
   const room = layout.left - 20;
