@@ -6,7 +6,6 @@ python -m tests.browser.pictures        draws them all again, into tests/data/pi
 from __future__ import annotations
 
 import base64
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -16,12 +15,12 @@ from typing import Any
 
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import Cell, Trace
+from tests.browser.chromium import FLAGS, HAS_FONTS, LIBERATION, executable
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import queue_of
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "pictures"
 WIDTH_PX = 860
-FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 # Machines smooth letters and edges differently: a pixel at an edge takes some mixture of the colours beside it. A pixel
 # therefore counts as another one only if a channel lies outside what the 3 × 3 pixels there span in the other picture.
 # A new pixel may do so by 24 of 255, less than the palest tint differs from the ground; a golden one by 72, as a stroke
@@ -31,18 +30,6 @@ NEW_STEPS = 24
 GOLDEN_STEPS = 72
 MOST_OTHER = 40  # pixels of a picture
 
-LIBERATION = """
-addEventListener('DOMContentLoaded', () => {
-  document.documentElement.style.setProperty('--jp-ui-font-family', '"Liberation Sans"');
-  document.documentElement.style.setProperty('--jp-code-font-family', '"Liberation Mono"');
-});
-"""
-HAS_FONTS = """() => {
-  const g = document.createElement('canvas').getContext('2d');
-  const width = (font) => { g.font = `20px ${font}`; return g.measureText('queued i W').width; };
-  return ['Liberation Sans', 'Liberation Mono'].every((name) =>
-    width(`"${name}", serif`) === width(`"${name}", cursive`) && width(`"${name}", serif`) !== width('serif'));
-}"""
 OTHER_PIXELS = """async ([golden, drawn, newSteps, goldenSteps]) => {
   const read = async (png) => {
     const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
@@ -186,7 +173,7 @@ def main() -> int:
     """Draw every golden picture again."""
     from playwright.sync_api import sync_playwright
 
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = executable()
     if found is None:
         print("Chromium is not installed", file=sys.stderr)
         return 1

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from .chromium import HAS_FONTS
 from .conftest import SCREENS
-from .pictures import FOLDER, HAS_FONTS, MOST_OTHER, SCENES, Scene, drawn, other_pixels
+from .pictures import FOLDER, MOST_OTHER, SCENES, Scene, drawn, other_pixels
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
 

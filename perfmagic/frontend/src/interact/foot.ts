@@ -84,7 +84,7 @@ export function colourKey(model: Model, act: (action: Action) => void, signal: A
   const present = new Set(model.streams.flatMap((s) => s.tracks.flatMap((t) => t.classes)));
   const node = el("div", "pm-key");
   const switches = KEY_CLASSES.filter((key) => key.classes.some((c) => present.has(c))).map((key) => {
-    const toggle = button("", "switch on or off", () => act({ do: "class", cls: key.classes }), signal, "");
+    const toggle = button("", "show or fade these ops", () => act({ do: "class", cls: key.classes }), signal, "");
     toggle.append(swatch(key.token), key.words);
     node.append(toggle);
     return { toggle, key };

@@ -13,8 +13,8 @@ export function summary(model: Model, act: Do, save: () => void, signal: AbortSi
   const words = el("span");
   const buttons = [
     button("fit", "show all (F)", () => act({ do: "fit" }), signal),
-    button("save", "this picture of the lanes, as PNG", save, signal),
-    button("?", "keys", () => act({ do: "help" }), signal),
+    button("save", "save the lanes as PNG", save, signal),
+    button("?", "list all keys", () => act({ do: "help" }), signal),
   ];
   const node = el("div", "pm-top", total, words, el("i", "pm-space"), ...buttons);
   let shown = "";
@@ -111,7 +111,7 @@ function linked(finding: FindingWire, act: Do, signal: AbortSignal, lines: HTMLB
         continue;
       }
       const line = Number(piece);
-      const node = button(piece, `mark the work of line ${line}`, () => act({ do: "line", line }), signal, "pm-line");
+      const node = button(piece, `mark the ops of line ${line}`, () => act({ do: "line", line }), signal, "pm-line");
       node.dataset["line"] = piece;
       lines.push(node);
       parts.push(node);

@@ -4,7 +4,7 @@ import { Palette, type Theme, TONES } from "../paint/theme.ts";
 export const STYLE = `
 .pm{position:relative;box-sizing:border-box;width:100%;min-width:240px;color:var(--pm-ink);background:transparent;font-family:var(--jp-ui-font-family,"Helvetica Neue",Arial,"Liberation Sans",Helvetica,sans-serif);font-size:12px;line-height:16px;font-variant-numeric:tabular-nums;text-align:left}
 .pm *,.pm *::before{box-sizing:border-box}
-.pm button{font:inherit;color:inherit;background:none;border:0;padding:0;margin:0;cursor:pointer;text-align:left}
+.pm button{font:inherit;color:inherit;background:none;border:0;border-radius:0;padding:0;margin:0;cursor:pointer;text-align:left}
 .pm button:focus-visible,.pm input:focus-visible{outline:2px solid var(--pm-accent);outline-offset:2px}
 .pm-top{display:flex;align-items:baseline;height:24px;white-space:nowrap;overflow:hidden}
 .pm-top b{font-size:15px;font-weight:600;letter-spacing:-.01em;margin-right:14px}
@@ -49,7 +49,7 @@ export const STYLE = `
 .pm-card dd:nth-child(3n+2){text-align:right;color:var(--pm-ink);min-width:58px}
 .pm-foot{margin-top:5px}
 .pm-help{position:absolute;right:0;top:0;background:var(--pm-raise);border-radius:6px;padding:10px 14px;outline:1px solid var(--pm-rule);box-shadow:0 6px 20px rgba(20,25,35,.18);z-index:4;display:grid;grid-template-columns:auto auto;gap:4px 14px;font-size:11px;color:var(--pm-ink2)}
-.pm kbd{font:10px/13px inherit;font-family:inherit;border:1px solid var(--pm-rule);border-radius:3px;padding:0 3.5px;color:var(--pm-ink);margin-right:3px;background:var(--pm-soft)}
+.pm.pm kbd{font-family:inherit;font-size:10px;line-height:13px;box-shadow:none;border:1px solid var(--pm-rule);border-radius:3px;padding:0 3.5px;color:var(--pm-ink);margin-right:3px;background:var(--pm-soft)}
 .pm-panel{display:grid;grid:none/minmax(136px,max-content);grid-auto-flow:column;grid-auto-columns:minmax(0,1fr);column-gap:22px;border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:8px;font-size:11px;line-height:15px;color:var(--pm-ink2)}
 .pm-narrow .pm-panel{grid:auto-flow/1fr 1fr;row-gap:8px}
 .pm-panel h4{margin:0 0 2px;font-size:11px;font-weight:400;color:var(--pm-ink2)}

@@ -49,6 +49,11 @@ export function paintFlags(f: Frame, row: Row): void {
   }
 }
 
+/** Whether a flag's pole stands between two places of the plot. */
+export function crossesPole(f: Frame, x0: number, x1: number): boolean {
+  return f.model.header.flags.some(({ at }) => f.scale.x(at) >= x0 - 2 && f.scale.x(at) <= x1 + 2);
+}
+
 /** The first arrangement in which no words lie over other words or a pole; the last one where there is none. */
 function placed(f: Frame): Label[] {
   const seen = f.model.header.flags.map((flag) => ({ ...flag, x: f.scale.x(flag.at) }));

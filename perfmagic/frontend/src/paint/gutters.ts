@@ -33,7 +33,7 @@ export function rowText(f: Frame, row: Row): RowText {
   const [from, to] = state.view;
   switch (row.kind) {
     case "overview":
-      return { ...NONE, label: "trace", number: duration(model.span), unit: "in all" };
+      return { ...NONE, label: "trace", number: duration(model.span), unit: "in total" };
     case "cell":
       return { ...NONE, label: "cell line" };
     case "thread": {

@@ -3,7 +3,7 @@ import * as python from "./python.ts";
 import type { Row, RowKind } from "../model/layout.ts";
 import { ticks } from "../model/scale.ts";
 import type { Frame } from "./draw.ts";
-import { paintFlags } from "./flags.ts";
+import { crossesPole, paintFlags } from "./flags.ts";
 import { writeGutters } from "./gutters.ts";
 import { lengthPill, paintFocus, paintSelection } from "./marks.ts";
 import { paintOverview } from "./overview.ts";
@@ -72,18 +72,24 @@ function writeAxis(f: Frame, axis: Row): void {
     const half = f.text.width(tick.text, { size: 10 }) / 2;
     const x = Math.max(half, Math.min(f.scale.width - half, f.scale.x(tick.at)));
     if (pill && x + half > pill[0] - 4 && x - half < pill[1] + 4) continue;
+    if (crossesPole(f, x - half, x + half)) clear(f, x - half - 2, axis.y, 2 * half + 4, 11);
     f.text.write(tick.text, x, axis.y + 5, { size: 10, align: "center", colour: f.palette.css("ink2") });
   }
 }
 
+function clear(f: Frame, x: number, y: number, w: number, h: number): void {
+  f.text.g.fillStyle = f.palette.css("ground");
+  f.text.g.fillRect(x, y, w, h);
+}
+
 /** All words and strokes; the canvas's origin is the plot's left upper corner. */
 export function paintWords(f: Frame): void {
+  for (const row of f.layout.rows) if (row.kind === "flags") paintFlags(f, row); // under the words of all lanes
   writeAxis(
     f,
     f.layout.rows.find((row) => row.kind === "axis")!,
   );
   if (!f.moving) for (const row of f.rows) WORDS.get(row.kind)?.(f, row);
-  for (const row of f.layout.rows) if (row.kind === "flags") paintFlags(f, row); // they cross all lanes
   writeGutters(f);
   paintSelection(f);
   const { hover, focus } = f.state;
