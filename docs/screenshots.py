@@ -1,59 +1,214 @@
-"""Draws the pictures that README and docs show from a recorded trace; those of the live timeline in Chromium."""
+"""Draws the pictures that README and docs show: cells in a real JupyterLab, a recorded step, a report of several ranks.
+
+make screenshots        or, for some of them: python docs/screenshots.py hero syncbench
+
+Letters are Liberation Sans and Mono on every machine, so that a picture wraps and cuts the same words everywhere.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from perfmagic.api import open_trace
-from perfmagic.view.timeline.picture.timeline import timeline_svg
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # for the driving of JupyterLab, which the tests share
 
-DOCS = Path(__file__).resolve().parent
-TRACE = DOCS.parent / "tests" / "data" / "traces" / "v100_4streams_nccl_step.json.gz"
+from perfmagic.api import open_trace  # noqa: E402  the checkout's own, after its path is known
+from perfmagic.cli import main as command  # noqa: E402
+from perfmagic.view.timeline.picture.timeline import timeline_svg  # noqa: E402
+from tests.browser.chromium import FLAGS, HAS_FONTS, LIBERATION, executable  # noqa: E402
+from tests.browser.notebook import open_notebook, run_all, write_notebook  # noqa: E402
+from tests.browser.server import jupyter_server  # noqa: E402
+from tests.conftest import TRACES  # noqa: E402
+
+DOCS = ROOT / "docs"
+STEP = ROOT / "tests" / "data" / "traces" / "v100_4streams_nccl_step.json.gz"
+RANKS = "*ranks*"  # a folder of traces of one job, in the repository or beside it
+EDGE_PX = 12
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+SETUP = """%load_ext perfmagic
+import torch, perfmagic
+device = perfmagic.device("sim", pace=perfmagic.Pace(by_name={"mm": 4e-3, "sum": 1e-3}))
+x = torch.randn(64, 64, device=device)
+w = torch.randn(64, 64, device=device) / 8"""
+# twice, as the first call of each op is slower; the second is the picture
+HERO = """%%timeline
+y = x
+for _ in range(12):
+    y = y @ w      # only queued: Python goes on at once
+loss = y.sum()
+loss.item()        # here Python waits for the device"""
+SYNCBENCH = """%%syncbench
+for _ in range(4):
+    x @ w"""
+ONLY_THE_CELL = """
+  .jp-cell-toolbar, .jp-cell-menu, .jp-Collapser { display: none !important; }
+  .jp-Cell { border: 0 !important; box-shadow: none !important; }
+  .jp-Notebook.jp-mod-commandMode .jp-Cell.jp-mod-active.jp-mod-selected { background: transparent !important; }
+"""
 
 
-def select_and_point(tab: Any) -> None:
-    """A selection of a quarter, and the pointer on an op of the busiest stream."""
-    box = tab.locator(".pm canvas").bounding_box()
-    tab.mouse.move(box["x"] + 400, box["y"] + 60)
-    tab.mouse.down()
-    tab.mouse.move(box["x"] + 600, box["y"] + 60, steps=4)
-    tab.mouse.up()
-    tab.mouse.move(box["x"] + 507, box["y"] + 216)
-    tab.wait_for_timeout(400)
+@contextmanager
+def tab_of(browser: Any, theme: str, width: int, height: int = 1000, *, scale: float = 1.5) -> Iterator[Any]:
+    """A page of a browser in a theme.  scale: device pixels a CSS pixel."""
+    size = {"width": width, "height": height}
+    context = browser.new_context(
+        viewport=size, device_scale_factor=scale, color_scheme=theme, reduced_motion="reduce", locale="en-GB"
+    )
+    try:
+        tab = context.new_page()
+        tab.add_init_script(LIBERATION)
+        yield tab
+    finally:
+        context.close()
 
 
-def main() -> int:
-    """Write docs/v100-step.svg, docs/live-timeline-light.png and -dark.png."""
+def written(target: Path) -> None:
+    """Print what was drawn and how large it is."""
+    print(f"{target.relative_to(ROOT)}: {target.stat().st_size / 1000:.0f} kB")
+
+
+def cell_pictures(browser: Any, address: str, folder: Path, name: str, source: str) -> None:
+    """docs/NAME-light.png and -dark.png: the second run of a cell, with its output, in JupyterLab."""
+    write_notebook(folder / f"{name}.ipynb", (SETUP, source, source))
+    for theme, jupyter_theme in THEMES.items():
+        with tab_of(browser, theme, 1180, 1600, scale=2) as tab:
+            open_notebook(tab, address, f"{name}.ipynb")
+            set_theme = "(theme) => jupyterapp.commands.execute('apputils:change-theme', {theme})"
+            tab.evaluate(set_theme, jupyter_theme)
+            tab.evaluate("() => jupyterapp.commands.execute('application:set-mode', {mode: 'single-document'})")
+            tab.evaluate("() => jupyterapp.shell.collapseLeft()")
+            tab.add_style_tag(content=ONLY_THE_CELL)
+            run_all(tab)
+            cell = tab.locator(".jp-Notebook .jp-CodeCell").nth(2)
+            cell.scroll_into_view_if_needed()
+            tab.wait_for_timeout(1500)  # for the live view, and for the frame at rest
+            tab.mouse.move(5, 5)
+            target = DOCS / f"{name}-{theme}.png"
+            cell.screenshot(path=target)
+            written(target)
+            tab.evaluate("async () => { await jupyterapp.shell.currentWidget.sessionContext.shutdown() }")
+
+
+def hero(browser: Any) -> None:
+    """docs/hero-light.png and -dark.png: a cell with its live timeline."""
+    in_jupyterlab(browser, "hero", HERO)
+
+
+def syncbench(browser: Any) -> None:
+    """docs/syncbench-light.png and -dark.png: a cell with its benchmark."""
+    in_jupyterlab(browser, "syncbench", SYNCBENCH)
+
+
+def in_jupyterlab(browser: Any, name: str, source: str) -> None:
+    """The pictures of a cell, from a JupyterLab of their own."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "notebooks"
+        folder.mkdir()
+        os.environ["PYTHONPATH"] = str(ROOT)  # of the kernel
+        with jupyter_server(folder, Path(place)) as address:
+            cell_pictures(browser, address, folder, name, source)
+
+
+def step(browser: Any) -> None:
+    """docs/v100-step.svg, whole, and docs/live-timeline-light.png and -dark.png, zoomed in."""
+    result = open_trace(STEP)
+    (DOCS / "v100-step.svg").write_text(timeline_svg(result.doc), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        page = result.to_html(Path(folder) / "page.html")
+        for theme in THEMES:
+            with tab_of(browser, theme, 1048) as tab:
+                tab.goto(page.as_uri())
+                tab.wait_for_selector(".pm canvas")
+                tab.add_style_tag(content="h1 { display: none }")
+                tab.wait_for_timeout(400)
+                zoom_and_point(tab)
+                target = DOCS / f"live-timeline-{theme}.png"
+                box = tab.locator(".pm").bounding_box()
+                edge = {"x": box["x"] - EDGE_PX, "y": box["y"] - EDGE_PX}
+                size = {"width": box["width"] + 2 * EDGE_PX, "height": box["height"] + 2 * EDGE_PX}
+                tab.screenshot(path=target, clip=edge | size)
+                written(target)
+
+
+def zoom_and_point(tab: Any) -> None:
+    """A third of the step fills the view; a part of that is selected; the pointer is on an op of the busiest stream."""
+
+    def move(x: float, y: float) -> None:
+        box = tab.locator(".pm canvas").bounding_box()
+        tab.mouse.move(box["x"] + x, box["y"] + y)
+
+    def drag(x0: float, x1: float) -> None:
+        move(x0, 70)
+        tab.mouse.down()
+        move(x1, 70)
+        tab.mouse.up()
+
+    drag(273, 560)
+    tab.keyboard.press("Enter")
+    tab.wait_for_timeout(300)
+    tab.keyboard.press("Escape")
+    drag(360, 545)
+    move(748, 206)
+    tab.evaluate("() => document.activeElement.blur()")
+    tab.wait_for_timeout(500)
+
+
+def ranks(browser: Any) -> None:
+    """docs/ranks-light.png and -dark.png: a report of several ranks down to the first one's timeline."""
+    places = (STEP.parent, TRACES / "real")
+    found = next((folder for place in places for folder in sorted(place.glob(RANKS)) if folder.is_dir()), None)
+    if found is None:
+        print("docs/ranks-*.png: left as they are, no traces of several ranks are here")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "ranks.html"
+        job = Path(folder) / "step"
+        job.mkdir()
+        for number, path in enumerate(sorted(found.glob("*.json.gz"))):  # their own names hold a time and are long
+            shutil.copyfile(path, job / f"rank{number}.json.gz")
+        if command(["report", str(job), "--html", "--out", str(page)]):
+            raise RuntimeError(f"no report of {found}")
+        for theme in THEMES:
+            with tab_of(browser, theme, 1180, 1400) as tab:
+                tab.goto(page.as_uri())
+                tab.wait_for_selector(".pm canvas")
+                tab.wait_for_timeout(800)
+                box = tab.locator(".pm").first.bounding_box()
+                target = DOCS / f"ranks-{theme}.png"
+                tab.screenshot(
+                    path=target, clip={"x": 0, "y": 0, "width": 1180, "height": box["y"] + box["height"] + EDGE_PX}
+                )
+                written(target)
+
+
+PICTURES: dict[str, Callable[[Any], None]] = {"hero": hero, "syncbench": syncbench, "step": step, "ranks": ranks}
+
+
+def main(names: list[str]) -> int:
+    """Draw the named pictures, all by default."""
     from playwright.sync_api import sync_playwright
 
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = executable()
     if found is None:
-        print("Chromium is not installed", file=sys.stderr)
+        print("Chromium is not installed (apt-get install chromium)", file=sys.stderr)
         return 1
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
-        result = open_trace(TRACE)
-        (DOCS / "v100-step.svg").write_text(timeline_svg(result.doc), encoding="utf-8")
-        page = result.to_html(Path(folder) / "page.html")
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        for theme in ("light", "dark"):
-            size = {"width": 1048, "height": 1000}
-            context = browser.new_context(viewport=size, device_scale_factor=2, color_scheme=theme)
-            tab = context.new_page()
-            tab.goto(page.as_uri())
-            tab.wait_for_selector(".pm canvas")
-            tab.wait_for_timeout(400)
-            select_and_point(tab)
-            target = DOCS / f"live-timeline-{theme}.png"
-            tab.locator(".pm").screenshot(path=target)
-            print(target.relative_to(DOCS.parent))
-            context.close()
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=list(FLAGS))
+        if not browser.new_page().evaluate(HAS_FONTS):
+            print("Liberation Sans and Mono are not installed (apt-get install fonts-liberation)", file=sys.stderr)
+            return 1
+        for name in names or list(PICTURES):
+            PICTURES[name](browser)
         browser.close()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

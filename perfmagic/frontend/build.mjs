@@ -2,21 +2,8 @@
 // committed bundle is what the source builds.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
-
-// The module travels with every widget, so names of properties that only our own code uses are shortened. None of them
-// may be a name of the header, of a column, of a trait, of a host, of the browser, or a key that is looked up by text.
-const OURS = `palette pixel xIn pxPerNs fitted launchRow innerLine subLane opStream opRow rowPx deepest maxDepth meanDepth
-depthAt covered selection busyFrac runAhead folded atLeast addShares prefixSums rowOf longest sinceLaunch sinceStart
-launched started pickAt focusOn layoutMade hitsMade cardNode helpNode menuNode showCard showHelp queued stepFor hasName sumsOf
-mono bold hatch skyline launchSums startSums depthAtLaunch parts exposed lastStarted startStop blockedNs listenForKeys
-stopTheme searching edges scale layout wire
-whole hits track tracks runs busy orphan orphans sub subLanes css write names state view node level bytes kind runOf
-subLane wide hit stand update query shown expose dress stretches stretchOf endOf rowText classesOf tokenOf busyOf model
-classes act dpr ref moving depths glide durations seen shade plot blend sums lastMs faint factor around resized lengths
-widths argmax brackets later ask descend over above colour column cls spans blocked header foot life moved step
-onScreen streams threads launches groups pile thread cell start end
-unseen standing part coarse union`;
 
 const target = fileURLToPath(new URL("../static/timeline.js", import.meta.url));
 const made = await build({
@@ -26,7 +13,6 @@ const made = await build({
   target: "es2022",
   charset: "utf8",
   minify: true,
-  mangleProps: new RegExp(`^(${OURS.split(/\s+/).join("|")})$`),
   legalComments: "none",
   write: false,
 });
@@ -45,5 +31,6 @@ if (process.argv.includes("--check")) {
   }
 } else {
   writeFileSync(target, text);
-  console.log(`${target}: ${(Buffer.byteLength(text) / 1000).toFixed(1)} kB`);
+  const kB = (bytes) => `${(bytes.length / 1000).toFixed(1)} kB`;
+  console.log(`${target}: ${kB(Buffer.from(text))}, ${kB(gzipSync(text, { level: 9 }))} gzipped`);
 }

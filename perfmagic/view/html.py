@@ -8,21 +8,16 @@ from collections.abc import Sequence
 from perfmagic.view.svg.canvas import escaped
 
 MAX_OUTPUT_BYTES = 60_000  # one output of a notebook (docs/traces.md, "Limits")
-
-
 MAX_FINDINGS = 12
-
-
 MAX_SENTENCE = 600  # characters of a finding or note; longer ones hold other people's names
-
-
+MAX_WIDTH_PX = 1600  # of a picture drawn for 1000 px: enlarged further, its letters would be larger than headings
 FONT = "font-family:Arial,Helvetica,sans-serif;font-size:13px;line-height:1.4"
 
 
 def framed(body: str, *, cls: str = "") -> str:
-    """A piece of output in its own font and at most as wide as a picture."""
+    """A piece of output in its own font, as wide as its place but no wider than a picture may be."""
     known = f' class="{cls}"' if cls else ""
-    return f'<div{known} style="{FONT};max-width:1000px">{body}</div>'
+    return f'<div{known} style="{FONT};max-width:{MAX_WIDTH_PX}px">{body}</div>'
 
 
 def headline(strong: str, rest: str) -> str:
@@ -31,9 +26,9 @@ def headline(strong: str, rest: str) -> str:
 
 
 def image(svg: str, alt: str) -> str:
-    """A picture as an image with its data inside."""
+    """A picture as an image with its data inside, scaled to the width it has."""
     data = base64.b64encode(svg.encode()).decode()
-    style = "display:block;width:100%;max-width:1000px"
+    style = f"display:block;width:100%;max-width:{MAX_WIDTH_PX}px"
     return f'<img alt="{escaped(alt)}" src="data:image/svg+xml;base64,{data}" style="{style}">'
 
 

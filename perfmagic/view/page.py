@@ -11,7 +11,7 @@ from perfmagic.view.svg.canvas import escaped
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE = (
     ":root{color-scheme:light dark}"
-    "body{margin:24px auto;padding:0 16px;max-width:1000px;font-family:Arial,Helvetica,sans-serif;font-size:13px;"
+    "body{margin:24px 0;padding:0 24px;font-family:Arial,Helvetica,sans-serif;font-size:13px;"
     "color:#1b1f24;background:#fff}"
     "h1{font-size:15px;font-weight:600}section{margin:0 0 32px 0}"
     "@media(prefers-color-scheme:dark){body{color:#e8eaed;background:#111}}"

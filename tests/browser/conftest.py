@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import shutil
-import socket
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +13,11 @@ import pytest
 
 from tests.kernel.session import run_notebook
 
+from .chromium import FLAGS, executable
+from .server import jupyter_server
+
 ROOT = Path(__file__).resolve().parents[2]
 SCREENS = ROOT / "build" / "screens"
-FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 CELLS = (
     "%load_ext perfmagic",
     "import torch, perfmagic\ndevice = perfmagic.device('sim', pace=perfmagic.Pace(kernel_s=2e-3))",
@@ -63,7 +56,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
 def chromium() -> Iterator[Any]:
     """A headless Chromium of the system."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = executable()
     if found is None:
         pytest.skip("Chromium is not installed (apt-get install chromium)")
     SCREENS.mkdir(parents=True, exist_ok=True)
@@ -84,35 +77,5 @@ def tab(chromium: Any) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def lab(saved: Saved, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a JupyterLab, and Notebook 7, on the saved notebook's folder that knows nothing of the user's."""
-    private = tmp_path_factory.mktemp("lab")
-    quiet = private / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
-    quiet.parent.mkdir(parents=True)
-    quiet.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
-    homes = {name: str(private / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
-    homes |= {"JUPYTER_RUNTIME_DIR": str(private / "runtime"), "JUPYTERLAB_SETTINGS_DIR": str(private / "settings")}
-    homes |= {"JUPYTERLAB_WORKSPACES_DIR": str(private / "workspaces"), "PERFMAGIC_DISPLAY": "auto"}
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    options = (f"--ServerApp.port={port}", "--ServerApp.ip=127.0.0.1", "--IdentityProvider.token=", "--no-browser")
-    options += (f"--ServerApp.root_dir={saved.folder}", "--allow-root")
-    options += ("--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True")
-    with (private / "log").open("w") as log:
-        command = [sys.executable, "-m", "jupyterlab", *options]
-        server = subprocess.Popen(command, env={**os.environ, **homes}, stdout=log, stderr=subprocess.STDOUT)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        assert _answers(address, server), (private / "log").read_text()[-2000:]
+    with jupyter_server(saved.folder, tmp_path_factory.mktemp("lab")) as address:
         yield address
-    finally:
-        server.terminate()
-        server.wait(20)
-
-
-def _answers(address: str, server: subprocess.Popen[bytes]) -> bool:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and server.poll() is None:
-        with contextlib.suppress(urllib.error.URLError, OSError):
-            return bool(urllib.request.urlopen(f"{address}/api/status", timeout=2))
-        time.sleep(0.3)
-    return False

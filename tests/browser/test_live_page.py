@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.trace.recorded import recorded
 from tests.view.timeline.build import HOSTILE, queue_of
 
 from .conftest import SCREENS
+from .test_live_timeline import CUT_OFF
 from .test_saved_pictures import requests_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
@@ -92,6 +94,53 @@ def test_it_fits_a_narrow_window(chromium: Any, tmp_path: Path, width: int) -> N
     tab.screenshot(path=SCREENS / f"page-{width}-dark.png", full_page=True)
     assert tab.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     context.close()
+
+
+def test_a_wide_window_is_used_in_full_by_the_live_view_and_to_1600_px_by_the_picture(
+    chromium: Any, tmp_path: Path
+) -> None:
+    page = TimelineResult(queue_of()).to_html(tmp_path / "page.html")
+    context = chromium.new_context(viewport={"width": 2200, "height": 900})
+    tab = context.new_page()
+    opened(tab, page)
+    assert tab.locator(".pm canvas").bounding_box()["width"] > 2100
+    tab.evaluate("() => { document.querySelector('.perfmagic-static').style.display = '' }")
+    assert tab.locator(".perfmagic-static img").bounding_box()["width"] == 1600
+    context.close()
+
+
+def test_fine_print_takes_one_line_until_it_is_clicked(tab: Any, tmp_path: Path) -> None:
+    trace = queue_of()
+    sentences = ("The first of three. " * 20, "The second.", "The third.")
+    noted = replace(trace, meta=replace(trace.meta, notes=sentences))
+    opened(tab, TimelineResult(noted).to_html(tmp_path / "page.html"))
+    fine = tab.locator(".pm-fine")
+    assert fine.bounding_box()["height"] < 24
+    assert "2 more" in fine.inner_text()
+    assert "The third." not in fine.inner_text()
+    fine.locator("summary").click()
+    assert fine.bounding_box()["height"] > 40
+    assert "The second." in fine.inner_text()
+    assert "The third." in fine.inner_text()
+
+
+@pytest.mark.parametrize("y", [72, 200])  # Python's launches and what blocked it; the stream
+def test_the_card_of_a_long_name_stands_whole_inside_the_view(tab: Any, tmp_path: Path, y: int) -> None:
+    name = "void at::native::" + "vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>" * 6
+    opened(tab, TimelineResult(queue_of(name=name)).to_html(tmp_path / "page.html"))
+    box, seen = tab.locator(".pm canvas").bounding_box(), 0
+    for x in range(int(box["x"]) + 100, int(box["x"] + box["width"]), 40):
+        tab.mouse.move(x, box["y"] + y)
+        card = tab.locator(".pm-card")
+        if not card.count():
+            continue
+        seen += 1
+        assert card.evaluate(CUT_OFF) == 0
+        inside, view = card.bounding_box(), tab.locator(".pm").bounding_box()
+        assert inside["y"] >= view["y"]
+        assert inside["y"] + inside["height"] <= view["y"] + view["height"] + 1
+        assert inside["x"] + inside["width"] <= view["x"] + view["width"]
+    assert seen > 5
 
 
 INK = """async (canvas) => {

@@ -22,6 +22,9 @@ CELLS = (
     "%%timeline -o second\nz = torch.randn(32, 32, device=device)\nfor _ in range(80): z = z + 1\nz.sum().item()",
 )
 LIVE = ".jp-OutputArea .pm canvas"
+# how many elements of a card have words that do not fit them
+CUT_OFF = """(card) => [card, ...card.querySelectorAll('*')]
+  .filter((node) => node.clientWidth && node.scrollWidth > node.clientWidth + 1).length"""
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +92,86 @@ def test_keys_zoom_the_timeline_and_never_reach_the_notebook(notebook: Any) -> N
     assert total(notebook) == before
 
 
+SOURCES = "() => [...jupyterapp.shell.currentWidget.content.model.cells].map((cell) => cell.sharedModel.source)"
+
+
+def rest_on_lanes(tab: Any) -> None:
+    """Select the first cell, in command mode, and move the pointer over the first timeline without a click."""
+    tab.locator(".jp-Notebook .jp-InputPrompt").first.click()
+    canvas = tab.locator(LIVE).first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    tab.mouse.move(box["x"] + 300, box["y"] + 40)
+
+
+def check_keys_under_the_pointer(tab: Any) -> None:
+    """In a running JupyterLab or Notebook 7: handled keys zoom and pan, all others and an editor's go on their way."""
+    cells, before = tab.evaluate(SOURCES), total(tab)
+    rest_on_lanes(tab)
+    assert not tab.evaluate("() => document.querySelector('.pm').contains(document.activeElement)")
+    for key in "wadds":
+        tab.keyboard.press(key)
+    tab.keyboard.press("w")
+    tab.wait_for_timeout(400)
+    assert total(tab) != before
+    assert tab.evaluate(SOURCES) == cells  # `a` would have inserted a cell, `d d` deleted one
+    tab.keyboard.press("f")
+    tab.wait_for_timeout(400)
+    assert total(tab) == before
+    tab.keyboard.press("b")  # a key that is the notebook's: a new cell below
+    tab.wait_for_timeout(400)
+    assert len(tab.evaluate(SOURCES)) == len(cells) + 1
+    tab.evaluate("() => jupyterapp.commands.execute('notebook:enter-edit-mode')")
+    rest_on_lanes_in_edit_mode(tab)
+    assert tab.evaluate("() => document.activeElement.closest('.cm-editor') !== null")
+    tab.keyboard.type("wasd=[]/")
+    tab.wait_for_timeout(300)
+    assert [source.count("wasd=[]/") for source in tab.evaluate(SOURCES)].count(1) == 1
+    assert total(tab) == before
+    tab.evaluate("() => jupyterapp.commands.execute('notebook:enter-command-mode')")
+    tab.evaluate("() => jupyterapp.commands.execute('notebook:delete-cell')")
+    tab.wait_for_timeout(300)
+    assert tab.evaluate(SOURCES) == cells
+
+
+def rest_on_lanes_in_edit_mode(tab: Any) -> None:
+    box = tab.locator(LIVE).first.bounding_box()
+    tab.mouse.move(box["x"] + 310, box["y"] + 42)
+
+
+def test_keys_work_under_the_pointer_without_a_click_and_never_take_an_editor_s(notebook: Any) -> None:
+    check_keys_under_the_pointer(notebook)
+
+
+def test_letters_typed_into_the_search_reach_neither_lanes_nor_notebook(notebook: Any) -> None:
+    cells, before = notebook.evaluate(SOURCES), total(notebook)
+    rest_on_lanes(notebook)
+    notebook.keyboard.press("/")
+    notebook.keyboard.type("adds")
+    notebook.wait_for_timeout(300)
+    assert first(notebook).locator(".pm-find input").input_value() == "adds"
+    assert total(notebook) == before
+    assert notebook.evaluate(SOURCES) == cells
+    notebook.keyboard.press("Escape")
+    notebook.wait_for_timeout(300)
+    assert not first(notebook).locator(".pm-find").is_visible()
+
+
+def test_keys_go_to_the_timeline_under_the_pointer_not_to_the_one_with_the_focus(notebook: Any) -> None:
+    point_at_lanes(notebook)  # the first has the focus
+    other = notebook.locator(LIVE).nth(1)
+    other.scroll_into_view_if_needed()
+    box = other.bounding_box()
+    notebook.mouse.move(box["x"] + 300, box["y"] + 40)
+    before = total(notebook), total(notebook, 1)
+    notebook.keyboard.press("w")
+    notebook.wait_for_timeout(400)
+    assert total(notebook) == before[0]
+    assert total(notebook, 1) != before[1]
+    notebook.keyboard.press("f")
+    notebook.wait_for_timeout(400)
+
+
 def test_the_other_timeline_does_not_move(notebook: Any) -> None:
     before = total(notebook, 1)
     point_at_lanes(notebook)
@@ -138,6 +221,7 @@ def test_hovering_tells_the_life_of_an_op(notebook: Any) -> None:
     text = first(notebook).locator(".pm-card").inner_text()
     for word in ("launched", "in the call", "waiting", "ran", "stream"):
         assert word in text
+    assert first(notebook).locator(".pm-card").evaluate(CUT_OFF) == 0
     notebook.screenshot(path=SCREENS / "lab-hover.png")
 
 

@@ -25,7 +25,7 @@ from .notebook import (
     shut_down,
     write_notebook,
 )
-from .test_live_timeline import CELLS, LIVE
+from .test_live_timeline import CELLS, LIVE, check_keys_under_the_pointer
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
@@ -277,4 +277,8 @@ def test_in_notebook_7_the_timeline_lives_and_keeps_its_keys(lab: str, saved: Sa
     tab.screenshot(path=SCREENS / "notebook-7.png")
     assert tab.locator(".pm-top b").inner_text() != before
     assert tab.evaluate(sources) == cells
+    tab.keyboard.press("f")
+    tab.wait_for_timeout(400)
+    tab.locator(".jp-Notebook .jp-Cell").last.click()
+    check_keys_under_the_pointer(tab)
     shut_down(tab)

@@ -8,7 +8,7 @@ import { Scale } from "../src/model/scale.ts";
 import { initial, type State } from "../src/model/state.ts";
 import type { Model } from "../src/model/store.ts";
 import { Writer } from "../src/paint/text.ts";
-import { Palette, type Theme } from "../src/model/theme.ts";
+import { Palette, type Theme } from "../src/paint/theme.ts";
 import { recorder, type Written } from "./recorder.ts";
 
 export interface Painted {
@@ -23,7 +23,7 @@ export function painted(model: Model, changes: Partial<State> = {}, width = 1000
   const { context, written, calls } = recorder();
   const scale = new Scale(state.view[0], state.view[1], layout.plot);
   const frame: Frame = {
-    ...{ model, state, layout, rows: layout.rows, scale, dpr: 1, step: 1, moving: false },
+    ...{ model, state, layout, rows: layout.rows, scale, dpr: 1, columnPx: 1, moving: false },
     hits: hitsOf(model, state),
     palette: new Palette(theme),
     edges: scale.edges(layout.plot),

@@ -7,6 +7,7 @@ import { beside, walk } from "../src/interact/walk.ts";
 import { detailsOf } from "../src/interact/details.ts";
 import { totalsOf } from "../src/model/totals.ts";
 import { painted, inked } from "./frames.ts";
+import type { Written } from "./recorder.ts";
 import { CASES, modelOf } from "./vectors.ts";
 
 const words = (text: string): string => text.replaceAll("\u00a0", " ");
@@ -147,6 +148,16 @@ describe.each(CASES)("a timeline of %s", (name) => {
     expect(layoutOf(model, zoomed, 1000)).toEqual(layout);
   });
 
+  test("a pile stands on its lane, also where labels stand above the lanes", async () => {
+    const model = await modelOf(name);
+    for (const width of [400, 1000]) {
+      const { rows } = layoutOf(model, initial(model.span), width);
+      for (const pile of rows.filter((r) => r.kind === "pile")) {
+        expect(rows.find((r) => r.kind === "lane" && r.index === pile.index)!.y).toBe(pile.y + pile.h);
+      }
+    }
+  });
+
   test("totals of two halves are the totals of the whole", async () => {
     const model = await modelOf(name);
     const middle = model.span / 2;
@@ -175,5 +186,72 @@ describe("a search", () => {
     };
     expect(count(plain)).toBeGreaterThan(0);
     expect(count(frame)).toBe(0);
+  });
+});
+
+describe("the axis and what stands on it", () => {
+  interface Words {
+    x0: number;
+    x1: number;
+    y: number;
+  }
+
+  /** Where words stand, from what was written: the recorder's letters are 6 px wide. */
+  const placesOf = (written: Written[], wanted: (text: string) => boolean): Words[] =>
+    written
+      .filter((w) => wanted(w.text))
+      .map(({ text, x, y, align }) => {
+        const width = text.length * 6;
+        const x0 = align === "right" ? x - width : align === "center" ? x - width / 2 : x;
+        return { x0, x1: x0 + width, y };
+      });
+
+  const overlaps = (all: Words[]): [Words, Words][] =>
+    all.flatMap((a, i) =>
+      all.slice(i + 1).flatMap((b): [Words, Words][] => {
+        return Math.abs(a.y - b.y) < 10 && a.x0 < b.x1 && b.x0 < a.x1 ? [[a, b]] : [];
+      }),
+    );
+
+  test("the words of two flags never lie over each other, wherever the flags are", async () => {
+    const model = await modelOf("queue");
+    const [queued, finished] = model.header.flags;
+    const was = [queued.at, finished.at];
+    for (const width of [560, 1000, 1600]) {
+      for (const at of [0, 0.02, 0.1, 0.4, 0.5, 0.8, 0.97]) {
+        for (const apart of [0.001, 0.01, 0.1, 0.3, 0.9]) {
+          queued.at = at * model.span;
+          finished.at = Math.min(1, at + apart) * model.span;
+          const { written, frame } = painted(model, {}, width);
+          const row = frame.layout.rows.find((r) => r.kind === "flags")!;
+          const places = placesOf(
+            written.filter((w) => w.y > row.y && w.y < row.y + row.h),
+            () => true,
+          );
+          expect(places).toHaveLength(4);
+          expect(overlaps(places)).toEqual([]);
+          for (const { x0, x1 } of places) {
+            expect(x0).toBeGreaterThanOrEqual(-frame.layout.left);
+            expect(x1).toBeLessThanOrEqual(frame.scale.width + frame.layout.right);
+          }
+        }
+      }
+    }
+    [queued.at, finished.at] = was;
+  });
+
+  test("no instant is written where the selection's length stands", async () => {
+    const model = await modelOf("noise");
+    for (let share = 0; share < 1; share += 0.05) {
+      const from = share * model.span;
+      const { written, frame } = painted(model, { selection: [from, Math.min(model.span, from + 0.06 * model.span)] });
+      const axis = frame.layout.rows.find((r) => r.kind === "axis")!;
+      const places = placesOf(
+        written.filter((w) => w.y >= axis.y && w.y < axis.y + axis.h),
+        () => true,
+      );
+      expect(places.length).toBeGreaterThan(2);
+      expect(overlaps(places)).toEqual([]);
+    }
   });
 });

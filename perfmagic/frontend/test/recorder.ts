@@ -7,6 +7,7 @@ export interface Written {
   y: number;
   font: string;
   colour: unknown;
+  align: string;
 }
 
 export function recorder(): { context: Context; written: Written[]; calls: string[] } {
@@ -21,7 +22,14 @@ export function recorder(): { context: Context; written: Written[]; calls: strin
         calls.push(name);
         if (name === "fillText") {
           const [text, x, y] = values as [string, number, number];
-          written.push({ text, x, y, font: String(target["font"]), colour: target["fillStyle"] });
+          written.push({
+            text,
+            x,
+            y,
+            font: String(target["font"]),
+            colour: target["fillStyle"],
+            align: String(target["textAlign"]),
+          });
         }
       };
     },

@@ -36,7 +36,9 @@ describe("looking around", () => {
     expect([state.help, state.query, state.selection]).toEqual([false, "mm", [1, 2]]);
     state = reduce(state, { do: "escape" });
     expect([state.query, state.selection]).toEqual(["", [1, 2]]);
-    expect(reduce(state, { do: "escape" }).selection).toBeNull();
+    state = reduce(state, { do: "escape" });
+    expect(state.selection).toBeNull();
+    expect(reduce(state, { do: "escape" })).toBe(state); // nothing is left: the notebook may have the key
   });
 
   test("classes of one switch go off and on together", () => {
@@ -63,6 +65,8 @@ describe("keys", () => {
     expect(press("x")).toBeNull();
     expect(press("A", { shiftKey: true })).toBeNull();
     expect(press("Enter", { altKey: true })).toBeNull();
+    expect(press("Enter", { shiftKey: true })).toBeNull(); // runs the cell
+    expect(press("ArrowLeft", { shiftKey: true })).toBeNull();
   });
 });
 

@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { decode, inflate } from "../src/model/decode.ts";
-import { buildModel, type Model } from "../src/model/store.ts";
+import { buildModel } from "../src/model/build.ts";
+import type { Model } from "../src/model/store.ts";
 import { parseHeader } from "../src/model/wire.ts";
 
 export const CASES = ["queue", "noise", "gp100", "mi300"];

@@ -1,7 +1,7 @@
 // In a notebook: anywidget's model gives the data and takes what changed; the static picture above gives way.
 import { mount } from "./mount.ts";
-import type { Host } from "./host.ts";
-import { themeOf } from "../model/theme.ts";
+import { themeOf } from "./theme.ts";
+import type { Host } from "../interact/host.ts";
 import type { View } from "../interact/view.ts";
 
 /** What is used of anywidget's model. */
@@ -19,8 +19,7 @@ interface Marked {
 }
 
 export function render(given: { model: WidgetModel; el: HTMLElement }): () => void {
-  const model = given["model"]; // in quotes, as anywidget's names stay what they are
-  const { el } = given;
+  const { model, el } = given;
   const fallback = new Fallback(el);
   let view: View | null = null;
   let over = false;

@@ -1,6 +1,6 @@
 // In a self-contained page: the data stand in script elements that are not run, one pair for each timeline.
-import type { Host } from "./host.ts";
 import { mount } from "./mount.ts";
+import type { Host } from "../interact/host.ts";
 
 const SLOT = "[data-perfmagic-timeline]";
 

@@ -1,8 +1,8 @@
 // Everything known of one slice, as rows of words: what the hover card shows. No DOM here.
 import type { Picked } from "./pick.ts";
+import { CLASS_TOKENS } from "../model/classes.ts";
 import type { Window } from "../model/scale.ts";
-import { freeAt, fullName, lineAt, shortName, type Model, type Ref } from "../model/store.ts";
-import { CLASS_TOKENS } from "../model/theme.ts";
+import { freeAt, fullName, lineAt, type Model, type Ref, shortName } from "../model/store.ts";
 import { likeIt } from "../model/totals.ts";
 import { bandwidth, count, duration, durationLike, plural, size } from "../model/units.ts";
 
@@ -72,7 +72,11 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
     rows.push(row("in the call", duration(inCall), by));
     if (behind > 0)
       rows.push(
-        row("behind", duration(behind), before > 0 ? `${plural(before, "op")} before it in its stream` : "its stream"),
+        row(
+          "behind",
+          duration(behind),
+          before > 0 ? `${plural(before, "op")} ahead of it in its stream` : "its stream",
+        ),
       );
     rows.push(row("waiting", duration(waiting), waiting > 20_000 ? "its stream was free" : "launch latency"));
     life.push(["launch", inCall], [`queued ${token}`, behind], [`held ${token}`, waiting]);
@@ -88,7 +92,7 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
   if (laid) rows.push(row("grid", laid[0], laid[1]));
   const like = likeIt(model, stream.name[i], window);
   const more = like.count - (start < window[1] && end > window[0] ? 1 : 0);
-  const foot = more > 0 ? `${count(more)} more like it in view, ${duration(like.ns)} in all` : "";
+  const foot = more > 0 ? `${count(more)} more with this name in view, ${duration(like.ns)} in total` : "";
   const full = [`stream ${stream.wire.stream}`, full_(model, stream.name[i])].filter(Boolean).join(" · ");
   return { title: shortName(model, stream.name[i]), token, full, life, rows, foot };
 }
@@ -139,7 +143,7 @@ function launchDetails(model: Model, i: number): Details {
     );
     rows.push(row("ran", duration(stream.end[op] - stream.start[op]), ops[i] > 1 ? "the first of them" : ""));
   } else {
-    rows.push(row("queued", "no op", "of this record"));
+    rows.push(row("queued", "0 ops", "in this recording"));
   }
   return { title: shortName(model, track.name[i]), token: "launch", full: "launch", life: [], rows, foot: "" };
 }
@@ -169,7 +173,7 @@ function lineDetails(model: Model, i: number): Details {
       ns += stream.end[k] - stream.start[k];
     }
   }
-  rows.push(row("queued", plural(ops, "op"), `${duration(ns)} on the device in all`));
+  rows.push(row("queued", plural(ops, "op"), `${duration(ns)} on the device in total`));
   const blocked = model.blocked?.union.covered(start, end) ?? 0;
   if (blocked > 0) rows.push(row("blocked", duration(blocked), "waiting for the device"));
   return {
@@ -178,6 +182,6 @@ function lineDetails(model: Model, i: number): Details {
     full: cell.texts[String(line)] ?? "",
     life: [],
     rows,
-    foot: "click marks its work",
+    foot: "click to mark its ops",
   };
 }

@@ -1,4 +1,5 @@
 // Elements without markup: text from traces only ever becomes a text node.
+import type { State } from "../model/state.ts";
 
 export function el<K extends keyof HTMLElementTagNameMap>(
   tag: K,
@@ -34,4 +35,10 @@ export function swatch(token: string, cls = "pm-swatch", second = ""): HTMLEleme
       ? `linear-gradient(var(--pm-${token}) 50%, var(--pm-${second}) 50%)`
       : `var(--pm-${token})`;
   return node;
+}
+
+/** An element that follows the state. */
+export interface Part {
+  node: HTMLElement;
+  update(state: State): void;
 }

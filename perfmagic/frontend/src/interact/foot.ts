@@ -1,9 +1,9 @@
 // What stands below the lanes: totals of the selection, the key, and how far the record can be believed.
-import { button, el, swatch } from "./dom.ts";
-import type { Part } from "./head.ts";
+import { button, el, type Part, swatch } from "./dom.ts";
+import { KEY_CLASSES } from "../model/classes.ts";
 import type { Action, State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
-import { KEY_CLASSES, totalsOf, type Totals } from "../model/totals.ts";
+import { type Totals, totalsOf } from "../model/totals.ts";
 import { count, duration, durationLike, percent } from "../model/units.ts";
 
 export function selectionPanel(model: Model): Part {
@@ -29,8 +29,8 @@ export function selectionPanel(model: Model): Part {
 
 function summary(model: Model, totals: Totals): HTMLElement {
   const [from, to] = totals.window;
-  const step = Math.max(1, (to - from) / 100);
-  const range = `${durationLike(from, step, model.span, false)} – ${durationLike(to, step, model.span)}`;
+  const resolution = Math.max(1, (to - from) / 100);
+  const range = `${durationLike(from, resolution, model.span, false)} – ${durationLike(to, resolution, model.span)}`;
   const node = el("div", "", el("h4", "", "selected"), el("div", "pm-big", duration(to - from)), el("div", "", range));
   if (!model.streams.length) return node;
   node.append(el("div", "", `busy ${percent(totals.busyFrac)}`));
@@ -41,32 +41,33 @@ function summary(model: Model, totals: Totals): HTMLElement {
   return node;
 }
 
-function row(name: string, token: string, share: number, value: string, more: string): HTMLElement {
+/** The cells of one row: name, bar, value and what else is said. */
+function row(name: string, token: string, share: number, value: string, more: string): HTMLElement[] {
   const bar = swatch(token, "pm-bar");
   bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
   const title = el("span", "", name);
   title.title = name;
-  return el("div", "pm-row", title, el("span", "", bar), el("span", "pm-value", value), el("span", "pm-more", more));
+  return [title, el("span", "", bar), el("span", "pm-value", value), el("span", "pm-more", more)];
 }
 
 function device(totals: Totals): HTMLElement {
   const length = totals.window[1] - totals.window[0];
-  const rows = totals.parts.map((part) => {
+  const rows = totals.parts.flatMap((part) => {
     const exposed = part.exposed >= 0 ? `${part.exposed ? duration(part.exposed) : "0"} exposed` : "";
     return row(part.name, part.token, part.ns / length, duration(part.ns), exposed);
   });
-  return el("div", "", el("h4", "", "device"), ...rows);
+  return el("div", "pm-rows", el("h4", "", "device"), ...rows);
 }
 
 function names(totals: Totals): HTMLElement {
   const most = Math.max(1, totals.names[0].ns);
-  const rows = totals.names.map((n) => row(n.name, n.token, n.ns / most, duration(n.ns), `×${count(n.count)}`));
-  return el("div", "", el("h4", "", "most time"), ...rows);
+  const rows = totals.names.flatMap((n) => row(n.name, n.token, n.ns / most, duration(n.ns), `×${count(n.count)}`));
+  return el("div", "pm-rows", el("h4", "", "most time"), ...rows);
 }
 
 function lines(totals: Totals): HTMLElement {
   const length = totals.window[1] - totals.window[0];
-  const rows = totals.lines.map((l) =>
+  const rows = totals.lines.flatMap((l) =>
     row(
       `line ${l.line}`,
       l.blocked > l.ns / 2 ? "wait" : "launch",
@@ -75,15 +76,15 @@ function lines(totals: Totals): HTMLElement {
       l.blocked ? `${duration(l.blocked)} blocked` : "",
     ),
   );
-  return el("div", "", el("h4", "", "Python meanwhile"), ...rows);
+  return el("div", "pm-rows", el("h4", "", "Python meanwhile"), ...rows);
 }
 
 /** What the colours mean; each class can be switched off. */
-export function keyLine(model: Model, act: (action: Action) => void, signal: AbortSignal): Part {
+export function colourKey(model: Model, act: (action: Action) => void, signal: AbortSignal): Part {
   const present = new Set(model.streams.flatMap((s) => s.tracks.flatMap((t) => t.classes)));
   const node = el("div", "pm-key");
   const switches = KEY_CLASSES.filter((key) => key.classes.some((c) => present.has(c))).map((key) => {
-    const toggle = button("", "switch on or off", () => act({ do: "class", cls: key.classes }), signal, "");
+    const toggle = button("", "show or fade these ops", () => act({ do: "class", cls: key.classes }), signal, "");
     toggle.append(swatch(key.token), key.words);
     node.append(toggle);
     return { toggle, key };
@@ -115,8 +116,11 @@ export function keyLine(model: Model, act: (action: Action) => void, signal: Abo
   return { node, update };
 }
 
-export function trustLines(model: Model): HTMLElement {
-  const node = el("div", "pm-trust");
-  for (const sentence of model.header.trust) node.append(el("div", "", sentence));
-  return node;
+/** How far the record can be believed: the first sentence in one line, all of them when it is clicked. */
+export function finePrint(model: Model): HTMLElement {
+  const { trust } = model.header;
+  if (!trust.length) return el("div");
+  const more = trust.length > 1 ? el("span", "pm-unfold", ` · ${count(trust.length - 1)} more ▸`) : "";
+  const first = el("summary", "", el("span", "", trust[0]), more);
+  return el("details", "pm-fine", first, ...trust.slice(1).map((sentence) => el("div", "", sentence)));
 }

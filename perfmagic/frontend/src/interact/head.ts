@@ -1,6 +1,6 @@
 // What stands above the lanes: the first line, where the span went, the findings.
-import { button, el, swatch } from "./dom.ts";
-import { isWhole, type Action, type State } from "../model/state.ts";
+import { button, el, type Part, swatch } from "./dom.ts";
+import { type Action, isWhole, type State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
 import { totalsOf } from "../model/totals.ts";
 import { count, duration, durationLike, percent, plural, size } from "../model/units.ts";
@@ -8,18 +8,13 @@ import type { FindingWire } from "../model/wire.ts";
 
 type Do = (action: Action) => void;
 
-export interface Part {
-  node: HTMLElement;
-  update(state: State): void;
-}
-
-export function topLine(model: Model, act: Do, save: () => void, signal: AbortSignal): Part {
+export function summary(model: Model, act: Do, save: () => void, signal: AbortSignal): Part {
   const total = el("b");
   const words = el("span");
   const buttons = [
     button("fit", "show all (F)", () => act({ do: "fit" }), signal),
-    button("save", "this picture of the lanes, as PNG", save, signal),
-    button("?", "keys", () => act({ do: "help" }), signal),
+    button("save", "save the lanes as PNG", save, signal),
+    button("?", "list all keys", () => act({ do: "help" }), signal),
   ];
   const node = el("div", "pm-top", total, words, el("i", "pm-space"), ...buttons);
   let shown = "";
@@ -116,7 +111,7 @@ function linked(finding: FindingWire, act: Do, signal: AbortSignal, lines: HTMLB
         continue;
       }
       const line = Number(piece);
-      const node = button(piece, `mark the work of line ${line}`, () => act({ do: "line", line }), signal, "pm-line");
+      const node = button(piece, `mark the ops of line ${line}`, () => act({ do: "line", line }), signal, "pm-line");
       node.dataset["line"] = piece;
       lines.push(node);
       parts.push(node);

@@ -33,9 +33,9 @@ export interface Pressed {
 /** The command of a key, null where the notebook should have it. */
 export function commandOf(event: Pressed): Command | null {
   if (event.ctrlKey || event.altKey || event.metaKey) return null;
-  const exact = KEYS[event.key];
-  if (exact) return exact;
-  return event.shiftKey || event.key.length !== 1 ? null : (KEYS[event.key.toLowerCase()] ?? null);
+  const named = event.key.length > 1; // Enter, Escape, arrows: with Shift they are the notebook's
+  if (named) return event.shiftKey ? null : (KEYS[event.key] ?? null);
+  return KEYS[event.key] ?? (event.shiftKey ? null : (KEYS[event.key.toLowerCase()] ?? null));
 }
 
 /** For the list that `?` shows. */
@@ -43,12 +43,12 @@ export const HELP: readonly (readonly [string[], string])[] = [
   [["W", "S"], "zoom in, out"],
   [["A", "D"], "pan left, right"],
   [["F"], "fit all"],
-  [["/"], "search names, first that of the slice; Enter, N: next hit"],
-  [["[", "]"], "walk launch ↔ op"],
-  [["←", "→"], "previous, next slice of the lane"],
+  [["/"], "search names, starting with the focused op's; Enter or N: next hit"],
+  [["[", "]"], "go from launch to op, and back"],
+  [["←", "→"], "previous, next slice in the lane"],
   [["Enter"], "zoom to the slice"],
-  [["Esc"], "clear, one thing at a time"],
-  [["drag"], "select: totals below"],
+  [["Esc"], "clear search, focus and selection, one at a time"],
+  [["drag"], "select a window; its totals appear below"],
   [["double click"], "zoom to a slice, or to the selection"],
   [["Ctrl", "wheel"], "zoom at the pointer"],
   [["Shift", "wheel"], "pan"],

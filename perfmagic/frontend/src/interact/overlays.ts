@@ -1,15 +1,16 @@
 // What lies over the lanes for a while: the hover card, the search field, the list of keys.
-import { el, swatch } from "./dom.ts";
 import type { Details } from "./details.ts";
-import type { Hits } from "../model/hits.ts";
+import { el, swatch } from "./dom.ts";
 import { HELP } from "./keys.ts";
+import type { Hits } from "../model/hits.ts";
+import type { Layout } from "../model/layout.ts";
 import type { Action, State } from "../model/state.ts";
 import { count, duration } from "../model/units.ts";
 
-export const CARD_PX = 300;
+const MOST_CARD_PX = 420;
 
 /** The card of a slice, built anew for each. */
-export function card(details: Details): HTMLElement {
+function card(details: Details): HTMLElement {
   const chip = swatch(details.token, "");
   const node = el("div", "pm-card", el("h3", "", chip, details.title));
   if (details.full) node.append(el("div", "pm-full", details.full));
@@ -29,6 +30,36 @@ export function card(details: Details): HTMLElement {
   node.append(list);
   if (details.foot) node.append(el("div", "pm-foot", details.foot));
   return node;
+}
+
+const CARD_APART_PX = 24; // from the pointer, to either side
+
+/** The card of what is pointed at: over the plot, never over the numbers, and away from the pointer. */
+export class HoverCard {
+  private node: HTMLElement | null = null;
+
+  /** body: the element around the lanes; the card may reach over what stands above and below it. */
+  constructor(private readonly body: HTMLElement) {}
+
+  hide(): void {
+    this.node?.remove();
+    this.node = null;
+  }
+
+  /** x, y: where it is pointed at, CSS pixels of the plot. */
+  show(details: Details, x: number, y: number, { left, plot }: Layout): void {
+    this.hide();
+    const { body } = this;
+    const node = (this.node = card(details));
+    node.style.maxWidth = `${Math.min(MOST_CARD_PX, body.clientWidth)}px`;
+    body.append(node);
+    const beside =
+      x + CARD_APART_PX + node.offsetWidth <= plot ? x + CARD_APART_PX : x - CARD_APART_PX - node.offsetWidth;
+    const above = -body.offsetTop;
+    const below = (body.offsetParent?.clientHeight ?? body.clientHeight) - body.offsetTop - node.offsetHeight;
+    node.style.left = `${Math.max(0, Math.min(left + beside, body.clientWidth - node.offsetWidth))}px`;
+    node.style.top = `${Math.max(above, Math.min(below, y + 20))}px`;
+  }
 }
 
 function lifePart(token: string): HTMLElement {

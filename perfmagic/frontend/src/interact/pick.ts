@@ -1,6 +1,6 @@
 // What lies under the pointer.
-import { LEVEL_PX, rowAt, type Layout, type Row } from "../model/layout.ts";
-import { pileView } from "../paint/pile.ts";
+import { pileView } from "../model/crop.ts";
+import { type Layout, LEVEL_PX, type Row, rowAt } from "../model/layout.ts";
 import type { Scale } from "../model/scale.ts";
 import { upTo } from "../model/sorted.ts";
 import type { Model, Ref, Stream } from "../model/store.ts";

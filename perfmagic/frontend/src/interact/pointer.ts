@@ -1,17 +1,33 @@
 // Mouse and pen: hover, drag to select, drag the overview, double click, wheel with Ctrl or Shift.
-import { rowAt, type Row } from "../model/layout.ts";
+import type { Picked } from "./pick.ts";
 import { closeUp, spanOf } from "./walk.ts";
-import type { View } from "./view.ts";
+import { rowAt, type Layout, type Row } from "../model/layout.ts";
+import type { Scale } from "../model/scale.ts";
+import type { Action, State } from "../model/state.ts";
+import type { Model } from "../model/store.ts";
 
 const DRAG_PX = 3;
 const WHEEL_ZOOM = 0.0022;
+
+/** What the pointer acts on. */
+export interface Pointed {
+  readonly model: Model;
+  readonly state: State;
+  readonly layout: Layout;
+  readonly scale: Scale;
+  /** The instant under the pointer, null while it is elsewhere. */
+  pointer: number | null;
+  act(action: Action, gliding?: boolean): void;
+  hover(x: number, y: number): void;
+  pickAt(x: number, y: number): Picked;
+}
 
 export class Pointer {
   private drag: { x: number; at: number; row: Row | null; moved: boolean } | null = null;
 
   constructor(
     private readonly node: HTMLCanvasElement,
-    private readonly view: View,
+    private readonly view: Pointed,
     signal: AbortSignal,
   ) {
     const on = <K extends keyof HTMLElementEventMap>(kind: K, act: (event: HTMLElementEventMap[K]) => void): void =>
@@ -42,7 +58,7 @@ export class Pointer {
   private move(event: PointerEvent): void {
     const [x, y] = this.at(event);
     const inside = x >= 0 && x < this.view.layout.plot;
-    this.view.canvas.pointer = inside ? this.view.scale.ns(x) : null;
+    this.view.pointer = inside ? this.view.scale.ns(x) : null;
     const { drag } = this;
     if (!drag) {
       if (inside) this.view.hover(x, y);
@@ -114,7 +130,7 @@ export class Pointer {
   }
 
   private leave(): void {
-    this.view.canvas.pointer = null;
+    this.view.pointer = null;
     if (!this.drag) this.view.act({ do: "hover", ref: null });
   }
 

@@ -1,29 +1,31 @@
 // One timeline on a page: elements, events, frames. Everything it registers ends with `destroy`.
-import { el } from "./dom.ts";
 import { detailsOf } from "./details.ts";
-import { keyLine, selectionPanel, trustLines } from "./foot.ts";
-import { findingList, shareBar, topLine, type Part } from "./head.ts";
-import { hitsOf, type Hits } from "../model/hits.ts";
-import type { Host } from "../host/host.ts";
-import { commandOf } from "./keys.ts";
-import { layoutOf, type Layout } from "../model/layout.ts";
-import { card, CARD_PX, helpBox, Search } from "./overlays.ts";
-import { Canvas } from "../paint/canvas.ts";
+import { el, type Part } from "./dom.ts";
+import { colourKey, finePrint, selectionPanel } from "./foot.ts";
+import { findingList, shareBar, summary } from "./head.ts";
+import type { Host } from "./host.ts";
+import { obey, toHit, type Commanded } from "./commands.ts";
+import { listenForKeys } from "./keyboard.ts";
+import { helpBox, HoverCard, Search } from "./overlays.ts";
 import { pick, type Picked } from "./pick.ts";
-import { Pointer } from "./pointer.ts";
+import { Pointer, type Pointed } from "./pointer.ts";
+import { dress, STYLE } from "./style.ts";
+import { showing, spanOf } from "./walk.ts";
+import { type Hits, hitsOf } from "../model/hits.ts";
+import { type Layout, layoutOf } from "../model/layout.ts";
 import { Scale, type Window } from "../model/scale.ts";
-import { initial, reduce, type Action, type State } from "../model/state.ts";
-import { shortName, type Model, type Ref } from "../model/store.ts";
-import { dress, STYLE } from "../paint/style.ts";
-import { beside, closeUp, nextHit, showing, spanOf, walk } from "./walk.ts";
+import { type Action, initial, reduce, type State } from "../model/state.ts";
+import type { Model, Ref } from "../model/store.ts";
+import { Canvas } from "../paint/canvas.ts";
 
-const ZOOM_STEP = 1.6;
-const PAN_STEP = 0.25;
 const GLIDE_MS = 120;
 const REST_MS = 140; // without a change for so long, the full picture is painted and the host is told
 
-export class View {
+export class View implements Pointed, Commanded {
   state: State;
+  /** The instant under the pointer, null while it is elsewhere. */
+  pointer: number | null = null;
+  hits: Hits | null = null;
   readonly canvas: Canvas;
   private readonly over = new AbortController();
   private readonly root: HTMLElement;
@@ -32,10 +34,9 @@ export class View {
   private readonly search: Search;
   private readonly stopTheme: () => void;
   private readonly sizes: ResizeObserver;
-  private cardNode: HTMLElement | null = null;
+  private readonly card: HoverCard;
   private helpNode: HTMLElement | null = null;
   private layoutMade: Layout | null = null;
-  private hitsMade: Hits | null = null;
   /** What is on screen: on its way to state.view while gliding. */
   private seen: Window;
   private glide: { from: Window; since: number } | null = null;
@@ -61,16 +62,17 @@ export class View {
     this.body.setAttribute("role", "application");
     this.body.setAttribute("aria-label", model.header.alt);
     this.canvas = new Canvas();
-    this.search = new Search(act, (by) => this.step(by), signal);
+    this.search = new Search(act, (by) => toHit(this, by), signal);
+    this.card = new HoverCard(this.body);
     this.body.append(this.canvas.node, this.search.node);
-    const top = topLine(model, act, () => this.canvas.save(), signal);
+    const top = summary(model, act, () => this.canvas.save(), signal);
     const findings = findingList(model, act, signal);
     const panel = selectionPanel(model);
-    const key = keyLine(model, act, signal);
+    const key = colourKey(model, act, signal);
     this.parts = [top, findings, panel, key];
     this.root = el("div", "pm", style, top.node);
     if (model.header.failure) this.root.append(el("div", "pm-failure", model.header.failure));
-    this.root.append(...shareBar(model), findings.node, this.body, panel.node, key.node, trustLines(model));
+    this.root.append(...shareBar(model), findings.node, this.body, panel.node, key.node, finePrint(model));
     parent.append(this.root);
     dress(this.root, host.theme());
     this.stopTheme = host.onTheme(() => {
@@ -81,7 +83,7 @@ export class View {
     const whole = (): void => this.canvas.finish();
     window.addEventListener("beforeprint", whole, { signal });
     window.addEventListener("scroll", whole, { signal, capture: true, passive: true });
-    this.listenForKeys(signal);
+    listenForKeys(this.root, (command) => obey(this, command), signal);
     this.sizes = new ResizeObserver(() => this.resized());
     this.sizes.observe(this.root);
     for (const part of this.parts) part.update(this.state);
@@ -101,15 +103,16 @@ export class View {
 
   act(action: Action, gliding = action.do !== "hover"): void {
     const before = this.state;
+    if (action.do === "escape") this.card.hide();
     this.state = reduce(before, action);
     if (this.state === before) return;
     if (this.state.view !== before.view) this.look(gliding);
     if (this.state.query !== before.query || this.state.line !== before.line)
-      this.hitsMade = hitsOf(this.model, this.state);
+      this.hits = hitsOf(this.model, this.state);
     if (this.state.open !== before.open || this.state.streams !== before.streams) this.layoutMade = null;
-    if (this.state.hover !== before.hover && !this.state.hover) this.showCard(null);
+    if (this.state.hover !== before.hover && !this.state.hover) this.card.hide();
     for (const part of this.parts) part.update(this.state);
-    this.search.update(this.state, this.hitsMade);
+    this.search.update(this.state, this.hits);
     if (before.searching && !this.state.searching) this.body.focus({ preventScroll: true });
     this.showHelp();
     this.later();
@@ -133,7 +136,8 @@ export class View {
   hover(x: number, y: number): void {
     const picked = this.pickAt(x, y);
     this.act({ do: "hover", ref: picked.ref });
-    this.showCard(picked.ref && { ref: picked.ref, picked, x, y });
+    if (picked.ref) this.card.show(detailsOf(this.model, picked.ref, this.state.view, picked), x, y, this.layout);
+    else this.card.hide();
   }
 
   focusOn(ref: Ref | null): void {
@@ -141,13 +145,13 @@ export class View {
     const span = spanOf(this.model, ref);
     this.act({ do: "focus", ref, show: showing(this.state.view, span) });
     const x = this.scale.xIn(span[0]);
-    this.showCard({ ref, x, y: this.layout.height / 3 });
+    this.card.show(detailsOf(this.model, ref, this.state.view), x, this.layout.height / 3, this.layout);
   }
 
   /** Paints now what is asked for; for benchmarks also without waiting for the browser's next frame. */
   paint(moving = this.moving): void {
     const state = this.seen === this.state.view ? this.state : { ...this.state, view: this.seen };
-    this.canvas.paint(this.model, state, this.layout, this.hitsMade, this.host.theme(), moving);
+    this.canvas.paint(this.model, state, this.layout, this.hits, this.host.theme(), moving);
   }
 
   lookAt(window: Window): void {
@@ -209,87 +213,11 @@ export class View {
     this.ask();
   }
 
-  private showCard(at: { ref: Ref; picked?: Picked; x: number; y: number } | null): void {
-    this.cardNode?.remove();
-    this.cardNode = null;
-    if (!at) return;
-    const node = (this.cardNode = card(detailsOf(this.model, at.ref, this.state.view, at.picked)));
-    this.body.append(node);
-    // over the plot, never over the numbers, and away from the pointer
-    const { left, plot, height } = this.layout;
-    const right = at.x + 24 + CARD_PX <= plot;
-    const x = right ? at.x + 24 : Math.max(0, at.x - 24 - CARD_PX);
-    const y = Math.max(0, Math.min(height - node.offsetHeight, at.y + 20));
-    node.style.left = `${left + x}px`;
-    node.style.top = `${y}px`;
-  }
-
   private showHelp(): void {
     if (this.state.help && !this.helpNode) this.body.append((this.helpNode = helpBox()));
     if (!this.state.help) {
       this.helpNode?.remove();
       this.helpNode = null;
-    }
-  }
-
-  private step(by: 1 | -1): void {
-    if (!this.hitsMade) return;
-    this.focusOn(nextHit(this.model, this.hitsMade, this.state.focus, by, this.state.view));
-  }
-
-  /** Ours before anybody's: a notebook listens on the document while events go down, so we listen on the window. */
-  private listenForKeys(signal: AbortSignal): void {
-    const pressed = (event: KeyboardEvent): void => {
-      if (document.activeElement !== this.body || event.defaultPrevented) return;
-      const command = commandOf(event);
-      if (!command) return;
-      event.preventDefault();
-      event.stopImmediatePropagation();
-      this.command(command);
-    };
-    window.addEventListener("keydown", pressed, { capture: true, signal });
-  }
-
-  private command(command: NonNullable<ReturnType<typeof commandOf>>): void {
-    const { focus, view, selection } = this.state;
-    switch (command) {
-      case "zoom in":
-        return this.act({ do: "zoom", factor: 1 / ZOOM_STEP, around: this.canvas.pointer ?? (view[0] + view[1]) / 2 });
-      case "zoom out":
-        return this.act({ do: "zoom", factor: ZOOM_STEP, around: this.canvas.pointer ?? (view[0] + view[1]) / 2 });
-      case "left":
-        return this.act({ do: "pan", share: -PAN_STEP });
-      case "right":
-        return this.act({ do: "pan", share: PAN_STEP });
-      case "fit":
-        return this.act({ do: "fit" });
-      case "search":
-        if (focus?.kind === "op" && !this.state.query) {
-          const name = shortName(this.model, this.model.streams[focus.stream].name[focus.row]);
-          this.act({ do: "search", query: name });
-        }
-        return this.act({ do: "searching", on: true });
-      case "back":
-        return this.focusOn(walk(this.model, focus, false, view));
-      case "forth":
-        return this.focusOn(walk(this.model, focus, true, view));
-      case "previous":
-        return this.focusOn(beside(this.model, focus, -1, view));
-      case "next":
-        return this.focusOn(beside(this.model, focus, 1, view));
-      case "open":
-        if (focus) this.act({ do: "look", view: closeUp(spanOf(this.model, focus)) });
-        else if (selection) this.act({ do: "look", view: selection });
-        return;
-      case "next hit":
-        return this.step(1);
-      case "previous hit":
-        return this.step(-1);
-      case "help":
-        return this.act({ do: "help" });
-      case "escape":
-        this.showCard(null);
-        return this.act({ do: "escape" });
     }
   }
 }

@@ -1,8 +1,8 @@
 // Stepping with the keyboard: from a launch to its op and on, along a lane, from hit to hit.
 import type { Hits } from "../model/hits.ts";
+import type { Window } from "../model/scale.ts";
 import { upTo } from "../model/sorted.ts";
 import type { Model, Ref } from "../model/store.ts";
-import type { Window } from "../model/scale.ts";
 
 /** Forwards: launch → its op → the next launch → … Backwards the same way. From nothing: the first launch in view. */
 export function walk(model: Model, from: Ref | null, forwards: boolean, view: Window): Ref | null {

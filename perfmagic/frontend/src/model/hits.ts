@@ -1,6 +1,6 @@
 // What a search or a cell line marks: which ops, how many, how long.
-import { fullName, shortName, type Model, type Stream } from "./store.ts";
 import type { State } from "./state.ts";
+import { fullName, type Model, shortName, type Stream } from "./store.ts";
 import type { Track } from "./track.ts";
 
 export class Hits {

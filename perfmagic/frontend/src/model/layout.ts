@@ -103,8 +103,8 @@ export function layoutOf(model: Model, state: State, width: number): Layout {
     drawn.forEach((s, i) => {
       const stream = model.streams[s];
       const pile = pileHeight(stream.wire.queue_max, open);
-      if (pile) add("pile", pile, 0, s, 0, false);
-      add("lane", laneHeight(stream, i === 0, open), 1, s);
+      if (pile) add("pile", pile, 0, s);
+      add("lane", laneHeight(stream, i === 0, open), 1, s, 0, !pile); // a pile stands on its lane
       if (i === 0 && model.cell && new Set(model.cell.line).size > 1) add("strip", 11, 0, s, 0, false);
       y += 8;
     });

@@ -5,6 +5,8 @@ import { gallop, marksOf, rises, upTo } from "./sorted.ts";
 
 const FEW = 6; // so many events of a column are added one by one: differences of large sums would lose nanoseconds
 
+export const BEFORE_THE_RECORD = -1; // the key of layers whose launch was not recorded; other keys are cell lines
+
 export interface Run {
   /** Ranks [first, last) that belong together: one cell line, one tint. */
   first: number;

@@ -42,16 +42,16 @@ export interface Tick {
   text: string;
 }
 
-/** Round instants in [from, to], steps of 1, 2 or 5, at least so far apart, all in one unit. */
+/** Round instants in [from, to], multiples of 1, 2 or 5, at least so far apart, all in one unit. */
 export function ticks(from: number, to: number, width: number, leastGap = 100): Tick[] {
   const raw = ((to - from) * leastGap) / width;
   const power = 10 ** Math.floor(Math.log10(Math.max(raw, 1)));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * (1 - 1e-9)) ?? 10 * power;
+  const spacing = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * (1 - 1e-9)) ?? 10 * power;
   const found: Tick[] = [];
-  const last = Math.floor(to / step + 1e-9);
-  const unit = Math.max(Math.abs(last * step), step);
-  for (let i = Math.ceil(from / step - 1e-9); i <= last; i++) {
-    found.push({ at: i * step, text: durationLike(i * step, step, unit) });
+  const last = Math.floor(to / spacing + 1e-9);
+  const unit = Math.max(Math.abs(last * spacing), spacing);
+  for (let i = Math.ceil(from / spacing - 1e-9); i <= last; i++) {
+    found.push({ at: i * spacing, text: durationLike(i * spacing, spacing, unit) });
   }
   return found;
 }

@@ -22,16 +22,16 @@ export function upTo(values: Rising, value: number, from = 0, to = values.length
   return from;
 }
 
-/** As `upTo`, for a value not far after the place `from`: steps that double, then the search between them. */
+/** As `upTo`, for a value not far after the place `from`: strides that double, then the search between them. */
 export function gallop(values: Rising, value: number, from: number): number {
   const n = values.length;
-  let step = 1;
+  let stride = 1;
   let low = from;
   let high = from;
   while (high < n && values[high] <= value) {
     low = high + 1;
-    high += step;
-    step *= 2;
+    high += stride;
+    stride *= 2;
   }
   return upTo(values, value, low, high < n ? high : n);
 }

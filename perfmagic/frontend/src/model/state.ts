@@ -1,5 +1,5 @@
 // What a person did to the view, and nothing else. Reducers are pure; two views of one model have two states.
-import { held, zoomed, type Window } from "./scale.ts";
+import { held, type Window, zoomed } from "./scale.ts";
 import type { Ref } from "./store.ts";
 
 export interface State {
@@ -103,6 +103,7 @@ function escaped(state: State): State {
   if (state.searching || state.query) return { ...state, searching: false, query: "" };
   if (state.line) return { ...state, line: 0 };
   if (state.focus) return { ...state, focus: null };
+  if (!state.selection && state.shown < 0) return state;
   return { ...state, selection: null, shown: -1 };
 }
 

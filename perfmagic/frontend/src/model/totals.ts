@@ -1,10 +1,10 @@
 // Exact totals of a window: unions from prefix sums, names and lines by one pass over what is in it.
-import { COMPUTE, DTOD, DTOH, HTOD, MATRIX, opsIn, PTOP, shortName, type Model } from "./store.ts";
-import { below } from "./sorted.ts";
-import { CLASS_TOKENS } from "./theme.ts";
+import { CLASS_TOKENS } from "./classes.ts";
 import type { Window } from "./scale.ts";
+import { below } from "./sorted.ts";
+import { type Model, opsIn, shortName, type Stream } from "./store.ts";
 
-export interface Part {
+export interface DeviceTime {
   name: string;
   token: string;
   ns: number;
@@ -31,7 +31,7 @@ export interface Totals {
   launched: number;
   started: number;
   runAhead: Window | null;
-  parts: Part[];
+  parts: DeviceTime[];
   names: NameTotal[];
   lines: LineTotal[];
 }
@@ -55,8 +55,8 @@ export function totalsOf(model: Model, window: Window, off = 0): Totals {
   };
 }
 
-function partsOf(model: Model, [from, to]: Window): Part[] {
-  const parts: Part[] = [];
+function partsOf(model: Model, [from, to]: Window): DeviceTime[] {
+  const parts: DeviceTime[] = [];
   const add = (name: string, token: string, ns: number, exposed = -1): void => {
     const known = parts.find((p) => p.name === name);
     if (known) {
@@ -143,13 +143,9 @@ export function likeIt(model: Model, name: number, [from, to]: Window): { count:
   return { count, ns };
 }
 
-/** Classes that belong to one switch in the key. */
-export const KEY_CLASSES: readonly { words: string; token: string; classes: readonly number[] }[] = [
-  { words: "matrix kernels", token: "matrix", classes: [MATRIX] },
-  { words: "other kernels", token: "comp", classes: [COMPUTE] },
-  { words: "communication", token: "comm", classes: [2] },
-  { words: "copy HtoD", token: "htod", classes: [HTOD] },
-  { words: "DtoH", token: "dtoh", classes: [DTOH] },
-  { words: "DtoD", token: "dtod", classes: [DTOD, PTOP] },
-  { words: "memset", token: "memset", classes: [7] },
-];
+/** The class that took most of the time of some ops. */
+export function mainClass(stream: Stream, first = 0, last = stream.start.length): number {
+  const time = new Float64Array(8);
+  for (let i = first; i < last; i++) time[stream.cls[i]] += stream.end[i] - stream.start[i] + 1;
+  return time.indexOf(Math.max(...time));
+}

@@ -1,8 +1,7 @@
 // One row of slices that do not overlap, in time order: what can be drawn, summed and pointed at.
+import { CLASSES } from "./classes.ts";
 import { Pyramid } from "./pyramid.ts";
 import { marksOf, upTo } from "./sorted.ts";
-
-export const CLASSES = 8; // of device ops: OpClass in perfmagic/trace/names.py
 
 export interface TrackColumns {
   start: Float64Array;

@@ -28,11 +28,11 @@ export function bandwidth(bytes: number, ns: number): string {
   return `${size((bytes / ns) * 1e9)}/s`;
 }
 
-/** A length of time with just the decimals a step needs. unitOf: the time whose unit is used. */
-export function durationLike(ns: number, step: number, unitOf = Math.abs(ns), unit = true): string {
+/** A length of time with as many decimals as a resolution needs. unitOf: the time whose unit is used. */
+export function durationLike(ns: number, resolution: number, unitOf = Math.abs(ns), unit = true): string {
   const [name, factor] = TIME.find(([, f]) => unitOf >= f * 0.9995) ?? TIME[3];
   let decimals = 0;
-  while (decimals < 9 && (step / factor) * 10 ** decimals < 1 - 1e-9) decimals++;
+  while (decimals < 9 && (resolution / factor) * 10 ** decimals < 1 - 1e-9) decimals++;
   const number = thousands((ns / factor).toFixed(decimals));
   return unit ? number + NBSP + name : number;
 }

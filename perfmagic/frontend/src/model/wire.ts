@@ -88,7 +88,7 @@ export function parseHeader(text: string): Header {
   const header = JSON.parse(text) as Header;
   if (header.schema !== SCHEMA) {
     throw new Error(
-      `this timeline has data of version ${header.schema}, the script beside it reads version ${SCHEMA}: run the cell again`,
+      `the data have version ${header.schema}, but the script reads version ${SCHEMA}: run the cell again`,
     );
   }
   return header;

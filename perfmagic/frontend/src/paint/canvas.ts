@@ -1,14 +1,14 @@
 // The canvas of a view: its size in device pixels, the pixel buffer behind the plot, and one frame.
-import type { Frame } from "./draw.ts";
 import type { Hits } from "../model/hits.ts";
 import type { Layout } from "../model/layout.ts";
-import { paintPixels, paintWords } from "./paint.ts";
-import { Pixels, type Band } from "./pixels.ts";
 import { Scale } from "../model/scale.ts";
 import type { State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
-import { Writer, type Context } from "./text.ts";
-import { Palette, type Theme } from "../model/theme.ts";
+import type { Frame } from "./draw.ts";
+import { paintPixels, paintWords } from "./paint.ts";
+import { type Band, Pixels } from "./pixels.ts";
+import { type Context, Writer } from "./text.ts";
+import { Palette, type Theme } from "./theme.ts";
 
 const MOST_PIXELS = 16_000; // of a canvas's height: beyond it browsers draw nothing
 const SLOW_MS = 9; // a moving frame that took longer is followed by coarser ones
@@ -18,14 +18,12 @@ const PIECE_PX = 600; // rows of pixels painted at once of what is not on screen
 
 export class Canvas {
   readonly node = document.createElement("canvas");
-  /** The instant under the pointer, null while it is elsewhere. */
-  pointer: number | null = null;
   lastMs = 0;
   private readonly g: CanvasRenderingContext2D;
   private text: Writer | null = null;
   private px: Pixels | null = null;
   private palette: Palette | null = null;
-  private step = 1;
+  private columnPx = 1;
   /** The last frame at rest, and its bands that are not painted yet. */
   private standing: Frame | null = null;
   private unseen: Band[] = [];
@@ -43,13 +41,13 @@ export class Canvas {
     const width = Math.round(layout.plot * dpr);
     const height = Math.round(layout.height * dpr);
     if (this.palette?.theme !== theme) this.palette = new Palette(theme);
-    this.step = moving ? this.stepFor(dpr) : 1;
+    this.columnPx = moving ? this.columnPxFor(dpr) : 1;
     this.resize(layout, dpr, width, height);
     const scale = new Scale(state.view[0], state.view[1], width / dpr);
     const frame: Frame = {
-      ...{ model, state, layout, rows: [], hits, scale, dpr, moving, step: this.step },
+      ...{ model, state, layout, rows: [], hits, scale, dpr, moving, columnPx: this.columnPx },
       palette: this.palette!,
-      edges: columns(scale, width, this.step),
+      edges: columns(scale, width, this.columnPx),
       px: this.px!,
       text: (this.text ??= new Writer(this.g as unknown as Context, this.fonts())),
     };
@@ -104,14 +102,14 @@ export class Canvas {
     paintPixels(frame, band);
     const { g } = this;
     const left = Math.round(layout.left * dpr);
-    const { width, columns, step } = all.px;
+    const { width, columns, columnPx } = all.px;
     const high = bottom - top;
     g.setTransform(1, 0, 0, 1, 0, 0);
-    if (step === 1) g.putImageData(all.px.image(), left, 0, 0, top, columns, high);
+    if (columnPx === 1) g.putImageData(all.px.image(), left, 0, 0, top, columns, high);
     else {
       const { canvas } = this.narrow(all.px, band);
       g.imageSmoothingEnabled = false;
-      g.drawImage(canvas, 0, top, columns, high, left, top, columns * step, high);
+      g.drawImage(canvas, 0, top, columns, high, left, top, columns * columnPx, high);
     }
     g.clearRect(0, top, left, high);
     g.clearRect(left + width, top, this.node.width, high);
@@ -139,9 +137,9 @@ export class Canvas {
     return [held(from), held(from + window.innerHeight)];
   }
 
-  private stepFor(dpr: number): number {
+  private columnPxFor(dpr: number): number {
     const coarse = Math.max(2, Math.round(dpr));
-    if (this.step > 1) return this.lastMs > SLOW_MS ? Math.min(2 * coarse, 2 * this.step) : this.step;
+    if (this.columnPx > 1) return this.lastMs > SLOW_MS ? Math.min(2 * coarse, 2 * this.columnPx) : this.columnPx;
     return this.lastMs > SLOW_MS ? coarse : 1;
   }
 
@@ -153,8 +151,9 @@ export class Canvas {
       this.node.style.width = `${layout.width}px`;
       this.node.style.height = `${layout.height}px`;
     }
-    const { px, step } = this;
-    if (px?.width !== width || px.height !== height || px.step !== step) this.px = new Pixels(width, height, step);
+    const { px, columnPx } = this;
+    if (px?.width !== width || px.height !== height || px.columnPx !== columnPx)
+      this.px = new Pixels(width, height, columnPx);
   }
 
   private fonts(): { ui: string; code: string } {
@@ -173,11 +172,11 @@ function pieces(from: number, to: number): Band[] {
   return found;
 }
 
-/** The edges of the columns in time; each column is `step` device pixels wide, the last may reach out of the plot. */
-function columns(scale: Scale, width: number, step: number): Float64Array {
-  const n = Math.ceil(width / step);
+/** The edges of the columns in time; each column is `columnPx` device pixels wide, the last may reach out of the plot. */
+function columns(scale: Scale, width: number, columnPx: number): Float64Array {
+  const n = Math.ceil(width / columnPx);
   const edges = new Float64Array(n + 1);
-  const each = ((scale.to - scale.from) / width) * step;
+  const each = ((scale.to - scale.from) / width) * columnPx;
   for (let i = 0; i <= n; i++) edges[i] = scale.from + i * each;
   return edges;
 }

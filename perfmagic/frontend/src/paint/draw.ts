@@ -1,12 +1,12 @@
 // What every painter is given, and the few ways in which lanes are filled and labelled.
 import type { Hits } from "../model/hits.ts";
 import type { Layout, Row } from "../model/layout.ts";
-import type { Pixels } from "./pixels.ts";
 import type { Scale } from "../model/scale.ts";
 import type { State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
-import type { Palette, Pixel } from "../model/theme.ts";
+import type { Pixels } from "./pixels.ts";
 import type { Writer } from "./text.ts";
+import type { Palette, Pixel } from "./theme.ts";
 
 export interface Frame {
   model: Model;
@@ -18,9 +18,9 @@ export interface Frame {
   hits: Hits | null;
   /** CSS pixels of the plot. */
   scale: Scale;
-  /** Columns of the level of detail: edges in time; each is `step` device pixels wide. */
+  /** Columns of the level of detail: edges in time; each is `columnPx` device pixels wide. */
   edges: Float64Array;
-  step: number;
+  columnPx: number;
   dpr: number;
   px: Pixels;
   text: Writer;
@@ -30,7 +30,7 @@ export interface Frame {
 
 /** A rectangle in CSS pixels of the plot. */
 export function box(f: Frame, x0: number, y0: number, x1: number, y1: number, colour: Pixel): void {
-  const across = f.dpr / f.step;
+  const across = f.dpr / f.columnPx;
   f.px.box(x0 * across, y0 * f.dpr, x1 * across, y1 * f.dpr, colour);
 }
 
@@ -68,7 +68,7 @@ const LOST_SHARE = 0.09; // the fill under the hatch of lost time
 export function lost(f: Frame, x0: number, x1: number, y: number, h: number): void {
   box(f, x0, y, x1, y + h, f.palette.pixel("wait", LOST_SHARE));
   const red = f.palette.pixel("wait");
-  const across = f.dpr / f.step;
+  const across = f.dpr / f.columnPx;
   for (let x = Math.max(0, Math.round(x0 * across)); x < Math.min(f.px.columns, x1 * across); x++) {
     f.px.hatch(x, y * f.dpr, (y + h) * f.dpr, red, 0.5, HATCH_PX * f.dpr, f.dpr, false);
   }

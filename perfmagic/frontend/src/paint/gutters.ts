@@ -1,11 +1,13 @@
 // Lane names at the left, numbers at the right, brackets at the far left: every lane is a row of a table.
-import type { Frame } from "./draw.ts";
+import { COMM, DTOD, DTOH, HTOD, PTOP } from "../model/classes.ts";
+import { pileView } from "../model/crop.ts";
 import type { Row } from "../model/layout.ts";
-import { mainClass, pileView } from "./pile.ts";
 import { below } from "../model/sorted.ts";
 import { isWhole } from "../model/state.ts";
-import { COMM, DTOD, DTOH, HTOD, PTOP, type Stream } from "../model/store.ts";
+import type { Stream } from "../model/store.ts";
+import { mainClass } from "../model/totals.ts";
 import { count, duration, mean, percent, plural, size } from "../model/units.ts";
+import type { Frame } from "./draw.ts";
 
 export interface RowText {
   label: string;
@@ -31,7 +33,7 @@ export function rowText(f: Frame, row: Row): RowText {
   const [from, to] = state.view;
   switch (row.kind) {
     case "overview":
-      return { ...NONE, label: "trace", number: duration(model.span), unit: "in all" };
+      return { ...NONE, label: "trace", number: duration(model.span), unit: "in total" };
     case "cell":
       return { ...NONE, label: "cell line" };
     case "thread": {
@@ -100,11 +102,19 @@ function middleOf(row: Row): number {
   return row.kind === "thread" ? row.y + 5.5 : row.y + row.h / 2 + 0.5;
 }
 
+/** In a narrow view: a stream's name above its pile, where it has one. */
+function writeAbove(f: Frame, row: Row, text: RowText): void {
+  const beside = f.layout.rows.some((other) => other.kind === "pile" && other.index === row.index);
+  if (row.kind === "lane" && beside) return;
+  const stream = row.kind === "pile" ? `stream ${f.model.streams[row.index].wire.stream}` : "";
+  const words = [stream, text.label, text.sub].filter(Boolean).join(" ");
+  if (words) f.text.write(words, 0, row.y - 7, { size: 10, colour: f.palette.css("ink2") });
+}
+
 function writeLabel(f: Frame, row: Row, text: RowText): void {
   const { layout, palette } = f;
   if (layout.above) {
-    const words = [text.label, row.kind === "pile" ? "" : text.sub].filter(Boolean).join(" ");
-    if (words && row.kind !== "pile") f.text.write(words, 0, row.y - 7, { size: 10, colour: palette.css("ink2") });
+    writeAbove(f, row, text);
     return;
   }
   const room = layout.left - 20;

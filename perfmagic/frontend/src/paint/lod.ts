@@ -1,9 +1,10 @@
 // Level of detail of a lane: slices wide enough to be seen alone, and for the rest what share of each column they take.
 // Exact whatever the zoom: a column that is 3 % busy has a share of 0.03.
-import type { Scale } from "../model/scale.ts";
-import { CLASSES, type Track } from "../model/track.ts";
+import { CLASSES } from "../model/classes.ts";
 import type { Hits } from "../model/hits.ts";
+import type { Scale } from "../model/scale.ts";
 import type { Stream } from "../model/store.ts";
+import type { Track } from "../model/track.ts";
 
 export interface Detail {
   /** Slices drawn one by one, in time order, with their track. */

@@ -1,8 +1,8 @@
 // Allocated memory over time, as high as its share of the peak.
-import { bar, type Frame } from "./draw.ts";
 import type { Row } from "../model/layout.ts";
 import { upTo } from "../model/sorted.ts";
 import { duration } from "../model/units.ts";
+import { bar, type Frame } from "./draw.ts";
 
 export function paintMemory(f: Frame, row: Row): void {
   const lane = f.model.memory[row.index];

@@ -1,24 +1,26 @@
 // One frame: fills into the pixel buffer, then words and lines over it.
-import type { Frame } from "./draw.ts";
-import type { Row } from "../model/layout.ts";
-import { writeGutters } from "./gutters.ts";
-import * as host from "./host.ts";
-import { paintFlags, paintFocus, paintSelection, paintThreadOf } from "./marks.ts";
-import { paintMemory, writeMemory } from "./memory.ts";
-import { paintPile, writePile } from "./pile.ts";
-import { paintLane, paintStave, paintStrip, writeLane, writeStrip } from "./stream.ts";
-import type { Band } from "./pixels.ts";
+import * as python from "./python.ts";
+import type { Row, RowKind } from "../model/layout.ts";
 import { ticks } from "../model/scale.ts";
-import type { RowKind } from "../model/layout.ts";
+import type { Frame } from "./draw.ts";
+import { crossesPole, paintFlags } from "./flags.ts";
+import { writeGutters } from "./gutters.ts";
+import { lengthPill, paintFocus, paintSelection } from "./marks.ts";
+import { paintOverview } from "./overview.ts";
+import { paintMemory, writeMemory } from "./memory.ts";
+import { paintPathOf } from "./path.ts";
+import { paintPile } from "./pile.ts";
+import type { Band } from "./pixels.ts";
+import { writePile } from "./strata.ts";
+import { paintLane, paintStave, paintStrip, writeLane, writeStrip } from "./stream.ts";
 
 type Painter = (f: Frame, row: Row) => void;
 
-// pairs, not properties: their names are kept while others are shortened
 const FILLS = new Map<RowKind, Painter>([
-  ["overview", host.paintOverview],
-  ["cell", host.paintCell],
-  ["thread", host.paintThread],
-  ["launches", host.paintLaunches],
+  ["overview", paintOverview],
+  ["cell", python.paintCell],
+  ["thread", python.paintThread],
+  ["launches", python.paintLaunches],
   ["pile", paintPile],
   ["lane", paintLane],
   ["strip", paintStrip],
@@ -27,9 +29,9 @@ const FILLS = new Map<RowKind, Painter>([
 ]);
 
 const WORDS = new Map<RowKind, Painter>([
-  ["cell", host.writeCell],
-  ["thread", host.writeThread],
-  ["launches", host.writeLaunches],
+  ["cell", python.writeCell],
+  ["thread", python.writeThread],
+  ["launches", python.writeLaunches],
   ["pile", writePile],
   ["lane", writeLane],
   ["strip", writeStrip],
@@ -49,7 +51,7 @@ export function paintPixels(f: Frame, band: Band): void {
 /** What lies under every lane: the grid, and the tint of the selection. */
 function underLanes(f: Frame, ground: number): Int32Array {
   const columns = new Int32Array(f.px.columns).fill(ground);
-  const across = f.dpr / f.step;
+  const across = f.dpr / f.columnPx;
   const { selection } = f.state;
   if (selection) {
     const [from, to] = [f.scale.xIn(selection[0]) * across, f.scale.xIn(selection[1]) * across];
@@ -63,23 +65,37 @@ function underLanes(f: Frame, ground: number): Int32Array {
   return columns;
 }
 
-/** All words and lines; the canvas's origin is the plot's left upper corner. */
-export function paintWords(f: Frame): void {
-  const axis = f.layout.rows.find((row) => row.kind === "axis")!;
+/** The instants of the axis, but for those under the selection's length. */
+function writeAxis(f: Frame, axis: Row): void {
+  const pill = lengthPill(f);
   for (const tick of ticks(f.scale.from, f.scale.to, f.scale.width)) {
-    const x = f.scale.x(tick.at);
     const half = f.text.width(tick.text, { size: 10 }) / 2;
-    const align = x < half ? "left" : x > f.scale.width - half ? "right" : "center";
-    f.text.write(tick.text, x, axis.y + 5, { size: 10, align, colour: f.palette.css("ink2") });
+    const x = Math.max(half, Math.min(f.scale.width - half, f.scale.x(tick.at)));
+    if (pill && x + half > pill[0] - 4 && x - half < pill[1] + 4) continue;
+    if (crossesPole(f, x - half, x + half)) clear(f, x - half - 2, axis.y, 2 * half + 4, 11);
+    f.text.write(tick.text, x, axis.y + 5, { size: 10, align: "center", colour: f.palette.css("ink2") });
   }
+}
+
+function clear(f: Frame, x: number, y: number, w: number, h: number): void {
+  f.text.g.fillStyle = f.palette.css("ground");
+  f.text.g.fillRect(x, y, w, h);
+}
+
+/** All words and strokes; the canvas's origin is the plot's left upper corner. */
+export function paintWords(f: Frame): void {
+  for (const row of f.layout.rows) if (row.kind === "flags") paintFlags(f, row); // under the words of all lanes
+  writeAxis(
+    f,
+    f.layout.rows.find((row) => row.kind === "axis")!,
+  );
   if (!f.moving) for (const row of f.rows) WORDS.get(row.kind)?.(f, row);
-  for (const row of f.layout.rows) if (row.kind === "flags") paintFlags(f, row); // they cross all lanes
   writeGutters(f);
   paintSelection(f);
   const { hover, focus } = f.state;
   if (focus) {
-    paintThreadOf(f, focus);
+    paintPathOf(f, focus);
     paintFocus(f, focus);
   }
-  if (hover) paintThreadOf(f, hover);
+  if (hover) paintPathOf(f, hover);
 }

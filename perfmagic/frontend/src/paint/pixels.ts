@@ -1,11 +1,11 @@
 // The plot's fills, written pixel by pixel: at a million slices this is ten times faster than canvas rectangles, and a
 // share of a column is exactly the height it should be.
-import type { Pixel } from "../model/theme.ts";
+import type { Pixel } from "./theme.ts";
 
 /** Rows of pixels [first, last). */
 export type Band = readonly [number, number];
 
-/** x counts columns, each `step` device pixels wide; y counts device pixels and may be fractional. */
+/** x counts columns, each `columnPx` device pixels wide; y counts device pixels and may be fractional. */
 export class Pixels {
   readonly columns: number;
   private readonly data: Int32Array<ArrayBuffer>;
@@ -13,9 +13,9 @@ export class Pixels {
   constructor(
     readonly width: number,
     readonly height: number,
-    readonly step = 1,
+    readonly columnPx = 1,
   ) {
-    this.columns = Math.ceil(width / step);
+    this.columns = Math.ceil(width / columnPx);
     this.data = new Int32Array(this.columns * height);
   }
 
@@ -104,12 +104,12 @@ export class Pixels {
     this.shade(x, x + 1, y0, y1, colour, share);
   }
 
-  /** One column of a line of some width that comes from height y0 and goes on at y1. */
-  line(x: number, y0: number, y1: number, width: number, colour: Pixel, share: number): void {
+  /** One column of a stroke of some width that comes from height y0 and goes on at y1. */
+  stroke(x: number, y0: number, y1: number, width: number, colour: Pixel, share: number): void {
     this.faint(x, Math.min(y0, y1) - width / 2, Math.max(y0, y1) + width / 2, colour, share);
   }
 
-  /** 45° lines in column x from y0 to y1, anchored in the plot so that neighbours line up. rising: to the right. */
+  /** 45° strokes in column x from y0 to y1, anchored in the plot so that neighbours meet. rising: to the right. */
   hatch(
     x: number,
     y0: number,
@@ -122,7 +122,7 @@ export class Pixels {
   ): void {
     if (x < 0 || x >= this.columns) return;
     const half = (width * Math.SQRT2) / 2;
-    const across = x * this.step;
+    const across = x * this.columnPx;
     for (let y = Math.max(0, Math.floor(y0)); y < Math.min(y1, this.height); y++) {
       const along = (rising ? across + y : across - y + 1e5 * period) % period;
       const cover = half + 0.5 - Math.min(along, period - along);

@@ -1,24 +1,14 @@
 // The executing row of a stream, its strip of cell lines, and the staves over a whole device.
-import { bar, box, strength, type Frame } from "./draw.ts";
+import { CLASS_TOKENS, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, MEMSET, PTOP } from "../model/classes.ts";
 import type { Row } from "../model/layout.ts";
-import { detailOf, type Detail } from "./lod.ts";
-import { lineTones } from "./host.ts";
-import {
-  BEFORE_THE_RECORD,
-  COMM,
-  COMPUTE,
-  DTOD,
-  DTOH,
-  HTOD,
-  MATRIX,
-  MEMSET,
-  PTOP,
-  shortName,
-  type Stream,
-} from "../model/store.ts";
+import { BEFORE_THE_RECORD } from "../model/pile.ts";
 import type { Spans } from "../model/spans.ts";
-import { CLASS_TOKENS, DIMMED_SHARE, HIDDEN_SHARE } from "../model/theme.ts";
+import { shortName, type Stream } from "../model/store.ts";
 import type { Track } from "../model/track.ts";
+import { bar, box, type Frame, strength } from "./draw.ts";
+import { type Detail, detailOf } from "./lod.ts";
+import { lineTones } from "./python.ts";
+import { DIMMED_SHARE, HIDDEN_SHARE } from "./theme.ts";
 
 const SLICE_PX = 2;
 const NAME_FROM_PX = 34;

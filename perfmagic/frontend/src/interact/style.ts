@@ -1,10 +1,10 @@
 // The look of what is not canvas. Every rule is below .pm, so nothing of the notebook around changes.
-import { Palette, TONES, type Theme } from "../model/theme.ts";
+import { Palette, type Theme, TONES } from "../paint/theme.ts";
 
 export const STYLE = `
 .pm{position:relative;box-sizing:border-box;width:100%;min-width:240px;color:var(--pm-ink);background:transparent;font-family:var(--jp-ui-font-family,"Helvetica Neue",Arial,"Liberation Sans",Helvetica,sans-serif);font-size:12px;line-height:16px;font-variant-numeric:tabular-nums;text-align:left}
 .pm *,.pm *::before{box-sizing:border-box}
-.pm button{font:inherit;color:inherit;background:none;border:0;padding:0;margin:0;cursor:pointer;text-align:left}
+.pm button{font:inherit;color:inherit;background:none;border:0;border-radius:0;padding:0;margin:0;cursor:pointer;text-align:left}
 .pm button:focus-visible,.pm input:focus-visible{outline:2px solid var(--pm-accent);outline-offset:2px}
 .pm-top{display:flex;align-items:baseline;height:24px;white-space:nowrap;overflow:hidden}
 .pm-top b{font-size:15px;font-weight:600;letter-spacing:-.01em;margin-right:14px}
@@ -37,26 +37,28 @@ export const STYLE = `
 .pm-find{position:absolute;right:0;top:2px;display:flex;gap:8px;align-items:center;background:var(--pm-raise);border:1px solid var(--pm-rule);border-radius:5px;padding:3px 8px;box-shadow:0 4px 16px rgba(0,0,0,.16);z-index:3}
 .pm-find input{font:inherit;color:var(--pm-ink);background:var(--pm-ground);border:1px solid var(--pm-rule);border-radius:3px;padding:1px 5px;width:180px}
 .pm-find span{color:var(--pm-accent);font-weight:600;white-space:nowrap}
-.pm-card{position:absolute;width:300px;pointer-events:none;background:var(--pm-raise);border-radius:6px;padding:9px 12px 10px;font-size:11px;line-height:15px;color:var(--pm-ink2);box-shadow:0 1px 2px rgba(20,25,35,.12),0 6px 20px rgba(20,25,35,.18);outline:1px solid var(--pm-rule);z-index:2}
+.pm-card{position:absolute;width:max-content;min-width:240px;pointer-events:none;background:var(--pm-raise);border-radius:6px;padding:9px 12px 10px;font-size:11px;line-height:15px;color:var(--pm-ink2);box-shadow:0 1px 2px rgba(20,25,35,.12),0 6px 20px rgba(20,25,35,.18);outline:1px solid var(--pm-rule);z-index:2}
 .pm-card h3{margin:0;font-size:12px;font-weight:600;color:var(--pm-ink);line-height:15px;overflow-wrap:anywhere}
 .pm-card h3 i{display:inline-block;width:9px;height:9px;margin-right:6px}
-.pm-card .pm-full{margin:1px 0 6px;overflow:hidden;text-overflow:ellipsis;display:-webkit-box;-webkit-line-clamp:3;-webkit-box-orient:vertical;overflow-wrap:anywhere}
+.pm-card .pm-full{margin:1px 0 6px;overflow-wrap:anywhere}
 .pm-life{display:flex;height:8px;margin:6px 0 5px;gap:0}
 .pm-life i{display:block;height:8px;min-width:1px}
-.pm-card dl{display:grid;grid-template-columns:58px auto minmax(0,1fr);column-gap:10px;margin:0}
-.pm-card dt,.pm-card dd{float:none;width:auto;padding:0;font-weight:400;margin:0;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
+.pm-card dl{display:grid;grid-template-columns:auto auto minmax(0,1fr);column-gap:10px;margin:0}
+.pm-card dt,.pm-card dd{float:none;width:auto;padding:0;font-weight:400;margin:0;white-space:nowrap}
+.pm-card dd:nth-child(3n){white-space:normal;overflow-wrap:anywhere}
 .pm-card dd:nth-child(3n+2){text-align:right;color:var(--pm-ink);min-width:58px}
 .pm-foot{margin-top:5px}
 .pm-help{position:absolute;right:0;top:0;background:var(--pm-raise);border-radius:6px;padding:10px 14px;outline:1px solid var(--pm-rule);box-shadow:0 6px 20px rgba(20,25,35,.18);z-index:4;display:grid;grid-template-columns:auto auto;gap:4px 14px;font-size:11px;color:var(--pm-ink2)}
-.pm kbd{font:10px/13px inherit;font-family:inherit;border:1px solid var(--pm-rule);border-radius:3px;padding:0 3.5px;color:var(--pm-ink);margin-right:3px;background:var(--pm-soft)}
-.pm-panel{display:grid;grid:none/136px;grid-auto-flow:column;grid-auto-columns:minmax(0,1fr);column-gap:22px;border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:8px;font-size:11px;line-height:15px;color:var(--pm-ink2)}
+.pm.pm kbd{font-family:inherit;font-size:10px;line-height:13px;box-shadow:none;border:1px solid var(--pm-rule);border-radius:3px;padding:0 3.5px;color:var(--pm-ink);margin-right:3px;background:var(--pm-soft)}
+.pm-panel{display:grid;grid:none/minmax(136px,max-content);grid-auto-flow:column;grid-auto-columns:minmax(0,1fr);column-gap:22px;border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:8px;font-size:11px;line-height:15px;color:var(--pm-ink2)}
 .pm-narrow .pm-panel{grid:auto-flow/1fr 1fr;row-gap:8px}
 .pm-panel h4{margin:0 0 2px;font-size:11px;font-weight:400;color:var(--pm-ink2)}
 .pm-big{font-size:15px;font-weight:600;color:var(--pm-ink);line-height:19px}
-.pm-row{display:grid;grid-template-columns:minmax(84px,1fr) 32px 58px minmax(0,112px);column-gap:8px;min-height:16px;align-items:center;color:var(--pm-ink)}
-.pm-row>*{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
-.pm-row .pm-value{text-align:right}
-.pm-row .pm-more{color:var(--pm-ink2)}
+.pm-rows{display:grid;grid-template-columns:minmax(0,max-content) 32px max-content max-content;grid-auto-rows:minmax(16px,auto);column-gap:8px;align-items:center;align-content:start;color:var(--pm-ink)}
+.pm-rows h4{grid-column:1/-1}
+.pm-rows span{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
+.pm-rows .pm-value{text-align:right}
+.pm-rows .pm-more{color:var(--pm-ink2)}
 .pm-bar{height:7px;display:block;min-width:1px}
 .pm-key{display:flex;flex-wrap:wrap;gap:4px 14px;font-size:11px;color:var(--pm-ink2);margin-top:6px;align-items:center}
 .pm-hints{margin-left:auto;display:flex;flex-wrap:wrap;gap:2px 12px}.pm-hints span{white-space:nowrap}
@@ -65,10 +67,17 @@ export const STYLE = `
 .pm-swatch{display:inline-block;width:12px;height:9px;margin-right:5px;flex:none}
 .pm-held{background:repeating-linear-gradient(135deg,var(--pm-matrix) 0 1px,transparent 1px 3.5px),color-mix(in srgb,var(--pm-comp) 22%,var(--pm-ground))}
 .pm-queued{background:color-mix(in srgb,var(--pm-comp) 32%,var(--pm-ground))}
-.pm-trust{font-size:11px;line-height:15px;color:var(--pm-ink2);margin-top:5px}
+.pm-fine{font-size:11px;line-height:15px;color:var(--pm-ink2);margin-top:5px}
+.pm-fine summary{display:flex;list-style:none;white-space:nowrap;cursor:pointer}
+.pm-fine summary::-webkit-details-marker{display:none}
+.pm-fine summary>span:first-child{overflow:hidden;text-overflow:ellipsis}
+.pm-fine summary:focus-visible{outline:2px solid var(--pm-accent);outline-offset:2px}
+.pm-fine .pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
+.pm-fine[open] summary{white-space:normal}
+.pm-fine[open] .pm-unfold{display:none}
 .pm-error{padding:8px 0;color:var(--pm-wait)}
-.pm-narrow .pm-finding{grid-template-columns:64px minmax(0,1fr) auto}
-.pm-narrow .pm-finding s{left:64px}
+.pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
+.pm-narrow .pm-finding s{left:82px}
 `;
 
 /** Sets the palette's colours as variables of an element. */

@@ -15,9 +15,6 @@ export const TONES: Record<string, readonly [string, string]> = {
   memory: ["#7d72a8", "#9d93c9"], accent: ["#0b63c5", "#6cb0ff"], soft: ["#f5f6f8", "#1a1c1f"], raise: ["#ffffff", "#1c1f23"],
 };
 
-/** The colour of each class of device ops, in the order of OpClass. */
-export const CLASS_TOKENS = ["matrix", "comp", "comm", "htod", "dtoh", "dtod", "dtod", "memset"] as const;
-
 const QUEUED = { light: [0.2, 0.32], dark: [0.25, 0.38] } as const;
 const ORPHAN = { light: [0.1, 0.14], dark: [0.14, 0.19] } as const;
 export const HIDDEN_SHARE = 0.38; // a stave's part that lies under compute
@@ -63,15 +60,4 @@ function channels(colour: string): [number, number, number] {
 function mix(colour: number[], ground: number[], share: number): Pixel {
   const [r, g, b] = colour.map((c, i) => Math.round(c * share + ground[i] * (1 - share)));
   return (255 << 24) | (b << 16) | (g << 8) | r;
-}
-
-/** The theme of the page around: the notebook's own word first, then the system's. */
-export function themeOf(body: HTMLElement, prefersDark: boolean): Theme {
-  const word = body.dataset["jpThemeLight"];
-  if (word) return word === "false" ? "dark" : "light";
-  const vscode = body.dataset["vscodeThemeKind"];
-  if (vscode) return vscode.includes("light") ? "light" : "dark";
-  const html = body.ownerDocument.documentElement.getAttribute("theme") ?? "";
-  if (html) return html === "dark" ? "dark" : "light";
-  return prefersDark ? "dark" : "light";
 }

@@ -1,6 +1,6 @@
 // The only difference between a notebook and a page: where the theme comes from and who is told what changed.
 import type { Window } from "../model/scale.ts";
-import type { Theme } from "../model/theme.ts";
+import type { Theme } from "../paint/theme.ts";
 
 export interface Host {
   theme(): Theme;

@@ -1,0 +1,172 @@
+// From decoded columns to the model: tracks, piles and unions.
+import { CLASSES, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, PTOP } from "./classes.ts";
+import type { Columns, Decoded } from "./decode.ts";
+import { BEFORE_THE_RECORD, Pile } from "./pile.ts";
+import { gaps, Spans, subtract, unionAll, unionOf } from "./spans.ts";
+import type { Blocked, CellLines, Group, Launches, Memory, Model, Stave, StavePart, Stream } from "./store.ts";
+import { Track } from "./track.ts";
+import type { GroupWire, Header, StreamWire } from "./wire.ts";
+
+/** Builds the model from what was decoded. */
+export function buildModel(header: Header, decoded: Decoded): Model {
+  const { columns, names } = decoded;
+  const classes = Uint8Array.from(names, (row) => Math.max(0, row[2]));
+  const table = columns["launch"];
+  const streams = header.stream_lanes.map((wire, i) =>
+    stream(wire, columns[`stream${i}`] ?? {}, classes, table?.["start"]),
+  );
+  const groups = header.device_groups.map((wire) => group(wire, streams));
+  return {
+    header,
+    names,
+    span: header.span_ns,
+    streams,
+    threads: header.thread_lanes.map((wire, i) => ({
+      label: wire.label,
+      levels: levels(wire.levels, columns[`host${i}`]),
+    })),
+    launches: table && header.launch_lane ? launches(table, streams) : null,
+    blocked: header.launch_lane ? blocked(columns["blocked"], header.launch_lane.words) : null,
+    cell: header.cell_lane ? cellLines(columns, header.cell_lane.texts) : null,
+    groups,
+    memory: header.memory_lanes.map((wire, i) => memory(columns[`memory${i}`], wire)),
+  };
+}
+
+function stream(wire: StreamWire, columns: Columns[string], classes: Uint8Array, calls?: Float64Array): Stream {
+  const get = (name: string): Float64Array => columns[name] ?? new Float64Array(0);
+  const [start, end, name] = [get("start"), get("end"), get("name")];
+  const [launchRow, wait, orphan, line] = [get("launch"), get("wait"), get("orphan"), get("line")];
+  const [subLane, split] = [get("sub_lane"), get("split")];
+  const n = start.length;
+  const cls = new Uint8Array(n);
+  const launch = new Float64Array(n);
+  const keys = new Float64Array(n);
+  let orphans = 0;
+  for (let i = 0; i < n; i++) {
+    cls[i] = classes[name[i]];
+    launch[i] = launchRow[i] >= 0 && calls ? Math.min(calls[launchRow[i]], start[i]) : start[i] - wait[i];
+    keys[i] = orphan[i] ? BEFORE_THE_RECORD : line[i];
+    orphans += orphan[i];
+  }
+  const tracks = tracksOf({ start, end, name, cls }, subLane, split, wire.depth);
+  const pile = new Pile(launch, start);
+  const [innerLine, bytes, shape] = [get("inner_line"), get("bytes"), get("shape")];
+  const busy = wire.depth > 1 ? unionOf(start, end) : new Spans(start, end);
+  const runs = pile.runs(keys);
+  return {
+    ...{ wire, start, end, name, cls, launchRow, launch, line, innerLine, orphan, subLane, bytes, shape },
+    ...{ tracks, busy, pile, runs, orphans },
+  };
+}
+
+/** One track a sub-lane. The usual stream has one, and shares its columns with it. */
+function tracksOf(
+  ops: { start: Float64Array; end: Float64Array; name: Float64Array; cls: Uint8Array },
+  subLane: Float64Array,
+  split: Float64Array,
+  depth: number,
+): Track[] {
+  if (depth <= 1) return [new Track({ ...ops, split: null, row: null })];
+  const tracks: Track[] = [];
+  for (let lane = 0; lane < depth; lane++) {
+    const rows: number[] = [];
+    for (let i = 0; i < subLane.length; i++) if (subLane[i] === lane) rows.push(i);
+    const row = Int32Array.from(rows);
+    const pick = (values: Float64Array): Float64Array => Float64Array.from(row, (i) => values[i]);
+    const cls = Uint8Array.from(row, (i) => ops.cls[i]);
+    const shared = Uint8Array.from(row, (i) => split[i] + 1);
+    const columns = { start: pick(ops.start), end: pick(ops.end), name: pick(ops.name), cls, split: shared, row };
+    tracks.push(new Track(columns, lane));
+  }
+  return tracks;
+}
+
+function plainTrack(start: Float64Array, end: Float64Array, name: Float64Array): Track {
+  return new Track({ start, end, name, cls: new Uint8Array(start.length), split: null, row: null });
+}
+
+function levels(sizes: number[], columns?: Columns[string]): Track[] {
+  let first = 0;
+  return sizes.map((size) => {
+    const part = (name: string): Float64Array => (columns?.[name] ?? new Float64Array(0)).slice(first, first + size);
+    const track = plainTrack(part("start"), part("end"), part("name"));
+    first += size;
+    return track;
+  });
+}
+
+function launches(columns: Columns[string], streams: Stream[]): Launches {
+  const [start, end, name] = [columns["start"], columns["end"], columns["name"]];
+  const [line, thread] = [columns["line"], columns["thread"]];
+  const opStream = new Int32Array(start.length).fill(-1);
+  const opRow = new Int32Array(start.length).fill(-1);
+  const ops = new Int32Array(start.length);
+  streams.forEach((stream, s) => {
+    for (let i = 0; i < stream.launchRow.length; i++) {
+      const call = stream.launchRow[i];
+      if (call < 0) continue;
+      ops[call]++;
+      if (opStream[call] < 0 || stream.start[i] < streams[opStream[call]].start[opRow[call]]) {
+        opStream[call] = s;
+        opRow[call] = i;
+      }
+    }
+  });
+  return { track: plainTrack(start, end, name), line, thread, opStream, opRow, ops, busy: unionOf(start, end) };
+}
+
+function blocked(columns: Columns[string] | undefined, words: string[]): Blocked | null {
+  const start = columns?.["start"];
+  if (!columns || !start?.length) return null;
+  const which = Array.from(columns["words"], (i) => words[i]);
+  return { start, end: columns["end"], line: columns["line"], words: which, union: unionOf(start, columns["end"]) };
+}
+
+function cellLines(columns: Columns, texts: Record<string, string>): CellLines | null {
+  const cell = columns["cell"];
+  return cell ? { spans: new Spans(cell["start"], cell["end"]), line: cell["line"], texts } : null;
+}
+
+function memory(columns: Columns[string], wire: { device: number; reserved_max: number }): Memory {
+  const bytes = columns["bytes"];
+  const peak = bytes.reduce((most, value) => Math.max(most, value), 0);
+  return { device: wire.device, at: columns["at"], bytes, peak, reserved: wire.reserved_max };
+}
+
+function group(wire: GroupWire, all: Stream[]): Group {
+  const streams = all.flatMap((s, i) => (s.wire.device === wire.device ? [i] : []));
+  const ofClass = (...wanted: number[]): Spans => {
+    const counts = Uint8Array.from({ length: CLASSES }, (_, c) => (wanted.includes(c) ? 1 : 0));
+    const having = streams.map((i) => all[i]).filter((s) => s.tracks.some((t) => t.classes.some((c) => counts[c])));
+    return unionAll(having.map(({ start, end, cls }) => unionOf(start, end, (row) => counts[cls[row]] === 1)));
+  };
+  const compute = ofClass(MATRIX, COMPUTE);
+  const busy = unionAll(streams.map((i) => unionOf(all[i].start, all[i].end)));
+  const comm = ofClass(COMM);
+  const part = (token: string, active: Spans): StavePart => ({ token, active, exposed: subtract(active, compute) });
+  const copies = [part("dtod", ofClass(DTOD)), part("dtod", ofClass(PTOP)), part("htod", ofClass(HTOD))];
+  copies.push(part("dtoh", ofClass(DTOH)));
+  const copy = unionAll(copies.map((p) => p.active));
+  const idle = gaps(busy);
+  const staves: Stave[] = [];
+  for (const name of wire.staves) {
+    if (name === "compute") {
+      staves.push({
+        name,
+        parts: [{ token: "comp", active: compute, exposed: compute }],
+        active: compute,
+        exposed: null,
+      });
+    } else if (name === "communication") {
+      const one = part("comm", comm);
+      staves.push({ name, parts: [one], active: comm, exposed: one.exposed });
+    } else if (name === "copy") {
+      const parts = copies.filter((p) => p.active.length);
+      staves.push({ name, parts, active: copy, exposed: subtract(copy, compute) });
+    } else if (name === "idle") {
+      staves.push({ name, parts: [{ token: "wait", active: idle, exposed: idle }], active: idle, exposed: null });
+    }
+  }
+  return { wire, streams, busy, compute, comm, copy, staves };
+}

@@ -1,0 +1,25 @@
+// The classes of device ops: OpClass in perfmagic/trace/names.py, and the colour token of each.
+
+export const MATRIX = 0;
+export const COMPUTE = 1;
+export const COMM = 2;
+export const HTOD = 3;
+export const DTOH = 4;
+export const DTOD = 5;
+export const PTOP = 6;
+export const MEMSET = 7;
+export const CLASSES = 8;
+
+/** The colour of each class of device ops, in the order of OpClass. */
+export const CLASS_TOKENS = ["matrix", "comp", "comm", "htod", "dtoh", "dtod", "dtod", "memset"] as const;
+
+/** Classes that belong to one switch in the key. */
+export const KEY_CLASSES: readonly { words: string; token: string; classes: readonly number[] }[] = [
+  { words: "matrix kernels", token: "matrix", classes: [MATRIX] },
+  { words: "other kernels", token: "comp", classes: [COMPUTE] },
+  { words: "communication", token: "comm", classes: [COMM] },
+  { words: "copy HtoD", token: "htod", classes: [HTOD] },
+  { words: "DtoH", token: "dtoh", classes: [DTOH] },
+  { words: "DtoD", token: "dtod", classes: [DTOD, PTOP] },
+  { words: "memset", token: "memset", classes: [MEMSET] },
+];
