@@ -15,7 +15,7 @@ from perfmagic.terminal import columns, cut_to_columns, printable
 WIDTH = 100  # columns of a terminal
 NOTHING = "–"
 _LONGEST, _SHORTEST = 48, 24  # columns of a terminal that a text gets: where there is room, and where there is little
-_LONGEST_HTML = 100  # characters
+_LONGEST_HTML = 64  # characters
 _PROSE = "sentence"  # is wrapped; other texts are names, which are cut
 _NUMBERS_OF = frozenset(
     {"device", "stream", "line", "number", "thread", "rank"}
@@ -110,7 +110,7 @@ def html_block(title: str, table: str, below: Sequence[str]) -> str:
     """A table with its title, and small lines below it."""
     small = "<br>".join(html.escape(printable(line)) for line in below)
     note = f'<div style="font-size:11px;margin:2px 0 4px 0">{small}</div>' if small else ""
-    return f'<div style="{_FONT}"><b>{html.escape(title)}</b>{table}{note}</div>'
+    return f'<div style="{_FONT};overflow-x:auto"><b>{html.escape(title)}</b>{table}{note}</div>'
 
 
 def _heading(name: str) -> str:
