@@ -139,6 +139,7 @@ def test_host_bound_never_stands_over_a_python_that_waits_or_a_device_that_works
         assert time.busy_frac <= 0.8
         assert judged.cost_ns is not None
         assert judged.cost_ns >= 0.2 * time.window.length_ns
+        assert 2 * (time.latency_ns + time.stalled_ns + time.tail_ns) <= time.window.length_ns - time.busy_ns
 
 
 @given(traces())
