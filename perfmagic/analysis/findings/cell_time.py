@@ -100,8 +100,8 @@ class CellTime:
 
     @property
     def device_ns(self) -> int:
-        """What the devices decide: Python waits for them, or has queued more."""
-        return total_ns(self.working) + total_ns(self.between_ops) + total_ns(self.other_device)
+        """What the devices decide: they execute, and Python waits for them or has queued more."""
+        return total_ns(self.working) + total_ns(self.other_device)
 
     @property
     def waited_for_python_ns(self) -> int:
@@ -115,7 +115,8 @@ class CellTime:
 
     @property
     def latency_ns(self) -> int:
-        return total_ns(self.launching) + total_ns(self.returning)
+        """What the way between Python and the device takes, or from one op to the next."""
+        return total_ns(self.launching) + total_ns(self.between_ops) + total_ns(self.returning)
 
     @property
     def stalled_ns(self) -> int:

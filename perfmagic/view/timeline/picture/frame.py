@@ -22,9 +22,9 @@ RIGHT_PX = WIDTH_PX - LEFT_PX - PLOT_PX
 class Detail:
     """How finely a picture is drawn; coarser ones take fewer bytes and show the same time.
 
-    grain_px: heights are multiples of it; small_grain_px: in low lanes.  flow_gap_px: least distance of flow lines, 0 for
-    none.  slice_px: ops at least so wide are drawn one by one.  column_px: width of the columns in which the rest is
-    summed.  streams: drawn for each device.  labels: names inside slices.
+    grain_px: heights are multiples of it; small_grain_px: in low lanes.  flow_gap_px: least distance of flow lines, 0
+    for none.  slice_px: ops at least so wide are drawn one by one.  column_px: width of the columns in which the rest
+    is summed.  streams: drawn for each device.  labels: names inside slices.
     """
 
     grain_px: float = 0.25
