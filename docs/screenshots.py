@@ -29,7 +29,7 @@ from tests.conftest import TRACES  # noqa: E402
 
 DOCS = ROOT / "docs"
 STEP = ROOT / "tests" / "data" / "traces" / "v100_4streams_nccl_step.json.gz"
-RANKS = "*ranks*"  # a folder of traces of one job, in the repository or beside it
+RANKS = STEP.parent / "real" / "dlrm_8ranks"
 EDGE_PX = 12
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 SETUP = """%load_ext perfmagic
@@ -162,19 +162,14 @@ def zoom_and_point(tab: Any) -> None:
 
 def ranks(browser: Any) -> None:
     """docs/ranks-light.png and -dark.png: a report of several ranks down to the first one's timeline."""
-    places = (STEP.parent, TRACES / "real")
-    found = next((folder for place in places for folder in sorted(place.glob(RANKS)) if folder.is_dir()), None)
-    if found is None:
-        print("docs/ranks-*.png: left as they are, no traces of several ranks are here")
-        return
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "ranks.html"
         job = Path(folder) / "step"
         job.mkdir()
-        for number, path in enumerate(sorted(found.glob("*.json.gz"))):  # their own names hold a time and are long
+        for number, path in enumerate(sorted(RANKS.glob("*.json.gz"))):  # their own names hold a time and are long
             shutil.copyfile(path, job / f"rank{number}.json.gz")
         if command(["report", str(job), "--html", "--out", str(page)]):
-            raise RuntimeError(f"no report of {found}")
+            raise RuntimeError(f"no report of {RANKS}")
         for theme in THEMES:
             with tab_of(browser, theme, 1180, 1400) as tab:
                 tab.goto(page.as_uri())

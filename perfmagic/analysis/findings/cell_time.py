@@ -26,9 +26,11 @@ from perfmagic.numerics.intervals import (
 from perfmagic.trace.columns import NONE, Bool
 from perfmagic.trace.model import Trace
 
+THE_CELL, ITS_EXTENT = "the cell", "its extent"  # what a share of busy time is of, as sentences have it
+
 
 class Window(NamedTuple):
-    """The time that a verdict speaks of, and that "busy" is a share of.  name: as sentences have it."""
+    """The time that a verdict speaks of, and that "busy" is a share of.  name: THE_CELL or ITS_EXTENT."""
 
     start_ns: int
     end_ns: int
@@ -46,9 +48,9 @@ def judged_window(trace: Trace, device: int) -> Window:
     """
     meta, ops = trace.meta, trace.ops
     if meta.returned_ns is None:
-        return Window(*extent(ops.take(ops.device == device), meta.start_ns), "its extent")
+        return Window(*extent(ops.take(ops.device == device), meta.start_ns), ITS_EXTENT)
     start_ns, end_ns = int(ops.start_ns.min(initial=meta.start_ns)), int(ops.end_ns.max(initial=meta.end_ns))
-    return Window(start_ns, end_ns, "the cell")
+    return Window(start_ns, end_ns, THE_CELL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +61,8 @@ class CellTime:
     unfed: the device executes its last queued op while Python works, and runs dry afterwards.
     for_python: the device is idle, nothing is queued and Python works on what it will launch.
     launching: an op was launched and is on its way, for less than 10 µs; on a simulated device however long.
-    one_by_one: an op was launched and is on its way while Python works, and the device runs dry after it.
+    one_by_one: an op was launched and is on its way while Python works, and the device runs dry after it; on a
+    simulated device, which shares Python's lock, any op that is late while Python works.
     between_ops: the next op was queued before the last one ended, and starts within 10 µs (simulated: at any time).
     returning: the device is idle, nothing is queued and Python has not come back from a blocking call.
     other_device: nothing is queued here, and Python waits for, or has only work for, another device.
@@ -97,8 +100,8 @@ class CellTime:
 
     @property
     def device_ns(self) -> int:
-        """What the devices decide: Python waits for them, or has queued more."""
-        return total_ns(self.working) + total_ns(self.between_ops) + total_ns(self.other_device)
+        """What the devices decide: they execute, and Python waits for them or has queued more."""
+        return total_ns(self.working) + total_ns(self.other_device)
 
     @property
     def waited_for_python_ns(self) -> int:
@@ -112,7 +115,8 @@ class CellTime:
 
     @property
     def latency_ns(self) -> int:
-        return total_ns(self.launching) + total_ns(self.returning)
+        """What the way between Python and the device takes, or from one op to the next."""
+        return total_ns(self.launching) + total_ns(self.between_ops) + total_ns(self.returning)
 
     @property
     def stalled_ns(self) -> int:
@@ -178,16 +182,17 @@ def _underway(trace: Trace, pauses: _Pauses, before_dry_ns: Int64, waits: Interv
     known = pauses.launch != NONE
     soon = known & (trace.simulated | (pauses.end_ns - pauses.released_ns < LAUNCH_LATENCY_NS))
     queued = pauses.launched_ns == pauses.start_ns
-    alone = known & ~queued & np.isin(pauses.end_ns, before_dry_ns)
+    # threads of a simulated device share Python's lock: what they start late while Python works, Python delayed
+    delayed = known & (trace.simulated | (~queued & np.isin(pauses.end_ns, before_dry_ns)))
 
     def where(rows: Bool) -> Intervals:
         return union(pauses.released_ns[rows], pauses.end_ns[rows])
 
-    one_by_one = subtract(where(alone), waits)
+    one_by_one = subtract(where(delayed), waits)
     return {
         "one_by_one": one_by_one,
         "launching": subtract(where(soon & ~queued), one_by_one),
-        "between_ops": where(soon & queued),
+        "between_ops": subtract(where(soon & queued), one_by_one),
         "unexplained": subtract(where(~soon), one_by_one),
     }
 

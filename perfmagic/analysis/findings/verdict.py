@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.cell_time import CellTime
+from perfmagic.analysis.findings.cell_time import THE_CELL, CellTime
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
 from perfmagic.analysis.verdict import (
     DEVICE_BOUND,
@@ -71,8 +71,19 @@ def verdict_of(facts: Facts) -> Verdict:
 
 def kind_of(time: CellTime) -> str:
     """Which kind of verdict the parts of a cell's time make."""
-    if time.busy_frac >= DEVICE_BOUND_FRAC:
+    decides = _decides(time)
+    if time.busy_frac >= DEVICE_BOUND_FRAC or decides == DEVICE_BOUND:
         return DEVICE_BOUND
+    if time.window.length_ns < SHORT_CELL_NS:
+        return LATENCY_BOUND
+    python_decides = decides == HOST_BOUND or (decides == MIXED and _python_never_waits(time))
+    if python_decides and _starved(time):
+        return HOST_BOUND
+    return MIXED if python_decides else decides
+
+
+def _decides(time: CellTime) -> str:
+    """Whose part is more than half of the cell and at least twice as long as any other; MIXED where none is."""
     shares = {
         DEVICE_BOUND: time.device_ns,
         HOST_BOUND: time.host_ns,
@@ -80,16 +91,20 @@ def kind_of(time: CellTime) -> str:
         STALLED: time.stalled_ns,
         HOST_TAIL: time.tail_ns,
     }
-    kind, ns = max(shares.items(), key=lambda item: item[1])
-    second_ns = sorted(shares.values())[-2]
-    decides = ns > DECIDES_FRAC * time.window.length_ns and ns >= DECIDES_RATIO * second_ns
-    if decides and kind == DEVICE_BOUND:
-        return kind
-    if time.window.length_ns < SHORT_CELL_NS:
-        return LATENCY_BOUND
-    if kind == HOST_BOUND and time.waited_for_python_ns < STARVED_FRAC * time.window.length_ns:
-        return MIXED  # Python is hardly ahead of the device, and hardly late
-    return kind if decides else MIXED
+    (second_ns, _), (ns, kind) = sorted((ns, kind) for kind, ns in shares.items())[-2:]
+    return kind if ns > DECIDES_FRAC * time.window.length_ns and ns >= DECIDES_RATIO * second_ns else MIXED
+
+
+def _python_never_waits(time: CellTime) -> bool:
+    """Whether the cell takes as long as Python does; of a file, which ends with the device, that is not known."""
+    in_cell = time.window.name == THE_CELL
+    return in_cell and time.python_waits_ns <= (1 - DEVICE_BOUND_FRAC) * time.window.length_ns
+
+
+def _starved(time: CellTime) -> bool:
+    """Whether the device waited for Python long enough, and more than for all else, to blame Python."""
+    waited_ns, idle_ns = time.waited_for_python_ns, time.window.length_ns - time.busy_ns
+    return waited_ns >= STARVED_FRAC * time.window.length_ns and 2 * waited_ns >= idle_ns
 
 
 def _of_times(facts: Facts) -> Verdict:

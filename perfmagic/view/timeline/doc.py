@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.findings.cell_time import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.timeline.syncs import syncs
 from perfmagic.analysis.timeline.trust import trust
@@ -154,7 +155,7 @@ def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns
         n_ops=sum(g.n_ops for g in groups),
         n_host_ops=int(np.count_nonzero(seen)),
         busy_frac=busiest.busy_frac if busiest else 0.0,
-        busy_of="its extent" if trace.meta.returned_ns is None else "the cell",
+        busy_of=ITS_EXTENT if trace.meta.returned_ns is None else THE_CELL,
         n_devices=len(groups),
         queue_max=max((g.queue_max for g in groups), default=0),
         simulated=trace.simulated,

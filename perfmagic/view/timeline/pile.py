@@ -93,12 +93,12 @@ def rank(start_ns: Int64, launch_ns: Int64) -> Int64:
     return np.lexsort((launch_ns, start_ns))
 
 
-def flow_step(row_px: float, gap_px: float) -> int:
+def flow_stride(row_px: float, gap_px: float) -> int:
     """Every how many-th path is drawn, so that paths are gap_px apart: a power of two, stable when panning."""
-    step = 1
-    while step * row_px < gap_px:
-        step *= 2
-    return step
+    stride = 1
+    while stride * row_px < gap_px:
+        stride *= 2
+    return stride
 
 
 def _mean_waiting(launch_ns: Int64, start_ns: Int64, edges_ns: Float64) -> Float64:

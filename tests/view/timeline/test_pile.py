@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmagic.view.timeline.pile import Pile, flow_step, rank
+from perfmagic.view.timeline.pile import Pile, flow_stride, rank
 
 from .build import UNHURRIED
 
@@ -77,4 +77,4 @@ def test_runs_hold_neighbouring_ranks_of_one_line() -> None:
 
 
 def test_flow_lines_keep_their_distance_in_powers_of_two() -> None:
-    assert [flow_step(row, 6) for row in (10, 6, 5.9, 1, 0.05)] == [1, 1, 2, 8, 128]
+    assert [flow_stride(row, 6) for row in (10, 6, 5.9, 1, 0.05)] == [1, 1, 2, 8, 128]

@@ -17,7 +17,7 @@ from perfmagic.view.timeline.picture.pile import draw_pile, layer_words, pile_he
 
 BUSY_LANE_PX, CALM_LANE_PX, OPEN_LANE_PX = 20, 14, 24
 BUSY_FRAC = 0.3
-STRIP_PX, STAVE_PX, STAVE_STEP_PX = 11, 10, 13
+STRIP_PX, STAVE_PX, STAVE_PITCH_PX = 11, 10, 13
 NAME_FROM_PX = 34.0
 MEMSET_SHARE = 0.55
 # from the lane's floor up
@@ -83,7 +83,7 @@ def draw_staves(frame: Frame, staves: tuple[Stave, ...], y: float) -> float:
         exposed = stave.exposed_ns
         text = units.duration(stave.active_ns) if exposed is None else f"exposed {units.duration(exposed)}"
         frame.number(y + STAVE_PX / 2 + 1, text)
-        y += STAVE_STEP_PX
+        y += STAVE_PITCH_PX
     return y
 
 
@@ -124,7 +124,7 @@ def _draw_shares(frame: Frame, lane: StreamLane, small: Bool, y: float, height: 
         shares.append(share * (MEMSET_SHARE if op_class == OpClass.MEMSET else 1.0))
     tops = stacked(shares)
     for op_class, share, top in reversed(list(zip(present, shares, tops, strict=True))):
-        heights = np.where(share > 0, quantised(top * height, frame.detail.step_px), 0)
+        heights = np.where(share > 0, quantised(top * height, frame.detail.grain_px), 0)
         frame.canvas.fill(skyline(frame.columns_px(), heights, y + height), CLASS_TOKENS[op_class])
 
 
@@ -174,6 +174,6 @@ def _draw_stave(frame: Frame, parts: tuple[StavePart, ...], y: float) -> None:
         token = "dtod" if part.name == "ptop" else part.name  # both go from device to device
         tones += [token, tint(token, HIDDEN_SHARE, HIDDEN_SHARE)]
     for share, top, tone in reversed(list(zip(shares, stacked(shares), tones, strict=True))):
-        heights = np.where(share > 1e-9, quantised(top * STAVE_PX, frame.detail.small_step_px), 0)
+        heights = np.where(share > 1e-9, quantised(top * STAVE_PX, frame.detail.small_grain_px), 0)
         frame.canvas.fill(skyline(frame.columns_px(), heights, y + STAVE_PX), tone)
     frame.canvas.boxes([(0, y + STAVE_PX, PLOT_PX, 0.5)], "rule")

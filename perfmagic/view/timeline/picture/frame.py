@@ -22,13 +22,13 @@ RIGHT_PX = WIDTH_PX - LEFT_PX - PLOT_PX
 class Detail:
     """How finely a picture is drawn; coarser ones take fewer bytes and show the same time.
 
-    step_px: heights are multiples of it; small_step_px: in low lanes.  flow_gap_px: least distance of flow lines, 0 for
-    none.  slice_px: ops at least so wide are drawn one by one.  column_px: width of the columns in which the rest is
-    summed.  streams: drawn for each device.  labels: names inside slices.
+    grain_px: heights are multiples of it; small_grain_px: in low lanes.  flow_gap_px: least distance of flow lines, 0
+    for none.  slice_px: ops at least so wide are drawn one by one.  column_px: width of the columns in which the rest
+    is summed.  streams: drawn for each device.  labels: names inside slices.
     """
 
-    step_px: float = 0.25
-    small_step_px: float = 0.25
+    grain_px: float = 0.25
+    small_grain_px: float = 0.25
     flow_gap_px: float = 6.0
     slice_px: float = 2.0
     column_px: int = 1
@@ -39,14 +39,14 @@ class Detail:
 # from fine to coarse; a picture takes the first one with which it fits its size
 DETAILS = (
     Detail(),
-    Detail(step_px=0.5, small_step_px=0.5),
-    Detail(step_px=0.5, small_step_px=1.0, slice_px=3.0),
-    Detail(step_px=0.5, small_step_px=1.0, flow_gap_px=12.0, slice_px=4.0),
-    Detail(step_px=1.0, small_step_px=1.0, flow_gap_px=12.0, slice_px=6.0),
-    Detail(step_px=1.0, small_step_px=1.0, flow_gap_px=0.0, slice_px=16.0, streams=6),
-    Detail(step_px=1.0, small_step_px=1.0, flow_gap_px=0.0, slice_px=34.0, streams=4, labels=False),
-    Detail(step_px=1.0, small_step_px=1.0, flow_gap_px=0.0, slice_px=34.0, streams=2, column_px=2, labels=False),
-    Detail(step_px=2.0, small_step_px=2.0, flow_gap_px=0.0, slice_px=60.0, streams=1, column_px=4, labels=False),
+    Detail(grain_px=0.5, small_grain_px=0.5),
+    Detail(grain_px=0.5, small_grain_px=1.0, slice_px=3.0),
+    Detail(grain_px=0.5, small_grain_px=1.0, flow_gap_px=12.0, slice_px=4.0),
+    Detail(grain_px=1.0, small_grain_px=1.0, flow_gap_px=12.0, slice_px=6.0),
+    Detail(grain_px=1.0, small_grain_px=1.0, flow_gap_px=0.0, slice_px=16.0, streams=6),
+    Detail(grain_px=1.0, small_grain_px=1.0, flow_gap_px=0.0, slice_px=34.0, streams=4, labels=False),
+    Detail(grain_px=1.0, small_grain_px=1.0, flow_gap_px=0.0, slice_px=34.0, streams=2, column_px=2, labels=False),
+    Detail(grain_px=2.0, small_grain_px=2.0, flow_gap_px=0.0, slice_px=60.0, streams=1, column_px=4, labels=False),
 )
 
 
@@ -72,7 +72,7 @@ class Frame:
 
     def skyline(self, share: Float64, y: float, height_px: float) -> str:
         """Columns as high as their share, standing on y + height_px."""
-        return skyline(self.columns_px(), quantised(share * height_px, self.detail.small_step_px), y + height_px)
+        return skyline(self.columns_px(), quantised(share * height_px, self.detail.small_grain_px), y + height_px)
 
     def label(self, y: float, text: str, token: str = "ink", *, size: int = 11) -> None:
         """A lane's name in the left gutter; y is the middle of the lane."""

@@ -16,7 +16,7 @@ from perfmagic.view.svg.palette import CLASS_TOKENS, queued
 from perfmagic.view.svg.path import quantised, skyline, step_line, stretches, thin_line
 from perfmagic.view.timeline.lanes import BEFORE_THE_RECORD, StreamLane
 from perfmagic.view.timeline.picture.frame import Frame
-from perfmagic.view.timeline.pile import Pile, Run, flow_step
+from perfmagic.view.timeline.pile import Pile, Run, flow_stride
 
 LEAST_PX, MOST_PX, PX_PER_DOUBLING = 7.0, 66.0, 6.2
 OPEN_ROW_PX, OPEN_MOST_PX = 11.0, 132.0  # where every op can be seen alone
@@ -54,8 +54,8 @@ class Drawn:
     floor_px: float
     exact: bool
 
-    def heights(self, depth: Float64, step_px: float) -> Float64:
-        return quantised(depth * self.row_px, step_px)
+    def heights(self, depth: Float64, grain_px: float) -> Float64:
+        return quantised(depth * self.row_px, grain_px)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,9 @@ def _draw_layers(frame: Frame, drawn: Drawn, layers: list[Layer]) -> None:
         tone = queued(
             _layer_token(drawn, layer.run, own), number, orphan=layer.run.key == BEFORE_THE_RECORD and not own
         )
-        frame.canvas.fill(skyline(drawn.edges_px, drawn.heights(layer.top, frame.detail.step_px), drawn.floor_px), tone)
+        frame.canvas.fill(
+            skyline(drawn.edges_px, drawn.heights(layer.top, frame.detail.grain_px), drawn.floor_px), tone
+        )
 
 
 def _layer_token(drawn: Drawn, run: Run, own: bool) -> str:
@@ -143,7 +145,7 @@ def _draw_surface(frame: Frame, drawn: Drawn, depth: Float64) -> None:
     """Where Python lays the next op; dashed where it is not known when the top one was laid."""
     lane = drawn.lane
     known = Pile(lane.launch_ns[~lane.orphan], lane.start_ns[~lane.orphan]).depth(drawn.edges_ns)
-    heights = drawn.heights(depth, frame.detail.step_px)
+    heights = drawn.heights(depth, frame.detail.grain_px)
     unknown = (known <= 0) & (depth > 0)
     frame.canvas.stroke(step_line(drawn.edges_px, np.where(unknown, 0, heights), drawn.floor_px), _ink(lane), 0.9)
     dashed = np.where(unknown, heights, np.nan)
@@ -158,7 +160,7 @@ def _draw_flow(frame: Frame, drawn: Drawn, layers: list[Layer]) -> None:
     if own or not frame.detail.flow_gap_px:
         return
     bounds = {layer.run.first for layer in layers[1:]}
-    each = flow_step(drawn.row_px, frame.detail.flow_gap_px)
+    each = flow_stride(drawn.row_px, frame.detail.flow_gap_px)
     ranks = (rank for rank in range(0, len(drawn.pile), each) if rank not in bounds and _is_long(drawn, rank))
     data = "".join(_line(drawn, drawn.pile.level(rank, drawn.edges_ns)) for rank in ranks)
     frame.canvas.stroke(data, _ink(drawn.lane), 0.75, 0.42)
@@ -174,7 +176,7 @@ def _is_long(drawn: Drawn, rank: int) -> bool:
 
 
 def _line(drawn: Drawn, level: Float64) -> str:
-    """A path through the pile: steps where slots are exact, else thin; along the floor nothing."""
+    """A path through the pile: a staircase where slots are exact, else a thin line; along the floor nothing."""
     heights = np.where(level * drawn.row_px > 0.25, level * drawn.row_px, np.nan)
     if drawn.exact:
         return step_line(drawn.edges_px, heights, drawn.floor_px, down=False)
@@ -192,7 +194,7 @@ def _draw_held(frame: Frame, drawn: Drawn) -> None:
     edges_px, depth = frame.scale.x(edges_ns), drawn.pile.depth(edges_ns)
     busy = frame.occupancy(union(lane.start_ns, lane.end_ns), edges_ns)
     held = _long_enough((depth > 0) & (busy < HELD_BUSY_FRAC), edges_px)
-    heights = np.where(held, drawn.heights(depth, frame.detail.step_px), 0)
+    heights = np.where(held, drawn.heights(depth, frame.detail.grain_px), 0)
     frame.canvas.hatch_waiting(skyline(edges_px, heights, drawn.floor_px), _ink(lane))
 
 
