@@ -5,8 +5,8 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from perfmagic.analysis.bench.advice import FLAGS
 from perfmagic.analysis.bench.compare import QUANTITIES, CompareResult
-from perfmagic.analysis.bench.conditions import FLAGS
 from perfmagic.analysis.bench.result import BenchResult
 from perfmagic.analysis.bench.sweep import SweepResult
 from perfmagic.benchmarks import compare, load

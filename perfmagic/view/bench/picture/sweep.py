@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from perfmagic import units
 from perfmagic.analysis.bench.conditions import QUEUED
 from perfmagic.analysis.bench.result import Quantity
-from perfmagic.analysis.bench.sweep import SweepResult, bottleneck_border
+from perfmagic.analysis.bench.sweep import SweepResult
+from perfmagic.analysis.bench.trend import bottleneck_border
 from perfmagic.view.bench.picture.compare import apart, token_of
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
 from perfmagic.view.svg.metrics import fitted, width_px
@@ -106,7 +107,7 @@ def _y_axis(canvas: Canvas, times_s: Sequence[float]) -> Callable[[float], float
 
 def _draw_grounds(canvas: Canvas, sweep: SweepResult, x: Sequence[float]) -> None:
     """Where Python is the bottleneck and where the device is, as two grounds; neither between them."""
-    found = bottleneck_border(sweep) if len(sweep.results[0]) == 1 else None
+    found = bottleneck_border(sweep.values, sweep.variant(0)) if len(sweep.results[0]) == 1 else None
     if found is None:
         return
     low, high = math.log(sweep.values[0]), math.log(sweep.values[-1])
@@ -172,7 +173,7 @@ def _draw_numbers(canvas: Canvas, sweep: SweepResult, lines: Sequence[_Line], x:
 
 
 def _rate_rows(sweep: SweepResult) -> list[tuple[str, list[str]]]:
-    """What each variant achieved, where the author says what a call does: FLOP/s, B/s."""
+    """What each variant achieved, where the user said what a call does: FLOP/s, B/s."""
     rows = []
     for j, first in enumerate(sweep.results[0]):
         who = f"{first.name} " if len(sweep.results[0]) > 1 else ""
