@@ -17,6 +17,7 @@ _RULES = (
     ("timeline", r"^.*? · ((?:\d+ )?simulated devices?[^·\n]*|no device) · [\s\S]*", r"TIMELINE \1"),
     ("bench", r"^Python is back after [\s\S]*", "BENCH"),
     ("syncbench", r"^(device-bound|host-bound|gaps|no device records)\b[\s\S]*", r"SYNCBENCH \1"),
+    ("unconfirmed", r"^bottleneck unclear\b[\s\S]*", "SYNCBENCH unclear"),
     ("faster", rf"^(\S.*?) is \d[\d.,]* times as fast as (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 faster than \2"),
     ("slower", rf"^(\S.*?) is slower than (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 slower than \2"),
     ("same", rf"^(\S.*?) is as fast as (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 the same as \2"),

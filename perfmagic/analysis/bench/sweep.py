@@ -32,10 +32,9 @@ class SweepPoint:
 
     value: of the swept variable.  variant: its name.  low_s, high_s: 95 % confidence interval of done_s, or without a
     device of returns_s; None below 6 samples.  flop_per_s, moved_bytes_per_s: where the user said what a call does.
-    peak_bytes: of device memory.  verdict: of its recorded run, "unclear" where
-    the samples contradict it, "" without one.  times_as_fast: the first variant's
-    time divided by this one's, with its 95 % confidence interval.  comparison: faster, slower, same or unclear. Both
-    are None and "" for the first variant.
+    peak_bytes: of device memory.  verdict: of its recorded run, "unclear" where the samples contradict it, "" without
+    one.  times_as_fast: the first variant's time divided by this one's, with its 95 % confidence interval.  comparison:
+    faster, slower, same or unclear. Both are None and "" for the first variant.
     """
 
     value: Any

@@ -73,8 +73,8 @@ def _fine_print(sweep: SweepResult) -> tuple[str, ...]:
     each = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
     comparisons = [one for row in sweep.comparisons for one in row]
     interleaved = all(one.interleaved for one in comparisons)
-    how = "" if not comparisons else ", interleaved" if interleaved else ", from separate runs"
-    return f"{each} samples each{how}", sweep.results[0][0].device_label or "on the CPU"
+    how = ("interleaved" if interleaved else "from separate runs",) if comparisons else ()
+    return f"{each} samples each", *how, sweep.results[0][0].device_label or "on the CPU"
 
 
 def _details(sweep: SweepResult) -> list[str]:

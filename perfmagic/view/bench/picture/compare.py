@@ -72,7 +72,7 @@ def _reason_lines(comparison: Comparison) -> list[str]:
     if comparison.verdict != "unclear":
         return []
     lines = [""]
-    for word in comparison.why.split(" "):
+    for word in f"unclear: {comparison.why}".split(" "):
         longer = f"{lines[-1]} {word}".lstrip()
         if lines[-1] and width_px(longer, 10) * WIDEST_FONT > AXIS_PX:
             lines.append(word)
