@@ -93,8 +93,9 @@ def _of_clock(clock: ClockRecord) -> list[Condition]:
 def _of_quantity(name: str, quantity: Quantity) -> list[Condition]:
     found = []
     if quantity.modes:
-        (low_s, frac), (high_s, _) = quantity.modes
-        values: dict[str, Plain] = {"quantity": name, "low_s": low_s, "high_s": high_s, "low_frac": frac}
+        low, high = quantity.modes
+        values: dict[str, Plain] = {"quantity": name, "low_s": low.median_s, "high_s": high.median_s}
+        values["low_frac"] = low.frac
         found.append(Condition("bimodal", values))
     elif abs(quantity.drift_frac) > DRIFT_SAID_FRAC:
         third = len(quantity.samples_s) // 3

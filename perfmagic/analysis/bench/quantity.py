@@ -13,14 +13,24 @@ from perfmagic.numerics import stats
 
 
 @dataclass(frozen=True)
+class Mode:
+    """One of the two values that bimodal samples keep to.
+
+    median_s: of its samples, in seconds.  frac: of all samples.
+    """
+
+    median_s: float
+    frac: float
+
+
+@dataclass(frozen=True)
 class Quantity:
     """One measured time, in seconds: its samples in the order taken, and their statistics.
 
     low_s, high_s: 95 % confidence interval of the median within this run, None below 6 samples; autocorrelation above 0
     widens it.  outliers: how many samples lie beyond Tukey's outer fences (3 IQR); they count in every statistic.
     autocorrelation: at lag 1, of ranks, -1 to 1.  drift_frac: from the first sample to the last, as a fraction of the
-    median, 0 where it is not significant.  modes: of bimodal samples the two, as (median in seconds, fraction of the
-    samples), else ().  run_medians_s: of each whole run, () for a single one.
+    median, 0 where it is not significant.  modes: the two of bimodal samples, else ().  run_medians_s: of each whole run, () for a single one.
     """
 
     samples_s: tuple[float, ...]
@@ -32,7 +42,7 @@ class Quantity:
     outliers: int
     autocorrelation: float
     drift_frac: float
-    modes: tuple[tuple[float, float], ...] = ()
+    modes: tuple[Mode, ...] = ()
     run_medians_s: tuple[float, ...] = ()
 
     @classmethod
@@ -52,7 +62,7 @@ class Quantity:
             outliers=int(stats.outliers(samples).sum()),
             autocorrelation=stats.autocorrelation(samples),
             drift_frac=stats.drift_frac(samples),
-            modes=stats.modes(samples),
+            modes=tuple(Mode(median_s, frac) for median_s, frac in stats.modes(samples)),
             run_medians_s=tuple(float(np.median(run)) for run in np.split(samples, run_starts[1:]) if len(run))
             if len(run_starts) > 1
             else (),
@@ -82,5 +92,5 @@ class Quantity:
     def usual_range_s(self) -> tuple[float, float]:
         """The least and the largest sample that is no outlier, and both modes: the scale of a picture."""
         inside = [s for s, beyond in zip(self.samples_s, self.is_outlier, strict=True) if not beyond]
-        shown = [*inside, *(mode_s for mode_s, _ in self.modes)]
+        shown = [*inside, *(mode.median_s for mode in self.modes)]
         return min(shown), max(shown)

@@ -159,8 +159,8 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
     "clock": _clock,
     "shared": lambda v, _: f"{plural(v['processes'], 'other process', 'other processes')} used GPU {v['device']}",
     "longer span": lambda v, _: (
-        f"device span is {duration_s(v['span_s'])} of {duration_s(v['done_s'])} done: the machine was slower when the "
-        "span was measured, so neither is certain"
+        f"the device span ({duration_s(v['span_s'])}) is longer than done ({duration_s(v['done_s'])}): the machine was "
+        "slower when the span was measured, so neither is certain"
     ),
     "verdicts differ": _verdicts_differ,
     "busy in a row": lambda v, _: (

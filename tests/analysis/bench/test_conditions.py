@@ -199,7 +199,13 @@ def test_a_warning_is_data_with_words_beside_it() -> None:
             "the recorded run was device-bound; in the samples the device is idle for 5.00",
         ),
         ("gaps", 0.1, 10.0, 5.0, ""),
-        ("host-bound", 1.0, 1.0, 1.2, "device span is 1.20 ms of 1.00 ms done: the machine was slower"),
+        (
+            "host-bound",
+            1.0,
+            1.0,
+            1.2,
+            "the device span (1.20 ms) is longer than done (1.00 ms): the machine was slower",
+        ),
     ],
 )
 def test_samples_that_contradict_the_recorded_run_say_by_how_much(

@@ -22,6 +22,8 @@ from perfmagic.trace.model import DeviceInfo
 from perfmagic.view.bench.sweep import sweep_svg, sweep_text
 from tests.analysis.bench.test_result import record
 
+from .clock import Clock
+
 GPU = DeviceInfo(0, "sim", "sim", "")
 
 
@@ -91,9 +93,9 @@ def test_a_sweep_goes_to_json_and_back() -> None:
         SweepResult.from_json("{}")
 
 
-def test_a_function_is_swept_like_a_cell() -> None:
-    found = perfmagic.sweep(lambda n: sum(range(n)), [100, 10_000], synced=False, samples=8, warmup=0)
-    assert found.points[0].returns_s < found.points[1].returns_s
+def test_a_function_is_swept_like_a_cell(clock: Clock) -> None:
+    found = perfmagic.sweep(lambda n: clock.body("f", n)(), [1, 10], synced=False, samples=8, warmup=0)
+    assert [point.returns_s for point in found.points] == pytest.approx([1e-3, 1e-2])
     assert perfmagic.last() is found
     with pytest.raises(OptionError, match="at least two"):
         perfmagic.sweep(len, [[]])
@@ -101,9 +103,9 @@ def test_a_function_is_swept_like_a_cell() -> None:
         perfmagic.sweep(3, [1, 2])
 
 
-def test_an_exception_keeps_the_sweep_of_the_values_before() -> None:
+def test_an_exception_keeps_the_sweep_of_the_values_before(clock: Clock) -> None:
     with pytest.raises(ZeroDivisionError):
-        perfmagic.sweep(lambda n: 1 / n, [1, 2, 0], synced=False, samples=6, warmup=0)
+        perfmagic.sweep(lambda n: clock.body("f", 1 / n)(), [1, 2, 0], synced=False, samples=6, warmup=0)
     kept = perfmagic.last()
     assert isinstance(kept, SweepResult)
     assert kept.values == (1, 2)

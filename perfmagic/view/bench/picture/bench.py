@@ -205,7 +205,7 @@ def _draw_range(canvas: Canvas, row: Row, strip: Strip, y: float, height: float)
         top, bottom = strip.y(quantity.high_s, y, height), strip.y(quantity.low_s, y, height)
         canvas.boxes([(ORDER_X, round(top, 1), width, round(max(0.5, bottom - top), 1))], tint(row.token, 0.18, 0.25))
     # the median of bimodal samples describes neither mode
-    for shown_s in [mode_s for mode_s, _ in quantity.modes] or [quantity.median_s]:
+    for shown_s in [mode.median_s for mode in quantity.modes] or [quantity.median_s]:
         canvas.boxes([(ORDER_X, round(strip.y(shown_s, y, height) - 0.5, 1), width, 1)], row.token)
 
 
