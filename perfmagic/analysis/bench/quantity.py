@@ -30,7 +30,8 @@ class Quantity:
     low_s, high_s: 95 % confidence interval of the median within this run, None below 6 samples; autocorrelation above 0
     widens it.  outliers: how many samples lie beyond Tukey's outer fences (3 IQR); they count in every statistic.
     autocorrelation: at lag 1, of ranks, -1 to 1.  drift_frac: from the first sample to the last, as a fraction of the
-    median, 0 where it is not significant.  modes: the two of bimodal samples, else ().  run_medians_s: of each whole run, () for a single one.
+    median, 0 where it is not significant.  modes: the two of bimodal samples, else ().  run_medians_s: of
+    each whole run, () for a single one.
     """
 
     samples_s: tuple[float, ...]

@@ -102,6 +102,8 @@ def test_bimodal_samples_are_reported_as_such() -> None:
     stepped = np.where(np.arange(100) % 10 < 4, 1.3e-3, 1.0e-3) * random.normal(1, 0.003, 100)
     words = said(samples=stepped)
     assert "returns is bimodal: 60 % near 999 µs, 40 % near 1.30 ms; the median describes neither mode" in words
+    saved = summarise(record(stepped)).to_dict()["returns"]["modes"]
+    assert [set(mode) for mode in saved] == [{"median_s", "frac"}] * 2
     assert "bimodal" not in said(samples=1e-3 * random.normal(1, 0.05, 100))
 
 
