@@ -26,6 +26,7 @@ from perfmagic.units import duration_s
 
 if TYPE_CHECKING:
     import pandas as pd
+    from typing_extensions import Self
 
 __all__ = ["BenchResult", "BenchWarning", "Quantity", "QueueModel", "summarise"]
 
@@ -148,16 +149,16 @@ class BenchResult(Taken, Saved):
         return {"format": _FORMAT, **plain, **given, **nested}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> BenchResult:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """The result that save() wrote, if it has no name with the file's. Raises OptionError for other files."""
         return super().load(path).named(Path(path).stem)
 
-    def named(self, name: str) -> BenchResult:
+    def named(self, name: str) -> Self:
         """The same with this name, if it has none."""
         return self if self.name else replace(self, name=name)
 
     @classmethod
-    def from_json(cls, text: str) -> BenchResult:
+    def from_json(cls, text: str) -> Self:
         """The result that to_json() wrote, without the raw record; also of older versions.
 
         Raises OptionError for other text.

@@ -21,6 +21,7 @@ from perfmagic.errors import OptionError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from typing_extensions import Self
 
 FORMAT = "perfmagic sweep 2"
 _FORMATS = ("perfmagic sweep 1", FORMAT)  # comparisons are computed anew from the results
@@ -82,14 +83,14 @@ class SweepResult(Saved):
             SweepPoint,
         )
 
-    def named(self, name: str) -> SweepResult:
+    def named(self, name: str) -> Self:
         """The same with this name for its results, if they have none and there are no variants."""
         if len(self.results[0]) > 1:
             return self
         return replace(self, results=tuple((row[0].named(name),) for row in self.results))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> SweepResult:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """The sweep that save() wrote, if it has no name with the file's. Raises OptionError for other files."""
         return super().load(path).named(Path(path).stem)
 
@@ -105,7 +106,7 @@ class SweepResult(Saved):
         """The results of one variant, in the order of the values."""
         return [row[number] for row in self.results]
 
-    def only(self, name: str, called: str | None = None) -> SweepResult:
+    def only(self, name: str, called: str | None = None) -> Self:
         """The sweep of one variant alone, to be compared with another's. Raises OptionError for an unknown name.
 
         called: its new name, the variant's if left out.
@@ -115,7 +116,7 @@ class SweepResult(Saved):
             raise OptionError(f"this sweep has no variant {name!r}", hint=f"there is {', '.join(map(repr, names))}")
         number = names.index(name)
         rows = tuple((replace(row[number], name=called or name),) for row in self.results)
-        return SweepResult(self.name, self.values, rows)
+        return replace(self, results=rows, comparisons=())
 
     @property
     def sentence(self) -> str:
