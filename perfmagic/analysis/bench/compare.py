@@ -16,6 +16,8 @@ from perfmagic.errors import OptionError
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["FORMAT", "QUANTITIES", "CompareResult", "Comparison", "compare", "named_by_place"]
+
 QUANTITIES = ("done", "span", "returns", "queued")  # the first that both have is compared
 ORDINALS = {1: "second", 2: "third"}
 FORMAT = "perfmagic comparison 2"
