@@ -25,7 +25,6 @@ from perfmagic.view.timeline.picture.timeline import timeline_svg  # noqa: E402
 from tests.browser.chromium import FLAGS, HAS_FONTS, LIBERATION, executable  # noqa: E402
 from tests.browser.notebook import open_notebook, run_all, write_notebook  # noqa: E402
 from tests.browser.server import jupyter_server  # noqa: E402
-from tests.conftest import TRACES  # noqa: E402
 
 DOCS = ROOT / "docs"
 STEP = ROOT / "tests" / "data" / "traces" / "v100_4streams_nccl_step.json.gz"

@@ -44,11 +44,13 @@ _HOMES = {
     "Trace": "perfmagic.trace.model",
     # what results hold: tables, their rows, and single facts
     "AnnotationStat": "perfmagic.analysis.timeline.annotations",
+    "BenchWarning": "perfmagic.analysis.bench.warnings",
     "ClassOverlap": "perfmagic.analysis.timeline.concurrency",
     "CollectiveStat": "perfmagic.analysis.timeline.collectives",
-    "Comparison": "perfmagic.analysis.bench.compare",
+    "Comparison": "perfmagic.analysis.bench.comparison",
     "CopyStat": "perfmagic.analysis.timeline.copies",
-    "CourseModel": "perfmagic.analysis.bench.queue_model",
+    "Mode": "perfmagic.analysis.bench.quantity",
+    "QueueModel": "perfmagic.analysis.bench.queue_model",
     "Finding": "perfmagic.analysis.findings.finding",
     "IdleGap": "perfmagic.analysis.timeline.idle",
     "KernelStat": "perfmagic.analysis.timeline.kernels",
@@ -77,6 +79,7 @@ _HOMES = {
 __all__ = [
     "AnnotationStat",
     "BenchResult",
+    "BenchWarning",
     "Benchmark",
     "CaptureError",
     "ClassOverlap",
@@ -84,18 +87,19 @@ __all__ = [
     "CompareResult",
     "Comparison",
     "CopyStat",
-    "CourseModel",
     "DeviceError",
     "Finding",
     "IdleGap",
     "KernelStat",
     "KeywordError",
     "LineStat",
+    "Mode",
     "OperatorStat",
     "OptionError",
     "Pace",
     "PerfmagicError",
     "Quantity",
+    "QueueModel",
     "QueueStat",
     "RankFinding",
     "Result",
@@ -135,10 +139,11 @@ __all__ = [
 
 if TYPE_CHECKING:
     from perfmagic import testing
-    from perfmagic.analysis.bench.compare import Comparison
-    from perfmagic.analysis.bench.quantity import Quantity
-    from perfmagic.analysis.bench.queue_model import CourseModel
+    from perfmagic.analysis.bench.comparison import Comparison
+    from perfmagic.analysis.bench.quantity import Mode, Quantity
+    from perfmagic.analysis.bench.queue_model import QueueModel
     from perfmagic.analysis.bench.sweep import SweepPoint
+    from perfmagic.analysis.bench.warnings import BenchWarning
     from perfmagic.analysis.findings.finding import Finding
     from perfmagic.analysis.ranks.findings import RankFinding
     from perfmagic.analysis.rows import Rows

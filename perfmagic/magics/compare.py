@@ -5,8 +5,8 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from perfmagic.analysis.bench.advice import FLAGS
 from perfmagic.analysis.bench.compare import QUANTITIES
-from perfmagic.analysis.bench.conditions import FLAGS
 from perfmagic.benchmarks import load
 from perfmagic.comparisons import compare
 from perfmagic.errors import OptionError

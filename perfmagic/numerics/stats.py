@@ -1,7 +1,7 @@
 """Statistics of timing samples: medians with exact intervals, and what makes such an interval wrong.
 
 Samples are 1-d float arrays in the order they were taken. No function returns NaN for finite samples, and none removes
-a sample. Source of every choice: docs/measuring.md, "What is reported"; the figures there come from a simulation.
+a sample. docs/measuring.md, "What is reported", gives the source of every choice; its figures come from a simulation.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ import numpy.typing as npt
 Float64 = npt.NDArray[np.float64]
 Samples = npt.NDArray[np.floating[Any]]
 
-DEPENDENT_RHO = (
-    0.2  # above it that is said: at ρ = 0.6 a plain interval of nominal 95 % covers 78 % (docs/measuring.md)
-)
+# Above it a result says so: at ρ = 0.6 a plain interval of nominal 95 % covers 78 % (docs/measuring.md).
+DEPENDENT_RHO = 0.2
 _LARGEST_RHO = 0.99  # keeps the widening finite, at × 14
-INNER_FENCE, OUTER_FENCE = 1.5, 3.0  # Tukey, Exploratory Data Analysis (1977), section 2D: "outside" and "far out"
-_LEVELS_FEWEST = 30
-_LEVELS_EDGE_FRAC = 0.2  # of the samples a level has at least: fewer are outliers
-_LEVELS_APART = 2.0
-_LEVELS_FRAC = 0.03
+INNER_FENCE, OUTER_FENCE = 1.5, 3.0  # × IQR: Tukey, Exploratory Data Analysis (1977), section 2D
+_MODES_FEWEST = 30
+_MODES_EDGE_FRAC = 0.2  # of the samples, in each mode at least: fewer are outliers
+_MODES_APART = 2.0
+_MODES_FRAC = 0.03
 
 
 @lru_cache(maxsize=4096)
 def median_ranks(n: int, level: float = 0.95) -> tuple[int, int] | None:
     """Which two of n sorted samples bound the median with at least this probability, counted from 0.
 
-    The narrowest symmetric pair (low, n - 1 - low); None where even minimum and maximum do not reach the level
-    (n < 6 at 95 %). Source: [x(low), x(high)] holds the median when between low + 1 and high of n samples lie below it,
-    a binomial with p = ½ (David and Nagaraja, Order Statistics, 7.1). Summed outward from the middle.
+    The narrowest symmetric pair (low, n - 1 - low). None where even minimum and maximum do not reach the level
+    (n < 6 at 95 %). Source: [x(low), x(high)] contains the median when between low + 1 and high of n samples lie below
+    it, a binomial with p = ½ (David and Nagaraja, Order Statistics, 7.1). Summed outward from the middle.
     """
     if n < 1:
         return None
@@ -54,11 +53,11 @@ def _half_binomial(n: int, successes: int) -> float:
 
 
 def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float] | None:
-    """The interval that holds the true median with this probability; None below 6 samples (at 95 %).
+    """The confidence interval of the median; None below 6 samples (at 95 %).
 
-    Order statistics, so exact for independent samples of any distribution and without random numbers; widened about
-    the median where the samples depend on each other (see widening), at most to all of their range. Coverage at n = 7
-    is 0.988 where a bootstrap has 0.879 (docs/measuring.md).
+    It comes from order statistics: exact for independent samples of any distribution, and without random numbers.
+    Autocorrelation widens it about the median (see widening), at most to the range of the samples. Its coverage at
+    n = 7 is 0.988; a bootstrap's is 0.879 (docs/measuring.md).
     """
     ranks = median_ranks(len(samples), level)
     if ranks is None:
@@ -87,10 +86,10 @@ def relative_half_width(samples: Samples, level: float = 0.95) -> float:
 
 
 def autocorrelation(samples: Samples) -> float:
-    """How much a sample resembles the one before it: lag-1 correlation of the ranks, -1 to 1, 0 below 3 samples.
+    """Lag-1 autocorrelation of the samples' ranks, -1 to 1; 0 below 3 samples.
 
-    Of ranks (equal samples share theirs), because one far-out sample pulls the correlation of the values to 0 and would
-    hide the dependence from the interval of a median, which that sample hardly moves.
+    Ranks (equal samples share theirs), because one outlier pulls the correlation of the values to 0. The median hardly
+    moves with that outlier, so its interval would then be too narrow.
     """
     if len(samples) < 3:
         return 0.0
@@ -103,9 +102,9 @@ def autocorrelation(samples: Samples) -> float:
 def widening(rho: float) -> float:
     """How many times wider the interval must be for lag-1 autocorrelation rho; 1 up to rho = 0.
 
-    √((1 + ρ) / (1 - ρ)), the growth of a mean's standard error in a first-order autoregressive series (Bartlett 1946);
-    It is taken for the median from ρ = 0.2 on. With the stopping rule running, series of ρ = 0.3 are then
-    covered in 93.7 %, with every ρ above 0 in 95.2 % (600 series as in benchmarks/bench_coverage.py).
+    √((1 + ρ) / (1 - ρ)), the growth of a mean's standard error in a first-order autoregressive series (Bartlett 1946),
+    here used for the median. Widening only above ρ = 0.2 would cover series of ρ = 0.3 in 93.7 % of cases; widening
+    above 0 covers them in 95.2 % (600 series as in benchmarks/bench_coverage.py).
     """
     if rho <= 0:
         return 1.0
@@ -132,18 +131,24 @@ def mad(samples: Samples) -> float:
     return float(np.median(np.abs(samples - np.median(samples)))) if len(samples) else 0.0
 
 
-def beyond_fence(samples: Samples, fence: float = OUTER_FENCE) -> npt.NDArray[np.bool_]:
-    """Which samples lie more than fence × IQR outside the quartiles, shape of samples.
-
-    fence: INNER_FENCE for Tukey's "outside", OUTER_FENCE for his "far out". They are counted and drawn, never removed.
-    """
+def fences(samples: Samples, fence: float = OUTER_FENCE) -> tuple[float, float]:
+    """Tukey's fences: the quartiles, each moved outward by fence × IQR."""
     q1, q3 = quartiles(samples)
     reach = fence * (q3 - q1)
-    return np.asarray((samples < q1 - reach) | (samples > q3 + reach), dtype=np.bool_)
+    return q1 - reach, q3 + reach
+
+
+def outliers(samples: Samples, fence: float = OUTER_FENCE) -> npt.NDArray[np.bool_]:
+    """Which samples lie outside the fences, shape of samples. They are counted and drawn, never removed.
+
+    fence: INNER_FENCE for Tukey's "outside" values, OUTER_FENCE for his "far out" ones.
+    """
+    low, high = fences(samples, fence)
+    return np.asarray((samples < low) | (samples > high), dtype=np.bool_)
 
 
 def noise_frac(samples: Samples) -> float:
-    """IQR as a share of the median: the spread one sample has, however many there are."""
+    """IQR as a share of the median: the spread of one sample, however many there are."""
     return _ratio(iqr(samples), float(np.median(samples))) if len(samples) else math.inf
 
 
@@ -165,31 +170,32 @@ def drift_frac(samples: Samples) -> float:
     return slope * (n - 1) / middle
 
 
-def levels(samples: Samples) -> tuple[tuple[float, float], ...]:
-    """The two values that samples keep to, as (median, share of the samples) from low to high; () for one level.
+def modes(samples: Samples) -> tuple[tuple[float, float], ...]:
+    """The two modes of bimodal samples, as (median, share of the samples) from low to high; () for other samples.
 
-    A clock that steps gives two crowds with nothing between, and the median of all then says little. The samples are
-    parted at the widest gap that leaves a fifth of them on either side. Two levels are said where the nine tenths of
-    the lower that are lowest and the nine tenths of the upper that are highest lie further apart than twice either
-    crowd's own IQR, and by more than 3 % of the median. None below 30 samples: of an exponential distribution, the
-    likeliest to look so, 30 samples do in 2 % of cases, 50 in none (tests/numerics/test_stats.py).
+    A GPU that switches between two clock rates gives two groups of samples with nothing between them, and the median of
+    all says little. The samples are split at the widest gap that leaves at least a fifth of them on either side. They
+    are bimodal if the lower nine tenths of the low group and the upper nine tenths of the high group are further apart
+    than twice either group's IQR, and by more than 3 % of the median. Fewer than 30 samples are never called bimodal:
+    of an exponential distribution, the likeliest to look so, 30 samples do in 2 % of cases, 50 in none
+    (tests/numerics/test_stats.py).
     """
     n = len(samples)
-    if n < _LEVELS_FEWEST:
+    if n < _MODES_FEWEST:
         return ()
     ordered = np.sort(samples)
-    edge = max(2, math.ceil(n * _LEVELS_EDGE_FRAC))
+    edge = max(2, math.ceil(n * _MODES_EDGE_FRAC))
     inner = np.diff(ordered)[edge - 1 : n - edge]
     split = int(np.argmax(inner)) + edge
     low, high = ordered[:split], ordered[split:]
     apart = float(np.percentile(high, 10) - np.percentile(low, 90))
-    if apart <= _LEVELS_APART * max(iqr(low), iqr(high)) or apart <= _LEVELS_FRAC * float(np.median(ordered)):
+    if apart <= _MODES_APART * max(iqr(low), iqr(high)) or apart <= _MODES_FRAC * float(np.median(ordered)):
         return ()
     return (float(np.median(low)), split / n), (float(np.median(high)), 1 - split / n)
 
 
 def _range_of_median(samples: Samples) -> tuple[float, float]:
-    """The interval of the median, the whole range where there are too few samples for one."""
+    """The interval of the median; the whole range where too few samples have none."""
     return median_interval(samples) or (float(samples.min()), float(samples.max()))
 
 

@@ -27,6 +27,7 @@ _RULES = (
         rf"^unclear whether (.*?) is faster than (.*?): {_QUANTITY} [\s\S]*",
         r"COMPARED \1 unclear against \2",
     ),
+    ("unconfirmed", r"^bottleneck unclear\b[\s\S]*", "SYNCBENCH unclear"),
     ("duration", rf"-?\d[\d,]*(?:\.\d+)?{_SPACE}(?:ns|µs|ms|s)\b", "DURATION"),
     ("bandwidth", rf"\d[\d,]*(?:\.\d+)?{_SPACE}[TGMk]?B/s", "BANDWIDTH"),
     ("size", rf"\d[\d,]*(?:\.\d+)?{_SPACE}[TGMk]?B\b", "SIZE"),

@@ -71,7 +71,7 @@ def test_autocorrelation_of_an_alternating_series_is_close_to_minus_one():
     assert stats.autocorrelation(np.array([1.0, 2.0] * 50)) == pytest.approx(-0.99)
 
 
-def test_autocorrelation_of_a_first_order_series_is_found_in_spite_of_far_out_samples():
+def test_autocorrelation_of_a_first_order_series_is_found_in_spite_of_outliers():
     rng = np.random.default_rng(3)
     noise = rng.normal(size=4000)
     for i in range(1, len(noise)):
@@ -108,11 +108,12 @@ def test_an_interval_is_at_most_the_range_of_the_samples():
     assert stats.median_interval(np.arange(100.0)) == (0.0, 99.0)  # each sample says where the next lies
 
 
-def test_far_out_counts_what_lies_beyond_three_iqr_and_outside_beyond_one_and_a_half():
+def test_outliers_lie_beyond_three_iqr_or_beyond_the_fence_asked_for():
     samples = np.array([*range(1, 12), 20.0, 30.0])  # quartiles 4 and 10: fences at 19 and 28
     assert stats.iqr(samples) == 6.0
-    assert samples[stats.beyond_fence(samples, stats.INNER_FENCE)].tolist() == [20.0, 30.0]
-    assert samples[stats.beyond_fence(samples)].tolist() == [30.0]
+    assert stats.fences(samples, stats.INNER_FENCE) == (-5.0, 19.0)
+    assert samples[stats.outliers(samples, stats.INNER_FENCE)].tolist() == [20.0, 30.0]
+    assert samples[stats.outliers(samples)].tolist() == [30.0]
 
 
 def test_drift_of_a_straight_line_is_its_rise_over_its_median():
@@ -150,7 +151,7 @@ def test_no_statistic_is_ever_nan_and_the_interval_holds_the_median(values):
 
 @pytest.mark.parametrize("shape", ["normal", "lognormal", "exponential", "uniform"])
 @pytest.mark.parametrize(("n", "most_frac"), [(30, 0.03), (50, 0.005), (200, 0.0)])
-def test_one_level_is_hardly_ever_taken_for_two(shape: str, n: int, most_frac: float) -> None:
+def test_samples_of_one_mode_are_hardly_ever_called_bimodal(shape: str, n: int, most_frac: float) -> None:
     random = np.random.default_rng(7)
     draw = {
         "normal": lambda: random.normal(1, 0.05, n),
@@ -158,13 +159,13 @@ def test_one_level_is_hardly_ever_taken_for_two(shape: str, n: int, most_frac: f
         "exponential": lambda: 1 + random.exponential(0.3, n),
         "uniform": lambda: random.uniform(1, 2, n),
     }[shape]
-    assert np.mean([bool(stats.levels(draw())) for _ in range(400)]) <= most_frac
+    assert np.mean([bool(stats.modes(draw())) for _ in range(400)]) <= most_frac
 
 
 def test_a_clock_step_of_a_tenth_is_always_seen() -> None:
     random = np.random.default_rng(7)
     for _ in range(100):
         stepped = np.where(random.random(60) < 0.4, 1.1, 1.0) * random.normal(1, 0.01, 60)
-        (low, share), (high, rest) = stats.levels(stepped)
+        (low, share), (high, rest) = stats.modes(stepped)
         assert (low, high) == (pytest.approx(1.0, rel=0.01), pytest.approx(1.1, rel=0.01))
         assert share + rest == pytest.approx(1)

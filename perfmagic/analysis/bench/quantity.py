@@ -1,10 +1,11 @@
-"""One measured time: its samples, and what they say."""
+"""One measured time: its samples, and their statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +13,24 @@ from perfmagic.numerics import stats
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """One measured time, in seconds: its samples in the order taken, and what they say.
+class Mode:
+    """One of the two values that bimodal samples keep to.
 
-    low_s, high_s: 95 % interval of the median within this run, None below 6 samples.  far_out: samples beyond three IQR
-    (kept in all numbers).  autocorrelation: of a sample with the one before; above 0 the interval is wider for it.
-    levels: the two values samples keep to, as (median in seconds, share of samples), () for one.  run_medians_s: of
+    median_s: of its samples, in seconds.  frac: of all samples.
+    """
+
+    median_s: float
+    frac: float
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One measured time, in seconds: its samples in the order taken, and their statistics.
+
+    low_s, high_s: 95 % confidence interval of the median within this run, None below 6 samples; autocorrelation above 0
+    widens it.  outliers: how many samples lie beyond Tukey's outer fences (3 IQR); they count in every statistic.
+    autocorrelation: at lag 1, of ranks, -1 to 1.  drift_frac: from the first sample to the last, as a fraction of the
+    median, 0 where it is not significant.  modes: the two of bimodal samples, else ().  run_medians_s: of
     each whole run, () for a single one.
     """
 
@@ -27,15 +40,15 @@ class Quantity:
     high_s: float | None
     min_s: float
     iqr_s: float
-    far_out: int
+    outliers: int
     autocorrelation: float
     drift_frac: float
-    levels: tuple[tuple[float, float], ...] = ()
+    modes: tuple[Mode, ...] = ()
     run_medians_s: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, samples_s: Sequence[float] | stats.Samples, run_starts: Sequence[int] = ()) -> Quantity | None:
-        """The quantity these samples measure, None without any.  run_starts: the sample each whole run began with."""
+        """The quantity that these samples measure, None without any.  run_starts: the first sample of each run."""
         samples = np.asarray(samples_s, np.float64)
         if not len(samples):
             return None
@@ -47,25 +60,38 @@ class Quantity:
             high_s=high,
             min_s=float(samples.min()),
             iqr_s=stats.iqr(samples),
-            far_out=int(stats.beyond_fence(samples).sum()),
+            outliers=int(stats.outliers(samples).sum()),
             autocorrelation=stats.autocorrelation(samples),
             drift_frac=stats.drift_frac(samples),
-            levels=stats.levels(samples),
+            modes=tuple(Mode(median_s, frac) for median_s, frac in stats.modes(samples)),
             run_medians_s=tuple(float(np.median(run)) for run in np.split(samples, run_starts[1:]) if len(run))
             if len(run_starts) > 1
             else (),
         )
 
+    @classmethod
+    def restored(cls, saved: Mapping[str, Any] | None, run_starts: Sequence[int] = ()) -> Quantity | None:
+        """The quantity from its JSON: its statistics are computed anew from the samples."""
+        return cls.of(saved["samples_s"], run_starts) if saved else None
+
     @property
     def n(self) -> int:
+        """The number of samples."""
         return len(self.samples_s)
 
     @property
     def widened(self) -> float:
-        """How many times wider the interval is for the autocorrelation; 1 for independent samples."""
+        """How many times wider the interval is for autocorrelation; 1 for independent samples."""
         return stats.widening(self.autocorrelation)
 
     @cached_property
-    def far_out_samples(self) -> tuple[bool, ...]:
-        """For each sample whether it is far out: drawn hollow."""
-        return tuple(stats.beyond_fence(np.array(self.samples_s)).tolist())
+    def is_outlier(self) -> tuple[bool, ...]:
+        """For each sample whether it is an outlier: those are drawn hollow."""
+        return tuple(stats.outliers(np.array(self.samples_s)).tolist())
+
+    @cached_property
+    def usual_range_s(self) -> tuple[float, float]:
+        """The least and the largest sample that is no outlier, and both modes: the scale of a picture."""
+        inside = [s for s, beyond in zip(self.samples_s, self.is_outlier, strict=True) if not beyond]
+        shown = [*inside, *(mode.median_s for mode in self.modes)]
+        return min(shown), max(shown)

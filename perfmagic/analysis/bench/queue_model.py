@@ -1,6 +1,6 @@
-"""The course's model of a queue: n ops, t1 to launch one, t2 to execute one, t3 until Python knows that all is done.
+"""The queue model of a cell: n ops, t1 to launch one, t2 to execute one, t3 until Python knows that all is done.
 
-Source: docs/measuring.md, "Four quantities", the course's model.
+Source: docs/measuring.md, "The quantities".
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _SYNC_SHARE = 0.1  # of returns spent in waiting calls: above it returns is not 
 
 
 @dataclass(frozen=True)
-class CourseModel:
+class QueueModel:
     """Predicted and measured time of a cell that queues n ops.
 
-    predicted_s: t1 + n · max(t1, t2) + t3, launching and executing overlapped.  sequential_s: n · (t1 + t2 + t3), each
-    op waited for.  measured_s: the median of *done*.  caveat: where the model does not fit this cell, else empty.
+    n: ops.  t1_s: to launch one op.  t2_s: to execute one.  t3_s: from the end of the last op until Python knows.
+    measured_s: the median of *done*.  caveat: where the model does not fit this cell, else empty.
     """
 
     n: int
@@ -35,27 +35,30 @@ class CourseModel:
 
     @property
     def predicted_s(self) -> float:
+        """t1 + n · max(t1, t2) + t3: launching and executing overlap."""
         return self.t1_s + self.n * max(self.t1_s, self.t2_s) + self.t3_s
 
     @property
     def sequential_s(self) -> float:
+        """n · (t1 + t2 + t3): Python waits for each op."""
         return self.n * (self.t1_s + self.t2_s + self.t3_s)
 
     @property
     def sentence(self) -> str:
+        """The model with its numbers, in one line."""
         words = (
             f"{plural(self.n, 'op')}: t1 = {duration_s(self.t1_s)} to launch, t2 = {duration_s(self.t2_s)} to execute, "
             f"t3 = {duration_s(self.t3_s)} at the end; t1 + n·max(t1, t2) + t3 = {duration_s(self.predicted_s)}, "
-            f"measured {duration_s(self.measured_s)}, one after the other {duration_s(self.sequential_s)}"
+            f"measured {duration_s(self.measured_s)}; if Python waited for each op {duration_s(self.sequential_s)}"
         )
         return f"{words} ({self.caveat})" if self.caveat else words
 
 
-def course_model(record: BenchRecord, trace: Trace) -> CourseModel | None:
-    """What the course's model makes of a cell; None without device ops or without samples of *done*.
+def queue_model_of(record: BenchRecord, trace: Trace) -> QueueModel | None:
+    """The queue model of a cell; None without device ops or without samples of *done*.
 
-    t1 = returns / n from the samples, t2 = device busy / n and t3 = end of the final synchronise - end of the last op
-    from the recorded run, whose device times the profiler does not change.
+    t1 = returns / n comes from the samples. t2 = device busy / n and t3 = end of the final synchronise - end of the
+    last op come from the recorded run, whose device times the profiler does not change.
     """
     n = len(trace.ops)
     if not n or not len(record.done_s):
@@ -63,7 +66,7 @@ def course_model(record: BenchRecord, trace: Trace) -> CourseModel | None:
     executed_ns = sum(busy_ns(trace, device) for device in trace.device_ids)
     tail_ns = max(0, trace.meta.end_ns - int(trace.ops.end_ns.max()))
     t1_s, t2_s = float(np.median(record.returns_s)) / n, executed_ns / n / 1e9
-    return CourseModel(
+    return QueueModel(
         n=n,
         t1_s=t1_s,
         t2_s=t2_s,
@@ -81,7 +84,7 @@ def busy_ns(trace: Trace, device: int) -> int:
 
 def _caveat(trace: Trace, t1_s: float, t2_s: float) -> str:
     if _waits_itself(trace):
-        return "the cell waits for the device itself, so t1 holds waiting too"
+        return "the cell waits for the device itself, so t1 includes waiting"
     n_queues = len(np.unique(np.stack((trace.ops.device, trace.ops.stream)), axis=1).T)
     if n_queues > 1:
         return f"the model is for one queue, and the cell uses {n_queues}"

@@ -1,6 +1,6 @@
-"""The result of a benchmark: named quantities with units, stated from the samples.
+"""The result of a benchmark: named quantities with units, computed from the samples.
 
-`summarise` makes it from a BenchRecord; it goes to JSON and back without loss. Statistics: perfmagic.numerics.stats.
+`summarise` makes it from a BenchRecord; JSON keeps all of it but the raw record. Statistics: perfmagic.numerics.stats.
 """
 
 from __future__ import annotations
@@ -11,35 +11,43 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.bench.conditions import QUEUED, span_partial, warnings
+from perfmagic.analysis.bench.bottleneck import UNCLEAR, Waits, supported_kind, unconfirmed
+from perfmagic.analysis.bench.conditions import QUEUED, conditions, span_partial
+from perfmagic.analysis.bench.method import details, method_of
 from perfmagic.analysis.bench.quantity import Quantity
-from perfmagic.analysis.bench.queue_model import CourseModel, course_model
+from perfmagic.analysis.bench.queue_model import QueueModel, queue_model_of
 from perfmagic.analysis.bench.saved import Saved, damaged, parsed
+from perfmagic.analysis.bench.warnings import BenchWarning, worded
 from perfmagic.analysis.rows import pandas
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.samples import BenchRecord, ClockRecord, Taken
 from perfmagic.trace.model import devices_label
-from perfmagic.units import count, duration_s, plural, size
+from perfmagic.units import duration_s
 
 if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self
 
-__all__ = ["BenchResult", "CourseModel", "Quantity", "course_model", "summarise"]
+__all__ = ["BenchResult", "BenchWarning", "Quantity", "QueueModel", "summarise"]
 
-_FORMAT = "perfmagic bench 3"
-_FORMATS = ("perfmagic bench 1", "perfmagic bench 2", _FORMAT)  # what is missing in an older one has a default
+_FORMAT = "perfmagic bench 4"
+# what is missing in an older one has a default
+_FORMATS = ("perfmagic bench 1", "perfmagic bench 2", "perfmagic bench 3", _FORMAT)
 
 
 @dataclass(frozen=True)
 class BenchResult(Taken, Saved):
-    """What a benchmark found out; how it was taken stands in the fields of Taken.
+    """The result of a benchmark; the fields of Taken say how it was taken. Times are in seconds.
 
-    returns: until Python came back.  done: until every device was idle, None without a device.  span: the device span,
-    None where it was not taken.  queued: per call, queued; None where not asked for.
-    n_calls: how often the body ran in all.  method: how it was measured, in one line.
+    synced: whether it asked for the bottleneck (%%syncbench).
+    returns: until the body's last line gave control back.  done: until every device was idle, None without a device.
+    span: the device span, None where it was not measured.  queued: of one of several queued calls, None unless asked
+    for.  first_call_s: the first call, which is in no other number.
+    verdict: of the one recorded run, None without one.  queue_model: from the same run.
+    n_calls: how often the body ran in all.  stopped_by: why sampling ended.
+    warnings: what may disturb it, as data with words.  method: how it was measured, in one line; details has the rest.
     span_partial: the cell used streams whose work the device span leaves out.
-    record: raw, None after from_json.
+    record: the raw record, None after from_json.
     """
 
     name: str
@@ -49,12 +57,12 @@ class BenchResult(Taken, Saved):
     span: Quantity | None
     first_call_s: float | None
     verdict: Verdict | None
-    course: CourseModel | None
+    queue_model: QueueModel | None
     device_label: str
     simulated: bool
     n_calls: int
     stopped_by: str
-    warnings: tuple[str, ...]
+    warnings: tuple[BenchWarning, ...]
     method: str
     span_partial: bool = False
     queued: Quantity | None = None
@@ -62,39 +70,69 @@ class BenchResult(Taken, Saved):
 
     @property
     def returns_s(self) -> float | None:
+        """The median of *returns*."""
         return _median(self.returns)
 
     @property
     def done_s(self) -> float | None:
+        """The median of *done*."""
         return _median(self.done)
 
     @property
     def span_s(self) -> float | None:
+        """The median of the device span."""
         return _median(self.span)
 
     @property
     def queued_s(self) -> float | None:
+        """The median of one of several queued calls."""
         return _median(self.queued)
 
     @property
     def work_s(self) -> float | None:
-        """The time that rates are of: the device span where it was taken whole, else done, else returns."""
-        span_s = None if self.span_partial else self.span_s
-        return next((s for s in (span_s, self.done_s, self.returns_s) if s is not None), None)
+        """The time that rates divide by: the device span where it is complete, else done, else returns."""
+        return next((s for s in (_median(self.whole_span), self.done_s, self.returns_s) if s is not None), None)
+
+    @property
+    def whole_span(self) -> Quantity | None:
+        """The device span, None where it leaves out streams."""
+        return None if self.span_partial else self.span
+
+    @property
+    def waits(self) -> Waits | None:
+        """Who waited for whom in the samples; None without a device."""
+        return Waits.of(self.returns, self.done, self.whole_span)
+
+    @property
+    def supported_verdict(self) -> str:
+        """The kind of the verdict where the samples do not contradict it; "" where they do, and without a verdict."""
+        return "" if self.verdict is None else supported_kind(self.verdict.kind, self.waits, self.whole_span)
+
+    @property
+    def bottleneck(self) -> str:
+        """The verdict in words, or that it is unclear because the samples contradict it; "" without a verdict."""
+        if self.verdict is None or self.supported_verdict:
+            return "" if self.verdict is None else self.verdict.sentence
+        return f"{UNCLEAR}: {unconfirmed(self.verdict.kind)}"
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What `method` leaves out: the first call, memory, calls in a row, runs, widened intervals."""
+        return details(self, self.quantities, self.first_call_s, self.queue_model)
 
     @property
     def flop_per_s(self) -> float | None:
-        """Floating-point operations a second, where the author says how many a call has."""
+        """Floating-point operations per second; None where the user gave no --flop."""
         return self.flop / self.work_s if self.flop is not None and self.work_s else None
 
     @property
     def moved_bytes_per_s(self) -> float | None:
-        """Bytes moved a second, where the author says how many a call moves."""
+        """Bytes moved per second; None where the user gave no --bytes."""
         return self.moved_bytes / self.work_s if self.moved_bytes is not None and self.work_s else None
 
     @property
     def quantities(self) -> dict[str, Quantity]:
-        """Those that were measured, by name, in the order of the queue: returns, span, done; then queued."""
+        """Those that were measured, by name: returns, span, done, queued."""
         named = {"returns": self.returns, "span": self.span, "done": self.done, "queued": self.queued}
         return {name: quantity for name, quantity in named.items() if quantity is not None}
 
@@ -103,7 +141,7 @@ class BenchResult(Taken, Saved):
         plain = {key: value for key, value in vars(self).items() if key not in ("record", *_NESTED)}
         nested = {key: None if getattr(self, key) is None else asdict(getattr(self, key)) for key in _NESTED}
         given = {
-            "warnings": list(self.warnings),
+            "warnings": [one.to_dict() for one in self.warnings],
             "clocks": [asdict(one) for one in self.clocks],
             "settings": dict(self.settings),
             "environment": dict(self.environment),
@@ -112,16 +150,19 @@ class BenchResult(Taken, Saved):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The result that save() wrote, called like the file where it has no name; OptionError for other files."""
+        """The result that save() wrote, if it has no name with the file's. Raises OptionError for other files."""
         return super().load(path).named(Path(path).stem)
 
     def named(self, name: str) -> Self:
-        """The same, called so if it has no name."""
+        """The same with this name, if it has none."""
         return self if self.name else replace(self, name=name)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The result that to_json() wrote, equal to it, without the raw record. Raises OptionError for other text."""
+        """The result that to_json() wrote, without the raw record; also of older versions.
+
+        Raises OptionError for other text.
+        """
         data = parsed(
             text,
             _FORMATS,
@@ -134,9 +175,9 @@ class BenchResult(Taken, Saved):
             raise damaged("benchmark result", error) from None
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a sample: quantity, run, sample (its place in the order taken), seconds. Needs pandas.
+        """One row per sample: quantity, run, sample (its place in the order taken), seconds. Needs pandas.
 
-        run: which whole run it is of, from 0; what is taken after the runs (span, queued) is of the last.
+        run: the whole run it belongs to, from 0; span and queued are measured in the last.
         """
         starts = self.run_starts[1:]
         rows = [
@@ -149,17 +190,16 @@ class BenchResult(Taken, Saved):
 
     def __repr__(self) -> str:
         ended = f"ended early: {self.failed}" if self.failed else ""
-        verdict = self.verdict.sentence if self.verdict else ""
-        parts = [_times_in_words(self), verdict, ended, self.method, self.device_label]
+        parts = [_times_in_words(self), self.bottleneck, ended, self.method, self.device_label]
         paragraph = " · ".join(part for part in parts if part)
         return f"{self.name}: {paragraph}" if self.name else paragraph
 
 
-_NESTED = ("returns", "done", "span", "queued", "verdict", "course")
+_NESTED = ("returns", "done", "span", "queued", "verdict", "queue_model")
 
 
 def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResult:
-    """State what a record says; verdict: of its recorded run, where there was one."""
+    """The result of a record.  verdict: of its recorded run, where there was one."""
     returns, done = (Quantity.of(samples, record.run_starts) for samples in (record.returns_s, record.done_s))
     span, queued = (Quantity.of(samples) for samples in (record.span_s, record.queued_s))
     named = {"returns": returns, "device span": span, "done": done, QUEUED: queued}
@@ -172,13 +212,13 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResul
         span=span,
         first_call_s=float(record.first_calls_s[0]) if len(record.first_calls_s) else None,
         verdict=verdict,
-        course=course_model(record, record.trace) if record.trace is not None else None,
+        queue_model=queue_model_of(record, record.trace) if record.trace is not None else None,
         device_label=devices_label(record.devices),
         simulated=any(device.simulated for device in record.devices),
         n_calls=record.body_runs,
         stopped_by=record.stopped_by,
-        warnings=warnings(record, measured, verdict.kind if verdict is not None else ""),
-        method=_method(record),
+        warnings=worded(conditions(record, measured, verdict.kind if verdict is not None else ""), record),
+        method=method_of(record),
         span_partial=span_partial(record, span),
         queued=queued,
         record=record,
@@ -187,25 +227,19 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResul
 
 
 def _restored(data: dict[str, Any]) -> dict[str, Any]:
-    """What to_dict wrote, with its objects made again; statistics are computed anew from the samples."""
+    """The fields from what to_dict wrote; statistics are computed anew from the samples."""
     starts = tuple(data.get("run_starts", ()))
-
-    def quantity(key: str, starts: tuple[int, ...] = ()) -> Quantity | None:
-        return Quantity.of(data[key]["samples_s"], starts) if data.get(key) else None
-
-    quantities = {
-        "returns": quantity("returns", starts),
-        "done": quantity("done", starts),
-        "span": quantity("span"),
-        "queued": quantity("queued"),
-    }
-    data.pop("options", None)  # an empty text of earlier files
+    model = data.pop("course") if "course" in data else data["queue_model"]  # its name up to format 3
+    data.pop("options", None)  # an empty text in format 1
     return {
         **data,
-        **quantities,
+        "returns": Quantity.restored(data.get("returns"), starts),
+        "done": Quantity.restored(data.get("done"), starts),
+        "span": Quantity.restored(data.get("span")),
+        "queued": Quantity.restored(data.get("queued")),
         "verdict": data["verdict"] and Verdict(**{**data["verdict"], "lines": tuple(data["verdict"]["lines"])}),
-        "course": data["course"] and CourseModel(**data["course"]),
-        "warnings": tuple(data["warnings"]),
+        "queue_model": model and QueueModel(**model),
+        "warnings": tuple(BenchWarning.restored(one) for one in data["warnings"]),
         "run_starts": starts,
         "reference_s": tuple(data.get("reference_s", ())),
         "clocks": tuple(
@@ -228,32 +262,5 @@ def _times_in_words(result: BenchResult) -> str:
     if result.span is not None:
         words.append(f"device span {duration_s(result.span.median_s)}")
     if result.queued is not None:
-        words.append(f"{duration_s(result.queued.median_s)} per call, queued")
+        words.append(f"{duration_s(result.queued.median_s)} {QUEUED}")
     return " · ".join(words)
-
-
-def _method(record: BenchRecord) -> str:
-    warm = record.warmup_calls > 0 or len(record.first_calls_s) > 1
-    warmth = (
-        f"cold: {size(record.cold_bytes)} written over {record.cold_of} before each sample"
-        if record.cold_bytes
-        else "warm"
-    )
-    parts = [
-        plural(len(record.returns_s), "sample") + _calls_each(record.calls_per_sample),
-        f"in {len(record.run_starts)} runs" if record.run_starts else "",
-        warmth if warm or record.cold_bytes else "not warmed up",
-        _stopped(record),
-        f"body ran {plural(record.body_runs, 'time')}",
-    ]
-    return " · ".join(part for part in parts if part)
-
-
-def _stopped(record: BenchRecord) -> str:
-    if record.failed or not record.stopped_by:  # what failed is said by itself
-        return ""
-    return record.stopped_by + (" in the last of them" if record.run_starts else "")
-
-
-def _calls_each(n: int) -> str:
-    return f" of {count(n)} calls" if n > 1 else ""

@@ -1,4 +1,4 @@
-"""Results as JSON text and as files: what benchmarks, comparisons and sweeps share."""
+"""Results as JSON text and as files: shared by benchmarks, comparisons and sweeps."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def kind_of(form: str) -> str:
 def parsed(text: str, formats: Collection[str], what: str, hint: str) -> dict[str, Any]:
     """What to_json() of a class wrote, without its format. Raises OptionError for other text.
 
-    formats: those that can be read.  what: the thing, for the message.
+    formats: those that can be read.  what: the kind of result, for the message.  hint: for other kinds of result.
     """
     try:
         data = json.loads(text)

@@ -1,7 +1,7 @@
-"""The ratio of two benchmarks taken one after the other: what their samples do not know widens its interval.
+"""Comparing benchmarks from separate runs: run-to-run variation widens the interval of the ratio.
 
-Samples of one run say how well its median is known, and nothing about the run before. Two things tell of it: whole runs
-where the user took several (--runs), and a fixed loop beside the samples, which the host's speed moves as well.
+The samples of one run say how well its median is known, and nothing about the run before. Two things tell of that:
+whole runs, if the user took several (--runs), and a fixed loop beside the samples, which the host's speed slows too.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from perfmagic.numerics.stats import Float64
 
 
-# Other work follows the host's speed more or less than the loop does: adding up numbers took 5 % more of it where the
-# host was slower by a factor of 1.4, which is a seventh of that factor's logarithm.
+# Other work follows the host's speed more or less than the loop does: adding up numbers took 5 % more of it on a host
+# that was slower by a factor of 1.4, which is a seventh of that factor's logarithm.
 BEYOND = 0.25
 
 
 @dataclass(frozen=True)
-class Apart:
-    """An interval of the ratio, above 1 where the other is faster; None where there is none of the samples.
+class SeparateRuns:
+    """An interval of the ratio of two benchmarks from separate runs, above 1 where the other is faster.
 
-    of_samples: as far as the samples of both know it.  low, high: it and what else was seen.
+    of_samples: from the samples of both alone.  low, high: the same, widened for run-to-run variation.
     host_speed: how many times as fast the host was during the other, None where that does not matter or is not known.
     runs: whole runs of each.
     """
@@ -41,13 +41,13 @@ class Apart:
     runs: tuple[int, int]
 
 
-def apart(baseline: BenchResult, other: BenchResult, quantity: str) -> Apart | None:
-    """The interval for two benchmarks that did not take turns; None where their samples are too few for one.
+def separate_runs(baseline: BenchResult, other: BenchResult, quantity: str) -> SeparateRuns | None:
+    """The interval for two benchmarks from separate runs; None where they have too few samples for one.
 
-    Where the host does the work it reaches over the ratio of the times and that of the times in loops of the host, and
-    a quarter of what lies between the two beyond that: a loop tells only about how much slower other work is. It
-    reaches from the slowest run of the one to the fastest of the other: of equal code, four runs each are parted in one
-    case of 35 (2 of the 70 orders of eight), three in one of 10.
+    If the host does the work, it covers the ratio of the times and the ratio of the times measured in loops of the
+    host, and extends beyond the second by a quarter of their distance: other work does not follow the loop exactly. It
+    also reaches from the slowest run of the one to the fastest of the other: of equal code, all four runs of the one
+    are slower or all are faster in one case of 35 (2 of the 70 orders of eight), three runs in one of 10.
     """
     quantities = first, second = baseline.quantities[quantity], other.quantities[quantity]
     samples = np.array(first.samples_s), np.array(second.samples_s)
@@ -64,13 +64,13 @@ def apart(baseline: BenchResult, other: BenchResult, quantity: str) -> Apart | N
         reached += [*in_loops, *(end / host_speed**BEYOND for end in in_loops)]
     if max(map(len, runs)) > 1:
         reached += [before / after for before, after in itertools.product(*runs)]
-    return Apart(of_samples, min(reached), max(reached), host_speed, (len(runs[0]), len(runs[1])))
+    return SeparateRuns(of_samples, min(reached), max(reached), host_speed, (len(runs[0]), len(runs[1])))
 
 
 def _loops(result: BenchResult, quantity: str, n: int) -> Float64:
-    """What the reference loop took beside each of n samples; empty where the host is not what makes the quantity long.
+    """The time of the reference loop beside each of n samples; empty where the host does not determine the quantity.
 
-    Where readings and samples do not go together (calls in a row have none of their own) the median stands for all.
+    Calls in a row have no readings of their own: then the median stands for all.
     """
     busy_frac = 0.0 if result.verdict is None else result.verdict.busy_frac
     device_bound = busy_frac >= DEVICE_BOUND_FRAC and not result.simulated

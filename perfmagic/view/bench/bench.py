@@ -6,23 +6,26 @@ from collections.abc import Sequence
 
 from perfmagic import units
 from perfmagic.view.bench.doc import BenchDoc, Row, bench_doc
+from perfmagic.view.bench.fine_print import BETWEEN, one_line, unfolding
 from perfmagic.view.bench.picture.bench import draw_bench
-from perfmagic.view.html import framed, image, paragraphs, short
+from perfmagic.view.html import framed, image, short
 from perfmagic.view.svg.metrics import columns, cut_to_columns
 from perfmagic.view.text import WIDTH, table, wrapped
 
 __all__ = ["BenchDoc", "bench_doc", "bench_html", "bench_svg", "bench_text"]
 
+INTERVAL = "95 % confidence interval"
+
 
 def bench_text(doc: BenchDoc) -> str:
-    """The sentence, a table of the quantities, method and warnings, at most 100 columns wide."""
-    head = ("", "median", "95 % interval", "min", "IQR", "far out", "samples")
-    rows = [(r.name, r.median, r.interval, r.least, r.spread, r.far_out, units.count(r.quantity.n)) for r in doc.rows]
+    """The headline, a table of the quantities, one line of fine print and the warnings, at most 100 columns wide."""
+    head = ("", "median", INTERVAL, "min", "IQR", "outliers", "samples")
+    rows = [(r.name, r.median, r.interval, r.least, r.spread, r.outliers, units.count(r.quantity.n)) for r in doc.rows]
     widths = [max(columns(line[i]) for line in (head, *rows)) + 2 for i in range(len(head))]
     lines = wrapped(doc.sentence)
     lines += wrapped(doc.failure) if doc.failure else []
     lines += ["", *table(head, rows, widths), ""] if rows else [""]
-    lines += wrapped(" · ".join(doc.method))
+    lines.append(one_line(doc.fine_print))
     for warning in doc.warnings:
         lines += wrapped(f"! {warning}", indent=2)
     return "\n".join(cut_to_columns(line.rstrip(), WIDTH) for line in lines)
@@ -34,13 +37,13 @@ def bench_svg(doc: BenchDoc, *, header: bool = True) -> str:
 
 
 def bench_html(doc: BenchDoc) -> str:
-    """The sentence, the picture as an image, method and warnings; survives sanitisers."""
+    """The headline, the picture as an image, one line that unfolds, and the warnings; survives sanitisers."""
     failure = f"<div><b>{short(doc.failure)}</b></div>" if doc.failure else ""
     line = f'<div style="margin:4px 0"><b>{short(doc.lead)}</b> {short(doc.rest)}</div>'
     alt = f"Benchmark: {doc.sentence} {_in_words(doc.rows)} {doc.device_label}"
-    below = (" · ".join(doc.method), *(f"! {warning}" for warning in doc.warnings))
     picture = image(bench_svg(doc, header=False), alt) if doc.rows else ""
-    return framed(line + failure + picture + paragraphs(below))
+    below = unfolding(BETWEEN.join(doc.fine_print), doc.details, [f"! {warning}" for warning in doc.warnings])
+    return framed(line + failure + picture + below)
 
 
 def _in_words(rows: Sequence[Row]) -> str:

@@ -1,4 +1,4 @@
-"""A benchmark as a document: the sentence, who waited for whom, and the numbers in words."""
+"""A benchmark as a document: the headline, who waited for whom, and the numbers in words."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfmagic import units
+from perfmagic.analysis.bench.bottleneck import UNCLEAR, unconfirmed
 from perfmagic.analysis.bench.result import BenchResult, Quantity
-from perfmagic.analysis.verdict import Verdict
-from perfmagic.numerics.stats import DEPENDENT_RHO
+from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 
 NO_INTERVAL = "needs 6 samples"  # the fewest that have one at 95 % (perfmagic.numerics.stats)
 NOTICEABLE_FRAC = 0.02  # of done: a shorter wait is not worth hatching or saying
@@ -29,16 +29,31 @@ class Row:
     interval: str
     least: str
     spread: str
-    far_out: str
+    outliers: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Time in which one of the two did not work, as a part of its bar.
+
+    seconds: how long.  words: what it waited for, as far as the headline's facts say.  lost: whether it is hatched as
+    the time that the bottleneck cost.
+    """
+
+    seconds: float
+    words: str
+    lost: bool
 
 
 @dataclass(frozen=True)
 class BenchDoc:
     """What a benchmark's picture shows.
 
-    lead, rest: the sentence, its first part in bold.  returns_s, done_s, span_s: medians, None where not measured;
+    lead, rest: the headline, its first part in bold.  returns_s, done_s, span_s: medians, None where not measured;
     span_s also where it leaves out streams.
-    waits_s: how long Python waited for the device; starves_s: how long the device waited for Python.
+    python_wait: after the cell's last line until the device was done, None where too short to notice.  device_idle: the
+    part of done beyond the device span, likewise.
+    fine_print: how it was measured, the most important first, the device last.  details: the rest, shown on demand.
     """
 
     lead: str
@@ -47,26 +62,22 @@ class BenchDoc:
     returns_s: float | None
     done_s: float | None
     span_s: float | None
-    synced: bool
+    python_wait: Wait | None
+    device_idle: Wait | None
     device_label: str
     simulated: bool
-    method: tuple[str, ...]
+    fine_print: tuple[str, ...]
+    details: tuple[str, ...]
     warnings: tuple[str, ...]
     failure: str
 
     @property
-    def waits_s(self) -> float:
-        return _noticeable((self.done_s or 0.0) - (self.returns_s or 0.0), self.done_s)
-
-    @property
-    def starves_s(self) -> float:
-        return _noticeable((self.done_s or 0.0) - (self.span_s or 0.0), self.done_s) if self.span_s is not None else 0.0
-
-    @property
     def sentence(self) -> str:
+        """The headline as one text."""
         return f"{self.lead} {self.rest}".strip()
 
     def row(self, name: str) -> Row | None:
+        """The row of a quantity, None where it was not measured."""
         return next((row for row in self.rows if row.name == name), None)
 
 
@@ -79,21 +90,50 @@ def bench_doc(result: BenchResult) -> BenchDoc:
         ("queued", "dtod", result.queued),
     )
     rows = tuple(_row(name, token, quantity) for name, token, quantity in measured if quantity is not None)
-    lead, rest = _sentence(result, rows)
+    lead, rest = _headline(result, rows)
+    fine_print = (_rates(result), *result.method.split(" · "), result.device_label)
     return BenchDoc(
         lead=lead,
         rest=rest,
         rows=rows,
-        returns_s=result.returns.median_s if result.returns else None,
-        done_s=result.done.median_s if result.done else None,
-        span_s=result.span.median_s if result.span and not result.span_partial else None,
-        synced=result.synced,
+        returns_s=result.returns_s,
+        done_s=result.done_s,
+        span_s=result.whole_span.median_s if result.whole_span else None,
+        python_wait=_python_wait(result),
+        device_idle=_device_idle(result),
         device_label=result.device_label,
         simulated=result.simulated,
-        method=tuple(part for part in _method(result) if part),
-        warnings=result.warnings,
+        fine_print=tuple(part for part in fine_print if part),
+        details=result.details,
+        warnings=tuple(warning.sentence for warning in result.warnings),
         failure=f"ended early: {result.failed}" if result.failed else "",
     )
+
+
+def _python_wait(result: BenchResult) -> Wait | None:
+    """What Python did after the cell's last line.
+
+    Below "host-bound" nobody reads that Python waited for the device: there it waits only for the last ops.
+    """
+    waits = result.waits
+    if waits is None or not _noticeable(waits.python_s, waits.done_s):
+        return None
+    if not result.synced:
+        return Wait(waits.python_s, "Python goes on", lost=False)
+    if result.supported_verdict == HOST_BOUND:
+        return Wait(waits.python_s, "the last ops execute", lost=False)
+    return Wait(waits.python_s, f"waits {units.duration_s(waits.python_s)} for the device", lost=True)
+
+
+def _device_idle(result: BenchResult) -> Wait | None:
+    """How long the device was idle; only below "host-bound" is it said to have waited for Python."""
+    waits = result.waits
+    if waits is None or waits.device_s is None or not _noticeable(waits.device_s, waits.done_s):
+        return None
+    words = f"idle {units.duration_s(waits.device_s)}"
+    if result.supported_verdict == HOST_BOUND:
+        return Wait(waits.device_s, f"{words}: waits for Python", lost=True)
+    return Wait(waits.device_s, words, lost=result.supported_verdict != DEVICE_BOUND)
 
 
 def _row(name: str, token: str, quantity: Quantity) -> Row:
@@ -112,7 +152,7 @@ def _row(name: str, token: str, quantity: Quantity) -> Row:
         interval=f"{bare(quantity.low_s or 0.0)} – {bare(quantity.high_s or 0.0)}" if known else NO_INTERVAL,
         least=bare(quantity.min_s),
         spread=bare(quantity.iqr_s),
-        far_out=f"{units.count(quantity.far_out)} of {units.count(quantity.n)}" if quantity.far_out else "–",
+        outliers=f"{units.count(quantity.outliers)} of {units.count(quantity.n)}" if quantity.outliers else "–",
     )
 
 
@@ -125,85 +165,36 @@ def _step_ns(quantity: Quantity) -> float:
     return max(three_digits / 10, 10.0 ** math.floor(math.log10(max(half_ns, 1e-3))))
 
 
-def _sentence(result: BenchResult, rows: Sequence[Row]) -> tuple[str, str]:
+def _headline(result: BenchResult, rows: Sequence[Row]) -> tuple[str, str]:
     words = {row.name: row.median for row in rows}
     if "returns" not in words:
         return "No sample was completed.", ""
     if result.verdict is not None:
-        return _verdict_words(result.verdict, words)
+        return _verdict_headline(result, words)
     if "done" not in words:
         return f"Python is back after {words['returns']}.", "No device was in use."
-    later = result.done is not None and result.returns is not None
-    if later and _noticeable(result.done.median_s - result.returns.median_s, result.done.median_s):  # type: ignore[union-attr]
-        return f"Python is back after {words['returns']}; the device works until {words['done']}.", _advice(result)
-    return f"Python is back after {words['returns']}; the device is done by then.", _advice(result)
+    advice = "" if result.synced else "%%syncbench would say who was the bottleneck"
+    if result.waits is not None and _noticeable(result.waits.python_s, result.waits.done_s):
+        return f"Python is back after {words['returns']}; the device works until {words['done']}.", advice
+    return f"Python is back after {words['returns']}; the device is done by then.", advice
 
 
-def _verdict_words(verdict: Verdict, words: dict[str, str]) -> tuple[str, str]:
-    """The verdict's kind in bold, the rest of its sentence after it."""
-    times = f"Python is back after {words['returns']}" + (
-        f", the device after {words['done']}" if "done" in words else ""
-    )
-    rest = verdict.sentence.removeprefix(verdict.kind).lstrip(" :,;")
-    return f"{verdict.kind}:", f"{times}; in the recorded run {rest}" if rest else times
-
-
-def _advice(result: BenchResult) -> str:
-    return "" if result.synced else "%%syncbench would say who was the bottleneck"
-
-
-def _method(result: BenchResult) -> tuple[str, ...]:
-    return (
-        result.method,
-        _queued(result),
-        _first_call(result),
-        _rates(result),
-        _memory(result),
-        _runs(result),
-        _widened(result),
-        result.device_label,
-    )
-
-
-def _queued(result: BenchResult) -> str:
-    return f"queued: a call, {units.count(result.queued_calls)} back to back" if result.queued is not None else ""
+def _verdict_headline(result: BenchResult, words: dict[str, str]) -> tuple[str, str]:
+    """The verdict's kind in bold, the rest of its sentence after it; unclear where the samples contradict it."""
+    assert result.verdict is not None
+    done = f", the device after {words['done']}" if "done" in words else ""
+    times = f"Python is back after {words['returns']}{done}"
+    if not result.supported_verdict:
+        return f"{UNCLEAR}:", f"{times}; {unconfirmed(result.verdict.kind)}"
+    rest = result.verdict.sentence.removeprefix(result.verdict.kind).lstrip(" :,;")
+    return f"{result.verdict.kind}:", f"{times}; in the recorded run {rest}" if rest else times
 
 
 def _rates(result: BenchResult) -> str:
-    """What the device achieved, by what the author says a call does."""
+    """What a call achieved, where the user said what a call does."""
     known = ((result.flop_per_s, "FLOP/s"), (result.moved_bytes_per_s, "B/s"))
     return " · ".join(units.rate(value, unit) for value, unit in known if value is not None)
 
 
-def _memory(result: BenchResult) -> str:
-    if result.peak_bytes is None or result.held_bytes is None or not result.peak_bytes:
-        return ""
-    own = result.peak_bytes - result.held_bytes
-    return f"peak on the device {units.size(result.peak_bytes)}, {units.size(own)} of it the cell's"
-
-
-def _runs(result: BenchResult) -> str:
-    """How far the medians of whole runs lie apart."""
-    quantity = result.done or result.returns
-    if quantity is None or len(quantity.run_medians_s) < 2:
-        return ""
-    low, high = min(quantity.run_medians_s), max(quantity.run_medians_s)
-    return f"medians of {len(quantity.run_medians_s)} runs {units.duration_s(low)} – {units.duration_s(high)}"
-
-
-def _widened(result: BenchResult) -> str:
-    """By how much the intervals are wider for samples that resemble the ones before them."""
-    each = [
-        f"{name} × {units.significant(q.widened, 2)}"
-        for name, q in result.quantities.items()
-        if q.low_s is not None and q.autocorrelation > DEPENDENT_RHO
-    ]
-    return f"interval widened for samples that resemble the ones before: {', '.join(each)}" if each else ""
-
-
-def _first_call(result: BenchResult) -> str:
-    return "" if result.first_call_s is None else f"first call {units.duration_s(result.first_call_s)}, shown apart"
-
-
-def _noticeable(wait_s: float, of_s: float | None) -> float:
-    return wait_s if of_s and wait_s > NOTICEABLE_FRAC * of_s else 0.0
+def _noticeable(wait_s: float, of_s: float) -> bool:
+    return wait_s > NOTICEABLE_FRAC * of_s

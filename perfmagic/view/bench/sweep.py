@@ -5,8 +5,9 @@ from __future__ import annotations
 from perfmagic.analysis.bench.conditions import QUEUED
 from perfmagic.analysis.bench.sweep import SweepPoint, SweepResult
 from perfmagic.units import duration_s, plural, rate, significant
+from perfmagic.view.bench.fine_print import BETWEEN, one_line, unfolding
 from perfmagic.view.bench.picture.sweep import draw_sweep
-from perfmagic.view.html import framed, image, paragraphs, short
+from perfmagic.view.html import framed, image, short
 from perfmagic.view.svg.metrics import columns, cut_to_columns
 from perfmagic.view.text import WIDTH, table, wrapped
 
@@ -16,19 +17,20 @@ MOST_WARNINGS = 6
 
 
 def sweep_text(sweep: SweepResult) -> str:
-    """The sentence, a row a value (and variant), how it was taken; at most 100 columns wide."""
+    """The sentence, a row per value and variant, one line of fine print and the warnings; at most 100 columns wide."""
     head, rows = _cells(sweep)
     widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
     lines = [*wrapped(sweep.sentence), "", *table(head, rows, widths), ""]
-    for words in (_method(sweep), *_warnings_below(sweep)):
+    lines.append(one_line(_fine_print(sweep)))
+    for words in (*_unclear(sweep), *_warnings_below(sweep)):
         lines += wrapped(words, indent=2)
     return "\n".join(cut_to_columns(line.rstrip(), WIDTH) for line in lines)
 
 
 def sweep_html(sweep: SweepResult) -> str:
-    """The sentence, the picture as an image, how it was taken; survives sanitisers."""
+    """The sentence, the picture as an image, one line that unfolds, and the warnings; survives sanitisers."""
     line = f'<div style="margin:4px 0"><b>{short(sweep.sentence)}</b></div>'
-    below = paragraphs([f"{_method(sweep)} · bars: 95 % interval of the median", *_warnings_below(sweep)])
+    below = unfolding(BETWEEN.join(_fine_print(sweep)), _details(sweep), [*_unclear(sweep), *_warnings_below(sweep)])
     return framed(line + image(sweep_svg(sweep), f"Sweep: {sweep.sentence}") + below)
 
 
@@ -65,18 +67,36 @@ def _rate(flop_per_s: float | None, bytes_per_s: float | None) -> str:
     return ", ".join(rate(value, unit) for value, unit in each if value is not None)
 
 
-def _method(sweep: SweepResult) -> str:
-    results = [one for row in sweep.results for one in row]
-    counts = sorted({one.returns.n for one in results if one.returns is not None})
+def _fine_print(sweep: SweepResult) -> tuple[str, ...]:
+    """How it was measured, the device last."""
+    counts = sorted({one.returns.n for row in sweep.results for one in row if one.returns is not None})
     each = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
-    label = results[0].device_label or "on the CPU"
     comparisons = [one for row in sweep.comparisons for one in row]
-    how = []
+    interleaved = all(one.interleaved for one in comparisons)
+    how = ("interleaved" if interleaved else "from separate runs",) if comparisons else ()
+    return f"{each} samples each", *how, sweep.results[0][0].device_label or "on the CPU"
+
+
+def _details(sweep: SweepResult) -> list[str]:
+    """What bars and ratios are."""
+    said = ["bars: 95 % confidence interval of the median"]
+    comparisons = [one for row in sweep.comparisons for one in row]
     if any(not one.interleaved for one in comparisons):
-        how = ["taken one after the other: whole runs lie further apart than samples, --runs shows how far"]
+        said.append("whole runs differ by more than samples do: --runs shows by how much")
     elif comparisons:
-        how = ["× is the median of the ratios of what ran next to each other: the two medians may have another"]
-    return " · ".join([f"{each} samples each", label, *how])
+        said.append("× is the median of the ratios of neighbouring samples: the ratio of the medians may differ")
+    return said
+
+
+def _unclear(sweep: SweepResult) -> list[str]:
+    """Each reason for an unclear comparison once, with the values and variants it belongs to."""
+    places: dict[str, dict[int, list[str]]] = {}  # of a reason, by the number of a value: the variants
+    for number, row in enumerate(sweep.comparisons):
+        for one in row:
+            if one.verdict == "unclear":
+                places.setdefault(one.why, {}).setdefault(number, []).append(one.name)
+    variants = len(sweep.results[0]) - 1
+    return [f"unclear at {_at(sweep, at, variants) or f'every {sweep.name}: '}{why}" for why, at in places.items()]
 
 
 def _warnings_below(sweep: SweepResult) -> list[str]:
@@ -91,20 +111,21 @@ def _warnings(sweep: SweepResult) -> list[str]:
     places: dict[str, dict[int, list[str]]] = {}  # of a warning, by the number of a value: the variants
     for number, row in enumerate(sweep.results):
         for one in row:
-            for warning in dict.fromkeys(one.warnings):
+            for warning in dict.fromkeys(each.sentence for each in one.warnings):
                 places.setdefault(warning, {}).setdefault(number, []).append(one.name)
-    return [f"! {_at(sweep, at)}{warning}" for warning, at in places.items()]
+    variants = len(sweep.results[0])
+    return [f"! {_at(sweep, at, variants)}{warning}" for warning, at in places.items()]
 
 
-def _at(sweep: SweepResult, at: dict[int, list[str]]) -> str:
-    """Which values and variants, "" for all."""
+def _at(sweep: SweepResult, at: dict[int, list[str]], variants: int) -> str:
+    """Which values and variants, "" for all.  at: the variants by the number of a value.  variants: their number."""
     of_variants: dict[str, list[str]] = {}
     for number, names in at.items():
-        everyone = len(names) == len(sweep.results[0])
+        everyone = len(names) == variants
         of_variants.setdefault("" if everyone else ", ".join(names), []).append(str(sweep.values[number]))
     parts = []
-    for variants, values in of_variants.items():
+    for who, values in of_variants.items():
         which = "" if len(values) == len(sweep.values) else f"{sweep.name} = {', '.join(values)}"
-        parts.append(" at ".join(part for part in (variants, which) if part))
+        parts.append(" at ".join(part for part in (who, which) if part))
     where = "; ".join(part for part in parts if part)
     return f"{where}: " if where else ""

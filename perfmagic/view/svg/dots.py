@@ -15,7 +15,7 @@ MOST_DOTS = 400
 
 
 def draw_dots(canvas: Canvas, x: Float64, y: Float64, hollow: Sequence[bool], token: str, *, size: float = 2.6) -> None:
-    """A dot a sample, hollow where it is far out; very many as the range of each pixel column, far-out ones apart."""
+    """A dot per sample, outliers hollow; very many as the range of each pixel column, and the outliers on top."""
     if len(x) > MOST_DOTS:
         far = np.asarray(hollow, bool)
         _draw_columns(canvas, x[~far], y[~far], token)

@@ -10,20 +10,22 @@ import numpy as np
 import pytest
 
 import perfmagic
-from perfmagic.analysis.bench import conditions
 from perfmagic.analysis.bench.result import summarise
+from perfmagic.analysis.bench.warnings import KINDS, BenchWarning
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.capture.bench.spec import BenchSpec
 from perfmagic.samples import ClockRecord, Condition
 from tests.analysis.bench.test_result import record
 from tests.capture.bench.machine import MS, Machine
 
+from .clock import Clock
+
 STEADY = [1e-3] * 40
 
 
 def said(*found: Condition, settings: dict | None = None, samples=STEADY, **more) -> str:
     result = summarise(record(samples, conditions=found, settings=settings or {}, **more))
-    return "\n".join(result.warnings).replace("\u00a0", " ")
+    return "\n".join(warning.sentence for warning in result.warnings).replace("\u00a0", " ")
 
 
 def test_every_condition_the_engine_notes_has_words() -> None:
@@ -34,7 +36,7 @@ def test_every_condition_the_engine_notes_has_words() -> None:
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "note":
                 noted |= {one.value for one in node.args[:1] if isinstance(one, ast.Constant)}  # or it is handed on
     assert len(noted) > 8
-    assert noted <= conditions.KINDS
+    assert noted <= KINDS
 
 
 @pytest.mark.parametrize(
@@ -62,19 +64,18 @@ def test_advice_is_written_as_the_benchmark_was_asked_for() -> None:
     assert "fresh start" not in said(grew, code="%compare f g", round_id="1")
 
 
-def test_what_fits_in_warm_caches_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfmagic.capture.bench.sampler.host_cache_bytes", lambda: 1_000_000)
+def test_what_fits_in_warm_caches_is_said(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    for where in ("sampler", "caches"):
+        monkeypatch.setattr(f"perfmagic.capture.bench.{where}.host_cache_bytes", lambda: 1_000_000)
     small, large, cold = (
-        perfmagic.bench(lambda: None, samples=6, moved_bytes=moved, cold=cold)
+        perfmagic.bench(clock.body("body", 1), samples=6, warmup=0, moved_bytes=moved, cold=cold)
         for moved, cold in ((999_000, False), (1_001_000, False), (999_000, True))
     )
-    said = "what a call moves (999 kB) fits in the processor's caches (1.00 MB)"
-    assert [any(said in w.replace("\u00a0", " ") for w in one.warnings) for one in (small, large, cold)] == [
-        True,
-        False,
-        False,
-    ]
-    assert "cold=True overwrites them" in " ".join(small.warnings)
+    fits = [[w for w in one.warnings if w.kind == "fits in caches"] for one in (small, large, cold)]
+    assert [len(one) for one in fits] == [1, 0, 0]
+    sentence = fits[0][0].sentence.replace("\u00a0", " ")
+    assert sentence.startswith("a call moves 999 kB, which fits in the processor's caches (1.00 MB): the rate may be")
+    assert sentence.endswith("cold=True overwrites the cache before each sample")
 
 
 def test_memory_that_grows_is_said_with_its_amount_and_place() -> None:
@@ -96,18 +97,20 @@ def test_memory_that_grows_is_said_with_its_amount_and_place() -> None:
     assert (record_.held_bytes, record_.peak_bytes) == (10_000, 10_000)
 
 
-def test_two_levels_are_reported_as_two() -> None:
+def test_bimodal_samples_are_reported_as_such() -> None:
     random = np.random.default_rng(3)
     stepped = np.where(np.arange(100) % 10 < 4, 1.3e-3, 1.0e-3) * random.normal(1, 0.003, 100)
     words = said(samples=stepped)
-    assert "returns has two levels, 60 % near 999 µs, 40 % near 1.30 ms" in words
-    assert "two levels" not in said(samples=1e-3 * random.normal(1, 0.05, 100))
+    assert "returns is bimodal: 60 % near 999 µs, 40 % near 1.30 ms; the median describes neither mode" in words
+    saved = summarise(record(stepped)).to_dict()["returns"]["modes"]
+    assert [set(mode) for mode in saved] == [{"median_s", "frac"}] * 2
+    assert "bimodal" not in said(samples=1e-3 * random.normal(1, 0.05, 100))
 
 
 def test_runs_that_differ_say_by_how_much() -> None:
     samples = [1e-3] * 10 + [1.1e-3] * 10 + [1.05e-3] * 10
     words = said(samples=samples, run_starts=(0, 10, 20))
-    assert "medians of the 3 runs of returns lie 9.5 % apart: trust no smaller difference" in words
+    assert "the medians of 3 runs of returns differ by 9.5 %: trust no smaller difference" in words
     assert "runs of" not in said(samples=[1e-3] * 30, run_starts=(0, 10, 20))
 
 
@@ -122,9 +125,9 @@ def test_a_clock_that_fell_is_said_with_its_numbers() -> None:
 
 
 def test_a_body_of_nothing_takes_no_time_and_no_number_is_missing() -> None:
-    result = summarise(Machine().measure(0, spec=BenchSpec(samples=8, warmup=0)))
+    result = summarise(Machine().measure(0, spec=BenchSpec(samples=8, warmup=0, calls=1)))
     assert result.returns.median_s == 0
-    assert any("takes no time that the clock can see" in w for w in result.warnings)
+    assert [w.kind for w in result.warnings if "clock can resolve" in w.sentence] == ["takes no time"]
     assert "nan" not in result.to_json().lower()
     assert result.flop_per_s is None
 
@@ -133,7 +136,7 @@ def test_nothing_odd_says_nothing() -> None:
     assert said() == ""
 
 
-def test_nobody_who_takes_turns_is_told_to_take_whole_runs() -> None:
+def test_nobody_who_interleaves_is_told_to_take_whole_runs() -> None:
     drift = Condition("drift", {"quantity": "returns", "first_s": 1e-3, "last_s": 2e-3})
     assert "runs=5" in said(drift)
     assert "runs=" not in said(drift, round_id="a1")
@@ -149,7 +152,7 @@ def test_a_temperature_that_is_not_told_is_not_shown() -> None:
 )
 def test_what_the_compiler_worked_out_is_said(body: str, nothing: bool) -> None:
     words = said(code=f"%%bench -n 5\n{body}")
-    assert ("Python worked this out when it compiled the cell" in words) is nothing
+    assert ("Python evaluated the cell when it compiled it" in words) is nothing
     assert "compiled" not in said(code="perfmagic.compare")
 
 
@@ -164,6 +167,55 @@ def test_what_the_compiler_worked_out_is_said(body: str, nothing: bool) -> None:
 )
 def test_a_device_that_is_kept_busy_by_calls_in_a_row_is_said(kind: str, queued_s: float, said_so: bool) -> None:
     taken = record([3e-4] * 20, [1e-3] * 20, [5e-4] * 20, queued_s=np.full(20, queued_s), queued_calls=50)
-    words = " ".join(summarise(taken, Verdict(kind, 0.5, "")).warnings).replace("\u00a0", " ")
-    sentence = "the verdict is of one call; of 50 in a row each takes 520 µs, hardly more than its device span (500 µs)"
+    words = " ".join(map(str, summarise(taken, Verdict(kind, 0.5, "")).warnings)).replace("\u00a0", " ")
+    sentence = (
+        "the verdict is for one call; of 50 in a row each takes 520 µs, hardly more than its device span (500 µs)"
+    )
     assert (sentence in words) is said_so
+
+
+def test_a_warning_is_data_with_words_beside_it() -> None:
+    (warning,) = summarise(record([1e-3] * 40, conditions=(Condition("load", {"load": 9.0, "cores": 2}),))).warnings
+    assert warning == BenchWarning(
+        "load",
+        {"load": 9.0, "cores": 2},
+        "load average 9.0 on 2 cores: other processes were running. "
+        "Interleaved comparisons (--vs, perfmagic.compare) are less affected",
+    )
+    assert BenchWarning.restored(warning.to_dict()) == warning
+    assert BenchWarning.restored("of an earlier file") == BenchWarning("", {}, "of an earlier file")
+
+
+@pytest.mark.parametrize(
+    ("kind", "returns_ms", "done_ms", "span_ms", "said_so"),
+    [
+        ("host-bound", 9.9, 10.3, 1.7, ""),
+        ("host-bound", 0.05, 1.09, 1.0, "the recorded run was host-bound; in the samples the device is idle for only"),
+        ("host-bound", 0.1, 1.1, 0.9, "in the samples Python waits for the device for 1.00 ms of 1.10 ms"),
+        ("device-bound", 0.1, 10.0, 9.5, ""),
+        (
+            "device-bound",
+            9.9,
+            10.0,
+            5.0,
+            "the recorded run was device-bound; in the samples the device is idle for 5.00",
+        ),
+        ("mixed", 0.1, 10.0, 5.0, ""),
+        (
+            "host-bound",
+            1.0,
+            1.0,
+            1.2,
+            "the device span (1.20 ms) is longer than done (1.00 ms): the machine was slower",
+        ),
+    ],
+)
+def test_samples_that_contradict_the_recorded_run_say_by_how_much(
+    kind: str, returns_ms: float, done_ms: float, span_ms: float, said_so: str
+) -> None:
+    taken = record([returns_ms / 1e3] * 20, [done_ms / 1e3] * 20, [span_ms / 1e3] * 20)
+    found = summarise(taken, Verdict(kind, 0.5, ""))
+    words = " ".join(map(str, found.warnings)).replace("\u00a0", " ")
+    assert said_so in words
+    assert bool(words) is bool(said_so)
+    assert found.supported_verdict == ("" if said_so else kind)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfmagic.analysis.bench.queue_model import course_model
+from perfmagic.analysis.bench.queue_model import queue_model_of
 from perfmagic.analysis.bench.result import BenchResult, Quantity, summarise
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import CaptureError, OptionError
@@ -71,15 +71,15 @@ FULL = record(
 VERDICT = Verdict("device-bound", 0.97, "the queue hides the launches", (2,), 5)
 
 
-def test_a_quantity_states_median_interval_minimum_spread_and_far_out_samples():
+def test_a_quantity_states_median_interval_minimum_spread_and_outliers():
     quantity = summarise(FULL).returns
     assert quantity.median_s == 0.002
     assert (quantity.low_s, quantity.high_s) == (0.001, 0.1)
     assert quantity.min_s == 0.001
     assert quantity.iqr_s == pytest.approx(0.0006)
     assert quantity.n == 7
-    assert quantity.far_out == 1
-    assert quantity.far_out_samples == (False,) * 6 + (True,)
+    assert quantity.outliers == 1
+    assert quantity.is_outlier == (False,) * 6 + (True,)
 
 
 def test_five_samples_have_a_median_and_no_interval():
@@ -90,7 +90,7 @@ def test_five_samples_have_a_median_and_no_interval():
 
 
 def test_an_interval_never_leaves_the_samples():
-    quantity = Quantity.of([1e-9] * 20 + [1e-6] * 21)  # two levels: wide, and each sample like the one before
+    quantity = Quantity.of([1e-9] * 20 + [1e-6] * 21)  # bimodal and autocorrelated: wide
     assert quantity.widened > 3
     assert (quantity.low_s, quantity.high_s) == (1e-9, 1e-6)
 
@@ -101,7 +101,7 @@ def test_json_gives_back_an_equal_result_with_every_sample():
     assert again == result
     assert again.returns.samples_s == tuple(FULL.returns_s.tolist())
     assert again.verdict == VERDICT
-    assert again.course == result.course
+    assert again.queue_model == result.queue_model
     assert again.record is None
     assert again != replace(result, n_calls=1)
 
@@ -124,9 +124,14 @@ def test_the_dictionary_names_units_and_is_plain():
     data = summarise(FULL, VERDICT).to_dict()
     assert data["returns"]["median_s"] == 0.002
     assert data["verdict"]["kind"] == "device-bound"
-    assert next(w.replace("\u00a0", " ") for w in data["warnings"]) == (
-        "did not settle within 2.00 s of warm-up, later calls may differ too"  # --setup-each is in use already
-    )
+    assert data["warnings"] == [
+        {
+            "kind": "did not settle",
+            "values": {"seconds": 2.0},
+            # --setup-each is in use, so nothing advises it
+            "sentence": "did not settle within 2.00\u00a0s of warm-up; later calls may differ too",
+        }
+    ]
     assert json.loads(json.dumps(data))["name"] == "matmul"
 
 
@@ -158,13 +163,12 @@ def test_equal_devices_are_counted_in_the_label():
     assert summarise(record([1.0], [1.0], devices=infos)).device_label == "8 × NVIDIA H200"
 
 
-def test_dependent_and_drifting_samples_are_said_with_their_numbers():
+def test_autocorrelated_and_drifting_samples_are_said_with_their_numbers():
     rising = np.linspace(0.009, 0.011, 90)
     found = summarise(record(rising, rising * 2))
-    dependent = "interval widened for samples that resemble the ones before: returns × 7.7, done × 7.7"
-    assert dependent in bench_doc(found).method
+    assert "interval widened for autocorrelation: returns × 7.7, done × 7.7" in found.details
     advice = ": runs=5 shows whether it goes on"
-    assert [w.replace("\u00a0", " ") for w in found.warnings] == [
+    assert [w.sentence.replace("\u00a0", " ") for w in found.warnings] == [
         f"{name} rose from {way} during the run{advice}"
         for name, way in (("returns", "9.33 ms to 10.7 ms"), ("done", "18.7 ms to 21.3 ms"))
     ]
@@ -172,9 +176,8 @@ def test_dependent_and_drifting_samples_are_said_with_their_numbers():
 
 def test_a_recorded_run_unlike_the_samples_is_said():
     slow = summarise(record([1e-9] * 6, [49e-9] * 6, trace=trace()))
-    assert [w.replace("\u00a0", " ") for w in slow.warnings] == [
-        "the recorded run took 100 ns: the verdict rests on it and may not hold for the samples"
-    ]
+    (warning,) = slow.warnings
+    assert warning.sentence.replace("\u00a0", " ").startswith("the recorded run took 100 ns, the samples 49 ns:")
     assert summarise(record([1e-9] * 6, [51e-9] * 6, trace=trace())).warnings == ()
 
 
@@ -206,8 +209,8 @@ def test_without_pandas_the_frame_says_what_to_install(monkeypatch):
         summarise(FULL).to_frame()
 
 
-def test_the_courses_model_predicts_from_launches_and_device_time():
-    model = course_model(record([30e-9], [100e-9]), trace())
+def test_the_queue_model_predicts_from_launches_and_device_time():
+    model = queue_model_of(record([30e-9], [100e-9]), trace())
     assert model.n == 3
     assert model.t1_s == pytest.approx(10e-9)
     assert model.t2_s == pytest.approx(20e-9)
@@ -219,24 +222,24 @@ def test_the_courses_model_predicts_from_launches_and_device_time():
 
 
 def test_the_model_says_where_its_printed_form_does_not_hold():
-    model = course_model(record([90e-9], [100e-9]), trace())
+    model = queue_model_of(record([90e-9], [100e-9]), trace())
     assert model.predicted_s == pytest.approx((30 + 90 + 30) * 1e-9)
     assert model.caveat == "the form t1 + n·t2 + t3 assumes t2 > t1, which does not hold here"
 
 
-def test_the_model_of_a_cell_that_waits_says_that_t1_holds_waiting():
-    model = course_model(record([80e-9], [100e-9]), trace(returned_ns=80, sync_ns=(30, 75)))
-    assert model.caveat == "the cell waits for the device itself, so t1 holds waiting too"
+def test_the_model_of_a_cell_that_waits_says_that_t1_includes_waiting():
+    model = queue_model_of(record([80e-9], [100e-9]), trace(returned_ns=80, sync_ns=(30, 75)))
+    assert model.caveat == "the cell waits for the device itself, so t1 includes waiting"
 
 
 def test_the_model_of_a_cell_on_several_queues_says_that_it_knows_one():
-    model = course_model(record([20e-9], [100e-9]), two_streams())
+    model = queue_model_of(record([20e-9], [100e-9]), two_streams())
     assert model.caveat == "the model is for one queue, and the cell uses 2"
 
 
 def test_no_ops_or_no_done_make_no_model():
-    assert course_model(record([1.0], []), trace()) is None
-    assert course_model(record([1.0], [1.0]), make_trace([], TraceMeta("cell"))) is None
+    assert queue_model_of(record([1.0], []), trace()) is None
+    assert queue_model_of(record([1.0], [1.0]), make_trace([], TraceMeta("cell"))) is None
 
 
 def two_streams():
@@ -247,9 +250,11 @@ def two_streams():
 def test_a_span_that_leaves_out_streams_is_said_and_not_drawn():
     partial = summarise(record([0.1] * 6, [0.4] * 6, [0.001] * 6, trace=two_streams()))
     assert partial.span_partial
-    assert any("works on 2 streams and the device span sees the current one only" in w for w in partial.warnings)
+    assert any(
+        "works on 2 streams and the device span sees the current one only" in w.sentence for w in partial.warnings
+    )
     assert bench_doc(partial).span_s is None
-    assert bench_doc(partial).starves_s == 0
+    assert bench_doc(partial).device_idle is None
     whole = summarise(record([0.1] * 6, [0.4] * 6, [0.3] * 6, trace=trace()))
     assert not whole.span_partial
     assert bench_doc(whole).span_s == 0.3
@@ -260,7 +265,7 @@ def test_a_starved_device_is_not_taken_for_another_stream():
     starved = summarise(record([9e-8] * 6, [1e-7] * 6, [2e-8] * 6, trace=trace()))  # one by one the ops took 60 ns
     assert not starved.span_partial
     elsewhere = summarise(record([9e-8] * 6, [1e-7] * 6, [2e-9] * 6, trace=trace()))
-    assert any("a stream that is not the current one" in w for w in elsewhere.warnings)
+    assert any("a stream that is not the current one" in w.sentence for w in elsewhere.warnings)
 
 
 def test_a_saved_result_is_the_result(tmp_path):
@@ -273,3 +278,38 @@ def test_a_body_of_nothing_is_drawn():
     svg = bench_svg(bench_doc(result))
     assert "nan" not in svg.lower()
     assert "inf" not in svg.lower().replace("info", "")
+
+
+@pytest.mark.parametrize("form", ["perfmagic bench 1", "perfmagic bench 2", "perfmagic bench 3"])
+def test_results_of_earlier_formats_are_read(form: str) -> None:
+    result = summarise(FULL, VERDICT)
+    data = result.to_dict()
+    for name in ("returns", "done", "span"):
+        data[name]["far_out"], data[name]["levels"] = data[name].pop("outliers"), data[name].pop("modes")
+    data["course"] = data.pop("queue_model")
+    data["warnings"] = [warning["sentence"] for warning in data["warnings"]]
+    if form == "perfmagic bench 1":
+        data["options"] = ""
+    again = BenchResult.from_json(json.dumps({**data, "format": form}))
+    assert again.returns == result.returns
+    assert again.queue_model == result.queue_model
+    assert [warning.sentence for warning in again.warnings] == [warning.sentence for warning in result.warnings]
+    assert [warning.kind for warning in again.warnings] == [""]
+
+
+def test_names_in_json_carry_their_units() -> None:
+    data = summarise(FULL, VERDICT).to_dict()
+    assert data["format"] == "perfmagic bench 4"
+    assert set(data["returns"]) == {
+        "samples_s", "median_s", "low_s", "high_s", "min_s", "iqr_s", "outliers", "autocorrelation", "drift_frac",
+        "modes", "run_medians_s",
+    }  # fmt: skip
+    assert set(data["queue_model"]) == {"n", "t1_s", "t2_s", "t3_s", "measured_s", "caveat"}
+    assert set(data["warnings"][0]) == {"kind", "values", "sentence"}
+
+
+def test_a_verdict_that_the_samples_contradict_is_said_to_be_unclear() -> None:
+    busy = record([5e-5] * 20, [1.09e-3] * 20, [1.0e-3] * 20)
+    result = summarise(busy, Verdict("host-bound", 0.5, "the queue was empty"))
+    assert "bottleneck unclear: the samples do not confirm the recorded run, which was host-bound" in repr(result)
+    assert "the queue was empty" not in repr(result)

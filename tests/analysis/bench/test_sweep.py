@@ -13,12 +13,16 @@ import pytest
 import perfmagic
 from perfmagic import results
 from perfmagic.analysis.bench.result import summarise
-from perfmagic.analysis.bench.sweep import SweepResult, bottleneck_border, crossing, slope, sweep_result
+from perfmagic.analysis.bench.sweep import SweepResult, sweep_result
+from perfmagic.analysis.bench.trend import Border, bottleneck_border, crossing, slope
+from perfmagic.analysis.bench.warnings import BenchWarning
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.view.bench.sweep import sweep_svg, sweep_text
 from tests.analysis.bench.test_result import record
+
+from .clock import Clock
 
 GPU = DeviceInfo(0, "sim", "sim", "")
 
@@ -89,9 +93,9 @@ def test_a_sweep_goes_to_json_and_back() -> None:
         SweepResult.from_json("{}")
 
 
-def test_a_function_is_swept_like_a_cell() -> None:
-    found = perfmagic.sweep(lambda n: sum(range(n)), [100, 10_000], synced=False, samples=8, warmup=0)
-    assert found.points[0].returns_s < found.points[1].returns_s
+def test_a_function_is_swept_like_a_cell(clock: Clock) -> None:
+    found = perfmagic.sweep(lambda n: clock.body("f", n)(), [1, 10], synced=False, samples=8, warmup=0)
+    assert [point.returns_s for point in found.points] == pytest.approx([1e-3, 1e-2])
     assert perfmagic.last() is found
     with pytest.raises(OptionError, match="at least two"):
         perfmagic.sweep(len, [[]])
@@ -99,9 +103,9 @@ def test_a_function_is_swept_like_a_cell() -> None:
         perfmagic.sweep(3, [1, 2])
 
 
-def test_an_exception_keeps_the_sweep_of_the_values_before() -> None:
+def test_an_exception_keeps_the_sweep_of_the_values_before(clock: Clock) -> None:
     with pytest.raises(ZeroDivisionError):
-        perfmagic.sweep(lambda n: 1 / n, [1, 2, 0], synced=False, samples=6, warmup=0)
+        perfmagic.sweep(lambda n: clock.body("f", 1 / n)(), [1, 2, 0], synced=False, samples=6, warmup=0)
     kept = perfmagic.last()
     assert isinstance(kept, SweepResult)
     assert kept.values == (1, 2)
@@ -141,7 +145,7 @@ def test_a_point_has_the_interval_of_what_the_cell_took() -> None:
 def test_a_file_of_a_later_version_is_said_to_be_one(tmp_path: Path) -> None:
     found = sweep_result("n", [1, 2], [[at(1e-4, 1e-5)], [at(1e-4, 1e-5)]])
     path = found.save(tmp_path / "sweep.json")
-    path.write_text(path.read_text("utf-8").replace('"perfmagic sweep 1"', '"perfmagic sweep 12"'), "utf-8")
+    path.write_text(path.read_text("utf-8").replace('"perfmagic sweep 2"', '"perfmagic sweep 12"'), "utf-8")
     with pytest.raises(OptionError, match=r"later perfmagic.*'perfmagic sweep 12', the last one known here 'perfmagic"):
         perfmagic.load(path)
     with pytest.raises(OptionError, match=r"cannot be written: there is no folder .*none"):
@@ -168,14 +172,18 @@ def test_sweeps_with_nothing_in_common_are_refused() -> None:
 
 
 def test_a_warning_of_a_sweep_says_which_variant_and_value_it_is_of() -> None:
-    loud = replace(at(1e-4, 1e-5, "B"), warnings=("odd",))
+    loud = replace(at(1e-4, 1e-5, "B"), warnings=(BenchWarning("odd", {}, "odd"),))
     quiet = at(1e-4, 1e-5, "A")
     calm = at(1e-4, 1e-5, "B")
     assert "! B at n = 2: odd" in sweep_text(sweep_result("n", [1, 2], [[quiet, calm], [quiet, loud]]))
     assert "! B: odd" in sweep_text(sweep_result("n", [1, 2], [[quiet, loud], [quiet, loud]]))
-    noisy = replace(quiet, warnings=("odd",))
+    noisy = replace(quiet, warnings=(BenchWarning("odd", {}, "odd"),))
     assert "! n = 2: odd" in sweep_text(sweep_result("n", [1, 2], [[quiet, calm], [noisy, loud]]))
     assert "! odd" in sweep_text(sweep_result("n", [1, 2], [[noisy, loud], [noisy, loud]]))
+
+
+def border_of(sweep: SweepResult) -> Border | None:
+    return bottleneck_border(sweep.values, sweep.variant(0))
 
 
 def judged_at(kind: str, returns_s: float, span_s: float):
@@ -189,20 +197,20 @@ def test_the_grounds_of_the_picture_say_what_the_sentence_says() -> None:
     ]
     found = sweep_result("n", [64, 128, 256], rows)
     assert found.sentence.startswith("host-bound up to n = 128, device-bound from 256 on")
-    border = bottleneck_border(found)
+    border = border_of(found)
     assert (border.below, border.above) == ("host-bound", "device-bound")
     assert 128 < border.until == border.since <= 256
     assert ">device-bound<" in sweep_svg(found)
     between = sweep_result("n", [64, 128, 256], [rows[0], [judged_at("mixed", 1e-4, 2e-4)], rows[2]])
-    assert (bottleneck_border(between).until, bottleneck_border(between).since) == (64, 256)
+    assert (border_of(between).until, border_of(between).since) == (64, 256)
     far = sweep_result("n", [np.int64(2**31), np.int64(2**33)], [rows[0], rows[2]])
     assert ">host-bound<" in sweep_svg(far)
     rows[1] = [judged_at("host-bound", 1e-4, 2e-4)]  # its device span is 95 % of done: the samples say otherwise
     doubted = sweep_result("n", [64, 128, 256], rows)
     assert doubted.sentence.startswith("Below n ≈ 91 Python needs longer")
-    assert 64 < bottleneck_border(doubted).until < 128
+    assert 64 < border_of(doubted).until < 128
     unjudged = sweep_result("n", [64, 128], [[at(1e-4, 5e-5)], [at(1e-4, 2e-4)]])
-    assert bottleneck_border(unjudged).below == "Python needs longer"
+    assert border_of(unjudged).below == "Python needs longer"
     assert "device-bound" not in sweep_svg(unjudged)
 
 
@@ -235,6 +243,6 @@ def test_medians_whose_intervals_overlap_are_no_trend() -> None:
     wide = [summarise(record(scale * (1 + np.random.default_rng(i).random(20)), [])) for i, scale in ((0, 1), (1, 1.2))]
     assert wide[0].returns_s != wide[1].returns_s
     found = sweep_result("n", [10, 20], [[wide[0]], [wide[1]]]).sentence
-    assert "intervals at n = 10 and 20 overlap, so no trend is sure there" in found
+    assert "the intervals at n = 10 and 20 overlap, so no trend is certain there" in found
     assert "grows" not in found
     assert "stays" not in found

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from perfmagic.analysis.bench.conditions import warnings
+from perfmagic.analysis.bench.warnings import worded
 from perfmagic.capture.bench import warming, watchers
 from perfmagic.capture.bench.body_loop import BodyLoop, run
 from perfmagic.capture.bench.engine import BenchSpec, Engine
@@ -18,7 +18,7 @@ from tests.capture.bench.machine import MS, Machine
 
 def said(record: BenchRecord) -> tuple[str, ...]:
     """The warnings a result gives that come from how it was taken, without those from its samples."""
-    return warnings(record, {})
+    return tuple(warning.sentence for warning in worded(record.conditions, record))
 
 
 def test_returns_is_the_host_time_and_done_the_time_until_the_queue_is_empty():
@@ -371,8 +371,8 @@ def test_an_engine_runs_once():
 def test_load_on_the_machine_is_said():
     record = Machine().measure(1 * MS, load=lambda: 9.0)
     (warning,) = said(record)
-    assert warning.startswith("1-minute load 9.0 on ")
-    assert "something else was running" in warning
+    assert warning.startswith("load average 9.0 on ")
+    assert "other processes were running" in warning
 
 
 def test_an_earlier_profile_is_said_where_it_slows_launches(monkeypatch):

@@ -69,12 +69,12 @@ def test_the_first_output_is_shown_and_that_of_later_runs_dropped(capsys):
 
 def test_a_body_that_prints_is_told_that_this_is_in_no_figure(capsys):
     def said(body):
-        return "\n".join(perfmagic.bench(body, samples=6, warmup=0).warnings)
+        return "\n".join(map(str, perfmagic.bench(body, samples=6, warmup=0).warnings))
 
-    assert "it prints: from the second call on that is dropped" in said(lambda: print("x"))
+    assert "it prints: output is dropped from the second call on" in said(lambda: print("x"))
     assert "it prints" not in said(lambda: None)
     found = perfmagic.compare(lambda: print("x"), lambda: None, samples=6, warmup=0)
-    assert ["it prints" in "".join(one.warnings) for one in found.results] == [True, False]
+    assert ["it prints" in "".join(map(str, one.warnings)) for one in found.results] == [True, False]
     assert capsys.readouterr().out == "x\nx\n"
 
 

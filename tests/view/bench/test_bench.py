@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.bench.result import BenchResult, Quantity
+from perfmagic.analysis.bench.warnings import BenchWarning
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.view.bench.bench import bench_doc, bench_html, bench_svg, bench_text
+from perfmagic.view.bench.strip import Strip
 
 
 def around(median_ms: float, spread_ms: float = 0.2, n: int = 40) -> Quantity:
@@ -23,8 +25,10 @@ def around(median_ms: float, spread_ms: float = 0.2, n: int = 40) -> Quantity:
 def result(**changes: object) -> BenchResult:
     fields: dict[str, object] = {
         "name": "", "synced": False, "returns": around(1.2), "done": around(12.3), "span": None, "first_call_s": 0.0255,
-        "verdict": None, "course": None, "device_label": "simulated device, each op at least 1 ms", "simulated": True,
-        "n_calls": 40, "stopped_by": "time", "warnings": ("1-minute load 2.6 on 2 cores",), "method": "40 samples × 1",
+        "verdict": None, "queue_model": None, "device_label": "simulated device, each op at least 1 ms",
+        "simulated": True,
+        "n_calls": 40, "stopped_by": "time", "method": "40 samples · warm · stopped after 2 s · body ran 62 times",
+        "warnings": (BenchWarning("load", {"load": 2.6, "cores": 2}, "load average 2.6 on 2 cores"),),
     }  # fmt: skip
     return BenchResult(**{**fields, **changes})  # type: ignore[arg-type]
 
@@ -36,7 +40,8 @@ def words_of(svg: str) -> str:
 def test_the_sentence_tells_both_times() -> None:
     doc = bench_doc(result())
     assert re.fullmatch(r"Python is back after 1\.\d+\sms; the device works until 12\.\d+\sms\.", doc.lead)
-    assert doc.waits_s == pytest.approx(11.1e-3)
+    assert doc.python_wait is not None
+    assert doc.python_wait.seconds == pytest.approx(11.1e-3)
 
 
 def test_without_a_device_there_is_only_returns() -> None:
@@ -51,7 +56,8 @@ def test_the_verdict_comes_first_and_who_waits_is_named() -> None:
     doc = bench_doc(result(synced=True, returns=around(9.9), done=around(10.3), span=around(1.74), verdict=verdict))
     assert doc.lead == "host-bound:"
     assert doc.rest.endswith("the queue was empty")
-    assert doc.starves_s == pytest.approx(8.56e-3)
+    assert doc.device_idle is not None
+    assert doc.device_idle.seconds == pytest.approx(8.56e-3)
     words = words_of(bench_svg(doc))
     assert re.search(r"idle 8\.56\sms: waits for Python", words)
     assert "device span" in words
@@ -74,8 +80,8 @@ def test_every_face_says_simulated_and_its_warnings() -> None:
     doc = bench_doc(result())
     for face in (bench_text(doc), bench_html(doc), words_of(bench_svg(doc)), words_of(bench_svg(doc, header=False))):
         assert "simulated device, each op at least 1 ms" in face
-    assert "! 1-minute load" in bench_text(doc)
-    assert "1-minute load" in bench_html(doc)
+    assert "! load average 2.6" in bench_text(doc)
+    assert "load average 2.6" in bench_html(doc)
 
 
 def test_text_fits_a_terminal_and_html_an_output() -> None:
@@ -91,3 +97,126 @@ def test_a_benchmark_that_failed_at_once_still_says_so() -> None:
     assert "ended early: ValueError: &lt;1&gt;" in bench_html(doc)
     assert "ended early" in bench_text(doc)
     ET.fromstring(bench_svg(doc))
+
+
+TIMES_MS = {  # returns, done and device span of a sample
+    "Python is longer": (9.9, 10.3, 1.7),
+    "the device is longer": (0.3, 10.3, 9.9),
+    "both wait": (4.0, 10.0, 5.0),
+    "nobody waits": (10.0, 10.1, 10.05),
+    "the span is not known": (0.3, 10.3, None),
+}
+KINDS = ("host-bound", "device-bound", "mixed", "latency-bound", "no device records", "no verdict")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("times", TIMES_MS.values(), ids=TIMES_MS.keys())
+def test_bars_never_contradict_the_headline(kind: str, times: tuple[float, float, float | None]) -> None:
+    returns_ms, done_ms, span_ms = times
+    span = None if span_ms is None else around(span_ms, 0.01)
+    given = {"synced": True, "returns": around(returns_ms, 0.01), "done": around(done_ms, 0.01), "span": span}
+    doc = bench_doc(result(verdict=Verdict(kind, 0.5, "because"), **given))
+    words = words_of(bench_svg(doc))
+    assert doc.lead in (f"{kind}:", "bottleneck unclear:")
+    host, device = doc.lead == "host-bound:", doc.lead == "device-bound:"
+    assert not (host and "for the device" in words)
+    assert not (not host and "waits for Python" in words)
+    assert not (device and "waits for Python" in words)
+    if doc.lead == "bottleneck unclear:":
+        assert f"the samples do not confirm the recorded run, which was {kind}" in doc.rest
+
+
+@pytest.mark.parametrize(
+    ("kind", "times", "lead", "python", "device"),
+    [
+        ("host-bound", "Python is longer", "host-bound:", "the last ops execute", "idle 8.60 ms: waits for Python"),
+        ("host-bound", "the device is longer", "bottleneck unclear:", "waits 10.0 ms for the device", "idle 400 µs"),
+        ("host-bound", "the span is not known", "bottleneck unclear:", "waits 10.0 ms for the device", ""),
+        ("device-bound", "the device is longer", "device-bound:", "waits 10.0 ms for the device", "idle 400 µs"),
+        ("device-bound", "both wait", "bottleneck unclear:", "waits 6.00 ms for the device", "idle 5.00 ms"),
+        ("mixed", "both wait", "mixed:", "waits 6.00 ms for the device", "idle 5.00 ms"),
+        ("mixed", "nobody waits", "mixed:", "", ""),
+    ],
+)
+def test_each_verdict_has_its_bars(kind: str, times: str, lead: str, python: str, device: str) -> None:
+    returns_ms, done_ms, span_ms = TIMES_MS[times]
+    span = None if span_ms is None else around(span_ms, 0.0)
+    given = {"synced": True, "returns": around(returns_ms, 0.0), "done": around(done_ms, 0.0), "span": span}
+    doc = bench_doc(result(verdict=Verdict(kind, 0.5, "because"), **given))
+    said = ["" if wait is None else wait.words.replace("\u00a0", " ") for wait in (doc.python_wait, doc.device_idle)]
+    assert (doc.lead, *said) == (lead, python, device)
+
+
+def test_a_bench_that_does_not_wait_draws_no_waiting() -> None:
+    words = words_of(bench_svg(bench_doc(result())))
+    assert "Python goes on" in words
+    assert "waits" not in words
+
+
+def with_outliers(*values_ms: float) -> Quantity:
+    samples = np.random.default_rng(3).normal(1.2e-3, 1e-5, 40)
+    found = Quantity.of(np.append(samples, np.array(values_ms) / 1e3))
+    assert found is not None
+    return found
+
+
+def test_one_outlier_does_not_flatten_the_strip_and_its_value_is_said() -> None:
+    quantity = with_outliers(90.0)
+    assert quantity.outliers == 1
+    calm, strip = Strip.of(with_outliers()), Strip.of(quantity)
+    assert (strip.low_s, strip.high_s) == (calm.low_s, calm.high_s)
+    places = strip.ys(quantity, 0.0, 32.0)
+    assert places[-1] == 0.0
+    assert np.ptp(places[:-1]) == pytest.approx(32.0)
+    words = words_of(bench_svg(bench_doc(result(returns=quantity)))).replace("\u00a0", " ")
+    assert "1 of 41" in words
+    assert "up to 90.0 ms" in words
+    assert quantity.min_s <= quantity.median_s <= quantity.samples_s[-1] == 0.09
+
+
+def test_outliers_on_both_sides_are_said() -> None:
+    words = words_of(bench_svg(bench_doc(result(returns=with_outliers(0.1, 70.0, 90.0))))).replace("\u00a0", " ")
+    assert "3 of 43" in words
+    assert "up to 90.0 ms" in words
+    assert "down to 100 µs" in words
+
+
+def test_both_modes_are_on_the_scale() -> None:
+    random = np.random.default_rng(3)
+    samples = np.where(np.arange(100) % 5 == 0, 5e-3, 1e-3) * random.normal(1, 0.003, 100)
+    quantity = Quantity.of(samples)
+    assert quantity is not None
+    assert len(quantity.modes) == 2
+    assert Strip.of(quantity).high_s >= quantity.modes[1].median_s
+
+
+def test_equal_samples_and_an_outlier_have_a_scale() -> None:
+    for beyond_ms in (0.0, 90.0):
+        quantity = Quantity.of([1e-3] * 20 + [beyond_ms / 1e3])
+        assert quantity is not None
+        svg = bench_svg(bench_doc(result(returns=quantity)))
+        assert "nan" not in svg.lower()
+        ET.fromstring(svg)
+
+
+def test_the_fine_print_is_one_line_and_names_the_device_last() -> None:
+    doc = bench_doc(result(flop=1e9, moved_bytes=1e6, peak_bytes=6_550_000, held_bytes=3_270_000))
+    below = bench_text(doc).splitlines()[-2]
+    assert below.replace("\u00a0", " ").startswith("81.3 GFLOP/s · 81.3 MB/s · 40 samples · warm")
+    assert below.endswith("simulated device, each op at least 1 ms")
+    assert len(below) <= 100
+    long = bench_doc(result(device_label="simulated device, " + "x" * 70))
+    assert bench_text(long).splitlines()[-2] == "40 samples · " + "simulated device, " + "x" * 68 + "…"
+
+
+def test_the_rest_of_the_fine_print_is_there_on_demand() -> None:
+    given = result(peak_bytes=6_550_000, held_bytes=3_270_000)
+    memory = "peak device memory 6.55 MB, 3.28 MB allocated by the cell"
+    assert [one.replace("\u00a0", " ") for one in given.details] == [
+        "the first call took 25.5 ms and is not a sample",
+        memory,
+    ]
+    doc = bench_doc(given)
+    html = bench_html(doc).replace("\u00a0", " ")
+    assert re.search(r"<details.*<summary.*40 samples · warm.*</summary>.*peak device memory.*</details>", html)
+    assert "peak device memory" not in bench_text(doc)

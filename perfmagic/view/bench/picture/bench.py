@@ -1,16 +1,16 @@
-"""A benchmark as SVG: two bars on one axis, then a row a quantity with its samples in order."""
+"""A benchmark as SVG: two bars on one axis, then a row per quantity with its samples in order."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
 from perfmagic import units
 from perfmagic.view.bench.doc import BenchDoc, Row
+from perfmagic.view.bench.fine_print import BETWEEN
+from perfmagic.view.bench.strip import Strip
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, Part
 from perfmagic.view.svg.dots import draw_distribution, draw_dots
-from perfmagic.view.svg.metrics import WIDEST_FONT, fitted, width_px
+from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, tint
 from perfmagic.view.svg.path import number, rects
 from perfmagic.view.svg.scale import ticks
@@ -20,15 +20,15 @@ BAR_PX, BAR_STEP_PX = 18, 24
 ROW_PX = 44
 ORDER_X, ORDER_PX = 338, 290  # samples in the order taken
 SPREAD_X, SPREAD_PX = 640, 66  # their distribution on the same y
-MEDIAN_X, INTERVAL_X, LEAST_X, IQR_X, FAR_X = 186, 262, 800, 900, 1000
+MEDIAN_X, INTERVAL_X, LEAST_X, IQR_X, OUTLIERS_X = 186, 262, 800, 900, 1000
 HEADS = (
     (MEDIAN_X, "median", "end"),
-    (INTERVAL_X, "95 % interval", "middle"),
+    (INTERVAL_X, "95 % confidence interval", "middle"),
     (ORDER_X, "samples in order", ""),
     (SPREAD_X, "distribution", ""),
     (LEAST_X, "min", "end"),
     (IQR_X, "IQR", "end"),
-    (FAR_X, "far out", "end"),
+    (OUTLIERS_X, "outliers", "end"),
 )
 BINS = 16
 FADE_STEPS, FADE_PX = 16, 80
@@ -73,28 +73,31 @@ def _draw_bars(canvas: Canvas, doc: BenchDoc, y: float) -> float:
 def _draw_python(canvas: Canvas, doc: BenchDoc, y: float, px_per_s: float) -> None:
     returned = round((doc.returns_s or 0.0) * px_per_s, 1)
     canvas.boxes([(0, y, max(1.0, returned), BAR_PX)], "launch")
-    if not doc.waits_s or doc.done_s is None:
+    wait = doc.python_wait
+    if wait is None or doc.done_s is None:
         return
     done = round(doc.done_s * px_per_s, 1)
-    if doc.synced:
-        _lost(canvas, returned, y, done, f"waits {units.duration_s(doc.waits_s)} for the device")
+    if wait.lost:
+        _lost(canvas, returned, y, done, wait.words)
     else:
         canvas.stroke(f"M{number(returned + 6)} {number(y + BAR_PX / 2)}H{number(done)}", "ink3", 1, dash=(1.0, 4.0))
-        _in_gap(canvas, "Python goes on", returned, done, y, "ink2")
+        _in_gap(canvas, wait.words, returned, done, y, "ink2")
 
 
 def _draw_device(canvas: Canvas, doc: BenchDoc, done_s: float, y: float, px_per_s: float) -> None:
     """The device's span at the end of its bar; where the span is not known, a bar that fades in."""
     done = round(done_s * px_per_s, 1)
-    if doc.span_s is None and not doc.waits_s:
+    if doc.span_s is None and doc.python_wait is None:
         _sometime(canvas, done, y)
         return
     if doc.span_s is None:
         _fading_in(canvas, done, y)
         return
     start = round(done - min(done_s, doc.span_s) * px_per_s, 1)
-    if doc.starves_s:
-        _lost(canvas, 0.0, y, start, f"idle {units.duration_s(doc.starves_s)}: waits for Python")
+    if doc.device_idle is not None and doc.device_idle.lost:
+        _lost(canvas, 0.0, y, start, doc.device_idle.words)
+    elif doc.device_idle is not None:
+        _in_gap(canvas, doc.device_idle.words, 0.0, start, y, "ink2")
     canvas.boxes([(start, y, max(1.0, round(done - start, 1)), BAR_PX)], "comp")
     words = f"device span {units.duration_s(doc.span_s)}"
     if width_px(words, 10) + 10 <= done - start:
@@ -165,63 +168,59 @@ def _draw_row(canvas: Canvas, row: Row, y: float) -> None:
     canvas.text(INTERVAL_X, middle, row.interval, "ink2", size=11, anchor="middle")
     canvas.text(LEAST_X, middle, row.least, size=11, anchor="end")
     canvas.text(IQR_X, middle, row.spread, size=11, anchor="end")
-    canvas.text(FAR_X, middle, row.far_out, size=11, anchor="end")
-    _draw_samples(canvas, row, y + 6, ROW_PX - 12)
+    strip = Strip.of(row.quantity)
+    _draw_outliers(canvas, row, strip, middle)
+    _draw_samples(canvas, row, strip, y + 6, ROW_PX - 12)
 
 
-def _draw_samples(canvas: Canvas, row: Row, y: float, height: float) -> None:
-    samples = np.array(row.quantity.samples_s)
-    low, high = float(samples.min()), float(samples.max())
-    room = (high - low) or low or 1.0
-    at = np.asarray(y + height - (samples - low) / room * height, np.float64)
-    _draw_range(canvas, row, y, height, low, room)
-    unit_ns = row.quantity.median_s * 1e9
-    for value, base in ((high, y + 6), (low, y + height + 2)):
-        text = units.duration_like(value * 1e9, room * 1e8, unit_of_ns=unit_ns, unit=False)
+def _draw_outliers(canvas: Canvas, row: Row, strip: Strip, middle: float) -> None:
+    """How many there are, and how far those go that lie beyond the strip's scale."""
+    reach = [f"up to {units.duration_s(strip.above[-1])}"] if strip.above else []
+    reach += [f"down to {units.duration_s(strip.below[0])}"] if strip.below else []
+    y = middle - 6 * len(reach)
+    canvas.text(OUTLIERS_X, y, row.outliers, size=11, anchor="end")
+    for line, words in enumerate(reach, 1):
+        canvas.text(OUTLIERS_X, y + 12 * line, words, "ink2", anchor="end")
+
+
+def _draw_samples(canvas: Canvas, row: Row, strip: Strip, y: float, height: float) -> None:
+    quantity = row.quantity
+    _draw_range(canvas, row, strip, y, height)
+    unit_ns = quantity.median_s * 1e9
+    for value_s, base in ((strip.high_s, y + 6), (strip.low_s, y + height + 2)):
+        text = units.duration_like(value_s * 1e9, strip.room_s * 1e8, unit_of_ns=unit_ns, unit=False)
         canvas.text(ORDER_X - 6, base, text, "ink2", anchor="end")
+    at = strip.ys(quantity, y, height)
     x = np.linspace(ORDER_X + 2, ORDER_X + ORDER_PX - 2, len(at))
-    draw_dots(canvas, x, at, row.quantity.far_out_samples, row.token)
-    draw_distribution(canvas, at, row.token, x=SPREAD_X, width=SPREAD_PX, top=y, height=height, bins=BINS)
+    draw_dots(canvas, x, at, quantity.is_outlier, row.token)
+    samples = np.array(quantity.samples_s)
+    inside = at[(samples >= strip.low_s) & (samples <= strip.high_s)]
+    draw_distribution(canvas, inside, row.token, x=SPREAD_X, width=SPREAD_PX, top=y, height=height, bins=BINS)
 
 
-def _draw_range(canvas: Canvas, row: Row, y: float, height: float, low: float, room: float) -> None:
+def _draw_range(canvas: Canvas, row: Row, strip: Strip, y: float, height: float) -> None:
     """The interval as a band, the median as a line, across samples and distribution."""
     quantity, width = row.quantity, SPREAD_X + SPREAD_PX - ORDER_X
     if quantity.low_s is not None and quantity.high_s is not None:
-        top = y + height - min(1.0, (quantity.high_s - low) / room) * height
-        bottom = y + height - max(0.0, (quantity.low_s - low) / room) * height
+        top, bottom = strip.y(quantity.high_s, y, height), strip.y(quantity.low_s, y, height)
         canvas.boxes([(ORDER_X, round(top, 1), width, round(max(0.5, bottom - top), 1))], tint(row.token, 0.18, 0.25))
-    # the median of two levels is of both, and of neither
-    for level_s in [level for level, _ in quantity.levels] or [quantity.median_s]:
-        at = y + height - (level_s - low) / room * height
-        canvas.boxes([(ORDER_X, round(at - 0.5, 1), width, 1)], row.token)
+    # the median of bimodal samples describes neither mode
+    for shown_s in [mode.median_s for mode in quantity.modes] or [quantity.median_s]:
+        canvas.boxes([(ORDER_X, round(strip.y(shown_s, y, height) - 0.5, 1), width, 1)], row.token)
 
 
 def _draw_method(canvas: Canvas, doc: BenchDoc, y: float, *, header: bool) -> float:
-    if not header:  # the words stand in the text around the picture; what it ran on belongs in it
+    if not header:  # the text around the picture has the words; only the device belongs into the picture
         canvas.text(WIDTH_PX, y + 10, doc.device_label, "ink2", anchor="end")
         return y + 16
     if doc.failure:
         canvas.text(0, y + 10, fitted(doc.failure, WIDTH_PX, 10), "wait")
         y += 15
-    for line in _method_lines(doc.method):
-        canvas.text(0, y + 10, fitted(line, WIDTH_PX, 10), "ink2")
-        y += 15
+    canvas.text(0, y + 10, fitted(BETWEEN.join(doc.fine_print), WIDTH_PX, 10), "ink2")
+    y += 15
     for warning in doc.warnings:
         canvas.stroke(f"M{number(6)} {number(y + 7)}h0", "warn", 12, cap="round")
         canvas.text(6, y + 10.5, "!", "on_comm", anchor="middle", bold=True)
         canvas.text(16, y + 10.5, fitted(warning, WIDTH_PX - 20, 10))
         y += 15
     return y + 4
-
-
-def _method_lines(parts: Sequence[str]) -> list[str]:
-    """The parts in as few lines as hold them, also in a font that is wider than Arial."""
-    lines = [""]
-    for part in (piece for whole in parts for piece in whole.split(" · ")):
-        longer = f"{lines[-1]} · {part}" if lines[-1] else part
-        if lines[-1] and width_px(longer, 10) * WIDEST_FONT > WIDTH_PX:
-            lines.append(part)
-        else:
-            lines[-1] = longer
-    return lines

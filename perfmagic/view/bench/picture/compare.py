@@ -8,17 +8,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.bench.compare import CompareResult, Comparison
+from perfmagic.analysis.bench.compare import CompareResult
+from perfmagic.analysis.bench.comparison import Comparison
 from perfmagic.analysis.bench.result import BenchResult, Quantity
+from perfmagic.view.bench.strip import Strip, beyond_in_words
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
 from perfmagic.view.svg.dots import draw_distribution, draw_dots
-from perfmagic.view.svg.metrics import fitted, width_px
+from perfmagic.view.svg.metrics import WIDEST_FONT, fitted, width_px
 from perfmagic.view.svg.palette import tint
 from perfmagic.view.svg.path import number
 from perfmagic.view.svg.scale import ticks
 
 AXIS_PX = 316
 ROW_PX = 42
+WHY_PX, WHY_LINES = 12, 4  # below a ratio that is unclear: the reason and what would help
 ORDER_X, ORDER_PX = 392, 372
 SPREAD_X, SPREAD_PX = 770, 62
 NAME_X = 846
@@ -31,14 +34,15 @@ TOKENS = ("launch", "comp", "comm", "htod", "memory", "dtod")  # the baseline in
 BINS = 24
 MOST_BANDS = 60
 FEW_DOTS = 100  # so few have room to be seen from afar
-_FAR_IQR = 3.0  # as in Quantity.far_out: what lies beyond does not decide the axis
 
 
 def draw_compare(result: CompareResult) -> str:
     """The picture of a comparison, 1000 px wide."""
     canvas = Canvas()
-    height = max(LEAST_HEIGHT_PX, 22.0 + ROW_PX * len(result.comparisons))
-    _draw_ratios(canvas, result.comparisons, height)
+    reasons = [_reason_lines(comparison) for comparison in result.comparisons]
+    heights = [ROW_PX + WHY_PX * len(lines) for lines in reasons]
+    height = max(LEAST_HEIGHT_PX, 22.0 + sum(heights))
+    _draw_ratios(canvas, result.comparisons, reasons, height)
     _draw_samples(canvas, result, height)
     # what it ran on belongs into the picture
     canvas.text(WIDTH_PX, height + 26, result.results[0].device_label or "on the CPU", "ink2", anchor="end")
@@ -63,14 +67,33 @@ def apart(wanted: Sequence[float], step: float, low: float, high: float) -> list
     return [place for _, place in sorted(zip(order, placed, strict=True))]
 
 
-def _draw_ratios(canvas: Canvas, comparisons: Sequence[Comparison], height: float) -> None:
-    ends = [abs(math.log(v)) for c in comparisons for v in (c.ratio, c.low, c.high) if v is not None and v > 0]
+def _reason_lines(comparison: Comparison) -> list[str]:
+    """Why it is unclear, in lines as wide as the axis; none for a clear verdict."""
+    if comparison.verdict != "unclear":
+        return []
+    lines = [""]
+    for word in f"unclear: {comparison.why}".split(" "):
+        longer = f"{lines[-1]} {word}".lstrip()
+        if lines[-1] and width_px(longer, 10) * WIDEST_FONT > AXIS_PX:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    if len(lines) > WHY_LINES:
+        lines = [*lines[: WHY_LINES - 1], " ".join(lines[WHY_LINES - 1 :])]
+    return [fitted(line, AXIS_PX, 10) for line in lines]
+
+
+def _draw_ratios(
+    canvas: Canvas, comparisons: Sequence[Comparison], reasons: Sequence[Sequence[str]], height: float
+) -> None:
+    known = [v for c in comparisons for v in (c.ratio, c.ratio_low, c.ratio_high) if v is not None and v > 0]
+    ends = [abs(math.log(v)) for v in known]
     reach = max([LEAST_RANGE, *ends]) * 1.15
 
     def x(ratio: float) -> float:
         return round(AXIS_PX * (0.5 + math.log(ratio) / (2 * reach)), 1)
 
-    band = max(c.band for c in comparisons)
+    band = max(c.band_frac for c in comparisons)
     left, right = x(1 / (1 + band)), x(1 + band)
     canvas.boxes([(left, 14, max(2.0, right - left), height - 14)], "host3")
     taken: list[float] = []
@@ -80,9 +103,14 @@ def _draw_ratios(canvas: Canvas, comparisons: Sequence[Comparison], height: floa
             taken.append(x(ratio))
             canvas.boxes([(x(ratio), 14, 0.75, height - 14)], "grid")
             canvas.text(x(ratio), 10, f"× {ratio:g}", "ink2", anchor="middle")
-    step = (height - 18) / len(comparisons)
-    for i, comparison in enumerate(comparisons):
-        _draw_ratio(canvas, comparison, 18 + step * i + step / 2, x)
+    free = height - 18 - WHY_PX * sum(map(len, reasons))
+    y, step = 18.0, free / len(comparisons)
+    for comparison, lines in zip(comparisons, reasons, strict=True):
+        _draw_ratio(canvas, comparison, y + step / 2, x)
+        for line in lines:
+            y += WHY_PX
+            canvas.text(0, y + step / 2 + 10, line, "ink2")
+        y += step
     canvas.text(0, height + 12, "← slower", "ink2")
     canvas.text(x(1), height + 12, "same", "ink2", anchor="middle")
     canvas.text(AXIS_PX, height + 12, "faster →", "ink2", anchor="end")
@@ -97,8 +125,8 @@ def _draw_ratio(canvas: Canvas, comparison: Comparison, middle: float, at: Calla
     place = at(comparison.ratio)
     anchor = "" if place < AXIS_PX * 0.3 else "end" if place > AXIS_PX * 0.7 else "middle"
     canvas.text({"": 0.0, "end": float(AXIS_PX)}.get(anchor, AXIS_PX / 2), middle - 8, words, anchor=anchor, bold=True)
-    if comparison.low is not None and comparison.high is not None:
-        low, high = at(comparison.low), at(comparison.high)
+    if comparison.ratio_low is not None and comparison.ratio_high is not None:
+        low, high = at(comparison.ratio_low), at(comparison.ratio_high)
         canvas.stroke(f"M{number(low)} {number(middle + 4)}H{number(max(high, low + 1))}", "ink", 1.5)
     canvas.stroke(f"M{number(place)} {number(middle + 4)}h0", "ink", 9, cap="round")
     if comparison.verdict == "unclear":
@@ -108,7 +136,7 @@ def _draw_ratio(canvas: Canvas, comparison: Comparison, middle: float, at: Calla
 def _draw_samples(canvas: Canvas, result: CompareResult, height: float) -> None:
     name = result.comparisons[0].quantity
     quantities = [one.quantities[name] for one in result.results]
-    top_s = max(_usual_top_s(q) for q in quantities) * 1.04
+    top_s = (max(Strip.of(q).high_s for q in quantities) or 1e-9) * 1.04
     top, floor = 8.0, height
 
     def y(seconds: float) -> float:
@@ -125,26 +153,19 @@ def _draw_samples(canvas: Canvas, result: CompareResult, height: float) -> None:
         _draw_interval(canvas, quantity, token_of(i), y)  # all of them first: no band may hide another's samples
     for i, quantity in enumerate(quantities):
         _draw_series(canvas, quantity, token_of(i), y, top, floor)
-    beyond = sum(int((np.array(q.samples_s) > top_s).sum()) for q in quantities)
-    words = f"{name}, samples in the order taken" + (f"; {units.plural(beyond, 'sample')} above" if beyond else "")
+    beyond = beyond_in_words(tuple(sorted(s for q in quantities for s in q.samples_s if s > top_s)))
+    words = f"{name}, samples in the order taken" + (f"; {beyond}" if beyond else "")
     canvas.text(ORDER_X, height + 12, words, "ink2")
     _draw_names(canvas, result.results, quantities, y, (top, floor))
 
 
-def _usual_top_s(quantity: Quantity) -> float:
-    """The largest sample that is not far out: a single stray one must not squeeze the rest."""
-    samples = np.array(quantity.samples_s)
-    fence = np.percentile(samples, 75) + _FAR_IQR * quantity.iqr_s
-    return float(samples[samples <= fence].max(initial=quantity.median_s)) or 1e-9
-
-
 def _draw_bands(canvas: Canvas, samples: int, top: float, floor: float) -> None:
-    """Every second turn, A B B A, on a paler ground."""
-    turns = samples // 2
-    if not 1 < turns <= MOST_BANDS:
+    """Every second pass, A B B A, on a paler ground."""
+    passes = samples // 2
+    if not 1 < passes <= MOST_BANDS:
         return
-    width = ORDER_PX / turns
-    boxes = [(round(ORDER_X + i * width, 1), top, round(width, 1), floor - top) for i in range(1, turns, 2)]
+    width = ORDER_PX / passes
+    boxes = [(round(ORDER_X + i * width, 1), top, round(width, 1), floor - top) for i in range(1, passes, 2)]
     canvas.boxes(boxes, tint("host3", 0.5, 0.5))
 
 
@@ -162,7 +183,7 @@ def _draw_series(
     at = np.array([y(s) for s in quantity.samples_s], np.float64)
     canvas.boxes([(ORDER_X, round(y(quantity.median_s) - 0.5, 1), SPREAD_X + SPREAD_PX - ORDER_X, 1)], token)
     x = np.linspace(ORDER_X + 3, ORDER_X + ORDER_PX - 3, len(at))
-    draw_dots(canvas, x, at, quantity.far_out_samples, token, size=4.0 if len(at) <= FEW_DOTS else 2.6)
+    draw_dots(canvas, x, at, quantity.is_outlier, token, size=4.0 if len(at) <= FEW_DOTS else 2.6)
     inside = at[at > top]
     draw_distribution(canvas, inside, token, x=SPREAD_X, width=SPREAD_PX, top=top, height=floor - top, bins=BINS)
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from perfmagic import units
 from perfmagic.analysis.bench.conditions import QUEUED
 from perfmagic.analysis.bench.result import Quantity
-from perfmagic.analysis.bench.sweep import SweepResult, bottleneck_border
+from perfmagic.analysis.bench.sweep import SweepResult
+from perfmagic.analysis.bench.trend import bottleneck_border
 from perfmagic.view.bench.picture.compare import apart, token_of
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
 from perfmagic.view.svg.metrics import fitted, width_px
@@ -82,7 +83,7 @@ def _x_places(sweep: SweepResult) -> list[float]:
 
 
 def _y_axis(canvas: Canvas, times_s: Sequence[float]) -> Callable[[float], float]:
-    """Decades and what lies between, as labels and grid; gives the place of a time."""
+    """Draws labels and grid; gives the function that places a time."""
     seen = [max(t, LEAST_S) for t in times_s]
     low, high = math.log10(min(seen)) - 0.12, math.log10(max(seen)) + 0.12
     if high - low < 0.5:
@@ -105,8 +106,8 @@ def _y_axis(canvas: Canvas, times_s: Sequence[float]) -> Callable[[float], float
 
 
 def _draw_grounds(canvas: Canvas, sweep: SweepResult, x: Sequence[float]) -> None:
-    """Where Python is the bottleneck and where the device is, as two grounds; neither between them."""
-    found = bottleneck_border(sweep) if len(sweep.results[0]) == 1 else None
+    """Where Python is the bottleneck and where the device is, as two grounds; none where neither is certain."""
+    found = bottleneck_border(sweep.values, sweep.variant(0)) if len(sweep.results[0]) == 1 else None
     if found is None:
         return
     low, high = math.log(sweep.values[0]), math.log(sweep.values[-1])
@@ -144,7 +145,7 @@ def _draw_names(canvas: Canvas, lines: Sequence[_Line], y: Callable[[float], flo
 
 
 def _draw_numbers(canvas: Canvas, sweep: SweepResult, lines: Sequence[_Line], x: Sequence[float]) -> float:
-    """The values and, below each, the medians of all lines in one unit a row; gives the lower edge."""
+    """The values and below each the medians of all lines; gives the lower edge."""
     shown = _with_room(x)
     y = FLOOR + 16.0
     canvas.text(LEFT - 8, y, fitted(sweep.name, LEFT - 10, 10), "ink2", anchor="end")
@@ -172,7 +173,7 @@ def _draw_numbers(canvas: Canvas, sweep: SweepResult, lines: Sequence[_Line], x:
 
 
 def _rate_rows(sweep: SweepResult) -> list[tuple[str, list[str]]]:
-    """What each variant achieved, where the author says what a call does: FLOP/s, B/s."""
+    """What each variant achieved, where the user said what a call does: FLOP/s, B/s."""
     rows = []
     for j, first in enumerate(sweep.results[0]):
         who = f"{first.name} " if len(sweep.results[0]) > 1 else ""
@@ -185,7 +186,7 @@ def _rate_rows(sweep: SweepResult) -> list[tuple[str, list[str]]]:
 
 
 def _ratio_rows(sweep: SweepResult) -> list[tuple[str, list[str]]]:
-    """For each variant but the first how many times as fast, in brackets where it is unclear."""
+    """For each variant but the first how many times as fast it is, in brackets where that is unclear."""
     rows = []
     for j in range(len(sweep.results[0]) - 1):
         each = [row[j] for row in sweep.comparisons]
