@@ -132,7 +132,7 @@ def _device_bound(facts: Facts, time: CellTime) -> Worded:
 def _host_bound(facts: Facts, time: CellTime) -> Worded:
     cost_ns = time.waited_for_python_ns
     where, lines = _by_line(facts, merge(time.for_python, time.one_by_one))
-    waited = f"{facts.the_busiest} waited {units.duration(cost_ns)} for Python with nothing queued{where}"
+    waited = f"{facts.the_busiest} waited {units.duration(cost_ns)} for Python{where}"
     return [waited, _busy(time, "it"), *_idle(facts, time, told="for_python")], lines, cost_ns
 
 
