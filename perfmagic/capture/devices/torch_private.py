@@ -153,6 +153,39 @@ def schema_of(func: Any) -> Any:
     return func._schema
 
 
+def is_composite(func: Any) -> bool:
+    """Whether torch knows an operator as a function of others, also below autograd.
+
+    Uses torch._C._dispatch_has_kernel_for_dispatch_key (read in 2.13.0). No fallback.
+    """
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
+
+
+def kernel_for_any_device(func: Any) -> Callable[..., Any] | None:
+    """The kernel of an operator that was written for this device, or for every device; None where there is none.
+
+    Uses torch._C._dispatch_has_kernel_for_dispatch_key, OpOverload.redispatch and DispatchKeySet (read in 2.13.0).
+    No fallback.
+    """
+    has: Callable[[str, str], bool] = torch._C._dispatch_has_kernel_for_dispatch_key
+    if not any(has(func.name(), key) for key in ("PrivateUse1", "CompositeExplicitAutograd")):
+        return None
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
+    return lambda *args, **kwargs: func.redispatch(keys, *args, **kwargs)
+
+
+def forbid_address(t: torch.Tensor) -> None:
+    """Have torch's C++ raise where it asks for the address of a tensor's memory, of which a wrapper has none.
+
+    Uses torch._C._set_throw_on_mutable_data_ptr (read in 2.13.0); fallback: the address is 0.
+    """
+    if _forbid is not None:
+        _forbid(t)
+
+
+_forbid: Callable[[torch.Tensor], None] | None = getattr(torch._C, "_set_throw_on_mutable_data_ptr", None)
+
+
 def operator_named(name: str) -> Any | None:
     """The aten operator of a name like "sum.dim_IntList", None where this torch has none. Read in 2.13.0."""
     packet, _, overload = name.partition(".")

@@ -10,6 +10,7 @@ from perfmagic.capture.devices.sim import pinned
 from perfmagic.capture.devices.sim.clock import now_ns
 from perfmagic.capture.devices.sim.jobs import Body, Job
 from perfmagic.capture.devices.sim.launch import launch_lane, queue_op
+from perfmagic.capture.devices.sim.refusals import check_plain
 from perfmagic.capture.devices.sim.streams import Stream
 from perfmagic.capture.devices.sim.tensor import SimTensor
 from perfmagic.capture.devices.sim.waits import wait_for_job
@@ -26,6 +27,9 @@ def to_device(source: torch.Tensor, target: SimTensor, non_blocking: bool) -> Si
     runs. Without non_blocking the host then waits for the stream. Source: CUDA's cudaMemcpyAsync and
     torch's copy_ for CUDA.
     """
+    check_plain(source, "copy_")
+    if source.is_meta:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     begin_ns = now_ns()
     is_pinned = pinned.is_pinned(source)
     ref = target._ref
@@ -52,6 +56,7 @@ def to_host(source: SimTensor, target: torch.Tensor, non_blocking: bool) -> torc
     With non_blocking and pinned memory it returns at once; the target holds its values only once the stream has run the
     copy: synchronise before reading it, as with CUDA. Else the host waits.
     """
+    check_plain(target, "copy_")
     begin_ns = now_ns()
     is_pinned = pinned.is_pinned(target)
     ref, memory = source._ref, target.detach()

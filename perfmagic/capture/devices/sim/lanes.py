@@ -93,8 +93,11 @@ class Lane:
         self.thread = threading.current_thread()
         torch.get_num_threads()  # a thread takes over the process's number at its first use, which must not come later
         torch.set_num_threads(1)
-        torch.set_grad_enabled(False)
         ready.put(None)
+        with torch.inference_mode():  # no gradients here; and memory made in inference mode may be written
+            self._work_off()
+
+    def _work_off(self) -> None:
         while not self.device.closing.is_set():
             self._sleeping = True
             if not self.jobs:

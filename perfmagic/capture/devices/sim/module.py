@@ -8,7 +8,18 @@ from typing import Any
 import torch
 
 from perfmagic.capture.devices import torch_private
-from perfmagic.capture.devices.sim import autocast, dispatch, launch, memory, moving, pinned, random, streams, waits
+from perfmagic.capture.devices.sim import (
+    autocast,
+    dispatch,
+    launch,
+    memory,
+    moving,
+    pinned,
+    random,
+    refusals,
+    streams,
+    waits,
+)
 from perfmagic.capture.devices.sim import device as devices
 from perfmagic.capture.devices.sim.tensor import install, rebuild
 from perfmagic.errors import DeviceError
@@ -114,6 +125,17 @@ def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
     return dispatch.dispatch(aten.copy_.default, (target, source, non_blocking), {})
 
 
+def _item(t: Any) -> Any:
+    """torch.tensor([t]) leaves out the class of t, and with it the usual way here."""
+    __tracebackhide__ = True
+    return dispatch.dispatch(aten._local_scalar_dense.default, (t,), {})
+
+
+def _no_memory_zeros(size: Any, **options: Any) -> Any:
+    __tracebackhide__ = True
+    return dispatch.dispatch(aten._efficientzerotensor.default, (size,), options)
+
+
 def _refuse_storage(_storage: Any, location: str) -> None:
     """torch.load(…, map_location="sim") would make torch allocate memory that the device does not have, and crash."""
     if location.split(":", maxsplit=1)[0] == devices.NAME:
@@ -133,8 +155,10 @@ def register() -> list[Any]:
         library.impl(names[purpose], kernel, "PrivateUse1")
     library.impl("tril_indices", _tril_indices, "PrivateUse1")  # of the factories only these consist of no others
     library.impl("triu_indices", _triu_indices, "PrivateUse1")
+    library.impl("_local_scalar_dense", _item, "PrivateUse1")
+    library.impl("_efficientzerotensor", _no_memory_zeros, "PrivateUse1")
     library.impl(names["pin"], pinned.pinned_copy, "CPU")
     library.impl(names["is_pinned"], pinned.is_pinned, "CPU")
     torch_private.allow_in_checkpoints(rebuild)
     torch.serialization.register_package(5, lambda _storage: None, _refuse_storage)  # before torch's own, from 10 on
-    return [library, *autocast.register()]
+    return [library, *autocast.register(), *refusals.register()]

@@ -14,6 +14,8 @@ from perfmagic.capture.devices import torch_private
 from perfmagic.capture.devices.sim.device import sim_device
 from perfmagic.capture.devices.sim.jobs import Job, NotComputedError
 from perfmagic.capture.devices.sim.memory import Held
+from perfmagic.capture.devices.sim.refusals import refuse_address
+from perfmagic.capture.devices.sim.storage import SimStorage
 
 
 class Spec(NamedTuple):
@@ -150,6 +152,7 @@ class SimTensor(torch.Tensor):
         spec = ref.spec
         kind = FarTensor if ref.buffer.device_index else SimTensor
         t: SimTensor = torch_private.make_wrapper(kind, spec.size, spec.stride, spec.offset, spec.dtype, _device(0))
+        torch_private.forbid_address(t)
         t._ref, t._held = ref, ref.buffer.held()
         return t
 
@@ -220,6 +223,20 @@ class SimTensor(torch.Tensor):
         """Keep the memory taken until a stream has done what it was given so far, even if the tensor goes before."""
         lane = stream._lane
         lane.commit(Job(lane, "record_stream", partial(_hold, self._held)), ())
+
+    def data_ptr(self) -> NoReturn:
+        refuse_address("data_ptr")
+
+    def untyped_storage(self) -> SimStorage:  # type: ignore[override]
+        return SimStorage(self.device, self._ref.buffer.spec.storage_bytes)
+
+    def storage(self) -> NoReturn:
+        refuse_address("storage")
+
+    _typed_storage = storage  # torch.multiprocessing and share_memory_() start here
+
+    def __dlpack__(self, **_: Any) -> NoReturn:  # type: ignore[override]
+        refuse_address("__dlpack__")
 
     def tolist(self) -> Any:
         return self.detach().cpu().tolist()
