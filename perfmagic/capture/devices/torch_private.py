@@ -64,6 +64,31 @@ def _make_guard() -> Any:
     return Guard()
 
 
+def tell_lost_errors() -> None:
+    """Have every backward pass raise the error that torch lost in it, instead of a SystemError without words.
+
+    Wraps torch.autograd._engine_run_backward, which backward and torch.autograd.grad come through (read in 2.13.0).
+    Where the name is gone, the SystemError stays.
+    """
+    run = getattr(torch.autograd, "_engine_run_backward", None)
+    if run is None or hasattr(run, "tells_lost_errors"):
+        return
+
+    def run_and_tell(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        lost_error()  # of a pass started in another way, long told
+        try:
+            return run(*args, **kwargs)
+        except SystemError:
+            error = lost_error()
+            if error is None:
+                raise
+            raise error from None
+
+    vars(run_and_tell)["tells_lost_errors"] = True
+    vars(torch.autograd)["_engine_run_backward"] = run_and_tell
+
+
 def lost_error() -> BaseException | None:
     """The error of a backward pass that torch lost since this was last asked, None if there is none."""
     try:
@@ -151,6 +176,23 @@ def allow_in_checkpoints(function: Callable[..., Any]) -> None:
 def schema_of(func: Any) -> Any:
     """The schema of an operator: names, types and aliasing. Uses OpOverload._schema (read in 2.13.0). No fallback."""
     return func._schema
+
+
+def overloads_with_out(name: str) -> list[str]:
+    """The out= variants of an aten operator, as "name.overload". Read in 2.13.0."""
+    packet = getattr(torch.ops.aten, name)
+    return [f"{name}.{overload}" for overload in packet.overloads() if "out" in overload]
+
+
+def mark_lazy(t: torch.Tensor, *, conj: bool, neg: bool) -> None:
+    """Tell torch that a wrapper's values are yet to be conjugated or negated.
+
+    Uses torch._C._set_conj and _set_neg (read in 2.13.0). No fallback.
+    """
+    if conj:
+        torch._C._set_conj(t, True)
+    if neg:
+        torch._C._set_neg(t, True)
 
 
 def is_composite(func: Any) -> bool:

@@ -8,12 +8,14 @@ import torch
 
 from perfmagic.capture.devices.sim import pinned
 from perfmagic.capture.devices.sim.clock import now_ns
+from perfmagic.capture.devices.sim.device import sim_device
 from perfmagic.capture.devices.sim.jobs import Body, Job
 from perfmagic.capture.devices.sim.launch import launch_lane, queue_op
 from perfmagic.capture.devices.sim.refusals import check_plain
 from perfmagic.capture.devices.sim.streams import Stream
 from perfmagic.capture.devices.sim.tensor import SimTensor
 from perfmagic.capture.devices.sim.waits import wait_for_job
+from perfmagic.errors import DeviceError
 from perfmagic.trace.columns import OpKind
 
 pin = pinned.note
@@ -63,7 +65,10 @@ def to_host(source: SimTensor, target: torch.Tensor, non_blocking: bool) -> torc
     name = f"Memcpy DtoH (Device -> {'Pinned' if is_pinned else 'Pageable'})"
 
     def body() -> None:
-        memory.copy_(ref.real())
+        real = ref.real()
+        if tuple(real.shape) != ref.spec.size:
+            raise DeviceError(f"the op gave a result of shape {tuple(real.shape)} where {ref.spec.size} was expected")
+        memory.copy_(real)
 
     job = _queue(source, name, body, _bytes(source), begin_ns, True, reads=True, writes=False)
     if not (non_blocking and is_pinned):
@@ -132,7 +137,7 @@ def _queue(
     """Launch a copy; free: the host need not stage anything, so the call is over when the copy is queued."""
     ref = tensor._ref
     lane, in_backward = launch_lane(ref.buffer.device_index, [ref])
-    pace = lane.device.pace
+    pace = sim_device(lane.device.index).pace
     hold_s = pace(name, OpKind.MEMCPY, size_bytes) if pace and not free else 0.0
     return queue_op(
         lane,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from perfmagic.capture.devices.sim import copies
+from perfmagic.capture.devices.sim import copies, special
 from perfmagic.capture.devices.sim.arguments import (
     Arguments,
     brought,
@@ -16,18 +16,28 @@ from perfmagic.capture.devices.sim.arguments import (
     is_elsewhere,
     is_unplaced,
 )
+from perfmagic.capture.devices.sim.chosen import current_lane
 from perfmagic.capture.devices.sim.clock import now_ns
 from perfmagic.capture.devices.sim.device import NAME, check_usable
 from perfmagic.capture.devices.sim.foreign import run_foreign
-from perfmagic.capture.devices.sim.infer import Leaf, UnknownResultError, flat, infer, infer_or_raise, map_tree, meta_of
+from perfmagic.capture.devices.sim.infer import Leaf, UnknownResultError, infer, infer_or_raise, map_tree, meta_of
 from perfmagic.capture.devices.sim.jobs import Job
 from perfmagic.capture.devices.sim.kernels import body_of, real_call
-from perfmagic.capture.devices.sim.lanes import Lane, current_lane
+from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.launch import launch_lane, queue_op
 from perfmagic.capture.devices.sim.log import LOG
-from perfmagic.capture.devices.sim.operators import Operator, argument, operator_of
-from perfmagic.capture.devices.sim.refusals import TORCH_ARITHMETIC, check_name, check_plain, refuse_address
-from perfmagic.capture.devices.sim.tensor import Buffer, Ref, SimTensor, Spec, become, spec_of
+from perfmagic.capture.devices.sim.operators import Operator, operator_of
+from perfmagic.capture.devices.sim.refusals import TORCH_ARITHMETIC, check_name, refuse_address
+from perfmagic.capture.devices.sim.results import (
+    check_bounds,
+    given_back,
+    new_ref,
+    on_device,
+    resize_results,
+    take_new_shapes,
+    written_by,
+)
+from perfmagic.capture.devices.sim.tensor import Buffer, Ref, SimTensor, become
 from perfmagic.capture.devices.sim.waits import wait_for_job
 from perfmagic.errors import DeviceError
 from perfmagic.trace.columns import OpKind
@@ -63,49 +73,28 @@ def _handler(op: Operator) -> Handler:
 
 
 def _choose(op: Operator) -> Handler:
-    special: dict[Any, Handler] = {
+    by_hand: dict[Any, Handler] = {
         aten.copy_.default: _copy,
         aten._to_copy.default: _to_copy,
         aten._local_scalar_dense.default: _item,
         aten.equal.default: _run_and_wait,
-        aten._pack_padded_sequence.default: _pack,
-        aten._pin_memory.default: _pin,
-        aten._efficientzerotensor.default: _zeros,
+        aten._pack_padded_sequence.default: special.pack,
+        aten._pin_memory.default: special.pin,
+        aten._efficientzerotensor.default: special.zeros,
     }
-    if op.func in special:
-        return special[op.func]
-    if op.namespace not in TORCH_ARITHMETIC:
-        return run_foreign
-    if op.composite:
-        return _decompose
-    if op.names_device:
-        return _refuse_device
-    if op.reshapes:
-        return _reshape_in_place
-    if op.is_view:
-        return _view
-    if op.name.startswith(("aten::_foreach_", "aten::_fused_")):
-        return _foreach
-    return _allocate if op.name in _ALLOCATIONS else _kernel
-
-
-def _decompose(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Inference mode leaves out autograd, and with it torch's own step from such an operator to what it consists of."""
-    __tracebackhide__ = True
-    return op.func.decompose(*args, **kwargs)
-
-
-def _refuse_device(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    raise DeviceError(f"{op.name} is not done on the simulated device", hint="use Tensor.to(device)")
-
-
-def _pin(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    raise RuntimeError(f"cannot pin a tensor on {args[0].device}: only memory of the host can be pinned")
-
-
-def _zeros(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """torch's zeros without memory, which formulas of gradients use, have memory here."""
-    return torch.zeros(*args, **{name: value for name, value in kwargs.items() if name in ("dtype", "device")})
+    if op.func in by_hand:
+        return by_hand[op.func]
+    choices: tuple[tuple[bool, Handler], ...] = (
+        (op.namespace not in TORCH_ARITHMETIC, run_foreign),
+        (op.kernel in special.BY_RESULT and op.fills_out, special.by_result),
+        (op.composite, special.decompose),
+        (op.names_device, special.refuse_device),
+        (op.reshapes, _reshape_in_place),
+        (op.is_view, _view),
+        (op.name.startswith(("aten::_foreach_", "aten::_fused_")), _foreach),
+        (op.name in _ALLOCATIONS, _allocate),
+    )
+    return next((handler for wanted, handler in choices if wanted), _kernel)
 
 
 def _copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -138,7 +127,7 @@ def _to_copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return copies.to_host(args[0], target, non_blocking)
 
 
-def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - all handlers look alike
+def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
     __tracebackhide__ = True
     return copies.item(args[0])
 
@@ -150,24 +139,13 @@ def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     base = taken.refs[0].buffer
 
     def make(leaf: Leaf) -> SimTensor:
-        _check_bounds(op, leaf.spec, base)
+        check_bounds(op, leaf.spec, base)
         return SimTensor(Ref(leaf.spec, base))
 
     if torch.is_inference_mode_enabled() and not args[0].is_inference():  # a view is what its base is
         with torch.inference_mode(False):
             return map_tree(specs, Leaf, make)
     return map_tree(specs, Leaf, make)
-
-
-def _check_bounds(op: Operator, spec: Spec, base: Buffer) -> None:
-    """Raise RuntimeError, as torch does on other devices, for a view that reaches beyond the memory."""
-    last = spec.offset + sum((n - 1) * step for n, step in zip(spec.size, spec.stride, strict=True))
-    if 0 in spec.size or (last + 1) * spec.dtype.itemsize <= base.spec.storage_bytes:
-        return
-    raise RuntimeError(
-        f"{op.name}: sizes {list(spec.size)}, strides {list(spec.stride)} and offset {spec.offset} need "
-        f"{(last + 1) * spec.dtype.itemsize} bytes, and the tensor's memory has {base.spec.storage_bytes}"
-    )
 
 
 def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -179,7 +157,7 @@ def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
     held = tensor._ref.buffer
     if spec.storage_bytes <= held.spec.storage_bytes:
-        _check_bounds(op, spec, held)
+        check_bounds(op, spec, held)
         become(tensor, Ref(spec, held))
     elif held.spec.storage_bytes:  # its views would have to come along
         raise DeviceError(
@@ -189,7 +167,7 @@ def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any
         )
     else:
         real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
-        become(tensor, _new_ref(held.device_index, real))
+        become(tensor, new_ref(held.device_index, real))
     return tensor
 
 
@@ -211,16 +189,6 @@ def _foreach(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         for row, result in zip(rows, some or (), strict=False):
             results[row] = result
     return results if op.returned is None else None
-
-
-def _pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - all handlers look alike
-    """pack_padded_sequence: the lengths are on the host, and so are the sizes of the steps, as on any device."""
-    __tracebackhide__ = True
-    padded, lengths, batch_first = args
-    rows, columns = padded.shape[:2]
-    order, steps = op.func(torch.arange(rows * columns).view(rows, columns, 1), lengths, batch_first)
-    there = torch.empty(len(order), dtype=torch.int64, device=padded.device).copy_(order.view(-1))
-    return padded.reshape(rows * columns, *padded.shape[2:]).index_select(0, there), steps
 
 
 def _elsewhere(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -257,9 +225,9 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     known, specs = _inferred(op, taken)
     if not known:
         return _run_and_wait(op, args, kwargs)
-    if op.returned and _resize_results(op, args, kwargs, specs):
+    if op.returned and resize_results(op, args, kwargs, specs):
         return _kernel(op, args, kwargs)
-    written = _written(op, args, kwargs) if op.writes else []
+    written = written_by(op, args, kwargs) if op.writes else []
     index = device_index(kwargs, taken)
     lane, in_backward = launch_lane(index, taken.refs)
     fresh: list[Buffer] = []
@@ -271,7 +239,7 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         fresh.append(buffer)
         return SimTensor(Ref(leaf.spec, buffer))
 
-    outcome = _given_back(op, args, kwargs)
+    outcome = given_back(op, args, kwargs)
     if op.returned is None:
         outcome = map_tree(specs, Leaf, make)
     body = body_of(op, taken, index, fresh, [ref.buffer for ref in written])
@@ -293,7 +261,7 @@ def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     taken = Arguments(op.func, args, kwargs)
     check_devices(op, taken, args, kwargs)
     index = device_index(kwargs, taken)
-    written = [ref.buffer for ref in _written(op, args, kwargs)]
+    written = [ref.buffer for ref in written_by(op, args, kwargs)]
     results: list[Any] = []
     run = real_call(op, taken, index, fixed=False)
 
@@ -305,28 +273,9 @@ def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     job = _launch(op, taken, body, lane, in_backward, written, direct=True)
     wait_for_job(job, "simStreamSynchronize")
     if op.returned is not None:
-        _take_new_shapes(op, args, kwargs, results[0])
-        return _given_back(op, args, kwargs)
-    return map_tree(results[0], torch.Tensor, lambda t: _on_device(t, lane))
-
-
-def _take_new_shapes(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """out= tensors whose shape only the kernel knew stand for what it made of them."""
-    given = [argument(place, args, kwargs) for place in op.returned or ()]
-    for t, real in zip(given, flat(result), strict=False):
-        if isinstance(t, SimTensor) and tuple(real.shape) != t._ref.spec.size:
-            become(t, _new_ref(t._ref.buffer.device_index, real))
-
-
-def _new_ref(index: int, real: torch.Tensor) -> Ref:
-    spec = spec_of(real)
-    return Ref(spec, Buffer(index, spec, current_lane(index).stream_id, real))
-
-
-def _on_device(real: torch.Tensor, lane: Lane) -> SimTensor:
-    check_plain(real, "the result")
-    spec = spec_of(real)
-    return SimTensor(Ref(spec, Buffer(lane.device.index, spec, lane.stream_id, real)))
+        take_new_shapes(op, args, kwargs, results[0])
+        return given_back(op, args, kwargs)
+    return map_tree(results[0], torch.Tensor, lambda t: on_device(t, lane, op.name))
 
 
 def _launch(
@@ -369,29 +318,3 @@ def _moved_bytes(taken: Arguments) -> int:
     for n in spec.size:
         count *= n
     return count
-
-
-def _written(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Ref]:
-    leaves = [t for place in op.writes for t in flat(argument(place, args, kwargs))]
-    return [t._ref for t in leaves if isinstance(t, SimTensor)]
-
-
-def _resize_results(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], specs: Any) -> bool:
-    """Give out= tensors of another size new memory, as torch does everywhere; True if there was one."""
-    given = [argument(place, args, kwargs) for place in op.returned or ()]
-    small = [
-        (t, leaf.spec)
-        for t, leaf in zip(given, flat(specs), strict=False)
-        if isinstance(t, SimTensor) and t._ref.spec.size != leaf.spec.size
-    ]
-    for t, spec in small:
-        real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
-        become(t, _new_ref(t._ref.buffer.device_index, real))
-    return bool(small)
-
-
-def _given_back(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if not op.returned:
-        return None
-    values = [argument(place, args, kwargs) for place in op.returned]
-    return values[0] if op.returns_one else tuple(values)

@@ -37,6 +37,8 @@ def run_foreign(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         return taker(op.func, args, kwargs)
     if op.namespace in COMMUNICATION:
         refuse_communication(op.name)
+    if op.composite:
+        return op.func.decompose(*args, **kwargs)
     kernel = torch_private.kernel_for_any_device(op.func)
     if kernel is None:
         refuse_unknown_operator(op.name)

@@ -48,7 +48,7 @@ def _check_written(op: Operator, given: tuple[Any, Any], real: tuple[Any, Any]) 
         for ref, t in zip(flat(argument(place, *given)), flat(argument(place, *real)), strict=True):
             if isinstance(ref, Ref) and not ref.buffer.odd and tuple(t.shape) != ref.spec.size:
                 raise DeviceError(
-                    f"{op.name} gave its {place[1]} the shape {tuple(t.shape)}; it was expected to keep {ref.spec.size}",
+                    f"{op.name} gave its {place[1]} the shape {tuple(t.shape)} where {ref.spec.size} was expected",
                     hint=f"give it a tensor of the shape {tuple(t.shape)}",
                 )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +23,7 @@ from perfmagic.capture.devices.sim import (
     waits,
 )
 from perfmagic.capture.devices.sim import device as devices
-from perfmagic.capture.devices.sim.tensor import install, rebuild
+from perfmagic.capture.devices.sim.tensor import install
 from perfmagic.errors import DeviceError
 
 aten = torch.ops.aten
@@ -125,6 +127,11 @@ def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
     return dispatch.dispatch(aten.copy_.default, (target, source, non_blocking), {})
 
 
+def _whole(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    return dispatch.dispatch(operator, args, kwargs)
+
+
 def _item(t: Any) -> Any:
     """torch.tensor([t]) leaves out the class of t, and with it the usual way here."""
     __tracebackhide__ = True
@@ -145,9 +152,10 @@ def _refuse_storage(_storage: Any, location: str) -> None:
         )
 
 
-def register() -> list[Any]:
-    """Tell torch of the device. Returns what has to stay alive for that."""
-    install(dispatch.dispatch, moving.to)
+def register(rebuild: Callable[..., Any]) -> list[Any]:
+    """Tell torch of the device. Returns what has to stay alive for that.  rebuild: makes a tensor from its pickle."""
+    install(dispatch.dispatch, moving.to, rebuild)
+    torch_private.tell_lost_errors()
     torch_private.register_python_backend(devices.NAME, make_module())
     names = torch_private.host_kernels()
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
@@ -155,6 +163,9 @@ def register() -> list[Any]:
         library.impl(names[purpose], kernel, "PrivateUse1")
     library.impl("tril_indices", _tril_indices, "PrivateUse1")  # of the factories only these consist of no others
     library.impl("triu_indices", _triu_indices, "PrivateUse1")
+    # given a kernel here, an operator that torch takes apart comes whole: its out= variants are wrong for a class
+    for name in torch_private.overloads_with_out("linalg_matrix_rank"):
+        library.impl(name, partial(_whole, torch_private.operator_named(name)), "PrivateUse1")
     library.impl("_local_scalar_dense", _item, "PrivateUse1")
     library.impl("_efficientzerotensor", _no_memory_zeros, "PrivateUse1")
     library.impl(names["pin"], pinned.pinned_copy, "CPU")

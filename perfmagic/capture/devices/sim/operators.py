@@ -34,7 +34,7 @@ class Operator:
     returned: those of them it returns; None for an op that returns something new.  seeded: draws random numbers.
     generator: where its generator goes, None if it takes none.  composite: torch knows of which others it consists.
     takes_host_scalars: a tensor without dimensions may be on the host, as with CUDA.
-    names_device: a device is one of its positional arguments.
+    names_device: a device is one of its positional arguments.  fills_out: what it writes are out= tensors.
     """
 
     func: Any
@@ -51,6 +51,7 @@ class Operator:
     composite: bool
     takes_host_scalars: bool
     names_device: bool
+    fills_out: bool
 
 
 _operators: dict[Any, Operator] = {}
@@ -70,6 +71,7 @@ def _read(func: Any) -> Operator:
     writes = [p for p, a in zip(places, schema.arguments, strict=True) if a.alias_info and a.alias_info.is_write]
     undeclared = [places[i] for i in _UNDECLARED_WRITES.get(schema.name, ())]
     reshapes = torch.Tag.inplace_view in func.tags
+    outs = [a for a in schema.arguments if a.kwarg_only and a.alias_info and a.alias_info.is_write]
     aliases = any(r.alias_info is not None for r in schema.returns)
     return Operator(
         func=func,
@@ -86,6 +88,7 @@ def _read(func: Any) -> Operator:
         composite=torch_private.is_composite(func),
         takes_host_scalars=torch.Tag.pointwise in func.tags or schema.name.startswith(_HOST_SCALARS),
         names_device=any(not a.kwarg_only and str(a.type) == "Device" for a in schema.arguments),
+        fills_out=bool(outs),
     )
 
 

@@ -15,13 +15,15 @@ COMMUNICATION = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_
 _KEYS_WITHOUT_STRIDES = (
     "SparsePrivateUse1", "SparseCsrPrivateUse1", "QuantizedPrivateUse1", "NestedTensorPrivateUse1",
 )  # fmt: skip
+_QUANTISED_DTYPES = {torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4}
+_QUANTISED = ("aten::quantize_", "aten::_make_per_tensor_quantized", "aten::_make_per_channel_quantized")
 _NESTED = ("aten::_nested", "aten::nested", "aten::to_padded_tensor")
 
 
 def refuse_communication(name: str) -> NoReturn:
     """For collectives and messages: gloo and the others work on host memory, before the stream has filled it."""
     raise DeviceError(
-        f"{name} cannot use tensors on the simulated device: no process group of torch.distributed waits for its streams",
+        f"{name} cannot use tensors on the simulated device: no process group here waits for its streams",
         hint="copy the tensors with .cpu(), communicate, and copy the results back with .to(device)",
     )
 
@@ -30,7 +32,7 @@ def refuse_unknown_operator(name: str) -> NoReturn:
     """For custom operators without a kernel that runs on this device."""
     raise DeviceError(
         f"{name} has no kernel for the simulated device",
-        hint=f'register one that works on any device, or one for it: torch.library.register_kernel("{name}", "{NAME}", …)',
+        hint=f'torch.library.register_kernel("{name}", "{NAME}", function) gives it one; without it, use CPU tensors',
     )
 
 
@@ -48,7 +50,7 @@ def check_plain(t: torch.Tensor, name: str) -> None:
         _refuse_layout("nested", name)
     if t.layout is not torch.strided:
         _refuse_layout(str(t.layout).removeprefix("torch."), name)
-    if t.is_quantized:
+    if t.is_quantized or t.dtype in _QUANTISED_DTYPES or name.startswith(_QUANTISED):
         _refuse_layout("quantised", name)
 
 
@@ -56,6 +58,8 @@ def check_name(name: str, kwargs: dict[str, Any]) -> None:
     """Raise DeviceError for an operator whose result would be nested or sparse, before torch starts to make it."""
     if name.startswith(_NESTED):
         _refuse_layout("nested", name)
+    if name.startswith(_QUANTISED):
+        _refuse_layout("quantised", name)
     layout = kwargs.get("layout")
     if layout is not None and layout is not torch.strided:
         _refuse_layout(str(layout).removeprefix("torch."), name)
