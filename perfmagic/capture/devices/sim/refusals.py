@@ -11,12 +11,15 @@ from perfmagic.errors import DeviceError
 
 TORCH_ARITHMETIC = ("aten", "prims")  # their schemas are true: what is written, and what is an alias of what
 COMMUNICATION = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem")
-# backends of tensors that are no plain memory with sizes and strides
-_KEYS_WITHOUT_STRIDES = (
-    "SparsePrivateUse1", "SparseCsrPrivateUse1", "QuantizedPrivateUse1", "NestedTensorPrivateUse1",
-)  # fmt: skip
-_QUANTISED_DTYPES = {torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4}
-_QUANTISED = ("aten::quantize_", "aten::_make_per_tensor_quantized", "aten::_make_per_channel_quantized")
+# torch's dispatch keys for tensors of the device that are no plain memory with sizes and strides
+_KEYS_WITHOUT_STRIDES = {
+    "SparsePrivateUse1": "sparse",
+    "SparseCsrPrivateUse1": "sparse",
+    "QuantizedPrivateUse1": "quantized",
+    "NestedTensorPrivateUse1": "nested",
+}
+_QUANTIZED_DTYPES = {torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4}
+_QUANTIZED = ("aten::quantize_", "aten::_make_per_tensor_quantized", "aten::_make_per_channel_quantized")
 _NESTED = ("aten::_nested", "aten::nested", "aten::to_padded_tensor")
 
 
@@ -45,21 +48,21 @@ def refuse_address(what: str) -> NoReturn:
 
 
 def check_plain(t: torch.Tensor, name: str) -> None:
-    """Raise DeviceError for a result or an argument that is sparse, quantised, nested or opaque."""
+    """Raise DeviceError for a result or an argument that is sparse, quantized, nested or opaque."""
     if t.is_nested or name.startswith(_NESTED):
         _refuse_layout("nested", name)
     if t.layout is not torch.strided:
         _refuse_layout(str(t.layout).removeprefix("torch."), name)
-    if t.is_quantized or t.dtype in _QUANTISED_DTYPES or name.startswith(_QUANTISED):
-        _refuse_layout("quantised", name)
+    if t.is_quantized or t.dtype in _QUANTIZED_DTYPES or name.startswith(_QUANTIZED):
+        _refuse_layout("quantized", name)
 
 
 def check_name(name: str, kwargs: dict[str, Any]) -> None:
     """Raise DeviceError for an operator whose result would be nested or sparse, before torch starts to make it."""
     if name.startswith(_NESTED):
         _refuse_layout("nested", name)
-    if name.startswith(_QUANTISED):
-        _refuse_layout("quantised", name)
+    if name.startswith(_QUANTIZED):
+        _refuse_layout("quantized", name)
     layout = kwargs.get("layout")
     if layout is not None and layout is not torch.strided:
         _refuse_layout(str(layout).removeprefix("torch."), name)
@@ -75,8 +78,7 @@ def _refuse_layout(kind: str, name: str) -> NoReturn:
 def register() -> list[Any]:
     """Refuse what torch would do with such tensors without asking their class. Returns what has to stay alive."""
     library: Any = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
-    for key in _KEYS_WITHOUT_STRIDES:
-        kind = key.removesuffix("PrivateUse1").removesuffix("Tensor").lower()
+    for key, kind in _KEYS_WITHOUT_STRIDES.items():
 
         def refuse(func: Any, *_: Any, kind: str = kind, **__: Any) -> NoReturn:
             _refuse_layout(kind, func.name())
