@@ -10,7 +10,7 @@ from contextlib import contextmanager
 @contextmanager
 def gates() -> Iterator[Callable[[], Callable[[], None]]]:
     """hold() keeps the current stream busy until what it returned is called, or the block ends."""
-    from perfmagic.capture.devices.sim.lanes import current_lane  # a test of CUDA alone must not load them
+    from perfmagic.capture.devices.sim.chosen import current_lane  # a test of CUDA alone must not load them
     from perfmagic.capture.devices.sim.launch import queue_op
     from perfmagic.trace.columns import OpKind
 

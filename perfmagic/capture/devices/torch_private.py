@@ -64,6 +64,31 @@ def _make_guard() -> Any:
     return Guard()
 
 
+def tell_lost_errors() -> None:
+    """Have every backward pass raise the error that torch lost in it, instead of a SystemError without words.
+
+    Wraps torch.autograd._engine_run_backward, which backward and torch.autograd.grad come through (read in 2.13.0).
+    Where the name is gone, the SystemError stays.
+    """
+    run = getattr(torch.autograd, "_engine_run_backward", None)
+    if run is None or hasattr(run, "tells_lost_errors"):
+        return
+
+    def run_and_tell(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        lost_error()  # of a pass started in another way, long told
+        try:
+            return run(*args, **kwargs)
+        except SystemError:
+            error = lost_error()
+            if error is None:
+                raise
+            raise error from None
+
+    vars(run_and_tell)["tells_lost_errors"] = True
+    vars(torch.autograd)["_engine_run_backward"] = run_and_tell
+
+
 def lost_error() -> BaseException | None:
     """The error of a backward pass that torch lost since this was last asked, None if there is none."""
     try:
@@ -151,6 +176,56 @@ def allow_in_checkpoints(function: Callable[..., Any]) -> None:
 def schema_of(func: Any) -> Any:
     """The schema of an operator: names, types and aliasing. Uses OpOverload._schema (read in 2.13.0). No fallback."""
     return func._schema
+
+
+def overloads_with_out(name: str) -> list[str]:
+    """The out= variants of an aten operator, as "name.overload". Read in 2.13.0."""
+    packet = getattr(torch.ops.aten, name)
+    return [f"{name}.{overload}" for overload in packet.overloads() if "out" in overload]
+
+
+def mark_lazy(t: torch.Tensor, *, conj: bool, neg: bool) -> None:
+    """Tell torch that a wrapper's values are yet to be conjugated or negated.
+
+    Uses torch._C._set_conj and _set_neg (read in 2.13.0). No fallback.
+    """
+    if conj:
+        torch._C._set_conj(t, True)
+    if neg:
+        torch._C._set_neg(t, True)
+
+
+def is_composite(func: Any) -> bool:
+    """Whether torch knows an operator as a function of others, also below autograd.
+
+    Uses torch._C._dispatch_has_kernel_for_dispatch_key (read in 2.13.0). No fallback.
+    """
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
+
+
+def kernel_for_any_device(func: Any) -> Callable[..., Any] | None:
+    """The kernel of an operator that was written for this device, or for every device; None where there is none.
+
+    Uses torch._C._dispatch_has_kernel_for_dispatch_key, OpOverload.redispatch and DispatchKeySet (read in 2.13.0).
+    No fallback.
+    """
+    has: Callable[[str, str], bool] = torch._C._dispatch_has_kernel_for_dispatch_key
+    if not any(has(func.name(), key) for key in ("PrivateUse1", "CompositeExplicitAutograd")):
+        return None
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
+    return lambda *args, **kwargs: func.redispatch(keys, *args, **kwargs)
+
+
+def forbid_address(t: torch.Tensor) -> None:
+    """Have torch's C++ raise where it asks for the address of a tensor's memory, of which a wrapper has none.
+
+    Uses torch._C._set_throw_on_mutable_data_ptr (read in 2.13.0); fallback: the address is 0.
+    """
+    if _forbid is not None:
+        _forbid(t)
+
+
+_forbid: Callable[[torch.Tensor], None] | None = getattr(torch._C, "_set_throw_on_mutable_data_ptr", None)
 
 
 def operator_named(name: str) -> Any | None:

@@ -6,12 +6,14 @@ where no random op runs on the device. Importing this package imports no torch; 
 
     clock pace log   no torch: time, the least time of ops, what was recorded
     jobs lanes       a thing to do; a stream's queue and thread; no locks, so that an interrupt leaves nothing behind
+    memory           what counts as allocated
+    device chosen    the devices, forks, the end of the process; the stream a thread queues on
     launch waits     the host queues, the host waits
     streams module   torch.sim
-    tensor operators arguments infer dispatch substitutes   what torch's operators turn into
-    copies moving pinned random autocast                    and what of them is special
-    memory           what counts as allocated
-    device           the devices, forks, the end of the process
+    tensor storage operators arguments infer   what an operator is given, and what it will return
+    dispatch kernels results substitutes       what runs, and what is handed out
+    special copies moving pinned random autocast   operators that are done in another way
+    foreign refusals                           what is not of torch's own arithmetic, and what cannot be done
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ def _register() -> None:
         raise TorchMissingError("the simulated device") from error
     from perfmagic.capture.devices.sim import device, module
 
-    registrations = module.register()
+    registrations = module.register(rebuild)
     device.create_devices()
     # torch imports much of itself at the first op on meta: here, so that no cell is charged with it
     torch.empty(1, device="meta").add(1)
@@ -143,6 +145,19 @@ def current_stream(device: Any = None) -> Stream:
     from perfmagic.capture.devices.sim import streams
 
     return streams.current_stream(device)
+
+
+def rebuild(t: Any, requires_grad: bool, extra: dict[str, Any], index: int) -> Any:
+    """Unpickle: the tensor comes back where it was, so the device has to be there, or where torch.load puts it."""
+    import torch
+
+    from perfmagic.capture.devices import torch_private
+    from perfmagic.capture.devices.sim import tensor
+
+    place = torch.device(torch_private.place_of_loading(f"sim:{index}"))
+    if place.type == "sim":
+        load(devices=(place.index or 0) + 1)
+    return tensor.adopt(t.to(place), requires_grad, extra)
 
 
 def _loaded_device() -> Any:

@@ -5,13 +5,14 @@ torch's own code takes every tensor here to be on sim:0 (see SimTensor): a devic
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from perfmagic.capture.devices import torch_private
 from perfmagic.capture.devices.sim.device import NAME, device_of, sim_device
-from perfmagic.capture.devices.sim.operators import Operator
+from perfmagic.capture.devices.sim.infer import flat
+from perfmagic.capture.devices.sim.operators import Operator, argument
 from perfmagic.capture.devices.sim.tensor import FarTensor, Ref, SimTensor, beside
 
 aten = torch.ops.aten
@@ -61,8 +62,11 @@ class Arguments:
         return value.detach().clone()  # as it is now: the op runs later
 
 
-def check_devices(op: Operator, taken: Arguments) -> None:
-    """Raise RuntimeError, as torch does, where tensors of two devices, or of host and device, would meet."""
+def check_devices(op: Operator, taken: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise RuntimeError, as torch does, where tensors of two devices, or of host and device, would meet.
+
+    A tensor without dimensions may be on the host where CUDA takes one, and so may indices; what an op writes may not.
+    """
     __tracebackhide__ = True
     if len(taken.refs) < 2 and not taken.host:
         return
@@ -70,15 +74,25 @@ def check_devices(op: Operator, taken: Arguments) -> None:
     if len(places) > 1:
         places = _place(taken.refs)
     if len(places) > 1:
-        raise RuntimeError(
-            f"{op.kernel}: expected all tensors to be on the same device, but found sim:{places[0]} and sim:{places[1]}"
-        )
-    if not taken.host or not taken.refs or op.func in _HOST_INDICES:
+        _refuse_mix(op, f"sim:{places[0]}", f"sim:{places[1]}")
+    if not taken.host or not taken.refs:
         return
-    if any(t.dim() for t in taken.host):
-        raise RuntimeError(
-            f"{op.kernel}: expected all tensors to be on the same device, but found sim:{places[0]} and cpu"
-        )
+    elsewhere = [t for t in taken.host if t.dim() or not op.takes_host_scalars]
+    if op.func in _HOST_INDICES:
+        values = args[2] if len(args) > 2 else kwargs.get("values", args[0])
+        elsewhere = [t for t in (args[0], values) if _is_host(t) and (t is args[0] or t.dim())]
+    elsewhere += [t for place in op.writes for t in flat(argument(place, args, kwargs)) if _is_host(t)]
+    if elsewhere:
+        _refuse_mix(op, f"sim:{places[0]}", str(elsewhere[0].device))
+
+
+def _is_host(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and not isinstance(value, SimTensor)
+
+
+def _refuse_mix(op: Operator, one: str, other: str) -> NoReturn:
+    __tracebackhide__ = True
+    raise RuntimeError(f"{op.kernel}: expected all tensors to be on the same device, but found {one} and {other}")
 
 
 def _place(refs: list[Ref]) -> list[int]:

@@ -8,11 +8,14 @@ import torch
 
 from perfmagic.capture.devices.sim import pinned
 from perfmagic.capture.devices.sim.clock import now_ns
+from perfmagic.capture.devices.sim.device import sim_device
 from perfmagic.capture.devices.sim.jobs import Body, Job
 from perfmagic.capture.devices.sim.launch import launch_lane, queue_op
+from perfmagic.capture.devices.sim.refusals import check_plain
 from perfmagic.capture.devices.sim.streams import Stream
 from perfmagic.capture.devices.sim.tensor import SimTensor
 from perfmagic.capture.devices.sim.waits import wait_for_job
+from perfmagic.errors import DeviceError
 from perfmagic.trace.columns import OpKind
 
 pin = pinned.note
@@ -26,6 +29,9 @@ def to_device(source: torch.Tensor, target: SimTensor, non_blocking: bool) -> Si
     runs. Without non_blocking the host then waits for the stream. Source: CUDA's cudaMemcpyAsync and
     torch's copy_ for CUDA.
     """
+    check_plain(source, "copy_")
+    if source.is_meta:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     begin_ns = now_ns()
     is_pinned = pinned.is_pinned(source)
     ref = target._ref
@@ -52,13 +58,17 @@ def to_host(source: SimTensor, target: torch.Tensor, non_blocking: bool) -> torc
     With non_blocking and pinned memory it returns at once; the target holds its values only once the stream has run the
     copy: synchronise before reading it, as with CUDA. Else the host waits.
     """
+    check_plain(target, "copy_")
     begin_ns = now_ns()
     is_pinned = pinned.is_pinned(target)
     ref, memory = source._ref, target.detach()
     name = f"Memcpy DtoH (Device -> {'Pinned' if is_pinned else 'Pageable'})"
 
     def body() -> None:
-        memory.copy_(ref.real())
+        real = ref.real()
+        if tuple(real.shape) != ref.spec.size:
+            raise DeviceError(f"the op gave a result of shape {tuple(real.shape)} where {ref.spec.size} was expected")
+        memory.copy_(real)
 
     job = _queue(source, name, body, _bytes(source), begin_ns, True, reads=True, writes=False)
     if not (non_blocking and is_pinned):
@@ -127,7 +137,7 @@ def _queue(
     """Launch a copy; free: the host need not stage anything, so the call is over when the copy is queued."""
     ref = tensor._ref
     lane, in_backward = launch_lane(ref.buffer.device_index, [ref])
-    pace = lane.device.pace
+    pace = sim_device(lane.device.index).pace
     hold_s = pace(name, OpKind.MEMCPY, size_bytes) if pace and not free else 0.0
     return queue_op(
         lane,

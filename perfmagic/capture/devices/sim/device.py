@@ -8,18 +8,16 @@ import os
 import sys
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from perfmagic.capture.devices.sim.jobs import Job, first_line
+from perfmagic.capture.devices.sim.jobs import Job, Queue, first_line
+from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.log import LOG
 from perfmagic.capture.devices.sim.memory import Memory
 from perfmagic.capture.devices.sim.pace import PaceFunction
 from perfmagic.errors import DeviceError
-
-if TYPE_CHECKING:
-    from perfmagic.capture.devices.sim.lanes import Lane
 
 NAME = "sim"
 FIRST_DEVICES = 2  # what two devices at once need; perfmagic.devices(n) makes more
@@ -37,11 +35,11 @@ class SimDevice:
         self.stream_turns = itertools.count()
         self.pace: PaceFunction | None = None
         self.errors: deque[tuple[str, BaseException]] = deque()
-        self.host_seen: dict[Lane, int] = {}  # up to which launch of a stream the host has waited
+        self.host_seen: dict[Queue, int] = {}  # up to which launch of a stream the host has waited
         self.closing = threading.Event()
         self.memory = Memory(index)
 
-    def host_saw(self, lane: Lane, correlation: int) -> None:
+    def host_saw(self, lane: Queue, correlation: int) -> None:
         """The host knows that a stream has done everything up to a launch."""
         seen = lane.device.host_seen
         seen[lane] = max(seen.get(lane, 0), correlation)

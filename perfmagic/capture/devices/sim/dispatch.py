@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from perfmagic.capture.devices.sim import copies, random
+from perfmagic.capture.devices.sim import copies, special
 from perfmagic.capture.devices.sim.arguments import (
     Arguments,
     brought,
@@ -16,17 +16,30 @@ from perfmagic.capture.devices.sim.arguments import (
     is_elsewhere,
     is_unplaced,
 )
+from perfmagic.capture.devices.sim.chosen import current_lane
 from perfmagic.capture.devices.sim.clock import now_ns
 from perfmagic.capture.devices.sim.device import NAME, check_usable
+from perfmagic.capture.devices.sim.foreign import run_foreign
 from perfmagic.capture.devices.sim.infer import Leaf, UnknownResultError, infer, infer_or_raise, map_tree, meta_of
-from perfmagic.capture.devices.sim.jobs import Job, NotComputedError
-from perfmagic.capture.devices.sim.lanes import Lane, current_lane
+from perfmagic.capture.devices.sim.jobs import Job
+from perfmagic.capture.devices.sim.kernels import body_of, real_call
+from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.launch import launch_lane, queue_op
 from perfmagic.capture.devices.sim.log import LOG
-from perfmagic.capture.devices.sim.operators import Operator, argument, operator_of
-from perfmagic.capture.devices.sim.substitutes import substitute_for
-from perfmagic.capture.devices.sim.tensor import Buffer, Ref, SimTensor, become, spec_of
+from perfmagic.capture.devices.sim.operators import Operator, operator_of
+from perfmagic.capture.devices.sim.refusals import TORCH_ARITHMETIC, check_name, refuse_address
+from perfmagic.capture.devices.sim.results import (
+    check_bounds,
+    given_back,
+    new_ref,
+    on_device,
+    resize_results,
+    take_new_shapes,
+    written_by,
+)
+from perfmagic.capture.devices.sim.tensor import Buffer, Ref, SimTensor, become
 from perfmagic.capture.devices.sim.waits import wait_for_job
+from perfmagic.errors import DeviceError
 from perfmagic.trace.columns import OpKind
 
 aten = torch.ops.aten
@@ -60,22 +73,28 @@ def _handler(op: Operator) -> Handler:
 
 
 def _choose(op: Operator) -> Handler:
-    special: dict[Any, Handler] = {
+    by_hand: dict[Any, Handler] = {
         aten.copy_.default: _copy,
         aten._to_copy.default: _to_copy,
         aten._local_scalar_dense.default: _item,
         aten.equal.default: _run_and_wait,
-        aten._pack_padded_sequence.default: _pack,
+        aten._pack_padded_sequence.default: special.pack,
+        aten._pin_memory.default: special.pin,
+        aten._efficientzerotensor.default: special.zeros,
     }
-    if op.func in special:
-        return special[op.func]
-    if op.reshapes:
-        return _reshape_in_place
-    if op.is_view:
-        return _view
-    if op.name.startswith(("aten::_foreach_", "aten::_fused_")):
-        return _foreach
-    return _allocate if op.name in _ALLOCATIONS else _kernel
+    if op.func in by_hand:
+        return by_hand[op.func]
+    choices: tuple[tuple[bool, Handler], ...] = (
+        (op.namespace not in TORCH_ARITHMETIC, run_foreign),
+        (op.kernel in special.BY_RESULT and op.fills_out, special.by_result),
+        (op.composite, special.decompose),
+        (op.names_device, special.refuse_device),
+        (op.reshapes, _reshape_in_place),
+        (op.is_view, _view),
+        (op.name.startswith(("aten::_foreach_", "aten::_fused_")), _foreach),
+        (op.name in _ALLOCATIONS, _allocate),
+    )
+    return next((handler for wanted, handler in choices if wanted), _kernel)
 
 
 def _copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -108,7 +127,7 @@ def _to_copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return copies.to_host(args[0], target, non_blocking)
 
 
-def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - all handlers look alike
+def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
     __tracebackhide__ = True
     return copies.item(args[0])
 
@@ -118,16 +137,37 @@ def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     taken = Arguments(op.func, args, kwargs)
     specs = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
     base = taken.refs[0].buffer
-    return map_tree(specs, Leaf, lambda leaf: SimTensor(Ref(leaf.spec, base)))
+
+    def make(leaf: Leaf) -> SimTensor:
+        check_bounds(op, leaf.spec, base)
+        return SimTensor(Ref(leaf.spec, base))
+
+    if torch.is_inference_mode_enabled() and not args[0].is_inference():  # a view is what its base is
+        with torch.inference_mode(False):
+            return map_tree(specs, Leaf, make)
+    return map_tree(specs, Leaf, make)
 
 
 def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
     tensor = args[0]
+    if op.name == "aten::set_":
+        refuse_address("Tensor.set_")
     taken = Arguments(op.func, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
-    if spec.storage_bytes > tensor._ref.spec.storage_bytes:
-        raise NotImplementedError(f"{op.name}: the simulated device cannot make a tensor's memory larger in place")
-    become(tensor, Ref(spec, tensor._ref.buffer))
+    held = tensor._ref.buffer
+    if spec.storage_bytes <= held.spec.storage_bytes:
+        check_bounds(op, spec, held)
+        become(tensor, Ref(spec, held))
+    elif held.spec.storage_bytes:  # its views would have to come along
+        raise DeviceError(
+            f"{op.name}: the simulated device cannot enlarge a tensor's memory "
+            f"({held.spec.storage_bytes} to {spec.storage_bytes} bytes)",
+            hint="make a new tensor of that size",
+        )
+    else:
+        real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
+        become(tensor, new_ref(held.device_index, real))
     return tensor
 
 
@@ -149,16 +189,6 @@ def _foreach(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         for row, result in zip(rows, some or (), strict=False):
             results[row] = result
     return results if op.returned is None else None
-
-
-def _pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - all handlers look alike
-    """pack_padded_sequence: the lengths are on the host, and so are the sizes of the steps, as on any device."""
-    __tracebackhide__ = True
-    padded, lengths, batch_first = args
-    rows, columns = padded.shape[:2]
-    order, steps = op.func(torch.arange(rows * columns).view(rows, columns, 1), lengths, batch_first)
-    there = torch.empty(len(order), dtype=torch.int64, device=padded.device).copy_(order.view(-1))
-    return padded.reshape(rows * columns, *padded.shape[2:]).index_select(0, there), steps
 
 
 def _elsewhere(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -185,18 +215,19 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
+    check_name(op.name, kwargs)
     if kwargs and is_elsewhere(kwargs):
         return _elsewhere(op, args, kwargs)
     if op.func in _BRING_FACTOR and isinstance(args[1], SimTensor):
         args = (args[0], brought(args[0], args[1]))
     taken = Arguments(op.func, args, kwargs)
-    check_devices(op, taken)
+    check_devices(op, taken, args, kwargs)
     known, specs = _inferred(op, taken)
     if not known:
         return _run_and_wait(op, args, kwargs)
-    if op.returned and _resize_results(op, args, kwargs, specs):
+    if op.returned and resize_results(op, args, kwargs, specs):
         return _kernel(op, args, kwargs)
-    written = _written(op, args, kwargs) if op.writes else []
+    written = written_by(op, args, kwargs) if op.writes else []
     index = device_index(kwargs, taken)
     lane, in_backward = launch_lane(index, taken.refs)
     fresh: list[Buffer] = []
@@ -208,10 +239,10 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         fresh.append(buffer)
         return SimTensor(Ref(leaf.spec, buffer))
 
-    outcome = _given_back(op, args, kwargs)
+    outcome = given_back(op, args, kwargs)
     if op.returned is None:
         outcome = map_tree(specs, Leaf, make)
-    body = _body(op, taken, index, fresh, [ref.buffer for ref in written])
+    body = body_of(op, taken, index, fresh, [ref.buffer for ref in written])
     _launch(op, taken, body, lane, in_backward, [*fresh, *(ref.buffer for ref in written)])
     return outcome
 
@@ -228,11 +259,11 @@ def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """For results that depend on values: the op runs on the stream, and the host waits for it, as on a real device."""
     __tracebackhide__ = True
     taken = Arguments(op.func, args, kwargs)
-    check_devices(op, taken)
+    check_devices(op, taken, args, kwargs)
     index = device_index(kwargs, taken)
-    written = [ref.buffer for ref in _written(op, args, kwargs)]
+    written = [ref.buffer for ref in written_by(op, args, kwargs)]
     results: list[Any] = []
-    run = _real_call(op, taken, index)
+    run = real_call(op, taken, index, fixed=False)
 
     def body() -> None:
         __tracebackhide__ = True
@@ -242,13 +273,9 @@ def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     job = _launch(op, taken, body, lane, in_backward, written, direct=True)
     wait_for_job(job, "simStreamSynchronize")
     if op.returned is not None:
-        return _given_back(op, args, kwargs)
-    return map_tree(results[0], torch.Tensor, lambda t: _on_device(t, lane))
-
-
-def _on_device(real: torch.Tensor, lane: Lane) -> SimTensor:
-    spec = spec_of(real)
-    return SimTensor(Ref(spec, Buffer(lane.device.index, spec, lane.stream_id, real)))
+        take_new_shapes(op, args, kwargs, results[0])
+        return given_back(op, args, kwargs)
+    return map_tree(results[0], torch.Tensor, lambda t: on_device(t, lane, op.name))
 
 
 def _launch(
@@ -291,104 +318,3 @@ def _moved_bytes(taken: Arguments) -> int:
     for n in spec.size:
         count *= n
     return count
-
-
-def _real_call(op: Operator, taken: Arguments, index: int) -> Callable[[], Any]:
-    """The call on real memory. Random ops get their seed here, at the launch."""
-    args, kwargs = taken.args, _named_cpu(taken.kwargs)
-    substitute = substitute_for(op.func)
-    seeded = _seeding(op, args, kwargs, index) if op.seeded else None
-
-    def run() -> Any:
-        __tracebackhide__ = True
-        a, k = seeded() if seeded is not None else (args, kwargs)
-        # most arguments are plain: what the stream's thread does here, the host cannot do meanwhile
-        real = [v.real() if type(v) is Ref else map_tree(v, Ref, Ref.real) if type(v) in _NESTED else v for v in a]
-        return substitute(*real, **map_tree(k, Ref, Ref.real)) if k else substitute(*real)
-
-    return run
-
-
-_NESTED = {list, tuple}
-
-
-def _seeding(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> Callable[[], Any]:
-    if op.generator is None:
-        raise NotImplementedError(
-            f"{op.name} draws random numbers and takes no generator: the simulated device cannot run it without "
-            "touching the host's random numbers"
-        )
-    position, name = op.generator
-    seed = random.next_seed(index, argument(op.generator, args, kwargs))
-    if position < len(args):
-        return lambda: ((*args[:position], random.generator_for(seed), *args[position + 1 :]), kwargs)
-    return lambda: (args, {**kwargs, name: random.generator_for(seed)})
-
-
-def _body(op: Operator, taken: Arguments, index: int, fresh: list[Buffer], written: list[Buffer]) -> Callable[[], None]:
-    run = _real_call(op, taken, index)
-
-    def body() -> None:
-        __tracebackhide__ = True
-        try:
-            result = run()
-        except BaseException as error:
-            _spoil(fresh, written, error)
-            raise
-        if fresh:
-            _fill(fresh, result)
-
-    return body
-
-
-def _spoil(fresh: list[Buffer], written: list[Buffer], error: BaseException) -> None:
-    """Nothing new was made. Memory that was to be changed keeps what it has, unless the change itself was not run."""
-    skipped = isinstance(error, NotComputedError)
-    origin = error.origin if isinstance(error, NotComputedError) else error
-    for buffer in (*fresh, *(written if skipped else ())):
-        buffer.error = origin
-
-
-def _fill(fresh: list[Buffer], result: Any) -> None:
-    real = [value for value in _flat(result) if isinstance(value, torch.Tensor)]  # None: a result that was not wanted
-    for buffer, values in zip(fresh, real, strict=True):
-        buffer.fill(values)
-
-
-def _written(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Ref]:
-    leaves = [t for place in op.writes for t in _flat(argument(place, args, kwargs))]
-    return [t._ref for t in leaves if isinstance(t, SimTensor)]
-
-
-def _resize_results(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], specs: Any) -> bool:
-    """Give out= tensors of another size new memory, as torch does everywhere; True if there was one."""
-    given = [argument(place, args, kwargs) for place in op.returned or ()]
-    small = [
-        (t, leaf.spec)
-        for t, leaf in zip(given, _flat(specs), strict=False)
-        if isinstance(t, SimTensor) and t._ref.spec.size != leaf.spec.size
-    ]
-    for t, spec in small:
-        real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
-        index = t._ref.buffer.device_index
-        become(t, Ref(spec, Buffer(index, spec, current_lane(index).stream_id, real)))
-    return bool(small)
-
-
-def _given_back(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if not op.returned:
-        return None
-    values = [argument(place, args, kwargs) for place in op.returned]
-    return values[0] if op.returns_one else tuple(values)
-
-
-def _named_cpu(kwargs: dict[str, Any]) -> dict[str, Any]:
-    if kwargs.get("device") is None:
-        return kwargs
-    return {**kwargs, "device": torch.device("cpu")}
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, (tuple, list)):
-        return [leaf for v in value for leaf in _flat(v)]
-    return [value]

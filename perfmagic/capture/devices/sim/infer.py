@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from perfmagic.capture.devices.sim.refusals import check_plain
 from perfmagic.capture.devices.sim.tensor import Ref, Spec, spec_of, view_of
 
 _CACHE_ENTRIES = 8192  # a training step has some hundred; shapes that never repeat must not pile up
@@ -50,12 +51,17 @@ def infer(func: Any, args: Any, kwargs: dict[str, Any], key: tuple[Any, ...] | N
         result = func(*_on_meta(args), **_on_meta(_named_meta(kwargs)))
     except (NotImplementedError, RuntimeError, IndexError) as error:
         raise UnknownResultError from error
-    specs = map_tree(result, torch.Tensor, lambda t: Leaf(spec_of(t)))
+    specs = map_tree(result, torch.Tensor, lambda t: _leaf(t, func))
     if key is not None:
         if len(_cache) >= _CACHE_ENTRIES:
             _cache.clear()
         _cache[key] = (specs,)
     return specs
+
+
+def _leaf(t: torch.Tensor, func: Any) -> Leaf:
+    check_plain(t, func.name())
+    return Leaf(spec_of(t))
 
 
 def map_tree(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
@@ -86,3 +92,10 @@ def _named_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
     if changed.get("device") is not None:
         changed["device"] = torch.device("meta")
     return changed
+
+
+def flat(value: Any) -> list[Any]:
+    """What is in a tree of tuples and lists, in order."""
+    if isinstance(value, (tuple, list)):
+        return [leaf for v in value for leaf in flat(v)]
+    return [value]

@@ -7,15 +7,14 @@ the device for ever. Steps that must not be torn apart are single calls into C (
 from __future__ import annotations
 
 import itertools
+import threading
+from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from perfmagic.errors import DeviceError
 from perfmagic.trace.columns import NONE, OpKind
-
-if TYPE_CHECKING:
-    from perfmagic.capture.devices.sim.lanes import Lane
 
 Body = Callable[[], None]
 _correlations = itertools.count(1)
@@ -40,6 +39,29 @@ class NotComputedError(DeviceError):
 def first_line(error: BaseException) -> str:
     """An error in one line, with its type where it has no words."""
     return str(error).split("\n", 1)[0] or type(error).__name__
+
+
+class Owner(Protocol):
+    """What a job and a stream know of their device."""
+
+    index: int
+    errors: deque[tuple[str, BaseException]]
+    host_seen: dict[Queue, int]
+    closing: threading.Event
+
+    def host_saw(self, lane: Queue, correlation: int) -> None: ...
+    def host_saw_job(self, job: Job) -> None: ...
+    def raise_failure(self) -> None: ...
+
+
+class Queue(Protocol):
+    """What a job knows of the stream it is queued on."""
+
+    device: Owner
+    stream_id: int
+    seen: dict[Queue, int]
+
+    def wake(self) -> None: ...
 
 
 class Job:
@@ -69,7 +91,7 @@ class Job:
         "waiters",
     )
 
-    def __init__(self, lane: Lane, name: str, body: Body | None, kind: OpKind | None = None) -> None:
+    def __init__(self, lane: Queue, name: str, body: Body | None, kind: OpKind | None = None) -> None:
         self.lane = lane
         self.name = name
         self.body = body
@@ -81,7 +103,7 @@ class Job:
         self.direct = False
         self.raced = 0
         self.in_backward = False
-        self.seen: dict[Lane, int] = {}
+        self.seen: dict[Queue, int] = {}
         self.error: BaseException | None = None
         self.done = False
         self.done_ns = 0

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from perfmagic.capture.devices.sim.clock import now_ns
-from perfmagic.capture.devices.sim.device import SimDevice, current_index, sim_device
-from perfmagic.capture.devices.sim.jobs import Job, NotComputedError
+from perfmagic.capture.devices.sim.jobs import Job, NotComputedError, Owner, Queue
 from perfmagic.capture.devices.sim.log import LOG
 
 QUEUE_LAUNCHES = 1024  # launches that wait on a stream before the host blocks (CUDA: about 1000)
@@ -25,11 +24,11 @@ _at_once = deque[Any](maxlen=0).extend
 class Lane:
     """What stands behind a stream: a queue and the thread that works it off, started with the first job."""
 
-    def __init__(self, device: SimDevice, stream_id: int) -> None:
+    def __init__(self, device: Owner, stream_id: int) -> None:
         self.device = device
         self.stream_id = stream_id
         self.jobs: deque[Job] = deque()  # the running one first
-        self.seen: dict[Lane, int] = {}  # of other streams: up to which launch ours is ordered behind them
+        self.seen: dict[Queue, int] = {}  # of other streams: up to which launch ours is ordered behind them
         self.last_correlation = 0
         self.staged: Job | None = None  # the last copy from pageable memory
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -93,8 +92,11 @@ class Lane:
         self.thread = threading.current_thread()
         torch.get_num_threads()  # a thread takes over the process's number at its first use, which must not come later
         torch.set_num_threads(1)
-        torch.set_grad_enabled(False)
         ready.put(None)
+        with torch.inference_mode():  # no gradients here; and memory made in inference mode may be written
+            self._work_off()
+
+    def _work_off(self) -> None:
         while not self.device.closing.is_set():
             self._sleeping = True
             if not self.jobs:
@@ -143,40 +145,3 @@ class Lane:
                     start_ns, job.done_ns, job.kind, self.device.index, self.stream_id,
                     job.name, job.correlation, job.size_bytes, raced=job.raced,
                 )  # fmt: skip
-
-
-class _Current(threading.local):
-    """The stream a thread has chosen on each device."""
-
-    def __init__(self) -> None:
-        self.lanes: dict[int, Lane] = {}
-
-
-current = _Current()
-
-
-def lane_of(device: SimDevice, number: int) -> Lane:
-    """The lane of a device by its number, made when first asked for; 0 is the default stream."""
-    lane = device.lanes.get(number)
-    return device.lanes.setdefault(number, Lane(device, number)) if lane is None else lane
-
-
-def current_lane(device_index: int | None = None) -> Lane:
-    """The lane this thread queues on, of a device or of the current one. Each thread has its own, as with CUDA."""
-    index = current_index() if device_index is None else device_index
-    lane = current.lanes.get(index)
-    return lane_of(sim_device(index), 0) if lane is None else lane
-
-
-def choose_lane(lane: Lane | None, index: int) -> None:
-    """Have this thread queue on a lane of a device; None: on the device's default stream."""
-    if lane is None:
-        current.lanes.pop(index, None)
-    else:
-        current.lanes[index] = lane
-
-
-def order_behind(lane: Lane, mark: Job) -> None:
-    """Note that what lane is given from now on comes after a mark of another stream, and what that one came after."""
-    for other, correlation in (*mark.seen.items(), (mark.lane, mark.correlation)):
-        lane.seen[other] = max(lane.seen.get(other, 0), correlation)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from perfmagic.capture.devices import torch_private
+from perfmagic.capture.devices.sim.chosen import current, current_lane, lane_of
 from perfmagic.capture.devices.sim.clock import now_ns
-from perfmagic.capture.devices.sim.device import check_usable
+from perfmagic.capture.devices.sim.device import check_usable, sim_device
 from perfmagic.capture.devices.sim.jobs import Body, Job
-from perfmagic.capture.devices.sim.lanes import Lane, current, current_lane
+from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.log import LOG
 from perfmagic.capture.devices.sim.tensor import Buffer, Ref
 from perfmagic.trace.columns import CallKind, OpKind
@@ -23,7 +24,7 @@ def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
         return current_lane(device_index), False
     writer = refs[0].buffer.writer if refs else None
     if device_index not in current.lanes and writer is not None and writer.lane.device.index == device_index:
-        return writer.lane, True
+        return lane_of(sim_device(device_index), writer.lane.stream_id), True
     return current_lane(device_index), True
 
 
@@ -57,7 +58,7 @@ def queue_op(
     start_ns = start_ns or now_ns()
     job = Job(lane, name, body, kind)
     job.size_bytes, job.direct, job.in_backward = size_bytes, direct, in_backward
-    pace = lane.device.pace
+    pace = sim_device(lane.device.index).pace
     job.least_s = least_s if least_s is not None else (pace(name, kind, size_bytes) if pace else 0.0)
     _order(job, reads)
     lane.commit(job, writes)

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
 from perfmagic.capture.devices import torch_private
-from perfmagic.capture.devices.sim import autocast, dispatch, launch, memory, moving, pinned, random, streams, waits
+from perfmagic.capture.devices.sim import (
+    autocast,
+    dispatch,
+    launch,
+    memory,
+    moving,
+    pinned,
+    random,
+    refusals,
+    streams,
+    waits,
+)
 from perfmagic.capture.devices.sim import device as devices
-from perfmagic.capture.devices.sim.tensor import install, rebuild
+from perfmagic.capture.devices.sim.tensor import install
 from perfmagic.errors import DeviceError
 
 aten = torch.ops.aten
@@ -114,6 +127,22 @@ def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
     return dispatch.dispatch(aten.copy_.default, (target, source, non_blocking), {})
 
 
+def _whole(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    return dispatch.dispatch(operator, args, kwargs)
+
+
+def _item(t: Any) -> Any:
+    """torch.tensor([t]) leaves out the class of t, and with it the usual way here."""
+    __tracebackhide__ = True
+    return dispatch.dispatch(aten._local_scalar_dense.default, (t,), {})
+
+
+def _no_memory_zeros(size: Any, **options: Any) -> Any:
+    __tracebackhide__ = True
+    return dispatch.dispatch(aten._efficientzerotensor.default, (size,), options)
+
+
 def _refuse_storage(_storage: Any, location: str) -> None:
     """torch.load(…, map_location="sim") would make torch allocate memory that the device does not have, and crash."""
     if location.split(":", maxsplit=1)[0] == devices.NAME:
@@ -123,9 +152,10 @@ def _refuse_storage(_storage: Any, location: str) -> None:
         )
 
 
-def register() -> list[Any]:
-    """Tell torch of the device. Returns what has to stay alive for that."""
-    install(dispatch.dispatch, moving.to)
+def register(rebuild: Callable[..., Any]) -> list[Any]:
+    """Tell torch of the device. Returns what has to stay alive for that.  rebuild: makes a tensor from its pickle."""
+    install(dispatch.dispatch, moving.to, rebuild)
+    torch_private.tell_lost_errors()
     torch_private.register_python_backend(devices.NAME, make_module())
     names = torch_private.host_kernels()
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
@@ -133,8 +163,13 @@ def register() -> list[Any]:
         library.impl(names[purpose], kernel, "PrivateUse1")
     library.impl("tril_indices", _tril_indices, "PrivateUse1")  # of the factories only these consist of no others
     library.impl("triu_indices", _triu_indices, "PrivateUse1")
+    # given a kernel here, an operator that torch takes apart comes whole: its out= variants are wrong for a class
+    for name in torch_private.overloads_with_out("linalg_matrix_rank"):
+        library.impl(name, partial(_whole, torch_private.operator_named(name)), "PrivateUse1")
+    library.impl("_local_scalar_dense", _item, "PrivateUse1")
+    library.impl("_efficientzerotensor", _no_memory_zeros, "PrivateUse1")
     library.impl(names["pin"], pinned.pinned_copy, "CPU")
     library.impl(names["is_pinned"], pinned.is_pinned, "CPU")
     torch_private.allow_in_checkpoints(rebuild)
     torch.serialization.register_package(5, lambda _storage: None, _refuse_storage)  # before torch's own, from 10 on
-    return [library, *autocast.register()]
+    return [library, *autocast.register(), *refusals.register()]

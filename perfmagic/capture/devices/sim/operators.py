@@ -17,6 +17,12 @@ _GENERATOR_BY_NAME = dict.fromkeys(
     ("aten::native_dropout", "aten::rand_like", "aten::randn_like", "aten::randint_like"), (1 << 30, "generator")
 )
 
+# besides elementwise ops: what fills, what makes a range, and the lists of optimisers
+_HOST_SCALARS = (
+    "aten::fill", "aten::masked_fill", "aten::index_fill", "aten::linspace", "aten::logspace", "aten::normal",
+    "aten::_foreach_", "aten::_fused_",
+)  # fmt: skip
+
 Place = tuple[int, str]  # of an argument: position and name
 
 
@@ -26,11 +32,14 @@ class Operator:
 
     name: as in the host lane ("aten::add_").  kernel: as on the device ("add").  writes: arguments changed in place.
     returned: those of them it returns; None for an op that returns something new.  seeded: draws random numbers.
-    generator: where its generator goes, None if it takes none.
+    generator: where its generator goes, None if it takes none.  composite: torch knows of which others it consists.
+    takes_host_scalars: a tensor without dimensions may be on the host, as with CUDA.
+    names_device: a device is one of its positional arguments.  fills_out: what it writes are out= tensors.
     """
 
     func: Any
     name: str
+    namespace: str
     kernel: str
     writes: tuple[Place, ...]
     returned: tuple[Place, ...] | None
@@ -39,6 +48,10 @@ class Operator:
     reshapes: bool
     seeded: bool
     generator: Place | None
+    composite: bool
+    takes_host_scalars: bool
+    names_device: bool
+    fills_out: bool
 
 
 _operators: dict[Any, Operator] = {}
@@ -58,10 +71,12 @@ def _read(func: Any) -> Operator:
     writes = [p for p, a in zip(places, schema.arguments, strict=True) if a.alias_info and a.alias_info.is_write]
     undeclared = [places[i] for i in _UNDECLARED_WRITES.get(schema.name, ())]
     reshapes = torch.Tag.inplace_view in func.tags
+    outs = [a for a in schema.arguments if a.kwarg_only and a.alias_info and a.alias_info.is_write]
     aliases = any(r.alias_info is not None for r in schema.returns)
     return Operator(
         func=func,
         name=schema.name,
+        namespace=schema.name.split("::")[0],
         kernel=schema.name.split("::")[-1].rstrip("_"),
         writes=tuple(writes + undeclared),
         returned=_returned(schema, writes),
@@ -70,6 +85,10 @@ def _read(func: Any) -> Operator:
         reshapes=reshapes,
         seeded=torch.Tag.nondeterministic_seeded in func.tags,
         generator=next((p for p in places if p[1] == "generator"), _GENERATOR_BY_NAME.get(schema.name)),
+        composite=torch_private.is_composite(func),
+        takes_host_scalars=torch.Tag.pointwise in func.tags or schema.name.startswith(_HOST_SCALARS),
+        names_device=any(not a.kwarg_only and str(a.type) == "Device" for a in schema.arguments),
+        fills_out=bool(outs),
     )
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 
+from perfmagic.capture.devices.sim.chosen import choose_lane, current, current_lane, lane_of, order_behind
 from perfmagic.capture.devices.sim.clock import now_ns
 from perfmagic.capture.devices.sim.device import check_usable, choose, current_index, device_of, sim_device
 from perfmagic.capture.devices.sim.jobs import Job
-from perfmagic.capture.devices.sim.lanes import Lane, choose_lane, current, current_lane, lane_of, order_behind
+from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.log import LOG
 from perfmagic.capture.devices.sim.waits import wait_for_job, wait_for_lane
 from perfmagic.trace.columns import CallKind

@@ -14,6 +14,8 @@ from perfmagic.capture.devices import torch_private
 from perfmagic.capture.devices.sim.device import sim_device
 from perfmagic.capture.devices.sim.jobs import Job, NotComputedError
 from perfmagic.capture.devices.sim.memory import Held
+from perfmagic.capture.devices.sim.refusals import refuse_address
+from perfmagic.capture.devices.sim.storage import SimStorage
 
 
 class Spec(NamedTuple):
@@ -113,9 +115,13 @@ class Ref:
 _installed: dict[str, Callable[..., Any]] = {}
 
 
-def install(dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any], to: Callable[..., Any]) -> None:
-    """Set what every operator on a SimTensor goes through, and how one is moved."""
-    _installed.update(dispatch=dispatch, to=to)
+def install(
+    dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any],
+    to: Callable[..., Any],
+    rebuild: Callable[..., Any],
+) -> None:
+    """Set what every operator on a SimTensor goes through, how one is moved, and what makes one from a pickle."""
+    _installed.update(dispatch=dispatch, to=to, rebuild=rebuild)
 
 
 def _not_numpy(t: torch.Tensor, *_: object, **__: object) -> NoReturn:
@@ -150,6 +156,9 @@ class SimTensor(torch.Tensor):
         spec = ref.spec
         kind = FarTensor if ref.buffer.device_index else SimTensor
         t: SimTensor = torch_private.make_wrapper(kind, spec.size, spec.stride, spec.offset, spec.dtype, _device(0))
+        torch_private.forbid_address(t)
+        if spec.conj or spec.neg:
+            torch_private.mark_lazy(t, conj=spec.conj, neg=spec.neg)
         t._ref, t._held = ref, ref.buffer.held()
         return t
 
@@ -176,17 +185,6 @@ class SimTensor(torch.Tensor):
 
     def cpu(self, memory_format: torch.memory_format = torch.preserve_format) -> torch.Tensor:
         return self.to("cpu", memory_format=memory_format)  # type: ignore[no-any-return]
-
-    def backward(self, *args: Any, **options: Any) -> None:
-        __tracebackhide__ = True
-        torch_private.lost_error()  # of a pass started in another way, long told
-        try:
-            super().backward(*args, **options)  # type: ignore[no-untyped-call]
-        except SystemError:
-            error = torch_private.lost_error()
-            if error is None:
-                raise
-            raise error from None
 
     def copy_(self, source: Any, non_blocking: bool = False) -> SimTensor:
         __tracebackhide__ = True
@@ -221,6 +219,20 @@ class SimTensor(torch.Tensor):
         lane = stream._lane
         lane.commit(Job(lane, "record_stream", partial(_hold, self._held)), ())
 
+    def data_ptr(self) -> NoReturn:
+        refuse_address("data_ptr")
+
+    def untyped_storage(self) -> SimStorage:  # type: ignore[override]
+        return SimStorage(self.device, self._ref.buffer.spec.storage_bytes)
+
+    def storage(self) -> NoReturn:
+        refuse_address("storage")
+
+    _typed_storage = storage  # torch.multiprocessing and share_memory_() start here
+
+    def __dlpack__(self, **_: Any) -> NoReturn:
+        refuse_address("__dlpack__")
+
     def tolist(self) -> Any:
         return self.detach().cpu().tolist()
 
@@ -240,7 +252,7 @@ class SimTensor(torch.Tensor):
             raise RuntimeError(
                 "Only Tensors created explicitly by the user support the deepcopy protocol at the moment"
             )
-        twin: SimTensor = _adopt(self.detach().clone(), self.requires_grad, self.__dict__)
+        twin: SimTensor = adopt(self.detach().clone(), self.requires_grad, self.__dict__)
         memo[id(self)] = twin
         if self.grad is not None:
             twin.grad = self.grad.__deepcopy__(memo)  # type: ignore[no-untyped-call]
@@ -248,7 +260,7 @@ class SimTensor(torch.Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         extra = {k: v for k, v in self.__dict__.items() if k not in _OURS}
-        return rebuild, (self.detach().cpu(), self.requires_grad, extra, self._ref.buffer.device_index)
+        return _installed["rebuild"], (self.detach().cpu(), self.requires_grad, extra, self._ref.buffer.device_index)
 
 
 class FarTensor(SimTensor):
@@ -279,7 +291,7 @@ class _Beside(threading.local):
 
 
 beside = _Beside()
-_NOT_FACTORIES = {torch.Tensor.backward, SimTensor.backward}  # runs hooks, which are code of the user's
+_NOT_FACTORIES = {torch.Tensor.backward}  # runs hooks, which are code of the user's
 
 
 def _first_index(values: Iterable[Any]) -> int:
@@ -307,20 +319,10 @@ def become(t: SimTensor, ref: Ref) -> None:
     t._ref, t._held = ref, other._held
 
 
-def _adopt(t: Any, requires_grad: bool, extra: dict[str, Any]) -> Any:
+def adopt(t: Any, requires_grad: bool, extra: dict[str, Any]) -> Any:
     """Give a copy what made the original a Parameter."""
     t.requires_grad_(requires_grad)
     for key, value in extra.items():
         if key not in _OURS:
             setattr(t, key, value)
     return t
-
-
-def rebuild(t: torch.Tensor, requires_grad: bool, extra: dict[str, Any], index: int) -> Any:
-    """Unpickle: the tensor comes back where it was, so the device has to be there, or where torch.load puts it."""
-    place = torch.device(torch_private.place_of_loading(f"sim:{index}"))
-    if place.type == "sim":
-        from perfmagic.capture.devices import sim
-
-        sim.load(devices=(place.index or 0) + 1)
-    return _adopt(t.to(place), requires_grad, extra)

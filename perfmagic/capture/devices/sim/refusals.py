@@ -1,0 +1,87 @@
+"""What the simulated device cannot do, refused in words: an op that no kernel ran must not hand out a result."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import torch
+
+from perfmagic.capture.devices.sim.device import NAME
+from perfmagic.errors import DeviceError
+
+TORCH_ARITHMETIC = ("aten", "prims")  # their schemas are true: what is written, and what is an alias of what
+COMMUNICATION = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem")
+# torch's dispatch keys for tensors of the device that are no plain memory with sizes and strides
+_KEYS_WITHOUT_STRIDES = {
+    "SparsePrivateUse1": "sparse",
+    "SparseCsrPrivateUse1": "sparse",
+    "QuantizedPrivateUse1": "quantized",
+    "NestedTensorPrivateUse1": "nested",
+}
+_QUANTIZED_DTYPES = {torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4}
+_QUANTIZED = ("aten::quantize_", "aten::_make_per_tensor_quantized", "aten::_make_per_channel_quantized")
+_NESTED = ("aten::_nested", "aten::nested", "aten::to_padded_tensor")
+
+
+def refuse_communication(name: str) -> NoReturn:
+    """For collectives and messages: gloo and the others work on host memory, before the stream has filled it."""
+    raise DeviceError(
+        f"{name} cannot use tensors on the simulated device: no process group here waits for its streams",
+        hint="copy the tensors with .cpu(), communicate, and copy the results back with .to(device)",
+    )
+
+
+def refuse_unknown_operator(name: str) -> NoReturn:
+    """For custom operators without a kernel that runs on this device."""
+    raise DeviceError(
+        f"{name} has no kernel for the simulated device",
+        hint=f'torch.library.register_kernel("{name}", "{NAME}", function) gives it one; without it, use CPU tensors',
+    )
+
+
+def refuse_address(what: str) -> NoReturn:
+    """For what wants to read or share memory of the device from the host."""
+    raise DeviceError(
+        f"{what}: memory of the simulated device has no address that the host can use",
+        hint="copy the tensor to host memory with .cpu() first",
+    )
+
+
+def check_plain(t: torch.Tensor, name: str) -> None:
+    """Raise DeviceError for a result or an argument that is sparse, quantized, nested or opaque."""
+    if t.is_nested or name.startswith(_NESTED):
+        _refuse_layout("nested", name)
+    if t.layout is not torch.strided:
+        _refuse_layout(str(t.layout).removeprefix("torch."), name)
+    if t.is_quantized or t.dtype in _QUANTIZED_DTYPES or name.startswith(_QUANTIZED):
+        _refuse_layout("quantized", name)
+
+
+def check_name(name: str, kwargs: dict[str, Any]) -> None:
+    """Raise DeviceError for an operator whose result would be nested or sparse, before torch starts to make it."""
+    if name.startswith(_NESTED):
+        _refuse_layout("nested", name)
+    if name.startswith(_QUANTIZED):
+        _refuse_layout("quantized", name)
+    layout = kwargs.get("layout")
+    if layout is not None and layout is not torch.strided:
+        _refuse_layout(str(layout).removeprefix("torch."), name)
+
+
+def _refuse_layout(kind: str, name: str) -> NoReturn:
+    raise DeviceError(
+        f"{name}: the simulated device holds dense tensors only, not {kind} ones",
+        hint="keep the tensor on the CPU, or make it dense there before it is moved",
+    )
+
+
+def register() -> list[Any]:
+    """Refuse what torch would do with such tensors without asking their class. Returns what has to stay alive."""
+    library: Any = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
+    for key, kind in _KEYS_WITHOUT_STRIDES.items():
+
+        def refuse(func: Any, *_: Any, kind: str = kind, **__: Any) -> NoReturn:
+            _refuse_layout(kind, func.name())
+
+        library.fallback(refuse, key)
+    return [library]
