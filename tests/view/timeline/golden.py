@@ -1,4 +1,4 @@
-"""Writes tests/data/pictures: what the static pictures of some traces hold, an element a line, for people to compare.
+"""Writes tests/data/svg: what the static pictures of some traces hold, an element a line, for people to compare.
 
 python -m tests.view.timeline.golden
 """
@@ -19,7 +19,7 @@ from tests.analysis.build import Builder
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import queue_of
 
-FOLDER = Path(__file__).resolve().parents[2] / "data" / "pictures"
+FOLDER = Path(__file__).resolve().parents[2] / "data" / "svg"
 _RULE = re.compile(r"\.(\w+)\{([^}]*)\}")
 _COMMAND = re.compile(r"([MLHVZ])([^A-Za-z]*)", re.IGNORECASE)
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")

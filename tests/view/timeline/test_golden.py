@@ -1,4 +1,4 @@
-"""The static pictures hold what tests/data/pictures says: a lane, mark or number more, less or moved is a change."""
+"""The static pictures hold what tests/data/svg says: a lane, mark or number more, less or moved is a change."""
 
 from __future__ import annotations
 
