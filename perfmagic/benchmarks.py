@@ -256,9 +256,9 @@ def _measure(body: Callable[[], object], options: Mapping[str, Any], *, synced: 
 def new_engine(
     spec: BenchSpec, *, synced: bool, on_sample: Callable[[Callable[[], str]], None] | None = None
 ) -> Engine:
-    """The engine both faces of a benchmark use; a synced one ends with one recorded run, for the verdict.
+    """The engine that magics and functions use; a synced one ends with one recorded run, for the verdict.
 
-    on_sample: called before every sample with a function that says in words how far the benchmark has come.
+    on_sample: called before every sample with a function that describes the progress.
     """
     return Engine(spec, synced=synced, profile=Recorder if synced else None, on_sample=on_sample)
 

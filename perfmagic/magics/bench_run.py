@@ -44,7 +44,7 @@ class BenchRun:
         self._progress = Progress(shell, f"%%{name}", quiet=options.quiet)
         self._sweep: Sweep | None = options.sweep
         self._values = self._sweep.values(shell.user_ns) if self._sweep is not None else [None]
-        refuse_runs([self._spec(name) for name in self._names])  # and what no benchmark can be taken with
+        refuse_runs([self._spec(name) for name in self._names])  # and options that no benchmark can use
         self._measured: list[Interleaved] = []  # of each value of the sweep, the variants that are measured together
         self._quiet = Quiet()
         self._loop = BodyLoop(self._after_first_calls(), time.perf_counter_ns)

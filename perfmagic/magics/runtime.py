@@ -104,9 +104,9 @@ class Runtime:
             self.end(self._runs[-1])
 
     def _forget(self, run: CellRun) -> None:
-        if run in self._runs:
-            self._runs.remove(run)
-        self._bind(self._runs[-1] if self._runs else None)
+        others = [other for other in self._runs if other is not run]
+        self._bind(others[-1] if others else None)
+        self._runs = others  # the last of all: until here the next call does it again
 
     def _bind(self, run: CellRun | None) -> None:
         """Lead the calls of instrumented code to the innermost run; a run that has ended is not kept.

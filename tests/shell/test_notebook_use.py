@@ -101,15 +101,15 @@ def test_in_a_terminal_a_shown_result_is_a_value_in_one_line(
     assert notebook.run("x").printed == ""
 
 
-def test_a_recorded_cell_offers_marks_and_a_repeated_one_rounds(notebook: Notebook) -> None:
-    names = "('mark', 'inner', 'first', 'turn', 'steps')"
+def test_a_recorded_cell_offers_marks_and_a_repeated_one_repetitions(notebook: Notebook) -> None:
+    names = "('mark', 'inner', 'first', 'more', 'repetitions')"
     look = f"import builtins\nhas = {{n for n in {names} if hasattr(builtins.__perfmagic__, n)}}"
     notebook.run(look)
     assert notebook.names["has"] == set()
     notebook.run(f"%%timeline --device cpu\n{look}")
     assert notebook.names["has"] == {"mark", "inner"}
     notebook.run(f"%%bench -r 6 --warmup 0\n{look}")
-    assert notebook.names["has"] == {"first", "turn", "steps"}
+    assert notebook.names["has"] == {"first", "more", "repetitions"}
     notebook.run(f"%%timeline --device cpu\n%bench -q -r 6 --warmup 0 1\n{look}")
     assert notebook.names["has"] == {"mark", "inner"}  # those of the outer cell again
     notebook.run(look)

@@ -1,0 +1,156 @@
+"""A cell interrupted at one line of our own code after the other, and what must be as before each time."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import gc
+import io
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from unittest import mock
+
+import perfmagic
+from perfmagic.capture.devices.backends import sim_loaded
+
+from .conftest import Notebook
+
+OURS = str(Path(perfmagic.__file__).parent) + os.sep
+
+
+class Interrupter:
+    """A trace function that raises KeyboardInterrupt at the n-th line that our code reaches; n = 0 only counts.
+
+    visits: a line that is reached more often than that in one run counts no further.
+    lines: how many counted.  where: the line that was interrupted.
+    """
+
+    def __init__(self, n: int, visits: int) -> None:
+        self.n, self.lines, self.where = n, 0, ""
+        self._visits, self._visited = visits, Counter[tuple[object, int]]()
+
+    def __call__(self, frame: FrameType, event: str, _arg: Any) -> Callable[..., Any] | None:
+        if not frame.f_code.co_filename.startswith(OURS):
+            return None
+        if event == "line" and self._counts(frame):
+            self.lines += 1
+            if self.lines == self.n:
+                self.where = f"{frame.f_code.co_filename.removeprefix(OURS)}:{frame.f_lineno}"
+                raise KeyboardInterrupt
+        return self
+
+    def _counts(self, frame: FrameType) -> bool:
+        line = frame.f_code, frame.f_lineno
+        self._visited[line] += 1
+        return self._visited[line] <= self._visits
+
+
+def run(notebook: Notebook, cell: str, interrupter: Interrupter) -> BaseException | None:
+    """Run a cell with an interrupter; what ended it. A benchmark takes trace functions away: this one stays."""
+    real = sys.settrace
+    with mock.patch.object(sys, "settrace", lambda wanted: real(wanted or interrupter)):
+        real(interrupter)
+        try:
+            result = notebook.shell.run_cell(cell)
+        except KeyboardInterrupt as error:  # in a transformer: IPython does not catch it there
+            return error
+        finally:
+            real(None)
+    return result.error_before_exec or result.error_in_exec
+
+
+def state(notebook: Notebook) -> dict[str, Any]:
+    """Everything of the process that a measurement may replace or leave something in."""
+    shell, runtime = notebook.shell, vars(builtins)["__perfmagic__"]
+    return {
+        "gc": (gc.isenabled(), list(gc.callbacks), gc.get_threshold()),
+        "hooks": (sys.gettrace(), sys.getprofile()),
+        "output": (sys.stdout, sys.stderr, sys.displayhook, shell.display_pub),
+        "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
+        "threads": sorted(t.name for t in threading.enumerate() if t.name.startswith("perfmagic")),
+        "runs": list(runtime._runs),
+        "bound": sorted(vars(runtime)),
+        "transformers": (list(shell.ast_transformers), list(shell.input_transformers_cleanup)),
+        "files": sorted(path.name for path in Path(tempfile.gettempdir()).glob("perfmagic-*")),
+        **_torch_state(),
+    }
+
+
+def _torch_state() -> dict[str, Any]:
+    profiler = sys.modules.get("torch.autograd.profiler")
+    if profiler is None:
+        return {}
+    found = {"wrapped": profiler.profile._prepare_trace, "profiling": profiler._is_profiler_enabled}
+    if sim_loaded():
+        from perfmagic.capture.devices import sim
+
+        found["sim log"] = (sim.log().depth, sim.log().recording)
+    return found
+
+
+@dataclass
+class Swept:
+    """What a sweep did: how many lines there are, how many it interrupted, and what was wrong afterwards."""
+
+    lines: int = 0
+    interrupted: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+def sweep(
+    notebook: Notebook, cell: str, *, most: int = sys.maxsize, visits: int = sys.maxsize, first: int = 1
+) -> Swept:
+    """Interrupt a cell at every line of our own code; after each the same cell must run clean, and nothing be left.
+
+    most: so many interrupts, evenly spread.  visits: as of Interrupter.  first: where to begin.
+    """
+    swept = Swept()
+    with _cheap_collections(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        for _ in range(2):  # the first run imports and warms up
+            counted = Interrupter(0, visits)
+            assert run(notebook, cell, counted) is None
+        swept.lines = counted.lines
+        before = state(notebook)
+        n, stride = first, max(1, counted.lines // most)
+        while (error := _interrupted(notebook, cell, interrupter := Interrupter(n, visits))) is not None:
+            swept.interrupted += 1
+            swept.faults += _faults(notebook, cell, before, f"{n} {interrupter.where}", error)
+            n += stride
+    return swept
+
+
+@contextlib.contextmanager
+def _cheap_collections() -> Iterator[None]:
+    """A benchmark collects garbage before it begins, which takes 0.1 s with torch loaded."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def _interrupted(notebook: Notebook, cell: str, interrupter: Interrupter) -> object:
+    """What ended a cell, or in words that nothing did; None where it ended before the interrupt."""
+    error = run(notebook, cell, interrupter)
+    return (error or "nothing") if interrupter.where else None
+
+
+def _faults(notebook: Notebook, cell: str, before: dict[str, Any], where: str, error: object) -> Iterator[str]:
+    if not isinstance(error, KeyboardInterrupt):
+        yield f"{where}: the interrupt was lost: {error!r}"
+    after = state(notebook)
+    yield from (f"{where}: {key} is {after[key]}, was {before[key]}" for key in before if after[key] != before[key])
+    notebook.shell.display_pub.outputs = []
+    result = notebook.shell.run_cell(cell)
+    if (problem := result.error_before_exec or result.error_in_exec) is not None:
+        yield f"{where}: the next cell ended in {problem!r}"
+    if len(notebook.shell.display_pub.outputs) != 1:
+        yield f"{where}: the next cell displayed {len(notebook.shell.display_pub.outputs)} outputs"
