@@ -168,16 +168,11 @@ def two_bodies() -> tuple[Callable[[], object], Callable[[], object]]:
     return measure, lambda: None  # nobody else knows of it: it must end by itself
 
 
-def function() -> tuple[Callable[[], object], Callable[[], object]]:
-    return lambda: perfmagic.bench(lambda: None, calls=1, **FEW), lambda: None
-
-
 MEASUREMENTS = {
     "unsynced": lambda: one_engine(synced=False),
     "synced": lambda: one_engine(synced=True),
     "plain loop": plain_loop,
     "interleaved": two_bodies,
-    "perfmagic.bench": function,
 }
 
 
