@@ -70,6 +70,15 @@ def _interruptible(frame: FrameType | None) -> bool:
     return False
 
 
+def run(notebook: Notebook, cell: str) -> BaseException | None:
+    """Run a cell; what ended it."""
+    try:
+        result = notebook.shell.run_cell(cell)
+    except KeyboardInterrupt as error:  # in a transformer: IPython lets it through
+        return error
+    return result.error_before_exec or result.error_in_exec
+
+
 def main(tries: int, seed: int) -> None:
     """Interrupt each cell so often."""
     rng = random.Random(seed)
@@ -89,11 +98,11 @@ def main(tries: int, seed: int) -> None:
             before = state(notebook)
             for number in range(tries):
                 signals.arm(rng.uniform(0, took_s))
-                result = notebook.shell.run_cell(cell)
+                error = run(notebook, cell)
                 signals.disarm()
                 once, twice = once + (signals.raised > 0), twice + (signals.raised > 1)
                 faults += faults_after(notebook, cell, before, f"try {number}")
-                if signals.raised and not (result.error_before_exec or result.error_in_exec):
+                if signals.raised and error is None:
                     faults.append(f"try {number}: the interrupt was lost at\n{''.join(signals.struck)}")
         print(f"{cell.split()[0]} {cell[:24]!r}: {once} interrupted, {twice} of them twice; {len(faults)} faults")
         print("\n".join(faults), end="\n" if faults else "")
