@@ -1,4 +1,4 @@
-"""The functions behind %%timeline and %trace, for scripts, tests and notebooks alike."""
+"""The functions behind %%timeline and %trace: record a block, open saved traces."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def open_trace(
     comm_names: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> TimelineResult:
-    """What a saved trace, or a finished profiler, says. Files are read without torch.
+    """The timeline of a saved trace, or of a finished profiler. Files are read without torch.
 
     source: a file (Kineto's Chrome JSON, gzipped or not, or .npz), a folder that holds one, or a finished
     torch.profiler.profile.
@@ -68,7 +68,7 @@ def open_traces(
     comm_names: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> tuple[TimelineResult, ...]:
-    """What several saved traces say: files, and folders with all trace files in them, ranks in their order.
+    """The timelines of several saved traces: files, and folders with all trace files in them, ranks in order.
 
     comm_names, max_unpacked_bytes: as in open_trace(). A file that cannot be read is left out with a warning of one
     line; where none can be read, the first TraceError is raised.
@@ -83,7 +83,7 @@ def open_traces(
     if refused and not results:
         raise refused[0]
     for problem in refused:
-        warnings.warn(problem.message, stacklevel=3)  # of the caller; documented() stands between
+        warnings.warn(problem.message, stacklevel=3)  # the caller's line: documented() adds a frame
     return tuple(results)
 
 
@@ -93,7 +93,7 @@ def open_each(
     comm_names: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> Iterator[tuple[FileRead, TimelineResult | TraceError]]:
-    """Every file that some paths name, with what it says or why it cannot be read, as it is read."""
+    """Every file that some paths name, one by one, with its timeline or the reason why it cannot be read."""
     checked_pattern(comm_names)
     for read in read_each(sources, max_unpacked_bytes=max_unpacked_bytes):
         if read.trace is not None:
@@ -103,9 +103,9 @@ def open_each(
 
 
 def rank_findings(results: Sequence[TimelineResult]) -> Rows[RankFinding]:
-    """What several ranks of one job say together: which is the straggler at collectives, whose totals stand out.
+    """How do the ranks of one job differ: which is the straggler at collectives, whose totals are outliers?
 
-    results: from open_traces(), one a rank. Empty where their files do not say that they are ranks of one job.
+    results: from open_traces(), one for each rank. Empty where the files do not name the ranks of one job.
     """
     found = find_in_ranks([result.trace for result in results], results[0].comm_names if results else None)
     return Rows(found, RankFinding)
@@ -145,7 +145,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
     ) -> None:
         if wait < 0 or warmup < 0 or (active is not None and active < 1):
             raise OptionError(
-                f"timeline(wait={wait}, warmup={warmup}, active={active}): steps are counted from 0, active from 1"
+                f"timeline(wait={wait}, warmup={warmup}, active={active}): wait and warmup must be >= 0, active >= 1"
             )
         self._skip = wait + warmup
         self._active = active
@@ -162,7 +162,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         if self._result is None:
             raise CaptureError(
                 f"nothing is recorded yet: {self._steps} steps have passed, {self._skip} are to be skipped first",
-                hint="leave the with-block first, or call step() once a step",
+                hint="leave the with-block first, or call step() at the end of each step",
             )
         return self._result
 
@@ -172,7 +172,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         return self
 
     def step(self) -> None:
-        """Say that one step of the loop has ended."""
+        """Mark the end of one training step."""
         self._steps += 1
         if self._recording:
             now_ns = self._recorder.now_ns()
@@ -192,13 +192,13 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
             except PerfmagicError as problem:
                 if error is None:
                     raise
-                warnings.warn(str(problem), stacklevel=2)  # the user's own error goes on, and must be the one seen
+                warnings.warn(str(problem), stacklevel=2)  # the user's own error goes on, and must be the visible one
         if self._result is not None:
             show(self._result)
         elif error is None:
             raise CaptureError(
                 f"no step was recorded: the block ended after {self._steps} steps, {self._skip} were to be skipped",
-                hint="call step() once a step, or lower wait and warmup",
+                hint="call step() at the end of each step, or lower wait and warmup",
             )
 
     def _start(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -29,23 +30,23 @@ from perfmagic.show import last, remember
 __all__ = ["bench", "load", "measurement", "sweep", "syncbench"]
 
 _WORDS = {
-    "samples": "take exactly so many samples; None goes on until the confidence interval is narrow, or time is up",
-    "min_samples": "at least so many where samples is None; None is 20 for calls below 50 ms, 10 below 0.5 s, else 3",
-    "max_samples": "at most so many where samples is None",
+    "samples": "take exactly this many samples; None: until the confidence interval is narrow enough or time is up",
+    "min_samples": "the fewest samples where samples is None; None: 20 for calls below 50 ms, 10 below 0.5 s, else 3",
+    "max_samples": "the most samples where samples is None",
     "time_s": "how long to sample, in seconds",
     "rel": "stop at this half-width of the median's 95 % confidence interval, as a fraction of the median",
     "calls": (
-        "calls back to back in one sample; None takes as many as the clock needs. Where a device works, a sample of "
-        "*returns* and *done* stays one call, and calls above 1 add *per call, queued*"
+        "calls back to back in one sample; None: as many as the clock needs. Where a device works, a sample of "
+        "*returns* and *done* stays one call, and calls above 1 add the quantity *per call, queued*"
     ),
-    "warmup": "calls before the samples, besides the first call; None goes on until the times settle",
+    "warmup": "calls before the samples, after the very first call; None: until the times settle",
     "cold": "overwrite the caches before each sample",
-    "cooldown_s": "rest so long before each sample, in seconds",
-    "runs": "whole runs, each with its own warm-up; they show how much the medians of runs differ",
+    "cooldown_s": "pause before each sample, in seconds",
+    "runs": "whole runs, each with its own warm-up; they show how far the medians of runs differ",
     "flop": "floating-point operations of one call, for the rate in FLOP/s",
     "moved_bytes": "bytes that one call moves, for the bandwidth",
-    "work": "a function that gives both as a perfmagic.Work instead; it is called after the first call",
-    "setup_each": "a function that runs before each sample; its time is not measured",
+    "work": "a function that returns both as a perfmagic.Work instead; it is called once, after the first call",
+    "setup_each": "a function to call before each sample; its time is not measured",
     "name": "what the result is called",
     "code": "source text to keep with the result",
     "setup": "source text of the set-up code to keep with the result",
@@ -59,7 +60,8 @@ def options_in_words(*, without: Collection[str] = (), **defaults: object) -> st
     """
     usual = {one.name: one.default for one in fields(BenchSpec)} | defaults
     lines = [f"{name} (default {usual[name]!r}): {words}." for name, words in _WORDS.items() if name not in without]
-    return "\n".join(["Options of the benchmark (docs/measuring.md says how each is used):", "", *lines])
+    wrapped = [textwrap.fill(line, 100, subsequent_indent="    ") for line in lines]
+    return "\n".join(["Options of the benchmark; docs/measuring.md explains them:", "", *wrapped])
 
 
 @documented(options_in_words())
@@ -157,7 +159,7 @@ def sweep(
     if not callable(body):
         raise no_function("sweep", body)
     if len(values) < 2:
-        raise OptionError(f"sweep: {len(values)} value, at least two are needed")
+        raise OptionError(f"sweep: {len(values)} value given, at least two are needed")
     measured: list[BenchResult] = []
     try:
         for value in values:  # those before an exception are kept
@@ -186,7 +188,7 @@ def _remember_cut(measured: list[BenchResult], values: Sequence[Any], name: str)
 def measurement(result: BenchResult, quantity: str | None = None) -> Any:
     """A result as a torch.utils.benchmark.Measurement, for torch's own tables (benchmark.Compare).
 
-    quantity: "returns", "done", "span" or "queued"; left out, *done* where a device was in use, else *returns*.
+    quantity: "returns", "done", "span" or "queued"; None: *done* where a device was in use, else *returns*.
     Raises OptionError for a quantity that was not measured, TorchMissingError without torch.
     """
     name = quantity or ("done" if result.done is not None else "returns")
@@ -225,7 +227,7 @@ def spec_of(body: Callable[[], object], options: Mapping[str, Any]) -> BenchSpec
 
 
 def no_function(where: str, given: object) -> OptionError:
-    """The error for what stands in the place of a function."""
+    """The error for something given in place of a function."""
     if isinstance(given, CompareResult):
         return OptionError(
             f"{where}: one of them is a comparison already",
@@ -254,15 +256,15 @@ def _measure(body: Callable[[], object], options: Mapping[str, Any], *, synced: 
 def new_engine(
     spec: BenchSpec, *, synced: bool, on_sample: Callable[[Callable[[], str]], None] | None = None
 ) -> Engine:
-    """The engine both faces of a benchmark use; a synced one ends with one recorded run, for the verdict.
+    """The engine that magics and functions use; a synced one ends with one recorded run, for the verdict.
 
-    on_sample: called before every sample with a function that says in words how far the benchmark has come.
+    on_sample: called before every sample with a function that describes the progress.
     """
     return Engine(spec, synced=synced, profile=Recorder if synced else None, on_sample=on_sample)
 
 
 def finish_bench(engine: Engine) -> BenchResult:
-    """Close an engine and state what it measured, also where the body failed."""
+    """Close an engine and summarise what it measured, also where the body failed."""
     engine.close()
     record = engine.record()
     judged = verdict(record.trace) if record.trace is not None else None
@@ -270,5 +272,5 @@ def finish_bench(engine: Engine) -> BenchResult:
 
 
 def _time_of_day(unix_ns: int) -> str:
-    """To the millisecond: no two benchmarks are taken in one."""
+    """To the millisecond: no two benchmarks begin in the same one."""
     return datetime.fromtimestamp(unix_ns / 1e9).astimezone().strftime("%H:%M:%S.%f")[:-3]

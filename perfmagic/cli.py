@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PerfmagicError as error:
         _complain(str(error))
         return 1
-    except BrokenPipeError:  # the reader of our output has enough
+    except BrokenPipeError:  # the reader of the output has gone, as behind `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -33,14 +33,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="perfmagic", description="Saved traces: what was queued, what was executed.")
+    parser = argparse.ArgumentParser(
+        prog="perfmagic", description="Reports and pictures of saved traces: what was queued, and what was executed."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     report = commands.add_parser("report", help="totals and findings of saved traces")
     _files(report)
     form = report.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_const", dest="form", const="json", help="everything as JSON")
+    form.add_argument("--json", action="store_const", dest="form", const="json", help="all totals as JSON")
     form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
-    form.add_argument("--html", action="store_const", dest="form", const="html", help="a page, timelines included")
+    form.add_argument(
+        "--html", action="store_const", dest="form", const="html", help="a self-contained page with the timelines"
+    )
     report.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
     report.set_defaults(run=_report)
     view = commands.add_parser("view", help="draw saved traces into one self-contained page, or one into a picture")
@@ -49,9 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--html", metavar="OUT", help="the page to write")
     where.add_argument("--svg", metavar="OUT", help="the picture of one trace to write")
     view.set_defaults(run=_view)
-    sanitize = commands.add_parser("nbval-sanitize", help="print patterns for nbval --nbval-sanitize-with")
+    sanitize = commands.add_parser("nbval-sanitize", help="print the patterns for nbval --nbval-sanitize-with")
     sanitize.set_defaults(run=_sanitize)
-    doctor = commands.add_parser("doctor", help="what works in this environment")
+    doctor = commands.add_parser("doctor", help="show versions, devices, and what each of them can measure")
     doctor.set_defaults(run=_doctor)
     return parser
 
@@ -59,9 +63,17 @@ def _parser() -> argparse.ArgumentParser:
 def _files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a trace file, or a folder with trace files")
     parser.add_argument(
-        "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
+        "--comm-names",
+        metavar="REGEX",
+        help="kernels whose name matches count as communication, in place of the built-in rule",
     )
-    parser.add_argument("--max-gb", type=float, default=4.3, metavar="GB", help="refuse larger files, unpacked")
+    parser.add_argument(
+        "--max-gb",
+        type=float,
+        default=4.3,
+        metavar="GB",
+        help="refuse files larger than this when unpacked (default 4.3)",
+    )
 
 
 def _limit(options: argparse.Namespace) -> int:
@@ -76,7 +88,7 @@ def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
     results, status = [], 0
     for read, found in open_each(options.files, comm_names=options.comm_names, max_unpacked_bytes=_limit(options)):
         if isinstance(found, TraceError):
-            # who names a folder does not know its files: what to do about each is one line too many
+            # each bad file of a folder is one line; the hint is for a file that was named
             _complain(found.message if read.in_folder else str(found))
             status = 1
         else:
@@ -103,7 +115,7 @@ def _text_report(results: list[TimelineResult]) -> str:
 
 def _json_report(results: list[TimelineResult]) -> str:
     reports = [result.to_dict() for result in results]
-    if len(reports) > 1:  # a list of reports, as it always was: what they say together stands in each
+    if len(reports) > 1:  # a list of reports, each with the findings on all ranks
         from perfmagic.api import rank_findings
 
         together = [finding.to_dict() for finding in rank_findings(results)]

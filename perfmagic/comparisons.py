@@ -90,10 +90,10 @@ def compare(
 
     first, others: functions, or results of benchmarks, or sweeps; a path names what save() wrote. Sweeps are compared
     at each value that all have, which gives one sweep with variants.
-    names: what the functions are called, their own names if left out.
-    quantity: "returns", "done" or "span"; left out, *done* where a device was in use, else *returns*.
-    Without time_s and samples it goes on for up to 10 s while the verdict is unclear, and up to 60 s where 8 samples
-    take longer than that. Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was
+    names: one for each function; their own names where left out.
+    quantity: "returns", "done" or "span"; None: *done* where a device was in use, else *returns*.
+    Without time_s and samples it samples up to 10 s while the verdict is unclear, and up to 60 s where 8 samples take
+    longer than that. Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was
     measured before.
     Raises OptionError for a mixture, for fewer than two, and for options with what is measured already.
     Source: docs/measuring.md, "Comparing".
@@ -132,8 +132,8 @@ def _check_kinds(n_results: int, n_sweeps: int, bodies: Sequence[Any]) -> None:
 
 def _refuse_options(options: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raise OptionError where something is to be set for what is measured already."""
-    usual = BenchSpec()
-    asked = [name for name, value in options.items() if value not in (None, getattr(usual, name))]
+    usual = vars(BenchSpec()) | {"time_s": None}
+    asked = [name for name, value in options.items() if value != usual[name]]
     asked += ["names"] if names else []
     if asked:
         raise OptionError(
@@ -149,23 +149,23 @@ def _measured_in_turns(
         raise OptionError("compare: two functions or more, by returns or done; a span is measured by syncbench()")
     called = list(names) or [getattr(body, "__name__", "") for body in bodies]
     if len(called) != len(bodies):
-        raise OptionError(f"compare: {len(called)} names for {len(bodies)} functions")
+        raise OptionError(f"compare: {len(called)} names given for {len(bodies)} functions")
     asked = options["time_s"] is not None or options["samples"] is not None
     options = {name: value for name, value in options.items() if value is not None}
     specs = [spec_of(body, options | {"name": name}) for body, name in zip(bodies, _distinct(called), strict=True)]
-    # who says how long or how often is obeyed, also where the verdict is then unclear
+    # an explicit time or number of samples is obeyed, also where the verdict is then unclear
     records = measure_interleaved(bodies, specs, decide_s=0.0 if asked else DECIDE_S, kept=_keep_partial)
     return [BenchResult.of(summarise(record)) for record in records]
 
 
 def compared(results: Sequence[analysed.BenchResult], quantity: str | None = None) -> CompareResult:
-    """Some benchmarks against the first of them; each has a name in it, so that words and picture say the same."""
+    """Some benchmarks against the first of them; each gets a name, so that words and picture use the same one."""
     named = tuple(BenchResult.of(result.named(named_by_place(number))) for number, result in enumerate(results))
     return CompareResult(compare_results(*named, quantity=quantity), named)
 
 
 def _keep_partial(records: list[BenchRecord]) -> None:
-    """What an interrupt left of a comparison is what last() gives, where every function has samples."""
+    """Remember what was measured before an interrupt, where every function has samples."""
     results = [summarise(record) for record in records]
     if all(result.returns is not None for result in results):
         remember(compared(results))

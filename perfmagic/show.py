@@ -9,7 +9,7 @@ from perfmagic.display import display_mode
 from perfmagic.results.faces import LiveView, Result
 
 _last: Result | None = None
-_shown: list[object] = []  # the result drawn last and the number of the cell that drew it
+_shown: list[object] = []  # the result drawn last, or kept quiet, and the number of the cell that did it
 
 
 def last() -> Result | None:
@@ -18,15 +18,15 @@ def last() -> Result | None:
 
 
 def remember(result: Result) -> None:
-    """Make a result the one perfmagic.last() gives."""
+    """Make a result the one that perfmagic.last() returns."""
     global _last
     _last = result
 
 
 def show(result: Result, *, replaces: str = "") -> None:
-    """Display a result where IPython runs; in a plain script nothing is printed, the caller has the object.
+    """Display a result where IPython runs; a plain script prints nothing, its caller has the object.
 
-    replaces: the id of a display whose place the first output takes.
+    replaces: the id of a display that the first output replaces.
     """
     remember(result)
     shell = running_shell()
@@ -36,11 +36,23 @@ def show(result: Result, *, replaces: str = "") -> None:
     _shown[:] = [result, shell.execution_count]
 
 
-def show_once(result: Result) -> None:
-    """Display a result that is the value of a cell, unless that very cell has just drawn it."""
+def keep_quiet(result: Result) -> None:
+    """Remember a result that its own cell is not to show, not even as the cell's value."""
+    remember(result)
     shell = running_shell()
-    if shell is not None and not (_shown and _shown[0] is result and _shown[1] == shell.execution_count):
+    if shell is not None:
+        _shown[:] = [result, shell.execution_count]
+
+
+def show_once(result: Result) -> None:
+    """Display a result that is the value of a cell, unless that very cell has just drawn it, or kept it quiet."""
+    shell = running_shell()
+    if shell is None:
+        return
+    if not (_shown and _shown[0] is result and _shown[1] == shell.execution_count):
         _publish_faces(shell, result)
+    elif _in_terminal(shell):
+        print(repr(result))  # IPython has printed `Out[3]: ` already, and a value belongs behind it
 
 
 def _publish_faces(shell: Any, result: Result, replaces: str = "") -> None:
@@ -79,13 +91,18 @@ def in_notebook(shell: Any) -> bool:
 
 
 def publish(shell: Any, bundle: dict[str, Any], replaces: str = "") -> None:
-    """Send one output with several faces; a terminal has only the text.  replaces: the display whose place it takes."""
-    if not in_notebook(shell) and type(shell.display_pub).__name__ == "DisplayPublisher":
+    """Send one output with several faces; a terminal prints the text.  replaces: the id of a display it replaces."""
+    if _in_terminal(shell):
         print(bundle["text/plain"])
     elif replaces:
         shell.display_pub.publish(data=bundle, metadata={}, transient={"display_id": replaces}, update=True)
     else:
         shell.display_pub.publish(data=bundle, metadata={})
+
+
+def _in_terminal(shell: Any) -> bool:
+    """Whether outputs are printed: no kernel runs, and nobody captures them."""
+    return not in_notebook(shell) and type(shell.display_pub).__name__ == "DisplayPublisher"
 
 
 def running_shell() -> Any | None:

@@ -15,7 +15,7 @@ from perfmagic.terminal import columns, cut_to_columns, printable
 WIDTH = 100  # columns of a terminal
 NOTHING = "–"
 _LONGEST, _SHORTEST = 48, 24  # columns of a terminal that a text gets: where there is room, and where there is little
-_LONGEST_HTML = 100  # characters
+_LONGEST_HTML = 64  # characters
 _PROSE = "sentence"  # is wrapped; other texts are names, which are cut
 _NUMBERS_OF = frozenset(
     {"device", "stream", "line", "number", "thread", "rank"}
@@ -110,11 +110,11 @@ def html_block(title: str, table: str, below: Sequence[str]) -> str:
     """A table with its title, and small lines below it."""
     small = "<br>".join(html.escape(printable(line)) for line in below)
     note = f'<div style="font-size:11px;margin:2px 0 4px 0">{small}</div>' if small else ""
-    return f'<div style="{_FONT}"><b>{html.escape(title)}</b>{table}{note}</div>'
+    return f'<div style="{_FONT};overflow-x:auto"><b>{html.escape(title)}</b>{table}{note}</div>'
 
 
 def _heading(name: str) -> str:
-    """A field's name without the unit, which each value has beside it."""
+    """A field's name without its unit, which each value carries."""
     if name in ("ns", "n"):
         return {"ns": "time", "n": "count"}[name]
     for ending in ("_bytes_per_s", "_per_s", "_bytes", "_frac", "_ns", "_s"):
@@ -133,7 +133,7 @@ def _natural(column: Column) -> int:
 
 
 def _fitting(widths: list[int], numeric: Sequence[bool], width: int) -> list[int]:
-    """Widths that fit beside each other: texts give way first, then the last columns go."""
+    """Widths that fit into a line: texts are cut first, then the last columns are dropped."""
     widths = list(widths)
     while sum(widths) + 2 * (len(widths) - 1) > width:
         texts = [i for i, wide in enumerate(widths) if not numeric[i] and wide > _SHORTEST]

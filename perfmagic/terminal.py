@@ -11,7 +11,7 @@ def columns(text: str) -> int:
 
 
 def cut_to_columns(text: str, room: int) -> str:
-    """The text, cut with "…" to so many columns of a terminal."""
+    """The text, cut with "…" where it takes more columns of a terminal."""
     if columns(text) <= room:
         return text
     kept, used = [], 1

@@ -21,6 +21,11 @@ __all__ = ["faster", "not_slower"]
 Baseline: TypeAlias = "Callable[[], object] | BenchResult | str | os.PathLike[str]"
 
 
+def __dir__() -> list[str]:
+    """The checks alone, so that Tab offers nothing that was imported for this file."""
+    return __all__
+
+
 @documented(options_in_words(time_s=None))
 def not_slower(
     body: Callable[[], object],
@@ -49,10 +54,10 @@ def not_slower(
 
     baseline: a function, measured interleaved with body; or an earlier benchmark, also as the file that its save()
     wrote. An earlier benchmark is less exact: measure both with runs=4 (docs/measuring.md, "Comparing").
-    quantity: "returns" or "done"; left out, *done* where a device was in use, else *returns*.
+    quantity: "returns" or "done"; None: *done* where a device was in use, else *returns*.
     Slower: the whole 95 % confidence interval of the ratio lies beyond 1 %, against an earlier benchmark beyond 3 %.
-    An unclear verdict passes, so a busy machine does not fail the test; `why` of the result's comparison says what it
-    rests on. Without time_s and samples two functions are measured for up to 10 s while the verdict is unclear.
+    An unclear verdict passes, so a busy machine does not fail the test; the comparison's `why` gives the reason.
+    Without time_s and samples two functions are sampled up to 10 s while the verdict is unclear.
     """
     __tracebackhide__ = True
     found = _compared(body, baseline, quantity, given_options(locals()))

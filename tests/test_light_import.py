@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import perfmagic
 
 HEAVY = ("torch", "numpy", "msgspec", "IPython", "ipykernel", "traitlets", "anywidget", "jupyter_server", "pandas")
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,6 +63,24 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_every_public_name_can_be_had() -> None:
     python("import perfmagic\nfor name in perfmagic.__all__: getattr(perfmagic, name)")
+
+
+def test_dir_has_the_public_names_and_no_others() -> None:
+    done = python("import perfmagic\nprint(*(name for name in dir(perfmagic) if not name.startswith('__')))")
+    assert set(done.stdout.split()) == {name for name in perfmagic.__all__ if not name.startswith("__")}
+
+
+def test_every_class_of_a_result_and_its_rows_is_public() -> None:
+    returned = {"Rows"}
+    for of in (perfmagic.TimelineResult, perfmagic.BenchResult, perfmagic.CompareResult, perfmagic.SweepResult):
+        members = [member for name, member in inspect.getmembers(of) if not name.startswith("_")]
+        members = [getattr(member, "fget", None) or getattr(member, "func", member) for member in members]
+        notes = [str(getattr(member, "__annotations__", {}).get("return", "")) for member in members]
+        notes += [str(one.type) for one in dataclasses.fields(of)]
+        returned |= {name for note in notes for name in re.findall(r"\b[A-Z][a-z]\w+", note)}
+    elsewhere = {"Any", "DataFrame", "Mapping", "None", "Path", "Self"}  # of Python and pandas
+    inside = {"BenchRecord", "ClockRecord", "LiveView", "Plain", "TimelineDoc", "ViewState"}  # what faces are made from
+    assert returned - elsewhere - inside <= {*perfmagic.__all__}
 
 
 class TestWithoutTorch:

@@ -1,4 +1,4 @@
-"""What an analysis gives back row by row: a sequence that also is a table."""
+"""The rows that an analysis returns: a sequence that is also a table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Rows(Sequence[RowT]):
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, npt.NDArray[Any]], of: type[RowT]) -> Rows[RowT]:
-        """Rows from equally long columns: every field of the class `of` by its name, and those properties at hand.
+        """Rows from equally long columns: every field of the class `of`, and properties where known.
 
         Raises ValueError where a field is missing or the lengths differ.
         """

@@ -1,4 +1,4 @@
-"""One cell that %%bench or %%syncbench measures: by itself, in interleaved variants, for each value of a sweep."""
+"""One cell that %%bench or %%syncbench measures: by itself, as interleaved variants, for each value of a sweep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from perfmagic.magics.options import Sweep, sampling
 from perfmagic.magics.progress import Progress
 from perfmagic.magics.run import bind, compiled_setup
 from perfmagic.results import BenchResult, CompareResult, SweepResult
-from perfmagic.show import remember, show
+from perfmagic.show import keep_quiet, show
 from perfmagic.trace.model import Cell
 
 
@@ -44,14 +44,14 @@ class BenchRun:
         self._progress = Progress(shell, f"%%{name}", quiet=options.quiet)
         self._sweep: Sweep | None = options.sweep
         self._values = self._sweep.values(shell.user_ns) if self._sweep is not None else [None]
-        refuse_runs([self._spec(name) for name in self._names])  # and what no benchmark can be taken with
+        refuse_runs([self._spec(name) for name in self._names])  # and options that no benchmark can use
         self._measured: list[Interleaved] = []  # of each value of the sweep, the variants that are measured together
         self._quiet = Quiet()
         self._loop = BodyLoop(self._after_first_calls(), time.perf_counter_ns)
         self.more, self.repetitions = self._loop.more, self._loop.repetitions
         self._begun = 0
         self._found: BenchResult | CompareResult | SweepResult | None = None
-        self.refused: OptionError | None = None  # an option that turned out to be unusable while the cell ran
+        self.refused: OptionError | None = None  # an option that turned out to be invalid while the cell ran
 
     def start(self) -> None:
         __tracebackhide__ = True
@@ -69,7 +69,7 @@ class BenchRun:
     def _miscounted(self) -> CaptureError:
         return CaptureError(
             f"--vs: the cell has {self._begun} variants or more, its text looked like {len(self._names)}",
-            hint="part variants by lines such as  # --- B  at the left edge, outside of strings and brackets",
+            hint="separate variants by lines such as  # --- B  at the left edge, outside of strings and brackets",
         )
 
     def finish(self, error: BaseException | None) -> None:
@@ -95,7 +95,7 @@ class BenchRun:
     def _finish(self, error: BaseException | None) -> None:
         self.release()
         engines = [engine for together in self._measured for engine in together.engines]
-        if self.refused is not None and not any(len(engine.phases.sampling.done_s()) for engine in engines):
+        if self.refused is not None and not any(engine.has_samples for engine in engines):
             return
         if error is not None:
             for together in self._measured:
@@ -104,7 +104,7 @@ class BenchRun:
             self._found = self._result()
         bind(self._shell, self._options.name, self._found)
         if self._options.quiet:
-            remember(self._found)
+            keep_quiet(self._found)
         else:
             show(self._found, replaces=self._progress.display_id)
 
@@ -162,7 +162,7 @@ class BenchRun:
         return read_by_code(below_head(self._cell.source), self._shell.user_ns)
 
     def _work(self) -> Work:
-        """What --flops and --bytes say, once the cell has run and its names are there."""
+        """The values of --flops and --bytes, once the cell has run and defined its names."""
         return Work(self._number("--flops", self._options.flops), self._number("--bytes", self._options.bytes))
 
     def _number(self, option: str, text: str | None) -> float | None:
@@ -171,7 +171,7 @@ class BenchRun:
         try:
             return self._checked_number(option, text)
         except OptionError as error:
-            self.refused = error  # it comes up inside the user's cell, and is none of its errors
+            self.refused = error  # it is raised inside the user's cell, and is not an error of that cell
             raise
 
     def _checked_number(self, option: str, text: str) -> float:
@@ -182,7 +182,7 @@ class BenchRun:
         except Exception as error:  # noqa: BLE001 - whatever the user's expression raises
             raise OptionError(f"{option} {text}: {type(error).__name__}: {error}") from None
         if not 0 < found < math.inf:
-            raise OptionError(f"{option} {text}: {found:g}; a number above 0 is needed")
+            raise OptionError(f"{option} {text} is {found:g}; a number above 0 is needed")
         return found
 
     def _run_setup(self) -> None:

@@ -32,7 +32,7 @@ def parser() -> Parser:
 
 
 def run(shell: Any, line: str) -> CompareResult | SweepResult | None:
-    """Compare what the words name; gives the comparison."""
+    """Compare the functions, results or files that the line names, and return the comparison."""
     options = parser().split_words(line)
     if options.help:
         print(parser().format_help())
@@ -45,8 +45,8 @@ def run(shell: Any, line: str) -> CompareResult | SweepResult | None:
     names = words if functions else ()
     extra = {**sampling(options), "code": f"%compare {line.strip()}"} if functions else sampling(options)
     if extra and not functions:
-        told = ", ".join(FLAGS[name] for name in extra)
-        raise OptionError(f"%compare: results are compared as they were measured; {told} cannot be set any more")
+        flags = ", ".join(FLAGS[name] for name in extra)
+        raise OptionError(f"%compare: results are compared as they were measured; {flags} cannot be set any more")
     before = last()
     try:
         found = compare(*given, names=names, quantity=options.quantity, **extra)

@@ -34,7 +34,7 @@ class MisplacedMagic:
         self.__name__ = f"%{name}"
 
     def __call__(self, _line: str) -> None:
-        raise UsageError(f"%{self.__name__} must be the first line of its cell: move it above everything else")
+        raise UsageError(f"%{self.__name__} must be the first line of its cell: move it to the top")
 
 
 class LineMagic:
@@ -51,7 +51,7 @@ class LineMagic:
             raise UsageError(str(error)) from None
 
 
-# the help is made when somebody asks: made at load time it would import the measuring engine
+# the help is made on request: at load time it would import the measuring engine
 NamedMagic.__doc__ = property(lambda self: cell_magic(self.__name__).parser().format_help())  # type: ignore[assignment]
 LineMagic.__doc__ = property(  # type: ignore[assignment]
     lambda self: line_magic(self.__name__).parser().format_help()
@@ -59,7 +59,7 @@ LineMagic.__doc__ = property(  # type: ignore[assignment]
 
 
 def _run_line(shell: Any, name: str, line: str) -> object:
-    """`%bench statement`: measured in the user's namespace; gives the result object."""
+    """`%bench statement`: measured in the user's namespace; returns the result."""
     __tracebackhide__ = True
     parser = cell_magic(name).parser()
     try:
@@ -85,7 +85,7 @@ def _run_line(shell: Any, name: str, line: str) -> object:
 
 
 def _run_cell(shell: Any, name: str, line: str, cell: str) -> object:
-    """`run_cell_magic("bench", …)` from code: gives what the cell's last expression gave."""
+    """`run_cell_magic("bench", …)` from code: returns the value of the cell's last expression."""
     __tracebackhide__ = True
     source = f"%%{name} {line}\n{cell}"
     return _execute(shell, shell.compile.ast_parse(shell.transform_cell(source)), source)

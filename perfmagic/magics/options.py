@@ -25,9 +25,10 @@ class Parser(argparse.ArgumentParser):
     """argparse for a magic: errors are raised in one line, and `-h` is an ordinary flag."""
 
     def __init__(self, name: str, summary: str, *, form: str) -> None:
-        super().__init__(
-            prog=name, description=summary, add_help=False, usage=f"{name} [options] {form}".replace("%", "%%")
-        )
+        usage = f"{name} [options] {form}"
+        if name.startswith("%%"):  # a cell magic measures one statement in its line form
+            usage += f"\n       {name[1:]} [options] statement"
+        super().__init__(prog=name, description=summary, add_help=False, usage=usage.replace("%", "%%"))
         self.add_argument("-h", "--help", action="store_true", help="show this help and run nothing")
 
     def error(self, message: str) -> NoReturn:
@@ -63,7 +64,7 @@ class Parser(argparse.ArgumentParser):
         return self.parse_intermixed_args(words)
 
     def _wants_value(self, word: str) -> bool:
-        """Whether an option's value stands in the next word (`-n 5`), not in the same one (`--time=2`, `-n5`)."""
+        """Whether an option's value is the next word (`-n 5`) and not part of this one (`--time=2`, `-n5`)."""
         if "=" in word:
             return False
         action = next((a for a in self._actions if word in a.option_strings), None)
@@ -76,31 +77,38 @@ def add_name_option(parser: Parser) -> None:
 
 
 def add_sampling_options(parser: Parser) -> None:
-    """How many samples, of what: what all benchmarks share."""
+    """How many samples, of what: the options that all benchmarks share."""
     parser.add_argument(
-        "-n", type=int, metavar="N", help="calls back to back in one sample, as in %%timeit (default: the clock's)"
+        "-n", type=int, metavar="N", help="calls back to back in one sample (default: as many as the clock needs)"
     )
     parser.add_argument(
-        "-r", type=int, metavar="R", help="take exactly R samples, after warm-up (default: until it is sure)"
+        "-r",
+        type=int,
+        metavar="R",
+        help="take exactly R samples (default: until the 95 %% confidence interval is narrow enough)",
     )
     parser.add_argument(
         "--time",
         type=float,
         metavar="S",
-        help="seconds to sample a variant at a value (default 2); 20 samples at least, 10 above 50 ms, 3 above 0.5 s",
+        help="seconds to sample, for each variant and value (default 2); at least 20 samples are taken, 10 of calls "
+        "above 50 ms, 3 above 0.5 s",
     )
     parser.add_argument(
-        "--rel", type=float, metavar="P", help="stop at this half-width of the interval, in %% (default 1)"
+        "--rel",
+        type=float,
+        metavar="P",
+        help="stop when the 95 %% confidence interval of the median is within ± P %% (default 1)",
     )
     parser.add_argument(
-        "--warmup", type=int, metavar="N", help="calls before the samples, 0 for none (default: until they settle)"
+        "--warmup", type=int, metavar="N", help="calls before the samples, 0 for none (default: until the times settle)"
     )
     parser.add_argument("--cold", action="store_true", help="overwrite the caches before each sample")
-    parser.add_argument("--cooldown", type=float, metavar="S", help="rest so many seconds before each sample")
+    parser.add_argument("--cooldown", type=float, metavar="S", help="rest S seconds before each sample")
 
 
 def sampling(options: argparse.Namespace) -> dict[str, Any]:
-    """Those that were given, as fields of BenchSpec. Raises OptionError for a share that is none."""
+    """The sampling options that were given, as BenchSpec fields. Raises OptionError for an invalid percentage."""
     if options.rel is not None and not 0 < options.rel < 100:
         raise OptionError(f"--rel {options.rel:g}: a percentage between 0 and 100 is needed, 1 for ± 1 %")
     given = {
@@ -118,7 +126,7 @@ def sampling(options: argparse.Namespace) -> dict[str, Any]:
 def python_name(text: str) -> str:
     """A word that can be assigned to; raises ArgumentTypeError for others, such as 1x."""
     if not text.isidentifier() or keyword.iskeyword(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a name a value can be bound to")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a Python name")
     return text
 
 
@@ -157,7 +165,7 @@ def sweep_of(text: str) -> Sweep:
     if values.rstrip().endswith(","):
         raise argparse.ArgumentTypeError(f"{text!r} ends in a comma: no spaces between values")
     if not equals or not values.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=A,B,C")
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=A,B,C")
     return Sweep(python_name(name.strip()), values.strip())
 
 

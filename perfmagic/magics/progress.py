@@ -1,4 +1,4 @@
-"""How far a measurement has come, shown while somebody waits for it."""
+"""The progress of a measurement, shown while it runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from perfmagic.display import display_mode
 from perfmagic.show import in_notebook
 from perfmagic.view.html import framed, paragraphs
 
-AFTER_S = 1.0  # who waits less than this wants no more than the result
+AFTER_S = 1.0  # a shorter wait needs no progress
 EVERY_S = 0.5
 
 
 class Progress:
-    """One display with an id of its own, from the first second on; the result takes its place.
+    """One display with its own id, from the first second on; the result replaces it.
 
     display_id: of that display, empty while there is none.  Outside a notebook, where quiet, and where the display mode
     is "static", nothing is shown.
@@ -26,7 +26,7 @@ class Progress:
         self.display_id = ""
         self.stage = ""
         self._title = title
-        # in pipelines nobody looks, and nbval does not know displays that change
+        # nobody looks in a pipeline, and nbval does not know displays that change
         seen = in_notebook(shell) and not quiet and display_mode() != "static"
         self._publisher = shell.display_pub if seen else None  # kept: muted() puts another in its place
         self._next_s = time.monotonic() + AFTER_S

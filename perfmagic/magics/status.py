@@ -12,7 +12,9 @@ from perfmagic.magics.options import Parser
 
 def parser() -> Parser:
     """The options of %perfmagic."""
-    return Parser("%perfmagic", "What is set, and what works here.", form=f"[display {'|'.join(MODES)}]")
+    return Parser(
+        "%perfmagic", "Versions, devices, and how results are displayed.", form=f"[display {'|'.join(MODES)}]"
+    )
 
 
 def run(_shell: Any, line: str) -> None:

@@ -26,15 +26,19 @@ class TimelineMagic:
         )
         add_name_option(parser)
         parser.add_argument(
-            "--device", default="auto", choices=DEVICE_KINDS, help="what to record (default: what is in use)"
+            "--device", default="auto", choices=DEVICE_KINDS, help="what to record (default: the devices in use)"
         )
         parser.add_argument(
-            "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
+            "--comm-names",
+            metavar="REGEX",
+            help="kernels whose name matches count as communication, in place of the built-in rule",
         )
-        parser.add_argument("--memory", action="store_true", help="also what is allocated on the devices over time")
+        parser.add_argument(
+            "--memory", action="store_true", help="also record what is allocated on the devices over time"
+        )
         parser.add_argument("--save", metavar="FILE", help="also save the trace as Chrome JSON (.json or .json.gz)")
         parser.add_argument("--html", metavar="FILE", help="also write one self-contained page")
-        parser.add_argument("--tensorboard", metavar="DIR", help="also write what TensorBoard's plugin reads")
+        parser.add_argument("--tensorboard", metavar="DIR", help="also write files for TensorBoard's profiler plugin")
         return parser
 
     def begin(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> TimelineRun:

@@ -1,4 +1,4 @@
-"""%trace FILE|FOLDER…: what does this saved trace say?"""
+"""%trace FILE|FOLDER…: the timelines of saved traces, and how several ranks differ."""
 
 from __future__ import annotations
 
@@ -16,17 +16,23 @@ from perfmagic.show import show
 
 def parser() -> Parser:
     """The options of %trace."""
-    made = Parser("%trace", "What saved Kineto traces say (Chrome JSON, gzipped or not).", form="FILE|FOLDER…")
+    made = Parser(
+        "%trace",
+        "The timelines of traces that torch.profiler saved (Chrome JSON, gzipped or not).",
+        form="FILE|FOLDER…",
+    )
     add_name_option(made)
     made.add_argument(
-        "--comm-names", metavar="REGEX", help="kernels that count as communication, instead of the default rule"
+        "--comm-names",
+        metavar="REGEX",
+        help="kernels whose name matches count as communication, in place of the built-in rule",
     )
     made.add_argument("words", nargs="*", metavar="FILE|FOLDER")
     return made
 
 
 def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
-    """Open and show each file, and what several ranks say together; gives the result, or a list of them.
+    """Open and show each file, and how several ranks differ; return the result, or a list of them.
 
     Where some cannot be read the others are shown and bound, and then the first error is raised.
     """
@@ -55,7 +61,7 @@ def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
 
 
 def _complain(refused: list[TraceError]) -> None:
-    """Print all but the first, which is raised; what to do is said once, also for a folder of foreign files."""
+    """Print all errors but the first, and raise that; a hint is given once, also for a folder of foreign files."""
     hints = {problem.hint for problem in refused[:1]}
     for problem in refused[1:]:
         print(problem.message if problem.hint in hints else problem)

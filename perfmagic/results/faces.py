@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LiveView(Protocol):
-    """A view that runs in the browser, and what stands in for it where it cannot run.
+    """A view that runs in the browser, and what replaces it where it cannot run.
 
     state: what Python and the open views share.  empty: the picture shows all there is, so nothing needs a closer look.
     """

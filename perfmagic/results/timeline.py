@@ -39,7 +39,7 @@ from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.window import window
 from perfmagic.view.timeline.viewstate import ViewState
 
-# Views are imported where they are drawn: who asks a file for numbers need not wait for pictures.
+# Views are imported where they are drawn: a script that reads numbers need not load them.
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -135,7 +135,7 @@ class TimelineResult(Result):
         return self._by_device(lambda d: streams(self.trace, d), device, StreamStat)
 
     def syncs(self) -> Rows[Sync]:
-        """The calls that held the host, by start: who asked, on which line, how long (ns)."""
+        """The calls that blocked the host, by start: what asked for them, on which line, how long (ns)."""
         return sync_rows(self.trace)
 
     def idle_gaps(self, device: int | None = None) -> Rows[IdleGap]:

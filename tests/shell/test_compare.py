@@ -62,8 +62,8 @@ def test_functions_take_the_options_that_advice_names(notebook: Notebook) -> Non
 
 def test_an_exception_of_a_function_is_seen_with_what_was_measured(notebook: Notebook) -> None:
     notebook.run("n = 0\ndef f(): pass")
-    notebook.run("def g():\n    global n\n    n += 1\n    if n == 2_000_000: raise ValueError('late')")
-    ran = notebook.run("%compare f g --warmup 0 -r 400")
+    notebook.run("def g():\n    global n\n    n += 1\n    if n == 100: raise ValueError('late')")
+    ran = notebook.run("%compare f g --warmup 0 -n 1 -r 400")
     assert isinstance(ran.error, ValueError)
     assert ran.report.count("ended early: ValueError: late (in g)") == 1
     assert notebook.run("print('heard')").printed == "heard\n"

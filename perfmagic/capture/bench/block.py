@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Sequence
 
 from perfmagic import units
-from perfmagic.capture.devices.backends import active_backends
+from perfmagic.capture.devices.backends import Backend, active_backends
+from perfmagic.trace.model import DeviceInfo
 
 
 class Benchmark:
@@ -16,9 +17,10 @@ class Benchmark:
             for _ in range(50):
                 y = x.mm(x)
 
-    prints "50 products: Python returned after 1.02 ms, the device finished after 31.4 ms". What was queued before the
-    block is waited for first, so that it is not counted. One run, with whatever happens only the first time in it:
-    %%syncbench repeats a cell and says how sure it is.
+    prints "50 products: Python returned after 1.02 ms, the device finished after 31.4 ms". Work that was queued before
+    the block is waited for first, so that it is not counted. CUDA does not report whether the block used it: there the
+    words are "the device was idle after 31.4 ms". One run, with whatever happens only the first time in it: %%syncbench
+    repeats a cell and gives confidence intervals.
 
     returned_s, done_s: both times in seconds once the block has ended; done_s is never less.
     """
@@ -26,10 +28,13 @@ class Benchmark:
     def __init__(self, label: str = "") -> None:
         self.label = label
         self.returned_s = self.done_s = 0.0
+        self._queued: dict[str, int | None] = {}  # before the block, by kind of device; None where it is not reported
 
     def __enter__(self) -> Benchmark:  # noqa: PYI034 - Self needs Python 3.11
-        for backend in active_backends():
+        backends = active_backends()
+        for backend in backends:
             backend.synchronize()
+        self._queued = {backend.kind: backend.progress() for backend in backends}
         self._start_s = time.perf_counter()
         return self
 
@@ -40,16 +45,37 @@ class Benchmark:
             backend.synchronize()
         self.done_s = time.perf_counter() - self._start_s
         if failed is None:
-            print(self.sentence([info for backend in backends for info in backend.infos()]))  # noqa: T201 - its purpose
+            print(self._sentence(backends))  # noqa: T201 - its purpose
 
-    def sentence(self, devices: list[Any]) -> str:
-        """What the block took, in words.  devices: those that were waited for."""
+    def _sentence(self, backends: Sequence[Backend]) -> str:
+        """What the block took, in words; of devices no more than they report."""
         label = f"{self.label}: " if self.label else ""
-        returned = units.duration_s(self.returned_s)
-        if not devices:
-            return f"{label}Python returned after {returned}; no device was in use"
-        name = "the device" if len(devices) == 1 else f"{len(devices)} devices"
-        simulated = " (simulated)" if any(device.simulated for device in devices) else ""
-        return (
-            f"{label}Python returned after {returned}, {name}{simulated} finished after {units.duration_s(self.done_s)}"
-        )
+        returned = f"{label}Python returned after {units.duration_s(self.returned_s)}"
+        if not backends:
+            return f"{returned}; no device was in use"
+        worked = [backend for backend in backends if self._works(backend)]
+        if not worked:
+            return f"{returned}; nothing was queued on {_name(backends)}"
+        finished = "finished"
+        if any(self._unreported(backend) for backend in worked):
+            finished = "was idle" if len(_infos(worked)) == 1 else "were idle"
+        return f"{returned}, {_name(worked)} {finished} after {units.duration_s(self.done_s)}"
+
+    def _works(self, backend: Backend) -> bool:
+        """Whether the block queued something there; assumed of a device that does not report what is queued."""
+        after = backend.progress()
+        return after is None or after != self._queued.get(backend.kind, 0)
+
+    def _unreported(self, backend: Backend) -> bool:
+        """Whether it stays unknown if the block used the device: it was in use before, and reports nothing."""
+        return backend.progress() is None and backend.kind in self._queued
+
+
+def _infos(backends: Sequence[Backend]) -> list[DeviceInfo]:
+    return [info for backend in backends for info in backend.infos()]
+
+
+def _name(backends: Sequence[Backend]) -> str:
+    infos = _infos(backends)
+    name = "the device" if len(infos) == 1 else f"{len(infos)} devices"
+    return name + (" (simulated)" if any(info.simulated for info in infos) else "")

@@ -1,6 +1,6 @@
-"""Cold caches: what the body's last call left in them is overwritten before the next.
+"""Cold caches: what the body's last call left in them is overwritten before the next call.
 
-Twice a cache's size is written, so that a cache of any replacement policy near "least recently used" holds nothing else
+Twice the size of a cache is written: a replacement policy close to "least recently used" then keeps nothing else
 (nvbench and Triton's do_bench write one buffer of fixed size; docs/measuring.md, "Cache, clocks, noise").
 """
 
@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
-UNKNOWN_CACHE_BYTES = 64 * 2**20  # larger than the last-level cache of any desktop; servers tell theirs
+UNKNOWN_CACHE_BYTES = 64 * 2**20  # larger than the last-level cache of any desktop; servers report theirs
 _SYSFS = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
 def host_cache_bytes() -> int:
-    """Size of the largest cache of this machine's first core, UNKNOWN_CACHE_BYTES where the system does not tell."""
+    """Size of the largest cache of this machine's first core, UNKNOWN_CACHE_BYTES where it is not reported."""
     sizes = [_bytes(file) for file in _SYSFS.glob("index*/size")]
     largest = max(sizes, default=0)
     if largest:
         return largest
     try:
-        told = os.sysconf("SC_LEVEL3_CACHE_SIZE")  # glibc; elsewhere ValueError or -1
+        found = os.sysconf("SC_LEVEL3_CACHE_SIZE")  # glibc; elsewhere ValueError or -1
     except (AttributeError, ValueError, OSError):
-        told = 0
-    return told if told > 0 else UNKNOWN_CACHE_BYTES
+        found = 0
+    return found if found > 0 else UNKNOWN_CACHE_BYTES
 
 
 def _bytes(file: Path) -> int:
@@ -40,7 +40,7 @@ def _bytes(file: Path) -> int:
 
 
 def cuda_cache_bytes(torch: Any, index: int) -> int:
-    """Size of the L2 cache of a CUDA device, UNKNOWN_CACHE_BYTES where torch does not tell."""
+    """Size of the L2 cache of a CUDA device, UNKNOWN_CACHE_BYTES where torch does not report it."""
     return int(getattr(torch.cuda.get_device_properties(index), "L2_cache_size", 0) or UNKNOWN_CACHE_BYTES)
 
 

@@ -24,7 +24,7 @@ LIMITS = {
 
 
 class Clocks:
-    """Readings of some GPUs; each is added to the ones before.  driver: its version, as NVML tells it."""
+    """Readings of some GPUs; each is added to the ones before.  driver: its version, as NVML reports it."""
 
     def __init__(self, nvml: Any, handles: Sequence[tuple[int, Any]]) -> None:
         self._nvml, self._handles = nvml, handles
@@ -36,14 +36,14 @@ class Clocks:
         """Note the clock and what holds it down, of each."""
         nvml = self._nvml
         for index, handle in self._handles:
-            # a partitioned GPU does not tell its clock: then there is no record
+            # a partitioned GPU does not report its clock: then there is no record
             mhz = _asked(nvml, lambda one=handle: nvml.nvmlDeviceGetClockInfo(one, nvml.NVML_CLOCK_SM))
             if mhz:
                 self._mhz[index].append(int(mhz))
                 self._reasons[index] |= int(_asked(nvml, lambda one=handle: _reasons(nvml, one)))
 
     def records(self) -> tuple[ClockRecord, ...]:
-        """What was read so far; a GPU that never told its clock is left out."""
+        """What was read so far; a GPU that never reported its clock is left out."""
         return tuple(self._record(index, handle) for index, handle in self._handles if self._mhz[index])
 
     def _record(self, index: int, handle: Any) -> ClockRecord:
@@ -52,7 +52,7 @@ class Clocks:
             device=index,
             sm_mhz=tuple(self._mhz[index]),
             temperature_c=_asked(nvml, lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
-            power_w=_asked(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle)) / 1000,  # told in mW
+            power_w=_asked(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle)) / 1000,  # reported in mW
             limited_by=tuple(words for bit, words in LIMITS.items() if self._reasons[index] & bit),
             other_processes=_others(nvml, handle),
         )

@@ -46,7 +46,7 @@ class DevicePasses:
         """Blocks of calls and one synchronise at the end of each: per call, queued.
 
         As many as are wanted, but no more than a stream holds launches of: beyond it Python waits within the block.
-        launches: of one call, None where the device does not tell.
+        launches: of one call, None where the device does not report them.
         """
         k = self.queued_calls = min(wanted, max(1, SPAN_LAUNCHES // launches) if launches else wanted)
         if k < wanted:
@@ -92,7 +92,7 @@ class DevicePasses:
         return max(1, min(long_enough, _calls_that_queue(returns_s), SPAN_MOST_CALLS))
 
     def take_recorded(self, median_done_s: float) -> Phase[None]:
-        """A recorded run for the verdict, the last of all: profiling slows what comes after it.
+        """A recorded run for the verdict, the last pass of all: profiling slows what comes after it.
 
         One run is easily disturbed (a descheduled thread, a first use of the recorder). While it takes longer than
         DISTURBED times the median of *done* it is repeated; the shortest is kept.

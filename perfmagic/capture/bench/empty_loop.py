@@ -1,4 +1,4 @@
-"""What the loop around a body takes, to be subtracted from its samples."""
+"""What the loop around a body takes; it is subtracted from the samples."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ EVERY = 16  # measurements, before their median is taken again
 class EmptyLoop:
     """The loop and the two readings of the clock, for samples of k calls. Never counted as runs of a body.
 
-    Around nothing at all the loop takes up to 1 ns longer than beside work, as each round then waits for the one
-    before (benchmarks/bench_accuracy.py). So it is found beside a few ns of work, done once and twice a round:
-    2 × once - twice.
-    Measured at once, and again beside the samples with again(): where the machine changes its speed, what was measured
-    before is not what the loop took later.  returns_ns, done_ns: a call, the medians.
+    It is measured around a few ns of work, executed once and twice per iteration (2 × once - twice): an empty loop
+    overestimates it by up to 1 ns, as each iteration then waits for the one before (benchmarks/bench_accuracy.py).
+    again() repeats the measurement beside the samples: where the machine changes its speed, the loop does too.
+    returns_ns, done_ns: a call, the medians.
     """
 
     def __init__(self, clock_ns: Callable[[], int], k: int) -> None:

@@ -99,6 +99,11 @@ class Engine:
         finally:
             self._quiet.end()
 
+    @property
+    def has_samples(self) -> bool:
+        """Whether any sample has been taken."""
+        return len(self.phases.sampling.done_s()) > 0
+
     def record(self) -> BenchRecord:
         """What was measured so far."""
         return bench_record(self.phases)

@@ -59,7 +59,7 @@ class Growth:
 
 
 def _peak_host_bytes() -> int:
-    """The most memory this process has held, 0 where the system does not tell (Windows)."""
+    """The most memory this process has held, 0 where the system does not report it (Windows)."""
     with suppress(ImportError):
         import resource
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import repeat
 
-ROUNDS = 1000  # 10 µs at 10 ns a round: long against the clock, and too short for the machine to change its speed in it
+ROUNDS = (
+    1000  # 10 µs at 10 ns an iteration: long against the clock, and too short for the machine to change its speed in it
+)
 MOST_FRAC = 0.02  # of the time of the samples
 
 
@@ -13,7 +15,7 @@ class ReferenceLoop:
     """One reading a sample, for comparisons of benchmarks that are taken one after the other.
 
     Where the host is slower in one of them, so is this loop; a slower body leaves it alone. Where readings would take
-    more than 2 % of the time, the one before counts again.  taken_ns: ns for ROUNDS rounds.
+    more than 2 % of the time, the one before counts again.  taken_ns: for ROUNDS iterations, in ns.
     """
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:

@@ -1,4 +1,4 @@
-"""The samples of a benchmark, without what the loop around them took."""
+"""The samples of a benchmark, with the time of the loop around them subtracted."""
 
 from __future__ import annotations
 

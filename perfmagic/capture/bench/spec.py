@@ -27,7 +27,7 @@ class BenchSpec:
 
     samples: take exactly so many, None to let the stopping rule decide.  min_samples, max_samples: bounds of that
     rule; None for 20 below 50 ms a call, 10 below 0.5 s, 3 above.  time_s: how long to sample; 10 s or this is the cap.
-    rel: half-width of the median's 95 % interval to stop at, as a share.
+    rel: half-width of the median's 95 % confidence interval to stop at, as a fraction of the median.
     calls: back to back in one sample of host work, None to let the clock decide.  Where a device works a sample of
     *returns* and *done* stays one call, and calls above 1 add *per call, queued*.
     warmup: calls before the samples, besides the first; None to go on until they settle.
@@ -71,7 +71,7 @@ class BenchSpec:
                 raise OptionError(f"{option} {value}: {wanted}")
         for option, number, allowed, wanted in (
             ("--time", self.time_s, 0 < self.time_s < math.inf, "a time above 0 s is needed"),
-            ("--rel", self.rel, 0 < self.rel < 1, "a share between 0 and 1 is needed, 0.01 for 1 %"),
+            ("--rel", self.rel, 0 < self.rel < 1, "a fraction between 0 and 1 is needed, 0.01 for 1 %"),
             ("--cooldown", self.cooldown_s, 0 <= self.cooldown_s < math.inf, "a time of 0 s or more is needed"),
             ("--flops", self.flop, self.flop is None or 0 < self.flop < math.inf, "a number above 0 is needed"),
             (

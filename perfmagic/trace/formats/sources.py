@@ -32,7 +32,7 @@ def read_file(path: str | os.PathLike[str], *, max_unpacked_bytes: int = DEFAULT
 def trace_files(path: str | os.PathLike[str]) -> list[Path]:
     """The trace files a path names: itself, or those of a folder, by name with numbers in their order.
 
-    A folder's files are taken by their ending (.json, .json.gz, .npz). Raises TraceError for one without any.
+    Files of a folder are found by their ending (.json, .json.gz, .npz). Raises TraceError for one without any.
     """
     source = file_path(path)
     if not source.is_dir():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from perfmagic.analysis.bench.conditions import warnings
-from perfmagic.capture.bench import watchers
+from perfmagic.capture.bench import warming, watchers
 from perfmagic.capture.bench.body_loop import BodyLoop, run
 from perfmagic.capture.bench.engine import BenchSpec, Engine
 from perfmagic.capture.bench.interleave import Interleaved
@@ -145,7 +145,8 @@ def test_the_loop_of_each_run_is_taken_off_its_own_samples():
     assert record.loop_overhead_s == 80e-9
 
 
-def test_a_body_of_nothing_takes_zero_and_never_less():
+def test_a_body_of_nothing_takes_zero_and_never_less(monkeypatch):
+    monkeypatch.setattr(warming, "MOST_CALLS", 10_000)  # where the clock never moves, blocks grow to their most calls
     record = Machine().measure(0, spec=BenchSpec(samples=2, warmup=0))
     assert record.returns_s.tolist() == [0.0] * 2
     assert record.loop_overhead_s == 0.0
@@ -206,7 +207,7 @@ def test_bench_takes_no_device_span():
     assert record.span_calls_per_sample == 0
 
 
-def test_a_body_that_synchronises_is_told_that_its_span_includes_waiting():
+def test_a_body_that_synchronises_gets_a_warning_that_its_span_includes_waiting():
     machine = Machine()
     engine = machine.engine(synced=True)
     for () in engine.calls():
@@ -387,7 +388,7 @@ def test_an_earlier_profile_is_said_where_it_slows_launches(monkeypatch):
         ({"max_samples": -3}, "max_samples -3: at least one sample is needed"),
         ({"time_s": 0.0}, "--time 0: a time above 0 s is needed"),
         ({"time_s": math.nan}, "--time nan: a time above 0 s is needed"),
-        ({"rel": 1.5}, "--rel 1.5: a share between 0 and 1 is needed, 0.01 for 1 %"),
+        ({"rel": 1.5}, "--rel 1.5: a fraction between 0 and 1 is needed, 0.01 for 1 %"),
     ],
 )
 def test_values_that_cannot_be_used_are_refused_in_one_line(values, words):
@@ -443,6 +444,28 @@ def test_what_a_body_leaves_behind_is_not_said_of_the_one_it_is_interleaved_with
     nothing, (grew,) = conditions_interleaved(machine, lambda: machine.body(1 * MS, 1 * MS), leaves)
     assert nothing == ()
     assert (grew.kind, grew.values["bytes_per_call"]) == ("memory grew", 4096)
+
+
+@pytest.mark.parametrize("call_s", [0.002, 8.0])
+def test_the_samples_asked_for_are_taken_of_interleaved_bodies_however_long_they_take(call_s: float) -> None:
+    machine = Machine()
+    engines = [machine.engine(BenchSpec(samples=10, warmup=0)) for _ in range(2)]
+    together = Interleaved(engines, decide_s=0.0, clock_ns=machine.clock_ns)
+    run(BodyLoop(together.whole(), machine.clock_ns), [lambda: machine.body(round(call_s * 1e9))] * 2)
+    records = [engine.record() for engine in engines]
+    assert [len(record.returns_s) for record in records] == [10, 10]
+    assert {record.stopped_by for record in records} == {"took the 10 samples asked for"}
+
+
+def test_the_time_asked_for_is_taken_for_each_of_interleaved_bodies() -> None:
+    machine = Machine()
+    engines = [machine.engine(BenchSpec(time_s=100.0, rel=1e-9, warmup=0)) for _ in range(2)]
+    lengths_ms = iter(range(5000, 50_000, 100))  # each call is longer: neither interval nor noise end it
+    together = Interleaved(engines, decide_s=0.0, clock_ns=machine.clock_ns)
+    run(BodyLoop(together.whole(), machine.clock_ns), [lambda: machine.body(next(lengths_ms) * MS)] * 2)
+    for record in (engine.record() for engine in engines):
+        assert sum(record.returns_s) == pytest.approx(100, rel=0.1)
+        assert record.stopped_by.startswith("stopped at the cap of 100\u00a0s")
 
 
 def test_memory_that_the_other_body_gives_back_does_not_grow():

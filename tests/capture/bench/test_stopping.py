@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfmagic.capture.bench.stopping import StoppingRule, WarmUp, fewest_samples
+from perfmagic.capture.bench.stopping import ComparisonRule, StoppingRule, WarmUp, fewest_samples
 
 
 def feed(rule: StoppingRule, values, each_s: float = 0.001) -> int:
@@ -131,3 +131,44 @@ def test_enough_stays_enough_while_interleaved_bodies_go_on() -> None:
     reason = rule.reason
     rule.add((2.0,), 0.2)
     assert rule.reason == reason
+
+
+def compare(rule: ComparisonRule, first: np.ndarray, second: np.ndarray, each_s: float = 0.01) -> int:
+    """How many passes through two bodies the rule takes, one every each_s."""
+    for n in range(1, len(first) + 1):
+        rule.add(lambda n=n: [first[:n], second[:n]], n * each_s)
+        if rule.finished:
+            return n
+    raise AssertionError("the comparison never ended")
+
+
+def test_a_comparison_ends_at_the_first_look_that_is_clear():
+    rule = ComparisonRule()
+    assert compare(rule, noisy(0.01, 2000), 2 * noisy(0.01, 2000, seed=2)) == 20
+    assert rule.reason == "stopped when the comparison was clear"
+
+
+def test_equal_bodies_are_clear_when_the_interval_lies_within_the_band():
+    n = compare(ComparisonRule(band=0.01), noisy(0.02, 2000), noisy(0.02, 2000, seed=2))
+    assert 20 < n < 1000
+    assert compare(ComparisonRule(band=0.1), noisy(0.02, 2000), noisy(0.02, 2000, seed=2)) == 20
+
+
+def test_a_comparison_that_stays_unclear_ends_with_its_time():
+    rule = ComparisonRule(band=1e-6, time_s=5.0)
+    assert compare(rule, noisy(0.02, 2000), noisy(0.02, 2000, seed=2)) == 500
+    assert rule.reason == "stopped after 5.00\u00a0s"
+
+
+def test_long_bodies_are_compared_beyond_the_time_until_a_verdict_can_be_had():
+    rule = ComparisonRule(time_s=5.0)
+    assert compare(rule, noisy(0.3, 20), noisy(0.3, 20, seed=2), each_s=4.0) == 8
+    assert compare(ComparisonRule(time_s=5.0), noisy(0.3, 20), noisy(0.3, 20, seed=2), each_s=13.0) == 5  # a minute
+
+
+def test_samples_are_looked_at_only_when_a_look_is_due():
+    rule, looks = ComparisonRule(time_s=1e9), []
+    same = noisy(0.3, 200)
+    for n in range(1, 60):
+        rule.add(lambda n=n: looks.append(n) or [same[:n], noisy(0.3, n, seed=n)], 0.0)
+    assert looks[:4] == [20, 25, 31, 38]  # a quarter more each time

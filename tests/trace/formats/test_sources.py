@@ -17,7 +17,7 @@ import perfmagic
 from perfmagic.errors import CaptureError, TraceError
 from perfmagic.trace.columns import LineMarks
 from perfmagic.trace.formats.npz import write_npz
-from perfmagic.trace.formats.sources import one_file, read_file, trace_files
+from perfmagic.trace.formats.sources import one_file, read_each, read_file, trace_files
 from perfmagic.trace.model import Cell, Trace
 from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, recorded, table_of
 
@@ -175,6 +175,35 @@ def test_where_no_file_opens_the_first_error_is_raised_and_sound_files_give_no_w
         warnings.simplefilter("error")
         assert len(perfmagic.open_traces(tmp_path)) == 2
     assert perfmagic.open_traces() == ()
+
+
+def test_each_file_is_read_when_it_is_asked_for_and_a_bad_one_says_why(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    sound, bad = tmp_path / "runs" / "a.json", tmp_path / "runs" / "b.json"
+    sound.write_bytes(as_bytes(launch_and_kernel(1, 0, 10)))
+    bad.write_text("{}")
+    reads = read_each([tmp_path / "runs", sound, tmp_path / "none.json"])
+    first, second = next(reads), next(reads)
+    assert (first.path, first.in_folder, first.n_files, first.problem) == (sound, True, 4, None)
+    assert first.trace is not None
+    assert len(first.trace.ops) == 1
+    assert (second.path, second.in_folder, second.trace) == (bad, True, None)
+    assert "b.json has no traceEvents" in str(second.problem)
+    sound.write_text("{}")  # only now is it read again, by its own name
+    named, missing = reads
+    assert (named.path, named.in_folder, named.trace) == (sound, False, None)
+    assert (missing.path, missing.in_folder) == (tmp_path / "none.json", False)
+    assert "there is no file" in str(missing.problem)
+
+
+def test_files_beyond_the_limit_are_left_out_like_other_bad_ones(tmp_path: Path) -> None:
+    small, large = tmp_path / "a.json", tmp_path / "b.json"
+    small.write_bytes(as_bytes(launch_and_kernel(1, 0, 10)))
+    large.write_bytes(as_bytes([row for i in range(1, 40) for row in launch_and_kernel(i, i * 100, 10)]))
+    limit = small.stat().st_size + 100
+    with pytest.warns(UserWarning, match="b.json"):
+        (result,) = perfmagic.open_traces(small, large, max_unpacked_bytes=limit)
+    assert result.title == "a.json"
 
 
 def test_an_empty_folder_says_what_is_missing(tmp_path: Path) -> None:

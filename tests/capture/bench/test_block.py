@@ -1,0 +1,71 @@
+"""with perfmagic.Benchmark(): two times, and no more said of devices than they report."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from perfmagic.capture.bench import block
+from perfmagic.capture.bench.block import Benchmark
+from tests.capture.bench.machine import MS, Machine
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    found = Machine()
+    monkeypatch.setattr(block, "active_backends", found.backends)
+    monkeypatch.setattr(block, "time", SimpleNamespace(perf_counter=lambda: found.clock_ns() / 1e9))
+    return found
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out.strip().replace("\u00a0", " ")
+
+
+def reports(machine: Machine) -> None:
+    """The device reports what is queued: three launches a run of the body."""
+    machine.started, machine.progress = True, lambda: 3 * machine.runs
+
+
+def test_a_block_that_queues_work_gives_both_times(machine: Machine, capsys) -> None:
+    reports(machine)
+    with Benchmark("products") as timed:
+        machine.body(2 * MS, 30 * MS)
+    assert (timed.returned_s, timed.done_s) == (0.002, 0.032)
+    assert said(capsys) == "products: Python returned after 2.00 ms, the device finished after 32.0 ms"
+
+
+def test_a_block_that_leaves_the_device_alone_is_not_said_to_have_used_it(machine: Machine, capsys) -> None:
+    reports(machine)
+    machine.body(1 * MS, 50 * MS)
+    with Benchmark("numpy") as timed:
+        machine.work(19 * MS)
+    assert timed.returned_s == pytest.approx(0.019)
+    assert timed.done_s == pytest.approx(0.019)
+    assert said(capsys) == "numpy: Python returned after 19.0 ms; nothing was queued on the device"
+
+
+def test_without_a_device_there_is_none_to_name(machine: Machine, capsys) -> None:
+    with Benchmark():
+        machine.work(3 * MS)
+    assert said(capsys) == "Python returned after 3.00 ms; no device was in use"
+
+
+def test_of_a_device_that_does_not_report_only_that_it_was_idle_is_known(machine: Machine, capsys) -> None:
+    machine.started = True
+    with Benchmark():
+        machine.body(2 * MS, 30 * MS)
+    assert said(capsys) == "Python returned after 2.00 ms, the device was idle after 32.0 ms"
+
+
+def test_a_device_that_the_block_started_worked_for_it(machine: Machine, capsys) -> None:
+    with Benchmark():
+        machine.body(2 * MS, 30 * MS)
+    assert said(capsys) == "Python returned after 2.00 ms, the device finished after 32.0 ms"
+
+
+def test_a_block_that_raises_prints_nothing(machine: Machine, capsys) -> None:
+    with pytest.raises(ValueError, match="no"), Benchmark():
+        raise ValueError("no")
+    assert said(capsys) == ""

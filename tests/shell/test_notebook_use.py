@@ -1,0 +1,122 @@
+"""What somebody does with perfmagic in a notebook besides running magics: Tab, help, and results as values."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+
+import perfmagic
+
+from .conftest import Notebook
+
+
+def completions(notebook: Notebook, text: str) -> set[str]:
+    """What Tab offers behind a text, without Python's own names."""
+    with warnings.catch_warnings(), provisionalcompleter():
+        warnings.simplefilter("ignore")
+        found = {one.text for one in notebook.shell.Completer.completions(text, len(text))}
+    return {name.lstrip(".") for name in found if not name.lstrip(".").startswith(("_", "%"))}
+
+
+@pytest.fixture(params=[False, True], ids=["names", "jedi"])
+def complete(request: pytest.FixtureRequest, bare: Notebook) -> Notebook:
+    """A shell that completes by looking at objects, and one that also reads source."""
+    if request.param:
+        pytest.importorskip("jedi")
+    bare.shell.Completer.use_jedi = request.param
+    bare.run("import perfmagic")
+    return bare
+
+
+def test_tab_offers_every_public_name(complete: Notebook) -> None:
+    wanted = {name for name in perfmagic.__all__ if not name.startswith("_")}
+    assert completions(complete, "perfmagic.") == wanted
+
+
+def test_tab_offers_the_keywords_of_a_function(complete: Notebook) -> None:
+    assert {"time_s="} <= completions(complete, "perfmagic.bench(len, tim")
+    assert {"names="} <= completions(complete, "perfmagic.compare(len, len, nam")
+    assert {"comm_names="} <= completions(complete, "perfmagic.open_traces('x', com")
+    assert {"warmup="} <= completions(complete, "perfmagic.timeline(war")
+
+
+def test_tab_offers_what_a_result_has(complete: Notebook) -> None:
+    complete.run("r = perfmagic.bench(lambda: None, samples=6, warmup=0)")
+    complete.run("with perfmagic.timeline(device='cpu') as block: pass\nt = block.result")
+    assert {"returns", "done_s", "html", "text", "save", "to_frame", "warnings"} <= completions(complete, "r.")
+    assert {"findings", "lines", "kernels", "idle_gaps", "html", "save"} <= completions(complete, "t.")
+    assert {"to_frame", "to_dict", "columns", "note"} <= completions(complete, "t.findings.")
+    assert completions(complete, "perfmagic.testing.") == {"faster", "not_slower"}
+
+
+def test_help_shows_the_signature_and_the_options(bare: Notebook) -> None:
+    bare.run("import perfmagic")
+    words = bare.shell.object_inspect_mime("perfmagic.bench", detail_level=0)["text/plain"]
+    assert "cooldown_s" in words
+    assert "pause before each sample, in seconds" in words
+    assert "**" not in words
+
+
+def test_without_the_extension_a_result_is_its_picture(bare: Notebook) -> None:
+    bare.run("import perfmagic")
+    for source in (
+        "r = perfmagic.bench(lambda: None, samples=6, warmup=0)\nr",
+        "perfmagic.compare(r, r)",
+        "perfmagic.sweep(lambda n: None, [1, 2], synced=False, samples=6, warmup=0)",
+    ):
+        ran = bare.run(source)
+        assert ran.error is None
+        formatted = bare.shell.display_formatter.format(ran.value)[0]
+        assert formatted["text/html"].count("data:image/svg+xml;base64,") == 1
+        assert ran.shown == [ran.value.text()]
+
+
+def test_the_rows_of_a_result_are_a_table_in_a_notebook(notebook: Notebook) -> None:
+    notebook.run("%%timeline -o t --device cpu\nx = 1\ny = 2")
+    ran = notebook.run("t.lines")
+    formatted = notebook.shell.display_formatter.format(ran.value)[0]
+    assert formatted["text/html"].count("<tr") == 3
+    assert [row.line for row in ran.value] == [2, 3]
+    assert ran.shown == [repr(ran.value)]
+    assert "LineStat × 2" in ran.shown[0]
+    assert "host" in ran.shown[0].splitlines()[1]
+
+
+def test_a_quiet_line_shows_nothing_in_its_cell_and_its_result_in_the_next(notebook: Notebook) -> None:
+    ran = notebook.run("%bench -q -r 6 --warmup 0 -o kept x = 1")
+    assert (ran.outputs, ran.shown, ran.printed) == ([], [], "")
+    assert len(notebook.run("kept").outputs) == 1
+
+
+def test_in_a_terminal_a_shown_result_is_a_value_in_one_line(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perfmagic.show._in_terminal", lambda shell: True)
+    ran = notebook.run("%bench -r 6 --warmup 0 x = 1")
+    result = perfmagic.last()
+    assert result is not None
+    assert ran.printed == f"{result.text()}\n{result!r}\n"  # the second stands behind `Out[n]: `
+    assert notebook.run("x").printed == ""
+
+
+def test_a_recorded_cell_offers_marks_and_a_repeated_one_repetitions(notebook: Notebook) -> None:
+    names = "('mark', 'inner', 'first', 'more', 'repetitions')"
+    look = f"import builtins\nhas = {{n for n in {names} if hasattr(builtins.__perfmagic__, n)}}"
+    notebook.run(look)
+    assert notebook.names["has"] == set()
+    notebook.run(f"%%timeline --device cpu\n{look}")
+    assert notebook.names["has"] == {"mark", "inner"}
+    notebook.run(f"%%bench -r 6 --warmup 0\n{look}")
+    assert notebook.names["has"] == {"first", "more", "repetitions"}
+    notebook.run(f"%%timeline --device cpu\n%bench -q -r 6 --warmup 0 1\n{look}")
+    assert notebook.names["has"] == {"mark", "inner"}  # those of the outer cell again
+    notebook.run(look)
+    assert notebook.names["has"] == set()
+
+
+def test_help_shows_both_forms_of_a_cell_magic(notebook: Notebook, magic: str) -> None:
+    printed = notebook.run(f"%{magic} -h").printed.splitlines()
+    assert printed[0] == f"usage: %%{magic} [options] [set-up code]"
+    assert printed[1].split() == [f"%{magic}", "[options]", "statement"]

@@ -1,0 +1,105 @@
+"""Rows as tables: headings without units, values with them, cut to fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from perfmagic.analysis.rows import HTML_ROWS, TEXT_ROWS, Rows
+from perfmagic.results import TimelineResult
+from perfmagic.tables import in_words
+from perfmagic.terminal import columns
+from perfmagic.trace.names import OpClass
+from tests.trace.recorded import recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("total_ns", 262_422_467, "262 ms"),
+        ("ns", 1500, "1.50 µs"),
+        ("done_s", 0.0025, "2.50 ms"),
+        ("size_bytes", 92_928, "92.9 kB"),
+        ("bus_bytes_per_s", 12e9, "12.0 GB/s"),
+        ("flop_per_s", 2e12, "2.00 TFLOP/s"),
+        ("busy_frac", 0.86, "86 %"),
+        ("frac_of_first", 0.5, "50 %"),
+        ("start_ns", 61_783_000, "61.783 ms"),  # an instant: its neighbours are close
+        ("n_ops", 15_632, "15,632"),
+        ("stream", 15_632, "15632"),  # a number that names a thing
+        ("mean", 2.7763, "2.78"),
+        ("op_class", OpClass.MATRIX, "matrix"),
+        ("pageable", True, "yes"),
+        ("lines", (3, 7), "3, 7"),
+        ("line", 0, "–"),
+        ("line", 3, "3"),
+        ("host_op", None, "–"),
+        ("name", "a\x1b[31mb\nc", "a\ufffd[31mb c"),
+    ],
+)
+def test_a_value_has_the_unit_that_its_name_ends_in(name: str, value: object, words: str) -> None:
+    assert in_words(name, value).replace("\u00a0", " ") == words
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    n_ops: int
+    busy_ns: int
+    busy: str | None = None
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def test_rows_print_with_headings_and_units() -> None:
+    rows = Rows([Part("gemm", 1200, 6_000_000), Part("add", 3, 900)], Part)
+    assert plain(repr(rows)).splitlines() == [
+        "Part × 2",
+        "  name    ops  busy_ns",  # a heading that two fields would share stays the name of the field
+        "  gemm  1,200  6.00 ms",
+        "  add       3   900 ns",
+    ]
+
+
+def test_what_is_left_out_is_counted_and_where_to_find_it_is_said() -> None:
+    rows = Rows([Part(f"k{i}", i, i) for i in range(TEXT_ROWS + 3)], Part, note="some were cut")
+    assert plain(repr(rows)).splitlines()[-2:] == ["  3 more rows: to_frame() has all", "  some were cut"]
+    assert repr(rows[:TEXT_ROWS]).count("\n") == TEXT_ROWS + 2  # the title, the headings, and the note
+
+
+def test_a_long_name_gives_way_and_the_table_stays_as_wide_as_a_terminal() -> None:
+    for table in ("kernels", "operators", "syncs", "idle_gaps", "steps", "copies", "findings"):
+        found = getattr(TimelineResult(recorded("v100_4streams_nccl_step")), table)
+        text = repr(found() if callable(found) else found)
+        assert all(columns(line) <= 102 for line in text.splitlines()), table
+    wide = Rows([Part("字" * 80, 1, 1)], Part)
+    assert columns(repr(wide).splitlines()[2]) <= 102
+    assert "…" in repr(wide)
+
+
+def test_findings_are_whole_sentences_with_their_cost() -> None:
+    found = TimelineResult(recorded("v100_4streams_nccl_step")).findings
+    assert isinstance(found, Rows)
+    text = " ".join(repr(found).split())
+    for finding in found:
+        assert " ".join(finding.sentence.split()) in text
+    assert "rule" not in repr(found).splitlines()[1]
+
+
+def test_html_escapes_names_and_bounds_rows() -> None:
+    rows = Rows([Part("<script>alert(1)</script>" * 9, i, i) for i in range(HTML_ROWS + 5)], Part)
+    page = rows._repr_html_()
+    assert "<script>" not in page
+    assert page.count("<tr") == HTML_ROWS + 1
+    assert "5 more rows: to_frame() has all" in page
+    assert 'title=".n_ops"' in page  # the heading says what the field is called
+
+
+def test_an_empty_table_has_no_rows_in_html_either() -> None:
+    page = Rows((), Part, note="nothing ran")._repr_html_()
+    assert "<tr" not in page
+    assert "Part × 0" in page
+    assert "nothing ran" in page
