@@ -34,13 +34,9 @@ class Resource(Protocol):
 
 
 class Owner:
-    """Everything that one capture has taken. close() gives it back, the last first.
+    """Everything that one capture has taken. close() gives it back, the last first."""
 
-    resources: taken where the with-block begins.
-    """
-
-    def __init__(self, *resources: Resource) -> None:
-        self._wanted = list(resources)
+    def __init__(self) -> None:
         self._taken: list[Resource] = []
 
     def take(self, resource: Resource) -> None:
@@ -69,13 +65,7 @@ class Owner:
             raise first
 
     def __enter__(self) -> Owner:  # noqa: PYI034 - typing.Self needs Python 3.11
-        try:
-            while self._wanted:
-                self.take(self._wanted.pop(0))
-            return self
-        except BaseException:  # an interrupt too: a block that was not entered has no __exit__
-            self.close()
-            raise
+        return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()

@@ -44,36 +44,38 @@ def interrupt() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
+def take_all(*parts: Part) -> None:
+    """Take them one after the other, and give all back."""
+    owner = Owner()
+    with owner, owner:
+        for part in parts:
+            owner.take(part)
+
+
 def test_the_last_taken_is_given_back_first_and_only_once() -> None:
     log: list[str] = []
-    owner = Owner(Part(log, "a"))
-    with owner, owner:
-        owner.take(Part(log, "b"))
-    owner.close()
+    take_all(Part(log, "a"), Part(log, "b"))
     assert log == ["take a", "take b", "back b", "back a"]
 
 
 def test_a_resource_that_failed_half_way_is_given_back_too() -> None:
     log: list[str] = []
-    owner = Owner(Part(log, "a"), Part(log, "b", take=ValueError("half")), Part(log, "c"))
-    with pytest.raises(ValueError, match="half"), owner:
-        pass
+    with pytest.raises(ValueError, match="half"):
+        take_all(Part(log, "a"), Part(log, "b", take=ValueError("half")), Part(log, "c"))
     assert log == ["take a", "take b", "back b", "back a"]
 
 
 def test_one_that_cannot_be_given_back_does_not_keep_the_others() -> None:
     log: list[str] = []
-    owner = Owner(Part(log, "a"), Part(log, "b", back=ValueError("stuck")), Part(log, "c"))
-    with pytest.raises(ValueError, match="stuck"), owner:
-        pass
+    with pytest.raises(ValueError, match="stuck"):
+        take_all(Part(log, "a"), Part(log, "b", back=ValueError("stuck")), Part(log, "c"))
     assert log[3:] == ["back c", "back b", "back a"]
 
 
 def test_an_interrupted_close_is_finished_by_the_next() -> None:
     log: list[str] = []
-    owner = Owner(Part(log, "a"), Part(log, "b", back=KeyboardInterrupt()))
-    with pytest.raises(KeyboardInterrupt), owner, owner:
-        pass
+    with pytest.raises(KeyboardInterrupt):
+        take_all(Part(log, "a"), Part(log, "b", back=KeyboardInterrupt()))
     assert log == ["take a", "take b", "back b", "back b", "back a"]
 
 
@@ -192,10 +194,11 @@ def test_an_exception_at_any_line_leaves_nothing_taken() -> None:
     interrupted = 0
     for n in range(1, 2000):
         lamps: list[Lamp] = []
-        owner = Owner(Lamp())
+        owner = Owner()
         sys.settrace(raise_at(n))
         try:
             with owner, owner:
+                owner.take(Lamp())
                 owner.take(Lamp())
         except KeyboardInterrupt:
             interrupted += 1

@@ -146,6 +146,11 @@ def _interrupted(notebook: Notebook, cell: str, interrupter: Interrupter) -> obj
 def _faults(notebook: Notebook, cell: str, before: dict[str, Any], where: str, error: object) -> Iterator[str]:
     if not isinstance(error, KeyboardInterrupt):
         yield f"{where}: the interrupt was lost: {error!r}"
+    yield from faults_after(notebook, cell, before, where)
+
+
+def faults_after(notebook: Notebook, cell: str, before: dict[str, Any], where: str) -> Iterator[str]:
+    """What is not as before, and what is wrong with the next cell."""
     after = state(notebook)
     yield from (f"{where}: {key} is {after[key]}, was {before[key]}" for key in before if after[key] != before[key])
     notebook.shell.display_pub.outputs = []

@@ -9,11 +9,11 @@ _profiled = False
 
 
 def profiled_before() -> bool:
-    """Whether it has."""
+    """Whether perfmagic has opened torch's profiler before."""
     return _profiled
 
 
 def note_profiled() -> None:
-    """Say that it is open now."""
+    """Remember that torch's profiler is open now."""
     global _profiled
     _profiled = True

@@ -7,8 +7,10 @@ imported before torch is wanted.
 from __future__ import annotations
 
 import sys
+from _thread import interrupt_main
 from collections import deque
 from collections.abc import Callable
+from threading import Timer
 from typing import Any
 
 import torch
@@ -57,6 +59,8 @@ def _make_guard() -> Any:
         def type_(self) -> Any:
             try:
                 next(exhausted, None)  # raises an error that is set
+            except KeyboardInterrupt:  # nothing may be raised here: it is sent again in a moment
+                Timer(1e-3, interrupt_main).start()
             except BaseException as error:  # noqa: BLE001 - kept, see above
                 _lost.append(error)
             return kind
@@ -322,14 +326,14 @@ def pause_profile(*, cuda: bool) -> bool:
 
 
 class OtherProfiles:
-    """Has `told` called just before code in this process opens a profiler of its own; a resource.
+    """A resource that calls `on_open` just before code in this process opens a profiler of its own.
 
     Wraps torch.autograd.profiler.profile._prepare_trace, which torch.profiler comes through as well (read in 2.9 to
-    2.13). Where the name is gone nobody is told.
+    2.13). Where the name is gone, on_open is never called.
     """
 
-    def __init__(self, told: Callable[[], None]) -> None:
-        self._told = told
+    def __init__(self, on_open: Callable[[], None]) -> None:
+        self._on_open = on_open
         self._prepare: Any = None
         self._announced: Any = None
 
@@ -341,7 +345,7 @@ class OtherProfiles:
             return
 
         def announced(profile: Any) -> Any:
-            self._told()
+            self._on_open()
             return prepare(profile)
 
         self._prepare, self._announced = prepare, announced

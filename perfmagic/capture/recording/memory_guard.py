@@ -1,4 +1,4 @@
-"""Whether a recording still fits into memory, looked at from a thread of its own.
+"""A thread that watches whether a recording still fits into memory.
 
 A recorded operator takes 0.21 kB while the profiler runs and 2.5 kB while the recording is ended and read
 (benchmarks/recording_memory.py, torch 2.13 on the CPU). A cell that trains for ten minutes would end with a killed
@@ -14,20 +14,20 @@ from pathlib import Path
 
 INTERVAL_S = 0.5
 FASTEST_BYTES_PER_S = 150e6  # what recording can take: 0.21 kB × 0.5 M operators a second, half as much again
-JOIN_S = 2.0  # nobody can interrupt the end of a recording: a device that hangs must not hold it up
+JOIN_S = 2.0  # the end of a recording cannot be interrupted: a device that hangs must not block it
 ENDED_PER_LIVE = 15  # 12 by the figures above, and room for the rest of the process
 _KB = 1024
 
 
 class MemoryGuard:
-    """Calls `told(grown_bytes)` once, when the process has grown so far that ending the recording may not fit.
+    """Calls `on_outgrown(grown_bytes)` once, when the process has grown so far that ending the recording may not fit.
 
     A resource: watches from take() to give_back(). Does nothing where the system does not say how much memory there is
     (no /proc).
     """
 
-    def __init__(self, told: Callable[[int], None], interval_s: float = INTERVAL_S) -> None:
-        self._told, self._interval_s = told, interval_s
+    def __init__(self, on_outgrown: Callable[[int], None], interval_s: float = INTERVAL_S) -> None:
+        self._on_outgrown, self._interval_s = on_outgrown, interval_s
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="perfmagic memory guard", daemon=True)
 
@@ -38,7 +38,7 @@ class MemoryGuard:
             self._thread.start()
 
     def give_back(self) -> None:
-        """Look no more; a call of `told` under way has mostly ended when this returns: it may wait for a device."""
+        """Stop watching. Waits up to JOIN_S for a call of on_outgrown, which may itself wait for a device."""
         self._done.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(JOIN_S)
@@ -49,7 +49,7 @@ class MemoryGuard:
             most = int((time.monotonic() - self._start_s) * FASTEST_BYTES_PER_S)
             grown = min(own_bytes() - self._start_bytes, most)
             if grown > self._room_bytes:
-                self._told(grown)
+                self._on_outgrown(grown)
                 return
 
 

@@ -36,7 +36,7 @@ class Recorder:
 
     cell: the text, for line numbers.  origin: "cell" or "block".  device: which devices to record; "auto" takes those
     in use or possible here.  memory: also what is allocated on the devices.  Both calls come from the same thread.
-    Whoever starts a recording calls give_back() in every case, at the latest.
+    The caller of start() calls stop() or give_back() in every case.
     """
 
     cell: Cell | None = None
@@ -176,7 +176,7 @@ class Recorder:
 
 
 def _synchronize(backend: Any) -> list[Remark]:
-    """Wait for a device; an error it kept back is told, not lost and not in the way of the recording."""
+    """Wait for a device. An asynchronous error of it becomes a note, and the recording is kept."""
     try:
         backend.synchronize()
     except RuntimeError as error:

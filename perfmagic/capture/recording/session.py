@@ -1,6 +1,6 @@
 """One session of torch's profiler: opened, ended in time, read.
 
-torch has one session at a time and ends it on the thread that began it.
+torch has one session at a time. The thread that begins it must end it.
 """
 
 from __future__ import annotations

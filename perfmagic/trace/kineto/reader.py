@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count as count_up
 from pathlib import Path
 
@@ -48,21 +47,29 @@ def read_trace(
     """
     content = source if isinstance(source, bytes) else Path(source)
     name = printable(origin or ("trace" if isinstance(content, bytes) else content.name))
-    with _collector_off():
-        for helped in (True, False):
-            repairs: list[Remark] = []
-            try:
-                with Helper(wanted=helped) as helper:
-                    tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), helper)
-                break
-            except HelperLostError:
-                continue
-            except UNSOUND:
-                repairs, tables = [], Tables()
-                chunk, header = repair(b"".join(text_blocks(content, name, max_unpacked_bytes, repairs)), name, repairs)
-                tables.add(chunk)
-                break
+    collector = _Collector()
+    with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
+        gc.disable()
+        tables, header, repairs = _read(content, name, max_unpacked_bytes)
         return _build(tables, header, name, repairs)
+
+
+def _read(content: bytes | Path, name: str, max_unpacked_bytes: int) -> tuple[Tables, Header, list[Remark]]:
+    """The events of a file, what stands beside them, and the repairs it needed."""
+    for helped in (True, False):
+        repairs: list[Remark] = []
+        try:
+            with Helper(wanted=helped) as helper:
+                tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), helper)
+            break
+        except HelperLostError:
+            continue
+        except UNSOUND:
+            repairs, tables = [], Tables()
+            chunk, header = repair(b"".join(text_blocks(content, name, max_unpacked_bytes, repairs)), name, repairs)
+            tables.add(chunk)
+            break
+    return tables, header, repairs
 
 
 def _sound(blocks: Iterator[bytes], helper: Helper) -> tuple[Tables, Header]:
@@ -170,13 +177,15 @@ def _window(ops: Columns, calls: Columns, host_ops: Columns, frames: Columns) ->
     return min(int(s.min()) for s, _ in parts if len(s)), max(int(e.max()) for _, e in parts if len(e))
 
 
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Turns the cycle collector off, which would walk every new row again and again and find nothing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
+class _Collector:
+    """Puts the cycle collector back as it was: it would walk every new row again and again and find nothing."""
+
+    def __init__(self) -> None:
+        self._was_on = gc.isenabled()
+
+    def __enter__(self) -> None:
+        """The block itself switches it off: an interrupt in here would skip __exit__."""
+
+    def __exit__(self, *_error: object) -> None:
+        if self._was_on:
             gc.enable()

@@ -1,0 +1,43 @@
+"""What torch does not promise, and what is made of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import FrameType
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="these are names of torch")
+
+from perfmagic.capture.devices import torch_private  # noqa: E402 - after the skip
+
+
+def test_an_interrupt_that_strikes_where_torch_can_take_none_is_sent_again() -> None:
+    guard = torch_private._make_guard()
+    left = [2]  # lines of the guard's method: the try, and what it tries
+
+    def trace(frame: FrameType, event: str, _arg: Any) -> Any:
+        if frame.f_code.co_name != "type_":
+            return None
+        left[0] -= event == "line"
+        if event == "line" and left[0] == 0:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        kinds = [guard.type_()]
+    finally:
+        sys.settrace(before)
+    with pytest.raises(KeyboardInterrupt):
+        wait()
+    assert kinds == [torch._C._autograd.DeviceType.PrivateUse1]
+    assert torch_private.lost_error() is None
+
+
+def wait() -> None:
+    for _ in range(1000):
+        time.sleep(0.01)

@@ -1,0 +1,134 @@
+"""A recording gives everything back, however its beginning and its end went."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="there is no recording of devices without torch")
+
+import perfmagic  # noqa: E402 - after the skip
+from perfmagic.capture.devices import sim, torch_private  # noqa: E402
+from perfmagic.capture.recording import recorder as module  # noqa: E402
+from perfmagic.capture.recording.recorder import Recorder  # noqa: E402
+from perfmagic.errors import CaptureError  # noqa: E402
+
+from torch.autograd import profiler  # noqa: E402  isort: skip
+
+
+def held() -> dict[str, Any]:
+    """What a recording may hold."""
+    return {
+        "wrapped": profiler.profile._prepare_trace,
+        "profiling": profiler._is_profiler_enabled,
+        "sim log": (sim.log().depth, sim.log().recording),
+        "guards": [t.name for t in threading.enumerate() if t.name == "perfmagic memory guard"],
+    }
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_held() -> Iterator[None]:
+    before = held()
+    yield
+    assert held() == before
+
+
+@pytest.fixture(params=["cpu", "sim"])
+def device(request: pytest.FixtureRequest) -> str:
+    perfmagic.device("sim")
+    return str(request.param)
+
+
+def test_a_recording_holds_what_it_needs_until_it_stops(device: str) -> None:
+    before = held()
+    recorder = Recorder(device=device)
+    recorder.start()
+    changed = {key for key, value in held().items() if value != before[key]}
+    assert changed == ({"sim log"} if device == "sim" else {"wrapped", "profiling", "guards"})
+    recorder.stop()
+    assert held() == before
+
+
+def test_a_recording_that_is_given_back_has_no_trace_to_give_and_needs_none(device: str) -> None:
+    recorder = Recorder(device=device)
+    recorder.give_back()  # before it began
+    recorder.start()
+    recorder.give_back()
+    recorder.give_back()
+
+
+def test_stopping_and_giving_back_agree(device: str) -> None:
+    recorder = Recorder(device=device)
+    recorder.start()
+    trace = recorder.stop()
+    recorder.give_back()
+    assert trace.meta.end_ns >= 0
+
+
+@pytest.mark.parametrize("part", ["_profile", "_others", "_guard"])
+def test_an_interrupt_at_the_beginning_gives_back_what_was_taken(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from perfmagic.capture.recording.session import Session
+
+    real = Session.open
+
+    def interrupted(self: Any, owner: Any) -> None:
+        take = getattr(self, part).take
+        monkeypatch.setattr(getattr(self, part), "take", lambda: (take(), raise_interrupt()))
+        real(self, owner)
+
+    monkeypatch.setattr(Session, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Recorder(device="cpu").start()
+
+
+def raise_interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_waiting_for_the_devices_ends_the_recording(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hangs:
+        kind = "hangs"
+
+        def synchronize(self) -> None:
+            raise KeyboardInterrupt
+
+    recorder = Recorder(device=device)
+    recorder.start()
+    monkeypatch.setattr(module, "active_backends", lambda: (Hangs(),))
+    with pytest.raises(KeyboardInterrupt):
+        recorder.stop()
+
+
+def test_a_refused_recording_leaves_the_other_profiler_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_private, "profiler_enabled", lambda: True)
+    with pytest.raises(CaptureError, match="another profiler is active"):
+        Recorder(device="cpu").start()
+
+
+def test_an_outer_recording_goes_on_when_an_inner_one_ends() -> None:
+    x = torch.ones(4, device=perfmagic.device("sim"))
+    outer, inner = Recorder(device="sim"), Recorder(device="sim")
+    outer.start()
+    x + 1
+    inner.start()
+    x + 2
+    inner_trace = inner.stop()
+    x + 3
+    assert (len(outer.stop().ops), len(inner_trace.ops)) == (3, 1)
+
+
+def test_a_log_forgets_only_the_recording_that_stops() -> None:
+    from perfmagic.capture.devices.sim.log import SimLog
+
+    log = SimLog()
+    log.start("a")
+    log.stop("b")
+    assert (log.depth, log.recording) == (1, True)
+    log.stop("a")
+    log.stop("a")
+    assert (log.depth, log.recording) == (0, False)
