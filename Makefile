@@ -36,7 +36,7 @@ test: lint floor $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, l
 	PERFMAGIC_DISPLAY=static PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(TESTS) $(NBVAL)
 
 quick: $(VENV)/dev.stamp  ## the tests that need neither a browser nor a second environment
-	$(BIN)/python -m pytest -q -m "not browser and not gpu" --ignore=tests/kernel $(TESTS)
+	$(BIN)/python -m pytest -q -m "not browser and not gpu and not slow" --ignore=tests/kernel $(TESTS)
 
 test-gpu:  ## what only a real GPU can show, with the python in PATH (it has torch; IPython is not needed)
 	$(PYTHON) -m pytest -q -m gpu -o addopts=-ra -p no:cacheprovider $(wildcard tests/gpu tests/conformance)

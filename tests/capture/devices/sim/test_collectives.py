@@ -70,6 +70,7 @@ def test_a_collective_of_tensors_on_the_device_is_refused_at_the_call(form: str)
     assert ".cpu()" in (refused.value.hint or "")
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_functional_collectives_are_refused_too() -> None:
     import torch.distributed._functional_collectives as functional
 

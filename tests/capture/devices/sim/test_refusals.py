@@ -104,6 +104,7 @@ def test_a_view_beyond_the_memory_is_refused() -> None:
     assert _x().as_strided((2, 2), (1, 1)).tolist() == [[0, 1], [1, 2]]
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_an_op_in_place_keeps_the_shape_of_what_it_works_on() -> None:
     with pytest.raises(RuntimeError, match=r"shape \[2, 3\] does not fit into \[\]"):
         torch.tensor(1.0, device=D).addr_(torch.ones(2, device=D), torch.ones(3, device=D))
