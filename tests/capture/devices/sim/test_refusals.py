@@ -120,6 +120,17 @@ def test_out_tensors_hold_what_the_result_holds() -> None:
     assert (rank.item(), image.tolist(), found.tolist()) == (3, [2, 4, 6, 8], [[1], [2]])
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_an_out_tensor_of_another_shape_stays_in_its_memory_or_is_refused() -> None:
+    for device in ("cpu", D):
+        base = torch.zeros(6, device=device)
+        part = base[1:5]
+        torch.add(torch.ones(2, device=device), 1, out=part)
+        assert (part.tolist(), base.tolist()) == ([2, 2], [0, 2, 2, 0, 0, 0])
+    with pytest.raises(DeviceError, match=r"cannot enlarge out= from shape \[1\] to \[2\]"):
+        torch.add(torch.ones(2, device=D), 1, out=torch.zeros(1, device=D))
+
+
 def test_lazy_conjugates_say_so_and_give_the_values_of_the_cpu() -> None:
     for device in ("cpu", D):
         z = torch.tensor([1 + 2j, 3 - 1j], device=device)
