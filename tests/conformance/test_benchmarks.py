@@ -36,6 +36,7 @@ def test_memory_that_every_call_keeps_is_said(x: Any) -> None:
     assert not any("every call leaves" in str(warning) for warning in freed.warnings)
 
 
+@pytest.mark.slow
 def test_calls_in_a_row_are_a_quantity_of_their_own(x: Any) -> None:
     result = perfmagic.bench(lambda: x @ x, calls=20, **FEW)
     assert result.calls_per_sample == 1
@@ -44,6 +45,7 @@ def test_calls_in_a_row_are_a_quantity_of_their_own(x: Any) -> None:
     assert 0 < result.queued_s < 2 * result.done_s
 
 
+@pytest.mark.slow
 def test_cold_samples_find_caches_overwritten(x: Any) -> None:
     result = perfmagic.syncbench(lambda: x + 1, cold=True, samples=6, warmup=1)
     assert result.cold_bytes > MB
@@ -56,6 +58,7 @@ def test_rates_are_of_the_device_span(x: Any) -> None:
     assert result.flop_per_s == pytest.approx(2 * 1024**3 / result.span_s)
 
 
+@pytest.mark.slow
 def test_twice_the_work_is_slower_in_turns(x: Any) -> None:
     def work(n: int) -> Any:
         y = x

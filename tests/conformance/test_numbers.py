@@ -185,6 +185,7 @@ except RuntimeError:
 """
 
 
+@pytest.mark.slow
 def test_a_wrong_index_is_told_at_the_next_wait(device_module, kind) -> None:
     """In a process of its own: on CUDA nothing on the device works after it."""
     done = subprocess.run([sys.executable, "-c", _LATE, kind], capture_output=True, text=True, timeout=_WAIT_S)

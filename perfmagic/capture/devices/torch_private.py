@@ -232,11 +232,19 @@ def forbid_address(t: torch.Tensor) -> None:
 _forbid: Callable[[torch.Tensor], None] | None = getattr(torch._C, "_set_throw_on_mutable_data_ptr", None)
 
 
-def operator_named(name: str) -> Any | None:
-    """The aten operator of a name like "sum.dim_IntList", None where this torch has none. Read in 2.13.0."""
+def operator_named(name: str, namespace: str = "aten") -> Any | None:
+    """The operator of a name like "sum.dim_IntList", None where this torch has none. Read in 2.13.0."""
     packet, _, overload = name.partition(".")
-    found = getattr(torch.ops.aten, packet, None)
+    found = getattr(getattr(torch.ops, namespace), packet, None)
     return None if found is None else getattr(found, overload or "default", None)
+
+
+def below_autograd() -> Any:
+    """A with block in which operators go on below autograd: for a kernel that stands there and passes a call on.
+
+    Uses torch._C._AutoDispatchBelowAutograd (read in 2.13.0). No fallback.
+    """
+    return torch._C._AutoDispatchBelowAutograd()
 
 
 def host_kernels() -> dict[str, str]:

@@ -27,7 +27,13 @@ from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.launch import launch_lane, queue_op
 from perfmagic.capture.devices.sim.log import LOG
 from perfmagic.capture.devices.sim.operators import Operator, operator_of
-from perfmagic.capture.devices.sim.refusals import TORCH_ARITHMETIC, check_name, refuse_address
+from perfmagic.capture.devices.sim.refusals import (
+    TORCH_ARITHMETIC,
+    check_layout,
+    is_refused,
+    refuse_address,
+    refuse_name,
+)
 from perfmagic.capture.devices.sim.results import (
     check_bounds,
     given_back,
@@ -86,6 +92,7 @@ def _choose(op: Operator) -> Handler:
         return by_hand[op.func]
     choices: tuple[tuple[bool, Handler], ...] = (
         (op.namespace not in TORCH_ARITHMETIC, run_foreign),
+        (is_refused(op.name), refuse_name),
         (op.kernel in special.BY_RESULT and op.fills_out, special.by_result),
         (op.composite, special.decompose),
         (op.names_device, special.refuse_device),
@@ -215,9 +222,10 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
-    check_name(op.name, kwargs)
-    if kwargs and is_elsewhere(kwargs):
-        return _elsewhere(op, args, kwargs)
+    if kwargs:
+        check_layout(op.name, kwargs)
+        if is_elsewhere(kwargs):
+            return _elsewhere(op, args, kwargs)
     if op.func in _BRING_FACTOR and isinstance(args[1], SimTensor):
         args = (args[0], brought(args[0], args[1]))
     taken = Arguments(op.func, args, kwargs)

@@ -8,11 +8,19 @@ device, as on CUDA. What has none is refused.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import torch
+
 from perfmagic.capture.devices import torch_private
-from perfmagic.capture.devices.sim.operators import Operator
+from perfmagic.capture.devices.sim.infer import flat
+from perfmagic.capture.devices.sim.operators import Operator, operator_of
 from perfmagic.capture.devices.sim.refusals import COMMUNICATION, refuse_communication, refuse_unknown_operator
+from perfmagic.capture.devices.sim.tensor import SimTensor
+
+# these take lists of lists, into which torch's dispatcher does not look for tensors of the device
+_LISTS_OF_LISTS = ("allgather_", "gather_", "reduce_scatter_", "scatter_")
 
 Taker = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _takers: dict[str, Taker] = {}
@@ -43,3 +51,21 @@ def run_foreign(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if kernel is None:
         refuse_unknown_operator(op.name)
     return kernel(*args, **kwargs)
+
+
+def register() -> list[Any]:
+    """Look into lists of lists that collectives of host tensors are given. Returns what has to stay alive for that."""
+    library: Any = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
+    for name in _LISTS_OF_LISTS:
+        operator = torch_private.operator_named(name, "c10d")
+        if operator is not None:
+            library.impl(name, partial(_look_inside, operator), "AutogradCPU")
+    return [library]
+
+
+def _look_inside(func: Any, *args: Any, **kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    if any(isinstance(value, SimTensor) for value in flat(args)):
+        return run_foreign(operator_of(func), args, kwargs)
+    with torch_private.below_autograd():
+        return func(*args, **kwargs)

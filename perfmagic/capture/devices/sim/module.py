@@ -13,6 +13,7 @@ from perfmagic.capture.devices import torch_private
 from perfmagic.capture.devices.sim import (
     autocast,
     dispatch,
+    foreign,
     launch,
     memory,
     moving,
@@ -172,4 +173,4 @@ def register(rebuild: Callable[..., Any]) -> list[Any]:
     library.impl(names["is_pinned"], pinned.is_pinned, "CPU")
     torch_private.allow_in_checkpoints(rebuild)
     torch.serialization.register_package(5, lambda _storage: None, _refuse_storage)  # before torch's own, from 10 on
-    return [library, *autocast.register(), *refusals.register()]
+    return [library, *autocast.register(), *refusals.register(), *foreign.register()]

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import torch
 
 from perfmagic.capture.devices.sim.device import NAME
+from perfmagic.capture.devices.sim.operators import Operator
 from perfmagic.errors import DeviceError
 
 TORCH_ARITHMETIC = ("aten", "prims")  # their schemas are true: what is written, and what is an alias of what
@@ -57,12 +58,18 @@ def check_plain(t: torch.Tensor, name: str) -> None:
         _refuse_layout("quantized", name)
 
 
-def check_name(name: str, kwargs: dict[str, Any]) -> None:
-    """Raise DeviceError for an operator whose result would be nested or sparse, before torch starts to make it."""
-    if name.startswith(_NESTED):
-        _refuse_layout("nested", name)
-    if name.startswith(_QUANTIZED):
-        _refuse_layout("quantized", name)
+def is_refused(name: str) -> bool:
+    """Would an operator of that name make a nested or a quantized tensor? Torch must not even start to."""
+    return name.startswith((*_NESTED, *_QUANTIZED))
+
+
+def refuse_name(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:  # noqa: ARG001 - as all handlers
+    """Raise DeviceError for such an operator."""
+    _refuse_layout("nested" if op.name.startswith(_NESTED) else "quantized", op.name)
+
+
+def check_layout(name: str, kwargs: dict[str, Any]) -> None:
+    """Raise DeviceError where another layout than the dense one is asked for."""
     layout = kwargs.get("layout")
     if layout is not None and layout is not torch.strided:
         _refuse_layout(str(layout).removeprefix("torch."), name)

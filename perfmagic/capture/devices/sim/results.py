@@ -12,6 +12,7 @@ from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.operators import Operator, argument
 from perfmagic.capture.devices.sim.refusals import check_plain
 from perfmagic.capture.devices.sim.tensor import Buffer, Ref, SimTensor, Spec, become, spec_of
+from perfmagic.errors import DeviceError
 
 
 def check_bounds(op: Operator, spec: Spec, base: Buffer) -> None:
@@ -32,9 +33,10 @@ def written_by(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
 
 
 def resize_results(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], specs: Any) -> bool:
-    """Give out= tensors of another size new memory, as torch does everywhere; True if there was one.
+    """Give out= tensors of another size that size, in the memory they have; True if there was one.
 
-    Raises RuntimeError where an op would change the shape of what it works on in place.
+    Raises RuntimeError where an op would change the shape of what it works on in place, DeviceError where out= would
+    need more memory than it has, unless it has none.
     """
     given = [argument(place, args, kwargs) for place in op.returned or ()]
     small = [
@@ -47,8 +49,17 @@ def resize_results(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], 
             f"{op.name}: a result of shape {list(small[0][1].size)} does not fit into {list(small[0][0].shape)}"
         )
     for t, spec in small:
-        real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
-        become(t, new_ref(t._ref.buffer.device_index, real))
+        held = t._ref.buffer
+        if held.spec.storage_bytes >= spec.storage_bytes:
+            become(t, Ref(spec, held))
+        elif held.spec.storage_bytes:  # what else refers to that memory would have to come along
+            raise DeviceError(
+                f"{op.name}: the simulated device cannot enlarge out= from shape {list(t.shape)} to {list(spec.size)}",
+                hint="give it a tensor of that shape, or one without elements",
+            )
+        else:
+            real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
+            become(t, new_ref(held.device_index, real))
     return bool(small)
 
 

@@ -45,6 +45,9 @@ FORMS: dict[str, Callable[[], Any]] = {
     "all_gather": lambda: dist.all_gather([_t()], _t()),
     "all_gather from the device": lambda: dist.all_gather([torch.ones(2)], _t()),
     "all_gather to the device": lambda: dist.all_gather([_t()], torch.ones(2)),
+    "gather to the device": lambda: dist.gather(torch.ones(2), [_t()], 0),
+    "scatter from the device": lambda: dist.scatter(torch.ones(2), [_t()], 0),
+    "reduce_scatter from the device": lambda: dist.reduce_scatter(torch.ones(2), [_t()]),
     "all_gather_into_tensor": lambda: dist.all_gather_into_tensor(_t(), _t()),
     "gather": lambda: dist.gather(_t(), [_t()], 0),
     "scatter": lambda: dist.scatter(_t(), [_t()], 0),
@@ -67,6 +70,7 @@ def test_a_collective_of_tensors_on_the_device_is_refused_at_the_call(form: str)
     assert ".cpu()" in (refused.value.hint or "")
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_functional_collectives_are_refused_too() -> None:
     import torch.distributed._functional_collectives as functional
 
@@ -79,18 +83,20 @@ def test_functional_collectives_are_refused_too() -> None:
             call()
 
 
-def test_a_group_of_gloo_itself_takes_no_tensor_of_the_device() -> None:
+def test_gloo_itself_takes_no_tensor_of_the_device() -> None:
     gloo = dist.group.WORLD._get_backend(torch.device("cpu"))
     with pytest.raises(RuntimeError, match="unsupported device type sim"):
         gloo.allreduce([_t()])
 
 
 def test_tensors_on_the_host_and_objects_are_communicated_as_ever() -> None:
-    here, objects = torch.tensor([3.0]), [None]
+    here, part, objects = torch.tensor([3.0]), torch.zeros(1), [None]
     dist.all_reduce(here)
+    dist.reduce_scatter(part, [here])
+    dist.scatter(part, [part * 2], 0, async_op=True).wait()
     dist.all_gather_object(objects, _t())
     dist.barrier()
-    assert (here.tolist(), objects[0].tolist()) == ([3], [1, 1])
+    assert (here.tolist(), part.tolist(), objects[0].tolist()) == ([3], [6], [1, 1])
 
 
 def test_a_group_that_knows_the_device_can_take_over() -> None:

@@ -104,6 +104,7 @@ def test_a_view_beyond_the_memory_is_refused() -> None:
     assert _x().as_strided((2, 2), (1, 1)).tolist() == [[0, 1], [1, 2]]
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_an_op_in_place_keeps_the_shape_of_what_it_works_on() -> None:
     with pytest.raises(RuntimeError, match=r"shape \[2, 3\] does not fit into \[\]"):
         torch.tensor(1.0, device=D).addr_(torch.ones(2, device=D), torch.ones(3, device=D))
@@ -117,6 +118,17 @@ def test_out_tensors_hold_what_the_result_holds() -> None:
     found = torch.empty(0, dtype=torch.int64, device=D)
     torch.nonzero(_x()[0], out=found)
     assert (rank.item(), image.tolist(), found.tolist()) == (3, [2, 4, 6, 8], [[1], [2]])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_out_tensor_of_another_shape_stays_in_its_memory_or_is_refused() -> None:
+    for device in ("cpu", D):
+        base = torch.zeros(6, device=device)
+        part = base[1:5]
+        torch.add(torch.ones(2, device=device), 1, out=part)
+        assert (part.tolist(), base.tolist()) == ([2, 2], [0, 2, 2, 0, 0, 0])
+    with pytest.raises(DeviceError, match=r"cannot enlarge out= from shape \[1\] to \[2\]"):
+        torch.add(torch.ones(2, device=D), 1, out=torch.zeros(1, device=D))
 
 
 def test_lazy_conjugates_say_so_and_give_the_values_of_the_cpu() -> None:
