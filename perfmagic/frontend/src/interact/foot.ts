@@ -1,5 +1,6 @@
 // What stands below the lanes: totals of the selection, the key, and how far the record can be believed.
 import { button, el, type Part, swatch } from "./dom.ts";
+import { busyOf } from "./head.ts";
 import { KEY_CLASSES } from "../model/classes.ts";
 import type { Action, State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
@@ -33,7 +34,7 @@ function summary(model: Model, totals: Totals): HTMLElement {
   const range = `${durationLike(from, resolution, model.span, false)} – ${durationLike(to, resolution, model.span)}`;
   const node = el("div", "", el("h4", "", "selected"), el("div", "pm-big", duration(to - from)), el("div", "", range));
   if (!model.streams.length) return node;
-  node.append(el("div", "", `busy ${percent(totals.busyFrac)}`));
+  node.append(el("div", "", `${busyOf(model)}${percent(totals.busyFrac)} of the selection`));
   if (totals.runAhead) {
     node.append(el("div", "", `run-ahead ${duration(totals.runAhead[0])} – ${duration(totals.runAhead[1])}`));
   }

@@ -43,11 +43,16 @@ function facts(model: Model, state: State): (Node | string)[][] {
   const busy = whole ? header.busy_frac : totalsOf(model, state.view).busyFrac;
   const queue = whole ? header.queue_max : Math.max(0, ...model.streams.map((s) => s.pile.maxDepth(from, to)));
   if (whole) parts.push([plural(header.n_ops, "device op")]);
-  parts.push([el("em", "", `busy ${percent(busy)}`)]);
+  parts.push([busyOf(model), el("em", "", percent(busy)), ` of ${whole ? header.busy_of : "what is shown"}`]);
   parts.push(["queue ≤ ", el("em", "", count(queue))]);
   const peak = Math.max(0, ...model.memory.map((lane) => lane.peak));
   if (whole && peak) parts.push(["peak ", el("em", "", size(peak))]);
   return parts;
+}
+
+/** What stands before a share of busy time: of several devices it is the busiest one's. */
+export function busyOf(model: Model): string {
+  return model.groups.length > 1 ? "busiest device busy " : "busy ";
 }
 
 /** One bar over the whole width: each instant of the device's extent once. */

@@ -27,6 +27,7 @@ export interface LineTotal {
 
 export interface Totals {
   window: Window;
+  /** Of the busiest device. */
   busyFrac: number;
   launched: number;
   started: number;
@@ -49,7 +50,7 @@ export function totalsOf(model: Model, window: Window, off = 0): Totals {
   const { names, runAhead } = namesOf(model, window, off);
   return {
     ...{ window, launched, started, names, runAhead },
-    busyFrac: busy.length ? busy.reduce((a, b) => a + b) / busy.length : 0,
+    busyFrac: Math.max(0, ...busy),
     parts: partsOf(model, window),
     lines: linesOf(model, window),
   };

@@ -63,6 +63,8 @@ export interface Header {
   n_ops: number;
   n_host_ops: number;
   busy_frac: number;
+  /** What busy_frac is a share of, in words. */
+  busy_of: string;
   queue_max: number;
   simulated: boolean;
   findings: FindingWire[];

@@ -152,7 +152,11 @@ function writeHeadings(f: Frame): void {
     const group = f.model.groups[row.index];
     const middle = row.y + row.h / 2;
     if (row.kind === "heading") {
-      const words = [group.wire.label, plural(group.wire.n_ops, "device op"), `busy ${percent(group.wire.busy_frac)}`];
+      const words = [
+        group.wire.label,
+        plural(group.wire.n_ops, "device op"),
+        `busy ${percent(group.wire.busy_frac)} of ${f.model.header.busy_of}`,
+      ];
       words.push(`queue ≤ ${count(group.wire.queue_max)}`);
       const text = f.text.fitted(words.join(" · "), f.scale.width, { bold: true });
       f.text.write(text, 0, middle, { bold: true, colour: f.palette.css("ink") });
