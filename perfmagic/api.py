@@ -186,13 +186,10 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._recording and not self._recorder.forked():
-            try:
-                self._stop(describe(error))
-            except PerfmagicError as problem:
-                if error is None:
-                    raise
-                warnings.warn(str(problem), stacklevel=2)  # the user's own error goes on, and must be the visible one
+        try:
+            self._end(error)
+        finally:
+            self._recorder.give_back()  # also after an interrupt anywhere above
         if self._result is not None:
             show(self._result)
         elif error is None:
@@ -202,9 +199,24 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
             )
 
     def _start(self) -> None:
-        self._recorder.start()
-        self._recording = True
-        self._step_start_ns = self._recorder.now_ns()
+        try:
+            self._recorder.start()
+            self._step_start_ns = self._recorder.now_ns()
+            self._recording = True
+        except BaseException:  # an interrupt too: nobody leaves a block that was not entered
+            self._recorder.give_back()
+            raise
+
+    def _end(self, error: BaseException | None) -> None:
+        """Stop where a recording is under way; an error of the block is the one that is seen."""
+        if not self._recording or self._recorder.forked():
+            return
+        try:
+            self._stop(describe(error))
+        except PerfmagicError as problem:
+            if error is None:
+                raise
+            warnings.warn(str(problem), stacklevel=3)  # the user's own error goes on, and must be the visible one
 
     def _stop(self, failed: str) -> None:
         self._recording = False
