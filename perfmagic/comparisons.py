@@ -100,9 +100,9 @@ def compare(
     """
     options = given_options(locals())
     given = [load(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others)]
-    results = [one for one in given if isinstance(one, analysed.BenchResult)]
-    sweeps = [one for one in given if isinstance(one, swept.SweepResult)]
-    bodies = [one for one in given if not isinstance(one, (analysed.BenchResult, swept.SweepResult))]
+    results = [one for one in given if isinstance(one, analysed.BenchSummary)]
+    sweeps = [one for one in given if isinstance(one, swept.SweepSummary)]
+    bodies = [one for one in given if not isinstance(one, (analysed.BenchSummary, swept.SweepSummary))]
     _check_kinds(len(results), len(sweeps), bodies)
     if not bodies:
         _refuse_options(options, names)
@@ -158,7 +158,7 @@ def _measured_in_turns(
     return [BenchResult.of(summarise(record)) for record in records]
 
 
-def compared(results: Sequence[analysed.BenchResult], quantity: str | None = None) -> CompareResult:
+def compared(results: Sequence[analysed.BenchSummary], quantity: str | None = None) -> CompareResult:
     """Some benchmarks against the first of them; each gets a name, so that words and picture use the same one."""
     named = tuple(BenchResult.of(result.named(named_by_place(number))) for number, result in enumerate(results))
     return CompareResult(compare_results(*named, quantity=quantity), named)

@@ -102,12 +102,12 @@ def _compared(
     body: Callable[[], object], baseline: Baseline, quantity: str | None, options: dict[str, Any]
 ) -> CompareResult:
     """The baseline against the body."""
-    if isinstance(body, (analysed.BenchResult, str, os.PathLike)):
+    if isinstance(body, (analysed.BenchSummary, str, os.PathLike)):
         raise OptionError("the first argument is the function that is checked, the second the baseline")
     name = options.pop("name") or getattr(body, "__name__", "<lambda>")
     if isinstance(baseline, (str, os.PathLike)):
         baseline = BenchResult.load(baseline)
-    if not isinstance(baseline, analysed.BenchResult):
+    if not isinstance(baseline, analysed.BenchSummary):
         names = _distinct(getattr(baseline, "__name__", "<lambda>"), name)
         return compare(baseline, body, names=names, quantity=quantity, **options)
     if quantity not in (None, "returns", "done"):

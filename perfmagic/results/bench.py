@@ -8,11 +8,11 @@ from perfmagic.analysis.bench import result as analysed
 from perfmagic.results.faces import Result
 
 
-class BenchResult(Result, analysed.BenchResult):  # noqa: D101 - the words of the numbers are its own
-    __doc__ = analysed.BenchResult.__doc__
+class BenchResult(Result, analysed.BenchSummary):  # noqa: D101 - the words of the numbers are its own
+    __doc__ = analysed.BenchSummary.__doc__
 
     @classmethod
-    def of(cls, numbers: analysed.BenchResult) -> BenchResult:
+    def of(cls, numbers: analysed.BenchSummary) -> BenchResult:
         """The same numbers, with their faces."""
         if isinstance(numbers, BenchResult):
             return numbers

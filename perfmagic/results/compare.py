@@ -7,13 +7,13 @@ from perfmagic.results.bench import BenchResult
 from perfmagic.results.faces import Result
 
 
-class CompareResult(Result, analysed.CompareResult):  # noqa: D101 - the words of the numbers are its own
-    __doc__ = analysed.CompareResult.__doc__
+class CompareResult(Result, analysed.CompareSummary):  # noqa: D101 - the words of the numbers are its own
+    __doc__ = analysed.CompareSummary.__doc__
 
     results: tuple[BenchResult, ...]
 
     @classmethod
-    def of(cls, numbers: analysed.CompareResult) -> CompareResult:
+    def of(cls, numbers: analysed.CompareSummary) -> CompareResult:
         """The same verdicts, with their faces and those of the benchmarks."""
         return cls(numbers.comparisons, tuple(BenchResult.of(one) for one in numbers.results))
 

@@ -7,13 +7,13 @@ from perfmagic.results.bench import BenchResult
 from perfmagic.results.faces import Result
 
 
-class SweepResult(Result, analysed.SweepResult):  # noqa: D101 - the words of the numbers are its own
-    __doc__ = analysed.SweepResult.__doc__
+class SweepResult(Result, analysed.SweepSummary):  # noqa: D101 - the words of the numbers are its own
+    __doc__ = analysed.SweepSummary.__doc__
 
     results: tuple[tuple[BenchResult, ...], ...]
 
     @classmethod
-    def of(cls, numbers: analysed.SweepResult) -> SweepResult:
+    def of(cls, numbers: analysed.SweepSummary) -> SweepResult:
         """The same times, with their faces and those of the benchmarks."""
         rows = tuple(tuple(BenchResult.of(one) for one in row) for row in numbers.results)
         return cls(numbers.name, numbers.values, rows, numbers.comparisons, numbers.failed)

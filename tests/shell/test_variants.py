@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.analysis.bench.compare import CompareResult
-from perfmagic.analysis.bench.result import BenchResult
-from perfmagic.analysis.bench.sweep import SweepResult
+from perfmagic.analysis.bench.compare import CompareSummary
+from perfmagic.analysis.bench.result import BenchSummary
+from perfmagic.analysis.bench.sweep import SweepSummary
 
 from .conftest import Notebook
 
@@ -19,7 +19,7 @@ def test_variants_take_turns_and_the_cell_gives_the_last_ones_value(notebook: No
     ran = notebook.run(f"%%{name} --vs {QUICK} -n 1 -o c\norder += 'a'\n# --- other\norder += 'b'\nlen(order)")
     assert ran.error is None
     assert ran.value == 2  # of the first run of the last variant, as the plain cell would give
-    assert isinstance(notebook.names["c"], CompareResult)
+    assert isinstance(notebook.names["c"], CompareSummary)
     assert [r.name for r in notebook.names["c"].results] == ["A", "other"]
     # first calls, then turns; %%syncbench without a device has nothing to add
     assert notebook.names["order"] == "ab" + "abba" * 4
@@ -71,7 +71,7 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(notebook: Notebook,
 
 def test_a_separator_without_vs_is_a_comment(notebook: Notebook) -> None:
     ran = notebook.run(f"%%bench {QUICK} -o b\nx = 1\n# --- B\ny = 2")
-    assert isinstance(notebook.names["b"], BenchResult)
+    assert isinstance(notebook.names["b"], BenchSummary)
     assert ran.error is None
 
 
@@ -85,7 +85,7 @@ def test_a_sweep_sets_the_variable_runs_the_setup_and_gives_a_result_a_value(not
     cell = f"%%bench {QUICK} --sweep n=100,1000,10_000 -n 1 -o s seen.append(n); data = list(range(n))\nsum(data)"
     ran = notebook.run(cell)
     found = notebook.names["s"]
-    assert isinstance(found, SweepResult)
+    assert isinstance(found, SweepSummary)
     assert notebook.names["seen"] == [100, 1000, 10_000]
     assert found.values == (100, 1000, 10_000)
     times = [point.returns_s for point in found.points]
@@ -108,7 +108,7 @@ def test_a_sweep_of_variants_compares_them_at_each_value(notebook: Notebook) -> 
     found = notebook.names["s"]
     assert [[c.verdict for c in row] for row in found.comparisons] == [["slower"], ["slower"]]
     assert "loop is slower than A at every n" in ran.report
-    assert SweepResult.from_json(found.to_json()).to_frame()["comparison"].tolist() == ["", "slower", "", "slower"]
+    assert SweepSummary.from_json(found.to_json()).to_frame()["comparison"].tolist() == ["", "slower", "", "slower"]
 
 
 def test_an_interrupted_sweep_keeps_the_values_before(notebook: Notebook) -> None:
@@ -218,7 +218,7 @@ def test_sizes_of_numpy_are_sizes_and_infinite_ones_are_not(notebook: Notebook) 
     assert notebook.names["s"].to_dict()["values"] == [4, 8, 16]
     notebook.run(f"%%bench {QUICK} --sweep n=1.0,float('inf') -q -o s\nx = n")
     assert not notebook.names["s"].numeric
-    assert SweepResult.from_json(notebook.names["s"].to_json()).values == (1.0, "inf")
+    assert SweepSummary.from_json(notebook.names["s"].to_json()).values == (1.0, "inf")
 
 
 @pytest.mark.parametrize("options", ["--setup-each", "--sweep n=1,2,3"])

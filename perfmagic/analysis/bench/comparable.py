@@ -10,27 +10,27 @@ from perfmagic.analysis.bench.advice import option
 from perfmagic.units import NBSP
 
 if TYPE_CHECKING:
-    from perfmagic.analysis.bench.result import BenchResult
+    from perfmagic.analysis.bench.result import BenchSummary
 
 CLOCKS_DIFFER_FRAC = 0.02  # docs/measuring.md, "Comparing": beyond it no verdict from time alone
 _MACHINE = ("system", "machine", "cores")  # of an environment: results that differ there are of two machines
 
 
-def unlike(baseline: BenchResult, other: BenchResult) -> str:
+def unlike(baseline: BenchSummary, other: BenchSummary) -> str:
     """The first such difference and the remedy, in words; empty where there is none."""
     return (
         _devices(baseline, other) or _machines(baseline, other) or _caches(baseline, other) or _clocks(baseline, other)
     )
 
 
-def _devices(baseline: BenchResult, other: BenchResult) -> str:
+def _devices(baseline: BenchSummary, other: BenchSummary) -> str:
     if baseline.device_label == other.device_label:
         return ""
     devices = " and ".join(result.device_label or "the CPU" for result in (baseline, other))
     return f"measured on different devices, {devices}: measure both on one"
 
 
-def _machines(baseline: BenchResult, other: BenchResult) -> str:
+def _machines(baseline: BenchSummary, other: BenchSummary) -> str:
     machines = [[result.environment.get(key) for key in _MACHINE] for result in (baseline, other)]
     if machines[0] == machines[1] or not baseline.environment or not other.environment:
         return ""
@@ -38,14 +38,14 @@ def _machines(baseline: BenchResult, other: BenchResult) -> str:
     return f"measured on different machines, {words}: measure both on one"
 
 
-def _caches(baseline: BenchResult, other: BenchResult) -> str:
+def _caches(baseline: BenchSummary, other: BenchSummary) -> str:
     if bool(baseline.cold_bytes) == bool(other.cold_bytes):
         return ""
     cold = option(baseline, "cold", "True")
     return f"one was measured with cold caches, the other with warm ones: take both with {cold}, or both without"
 
 
-def _clocks(baseline: BenchResult, other: BenchResult) -> str:
+def _clocks(baseline: BenchSummary, other: BenchSummary) -> str:
     mhz = _clocks_mhz(baseline, other)
     if mhz is None:
         return ""
@@ -55,7 +55,7 @@ def _clocks(baseline: BenchResult, other: BenchResult) -> str:
     )
 
 
-def _clocks_mhz(baseline: BenchResult, other: BenchResult) -> tuple[float, float] | None:
+def _clocks_mhz(baseline: BenchSummary, other: BenchSummary) -> tuple[float, float] | None:
     """The median clocks of the first GPU that ran at different ones, in MHz."""
     for one in baseline.clocks:
         for two in other.clocks:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfmagic.analysis.bench.comparison import Comparison
 from perfmagic.analysis.bench.judge import judge
-from perfmagic.analysis.bench.result import BenchResult
+from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.saved import Saved, damaged, parsed
 from perfmagic.analysis.rows import Rows
 from perfmagic.errors import OptionError
@@ -16,7 +16,7 @@ from perfmagic.errors import OptionError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FORMAT", "QUANTITIES", "CompareResult", "Comparison", "compare", "named_by_place"]
+__all__ = ["FORMAT", "QUANTITIES", "CompareSummary", "Comparison", "compare", "named_by_place"]
 
 QUANTITIES = ("done", "span", "returns", "queued")  # the first that both have is compared
 ORDINALS = {1: "second", 2: "third"}
@@ -25,14 +25,14 @@ _FORMATS = ("perfmagic comparison 1", FORMAT)  # verdicts are computed anew from
 
 
 @dataclass(frozen=True, eq=False)
-class CompareResult(Saved):
+class CompareSummary(Saved):
     """Some benchmarks against the first of them.
 
     comparisons: one per other benchmark.  results: all of them, in order.
     """
 
     comparisons: Rows[Comparison]
-    results: tuple[BenchResult, ...]
+    results: tuple[BenchSummary, ...]
 
     @property
     def verdict(self) -> str:
@@ -53,11 +53,11 @@ class CompareResult(Saved):
         }
 
     @classmethod
-    def from_json(cls, text: str) -> CompareResult:
+    def from_json(cls, text: str) -> CompareSummary:
         """The comparison that to_json() wrote, judged anew from its results. Raises OptionError for other text."""
         data = parsed(text, _FORMATS, "comparison", hint="CompareResult.to_json() writes one")
         try:
-            results = tuple(BenchResult.from_json(json.dumps(one)) for one in data["results"])
+            results = tuple(BenchSummary.from_json(json.dumps(one)) for one in data["results"])
             return cls(compare(*results, quantity=data["comparisons"][0]["quantity"]), results)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise damaged("comparison", error) from None
@@ -70,7 +70,7 @@ class CompareResult(Saved):
         return "\n".join(comparison.sentence for comparison in self.comparisons)
 
 
-def compare(baseline: BenchResult, *others: BenchResult, quantity: str | None = None) -> Rows[Comparison]:
+def compare(baseline: BenchSummary, *others: BenchSummary, quantity: str | None = None) -> Rows[Comparison]:
     """Each of some benchmarks against the first.
 
     quantity: "returns", "done" or "span"; left out, the first of done, span and returns that all of them have.
@@ -82,7 +82,7 @@ def compare(baseline: BenchResult, *others: BenchResult, quantity: str | None = 
     return Rows((_comparison(baseline, other, chosen, i) for i, other in enumerate(others, 1)), Comparison)
 
 
-def _quantity(results: tuple[BenchResult, ...], wanted: str | None) -> str:
+def _quantity(results: tuple[BenchSummary, ...], wanted: str | None) -> str:
     if wanted is not None and wanted not in QUANTITIES:
         raise OptionError(f"compare: {wanted!r} is no quantity", hint="one of " + ", ".join(QUANTITIES))
     for name in QUANTITIES if wanted is None else (wanted,):
@@ -96,7 +96,7 @@ def _quantity(results: tuple[BenchResult, ...], wanted: str | None) -> str:
     )
 
 
-def _name(result: BenchResult, number: int) -> str:
+def _name(result: BenchSummary, number: int) -> str:
     return result.name or named_by_place(number)
 
 
@@ -105,7 +105,7 @@ def named_by_place(number: int) -> str:
     return "baseline" if number == 0 else f"result {number + 1}"
 
 
-def _comparison(baseline: BenchResult, other: BenchResult, quantity: str, number: int) -> Comparison:
+def _comparison(baseline: BenchSummary, other: BenchSummary, quantity: str, number: int) -> Comparison:
     found = judge(baseline, other, quantity)
     low, high = found.interval or (None, None)
     names = _name(baseline, 0), _name(other, number)

@@ -27,7 +27,7 @@ from perfmagic.units import NBSP, percent, plural, significant
 
 if TYPE_CHECKING:
     from perfmagic.analysis.bench.quantity import Quantity
-    from perfmagic.analysis.bench.result import BenchResult
+    from perfmagic.analysis.bench.result import BenchSummary
     from perfmagic.numerics.stats import Float64
 
 # separate runs: memory layout and clocks move the medians of two runs by about as much (docs/measuring.md, "Comparing";
@@ -57,7 +57,7 @@ class Judgement:
     note: str = ""
 
 
-def judge(baseline: BenchResult, other: BenchResult, quantity: str) -> Judgement:
+def judge(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgement:
     """Whether the other is faster than the baseline.  quantity: by name, of those that both have."""
     interleaved = bool(baseline.round_id) and baseline.round_id == other.round_id
     if interleaved:
@@ -77,7 +77,7 @@ def judge(baseline: BenchResult, other: BenchResult, quantity: str) -> Judgement
     return Judgement(verdict, why, ratio(*samples, interleaved=False), interval, BAND_SEPARATE, False)
 
 
-def _of_interleaved(baseline: BenchResult, other: BenchResult, quantity: str) -> Judgement:
+def _of_interleaved(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgement:
     first, second = baseline.quantities[quantity], other.quantities[quantity]
     samples = np.array(second.samples_s), np.array(first.samples_s)
     interval = ratio_interval(*samples, interleaved=True, level=LEVEL)
@@ -93,7 +93,7 @@ def _of_interleaved(baseline: BenchResult, other: BenchResult, quantity: str) ->
 
 
 def _interleaved_verdict(
-    baseline: BenchResult, samples: tuple[Float64, Float64], interval: tuple[float, float]
+    baseline: BenchSummary, samples: tuple[Float64, Float64], interval: tuple[float, float]
 ) -> tuple[str, str]:
     """The verdict and why.
 
@@ -123,8 +123,8 @@ def _interleaved_verdict(
 
 
 def _obstacle(
-    baseline: BenchResult,
-    other: BenchResult,
+    baseline: BenchSummary,
+    other: BenchSummary,
     quantities: tuple[Quantity, Quantity],
     interval: tuple[float, float] | None,
 ) -> str:
@@ -141,7 +141,7 @@ def _obstacle(
     return ""
 
 
-def _no_interval(baseline: BenchResult, quantities: tuple[Quantity, Quantity]) -> str:
+def _no_interval(baseline: BenchSummary, quantities: tuple[Quantity, Quantity]) -> str:
     counts = [q.n for q in quantities]
     chance = chance_of_parting(*counts)
     if chance <= 1 - LEVEL:
@@ -155,7 +155,7 @@ def _no_interval(baseline: BenchResult, quantities: tuple[Quantity, Quantity]) -
     return f"{have} prove no difference, as chance alone separates them in {percent(chance)} of cases: {enough} or more"
 
 
-def _unclear_runs(runs: SeparateRuns, baseline: BenchResult) -> str:
+def _unclear_runs(runs: SeparateRuns, baseline: BenchSummary) -> str:
     """What makes a difference between separate runs uncertain, and what to do."""
     reason = _uncertain(runs) or f"the interval crosses the band of {_percent(BAND_SEPARATE)}"
     repeat = "" if min(runs.runs) > 1 else f", or repeat each with {option(baseline, 'runs', '5')}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self
 
-__all__ = ["BenchResult", "BenchWarning", "Quantity", "QueueModel", "summarise"]
+__all__ = ["BenchSummary", "BenchWarning", "Quantity", "QueueModel", "summarise"]
 
 _FORMAT = "perfmagic bench 4"
 # what is missing in an older one has a default
@@ -36,7 +36,7 @@ _FORMATS = ("perfmagic bench 1", "perfmagic bench 2", "perfmagic bench 3", _FORM
 
 
 @dataclass(frozen=True)
-class BenchResult(Taken, Saved):
+class BenchSummary(Taken, Saved):
     """The result of a benchmark; the fields of Taken say how it was taken. Times are in seconds.
 
     synced: whether it asked for the bottleneck (%%syncbench).
@@ -198,13 +198,13 @@ class BenchResult(Taken, Saved):
 _NESTED = ("returns", "done", "span", "queued", "verdict", "queue_model")
 
 
-def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchResult:
+def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchSummary:
     """The result of a record.  verdict: of its recorded run, where there was one."""
     returns, done = (Quantity.of(samples, record.run_starts) for samples in (record.returns_s, record.done_s))
     span, queued = (Quantity.of(samples) for samples in (record.span_s, record.queued_s))
     named = {"returns": returns, "device span": span, "done": done, QUEUED: queued}
     measured = {name: quantity for name, quantity in named.items() if quantity is not None}
-    return BenchResult(
+    return BenchSummary(
         name=record.name,
         synced=record.synced,
         returns=returns,
@@ -253,7 +253,7 @@ def _median(quantity: Quantity | None) -> float | None:
     return quantity.median_s if quantity is not None else None
 
 
-def _times_in_words(result: BenchResult) -> str:
+def _times_in_words(result: BenchSummary) -> str:
     if result.returns is None:
         return "no sample was completed"
     words = [f"Python returned after {duration_s(result.returns.median_s)}"]

@@ -16,7 +16,7 @@ from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
 from perfmagic.numerics.ratio import ratio_interval
 
 if TYPE_CHECKING:
-    from perfmagic.analysis.bench.result import BenchResult
+    from perfmagic.analysis.bench.result import BenchSummary
     from perfmagic.numerics.stats import Float64
 
 
@@ -41,7 +41,7 @@ class SeparateRuns:
     runs: tuple[int, int]
 
 
-def separate_runs(baseline: BenchResult, other: BenchResult, quantity: str) -> SeparateRuns | None:
+def separate_runs(baseline: BenchSummary, other: BenchSummary, quantity: str) -> SeparateRuns | None:
     """The interval for two benchmarks from separate runs; None where they have too few samples for one.
 
     If the host does the work, it covers the ratio of the times and the ratio of the times measured in loops of the
@@ -67,7 +67,7 @@ def separate_runs(baseline: BenchResult, other: BenchResult, quantity: str) -> S
     return SeparateRuns(of_samples, min(reached), max(reached), host_speed, (len(runs[0]), len(runs[1])))
 
 
-def _loops(result: BenchResult, quantity: str, n: int) -> Float64:
+def _loops(result: BenchSummary, quantity: str, n: int) -> Float64:
     """The time of the reference loop beside each of n samples; empty where the host does not determine the quantity.
 
     Calls in a row have no readings of their own: then the median stands for all.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfmagic.analysis.bench.compare import compare
 from perfmagic.analysis.bench.comparison import Comparison
-from perfmagic.analysis.bench.result import BenchResult
+from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.saved import Saved, damaged, parsed
 from perfmagic.analysis.bench.trend import are_sizes, growth_in_words, is_number, variants_in_words
 from perfmagic.analysis.rows import Rows
@@ -57,7 +57,7 @@ class SweepPoint:
 
 
 @dataclass(frozen=True, eq=False)
-class SweepResult(Saved):
+class SweepSummary(Saved):
     """A cell measured with a variable set to each of some values.
 
     name: of the variable.  values: in the order measured.  results: one tuple per value, one result per variant.
@@ -67,7 +67,7 @@ class SweepResult(Saved):
 
     name: str
     values: tuple[Any, ...]
-    results: tuple[tuple[BenchResult, ...], ...]
+    results: tuple[tuple[BenchSummary, ...], ...]
     comparisons: tuple[tuple[Comparison, ...], ...] = ()
     failed: str = ""
 
@@ -102,7 +102,7 @@ class SweepResult(Saved):
         """Whether there are several values, all numbers above 0 that grow: then there is an axis of sizes."""
         return are_sizes(self.values)
 
-    def variant(self, number: int) -> list[BenchResult]:
+    def variant(self, number: int) -> list[BenchSummary]:
         """The results of one variant, in the order of the values."""
         return [row[number] for row in self.results]
 
@@ -136,14 +136,14 @@ class SweepResult(Saved):
         }
 
     @classmethod
-    def from_json(cls, text: str) -> SweepResult:
+    def from_json(cls, text: str) -> SweepSummary:
         """The sweep that to_json() wrote; values that are neither numbers nor text come back as their repr.
 
         Raises OptionError for other text.
         """
         data = parsed(text, _FORMATS, "sweep", hint="SweepResult.to_json() writes one")
         try:
-            results = [[BenchResult.from_json(json.dumps(one)) for one in row] for row in data["results"]]
+            results = [[BenchSummary.from_json(json.dumps(one)) for one in row] for row in data["results"]]
             return sweep_result(data["name"], data["values"], results, failed=data.get("failed", ""))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise damaged("sweep", error) from None
@@ -165,18 +165,18 @@ def ended_at(failed: str, name: str, value: Any) -> str:
 def sweep_result(
     name: str,
     values: Sequence[Any],
-    results: Sequence[Sequence[BenchResult]],
+    results: Sequence[Sequence[BenchSummary]],
     *,
     quantity: str | None = None,
     failed: str = "",
-) -> SweepResult:
+) -> SweepSummary:
     """The sweep of these results, one row per value; variants are compared at each value."""
     rows = tuple(tuple(row) for row in results)
     comparisons = tuple(tuple(compare(*row, quantity=quantity)) for row in rows) if len(rows[0]) > 1 else ()
-    return SweepResult(name, tuple(values), rows, comparisons, failed)
+    return SweepSummary(name, tuple(values), rows, comparisons, failed)
 
 
-def side_by_side(sweeps: Sequence[SweepResult], names: Sequence[str], *, quantity: str | None = None) -> SweepResult:
+def side_by_side(sweeps: Sequence[SweepSummary], names: Sequence[str], *, quantity: str | None = None) -> SweepSummary:
     """Sweeps over one variable as variants of one sweep, compared at the values that all have.
 
     names: what each is called. Raises OptionError where the variables differ, no value is in all, or one has variants.
@@ -209,7 +209,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, bool)) else repr(value)
 
 
-def _point(value: Any, result: BenchResult, comparison: Comparison | None) -> SweepPoint:
+def _point(value: Any, result: BenchSummary, comparison: Comparison | None) -> SweepPoint:
     last = result.done or result.returns
     return SweepPoint(
         value=value,

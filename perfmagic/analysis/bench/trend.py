@@ -16,7 +16,7 @@ from perfmagic.units import duration_s, significant
 if TYPE_CHECKING:
     from perfmagic.analysis.bench.comparison import Comparison
     from perfmagic.analysis.bench.quantity import Quantity
-    from perfmagic.analysis.bench.result import BenchResult
+    from perfmagic.analysis.bench.result import BenchSummary
 
 LARGEST_SIZE = 1e300  # beyond it a picture's arithmetic overflows
 FLAT_SLOPE = 0.1  # a doubled size changes the time by less than 7 %: it stays
@@ -75,7 +75,7 @@ def slope(values: Sequence[float], times_s: Sequence[float]) -> float | None:
     return math.log(times_s[-1] / times_s[-2]) / math.log(values[-1] / values[-2])
 
 
-def bottleneck_border(values: Sequence[Any], results: Sequence[BenchResult]) -> Border | None:
+def bottleneck_border(values: Sequence[Any], results: Sequence[BenchSummary]) -> Border | None:
     """By the verdicts if they split the values in two, else by whose time is longer; None where neither changes.
 
     results: of one variant, one per value.
@@ -90,14 +90,14 @@ def bottleneck_border(values: Sequence[Any], results: Sequence[BenchResult]) -> 
     return Border(change, change, "Python needs longer", "the device needs longer") if change is not None else None
 
 
-def _device_longer_from(values: Sequence[Any], results: Sequence[BenchResult]) -> float | None:
+def _device_longer_from(values: Sequence[Any], results: Sequence[BenchSummary]) -> float | None:
     """The size from which on the device needs longer than Python to queue its work; None where there is no such."""
     if not are_sizes(values) or any(r.returns is None or r.whole_span is None for r in results):
         return None
     return crossing(values, [r.returns_s or 0.0 for r in results], [r.span_s or 0.0 for r in results])
 
 
-def _verdicts_turn(values: Sequence[Any], results: Sequence[BenchResult]) -> tuple[Any, Any] | None:
+def _verdicts_turn(values: Sequence[Any], results: Sequence[BenchSummary]) -> tuple[Any, Any] | None:
     """The last size that is host-bound and the first from which all are device-bound; None for any other order."""
     if not are_sizes(values):
         return None
@@ -110,7 +110,7 @@ def _verdicts_turn(values: Sequence[Any], results: Sequence[BenchResult]) -> tup
     return values[n_host - 1], values[len(kinds) - n_device]
 
 
-def growth_in_words(name: str, values: Sequence[Any], results: Sequence[BenchResult]) -> str:
+def growth_in_words(name: str, values: Sequence[Any], results: Sequence[BenchSummary]) -> str:
     """Where the bottleneck changes, and how the time grows at the end.  results: of one variant, one per value."""
     quantity = "done" if all(r.done is not None for r in results) else "returns"
     each = [r.quantities[quantity] for r in results]
@@ -124,7 +124,7 @@ def growth_in_words(name: str, values: Sequence[Any], results: Sequence[BenchRes
     return f"{where} {_end_in_words(name, values, quantity, each) or spread}".lstrip()
 
 
-def _bottleneck_in_words(name: str, values: Sequence[Any], results: Sequence[BenchResult]) -> str:
+def _bottleneck_in_words(name: str, values: Sequence[Any], results: Sequence[BenchSummary]) -> str:
     if turn := _verdicts_turn(values, results):
         return f"host-bound up to {name} = {turn[0]}, device-bound from {turn[1]} on:"
     if border := bottleneck_border(values, results):

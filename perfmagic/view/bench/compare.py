@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perfmagic.analysis.bench.compare import CompareResult
-from perfmagic.analysis.bench.result import BenchResult
+from perfmagic.analysis.bench.compare import CompareSummary
+from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.units import duration_s
 from perfmagic.view.bench.fine_print import BETWEEN, one_line, unfolding
 from perfmagic.view.bench.picture.compare import draw_compare
@@ -14,7 +14,7 @@ from perfmagic.view.text import table, wrapped
 __all__ = ["compare_html", "compare_svg", "compare_text"]
 
 
-def compare_text(result: CompareResult) -> str:
+def compare_text(result: CompareSummary) -> str:
     """The verdicts, a table with the reason below what is unclear, and one line of fine print; 100 columns wide."""
     lines = [line for comparison in result.comparisons for line in wrapped(comparison.headline, indent=2)]
     lines += ["", *_table(result), "", one_line(_fine_print(result))]
@@ -23,7 +23,7 @@ def compare_text(result: CompareResult) -> str:
     return "\n".join(lines)
 
 
-def compare_html(result: CompareResult) -> str:
+def compare_html(result: CompareSummary) -> str:
     """The verdicts as headlines, the picture, one line that unfolds, and the warnings; survives sanitisers."""
     words = "; ".join(comparison.sentence for comparison in result.comparisons)
     line = "".join(
@@ -35,12 +35,12 @@ def compare_html(result: CompareResult) -> str:
     return framed(line + image(compare_svg(result), f"Comparison: {words}") + below)
 
 
-def compare_svg(result: CompareResult) -> str:
+def compare_svg(result: CompareSummary) -> str:
     """Every ratio with its interval on one logarithmic axis; beside it the samples in the order taken."""
     return draw_compare(result)
 
 
-def _table(result: CompareResult) -> list[str]:
+def _table(result: CompareSummary) -> list[str]:
     """A row per benchmark, and below those that are unclear the reason and what would help."""
     head = ("", "median", "times as fast", "verdict")
     first = result.comparisons[0]
@@ -55,7 +55,7 @@ def _table(result: CompareResult) -> list[str]:
     return explained
 
 
-def _fine_print(result: CompareResult) -> tuple[str, ...]:
+def _fine_print(result: CompareSummary) -> tuple[str, ...]:
     """How it was measured, the device last."""
     first = result.comparisons[0]
     counts = sorted({one.quantities[first.quantity].n for one in result.results})
@@ -70,7 +70,7 @@ def _fine_print(result: CompareResult) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def _details(result: CompareResult) -> list[str]:
+def _details(result: CompareSummary) -> list[str]:
     """What the ratio is, and what clear verdicts rest on."""
     interleaved = result.comparisons[0].interleaved
     how = "the median of the ratios of neighbouring samples" if interleaved else "the ratio of the medians"
@@ -78,11 +78,11 @@ def _details(result: CompareResult) -> list[str]:
     return [f"× is {how}, in brackets its 95 % confidence interval", *clear]
 
 
-def _warmth(one: BenchResult) -> str:
+def _warmth(one: BenchSummary) -> str:
     return "cold caches" if one.cold_bytes else "not warmed up" if one.settings.get("warmup") == 0 else "warm"
 
 
-def _below(result: CompareResult) -> list[str]:
+def _below(result: CompareSummary) -> list[str]:
     """What ended it early, and each warning once with whom it is about."""
     ended = [f"ended early: {words}" for words in dict.fromkeys(one.failed for one in result.results if one.failed)]
     warnings: dict[str, list[str]] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from perfmagic import units
 from perfmagic.analysis.bench.bottleneck import UNCLEAR, unconfirmed
-from perfmagic.analysis.bench.result import BenchResult, Quantity
+from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 
 NO_INTERVAL = "needs 6 samples"  # the fewest that have one at 95 % (perfmagic.numerics.stats)
@@ -81,7 +81,7 @@ class BenchDoc:
         return next((row for row in self.rows if row.name == name), None)
 
 
-def bench_doc(result: BenchResult) -> BenchDoc:
+def bench_doc(result: BenchSummary) -> BenchDoc:
     """What the picture, the table and the text of a benchmark say."""
     measured = (
         ("returns", "launch", result.returns),
@@ -110,7 +110,7 @@ def bench_doc(result: BenchResult) -> BenchDoc:
     )
 
 
-def _python_wait(result: BenchResult) -> Wait | None:
+def _python_wait(result: BenchSummary) -> Wait | None:
     """What Python did after the cell's last line.
 
     Below "host-bound" nobody reads that Python waited for the device: there it waits only for the last ops.
@@ -125,7 +125,7 @@ def _python_wait(result: BenchResult) -> Wait | None:
     return Wait(waits.python_s, f"waits {units.duration_s(waits.python_s)} for the device", lost=True)
 
 
-def _device_idle(result: BenchResult) -> Wait | None:
+def _device_idle(result: BenchSummary) -> Wait | None:
     """How long the device was idle; only below "host-bound" is it said to have waited for Python."""
     waits = result.waits
     if waits is None or waits.device_s is None or not _noticeable(waits.device_s, waits.done_s):
@@ -165,7 +165,7 @@ def _step_ns(quantity: Quantity) -> float:
     return max(three_digits / 10, 10.0 ** math.floor(math.log10(max(half_ns, 1e-3))))
 
 
-def _headline(result: BenchResult, rows: Sequence[Row]) -> tuple[str, str]:
+def _headline(result: BenchSummary, rows: Sequence[Row]) -> tuple[str, str]:
     words = {row.name: row.median for row in rows}
     if "returns" not in words:
         return "No sample was completed.", ""
@@ -179,7 +179,7 @@ def _headline(result: BenchResult, rows: Sequence[Row]) -> tuple[str, str]:
     return f"Python is back after {words['returns']}; the device is done by then.", advice
 
 
-def _verdict_headline(result: BenchResult, words: dict[str, str]) -> tuple[str, str]:
+def _verdict_headline(result: BenchSummary, words: dict[str, str]) -> tuple[str, str]:
     """The verdict's kind in bold, the rest of its sentence after it; unclear where the samples contradict it."""
     assert result.verdict is not None
     done = f", the device after {words['done']}" if "done" in words else ""
@@ -190,7 +190,7 @@ def _verdict_headline(result: BenchResult, words: dict[str, str]) -> tuple[str, 
     return f"{result.verdict.kind}:", f"{times}; in the recorded run {rest}" if rest else times
 
 
-def _rates(result: BenchResult) -> str:
+def _rates(result: BenchSummary) -> str:
     """What a call achieved, where the user said what a call does."""
     known = ((result.flop_per_s, "FLOP/s"), (result.moved_bytes_per_s, "B/s"))
     return " · ".join(units.rate(value, unit) for value, unit in known if value is not None)

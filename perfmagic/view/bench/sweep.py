@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfmagic.analysis.bench.conditions import QUEUED
-from perfmagic.analysis.bench.sweep import SweepPoint, SweepResult
+from perfmagic.analysis.bench.sweep import SweepPoint, SweepSummary
 from perfmagic.units import duration_s, plural, rate, significant
 from perfmagic.view.bench.fine_print import BETWEEN, one_line, unfolding
 from perfmagic.view.bench.picture.sweep import draw_sweep
@@ -16,7 +16,7 @@ __all__ = ["sweep_html", "sweep_svg", "sweep_text"]
 MOST_WARNINGS = 6
 
 
-def sweep_text(sweep: SweepResult) -> str:
+def sweep_text(sweep: SweepSummary) -> str:
     """The sentence, a row per value and variant, one line of fine print and the warnings; at most 100 columns wide."""
     head, rows = _cells(sweep)
     widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
@@ -27,19 +27,19 @@ def sweep_text(sweep: SweepResult) -> str:
     return "\n".join(cut_to_columns(line.rstrip(), WIDTH) for line in lines)
 
 
-def sweep_html(sweep: SweepResult) -> str:
+def sweep_html(sweep: SweepSummary) -> str:
     """The sentence, the picture as an image, one line that unfolds, and the warnings; survives sanitisers."""
     line = f'<div style="margin:4px 0"><b>{short(sweep.sentence)}</b></div>'
     below = unfolding(BETWEEN.join(_fine_print(sweep)), _details(sweep), [*_unclear(sweep), *_warnings_below(sweep)])
     return framed(line + image(sweep_svg(sweep), f"Sweep: {sweep.sentence}") + below)
 
 
-def sweep_svg(sweep: SweepResult) -> str:
+def sweep_svg(sweep: SweepSummary) -> str:
     """Time against size, both axes logarithmic where the values are sizes, and the numbers below."""
     return draw_sweep(sweep)
 
 
-def _cells(sweep: SweepResult) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _cells(sweep: SweepSummary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """A table without its empty columns."""
     head = (sweep.name, "variant", "returns", "device span", "done", QUEUED, "rate", "verdict")
     rows = [
@@ -67,7 +67,7 @@ def _rate(flop_per_s: float | None, bytes_per_s: float | None) -> str:
     return ", ".join(rate(value, unit) for value, unit in each if value is not None)
 
 
-def _fine_print(sweep: SweepResult) -> tuple[str, ...]:
+def _fine_print(sweep: SweepSummary) -> tuple[str, ...]:
     """How it was measured, the device last."""
     counts = sorted({one.returns.n for row in sweep.results for one in row if one.returns is not None})
     each = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
@@ -77,7 +77,7 @@ def _fine_print(sweep: SweepResult) -> tuple[str, ...]:
     return f"{each} samples each", *how, sweep.results[0][0].device_label or "on the CPU"
 
 
-def _details(sweep: SweepResult) -> list[str]:
+def _details(sweep: SweepSummary) -> list[str]:
     """What bars and ratios are."""
     said = ["bars: 95 % confidence interval of the median"]
     comparisons = [one for row in sweep.comparisons for one in row]
@@ -88,7 +88,7 @@ def _details(sweep: SweepResult) -> list[str]:
     return said
 
 
-def _unclear(sweep: SweepResult) -> list[str]:
+def _unclear(sweep: SweepSummary) -> list[str]:
     """Each reason for an unclear comparison once, with the values and variants it belongs to."""
     places: dict[str, dict[int, list[str]]] = {}  # of a reason, by the number of a value: the variants
     for number, row in enumerate(sweep.comparisons):
@@ -99,14 +99,14 @@ def _unclear(sweep: SweepResult) -> list[str]:
     return [f"unclear at {_at(sweep, at, variants) or f'every {sweep.name}: '}{why}" for why, at in places.items()]
 
 
-def _warnings_below(sweep: SweepResult) -> list[str]:
+def _warnings_below(sweep: SweepSummary) -> list[str]:
     ended = [f"ended early: {sweep.failed}"] if sweep.failed else []
     said = _warnings(sweep)
     more = [f"! {plural(len(said) - MOST_WARNINGS, 'more warning')} in .results"] if len(said) > MOST_WARNINGS else []
     return [*ended, *said[:MOST_WARNINGS], *more]
 
 
-def _warnings(sweep: SweepResult) -> list[str]:
+def _warnings(sweep: SweepSummary) -> list[str]:
     """Each warning once, with the values and variants it belongs to."""
     places: dict[str, dict[int, list[str]]] = {}  # of a warning, by the number of a value: the variants
     for number, row in enumerate(sweep.results):
@@ -117,7 +117,7 @@ def _warnings(sweep: SweepResult) -> list[str]:
     return [f"! {_at(sweep, at, variants)}{warning}" for warning, at in places.items()]
 
 
-def _at(sweep: SweepResult, at: dict[int, list[str]], variants: int) -> str:
+def _at(sweep: SweepSummary, at: dict[int, list[str]], variants: int) -> str:
     """Which values and variants, "" for all.  at: the variants by the number of a value.  variants: their number."""
     of_variants: dict[str, list[str]] = {}
     for number, names in at.items():

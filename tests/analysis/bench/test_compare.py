@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import perfmagic
-from perfmagic.analysis.bench.compare import CompareResult, compare
+from perfmagic.analysis.bench.compare import CompareSummary, compare
 from perfmagic.analysis.bench.judge import BAND_SEPARATE
-from perfmagic.analysis.bench.result import BenchResult, summarise
+from perfmagic.analysis.bench.result import BenchSummary, summarise
 from perfmagic.capture.bench.engine import BenchSpec
 from perfmagic.capture.bench.interleave import measure_interleaved
 from perfmagic.errors import OptionError
@@ -31,7 +31,7 @@ def series(median: float, n: int = 200, noise: float = 0.01, seed: int = 0) -> n
     return median * (1 + noise * np.random.default_rng(seed).standard_normal(n))
 
 
-def result(samples: np.ndarray, name: str = "", **fields: str) -> BenchResult:
+def result(samples: np.ndarray, name: str = "", **fields: str) -> BenchSummary:
     empty = np.zeros(0)
     return summarise(BenchRecord(name, False, samples, empty, empty, empty, 1, len(samples), 0.0, 0, "", **fields))
 
@@ -129,7 +129,7 @@ def test_a_change_of_three_percent_counts_as_the_same_between_separate_runs() ->
     assert found.why.startswith("1 separate run each; ± 3")
     interleaved = compare(here, replace(there, round_id="1"))[0]
     assert (interleaved.band_frac, interleaved.verdict) == (BAND, "slower")
-    saved = BenchResult.from_json(there.to_json())
+    saved = BenchSummary.from_json(there.to_json())
     assert compare(here, saved)[0].band_frac == BAND_SEPARATE
 
 
@@ -226,7 +226,7 @@ def test_an_interrupt_keeps_what_was_measured_of_all_functions(clock: Clock) -> 
     with pytest.raises(KeyboardInterrupt):
         perfmagic.compare(first, second, warmup=0, samples=100)
     kept = perfmagic.last()
-    assert isinstance(kept, CompareResult)
+    assert isinstance(kept, CompareSummary)
     assert [r.failed for r in kept.results] == ["interrupted (in B)", "interrupted (in B)"]
     assert min(r.returns.n for r in kept.results) >= 10
     assert [c.name for c in kept.comparisons] == ["B"]
@@ -352,7 +352,7 @@ def test_nameless_results_are_numbered() -> None:
 def test_a_damaged_comparison_is_refused(what: str) -> None:
     data = perfmagic.compare(result(series(1e-3), "a"), result(series(1e-3), "b")).to_dict()
     with pytest.raises(OptionError, match="damaged"):
-        CompareResult.from_json(json.dumps({**data, what: []}))
+        CompareSummary.from_json(json.dumps({**data, what: []}))
 
 
 def test_saved_results_are_compared_by_their_files(tmp_path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.bench.queue_model import queue_model_of
-from perfmagic.analysis.bench.result import BenchResult, Quantity, summarise
+from perfmagic.analysis.bench.result import BenchSummary, Quantity, summarise
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import CaptureError, OptionError
 from perfmagic.samples import BenchRecord, Condition
@@ -38,7 +38,7 @@ def record(returns_s=(), done_s=(), span_s=(), **more) -> BenchRecord:
     return BenchRecord(**given)
 
 
-def words(result: BenchResult) -> str:
+def words(result: BenchSummary) -> str:
     return repr(result).replace("\u00a0", " ")
 
 
@@ -97,7 +97,7 @@ def test_an_interval_never_leaves_the_samples():
 
 def test_json_gives_back_an_equal_result_with_every_sample():
     result = summarise(FULL, VERDICT)
-    again = BenchResult.from_json(result.to_json())
+    again = BenchSummary.from_json(result.to_json())
     assert again == result
     assert again.returns.samples_s == tuple(FULL.returns_s.tolist())
     assert again.verdict == VERDICT
@@ -108,7 +108,7 @@ def test_json_gives_back_an_equal_result_with_every_sample():
 
 def test_json_of_a_result_without_anything_is_read_back_too():
     result = summarise(record(failed="interrupted", stopped_by="ended early: interrupted", first_calls_s=np.array([])))
-    assert BenchResult.from_json(result.to_json()) == result
+    assert BenchSummary.from_json(result.to_json()) == result
     assert result.returns is None
     assert result.returns_s is None
     assert result.first_call_s is None
@@ -117,7 +117,7 @@ def test_json_of_a_result_without_anything_is_read_back_too():
 @pytest.mark.parametrize("text", ["{", "[1]", "{}", '{"format": "perfmagic bench 1"}', '{"format": "other"}'])
 def test_other_text_is_refused_in_one_line(text):
     with pytest.raises(OptionError):
-        BenchResult.from_json(text)
+        BenchSummary.from_json(text)
 
 
 def test_the_dictionary_names_units_and_is_plain():
@@ -258,7 +258,7 @@ def test_a_span_that_leaves_out_streams_is_said_and_not_drawn():
     whole = summarise(record([0.1] * 6, [0.4] * 6, [0.3] * 6, trace=trace()))
     assert not whole.span_partial
     assert bench_doc(whole).span_s == 0.3
-    assert BenchResult.from_json(partial.to_json()).span_partial
+    assert BenchSummary.from_json(partial.to_json()).span_partial
 
 
 def test_a_starved_device_is_not_taken_for_another_stream():
@@ -270,7 +270,7 @@ def test_a_starved_device_is_not_taken_for_another_stream():
 
 def test_a_saved_result_is_the_result(tmp_path):
     result = summarise(FULL, VERDICT)
-    assert BenchResult.from_json(result.save(tmp_path / "b.json").read_text("utf-8")) == result
+    assert BenchSummary.from_json(result.save(tmp_path / "b.json").read_text("utf-8")) == result
 
 
 def test_a_body_of_nothing_is_drawn():
@@ -290,7 +290,7 @@ def test_results_of_earlier_formats_are_read(form: str) -> None:
     data["warnings"] = [warning["sentence"] for warning in data["warnings"]]
     if form == "perfmagic bench 1":
         data["options"] = ""
-    again = BenchResult.from_json(json.dumps({**data, "format": form}))
+    again = BenchSummary.from_json(json.dumps({**data, "format": form}))
     assert again.returns == result.returns
     assert again.queue_model == result.queue_model
     assert [warning.sentence for warning in again.warnings] == [warning.sentence for warning in result.warnings]

@@ -10,7 +10,7 @@ import pytest
 
 from perfmagic.analysis.bench.compare import compare
 from perfmagic.analysis.bench.comparison import Comparison
-from perfmagic.analysis.bench.result import BenchResult, summarise
+from perfmagic.analysis.bench.result import BenchSummary, summarise
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.capture.bench.engine import BenchSpec
 from perfmagic.capture.bench.interleave import measure_interleaved
@@ -25,7 +25,7 @@ def series(median: float, seed: int = 0, n: int = N) -> np.ndarray:
     return median * (1 + 0.01 * np.random.default_rng(seed).standard_normal(n))
 
 
-def result(samples: np.ndarray, loop_s: float = 0.0, name: str = "", **fields: Any) -> BenchResult:
+def result(samples: np.ndarray, loop_s: float = 0.0, name: str = "", **fields: Any) -> BenchSummary:
     """loop_s: what the fixed loop took beside each sample, 0 where it was not measured."""
     empty = np.zeros(0)
     reference_s = tuple(series(loop_s, seed=9, n=len(samples))) if loop_s else ()
@@ -37,7 +37,7 @@ def result(samples: np.ndarray, loop_s: float = 0.0, name: str = "", **fields: A
     return summarise(record)
 
 
-def compared(first: BenchResult, second: BenchResult, quantity: str | None = None) -> Comparison:
+def compared(first: BenchSummary, second: BenchSummary, quantity: str | None = None) -> Comparison:
     return compare(replace(first, name="A"), replace(second, name="B"), quantity=quantity)[0]
 
 
@@ -84,7 +84,7 @@ def test_runs_that_overlap_make_no_verdict() -> None:
     starts = tuple(range(0, N, N // 4))
     each = N // 4
 
-    def runs(*medians: float, seed: int) -> BenchResult:
+    def runs(*medians: float, seed: int) -> BenchSummary:
         samples = np.concatenate([series(median, seed + i, each) for i, median in enumerate(medians)])
         return result(samples, run_starts=starts)
 
@@ -112,7 +112,7 @@ def test_runs_that_overlap_make_no_verdict() -> None:
 def test_the_host_matters_for_done_where_it_does_the_work(kind: str, simulated: bool, verdict: str) -> None:
     device = DeviceInfo(0, "sim" if simulated else "cuda", "a device")
 
-    def of(median: float, loop_s: float, seed: int) -> BenchResult:
+    def of(median: float, loop_s: float, seed: int) -> BenchSummary:
         samples = series(median, seed)
         found = result(samples / 2, loop_s, done_s=samples, devices=(device,))
         return replace(found, verdict=Verdict(kind, 0.95 if kind == "device-bound" else 0.5, "") if kind else None)
@@ -165,4 +165,4 @@ def test_a_benchmark_carries_its_readings_into_its_file_and_back() -> None:
     found = summarise(record)
     assert len(found.reference_s) == len(found.returns.samples_s) == 12
     assert all(1e-6 < s < 10 for s in found.reference_s)
-    assert BenchResult.from_json(found.to_json()).reference_s == found.reference_s
+    assert BenchSummary.from_json(found.to_json()).reference_s == found.reference_s

@@ -13,7 +13,7 @@ import pytest
 import perfmagic
 from perfmagic import results
 from perfmagic.analysis.bench.result import summarise
-from perfmagic.analysis.bench.sweep import SweepResult, sweep_result
+from perfmagic.analysis.bench.sweep import SweepSummary, sweep_result
 from perfmagic.analysis.bench.trend import Border, bottleneck_border, crossing, slope
 from perfmagic.analysis.bench.warnings import BenchWarning
 from perfmagic.analysis.verdict import Verdict
@@ -86,11 +86,11 @@ def test_a_time_of_nothing_is_drawn_and_not_a_number_nowhere() -> None:
 
 def test_a_sweep_goes_to_json_and_back() -> None:
     found = sweep_result("n", [64, 256], [[at(1e-4, 1e-5)], [at(1e-4, 1e-3)]])
-    again = SweepResult.from_json(found.to_json())
+    again = SweepSummary.from_json(found.to_json())
     assert again.sentence == found.sentence
     assert again.to_frame().equals(found.to_frame())
     with pytest.raises(OptionError, match="this is no sweep: perfmagic did not write it"):
-        SweepResult.from_json("{}")
+        SweepSummary.from_json("{}")
 
 
 def test_a_function_is_swept_like_a_cell(clock: Clock) -> None:
@@ -107,7 +107,7 @@ def test_an_exception_keeps_the_sweep_of_the_values_before(clock: Clock) -> None
     with pytest.raises(ZeroDivisionError):
         perfmagic.sweep(lambda n: clock.body("f", 1 / n)(), [1, 2, 0], synced=False, samples=6, warmup=0)
     kept = perfmagic.last()
-    assert isinstance(kept, SweepResult)
+    assert isinstance(kept, SweepSummary)
     assert kept.values == (1, 2)
 
 
@@ -116,7 +116,7 @@ def test_two_sweeps_are_compared_at_the_values_both_have(tmp_path: Path) -> None
     after = sweep_result("n", [128, 256, 512], [[at(1e-4, 1e-5)], [at(3e-4, 1e-5)], [at(9e-4, 1e-5)]])
     after.save(tmp_path / "after.json")
     found = perfmagic.compare(before, tmp_path / "after.json")
-    assert isinstance(found, SweepResult)
+    assert isinstance(found, SweepSummary)
     assert found.values == (128, 256)
     assert [[c.verdict for c in row] for row in found.comparisons] == [["faster"], ["same"]]
     assert found.sentence == "after is faster than before at n = 128; after is as fast as before at n = 256"
@@ -125,7 +125,7 @@ def test_two_sweeps_are_compared_at_the_values_both_have(tmp_path: Path) -> None
 
 
 def test_one_variant_of_a_sweep_is_compared_with_one_of_another() -> None:
-    def sweep(factor: float) -> SweepResult:
+    def sweep(factor: float) -> SweepSummary:
         return sweep_result("n", [64, 128], [[at(1e-4, 1e-5, "A"), at(factor * 1e-4, 1e-5, "B")] for _ in range(2)])
 
     before, after = sweep(4.0).only("B"), sweep(2.0).only("B")
@@ -182,7 +182,7 @@ def test_a_warning_of_a_sweep_says_which_variant_and_value_it_is_of() -> None:
     assert "! odd" in sweep_text(sweep_result("n", [1, 2], [[noisy, loud], [noisy, loud]]))
 
 
-def border_of(sweep: SweepResult) -> Border | None:
+def border_of(sweep: SweepSummary) -> Border | None:
     return bottleneck_border(sweep.values, sweep.variant(0))
 
 
@@ -228,7 +228,7 @@ def test_what_ended_a_sweep_is_said_with_the_value() -> None:
     kept = perfmagic.last()
     assert kept.failed == "ZeroDivisionError: division by zero (at n = 0)"
     assert "ended early: ZeroDivisionError: division by zero (at n = 0)" in sweep_text(kept)
-    assert SweepResult.from_json(kept.to_json()).failed == kept.failed
+    assert SweepSummary.from_json(kept.to_json()).failed == kept.failed
 
 
 def test_a_table_of_variants_has_the_interval_of_what_its_verdict_rests_on() -> None:

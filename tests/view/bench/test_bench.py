@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from perfmagic.analysis.bench.result import BenchResult, Quantity
+from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.bench.warnings import BenchWarning
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.view.bench.bench import bench_doc, bench_html, bench_svg, bench_text
@@ -22,7 +22,7 @@ def around(median_ms: float, spread_ms: float = 0.2, n: int = 40) -> Quantity:
     return found
 
 
-def result(**changes: object) -> BenchResult:
+def result(**changes: object) -> BenchSummary:
     fields: dict[str, object] = {
         "name": "", "synced": False, "returns": around(1.2), "done": around(12.3), "span": None, "first_call_s": 0.0255,
         "verdict": None, "queue_model": None, "device_label": "simulated device, each op at least 1 ms",
@@ -30,7 +30,7 @@ def result(**changes: object) -> BenchResult:
         "n_calls": 40, "stopped_by": "time", "method": "40 samples · warm · stopped after 2 s · body ran 62 times",
         "warnings": (BenchWarning("load", {"load": 2.6, "cores": 2}, "load average 2.6 on 2 cores"),),
     }  # fmt: skip
-    return BenchResult(**{**fields, **changes})  # type: ignore[arg-type]
+    return BenchSummary(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def words_of(svg: str) -> str:

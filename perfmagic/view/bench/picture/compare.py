@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.bench.compare import CompareResult
+from perfmagic.analysis.bench.compare import CompareSummary
 from perfmagic.analysis.bench.comparison import Comparison
-from perfmagic.analysis.bench.result import BenchResult, Quantity
+from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.view.bench.strip import Strip, beyond_in_words
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
 from perfmagic.view.svg.dots import draw_distribution, draw_dots
@@ -36,7 +36,7 @@ MOST_BANDS = 60
 FEW_DOTS = 100  # so few have room to be seen from afar
 
 
-def draw_compare(result: CompareResult) -> str:
+def draw_compare(result: CompareSummary) -> str:
     """The picture of a comparison, 1000 px wide."""
     canvas = Canvas()
     reasons = [_reason_lines(comparison) for comparison in result.comparisons]
@@ -133,7 +133,7 @@ def _draw_ratio(canvas: Canvas, comparison: Comparison, middle: float, at: Calla
         canvas.stroke(f"M{number(place)} {number(middle + 4)}h0", "ground", 6, cap="round")
 
 
-def _draw_samples(canvas: Canvas, result: CompareResult, height: float) -> None:
+def _draw_samples(canvas: Canvas, result: CompareSummary, height: float) -> None:
     name = result.comparisons[0].quantity
     quantities = [one.quantities[name] for one in result.results]
     top_s = (max(Strip.of(q).high_s for q in quantities) or 1e-9) * 1.04
@@ -190,7 +190,7 @@ def _draw_series(
 
 def _draw_names(
     canvas: Canvas,
-    results: Sequence[BenchResult],
+    results: Sequence[BenchSummary],
     quantities: Sequence[Quantity],
     y: Callable[[float], float],
     between: tuple[float, float],

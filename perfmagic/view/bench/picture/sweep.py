@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from perfmagic import units
 from perfmagic.analysis.bench.conditions import QUEUED
 from perfmagic.analysis.bench.result import Quantity
-from perfmagic.analysis.bench.sweep import SweepResult
+from perfmagic.analysis.bench.sweep import SweepSummary
 from perfmagic.analysis.bench.trend import bottleneck_border
 from perfmagic.view.bench.picture.compare import apart, token_of
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
@@ -34,7 +34,7 @@ class _Line:
     quantities: Sequence[Quantity]
 
 
-def draw_sweep(sweep: SweepResult) -> str:
+def draw_sweep(sweep: SweepSummary) -> str:
     """The picture of a sweep, 1000 px wide."""
     canvas = Canvas()
     lines = _lines(sweep)
@@ -50,7 +50,7 @@ def draw_sweep(sweep: SweepResult) -> str:
     return canvas.svg(bottom + 12, f"Sweep over {sweep.name}: {sweep.sentence}")
 
 
-def _lines(sweep: SweepResult) -> list[_Line]:
+def _lines(sweep: SweepSummary) -> list[_Line]:
     n_variants = len(sweep.results[0])
     if n_variants == 1:
         results = sweep.variant(0)
@@ -72,7 +72,7 @@ def _lines(sweep: SweepResult) -> list[_Line]:
     ]
 
 
-def _x_places(sweep: SweepResult) -> list[float]:
+def _x_places(sweep: SweepSummary) -> list[float]:
     """A place for each value: by its logarithm where values are sizes, else side by side."""
     n = len(sweep.values)
     room = RIGHT - LEFT - 2 * INSET_PX
@@ -105,7 +105,7 @@ def _y_axis(canvas: Canvas, times_s: Sequence[float]) -> Callable[[float], float
     return y
 
 
-def _draw_grounds(canvas: Canvas, sweep: SweepResult, x: Sequence[float]) -> None:
+def _draw_grounds(canvas: Canvas, sweep: SweepSummary, x: Sequence[float]) -> None:
     """Where Python is the bottleneck and where the device is, as two grounds; none where neither is certain."""
     found = bottleneck_border(sweep.values, sweep.variant(0)) if len(sweep.results[0]) == 1 else None
     if found is None:
@@ -144,7 +144,7 @@ def _draw_names(canvas: Canvas, lines: Sequence[_Line], y: Callable[[float], flo
         canvas.text(RIGHT + 26, round(at, 1), fitted(line.name, WIDTH_PX - RIGHT - 28, 11), size=11)
 
 
-def _draw_numbers(canvas: Canvas, sweep: SweepResult, lines: Sequence[_Line], x: Sequence[float]) -> float:
+def _draw_numbers(canvas: Canvas, sweep: SweepSummary, lines: Sequence[_Line], x: Sequence[float]) -> float:
     """The values and below each the medians of all lines; gives the lower edge."""
     shown = _with_room(x)
     y = FLOOR + 16.0
@@ -172,7 +172,7 @@ def _draw_numbers(canvas: Canvas, sweep: SweepResult, lines: Sequence[_Line], x:
     return y + 12
 
 
-def _rate_rows(sweep: SweepResult) -> list[tuple[str, list[str]]]:
+def _rate_rows(sweep: SweepSummary) -> list[tuple[str, list[str]]]:
     """What each variant achieved, where the user said what a call does: FLOP/s, B/s."""
     rows = []
     for j, first in enumerate(sweep.results[0]):
@@ -185,7 +185,7 @@ def _rate_rows(sweep: SweepResult) -> list[tuple[str, list[str]]]:
     return rows
 
 
-def _ratio_rows(sweep: SweepResult) -> list[tuple[str, list[str]]]:
+def _ratio_rows(sweep: SweepSummary) -> list[tuple[str, list[str]]]:
     """For each variant but the first how many times as fast it is, in brackets where that is unclear."""
     rows = []
     for j in range(len(sweep.results[0]) - 1):
