@@ -166,3 +166,12 @@ def test_a_benchmark_carries_its_readings_into_its_file_and_back() -> None:
     assert len(found.reference_s) == len(found.returns.samples_s) == 12
     assert all(1e-6 < s < 10 for s in found.reference_s)
     assert BenchSummary.from_json(found.to_json()).reference_s == found.reference_s
+
+
+def test_a_difference_below_what_the_loop_is_known_to_proves_nothing() -> None:
+    """Two bodies of nothing: each run subtracted a loop of its own."""
+    one, other = (result(series(s, seed, 6), calls_per_sample=100_000) for s, seed in ((0.2e-9, 1), (0.9e-9, 2)))
+    found = compared(one, other)
+    assert (found.verdict, "loop around a call" in found.why) == ("unclear", True)
+    longer = [result(series(s, seed, 6), calls_per_sample=100_000) for s, seed in ((20e-9, 1), (90e-9, 2))]
+    assert compared(*longer).verdict == "slower"
