@@ -17,7 +17,7 @@ pytest.importorskip("torch", reason="there is no recording of devices without to
 from .conftest import Notebook
 from .interrupts import sweep
 
-WANTED = os.environ.get("PERFMAGIC_INTERRUPTS", "40")
+WANTED = os.environ.get("PERFMAGIC_INTERRUPTS", "20")
 CELLS = {
     "timeline on the CPU": "%%timeline --device cpu\ny = x + 1",
     "timeline on sim": "%%timeline --device sim\ny = x + 1",
