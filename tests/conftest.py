@@ -15,6 +15,7 @@ CI = os.environ.get("CI") == "true"
 MAY_BE_ABSENT = ("shared/traces", "there is one cuda device here")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Say what stays together, and leave GPU tests out of a CI that has no GPU; elsewhere they are skipped by name."""
     if config.pluginmanager.hasplugin("xdist"):  # the oldest environment has none

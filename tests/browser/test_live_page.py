@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from perfmagic.results import TimelineResult
+from perfmagic.trace.remarks import Remark
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import HOSTILE, queue_of
 
@@ -112,7 +113,8 @@ def test_a_wide_window_is_used_in_full_by_the_live_view_and_to_1600_px_by_the_pi
 def test_fine_print_takes_one_line_until_it_is_clicked(tab: Any, tmp_path: Path) -> None:
     trace = queue_of()
     sentences = ("The first of three. " * 20, "The second.", "The third.")
-    noted = replace(trace, meta=replace(trace.meta, notes=sentences))
+    notes = tuple(Remark("tested", sentence) for sentence in sentences)
+    noted = replace(trace, meta=replace(trace.meta, notes=notes))
     opened(tab, TimelineResult(noted).to_html(tmp_path / "page.html"))
     fine = tab.locator(".pm-fine")
     assert fine.bounding_box()["height"] < 24

@@ -17,6 +17,7 @@ pytest.importorskip("torch", reason="there is no recording of devices without to
 from .conftest import Notebook
 from .interrupts import sweep
 
+pytestmark = pytest.mark.interrupts
 WANTED = os.environ.get("PERFMAGIC_INTERRUPTS", "20")
 CELLS = {
     "timeline on the CPU": "%%timeline --device cpu\ny = x + 1",

@@ -25,6 +25,7 @@ from perfmagic.capture.bench.interleave import measure_interleaved
 from perfmagic.trace.model import TraceMeta, make_trace
 from tests.capture.bench.machine import MS, Machine
 
+pytestmark = pytest.mark.interrupts
 OURS = str(Path(perfmagic.__file__).parent)
 FEW = {"samples": 2, "warmup": 1}
 EVERY = 1 if os.environ.get("PERFMAGIC_INTERRUPTS") == "all" else 4
