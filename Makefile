@@ -20,7 +20,7 @@ INTERRUPTS := tests/capture/bench/test_interrupts.py tests/shell/test_interrupts
 
 DEMOS := $(wildcard demos/*.ipynb)
 SANITIZE := $(BUILD)/nbval-sanitize.cfg
-NBVAL := $(if $(DEMOS),demos --nbval --nbval-current-env --nbval-sanitize-with $(SANITIZE))
+NBVAL := --nbval --nbval-current-env --nbval-sanitize-with $(SANITIZE)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -38,7 +38,8 @@ lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
 	$(BIN)/jupyter lab demos
 
 test: lint floor $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, layers, tests here and on the floor, demos compared
-	PERFMAGIC_DISPLAY=static PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(PARALLEL) -m "not interrupts" $(TESTS) $(NBVAL)
+	$(if $(DEMOS),PERFMAGIC_DISPLAY=static $(BIN)/python -m pytest -q -n auto --dist loadfile demos $(NBVAL))
+	PERFMAGIC_DISPLAY=static PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(PARALLEL) -m "not interrupts" $(TESTS)
 	$(BIN)/python -m pytest -q -n auto -m interrupts $(INTERRUPTS)
 
 quick: $(VENV)/dev.stamp  ## the inner loop, under a minute of CPU: no browser, no kernel, nothing marked slow

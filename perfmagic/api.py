@@ -167,9 +167,13 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         return self._result
 
     def __enter__(self) -> timeline:
-        if self._skip == 0:
-            self._start()
-        return self
+        try:
+            if self._skip == 0:
+                self._start()
+            return self
+        except BaseException:  # an interrupt too: nobody leaves a block that was not entered
+            self._recorder.give_back()
+            raise
 
     def step(self) -> None:
         """Mark the end of one training step."""
@@ -199,13 +203,9 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
             )
 
     def _start(self) -> None:
-        try:
-            self._recorder.start()
-            self._step_start_ns = self._recorder.now_ns()
-            self._recording = True
-        except BaseException:  # an interrupt too: nobody leaves a block that was not entered
-            self._recorder.give_back()
-            raise
+        self._recorder.start()
+        self._step_start_ns = self._recorder.now_ns()
+        self._recording = True
 
     def _end(self, error: BaseException | None) -> None:
         """Stop where a recording is under way; an error of the block is the one that is seen."""

@@ -8,12 +8,12 @@ from typing import Any, TypeAlias, overload
 
 from perfmagic.analysis.bench import result as analysed
 from perfmagic.analysis.bench import sweep as swept
+from perfmagic.analysis.bench.compare import QUANTITIES, named_by_place
 from perfmagic.analysis.bench.compare import compare as compare_results
-from perfmagic.analysis.bench.compare import named_by_place
 from perfmagic.analysis.bench.result import summarise
 from perfmagic.benchmarks import given_options, load, no_function, options_in_words, spec_of
 from perfmagic.capture.bench.interleave import measure_interleaved
-from perfmagic.capture.bench.spec import BenchSpec, Work
+from perfmagic.capture.bench.spec import BenchSpec, Work, asks_for_sampling
 from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.errors import OptionError
 from perfmagic.keywords import documented
@@ -99,6 +99,8 @@ def compare(
     Source: docs/measuring.md, "Comparing".
     """
     options = given_options(locals())
+    if quantity is not None and quantity not in QUANTITIES:
+        raise OptionError(f"compare: there is no quantity {quantity!r}", hint="one of " + ", ".join(QUANTITIES))
     given = [load(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others)]
     results = [one for one in given if isinstance(one, analysed.BenchSummary)]
     sweeps = [one for one in given if isinstance(one, swept.SweepSummary)]
@@ -150,7 +152,7 @@ def _measured_in_turns(
     called = list(names) or [getattr(body, "__name__", "") for body in bodies]
     if len(called) != len(bodies):
         raise OptionError(f"compare: {len(called)} names given for {len(bodies)} functions")
-    asked = options["time_s"] is not None or options["samples"] is not None
+    asked = asks_for_sampling(options)
     options = {name: value for name, value in options.items() if value is not None}
     specs = [spec_of(body, options | {"name": name}) for body, name in zip(bodies, _distinct(called), strict=True)]
     # an explicit time or number of samples is obeyed, also where the verdict is then unclear

@@ -16,7 +16,7 @@ from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.inputs import names_in, read_by_code
 from perfmagic.capture.bench.interleave import Interleaved, refuse_runs
 from perfmagic.capture.bench.quiet import Quiet
-from perfmagic.capture.bench.spec import BenchSpec, Work
+from perfmagic.capture.bench.spec import BenchSpec, Work, asks_for_sampling
 from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.capture.cell.source import below_head, variant_names
 from perfmagic.comparisons import compared
@@ -133,7 +133,7 @@ class BenchRun:
         if self._sweep is not None and self._unnamed(self._sweep.name):
             for engine in engines:
                 engine.note("not swept", name=self._sweep.name)
-        asked = self._options.time is not None or self._options.r is not None
+        asked = asks_for_sampling(sampling(self._options))
         decide_s = 0.0 if asked else DECIDE_S
         self._measured.append(Interleaved(engines, decide_s=decide_s, quiet=self._quiet))
 

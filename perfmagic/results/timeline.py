@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from perfmagic.view.timeline.wire import Wire
 
 
+SAVED_AS = (".npz", ".json", ".json.gz")
+
+
 @dataclass(frozen=True, eq=False)
 class TimelineResult(Result):
     """A recorded cell, block or trace file, with its findings.
@@ -197,8 +200,11 @@ class TimelineResult(Result):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace and give the path; perfmagic.open_trace opens both formats.
 
-        Chrome JSON, gzipped where the name ends in .gz, is for Perfetto and for others; .npz has every column.
+        Chrome JSON (.json, .json.gz) is for Perfetto and for others; .npz has every column. Raises OptionError for
+        another ending.
         """
+        if not str(path).endswith(SAVED_AS):
+            raise OptionError(f"{path}: a trace is saved as {', '.join(SAVED_AS)}", hint="to_html() writes a page")
         return (write_npz if Path(path).suffix == ".npz" else write_chrome)(self.trace, path)
 
     def to_tensorboard(self, folder: str | os.PathLike[str], worker: str | None = None) -> Path:

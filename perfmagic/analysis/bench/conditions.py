@@ -52,10 +52,15 @@ def span_partial(record: BenchRecord, span: Quantity | None) -> bool:
     return _n_streams(record) > 1 or span.median_s * 1e9 < most_ns * UNSEEN_FRAC
 
 
+def span_waits(record: BenchRecord) -> bool:
+    """Whether the body waits for its own work, so that the device span contains the time Python takes in between."""
+    return any(one.kind == "backlog outlasted" and one.values["why"] == "synchronises" for one in record.conditions)
+
+
 def _of_verdict(record: BenchRecord, measured: Mapping[str, Quantity], verdict: str) -> list[Condition]:
     """Where the samples contradict the recorded run."""
     span, done = measured.get("device span"), measured.get("done")
-    partial = span_partial(record, span)
+    partial = span_partial(record, span) or span_waits(record)
     waits = Waits.of(measured.get("returns"), done, None if partial else span)
     if waits is None:
         return []
@@ -95,7 +100,7 @@ def _of_quantity(name: str, quantity: Quantity) -> list[Condition]:
     if quantity.modes:
         low, high = quantity.modes
         values: dict[str, Plain] = {"quantity": name, "low_s": low.median_s, "high_s": high.median_s}
-        values["low_frac"] = low.frac
+        values |= {"low_frac": low.frac, "median_s": quantity.median_s}
         found.append(Condition("bimodal", values))
     elif abs(quantity.drift_frac) > DRIFT_SAID_FRAC:
         third = len(quantity.samples_s) // 3

@@ -1,6 +1,6 @@
 """The queue model of a cell: n ops, t1 to launch one, t2 to execute one, t3 until Python knows that all is done.
 
-Source: docs/measuring.md, "The quantities".
+Source: docs/measuring.md, "Four quantities".
 """
 
 from __future__ import annotations

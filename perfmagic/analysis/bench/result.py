@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.analysis.bench.bottleneck import UNCLEAR, Waits, supported_kind, unconfirmed
-from perfmagic.analysis.bench.conditions import QUEUED, conditions, span_partial
+from perfmagic.analysis.bench.conditions import QUEUED, conditions, span_partial, span_waits
 from perfmagic.analysis.bench.method import details, method_of
 from perfmagic.analysis.bench.quantity import Quantity
 from perfmagic.analysis.bench.queue_model import QueueModel, queue_model_of
@@ -46,7 +46,8 @@ class BenchSummary(Taken, Saved):
     verdict: of the one recorded run, None without one.  queue_model: from the same run.
     n_calls: how often the body ran in all.  stopped_by: why sampling ended.
     warnings: what may disturb it, as data with words.  method: how it was measured, in one line; details has the rest.
-    span_partial: the cell used streams whose work the device span leaves out.
+    span_partial: the cell used streams whose work the device span leaves out.  span_waits: the cell waits for its own
+    work, and the device span contains the time between.
     record: the raw record, None after from_json.
     """
 
@@ -65,6 +66,7 @@ class BenchSummary(Taken, Saved):
     warnings: tuple[BenchWarning, ...]
     method: str
     span_partial: bool = False
+    span_waits: bool = False
     queued: Quantity | None = None
     record: BenchRecord | None = field(default=None, compare=False)
 
@@ -95,8 +97,8 @@ class BenchSummary(Taken, Saved):
 
     @property
     def whole_span(self) -> Quantity | None:
-        """The device span, None where it leaves out streams."""
-        return None if self.span_partial else self.span
+        """The device span, None where it leaves out streams, or contains the waits of a cell that synchronises."""
+        return None if self.span_partial or self.span_waits else self.span
 
     @property
     def waits(self) -> Waits | None:
@@ -220,6 +222,7 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchSumma
         warnings=worded(conditions(record, measured, verdict.kind if verdict is not None else ""), record),
         method=method_of(record),
         span_partial=span_partial(record, span),
+        span_waits=span_waits(record),
         queued=queued,
         record=record,
         **record.taken(),

@@ -11,6 +11,8 @@ from perfmagic.analysis.verdict import DEVICE_BOUND
 from perfmagic.samples import Condition, Plain, Taken
 from perfmagic.units import NBSP, duration_s, percent, plural, significant, size
 
+NEAR_MODE = 1.1  # a median so near to a mode, as a ratio, describes that mode
+
 
 @dataclass(frozen=True)
 class BenchWarning:
@@ -71,10 +73,13 @@ def _drift(v: Mapping[str, Any], advice: Advice) -> str:
 
 
 def _bimodal(v: Mapping[str, Any], advice: Advice) -> str:
-    low, high = duration_s(v["low_s"]), duration_s(v["high_s"])
+    low_s, high_s = v["low_s"], v["high_s"]
+    low, high = duration_s(low_s), duration_s(high_s)
     fractions = f"{percent(v['low_frac'])} near {low}, {percent(1 - v['low_frac'])} near {high}"
     tip = advice.unless("runs", "5", "shows whether whole runs keep to one mode")
-    return f"{v['quantity']} is bimodal: {fractions}; the median describes neither mode{tip}"
+    between = low_s * NEAR_MODE < v.get("median_s", low_s) < high_s / NEAR_MODE
+    described = "neither mode" if between else "only one of them"
+    return f"{v['quantity']} is bimodal: {fractions}; the median describes {described}{tip}"
 
 
 def _runs_differ(v: Mapping[str, Any], _: Advice) -> str:

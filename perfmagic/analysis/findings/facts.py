@@ -115,7 +115,7 @@ class Facts:
         return steps(self.trace, self.comm_names)
 
     def in_steps(self, launched_ns: Int64) -> str:
-        """In how many of the training steps something was launched: ", in each of 3 steps", ", in 2 of 3 steps".
+        """In how many of the training steps something was launched: ", over 3 steps", ", over 2 of 3 steps".
 
         launched_ns: shape (n,). Nothing where the trace has fewer than two steps.
         """
@@ -125,8 +125,8 @@ class Facts:
         at = np.searchsorted([step.start_ns for step in known], launched_ns, side="right") - 1
         inside = (at >= 0) & (launched_ns < np.array([step.end_ns for step in known])[np.maximum(at, 0)])
         n = len(np.unique(at[inside]))
-        which = "each of" if n == len(known) else f"{n} of"
-        return f", in {which} {len(known)} steps" if n else ""
+        which = "" if n == len(known) else f"{n} of "
+        return f", over {which}{len(known)} steps" if n else ""
 
 
 def sentences(*facts: str) -> str:

@@ -47,7 +47,7 @@ CAUSE_WORDS = {
     "host": "Python",
     "sync_drain": "a sync to return",
     "dependency": "another stream",
-    "launch_latency": "launches to arrive",
+    "launch_latency": "queued ops to begin",
     "unknown": "causes the record does not show",
 }
 SIM_UNKNOWN = "the simulated device itself, whose threads share Python's lock"

@@ -169,7 +169,8 @@ def _straggler(job: _Job, i: int, cost_ns: int) -> list[RankFinding]:
         if job.ranks[i] in group.ranks
     )
     waited = f"rank {job.ranks[longest]} waits {units.duration(int(job.waits_ns[i, longest]))} for it"
-    median = f", the other ranks {units.duration(cost_ns)} in the median" if len(job.ranks) > 2 else ""
+    others_ns = np.median(np.delete(job.waits_ns[i], [i, longest])) if len(job.ranks) > 2 else 0
+    median = f", the other ranks {units.duration(int(others_ns))} in the median" if len(job.ranks) > 2 else ""
     why, advice = _why_late(job, i)
     return [
         RankFinding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from perfmagic.capture.bench.stopping import StoppingRule
 from perfmagic.errors import OptionError
@@ -126,3 +126,13 @@ class BenchSpec:
             "runs": self.runs,
             "setup_each": self.setup_each is not None,
         }
+
+
+def asks_for_sampling(options: Mapping[str, object]) -> bool:
+    """Whether options say how much is to be sampled. A comparison obeys that, also where its verdict is then unclear.
+
+    options: fields of BenchSpec by name; None stands for one that was not given.
+    """
+    usual = {one.name: one.default for one in fields(BenchSpec)}
+    names = ("samples", "min_samples", "max_samples", "time_s", "rel")
+    return any(options.get(name) not in (None, usual[name]) for name in names)

@@ -1,7 +1,7 @@
 """When to stop: warm-up, the samples of one body, the passes of a comparison. One class each, fed one value at a time.
 
 None of them looks at a clock: the time spent comes with each value, so a test can replay any run.
-Source of rules and figures: docs/measuring.md, "The order of things" and "Comparing".
+Source of rules and figures: docs/measuring.md, "First call and warm-up" and "Comparing".
 """
 
 from __future__ import annotations

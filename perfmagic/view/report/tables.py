@@ -74,7 +74,7 @@ def windows_words(report: Mapping[str, Any]) -> str:
     if meta["returned_ns"] is not None or extents in ([], [whole]):
         return ""
     return (
-        f"The trace is {whole} long, from its first record to its last, host records included. The extent of a device, "
+        f"The trace is {whole} long, from its first operator, call or device op to its last. The extent of a device, "
         f"{' to '.join(extents)}, runs from its first op to its last; busy, idle and shares refer to the extent."
     )
 

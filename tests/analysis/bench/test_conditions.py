@@ -101,10 +101,25 @@ def test_bimodal_samples_are_reported_as_such() -> None:
     random = np.random.default_rng(3)
     stepped = np.where(np.arange(100) % 10 < 4, 1.3e-3, 1.0e-3) * random.normal(1, 0.003, 100)
     words = said(samples=stepped)
-    assert "returns is bimodal: 60 % near 999 µs, 40 % near 1.30 ms; the median describes neither mode" in words
+    assert "returns is bimodal: 60 % near 999 µs, 40 % near 1.30 ms; the median describes only one of them" in words
+    halves = np.where(np.arange(100) % 2, 1.3e-3, 1.0e-3) * random.normal(1, 0.003, 100)
+    assert "the median describes neither mode" in said(samples=halves)
     saved = summarise(record(stepped)).to_dict()["returns"]["modes"]
     assert [set(mode) for mode in saved] == [{"median_s", "frac"}] * 2
     assert "bimodal" not in said(samples=1e-3 * random.normal(1, 0.05, 100))
+
+
+def test_a_span_with_the_cells_own_waits_does_not_contradict_the_recorded_run() -> None:
+    """`.item()` in a loop: its device span contains the time Python takes in between."""
+    waits = Condition("backlog outlasted", {"why": "synchronises", "host_s": 4e-3})
+    given = {"samples": [3.9e-3] * 20, "done_s": np.full(20, 4e-3), "span_s": np.full(20, 3.7e-3)}
+    host_bound = Verdict("host-bound", 0.11, "the device waited 3.00 ms for Python")
+    plain = summarise(record(given["samples"], done_s=given["done_s"], span_s=given["span_s"]), host_bound)
+    waiting = summarise(
+        record(given["samples"], done_s=given["done_s"], span_s=given["span_s"], conditions=(waits,)), host_bound
+    )
+    assert (plain.supported_verdict, waiting.supported_verdict) == ("", "host-bound")
+    assert waiting.span_waits
 
 
 def test_runs_that_differ_say_by_how_much() -> None:

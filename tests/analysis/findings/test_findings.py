@@ -198,7 +198,7 @@ def test_a_gap_that_comes_again_names_its_op_how_often_where_python_was_and_in_w
     assert finding is not None
     assert finding.cost_ns == 300 * US
     assert plain(finding.sentence) == (
-        "the same gap ×3 before relu: the device waited 300 µs for Python, 100 µs each on average, in each of 3 steps. "
+        "the same gap ×3 before relu: the device waited 300 µs for Python, 100 µs each on average, over 3 steps. "
         "Python was in aten::sort, inside my augmentation, at train.py(31): step. "
         "torch.compile or CUDA graphs remove this Python work"
     )
@@ -213,7 +213,7 @@ def test_gaps_before_different_ops_or_too_short_or_too_few_are_no_repetition() -
 def test_a_gap_in_some_of_the_steps_says_in_how_many() -> None:
     finding = found(steps_with_a_pause(100, n=5, stray=2).trace(), "repeated_gap")
     assert finding is not None
-    assert ", in 3 of 5 steps." in plain(finding.sentence)
+    assert ", over 3 of 5 steps." in plain(finding.sentence)
 
 
 def test_gaps_while_python_fetches_data_are_left_to_the_finding_on_data_loading() -> None:

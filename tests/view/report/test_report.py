@@ -59,7 +59,7 @@ def test_the_text_is_at_most_100_columns_wide_and_tells_kernels_of_one_template_
 
 def test_two_lengths_in_one_report_are_explained_and_one_is_not() -> None:
     words = windows_words(steps().to_dict()).replace("\u00a0", " ")
-    assert words.startswith("The trace is 200 µs long, from its first record to its last, host records included.")
+    assert words.startswith("The trace is 200 µs long, from its first operator, call or device op to its last.")
     for form in (text(steps()).replace("\n", " "), html_tables(steps().to_dict()).replace("\u00a0", " ")):
         assert "The extent of a device, 185 µs, runs from its first op to its last" in form
     b = Builder()

@@ -20,7 +20,7 @@ from perfmagic.capture.devices.sim.refusals import COMMUNICATION, refuse_communi
 from perfmagic.capture.devices.sim.tensor import SimTensor
 
 # these take lists of lists, into which torch's dispatcher does not look for tensors of the device
-_LISTS_OF_LISTS = ("allgather_", "gather_", "reduce_scatter_", "scatter_")
+_LISTS_OF_LISTS = ("allgather_", "allgather_coalesced_", "gather_", "reduce_scatter_", "scatter_")
 
 Taker = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _takers: dict[str, Taker] = {}
