@@ -52,8 +52,8 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from torch.utils.benchmark import Timer
 
-from perfmagic.analysis.bench.result import BenchResult
 from perfmagic.capture.devices.environment import environment
+from perfmagic.results import BenchResult
 
 BODIES = {
     "10 ns": "1 < 2",

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
+
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 

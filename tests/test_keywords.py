@@ -15,6 +15,9 @@ import perfmagic.testing
 from perfmagic.capture.bench.spec import BenchSpec
 from perfmagic.errors import OptionError
 
+pytestmark = pytest.mark.slow
+
+
 BENCHMARKS: list[Callable[..., Any]] = [
     perfmagic.bench,
     perfmagic.syncbench,

@@ -15,6 +15,9 @@ import pytest
 import perfmagic
 from tests.trace.recorded import real
 
+pytestmark = pytest.mark.slow
+
+
 HEAVY = ("torch", "numpy", "msgspec", "IPython", "ipykernel", "traitlets", "anywidget", "jupyter_server", "pandas")
 ROOT = Path(__file__).resolve().parents[1]
 

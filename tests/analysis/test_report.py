@@ -12,6 +12,9 @@ from perfmagic.trace.kineto.reader import read_trace
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import EXPECTED, real
 
+pytestmark = pytest.mark.slow
+
+
 # the reference's keys by ours; what is not listed is called the same, or is looked at apart
 RENAMED = {
     "n_events": "n_ops",

@@ -10,6 +10,9 @@ import perfmagic
 from perfmagic.capture.bench.engine import BenchSpec, Engine
 from perfmagic.capture.bench.interleave import measure_interleaved
 
+pytestmark = pytest.mark.slow
+
+
 torch = pytest.importorskip("torch", reason="devices are reached through torch")
 
 MB = 1_000_000

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
+
 torch = pytest.importorskip("torch", reason="devices are reached through torch")
 
 F = torch.nn.functional

@@ -16,6 +16,9 @@ from perfmagic.capture.devices import sim  # noqa: E402 - after the skip
 from perfmagic.errors import DeviceError  # noqa: E402
 from tests.conformance import operators  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
+
 # draw random numbers, which are the device's own: only shapes and types are compared
 RANDOM = {
     "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "nn.functional.alpha_dropout",

@@ -6,6 +6,9 @@ import threading
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
+
 torch = pytest.importorskip("torch", reason="devices are reached through torch")
 
 

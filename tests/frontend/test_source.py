@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
+
 FRONTEND = Path(__file__).resolve().parents[2] / "perfmagic" / "frontend"
 
 

@@ -23,6 +23,9 @@ from tests.gpu.record import provenance  # noqa: E402
 from tests.gpu.reference import reference  # noqa: E402
 from tests.trace.recorded import FOLDER  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
+
 RECORDED = ("a100_alexnet_cuda_sync", "a100_event_sync_3streams", "gp100_gpu_user_annotation", "mi300_sglang_hipgraph")
 
 

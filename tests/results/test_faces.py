@@ -12,6 +12,9 @@ from perfmagic.results import BenchResult, CompareResult, Result, SweepResult, T
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import queue_of
 
+pytestmark = pytest.mark.slow
+
+
 FEW = {"samples": 6, "warmup": 0}
 
 

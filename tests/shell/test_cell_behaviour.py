@@ -6,7 +6,7 @@ import pytest
 
 from .conftest import Notebook
 
-pytestmark = pytest.mark.floor
+pytestmark = [pytest.mark.slow, pytest.mark.floor]
 
 
 def test_variables_stay(notebook: Notebook, head: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from .conftest import Notebook
 
-pytestmark = pytest.mark.floor
+pytestmark = [pytest.mark.slow, pytest.mark.floor]
 
 FAILING = "def f():\n    raise ValueError('boom')\nx = 1\nf()"
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from .conftest import Notebook
+
+pytestmark = pytest.mark.slow
 
 
 def test_two_named_results_and_a_saved_one_are_compared(notebook: Notebook, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import perfmagic
 
 from .conftest import HEADS, Notebook
 
-pytestmark = pytest.mark.floor
+pytestmark = [pytest.mark.slow, pytest.mark.floor]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from .conftest import Notebook
 
-pytestmark = pytest.mark.floor
+pytestmark = [pytest.mark.slow, pytest.mark.floor]
 
 
 def state(notebook: Notebook) -> dict[str, Any]:

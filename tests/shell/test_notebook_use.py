@@ -11,6 +11,8 @@ import perfmagic
 
 from .conftest import Notebook
 
+pytestmark = pytest.mark.slow
+
 
 def completions(notebook: Notebook, text: str) -> set[str]:
     """What Tab offers behind a text, without Python's own names."""

@@ -11,7 +11,7 @@ import perfmagic
 
 from .conftest import Notebook
 
-pytestmark = pytest.mark.floor
+pytestmark = [pytest.mark.slow, pytest.mark.floor]
 
 
 def test_o_binds_the_result(notebook: Notebook, head: str) -> None:

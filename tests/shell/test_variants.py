@@ -10,6 +10,9 @@ from perfmagic.analysis.bench.sweep import SweepSummary
 
 from .conftest import Notebook
 
+pytestmark = pytest.mark.slow
+
+
 QUICK = "-r 8 --warmup 0"
 
 

@@ -10,6 +10,9 @@ from perfmagic.analysis.bench.result import summarise
 from perfmagic.capture.bench.engine import BenchSpec
 from perfmagic.capture.bench.interleave import measure_interleaved
 
+pytestmark = pytest.mark.slow
+
+
 COMPARISONS = 400
 
 

@@ -21,6 +21,9 @@ from perfmagic.trace.formats.sources import one_file, read_each, read_file, trac
 from perfmagic.trace.model import Cell, Trace
 from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, recorded, repairs, table_of
 
+pytestmark = pytest.mark.slow
+
+
 TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters", "marks")
 
 

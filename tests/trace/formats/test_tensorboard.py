@@ -36,6 +36,9 @@ from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import NAMES, columns_by_name, recorded
 
+pytestmark = pytest.mark.slow
+
+
 ROLES = ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CpuOp", "Other", "Total")
 MARKED = ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")  # collectives the plugin knows
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"

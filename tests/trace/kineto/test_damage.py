@@ -18,6 +18,9 @@ from perfmagic.trace.kineto.reader import read_trace
 from tests.trace import recorded
 from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel, repairs
 
+pytestmark = pytest.mark.slow
+
+
 SOUND = gzip.decompress((FOLDER / "a100_event_sync_3streams.json.gz").read_bytes())
 
 # file: device ops, and a word of the repair ("" where nothing needs repair); None: an error with this word

@@ -18,6 +18,8 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
 from tests.trace.recorded import EXPECTED, FOLDER, real
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_reference_numbers_are_what_the_sweep_prints() -> None:
     for name in ("a100_alexnet_cuda_sync", "a100_event_sync_3streams", "gp100_gpu_user_annotation"):

@@ -16,6 +16,8 @@ from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.view.timeline.device_lanes import MAX_LANES
 from tests.trace.recorded import as_bytes, event
 
+pytestmark = pytest.mark.slow
+
 
 def _write(path: Path, content: bytes) -> Path:
     path.write_bytes(content)

@@ -12,6 +12,9 @@ from perfmagic.trace.kineto.reader import read_trace
 from tests.trace.kineto.fuzz import round_of
 from tests.trace.recorded import FOLDER, NAMES, columns_by_name
 
+pytestmark = pytest.mark.slow
+
+
 ROUNDS = 200
 TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters")
 

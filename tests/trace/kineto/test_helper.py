@@ -19,6 +19,9 @@ from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.trace.recorded import real, repairs, table_of
 
+pytestmark = pytest.mark.slow
+
+
 NAMES = ("a100_alexnet_cuda_sync", "mi300_sglang_hipgraph", "a100_nccl_rank0of2", "v100_2021_old_categories")
 TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters")
 WORDS = ("names", "shapes", "input_shapes", "collectives", "meta")

@@ -17,6 +17,9 @@ from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.trace.recorded import FOLDER, NAMES
 
+pytestmark = pytest.mark.slow
+
+
 MAKER = Path(__file__).resolve().parents[3] / "benchmarks" / "repeat_trace.py"
 
 

@@ -26,6 +26,9 @@ from perfmagic.view.timeline.picture.timeline import timeline_svg
 from perfmagic.view.timeline.text import timeline_text
 from tests.trace.recorded import event, launch_and_kernel, repairs
 
+pytestmark = pytest.mark.slow
+
+
 HIGH, LOW, SHOWN = "a\ud800", "\udc00b", "a\ufffd"
 ARGS = ("Collective name", "dtype", "Process Group Name", "Process Group Ranks", "stream", "grid", "call", "Input Dims")
 CUT_BYTES = 3

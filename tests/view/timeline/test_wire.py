@@ -27,6 +27,9 @@ from tests.trace.recorded import recorded
 from tests.view.timeline.build import HOSTILE, UNHURRIED, queue_of
 from tests.view.timeline.wire_vectors import FOLDER, amounts, cases, expected
 
+pytestmark = pytest.mark.slow
+
+
 FRONTEND = Path(__file__).resolve().parents[3] / "perfmagic" / "frontend" / "src"
 BUNDLE_GZIP_BYTES = 40_000  # the module travels with every widget
 BYTES_A_SLICE = 4.5

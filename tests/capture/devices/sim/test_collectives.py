@@ -17,6 +17,9 @@ if not dist.is_available():
 from perfmagic.capture.devices.sim import foreign  # noqa: E402 - after the skip
 from perfmagic.errors import DeviceError  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
+
 _WAIT_S = 300  # nothing is timed: only processes that hang get there
 
 

@@ -12,6 +12,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 from perfmagic.errors import DeviceError  # noqa: E402 - after the skip
 
+pytestmark = pytest.mark.slow
+
+
 nn = torch.nn
 F = torch.nn.functional
 

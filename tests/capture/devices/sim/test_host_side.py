@@ -20,6 +20,9 @@ from perfmagic.capture.devices import sim  # noqa: E402 - after the skip
 from perfmagic.errors import OptionError  # noqa: E402
 from perfmagic.trace.columns import OpKind  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
+
 Hold = Callable[[], Callable[[], None]]
 
 

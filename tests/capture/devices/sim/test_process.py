@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
+
 pytest.importorskip("torch", reason="the simulated device needs torch")
 
 _WAIT_S = 300  # nothing is timed: only a process that hangs gets there

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
+
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 nn = torch.nn
