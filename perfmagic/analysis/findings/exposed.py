@@ -15,7 +15,7 @@ EXPOSED_FRAC = 0.02  # of the extent; below it the sentence costs more than the 
 COPIES = {OpClass.HTOD: "HtoD", OpClass.DTOH: "DtoH", OpClass.DTOD: "DtoD", OpClass.PTOP: "PtoP"}
 
 
-def exposed_comm(facts: Facts) -> list[Finding]:
+def exposed_communication(facts: Facts) -> list[Finding]:
     """Communication with no compute under it."""
     return _exposed(
         facts,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from perfmagic.analysis.findings.alone import alone
 from perfmagic.analysis.findings.clocks import clocks
 from perfmagic.analysis.findings.data_loading import data_loading
-from perfmagic.analysis.findings.exposed import exposed_comm, exposed_copy
+from perfmagic.analysis.findings.exposed import exposed_communication, exposed_copy
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.incomplete import incomplete
@@ -29,7 +29,7 @@ __all__ = ["Finding", "findings"]
 RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
     pageable_uploads,
     blocked,
-    exposed_comm,
+    exposed_communication,
     exposed_copy,
     one_by_one,
     repeated_gaps,

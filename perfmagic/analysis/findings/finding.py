@@ -11,7 +11,7 @@ class Finding:
     """One thing worth knowing about a trace.
 
     rule: the stable name of what found it. The file beside this one that has that name words it; exposed.py words
-    exposed_comm and exposed_copy.
+    exposed_communication and exposed_copy.
     cost_ns: time that could be won; 0 where nothing was lost, None where cost is not the point.  cause, detail: the
     sentence, in two parts; the first is set in bold and the second begins with what joins it (a space, a colon).
     lines: cell lines the sentence names.  start_ns, end_ns: what to show.
