@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import perfmagic
 import perfmagic.testing
-from perfmagic.capture.bench.spec import BenchSpec
+from perfmagic.capture.bench.spec import BenchSpec, asks_for_sampling
 from perfmagic.errors import OptionError
 
 pytestmark = pytest.mark.slow
@@ -169,3 +171,23 @@ def test_a_check_takes_a_name_for_what_it_checks() -> None:
     found = perfmagic.testing.not_slower(body, before, **few)
     assert [one.name for one in found.results] == ["baseline", "body"]  # they would be of one name
     assert perfmagic.last() is found
+
+
+def test_numbers_of_numpy_are_taken_as_pythons_own_and_others_refused() -> None:
+    result = perfmagic.bench(lambda: None, samples=np.int64(6), time_s=np.float32(0.1), warmup=0)
+    assert json.loads(result.to_json())["settings"]["samples"] == 6
+    with pytest.raises(perfmagic.OptionError, match="a whole number is needed"):
+        perfmagic.bench(lambda: None, samples=2.5)
+
+
+def test_a_quantity_is_checked_before_anything_is_measured() -> None:
+    calls: list[int] = []
+    with pytest.raises(perfmagic.OptionError, match="no quantity 'don'"):
+        perfmagic.compare(lambda: calls.append(1), lambda: calls.append(2), quantity="don")
+    assert calls == []
+
+
+def test_a_wide_interval_that_is_asked_for_ends_a_comparison_early() -> None:
+    assert asks_for_sampling({"rel": 0.5, "time_s": None})
+    assert asks_for_sampling({"max_samples": 5})
+    assert not asks_for_sampling({"rel": 0.01, "time_s": None, "samples": None, "max_samples": 10_000, "warmup": 3})

@@ -117,7 +117,7 @@ def _interleaved_verdict(
         )
     if judged(sure, BAND) == verdict:
         return verdict, f"interleaved; {_band(BAND)}"
-    if n < FEWEST_99:
+    if n < FEWEST_99 and sure[0] <= 1 <= sure[1]:
         enough = option(baseline, "samples", str(FEWEST_99))
         reason = f"{plural(n, 'sample')} of each overlap, and so few prove a difference only if they do not"
         return "unclear", f"nearly {verdict}: {reason}: {enough} or more"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from operator import index
 
 from perfmagic.capture.bench.stopping import StoppingRule
 from perfmagic.errors import OptionError
 from perfmagic.samples import Plain
 
+_WHOLE = ("samples", "min_samples", "max_samples", "calls", "warmup", "runs")  # fields of BenchSpec that count
 MOST_CALLS = 10_000_000  # of one sample; more than a minute of an empty body
 
 
@@ -60,6 +62,7 @@ class BenchSpec:
     setup: str = ""
 
     def __post_init__(self) -> None:
+        self._take_plain_numbers()
         for option, value, least, wanted in (
             ("-r", self.samples, 1, "at least one sample is needed"),
             ("min_samples", self.min_samples, 1, "at least one sample is needed"),
@@ -86,6 +89,19 @@ class BenchSpec:
         if self.setup_each is not None and not callable(self.setup_each):
             raise OptionError(f"setup_each: a function is needed, not {type(self.setup_each).__name__}")
         self._check_calls()
+
+    def _take_plain_numbers(self) -> None:
+        """Numbers of numpy and others as Python's own, which JSON can hold."""
+        for kind, names in ((index, _WHOLE), (float, ("time_s", "rel", "cooldown_s", "flop", "moved_bytes"))):
+            for name in names:
+                value = getattr(self, name)
+                if value is None:
+                    continue
+                try:
+                    object.__setattr__(self, name, kind(value))
+                except (TypeError, ValueError):
+                    wanted = "a whole number" if kind is index else "a number"
+                    raise OptionError(f"{name}: {wanted} is needed, not {value!r}") from None
 
     def _check_calls(self) -> None:
         if self.calls is not None and not 1 <= self.calls <= MOST_CALLS:
