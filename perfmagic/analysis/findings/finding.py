@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
+
+from perfmagic.numerics.intervals import EMPTY, Intervals
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,8 @@ class Finding:
     sentence, in two parts; the first is set in bold and the second begins with what joins it (a space, a colon).
     lines: cell lines the sentence names.  start_ns, end_ns: what to show.
     advice: what to do, in a sentence of its own, only where that is certain.
+    where: the time of the device that the finding is about, as disjoint intervals: cost_ns is at most their sum.
+    Findings that stand beside each other share no instant, so that their costs can be added.
     """
 
     shown: ClassVar[tuple[str, ...]] = ("cost_ns", "sentence")  # in a table of findings
@@ -29,6 +33,7 @@ class Finding:
     end_ns: int
     device: int
     advice: str = ""
+    where: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)
 
     @property
     def rest(self) -> str:
@@ -41,4 +46,5 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON, the whole sentence included."""
-        return {**asdict(self), "lines": list(self.lines), "sentence": self.sentence}
+        data = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "where"}
+        return data | {"lines": list(self.lines), "sentence": self.sentence}
