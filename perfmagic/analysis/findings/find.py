@@ -7,11 +7,15 @@ from collections.abc import Callable
 from perfmagic.analysis.findings.alone import alone
 from perfmagic.analysis.findings.clocks import clocks
 from perfmagic.analysis.findings.data_loading import data_loading
+from perfmagic.analysis.findings.device_time import device_time
+from perfmagic.analysis.findings.eager_attention import eager_attention
 from perfmagic.analysis.findings.exposed import exposed_communication, exposed_copy
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.graph_launch import graph_launch
 from perfmagic.analysis.findings.incomplete import incomplete
 from perfmagic.analysis.findings.longest_gap import longest_gap
+from perfmagic.analysis.findings.low_occupancy import low_occupancy
 from perfmagic.analysis.findings.one_by_one import one_by_one
 from perfmagic.analysis.findings.pageable import pageable_uploads
 from perfmagic.analysis.findings.queue_full import queue_full
@@ -20,6 +24,8 @@ from perfmagic.analysis.findings.repeated_gap import repeated_gaps
 from perfmagic.analysis.findings.streams import side_by_side
 from perfmagic.analysis.findings.sync import blocked
 from perfmagic.analysis.findings.tensor_cores import tensor_cores_unused
+from perfmagic.analysis.findings.tiny_kernels import tiny_kernels
+from perfmagic.analysis.findings.unaligned_gemm import unaligned_gemm
 from perfmagic.analysis.findings.verdict import verdict_of
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC, NO_VERDICT, Verdict
 from perfmagic.trace.model import Trace
@@ -40,6 +46,12 @@ RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
     data_loading,
     alone,
     tensor_cores_unused,
+    device_time,
+    unaligned_gemm,
+    eager_attention,
+    low_occupancy,
+    tiny_kernels,
+    graph_launch,
     clocks,
     incomplete,
 )
@@ -70,7 +82,8 @@ def _agreeing_first(rest: list[Finding]) -> list[Finding]:
     """The findings by cost, but none about an idle device first, where there is another cause: the device was busy."""
     about_races = sum(f.rule == "race" for f in rest)
     agreeing = (i for i, f in enumerate(rest) if i >= about_races and f.rule not in IDLE_RULES and f.cost_ns != 0)
-    best = next(agreeing, None)
+    first = (i for i, f in enumerate(rest) if f.rule == "device_time")  # where a busy device's time went comes first
+    best = next(first, next(agreeing, None))
     if best is None:
         return rest
     return [*rest[:about_races], rest[best], *rest[about_races:best], *rest[best + 1 :]]
