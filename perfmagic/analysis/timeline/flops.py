@@ -117,6 +117,7 @@ def io_bytes_of(name: str, inputs: Inputs) -> int | None:
     read = [math.prod(shape) * size for (shape, _), size in zip(tensors, sizes, strict=True)]
     if name in _WRITE_ONLY:
         del read[0]
+    read = read[: _READ.get(name.removeprefix("aten::"), len(read))]
     # the type of a new result follows from all inputs; the smallest is the least it can take
     written = sizes[0] if name.endswith("_") else min(sizes)
     return sum(read) + math.prod(output) * written
@@ -158,7 +159,7 @@ def _work(name: str, inputs: Inputs) -> Work | None:
         return None
     try:
         return counted(inputs)
-    except (ValueError, IndexError):  # shapes that no such operator takes: another operator of this name
+    except (ValueError, IndexError, TypeError):  # shapes, or so few, that no such operator takes
         return None
 
 
@@ -325,6 +326,8 @@ _FAMILIES: tuple[tuple[re.Pattern[str], Callable[[Inputs], Work]], ...] = (
     (re.compile(r"aten::_scaled_dot_product_\w+_attention"), lambda i: _attention(*i.shapes[:3])),
     (re.compile(r"aten::_scaled_dot_product_\w+_attention_backward"), _attention_backward),
 )
+# How many tensors these read: one more is where the result goes, as with mm(a, b, out=c)
+_READ = {"mm": 2, "_int_mm": 2, "addmm": 3, "bmm": 2, "baddbmm": 3, "add": 2, "sub": 2, "mul": 2, "div": 2}
 _WRITE_ONLY = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})  # the first input is not read
 # Whose result has the broadcast shape of the inputs and the type of the first; in place too
 _ELEMENTWISE = frozenset(

@@ -77,16 +77,31 @@ def peaks_of(device: DeviceInfo) -> Peaks | None:
     return None
 
 
-_V100 = "NVIDIA V100 data sheet, 2020: images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf"
-_P100 = "NVIDIA Tesla P100 data sheet: images.nvidia.com/content/tesla/pdf/nvidia-tesla-p100-datasheet.pdf (PCIe: -PCIe-datasheet.pdf)"
-_A100 = "NVIDIA A100 data sheet, 2021: nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf"
+_V100 = (
+    "NVIDIA V100 data sheet, 2020: "
+    "images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf"
+)
+_P100 = (
+    "NVIDIA Tesla P100 data sheet: "
+    "images.nvidia.com/content/tesla/pdf/nvidia-tesla-p100-datasheet.pdf (PCIe: -PCIe-datasheet.pdf)"
+)
+_A100 = (
+    "NVIDIA A100 data sheet, 2021: "
+    "nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf"
+)
 _H100 = "NVIDIA H100 data sheet: resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet"
 _H100_PCIE = (
     "NVIDIA H100 data sheet of 2023, column PCIe (later ones have NVL in its place); product brief PB-11133-001"
 )
-_H200 = "NVIDIA H200 data sheet: resources.nvidia.com/en-us-data-center-overview-mc/en-us-data-center-overview/hpc-datasheet-sc23-h200"
+_H200 = (
+    "NVIDIA H200 data sheet: "
+    "resources.nvidia.com/en-us-data-center-overview-mc/en-us-data-center-overview/hpc-datasheet-sc23-h200"
+)
 _GH200 = "NVIDIA GH200 data sheet: resources.nvidia.com/en-us-grace-cpu/grace-hopper-superchip"
-_B200 = "NVIDIA HGX B200, a table of eight: nvidia.com/en-us/data-center/hgx; bandwidth: DGX B200 data sheet, 64 TB/s of eight"
+_B200 = (
+    "NVIDIA HGX B200, a table of eight: "
+    "nvidia.com/en-us/data-center/hgx; bandwidth: DGX B200 data sheet, 64 TB/s of eight"
+)
 _ADA = "NVIDIA {} data sheet: resources.nvidia.com/en-us-l40s/l40s-datasheet-28413, nvidia.com/en-us/data-center/{}"
 _MI200 = "AMD Instinct {} data sheet: amd.com/en/products/accelerators/instinct/mi200/{}.html"
 _MI300 = "AMD Instinct {} data sheet: amd.com/en/products/accelerators/instinct/mi300/{}.html"
@@ -113,7 +128,8 @@ SHEETS: tuple[_Sheet, ...] = (
     ),
     _Sheet(
         "A30", "A30", 56, 933, {"fp64": 10.3, "fp32": 10.3, "tf32": 82, "fp16": 165, "int8": 330},
-        "NVIDIA A30 data sheet: nvidia.com/content/dam/en-zz/Solutions/data-center/products/a30-gpu/pdf/a30-datasheet.pdf",
+        "NVIDIA A30 data sheet: "
+        "nvidia.com/content/dam/en-zz/Solutions/data-center/products/a30-gpu/pdf/a30-datasheet.pdf",
     ),
     _Sheet(
         "A40", "A40", 84, 696, {"fp32": 37.4, "tf32": 74.8, "fp16": 149.7, "int8": 299.3},

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
-from perfmagic.view.report.tables import ReportTable, report_tables, windows_words
+from perfmagic.view.report.table import ReportTable
+from perfmagic.view.report.tables import report_tables, windows_words
 
 
 def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[str], report: Mapping[str, Any]) -> str:
