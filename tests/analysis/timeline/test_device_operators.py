@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -220,6 +221,22 @@ def test_elementwise_work_of_an_optimizers_step_is_the_optimizers() -> None:
 # An independent sweep: plain loops over the file's own events, nothing of the analyses.
 
 
+def innermost(spans: dict[str, list[Any]], calls: Iterable[dict[str, Any]]) -> dict[int, str]:
+    """The name of the span that each call stands in and that began last; by the call's id."""
+    found = {}
+    for thread, mine in spans.items():
+        starts = [(start, 0, end, name) for start, end, name in mine]
+        open_spans: list[tuple[float, str]] = []
+        marks = [(call["ts"], 1, 0, call) for call in calls if str(call["tid"]) == thread]
+        for at, is_call, end, what in sorted([*starts, *marks], key=lambda mark: (mark[0], mark[1], -mark[2])):
+            open_spans = [one for one in open_spans if one[0] > at]
+            if not is_call:
+                open_spans.append((end, what))
+            elif open_spans:
+                found[id(what)] = open_spans[-1][1]
+    return found
+
+
 def swept(name: str) -> tuple[dict[int, int], dict[int, int]]:
     """By device: the summed time of all its ops, and of those whose launch no operator or graph surrounds, in ns."""
     with gzip.open(real(name)) as file:
@@ -237,6 +254,7 @@ def swept(name: str) -> tuple[dict[int, int], dict[int, int]]:
     for e in events:
         if e.get("cat") in ("cpu_op", "Operator") and e.get("ph") == "X" and e["dur"] > 0:
             spans[str(e["tid"])].append((e["ts"], e["ts"] + e["dur"], e["name"]))
+    inner = innermost(spans, calls.values())
     whole: dict[int, int] = defaultdict(int)
     alone: dict[int, int] = defaultdict(int)
     for op in ops:
@@ -246,8 +264,8 @@ def swept(name: str) -> tuple[dict[int, int], dict[int, int]]:
         call = calls.get(op["args"].get("correlation"))
         if call is not None and "Graph" in call["name"]:
             continue
-        around = [s for s in spans[str(call["tid"])] if s[0] <= call["ts"] < s[1]] if call is not None else []
-        if not around or (op["name"].startswith("triton_") and not max(around)[2].startswith("triton_")):
+        around = inner.get(id(call)) if call is not None else None
+        if around is None or (op["name"].startswith("triton_") and not around.startswith("triton_")):
             alone[device] += length
     return dict(whole), dict(alone)
 
