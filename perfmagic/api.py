@@ -128,6 +128,8 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
     out (None): the file to save the trace to; {rank} in its name is replaced by the rank.
     device ("auto"): what to record: "auto" for what is in use, "cuda", "sim" or "cpu".
     memory (False): also record what is allocated on the devices over time.
+    shapes (False): also record shapes and types of operators' inputs, for FLOP/s and the roofline; on the simulated
+    device alone there are none.
     In a notebook the result is shown at the end of the block; elsewhere it is in `.result`.
     Raises OptionError for numbers of steps that make no sense, CaptureError where nothing can be recorded.
     """
@@ -142,6 +144,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         out: str | os.PathLike[str] | None = None,
         device: str = "auto",
         memory: bool = False,
+        shapes: bool = False,
     ) -> None:
         if wait < 0 or warmup < 0 or (active is not None and active < 1):
             raise OptionError(
@@ -150,7 +153,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         self._skip = wait + warmup
         self._active = active
         self._out = out
-        self._recorder = Recorder(origin="block", device=device, memory=memory)
+        self._recorder = Recorder(origin="block", device=device, memory=memory, shapes=shapes)
         self._steps = 0
         self._step_start_ns = 0
         self._recording = False
