@@ -166,7 +166,9 @@ def _running(trace: Trace, words: tuple[str, ...]) -> Places:
     wanted: Bool = np.array([bool(one) for one in words], bool)
     if not len(trace.python_frames) or not wanted.any() or not len(trace.calls):
         return nowhere
-    mine = trace.python_frames.named(wanted)
+    launched = np.unique(trace.ops.launch[trace.ops.launch != NONE])
+    around = trace.python_frames.running_at(trace.calls.start_ns[launched])
+    mine = around.take(wanted[around.name])
     at = nested(mine).innermost_at(trace.calls.thread, trace.calls.start_ns)
     name = np.where(at != NONE, mine.name[at], NONE) if len(mine) else np.full(len(trace.calls), NONE, np.int64)
     row = np.where(trace.ops.launch != NONE, name[trace.ops.launch], NONE).astype(np.int32)

@@ -36,8 +36,8 @@ class Recorder:
 
     cell: the text, for line numbers.  origin: "cell" or "block".  device: which devices to record; "auto" takes those
     in use or possible here.  memory: also what is allocated on the devices.
-    shapes: also shapes and types of operators' inputs; the simulated device alone has none.  Both calls come from the same thread.
-    The caller of start() calls stop() or give_back() in every case.
+    shapes: also shapes and types of operators' inputs; the simulated device alone has none.
+    Both calls come from the same thread. The caller of start() calls stop() or give_back() in every case.
     """
 
     cell: Cell | None = None

@@ -26,7 +26,8 @@ from perfmagic.trace.model import Trace
 class Session:
     """Records from open() until the owner it was given closes; notes say what ended it sooner.
 
-    cuda: whether CUDA's own activity is recorded.  shapes: whether shapes and types of operators' inputs are.  ended_ns: when it ended before that, by perf_counter_ns.
+    cuda: whether CUDA's own activity is recorded.  shapes: whether shapes and types of operators' inputs are.
+    ended_ns: when it ended before that, by perf_counter_ns.
     """
 
     def __init__(self, torch: Any, *, cuda: bool, memory: bool = False, shapes: bool = False) -> None:
