@@ -51,7 +51,7 @@ def brief_operator_table(device: Mapping[str, Any], where: str, most: int) -> Re
     whole = operator_table(device, where, most if known else 0)
     kept = (0, 1, 2, 4, 5)
     head, *cells = (tuple(row[i] for i in kept) for row in (whole.head, *whole.rows))
-    return ReportTable(whole.title, head, tuple(cells), whole.note)
+    return ReportTable(whole.title, (*head[:3], "share", head[4]), tuple(cells), whole.note)
 
 
 def category_table(device: Mapping[str, Any], where: str) -> ReportTable:

@@ -17,6 +17,7 @@ from perfmagic.view.svg.metrics import columns
 from perfmagic.view.timeline.lanes import StreamLane
 from perfmagic.view.timeline.text import MAX_STREAMS, timeline_text
 from tests.analysis.build import US, Builder
+from tests.analysis.shaped import FLOAT, Shaped
 from tests.trace.recorded import NAMES, recorded
 
 LONG = "void at::native::kernel_of_a_long_name<" + "float, " * 12 + "{}>(int)"
@@ -55,6 +56,16 @@ def test_the_text_is_at_most_100_columns_wide_and_tells_kernels_of_one_template_
     assert max(map(columns, lines)) <= 100
     kernels = [line for line in lines if "kernel_of_a_long" in line and ">(int)" in line]
     assert [line.split(">(int)")[0][-1] for line in kernels] == ["0", "1", "2", "3"]
+
+
+def test_the_text_on_operators_with_long_names_is_at_most_100_columns_wide() -> None:
+    s = Shaped()
+    for i in range(5):
+        shapes = [[1_000 + i, 16_384, 16_384], [1_000 + i, 16_384, 16_384]]
+        s.op("aten::bmm", shapes, FLOAT, (("ampere_sgemm_128x64_nn", 1e6),))
+    lines = text(TimelineResult(s.trace())).splitlines()
+    assert sum("aten::bmm" in line and "FLOP/s" in line for line in lines) >= 5
+    assert max(map(columns, lines)) <= 100
 
 
 def test_two_lengths_in_one_report_are_explained_and_one_is_not() -> None:
