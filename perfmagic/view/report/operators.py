@@ -24,6 +24,7 @@ CATEGORY_WORDS = {
     "other": "other",
 }
 _SHAPES_LENGTH = 60
+_BRIEF_LENGTH = 46
 
 
 def operator_table(device: Mapping[str, Any], where: str, most: int) -> ReportTable:
@@ -46,12 +47,12 @@ def operator_table(device: Mapping[str, Any], where: str, most: int) -> ReportTa
 
 def brief_operator_table(device: Mapping[str, Any], where: str, most: int) -> ReportTable:
     """The same in fewer columns; empty where the record has no operators, because the table of kernels says it all."""
-    rows = device["device_operators"]
-    known = any(row["source"] in ("operator", "graph") for row in rows)
+    known = any(row["source"] in ("operator", "graph") for row in device["device_operators"])
     whole = operator_table(device, where, most if known else 0)
     kept = (0, 1, 2, 4, 5)
     head, *cells = (tuple(row[i] for i in kept) for row in (whole.head, *whole.rows))
-    return ReportTable(whole.title, (*head[:3], "share", head[4]), tuple(cells), whole.note)
+    rows = tuple((_cut(name), *numbers) for name, *numbers in cells)
+    return ReportTable(whole.title, (*head[:3], "share", head[4]), rows, whole.note)
 
 
 def category_table(device: Mapping[str, Any], where: str) -> ReportTable:
@@ -72,6 +73,11 @@ def _name(row: Mapping[str, Any]) -> str:
     kernel = "kernel " if row["source"] in ("kernel", "unknown") else ""
     shapes = row["shapes"] if len(row["shapes"]) <= _SHAPES_LENGTH else row["shapes"][: _SHAPES_LENGTH - 1] + "…"
     return kernel + " ".join(filter(None, (row["name"], shapes, row["dtypes"])))
+
+
+def _cut(name: str) -> str:
+    """A long name without its middle, to leave room for the rates in a terminal."""
+    return name if len(name) <= _BRIEF_LENGTH else f"{name[: _BRIEF_LENGTH - 21]}…{name[-20:]}"
 
 
 def _rate(flop_per_s: float | None, peak_frac: float | None) -> str:
