@@ -34,7 +34,7 @@ class BenchRun:
 
     def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str, *, name: str) -> None:
         self._shell, self._cell, self._options, self._pid = shell, cell, options, os.getpid()
-        self._synced = name == "syncbench"
+        self._magic, self._synced = name, name == "syncbench"
         self._setup_code, self._setup = rest, compiled_setup(shell, rest)
         if options.setup_each and self._setup is None:
             raise OptionError(
@@ -154,6 +154,7 @@ class BenchRun:
             "work": self._work if options.flops or options.bytes else None,
             "name": name,
             "code": self._cell.source,
+            "magic": f"%%{self._magic}",
             "setup": self._setup_code,
         }
         return BenchSpec(**sampling(options), **{k: v for k, v in given.items() if v is not None})

@@ -36,6 +36,8 @@ def bench_record(phases: Phases) -> BenchRecord:
         failed=outcome.failed,
         conditions=tuple(phases.notes.conditions),
         code=plan.spec.code,
+        magic=plan.spec.magic,
+        warmed_up=warming.calls > 0 or len(warming.first_s) > 1,
         setup=plan.spec.setup,
         taken_unix_ns=outcome.taken_unix_ns,
         session=SESSION,

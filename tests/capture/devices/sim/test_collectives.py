@@ -209,5 +209,9 @@ def test_two_processes_are_refused_on_both_sides_and_go_on(tmp_path) -> None:
         )
         for rank in range(2)
     ]  # fmt: skip
-    said = [rank.communicate(timeout=_WAIT_S) for rank in ranks]
+    try:
+        said = [rank.communicate(timeout=_WAIT_S) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
     assert [out for out, _ in said] == ["[3.0, 3.0, 3.0]\n"] * 2, said
