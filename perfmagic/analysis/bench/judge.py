@@ -24,7 +24,7 @@ from perfmagic.numerics.ratio import (
     ratio,
     ratio_interval,
 )
-from perfmagic.units import NBSP, percent, plural, significant
+from perfmagic.units import NBSP, percent, plural, significant, within
 
 if TYPE_CHECKING:
     from perfmagic.analysis.bench.quantity import Quantity
@@ -104,7 +104,7 @@ def _interleaved_verdict(
     """
     verdict, n = judged(interval, BAND), min(map(len, samples))
     if verdict == "unclear":
-        return verdict, f"the 95{NBSP}% interval crosses the band of {_percent(BAND)}: {Advice(baseline).longer(n)}"
+        return verdict, f"the 95{NBSP}% interval crosses the band of {within(BAND)}: {Advice(baseline).longer(n)}"
     if verdict == "same":
         return verdict, f"interleaved; {_band(BAND)}"
     sure = ratio_interval(*samples, interleaved=True, level=SURE_LEVEL)
@@ -120,7 +120,7 @@ def _interleaved_verdict(
         enough = Advice(baseline).option("samples", str(FEWEST_99))
         reason = f"{plural(n, 'sample')} of each overlap, and so few prove a difference only if they do not"
         return "unclear", f"nearly {verdict}: {reason}: {enough} or more"
-    reason = f"the 99{NBSP}% interval crosses the band of {_percent(BAND)}"
+    reason = f"the 99{NBSP}% interval crosses the band of {within(BAND)}"
     return "unclear", f"nearly {verdict}: {reason}: {Advice(baseline).longer(n)}"
 
 
@@ -163,7 +163,7 @@ def _no_interval(baseline: BenchSummary, quantities: tuple[Quantity, Quantity]) 
 
 def _unclear_runs(runs: SeparateRuns, baseline: BenchSummary) -> str:
     """What makes a difference between separate runs uncertain, and what to do."""
-    reason = _uncertain(runs) or f"the interval crosses the band of {_percent(BAND_SEPARATE)}"
+    reason = _uncertain(runs) or f"the interval crosses the band of {within(BAND_SEPARATE)}"
     repeat = "" if min(runs.runs) > 1 else f", or repeat each with {Advice(baseline).option('runs', '5')}"
     return f"{reason}: interleave them, with {called(baseline.magic, 'bench --vs')}{repeat}"
 
@@ -185,8 +185,4 @@ def _runs_in_words(runs: SeparateRuns) -> str:
 
 
 def _band(frac: float) -> str:
-    return f"{_percent(frac)} counts as the same"
-
-
-def _percent(frac: float) -> str:
-    return f"± {significant(frac * 100, 1)}{NBSP}%"
+    return f"{within(frac)} counts as the same"

@@ -10,7 +10,7 @@ from perfmagic.analysis.bench.advice import Advice
 from perfmagic.analysis.verdict import DEVICE_BOUND
 from perfmagic.flags import called
 from perfmagic.samples import Condition, Plain, Taken
-from perfmagic.units import NBSP, duration_s, percent, plural, significant, size
+from perfmagic.units import NBSP, duration_s, percent, percent_known, plural, significant, size
 
 NEAR_MODE = 1.1  # a median so near to a mode, as a ratio, describes that mode
 
@@ -84,7 +84,7 @@ def _bimodal(v: Mapping[str, Any], advice: Advice) -> str:
 
 
 def _runs_differ(v: Mapping[str, Any], _: Advice) -> str:
-    spread = f"{significant(v['spread_frac'] * 100, 2)}{NBSP}%"
+    spread = percent_known(v["spread_frac"])
     return f"the medians of {v['runs']} runs of {v['quantity']} differ by {spread}: trust no smaller difference"
 
 

@@ -392,8 +392,10 @@ def test_an_earlier_profile_is_said_where_it_slows_launches(monkeypatch):
         ({"rel": 1.5}, "rel=1.5: a fraction between 0 and 1 is needed, 0.01 for 1 %"),
         (
             {"cold": True, "calls": 5},
-            "cold=True, calls=5: only the first call of a sample would find cold caches\n"
-            "Hint: leave out calls, or cold",
+            (
+                "cold=True, calls=5: only the first call of a sample would find cold caches\n"
+                "Hint: leave out calls, or cold"
+            ),
         ),
         (
             {"cold": True, "calls": 5, "magic": "%%bench"},
