@@ -10,8 +10,8 @@ from perfmagic.benchmarks import load
 from perfmagic.comparisons import compare_given
 from perfmagic.errors import OptionError
 from perfmagic.files import file_path
-from perfmagic.magics.options import Parser, add_name_option, add_sampling_options, sampling
-from perfmagic.magics.run import bind
+from perfmagic.magics.running.options import Parser, add_name_option, add_sampling_options, sampling
+from perfmagic.magics.running.run import bind
 from perfmagic.results import BenchResult, CompareResult, SweepResult
 from perfmagic.show import last, show
 

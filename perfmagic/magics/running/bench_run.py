@@ -21,9 +21,9 @@ from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.capture.cell.source import below_head, variant_names
 from perfmagic.comparisons import compared
 from perfmagic.errors import CaptureError, OptionError
-from perfmagic.magics.options import Sweep, sampling
-from perfmagic.magics.progress import Progress
-from perfmagic.magics.run import bind, compiled_setup
+from perfmagic.magics.running.options import Sweep, sampling
+from perfmagic.magics.running.progress import Progress
+from perfmagic.magics.running.run import bind, compiled_setup
 from perfmagic.results import BenchResult, CompareResult, SweepResult
 from perfmagic.show import keep_quiet, show
 from perfmagic.trace.model import Cell
