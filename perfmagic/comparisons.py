@@ -92,7 +92,7 @@ def compare(
     first, others: functions, or results of benchmarks, or sweeps; a path names what save() wrote. Sweeps are compared
     at each value that all have, which gives one sweep with variants.
     names: one for each function; their own names where left out.
-    quantity: "returns", "done" or "span"; None: *done* where a device was in use, else *returns*.
+    quantity: "returns", "done", "span" or "queued"; None: *done* where a device was in use, else *returns*.
     Left to itself it samples up to 10 s while the verdict is unclear, and up to 60 s where 8 samples take longer. With
     time_s, samples, min_samples, max_samples or rel it obeys these, also where the verdict is then unclear.
     Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
