@@ -126,7 +126,7 @@ def test_a_change_of_three_percent_counts_as_the_same_between_separate_runs() ->
     here, there = result(series(1.0), "here", round_id="1"), result(series(1.02, seed=1), "there", round_id="2")
     found = compare(here, there)[0]
     assert (found.band_frac, found.verdict) == (BAND_SEPARATE, "same")
-    assert found.why.startswith("1 separate run each; ± 3")
+    assert found.why.startswith("1 separate run each; ±\u00a03\u00a0% counts as the same")
     interleaved = compare(here, replace(there, round_id="1"))[0]
     assert (interleaved.band_frac, interleaved.verdict) == (BAND, "slower")
     saved = BenchSummary.from_json(there.to_json())
