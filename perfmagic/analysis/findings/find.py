@@ -13,13 +13,13 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.incomplete import incomplete
 from perfmagic.analysis.findings.longest_gap import longest_gap
 from perfmagic.analysis.findings.one_by_one import one_by_one
-from perfmagic.analysis.findings.pageable import pageable_uploads
+from perfmagic.analysis.findings.pageable import pageable
 from perfmagic.analysis.findings.queue_full import queue_full
-from perfmagic.analysis.findings.race import missing_waits
-from perfmagic.analysis.findings.repeated_gap import repeated_gaps
-from perfmagic.analysis.findings.streams import side_by_side
-from perfmagic.analysis.findings.sync import blocked
-from perfmagic.analysis.findings.tensor_cores import tensor_cores_unused
+from perfmagic.analysis.findings.race import race
+from perfmagic.analysis.findings.repeated_gap import repeated_gap
+from perfmagic.analysis.findings.streams import streams
+from perfmagic.analysis.findings.sync import sync
+from perfmagic.analysis.findings.tensor_cores import tensor_cores
 from perfmagic.analysis.findings.verdict import verdict_of
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC, NO_VERDICT, Verdict
 from perfmagic.trace.model import Trace
@@ -27,24 +27,24 @@ from perfmagic.trace.model import Trace
 __all__ = ["Finding", "findings"]
 
 RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
-    pageable_uploads,
-    blocked,
+    pageable,
+    sync,
     exposed_communication,
     exposed_copy,
     one_by_one,
-    repeated_gaps,
+    repeated_gap,
     longest_gap,
-    side_by_side,
+    streams,
     queue_full,
-    missing_waits,
+    race,
     data_loading,
     alone,
-    tensor_cores_unused,
+    tensor_cores,
     clocks,
     incomplete,
 )
 
-WITHOUT_DURATIONS = (missing_waits, queue_full, clocks, incomplete)  # what holds where those of the ops do not
+WITHOUT_DURATIONS = (race, queue_full, clocks, incomplete)  # what holds where those of the ops do not
 # what these find is time in which the device had nothing to do
 IDLE_RULES = frozenset({"pageable", "sync", "one_by_one", "repeated_gap", "longest_gap", "data_loading", "alone"})
 

@@ -10,7 +10,7 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.sync import device_meanwhile, uploads, waiting
 
 
-def pageable_uploads(facts: Facts) -> list[Finding]:
+def pageable(facts: Facts) -> list[Finding]:
     """Copies from pageable memory to the device that blocked Python."""
     rows = np.flatnonzero(uploads(facts) & ~facts.syncs.after_cell)
     blocked_ns = int(facts.syncs.blocked_ns[rows].sum())
