@@ -137,10 +137,19 @@ def make_wrapper(
 ) -> Any:
     """A tensor of a subclass with sizes and a device but no memory of its own.
 
-    Uses torch.Tensor._make_wrapper_subclass (read in 2.13.0). No fallback.
+    torch's C++ raises where it asks for the address of that memory. Arguments go by position, as torch takes a fifth
+    longer to read them by name (memory_format and layout are its own defaults).
+    Uses torch.Tensor._make_wrapper_subclass (read in 2.13.0), no fallback, and torch._C._set_throw_on_mutable_data_ptr
+    (read in 2.13.0); fallback: the address is 0.
     """
-    make: Callable[..., Any] = torch.Tensor._make_wrapper_subclass
-    return make(cls, size, strides=stride, storage_offset=offset, dtype=dtype, device=device)
+    t = _make_wrapper(cls, size, stride, offset, None, dtype, torch.strided, device)
+    if _forbid_address is not None:
+        _forbid_address(t)
+    return t
+
+
+_make_wrapper: Callable[..., Any] = torch.Tensor._make_wrapper_subclass
+_forbid_address: Callable[[torch.Tensor], None] | None = getattr(torch._C, "_set_throw_on_mutable_data_ptr", None)
 
 
 def in_backward() -> bool:
@@ -219,18 +228,6 @@ def kernel_for_any_device(func: Any) -> Callable[..., Any] | None:
         return None
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
     return lambda *args, **kwargs: func.redispatch(keys, *args, **kwargs)
-
-
-def forbid_address(t: torch.Tensor) -> None:
-    """Have torch's C++ raise where it asks for the address of a tensor's memory, of which a wrapper has none.
-
-    Uses torch._C._set_throw_on_mutable_data_ptr (read in 2.13.0); fallback: the address is 0.
-    """
-    if _forbid is not None:
-        _forbid(t)
-
-
-_forbid: Callable[[torch.Tensor], None] | None = getattr(torch._C, "_set_throw_on_mutable_data_ptr", None)
 
 
 def operator_named(name: str, namespace: str = "aten") -> Any | None:
