@@ -18,7 +18,7 @@ import weakref
 from types import FrameType
 
 from .conftest import Notebook
-from .interrupts import OURS, faults_after, state
+from .interrupts import OURS, faults_after, own_temporary_files, state
 
 SECOND_S = (0.5e-3, 20e-3)
 CELLS = (
@@ -27,6 +27,10 @@ CELLS = (
     "%%bench -r 2 -n 1 --warmup 0\ny = x + 1",
     "%%syncbench -r 2 -n 1 --warmup 0\ny = s + 1",
     "%compare f g -r 2 -n 1 --warmup 0",
+    "with perfmagic.timeline(device='cpu'):\n    y = x + 1",
+    "with perfmagic.timeline(device='sim'):\n    y = s + 1",
+    "perfmagic.syncbench(lambda: s + 1, samples=2, calls=1, warmup=0)",
+    "perfmagic.compare(f, g, samples=2, calls=1, warmup=0)",
 )
 
 
@@ -104,9 +108,10 @@ def main(tries: int, seed: int) -> None:
                 faults += faults_after(notebook, cell, before, f"try {number}")
                 if signals.raised and error is None:
                     faults.append(f"try {number}: the interrupt was lost at\n{''.join(signals.struck)}")
-        print(f"{cell.split()[0]} {cell[:24]!r}: {once} interrupted, {twice} of them twice; {len(faults)} faults")
+        print(f"{cell[:45]!r}: {once} interrupted, {twice} of them twice; {len(faults)} faults")
         print("\n".join(faults), end="\n" if faults else "")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    with own_temporary_files():
+        main(int(sys.argv[1]), int(sys.argv[2]))
