@@ -7,7 +7,9 @@ A process of its own, as pytest's timeouts use the same timer. Prints a line for
 
 from __future__ import annotations
 
+import _weakrefset
 import contextlib
+import enum
 import io
 import random
 import signal
@@ -21,6 +23,8 @@ from .conftest import Notebook
 from .interrupts import OURS, faults_after, own_temporary_files, state
 
 SECOND_S = (0.5e-3, 20e-3)
+# Python drops what is raised while an object goes, numpy what is raised while it asks an object what it is
+DROPPED_IN = (weakref.__file__, _weakrefset.__file__, enum.__file__)
 CELLS = (
     "%%timeline --device cpu\ny = x + 1",
     "%%timeline --device sim\ny = s + 1",
@@ -64,10 +68,10 @@ class Signals:
 
 
 def _interruptible(frame: FrameType | None) -> bool:
-    if frame is not None and frame.f_code.co_filename == weakref.__file__:
-        return False  # Python drops what is raised while an object goes
     while frame is not None:
         name = frame.f_code.co_filename
+        if name in DROPPED_IN:
+            return False
         if name.startswith(OURS) or "ipython-input" in name or "/ipykernel_" in name:
             return True
         frame = frame.f_back
