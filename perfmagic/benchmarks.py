@@ -252,13 +252,14 @@ def no_function(where: str, given: object) -> OptionError:
 
 def _measure(body: Callable[[], object], options: Mapping[str, Any], *, synced: bool) -> BenchResult:
     engine = new_engine(spec_of(body, options), synced=synced)
-    try:
-        run(engine.loop(), (body,))
-    except BaseException as error:
-        engine.failed(error)
-        remember(finish_bench(engine))
-        raise
-    result = finish_bench(engine)
+    with engine, engine:  # twice: see capture/owner.py
+        try:
+            run(engine.loop(), (body,))
+        except BaseException as error:
+            engine.failed(error)
+            remember(finish_bench(engine))
+            raise
+        result = finish_bench(engine)
     remember(result)
     return result
 

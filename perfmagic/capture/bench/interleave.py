@@ -47,6 +47,12 @@ class Interleaved:
         self._round_id = secrets.token_hex(6) if len(engines) > 1 else ""
         self._passes = 0
 
+    def __enter__(self) -> Interleaved:  # noqa: PYI034 - typing.Self needs Python 3.11
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
     def whole(self) -> Schedule:
         """All of it, kept from what would disturb it."""
         try:
@@ -171,14 +177,15 @@ def measure_interleaved(
     engines = [Engine(spec, synced=False, host=Host(clock_ns)) for spec in specs]
     together = Interleaved(engines, band=band, decide_s=decide_s, clock_ns=clock_ns)
     loop = BodyLoop(together.whole(), clock_ns)
-    try:
-        run(loop, bodies)
-    except BaseException as error:
-        together.close()  # output is seen again, also while the exception is held
-        together.failed(error, loop.which)
-        if kept is not None:
-            kept([engine.record() for engine in engines])
-        raise
+    with together, together:  # twice: see capture/owner.py
+        try:
+            run(loop, bodies)
+        except BaseException as error:
+            together.close()  # output is seen again, also while the exception is held
+            together.failed(error, loop.which)
+            if kept is not None:
+                kept([engine.record() for engine in engines])
+            raise
     return [engine.record() for engine in engines]
 
 
