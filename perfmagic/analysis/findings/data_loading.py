@@ -9,7 +9,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, on_lines
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.numerics.intervals import covered_ns, union
+from perfmagic.numerics.intervals import covered_ns, intersect, union
 from perfmagic.trace.columns import HostOps
 from perfmagic.trace.frames import in_one_table
 from perfmagic.trace.model import Trace
@@ -30,7 +30,7 @@ def data_loading(facts: Facts) -> list[Finding]:
     if not len(host) or not len(gaps):
         return []
     fetching = union(host.start_ns, host.end_ns)
-    lost = covered_ns(fetching, gaps.start_ns, gaps.start_ns + gaps.host_ns + gaps.sync_drain_ns)
+    lost = covered_ns(intersect(fetching, facts.cell_time.waited_for_host), gaps.start_ns, gaps.end_ns)
     lost_ns = int(lost.sum())
     if lost_ns < facts.notable_ns:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, listed, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.verdict import cause_words
+from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.trace.columns import NO_LINE, NONE
 from perfmagic.trace.names import short_name
 
@@ -39,8 +39,8 @@ def longest_gap(facts: Facts) -> list[Finding]:
 
 def _parts(facts: Facts, row: int) -> str:
     """What an idle gap was made of: "for Python", or "50.0 µs for Python and 5.00 µs for launches to arrive"."""
-    parts, simulated = facts.gaps.parts_ns(row), facts.trace.simulated
+    parts = facts.gaps.parts_ns(row)
     if len(parts) == 1:
-        return f"for {cause_words(next(iter(parts)), simulated=simulated)}"
-    words = [f"{units.duration(ns)} for {cause_words(cause, simulated=simulated)}" for cause, ns in parts.items()]
+        return CAUSES[next(iter(parts))]
+    words = [f"{units.duration(ns)} {CAUSES[cause]}" for cause, ns in parts.items()]
     return listed(words)

@@ -14,12 +14,12 @@ LAUNCH_BOUND_FRAC = 0.05  # of the extent: as of the longest gap, less is not wo
 def one_by_one(facts: Facts) -> list[Finding]:
     """Stretches in which the device had finished before Python launched the next op."""
     gaps, stretches = facts.gaps, facts.one_by_one
-    lost_ns = int(gaps.host_ns[facts.in_stretches].sum())
+    lost_ns = int(gaps.for_python_ns[facts.in_stretches].sum())
     if not stretches or lost_ns < LAUNCH_BOUND_FRAC * facts.breakdown.extent_ns:
         return []
     n_ops, busy_ns = sum(s.n_ops for s in stretches), sum(s.busy_ns for s in stretches)
     length_ns = sum(s.end_ns - s.start_ns for s in stretches)
-    mine = np.flatnonzero(facts.in_stretches & (gaps.host_ns > 0))
+    mine = np.flatnonzero(facts.in_stretches & (gaps.for_python_ns > 0))
     lines = np.unique(gaps.line[mine])
     launched = facts.trace.launch_start_ns()[gaps.op[mine]]
     where = f" in {units.count(len(stretches))} stretches" if len(stretches) > 1 else ""

@@ -75,7 +75,7 @@ def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
         return []
     last = np.searchsorted(ends, gaps.end_ns, side="left") - 1  # the latest wait that ended before the gap did
     emptied = (last >= 0) & (ends[np.maximum(last, 0)] >= gaps.start_ns)
-    lost_ns = int(np.minimum(gaps.end_ns - ends[np.maximum(last, 0)], gaps.host_ns)[emptied].sum())
+    lost_ns = int(np.minimum(gaps.end_ns - ends[np.maximum(last, 0)], gaps.for_python_ns)[emptied].sum())
     if lost_ns < facts.notable_ns:
         return []
     return ["each left the queue empty", f"{facts.the_device} then waited {units.duration(lost_ns)} for Python"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.cell_time import THE_CELL, CellTime
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
+from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.verdict import (
     DEVICE_BOUND,
     DEVICE_BOUND_FRAC,
@@ -22,7 +23,7 @@ from perfmagic.analysis.verdict import (
     STALLED,
     Verdict,
 )
-from perfmagic.numerics.intervals import Intervals, covered_ns, merge, total_ns
+from perfmagic.numerics.intervals import Intervals, covered_ns
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
@@ -34,23 +35,6 @@ DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
 DECIDES_RATIO = 2  # and at least so many times as long as anything else
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
 SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
-WAITED_FOR = {
-    "for_python": "for Python",
-    "launching": "for launches to arrive",
-    "between_ops": "between queued ops",
-    "returning": "for blocking calls to return",
-    "other_device": "for another device",
-    "other_stream": "for another stream",
-    "unexplained": "with work queued, for reasons that the record does not show",
-}
-CAUSE_WORDS = {
-    "host": "Python",
-    "sync_drain": "a sync to return",
-    "dependency": "another stream",
-    "launch_latency": "queued ops to begin",
-    "unknown": "causes the record does not show",
-}
-SIM_UNKNOWN = "the simulated device itself, whose threads share Python's lock"
 
 
 def verdict(trace: Trace) -> Verdict:
@@ -103,7 +87,7 @@ def _python_never_waits(time: CellTime) -> bool:
 
 def _starved(time: CellTime) -> bool:
     """Whether the device waited for Python long enough, and more than for all else, to blame Python."""
-    waited_ns, idle_ns = time.waited_for_python_ns, time.window.length_ns - time.busy_ns
+    waited_ns, idle_ns = time.waited_for_host_ns, time.window.length_ns - time.busy_ns
     return waited_ns >= STARVED_FRAC * time.window.length_ns and 2 * waited_ns >= idle_ns
 
 
@@ -130,17 +114,19 @@ def _device_bound(facts: Facts, time: CellTime) -> Worded:
 
 
 def _host_bound(facts: Facts, time: CellTime) -> Worded:
-    cost_ns = time.waited_for_python_ns
-    where, lines = _by_line(facts, merge(time.for_python, time.one_by_one))
-    waited = f"{facts.the_busiest} waited {units.duration(cost_ns)} for Python{where}"
-    return [waited, _busy(time, "it"), *_idle(facts, time, told="for_python")], lines, cost_ns
+    python, call = time.waited_ns["for_python"], time.waited_ns["in_call"]
+    told = [name for name, ns in (("for_python", python), ("in_call", call)) if ns >= facts.notable_ns]
+    where, lines = _by_line(facts, time.waited_for_host)
+    waits = [f"{units.duration(time.waited_ns[name])} {CAUSES[name]}" for name in told]
+    waited = f"{facts.the_busiest} waited {listed(waits)}{where}"
+    return [waited, _busy(time, "it"), *_idle(facts, time, told=told)], lines, time.waited_for_host_ns
 
 
 def _host_tail(facts: Facts, time: CellTime) -> Worded:
     where, lines = _by_line(facts, time.tail)
     last = f"the last op of {facts.the_busiest.removesuffix(',')}"
     worked = f"Python worked on for {units.duration(time.tail_ns)} after {last}{where}"
-    return [worked, _busy(time, facts.the_device), *_idle(facts, time, told="tail")], lines, time.tail_ns
+    return [worked, _busy(time, facts.the_device), *_idle(facts, time, told=["tail"])], lines, time.tail_ns
 
 
 def _between(facts: Facts, time: CellTime) -> Worded:
@@ -166,16 +152,14 @@ def _busy(time: CellTime, subject: str) -> str:
     return f"{subject} was busy {units.percent(time.busy_frac)} of {time.window.name}"
 
 
-def _idle(facts: Facts, time: CellTime, told: str = "") -> list[str]:
-    """What the device waited for while it was not busy, the longest first.  told: the part said already."""
-    parts = {name: total_ns(where) for name, where in time.parts.items() if name in WAITED_FOR and name != told}
-    if "for_python" in parts:
-        parts["for_python"] = time.waited_for_python_ns
-    named = sorted(((ns, WAITED_FOR[name]) for name, ns in parts.items() if ns >= facts.notable_ns), reverse=True)
+def _idle(facts: Facts, time: CellTime, told: Sequence[str] = ()) -> list[str]:
+    """What the device waited for while it was not busy, the longest first.  told: the parts said already."""
+    parts = {name: ns for name, ns in time.waited_ns.items() if name not in told}
+    named = sorted(((ns, CAUSES[name]) for name, ns in parts.items() if ns >= facts.notable_ns), reverse=True)
     waits = [f"{units.duration(ns)} {what}" for ns, what in named]
-    also = "also " if told == "for_python" else ""
+    also = "also " if "for_python" in told else ""
     found = [f"{facts.the_device} {also}waited {listed(waits)}"] if waits else []
-    if time.tail_ns >= facts.notable_ns and told != "tail":
+    if time.tail_ns >= facts.notable_ns and "tail" not in told:
         found.append(f"Python worked on for {units.duration(time.tail_ns)} after the last op")
     return found
 
@@ -234,11 +218,6 @@ def too_much_repaired(facts: Facts) -> bool:
     return bool(meta.repaired_ops) and (
         meta.repaired_ops >= REPAIRED_FRAC * len(facts.trace.ops) or meta.repaired_ns >= REPAIRED_FRAC * executed_ns
     )
-
-
-def cause_words(cause: str, *, simulated: bool) -> str:
-    """What an idle device waited for, in words. cause: one of perfmagic.analysis.timeline.idle.CAUSES."""
-    return SIM_UNKNOWN if cause == "unknown" and simulated else CAUSE_WORDS[cause]
 
 
 def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
