@@ -81,7 +81,7 @@ class CellTime:
     def parts(self) -> dict[str, Intervals]:
         """The parts that add up to the window, by name."""
         sets = self.causes.sets
-        sets["returning"] = merge(sets["returning"], self.after_last)
+        sets["blocked"] = merge(sets["blocked"], self.after_last)
         sets["other_device"] = merge(sets["other_device"], self.after_elsewhere)
         return {"working": self.working, "unfed": self.unfed, **sets, "tail": self.tail}
 
@@ -89,18 +89,18 @@ class CellTime:
     def waited_ns(self) -> dict[str, int]:
         """How long the device waited, by cause as in perfmagic.analysis.timeline.idle.CAUSES."""
         sums = {name: total_ns(where) for name, where in self.parts.items()}
-        sums["for_python"] += sums["one_by_one"]
+        sums["in_python"] += sums["one_by_one"]
         return {cause: sums[cause] for cause in CAUSES}
 
     @property
     def waited_for_host(self) -> Intervals:
         """When the device was idle because Python, or a call it was in, had launched nothing earlier."""
-        return merge(self.causes.for_python, self.causes.one_by_one, self.causes.in_call)
+        return merge(self.causes.in_python, self.causes.one_by_one, self.causes.in_call)
 
     @property
-    def idle(self) -> Intervals:
-        """When the device was idle before its last op, and while Python came back from waiting for it."""
-        return merge(*self.causes.sets.values(), self.after_last, self.after_elsewhere)
+    def not_busy(self) -> Intervals:
+        """All the time of the window in which the device executed nothing."""
+        return complement(merge(self.working, self.unfed), self.window.start_ns, self.window.end_ns)
 
     @property
     def busy_ns(self) -> int:
@@ -128,7 +128,7 @@ class CellTime:
     def latency_ns(self) -> int:
         """What the way between Python and the device takes, or from one op to the next."""
         waited = self.waited_ns
-        return waited["launching"] + waited["between_ops"] + waited["returning"]
+        return waited["launching"] + waited["between_ops"] + waited["blocked"]
 
     @property
     def stalled_ns(self) -> int:

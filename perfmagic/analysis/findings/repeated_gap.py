@@ -11,6 +11,7 @@ from perfmagic.analysis.findings.data_loading import is_loader
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.longest_gap import LONG_GAP_FRAC, STEP_NAME
+from perfmagic.numerics.intervals import Intervals, intersect, total_ns, union
 from perfmagic.trace.columns import NONE, HostKind, Int64
 from perfmagic.trace.hoststack import nested
 from perfmagic.trace.names import short_name
@@ -21,7 +22,7 @@ REPEATED_FINDINGS = 2  # the dearest ones; a step with hundreds of kernels could
 _COMPILED = re.compile(r"Torch-Compiled|CompiledFxGraph|CompiledFunction")  # torch.compile's own marks
 
 
-def repeated_gaps(facts: Facts) -> list[Finding]:
+def repeated_gaps(facts: Facts, free: Intervals) -> list[Finding]:
     """Pauses of the device that come again before the same op, and what Python did in them.
 
     Those within stretches of ops launched one by one belong to another finding and are left out, as are those in which
@@ -37,13 +38,14 @@ def repeated_gaps(facts: Facts) -> list[Finding]:
         if sums[i] < LONG_GAP_FRAC * facts.breakdown.extent_ns or len(found) == REPEATED_FINDINGS:
             break
         if n[i] >= REPEATED:
-            found += _repeated(facts, rows[group == i])
+            found += _repeated(facts, rows[group == i], free)
     return found
 
 
-def _repeated(facts: Facts, rows: Int64) -> list[Finding]:
+def _repeated(facts: Facts, rows: Int64, free: Intervals) -> list[Finding]:
     gaps, trace = facts.gaps, facts.trace
-    host_ns = int(gaps.for_python_ns[rows].sum())
+    where = intersect(free, union(gaps.start_ns[rows], gaps.end_ns[rows]))
+    host_ns = total_ns(where)
     python_was, names = _python_was(facts, rows)
     if any(map(is_loader, names)):
         return []
@@ -63,6 +65,7 @@ def _repeated(facts: Facts, rows: Int64) -> list[Finding]:
             start_ns=int(gaps.start_ns[rows].min()),
             end_ns=int(gaps.end_ns[rows].max()),
             device=facts.device,
+            where=where,
             advice=_advice(names),
         )
     ]

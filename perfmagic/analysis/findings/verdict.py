@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,7 @@ from perfmagic.analysis.verdict import (
     STALLED,
     Verdict,
 )
-from perfmagic.numerics.intervals import Intervals, covered_ns
+from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
@@ -46,11 +46,23 @@ def verdict_of(facts: Facts) -> Verdict:
     """The verdict, from analyses that are at hand."""
     if not len(facts.trace.ops):
         return Verdict(NO_RECORDS, 0.0, *_host_only(facts.trace))
+    if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
+        return Verdict(NO_VERDICT, 0.0, f"one op of {units.duration(facts.breakdown.busy_ns)} is too little for one")
     if too_much_repaired(facts):
         return Verdict(NO_VERDICT, 0.0, f"{repaired_words(facts)}, too many to say who waited for whom")
     judged = _of_times(facts)
     repaired = repaired_words(facts)
     return replace(judged, detail=sentences(judged.detail, repaired)) if repaired else judged
+
+
+def claimed_by_verdict(facts: Facts, judged: Verdict) -> Intervals:
+    """The time that the verdict is about, as far as it could be won: its cost is the sum."""
+    time = facts.cell_time
+    if judged.kind == HOST_BOUND:
+        return time.waited_for_host
+    if judged.kind == HOST_TAIL:
+        return time.tail
+    return time.not_busy if judged.kind in (MIXED, LATENCY_BOUND, STALLED) else EMPTY
 
 
 def kind_of(time: CellTime) -> str:
@@ -114,19 +126,22 @@ def _device_bound(facts: Facts, time: CellTime) -> Worded:
 
 
 def _host_bound(facts: Facts, time: CellTime) -> Worded:
-    python, call = time.waited_ns["for_python"], time.waited_ns["in_call"]
-    told = [name for name, ns in (("for_python", python), ("in_call", call)) if ns >= facts.notable_ns]
     where, lines = _by_line(facts, time.waited_for_host)
-    waits = [f"{units.duration(time.waited_ns[name])} {CAUSES[name]}" for name in told]
-    waited = f"{facts.the_busiest} waited {listed(waits)}{where}"
-    return [waited, _busy(time, "it"), *_idle(facts, time, told=told)], lines, time.waited_for_host_ns
+    waited = f"{facts.the_busiest} waited {_for_python(facts, time)}{where}"
+    return [waited, _busy(time, "it"), *_idle(facts, time, told="python")], lines, time.waited_for_host_ns
+
+
+def _for_python(facts: Facts, time: CellTime) -> str:
+    in_call_ns = time.waited_ns["in_call"]
+    inside = f", {units.duration(in_call_ns)} of it inside calls into the driver"
+    return f"{units.duration(time.waited_for_host_ns)} for Python{inside if in_call_ns >= facts.notable_ns else ''}"
 
 
 def _host_tail(facts: Facts, time: CellTime) -> Worded:
     where, lines = _by_line(facts, time.tail)
     last = f"the last op of {facts.the_busiest.removesuffix(',')}"
     worked = f"Python worked on for {units.duration(time.tail_ns)} after {last}{where}"
-    return [worked, _busy(time, facts.the_device), *_idle(facts, time, told=["tail"])], lines, time.tail_ns
+    return [worked, _busy(time, facts.the_device), *_idle(facts, time, told="tail")], lines, time.tail_ns
 
 
 def _between(facts: Facts, time: CellTime) -> Worded:
@@ -152,14 +167,19 @@ def _busy(time: CellTime, subject: str) -> str:
     return f"{subject} was busy {units.percent(time.busy_frac)} of {time.window.name}"
 
 
-def _idle(facts: Facts, time: CellTime, told: Sequence[str] = ()) -> list[str]:
-    """What the device waited for while it was not busy, the longest first.  told: the parts said already."""
-    parts = {name: ns for name, ns in time.waited_ns.items() if name not in told}
-    named = sorted(((ns, CAUSES[name]) for name, ns in parts.items() if ns >= facts.notable_ns), reverse=True)
-    waits = [f"{units.duration(ns)} {what}" for ns, what in named]
-    also = "also " if "for_python" in told else ""
+def _idle(facts: Facts, time: CellTime, told: str = "") -> list[str]:
+    """What the device waited for while it was not busy, the longest first.  told: what is said already."""
+    named = [
+        (ns, f"{units.duration(ns)} {CAUSES[name]}")
+        for name, ns in time.waited_ns.items()
+        if name not in ("in_python", "in_call") and ns >= facts.notable_ns
+    ]
+    if told != "python" and time.waited_for_host_ns >= facts.notable_ns:
+        named.append((time.waited_for_host_ns, _for_python(facts, time)))
+    waits = [words for _, words in sorted(named, reverse=True)]
+    also = "also " if told == "python" else ""
     found = [f"{facts.the_device} {also}waited {listed(waits)}"] if waits else []
-    if time.tail_ns >= facts.notable_ns and "tail" not in told:
+    if time.tail_ns >= facts.notable_ns and told != "tail":
         found.append(f"Python worked on for {units.duration(time.tail_ns)} after the last op")
     return found
 

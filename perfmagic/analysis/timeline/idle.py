@@ -16,11 +16,11 @@ from perfmagic.trace.once import once_per_trace
 
 # the causes by name, and what the device waited for in words: "waited 1.2 ms for Python"
 CAUSES = {
-    "for_python": "for Python",
-    "in_call": "for a call into the driver",
+    "in_python": "for Python",
+    "in_call": "for Python, inside calls into the driver",
     "launching": "for launches to arrive",
     "between_ops": "between queued ops",
-    "returning": "for blocking calls to return",
+    "blocked": "while Python was in a blocking call",
     "other_device": "for another device",
     "other_stream": "for another stream",
     "unexplained": "with work queued, for reasons that the record does not show",
@@ -31,8 +31,8 @@ CAUSES = {
 class IdleGaps:
     """The idle gaps of a device, by start; arrays of equal length, times in ns.
 
-    start_ns, end_ns: the gap.  for_python_ns, in_call_ns, launching_ns, between_ops_ns, returning_ns, other_device_ns,
-    other_stream_ns, unexplained_ns: its parts by cause, as perfmagic.analysis.timeline.pauses.Causes has them; for
+    start_ns, end_ns: the gap.  in_python_ns, in_call_ns, launching_ns, between_ops_ns, blocked_ns, other_device_ns,
+    other_stream_ns, unexplained_ns: its parts by cause, as perfmagic.analysis.timeline.pauses.Causes has them; in
     Python includes one by one. They add up to the length of the gap.
     op: row of trace.ops that ended the gap.  line: the line the host spent most of the gap on, else the line of the op.
     host_op: row of trace.names of the operator running in the middle of the host's part, NONE where none was.
@@ -42,11 +42,11 @@ class IdleGaps:
     device: int
     start_ns: Int64
     end_ns: Int64
-    for_python_ns: Int64
+    in_python_ns: Int64
     in_call_ns: Int64
     launching_ns: Int64
     between_ops_ns: Int64
-    returning_ns: Int64
+    blocked_ns: Int64
     other_device_ns: Int64
     other_stream_ns: Int64
     unexplained_ns: Int64
@@ -73,6 +73,11 @@ class IdleGaps:
         return {cause: int(self._column(cause).sum()) for cause in CAUSES}
 
     @property
+    def for_python_ns(self) -> Int64:
+        """How long each gap waited for Python, inside calls into the driver or not."""
+        return self.in_python_ns + self.in_call_ns
+
+    @property
     def total_ns(self) -> int:
         return int(self.length_ns.sum())
 
@@ -97,11 +102,11 @@ class IdleGap:
     start_ns: int
     end_ns: int
     cause: str
-    for_python_ns: int
+    in_python_ns: int
     in_call_ns: int
     launching_ns: int
     between_ops_ns: int
-    returning_ns: int
+    blocked_ns: int
     other_device_ns: int
     other_stream_ns: int
     unexplained_ns: int
@@ -142,8 +147,8 @@ def idle_gaps(trace: Trace, device: int) -> IdleGaps:
     sets = idle_causes(trace, device).sets
     start, end = pauses.start_ns, pauses.end_ns
     sums = {cause: covered_ns(sets[cause], start, end) for cause in CAUSES}
-    sums["for_python"] = sums["for_python"] + covered_ns(sets["one_by_one"], start, end)
-    empty = merge(*(sets[cause] for cause in ("for_python", "in_call", "returning", "other_device")))
+    sums["in_python"] = sums["in_python"] + covered_ns(sets["one_by_one"], start, end)
+    empty = merge(*(sets[cause] for cause in ("in_python", "in_call", "blocked", "other_device")))
     by_line, _ = _charge_lines(trace, empty[:, 0], empty[:, 1], np.zeros(len(empty), np.int32))
     _, line = _charge_lines(trace, start, pauses.launched_ns, trace.ops.line[pauses.op])
     return IdleGaps(

@@ -46,24 +46,24 @@ class Pauses:
 class Causes:
     """What a device waited for in its pauses: interval sets that never overlap and add up to the pauses.
 
-    for_python: nothing is queued and Python works on what it will launch.
+    in_python: nothing is queued and Python works on what it will launch.
     one_by_one: an op is on its way while Python works, and the device runs dry again after it; on a simulated device,
     whose threads share Python's lock, every op that is late while Python works.
     in_call: the thread that launches is inside a runtime or driver call for 50 µs or longer that waits for no device.
     launching: an op was launched and is on its way: its call has not returned, or did so less than 10 µs ago; on a
     simulated device however long ago.
     between_ops: the next op was queued before the last one ended, and starts within 10 µs (simulated: at any time).
-    returning: nothing is queued and Python has not come back from a blocking call.
+    blocked: Python is in a blocking call, and nothing is queued or the call, a copy, has not begun to copy.
     other_device: nothing is queued here, and Python waits while another device executes.
     other_stream: queued, held by a recorded stream wait.  unexplained: queued, and the record does not say why not run.
     """
 
-    for_python: Intervals
+    in_python: Intervals
     one_by_one: Intervals
     in_call: Intervals
     launching: Intervals
     between_ops: Intervals
-    returning: Intervals
+    blocked: Intervals
     other_device: Intervals
     other_stream: Intervals
     unexplained: Intervals
@@ -127,10 +127,12 @@ def causes(trace: Trace, device: int, pauses: Pauses, waits: Intervals) -> Cause
     other_device = intersect(elsewhere, busy_elsewhere(trace, device))
     working = subtract(empty, waits)
     in_calls = _in_long_calls(trace, pauses, working)
+    parts = _underway(trace, device, pauses, underway, waits, in_calls)
+    copying = parts.pop("copying")
     return Causes(
-        for_python=subtract(working, in_calls),
-        **_underway(trace, device, pauses, underway, waits, in_calls),
-        returning=subtract(elsewhere, other_device),
+        in_python=subtract(working, in_calls),
+        **parts,
+        blocked=merge(subtract(elsewhere, other_device), copying),
         other_device=other_device,
     )
 
@@ -195,12 +197,16 @@ def _underway(
     # threads of a simulated device share Python's lock: what they start late while Python works, Python delayed
     delayed = pauses.known & (trace.simulated | (~queued & runs_dry))
     late = union(pauses.released_ns[delayed], pauses.end_ns[delayed])
-    in_launch = intersect(rest, _launch_calls(trace, device, long=True))
+    rows = np.flatnonzero((trace.ops.device == device) & (trace.ops.launch != NONE))
+    launch = trace.ops.launch[rows]
+    copying = intersect(rest, _until_start(trace, rows[blocking_copies(trace)[launch]]))
+    rest = subtract(rest, copying)
+    in_launch = intersect(rest, _until_start(trace, rows[np.isin(launch, long_calls(trace))]))
     rest = subtract(rest, in_launch)
     one_by_one = subtract(intersect(rest, late), waits)
     rest = subtract(rest, one_by_one)
     # from here on each piece lies between the return of a call and the start of an op
-    short_calls = intersect(rest, _launch_calls(trace, device, long=False))
+    short_calls = intersect(rest, _until_start(trace, rows))
     rest = subtract(rest, short_calls)
     soon = (rest[:, 1] - rest[:, 0] < LAUNCH_LATENCY_NS) | trace.simulated
     soon &= ~_starts_within(rest, union(pauses.start_ns[~pauses.known], pauses.end_ns[~pauses.known]))
@@ -208,6 +214,7 @@ def _underway(
     return {
         "one_by_one": one_by_one,
         "in_call": merge(in_calls, in_launch),
+        "copying": copying,
         "launching": merge(short_calls, rest[soon & ~was_queued]),
         "between_ops": rest[soon & was_queued],
         "other_stream": other_stream,
@@ -215,12 +222,10 @@ def _underway(
     }
 
 
-def _launch_calls(trace: Trace, device: int, *, long: bool) -> Intervals:
-    """When calls that launched ops of a device ran, until the op started: the long ones or the others."""
-    rows = np.flatnonzero((trace.ops.device == device) & (trace.ops.launch != NONE))
+def _until_start(trace: Trace, rows: Int64) -> Intervals:
+    """When the calls that launched some ops ran, until the op started."""
     start, end = trace.launch_start_ns()[rows], trace.launch_end_ns()[rows]
-    mine = np.isin(trace.ops.launch[rows], long_calls(trace)) == long
-    return union(start[mine], np.clip(end[mine], start[mine], np.maximum(start, trace.ops.start_ns[rows])[mine]))
+    return union(start, np.clip(end, start, np.maximum(start, trace.ops.start_ns[rows])))
 
 
 def _starts_within(pieces: Intervals, where: Intervals) -> Bool:

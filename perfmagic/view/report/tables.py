@@ -124,8 +124,14 @@ def _steps(report: Mapping[str, Any]) -> ReportTable:
 
 def _idle(device: Mapping[str, Any], where: str) -> ReportTable:
     idle_ns = device["idle_ns"]
-    causes = sorted(device["idle"]["by_cause_ns"].items(), key=lambda item: -item[1])
-    rows = [(f"waiting {CAUSES[cause]}", units.duration(ns), units.percent(ns / idle_ns)) for cause, ns in causes if ns]
+    by_cause = dict(device["idle"]["by_cause_ns"])
+    inside_ns = by_cause.pop("in_call")
+    by_cause["in_python"] += inside_ns
+    named = []
+    for cause, ns in sorted(by_cause.items(), key=lambda item: -item[1]):
+        named += [(f"waiting {CAUSES[cause]}", ns)]
+        named += [("  of it inside calls into the driver", inside_ns)] if cause == "in_python" else []
+    rows = [(words, units.duration(ns), units.percent(ns / idle_ns)) for words, ns in named if ns]
     return ReportTable(f"Idle by cause{where}", ("", "time", "of idle"), tuple(rows))
 
 
