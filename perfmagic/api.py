@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from operator import index
 from types import TracebackType
 from typing import Any
 
@@ -143,12 +145,8 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         device: str = "auto",
         memory: bool = False,
     ) -> None:
-        if wait < 0 or warmup < 0 or (active is not None and active < 1):
-            raise OptionError(
-                f"timeline(wait={wait}, warmup={warmup}, active={active}): wait and warmup must be >= 0, active >= 1"
-            )
-        self._skip = wait + warmup
-        self._active = active
+        self._skip = _steps("wait", wait, 0) + _steps("warmup", warmup, 0)
+        self._active = None if active is None else _steps("active", active, 1)
         self._out = out
         self._recorder = Recorder(origin="block", device=device, memory=memory)
         self._steps = 0
@@ -227,6 +225,17 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
             rank = result.trace.meta.rank
             words = os.environ.get("RANK", "0") if rank is None else str(rank)  # torchrun sets RANK
             result.save(str(self._out).replace("{rank}", words))
+
+
+def _steps(keyword: str, given: int, least: int) -> int:
+    """A number of training steps as Python's own int. Raises OptionError for anything else."""
+    with suppress(TypeError):
+        if (steps := index(given)) >= least:
+            return steps
+    raise OptionError(
+        f"timeline({keyword}={given!r}): a whole number of training steps is needed, {least} or more",
+        hint=f"timeline({keyword}={least + 1})",
+    )
 
 
 def describe(error: BaseException | None) -> str:

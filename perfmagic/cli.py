@@ -179,7 +179,7 @@ def _complain(message: str) -> None:
 
 
 def _sanitize(_options: argparse.Namespace) -> int:
-    from perfmagic.view.sanitize import sanitize_file
+    from perfmagic.view.nbval import sanitize_file
 
     print(sanitize_file(), end="")
     return 0

@@ -29,7 +29,7 @@ BENCHMARKS: list[Callable[..., Any]] = [
     perfmagic.testing.faster,
 ]
 OTHERS: list[Callable[..., Any]] = [perfmagic.open_trace, perfmagic.open_traces, perfmagic.timeline]
-OPTIONS = {one.name: one.default for one in fields(BenchSpec) if one.name != "inputs"}
+OPTIONS = {one.name: one.default for one in fields(BenchSpec) if one.name not in ("inputs", "magic")}
 # what a function has in place of BenchSpec's own: None in time_s says that the comparison decides
 INSTEAD = {
     "sweep": {"name": "n"},

@@ -15,13 +15,13 @@ from perfmagic.analysis.findings.in_call import in_call
 from perfmagic.analysis.findings.incomplete import incomplete
 from perfmagic.analysis.findings.longest_gap import longest_gap
 from perfmagic.analysis.findings.one_by_one import one_by_one
-from perfmagic.analysis.findings.pageable import pageable_uploads
+from perfmagic.analysis.findings.pageable import pageable
 from perfmagic.analysis.findings.queue_full import queue_full
-from perfmagic.analysis.findings.race import missing_waits
-from perfmagic.analysis.findings.repeated_gap import repeated_gaps
-from perfmagic.analysis.findings.streams import side_by_side
-from perfmagic.analysis.findings.sync import blocked
-from perfmagic.analysis.findings.tensor_cores import tensor_cores_unused
+from perfmagic.analysis.findings.race import race
+from perfmagic.analysis.findings.repeated_gap import repeated_gap
+from perfmagic.analysis.findings.streams import streams
+from perfmagic.analysis.findings.sync import sync
+from perfmagic.analysis.findings.tensor_cores import tensor_cores
 from perfmagic.analysis.findings.verdict import claimed_by_verdict, verdict_of
 from perfmagic.analysis.findings.waited_for_host import waited_for_host
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC, HOST_BOUND, HOST_TAIL, NO_VERDICT, Verdict
@@ -34,11 +34,11 @@ __all__ = ["Finding", "findings"]
 Claim = Callable[[Facts, Intervals], list[Finding]]
 Rule = Callable[[Facts], list[Finding]]
 
-FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, one_by_one, repeated_gaps)
-IDLE: tuple[Claim, ...] = (pageable_uploads, blocked, went_on_alone)
+FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, one_by_one, repeated_gap)
+IDLE: tuple[Claim, ...] = (pageable, sync, went_on_alone)
 EXPOSED: tuple[Claim, ...] = (exposed_communication, exposed_copy)
-WITHOUT_TIME: tuple[Rule, ...] = (side_by_side, tensor_cores_unused)
-WITHOUT_DURATIONS: tuple[Rule, ...] = (missing_waits, queue_full, clocks, incomplete)  # true whatever the ops lasted
+WITHOUT_TIME: tuple[Rule, ...] = (streams, tensor_cores)
+WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete)  # true whatever the ops lasted
 MOSTLY = 0.9  # of the longest gap: a finding that explains so much of it has it as its part
 
 

@@ -11,7 +11,7 @@ from perfmagic.analysis.findings.sync import device_meanwhile, uploads, waiting
 from perfmagic.numerics.intervals import Intervals
 
 
-def pageable_uploads(facts: Facts, free: Intervals) -> list[Finding]:
+def pageable(facts: Facts, free: Intervals) -> list[Finding]:
     """Copies from pageable memory to the device that blocked Python."""
     rows = np.flatnonzero(uploads(facts) & ~facts.syncs.after_cell)
     blocked_ns = int(facts.syncs.blocked_ns[rows].sum())

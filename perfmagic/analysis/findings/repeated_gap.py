@@ -22,7 +22,7 @@ REPEATED_FINDINGS = 2  # the dearest ones; a step with hundreds of kernels could
 _COMPILED = re.compile(r"Torch-Compiled|CompiledFxGraph|CompiledFunction")  # torch.compile's own marks
 
 
-def repeated_gaps(facts: Facts, free: Intervals) -> list[Finding]:
+def repeated_gap(facts: Facts, free: Intervals) -> list[Finding]:
     """Pauses of the device that come again before the same op, and what Python did in them.
 
     Those within stretches of ops launched one by one belong to another finding and are left out, as are those in which

@@ -15,7 +15,7 @@ SEVERAL = 3  # so many waits are a habit
 NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing that could be won
 
 
-def blocked(facts: Facts, free: Intervals) -> list[Finding]:
+def sync(facts: Facts, free: Intervals) -> list[Finding]:
     """Calls that blocked Python, one finding for each thing that asked for them."""
     found = facts.syncs
     mine = ~uploads(facts) & ~found.after_cell

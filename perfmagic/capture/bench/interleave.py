@@ -13,6 +13,7 @@ from perfmagic.capture.bench.plan import Host
 from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.stopping import DECIDE_S, ComparisonRule
 from perfmagic.errors import OptionError
+from perfmagic.flags import option
 from perfmagic.numerics.ratio import BAND
 from perfmagic.samples import BenchRecord
 
@@ -184,7 +185,8 @@ def measure_interleaved(
 def refuse_runs(specs: Sequence[BenchSpec]) -> None:
     """Raise OptionError for whole runs of interleaved benchmarks: separate runs are what interleaving avoids."""
     if len(specs) > 1 and any(spec.runs > 1 for spec in specs):
+        magic = specs[0].magic
         raise OptionError(
-            f"--runs {max(spec.runs for spec in specs)}: interleaved benchmarks are one run",
-            hint="leave out --runs; --time 20 takes longer",
+            f"{option(magic, 'runs', max(spec.runs for spec in specs))}: interleaved benchmarks are one run",
+            hint=f"leave out {option(magic, 'runs')}; {option(magic, 'samples')} says how many samples are taken",
         )

@@ -10,6 +10,7 @@ import sys
 from _thread import interrupt_main
 from collections import deque
 from collections.abc import Callable
+from functools import wraps
 from threading import Timer
 from typing import Any
 
@@ -239,12 +240,35 @@ def operator_named(name: str, namespace: str = "aten") -> Any | None:
     return None if found is None else getattr(found, overload or "default", None)
 
 
-def below_autograd() -> Any:
-    """A with block in which operators go on below autograd: for a kernel that stands there and passes a call on.
+def go_on_below(key: str, func: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run an operator as if no kernel stood at a dispatch key or above: for the kernel that stands there.
 
-    Uses torch._C._AutoDispatchBelowAutograd (read in 2.13.0). No fallback.
+    keys: the dispatch keys of this call, which a kernel registered with_keyset is given.
+    Uses torch._C._dispatch_keyset_full_after and OpOverload.redispatch (read in 2.13.0). No fallback.
     """
-    return torch._C._AutoDispatchBelowAutograd()
+    __tracebackhide__ = True
+    below = torch._C._dispatch_keyset_full_after(getattr(torch._C.DispatchKey, key))
+    return func.redispatch(keys & below, *args, **kwargs)
+
+
+def before_message(look: Callable[[Any], None]) -> None:
+    """Have look(tensor) called for each message that is made for torch.distributed.batch_isend_irecv; once a process.
+
+    Wraps torch.distributed.P2POp.__init__(op, tensor, …) (read in 2.13.0). Where the name is gone, it is not called.
+    """
+    message = getattr(torch.distributed, "P2POp", None)
+    if message is None or hasattr(message.__init__, "looks"):
+        return
+    make = message.__init__
+
+    @wraps(make)
+    def look_and_make(self: Any, op: Any, tensor: Any, *args: Any, **kwargs: Any) -> None:
+        __tracebackhide__ = True
+        look(tensor)
+        make(self, op, tensor, *args, **kwargs)
+
+    vars(look_and_make)["looks"] = True
+    message.__init__ = look_and_make
 
 
 def host_kernels() -> dict[str, str]:

@@ -85,7 +85,9 @@ def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> flo
 def _draw_trust(canvas: Canvas, doc: TimelineDoc, y: float) -> float:
     if not doc.trust:
         return y + 2
-    canvas.text(0, y + 9, fitted(trust_words(doc)[0], WIDTH_PX, 10), "ink2")
+    _, more = trust_words(doc)
+    ending = f" · {units.plural(len(more), 'more note')} in .trust and in the report" if more else ""
+    canvas.text(0, y + 9, fitted(doc.trust[0], WIDTH_PX - width_px(ending, 10), 10) + ending, "ink2")
     return y + 16
 
 
