@@ -129,8 +129,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
     return (
         ranks_markdown(results)
         + "\n".join(
-            markdown(r.title, r.doc.header.sentence, [f.sentence for f in r.findings], r.doc.trust, r.to_dict())
-            for r in results
+            markdown(r.title, r.doc.header.sentence, r.findings, r.doc.trust, r.to_dict()) for r in results
         ).rstrip()
     )
 

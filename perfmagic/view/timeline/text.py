@@ -12,7 +12,8 @@ from perfmagic.view.timeline.lanes import DeviceGroup
 from perfmagic.view.timeline.words import cost_words, rest_words, trust_words
 
 MAX_STREAMS = 8
-GUTTER = 10
+GUTTER = 13
+PART = "└ "  # before a part of the finding above
 _NUMBERS = (("busy", 7), ("time", 9), ("ops", 9), ("queue ≤", 9), ("mean", 8))
 
 
@@ -26,8 +27,9 @@ def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".
     if doc.failure:
         lines += wrapped(doc.failure)
     for finding in doc.findings:
-        first = f"{cost_words(finding, doc.header.busy_frac):>{GUTTER}}  {finding.cause}{rest_words(finding)}"
-        lines += wrapped(first, indent=GUTTER + 2)
+        part = "  " * (finding.depth - 1) + PART if finding.depth else ""
+        cost = f"{cost_words(finding, doc.header.busy_frac):>{GUTTER}}  "
+        lines += wrapped(f"{cost}{part}{finding.cause}{rest_words(finding)}", indent=GUTTER + 2 + len(part))
     for group in doc.groups:
         lines += ["", *_stream_table(group, several=len(doc.groups) > 1)]
     lines += below
