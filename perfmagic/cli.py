@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from perfmagic.errors import OptionError, PerfmagicError
@@ -139,8 +140,22 @@ def _html_report(results: list[TimelineResult]) -> str:
     from perfmagic.view.timeline.live import live_page, live_section
 
     sections = [ranks_html(results)]
-    sections += [heading(r.title, results) + live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in results]
+    sections += [
+        heading(r.title, results) + live_section(r.doc, r.trace) + _rooflines(r) + html_tables(r.to_dict())
+        for r in results
+    ]
     return live_page(", ".join(r.title for r in results), sections)
+
+
+def _rooflines(result: TimelineResult) -> str:
+    """The roofline of each device; nothing where the record has no shapes, as a note below the table says."""
+    from perfmagic.errors import TraceError
+
+    found = ""
+    for device in result.trace.device_ids:
+        with suppress(TraceError):
+            found += result.roofline(device).html()
+    return found
 
 
 _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {

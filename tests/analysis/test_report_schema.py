@@ -27,7 +27,7 @@ UNITLESS = {
     *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size"),
     *("line", "peak_line", "ops_max", "ops_mean", "launches_max", "schema_version"),
 }
-UNIT = re.compile(r"^n_|_ns$|_bytes$|_frac$|^frac_of_|_bytes_per_s$")
+UNIT = re.compile(r"^n_|_ns$|_bytes$|_frac$|^frac_of_|^(?:\w+_)?bytes_per_s$|flop$|flop_per_s$|^flop_per_byte$")
 
 
 def everything() -> Iterator[Trace]:

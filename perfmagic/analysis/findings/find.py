@@ -8,12 +8,16 @@ from dataclasses import dataclass, replace
 from perfmagic.analysis.findings.alone import began_late, went_on_alone
 from perfmagic.analysis.findings.clocks import clocks
 from perfmagic.analysis.findings.data_loading import data_loading
+from perfmagic.analysis.findings.device_time import device_time
+from perfmagic.analysis.findings.eager_attention import eager_attention
 from perfmagic.analysis.findings.exposed import exposed_communication, exposed_copy
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.graph_launch import graph_launch
 from perfmagic.analysis.findings.in_call import in_call
 from perfmagic.analysis.findings.incomplete import incomplete
 from perfmagic.analysis.findings.longest_gap import longest_gap
+from perfmagic.analysis.findings.low_occupancy import low_occupancy
 from perfmagic.analysis.findings.one_by_one import one_by_one
 from perfmagic.analysis.findings.pageable import pageable
 from perfmagic.analysis.findings.queue_full import queue_full
@@ -22,9 +26,11 @@ from perfmagic.analysis.findings.repeated_gap import repeated_gap
 from perfmagic.analysis.findings.streams import streams
 from perfmagic.analysis.findings.sync import sync
 from perfmagic.analysis.findings.tensor_cores import tensor_cores
+from perfmagic.analysis.findings.tiny_kernels import tiny_kernels
+from perfmagic.analysis.findings.unaligned_gemm import unaligned_gemm
 from perfmagic.analysis.findings.verdict import claimed_by_verdict, verdict_of
 from perfmagic.analysis.findings.waited_for_host import waited_for_host
-from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC, HOST_BOUND, HOST_TAIL, NO_VERDICT, Verdict
+from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, NO_VERDICT, Verdict
 from perfmagic.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
 from perfmagic.trace.model import Trace
 
@@ -37,7 +43,8 @@ Rule = Callable[[Facts], list[Finding]]
 FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, one_by_one, repeated_gap)
 IDLE: tuple[Claim, ...] = (pageable, sync, went_on_alone)
 EXPOSED: tuple[Claim, ...] = (exposed_communication, exposed_copy)
-WITHOUT_TIME: tuple[Rule, ...] = (streams, tensor_cores)
+BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)
+WITHOUT_TIME: tuple[Rule, ...] = (streams, graph_launch)
 WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete)  # true whatever the ops lasted
 MOSTLY = 0.9  # of the longest gap: a finding that explains so much of it has it as its part
 
@@ -71,15 +78,20 @@ def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]
     if judged.kind == NO_VERDICT:
         return _flat([*_by_cost(untimed)], _Node(_verdict(facts, judged)))
     head, idle = _idle_tree(facts, judged)
-    exposed = facts.breakdown.intervals
-    busy, _ = _claimed(facts, EXPOSED, merge(exposed["exposed_communication"], exposed["exposed_copy"]))
+    sets = facts.breakdown.intervals
+    exposed, _ = _claimed(facts, EXPOSED, merge(sets["exposed_communication"], sets["exposed_copy"]))
     beside = [_Node(finding) for rule in WITHOUT_TIME for finding in rule(facts)]
-    peers = [*map(_Node, busy), *beside, *untimed]
-    if judged.busy_frac >= DEVICE_BOUND_FRAC:  # what an idle device waited for is not what decides
-        lossy = [node for node in _by_cost(peers) if node.finding.cost_ns]
-        rest = [node for node in peers if node not in lossy[:1]]
-        return _flat([*lossy[:1], *_by_cost([*idle, *rest])], head)
-    return _flat(_by_cost([*idle, *peers]), head)
+    busy = _busy_nodes(facts)
+    rest = _by_cost([*idle, *map(_Node, exposed), *beside, *untimed])
+    # what an idle device waited for does not decide where it was busy all the time
+    ordered = [*busy, *rest] if judged.kind == DEVICE_BOUND else _by_cost([*busy, *rest])
+    return _flat(ordered, head)
+
+
+def _busy_nodes(facts: Facts) -> list[_Node]:
+    """Where a busy device's time went, with what makes it slow as its parts; only these where it is not told."""
+    slow = _by_cost([_Node(finding) for rule in BUSY for finding in rule(facts)])
+    return [_Node(finding, tuple(slow)) for finding in device_time(facts)] or slow
 
 
 def _flat(nodes: Sequence[_Node], verdict: _Node) -> tuple[Finding, ...]:

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from perfmagic import units
 from perfmagic.analysis.timeline.idle import CAUSES
+from perfmagic.view.report.operators import brief_operator_table, category_table, operator_table
+from perfmagic.view.report.table import ReportTable
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 
 MOST_ROWS = 15
 BRIEF_ROWS = 5  # of kernels, in a terminal
 _NAME_LENGTH, _HEAD_FRAC = 110, 0.55
-
-
-@dataclass(frozen=True)
-class ReportTable:
-    """A table of text cells with a title. The first column is left-aligned, the others are right-aligned.
-
-    note: a line below the table, or in its place where there are no rows.
-    """
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
 
 
 def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
@@ -36,6 +24,8 @@ def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
             _time(device, where),
             _idle(device, where),
             _streams(device, where),
+            category_table(device, where),
+            operator_table(device, where, MOST_ROWS),
             _kernels(device, where, MOST_ROWS),
             _copies(device, where),
             _collectives(device, where),
@@ -49,6 +39,7 @@ def brief_tables(report: Mapping[str, Any]) -> list[ReportTable]:
     for device, where in _devices(report):
         found += [
             _idle(device, where),
+            brief_operator_table(device, where, BRIEF_ROWS),
             _kernels(device, where, BRIEF_ROWS),
             _note_alone(_collectives(device, where)),
         ]

@@ -9,7 +9,8 @@ from perfmagic import units
 from perfmagic.analysis.ranks.findings import RankFinding
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
-from perfmagic.view.report.tables import ReportTable, brief_tables, shortened, windows_words
+from perfmagic.view.report.table import ReportTable
+from perfmagic.view.report.tables import brief_tables, shortened, windows_words
 from perfmagic.view.svg.metrics import columns, cut_to_columns
 from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.doc import TimelineDoc
