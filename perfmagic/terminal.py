@@ -7,7 +7,7 @@ import unicodedata
 
 def columns(text: str) -> int:
     """How many columns of a terminal a line of text takes."""
-    return sum(_cells(c) for c in text)
+    return len(text) if text.isascii() else sum(_cells(c) for c in text)
 
 
 def cut_to_columns(text: str, room: int) -> str:

@@ -29,7 +29,6 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import comm_kernel_names
 
 SCHEMA_VERSION = 1  # raised by what changes the meaning of a key, or takes one away
-NAME_LENGTH = 160  # characters of a name in a table; those of some kernels have thousands
 TABLE_ROWS = 50  # of the tables that have a row a name; a compiled model has hundreds of kernels
 LONGEST_GAPS = 20
 PERCENTILES = {"min_ns": 0, "median_ns": 50, "p90_ns": 90, "p99_ns": 99, "max_ns": 100}
@@ -79,12 +78,11 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
 
 
 def _table(rows: Rows[Any], without: Collection[str] = ("device",)) -> list[dict[str, Any]]:
-    """The rows as dicts, names cut.
+    """The rows as dicts.
 
     without: columns that say nothing here: the device is known from where the table stands.
     """
-    tables = [{key: value for key, value in row.items() if key not in without} for row in rows.to_dict()]
-    return [row | ({"name": row["name"][:NAME_LENGTH]} if "name" in row else {}) for row in tables]
+    return [{key: value for key, value in row.items() if key not in without} for row in rows.to_dict()]
 
 
 def _meta(trace: Trace) -> dict[str, Any]:
@@ -182,7 +180,7 @@ def _idle(trace: Trace, gaps: IdleGaps) -> dict[str, Any]:
                 "length_ns": int(gaps.length_ns[row]),
                 "cause": gaps.cause(row),
                 "line": int(gaps.line[row]),
-                "host_op": trace.names[gaps.host_op[row]][:NAME_LENGTH] if gaps.host_op[row] != NONE else None,
+                "host_op": trace.names[gaps.host_op[row]] if gaps.host_op[row] != NONE else None,
             }
             for row in longest.tolist()
         ],
