@@ -149,7 +149,7 @@ def test_a_report_has_the_tables_by_name() -> None:
         ("add", 3, 50 * US),
         ("volta_sgemm_", 212, 20 * US),  # names are whole in JSON
     ]
-    assert [len(k["short_name"]) for k in device["kernels"]] == [3, 48]
+    assert [k["short_name"] for k in device["kernels"]] == ["add", "volta_sgemm_…"]
     assert device["tensor_cores"] == {
         "tensor_ns": 0,
         "undecided_ns": 0,
