@@ -16,6 +16,7 @@ from perfmagic.analysis.timeline.copies import copies
 from perfmagic.analysis.timeline.idle import IdleGaps, idle_gaps
 from perfmagic.analysis.timeline.kernels import TensorCoreShare, kernels, tensor_core_share
 from perfmagic.analysis.timeline.launches import LaunchBound, launch_bound
+from perfmagic.analysis.timeline.line_totals import LineStat, lines
 from perfmagic.analysis.timeline.memory import MemoryCurve, memory_curve
 from perfmagic.analysis.timeline.operators import operators
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
@@ -29,7 +30,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import comm_kernel_names
 
 SCHEMA_VERSION = 1  # raised by what changes the meaning of a key, or takes one away
-TABLE_ROWS = 50  # of the tables that have a row a name; a compiled model has hundreds of kernels
+WORST_STRETCHES = 50
 LONGEST_GAPS = 20
 PERCENTILES = {"min_ns": 0, "median_ns": 50, "p90_ns": 90, "p99_ns": 99, "max_ns": 100}
 
@@ -43,8 +44,9 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "meta": _meta(trace),
         "devices": {str(device): device_report(trace, device, comm_names) for device in trace.device_ids},
-        "operators": _table(operators(trace)[:TABLE_ROWS], without=("thread", "shape")),
-        "annotations": _table(user_annotations(trace)[:TABLE_ROWS]),
+        "operators": _table(operators(trace), without=("thread", "shape")),
+        "annotations": _table(user_annotations(trace)),
+        "lines": _table(Rows(lines(trace), LineStat)),
         "steps": _table(steps(trace, comm_names)),
         "syncs": _syncs(syncs(trace)),
         "communication_kernels": list(comm_kernel_names(trace, comm_names)),
@@ -67,7 +69,7 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
         "launch": _launch(trace, ops),
         "launch_bound": _launch_bound(launch_bound(trace, device)),
         "idle": _idle(trace, idle_gaps(trace, device)),
-        "kernels": _table(kernels(trace, device, comm_names)[:TABLE_ROWS]),
+        "kernels": _table(kernels(trace, device, comm_names)),
         "tensor_cores": _tensor_cores(tensor_core_share(trace, device, comm_names)),
         "copies": _table(copies(trace, device)),
         "collectives": _table(collectives(trace, device, comm_names)),
@@ -158,7 +160,7 @@ def _distribution(values_ns: Int64) -> dict[str, float | int | None]:
 
 def _launch_bound(stretches: Rows[LaunchBound]) -> dict[str, Any]:
     """The sums over all stretches, and those that lost the most time."""
-    worst = Rows(sorted(stretches, key=lambda s: -s.lost_ns)[:TABLE_ROWS], LaunchBound)
+    worst = Rows(sorted(stretches, key=lambda s: -s.lost_ns)[:WORST_STRETCHES], LaunchBound)
     return {
         "n_stretches": len(stretches),
         "n_ops": sum(s.n_ops for s in stretches),

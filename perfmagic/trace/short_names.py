@@ -53,11 +53,12 @@ class _Name:
     always: set[Path | str] = field(default_factory=set)
 
 
-def short_names(names: Iterable[str], width: int = WIDTH) -> dict[str, str]:
+def short_names(names: Iterable[str], width: int = WIDTH, *, kernels: bool = True) -> dict[str, str]:
     """Each name in at most so many columns; different names read differently, brackets stay balanced.
 
     The text of a name depends on the whole set, not on its order. A name that fits is not cut; of a kernel's
-    signature the arguments are dropped that its namesakes share.
+    signature the arguments are dropped that its namesakes share.  kernels: False where the names are of something
+    else, such as annotations, in which brackets mean nothing.
 
     >>> gemms = [f"void gemm<float, ns::Config<{n}, 64>, true>(float*)" for n in (128, 256)]
     >>> list(short_names(gemms).values())
@@ -67,7 +68,7 @@ def short_names(names: Iterable[str], width: int = WIDTH) -> dict[str, str]:
     distinct = sorted(set(names))
     families: dict[str, list[_Name]] = defaultdict(list)
     for full in distinct:
-        name = _taken_apart(full, room)
+        name = _taken_apart(full, room, kernels=kernels)
         families[name.family].append(name)
     texts: dict[str, str] = {}
     for members in families.values():
@@ -102,9 +103,9 @@ def short_name(name: str, width: int = WIDTH) -> str:
     return short_names((name,), width)[name]
 
 
-def _taken_apart(full: str, room: int) -> _Name:
+def _taken_apart(full: str, room: int, *, kernels: bool) -> _Name:
     text = printable(full)
-    if is_signature(text):
+    if kernels and is_signature(text):
         tree = signature(text)
         name = _Name(full, tree.head, tree)
         _facets_of(tree, (), Kind.FUNCTION, name)
@@ -134,7 +135,7 @@ def _shorten_functions(families: Mapping[str, Sequence[_Name]], room: int) -> No
         if members[0].tree is not None and columns(family) > limit:
             long[limit].append(family)
     for limit, functions in long.items():
-        for function, text in short_names(functions, limit).items():
+        for function, text in short_names(functions, limit, kernels=False).items():
             for name in families[function]:
                 name.tree = replace(name.tree, head=text) if name.tree is not None else None
 

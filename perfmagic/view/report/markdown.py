@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
-from perfmagic.view.report.tables import ReportTable, report_tables, windows_words
+from perfmagic.view.report.tables import MARKDOWN_ROWS, ReportTable, report_tables, windows_words
 
 
 def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[str], report: Mapping[str, Any]) -> str:
@@ -16,7 +16,7 @@ def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[
         parts.append(_plain(words))
     if sentences:
         parts.append("\n".join(f"{i}. {_plain(sentence)}" for i, sentence in enumerate(sentences, 1)))
-    parts += [_markdown_table(table) for table in report_tables(report)]
+    parts += [_markdown_table(table) for table in report_tables(report, MARKDOWN_ROWS)]
     if trust:
         parts.append("**Trust**\n\n" + "\n".join(f"- {_plain(sentence)}" for sentence in trust))
     return "\n\n".join(parts) + "\n"
