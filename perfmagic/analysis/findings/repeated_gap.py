@@ -14,7 +14,8 @@ from perfmagic.analysis.findings.longest_gap import LONG_GAP_FRAC, STEP_NAME
 from perfmagic.numerics.intervals import Intervals, intersect, total_ns, union
 from perfmagic.trace.columns import NONE, HostKind, Int64
 from perfmagic.trace.hoststack import nested
-from perfmagic.trace.names import short_name
+from perfmagic.trace.short_names import kernel_short_names
+from perfmagic.trace.signatures import function_name
 
 REPEATED_GAP_NS = 50_000  # Python's part of a gap; shorter ones are the ordinary time between two launches
 REPEATED = 3  # so many are a habit
@@ -51,7 +52,7 @@ def _repeated(facts: Facts, rows: Int64, free: Intervals) -> list[Finding]:
         return []
     lines = np.unique(gaps.line[rows])
     launched = trace.launch_start_ns()[gaps.op[rows]]
-    kernel = short_name(trace.names[trace.ops.name[gaps.op[rows[0]]]])
+    kernel = kernel_short_names(trace)[trace.names[trace.ops.name[gaps.op[rows[0]]]]]
     each = f"{units.duration(host_ns / len(rows))} each on average"
     waited = f"{facts.the_device} waited {units.duration(host_ns)} for Python, {each}{on_lines(lines[:3])}"
     waited += facts.in_steps(launched)
@@ -107,7 +108,7 @@ def _python_was(facts: Facts, rows: Int64) -> tuple[str, tuple[str, str, str]]:
         names.append(trace.names[most[0]] if most else "")
         if most:
             times = f" ×{units.count(most[1])}" if most[1] < len(rows) else ""
-            words.append(f"{preposition} {short_name(names[-1])}{times}")
+            words.append(f"{preposition} {function_name(names[-1])}{times}")
     return (f"Python was {', '.join(words)}" if words else ""), (names[0], names[1], names[2])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
 from perfmagic.view.report.table import ReportTable
-from perfmagic.view.report.tables import report_tables, windows_words
+from perfmagic.view.report.tables import MARKDOWN_ROWS, report_tables, windows_words
 
 
 def markdown(title: str, header: str, found: Sequence[Finding], trust: Sequence[str], report: Mapping[str, Any]) -> str:
@@ -18,7 +18,7 @@ def markdown(title: str, header: str, found: Sequence[Finding], trust: Sequence[
         parts.append(_plain(words))
     if found:
         parts.append("\n".join(f"{'   ' * one.depth}- {_plain(one.sentence)}" for one in found))
-    parts += [_markdown_table(table) for table in report_tables(report)]
+    parts += [_markdown_table(table) for table in report_tables(report, MARKDOWN_ROWS)]
     if trust:
         parts.append("**Trust**\n\n" + "\n".join(f"- {_plain(sentence)}" for sentence in trust))
     return "\n\n".join(parts) + "\n"
