@@ -41,6 +41,7 @@ _HOMES = {
     "Result": "perfmagic.results",
     "SweepResult": "perfmagic.results",
     "TimelineResult": "perfmagic.results",
+    "TraceComparison": "perfmagic.results",
     "Trace": "perfmagic.trace.model",
     # what results hold: tables, their rows, and single facts
     "AnnotationStat": "perfmagic.analysis.timeline.annotations",

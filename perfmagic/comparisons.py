@@ -1,4 +1,4 @@
-"""The functions behind %compare and --vs: which is faster?"""
+"""The functions behind %compare and --vs: which is faster, and what changed between two timelines?"""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from perfmagic.capture.bench.spec import BenchSpec, Work, asks_for_sampling
 from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.errors import OptionError
 from perfmagic.keywords import documented
-from perfmagic.results import BenchResult, CompareResult, SweepResult
+from perfmagic.results import BenchResult, CompareResult, SweepResult, TimelineResult, TraceComparison
 from perfmagic.samples import BenchRecord
 from perfmagic.show import remember
+from perfmagic.trace_comparisons import compare_timelines, is_trace_path
+from perfmagic.units import plural
 
 __all__ = ["compare", "compared"]
 
-Given: TypeAlias = "BenchResult | SweepResult | str | os.PathLike[str] | Callable[[], object]"
+Path: TypeAlias = "str | os.PathLike[str]"
+Given: TypeAlias = "BenchResult | SweepResult | TimelineResult | Path | Callable[[], object]"
 
 
 @overload
@@ -57,10 +60,18 @@ def compare(first: SweepResult, *others: SweepResult, quantity: str | None = Non
 
 @overload
 def compare(
-    first: BenchResult | SweepResult | str | os.PathLike[str],
-    *others: BenchResult | SweepResult | str | os.PathLike[str],
-    quantity: str | None = None,
-) -> CompareResult | SweepResult: ...
+    first: TimelineResult, second: TimelineResult | Path, /, *, names: Sequence[str] = ()
+) -> TraceComparison: ...
+
+
+@overload
+def compare(first: Path, second: TimelineResult, /, *, names: Sequence[str] = ()) -> TraceComparison: ...
+
+
+@overload
+def compare(
+    first: BenchResult | SweepResult | Path, *others: BenchResult | SweepResult | Path, quantity: str | None = None
+) -> CompareResult | SweepResult | TraceComparison: ...
 
 
 @documented(options_in_words(without=["name"], time_s=None))
@@ -85,12 +96,14 @@ def compare(
     setup_each: Callable[[], object] | None = None,
     code: str = "",
     setup: str = "",
-) -> CompareResult | SweepResult:
+) -> CompareResult | SweepResult | TraceComparison:
     """Is it faster than the first? Functions are measured here, interleaved; results and saved files as they are.
 
     first, others: functions, or results of benchmarks, or sweeps; a path names what save() wrote. Sweeps are compared
     at each value that all have, which gives one sweep with variants.
-    names: one for each function; their own names where left out.
+    Two timelines, or paths of traces, or folders with a trace of each rank, give a TraceComparison: what changed from
+    the first to the second, and where. It has one run of each, so no statistics.
+    names: one for each function or timeline; for functions their own names where left out, for timelines A and B.
     quantity: "returns", "done" or "span"; None: *done* where a device was in use, else *returns*.
     Left to itself it samples up to 10 s while the verdict is unclear, and up to 60 s where 8 samples take longer. With
     time_s, samples, min_samples, max_samples or rel it obeys these, also where the verdict is then unclear.
@@ -101,6 +114,8 @@ def compare(
     options = given_options(locals())
     if quantity is not None and quantity not in QUANTITIES:
         raise OptionError(f"compare: there is no quantity {quantity!r}", hint="one of " + ", ".join(QUANTITIES))
+    if any(_is_timeline(one) for one in (first, *others)):
+        return _timelines((first, *others), names, quantity, options)
     given = [load(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others)]
     results = [one for one in given if isinstance(one, analysed.BenchSummary)]
     sweeps = [one for one in given if isinstance(one, swept.SweepSummary)]
@@ -116,6 +131,36 @@ def compare(
         found = compared(results or _measured_in_turns(bodies, names, quantity, options), quantity)
     remember(found)
     return found
+
+
+def _is_timeline(one: object) -> bool:
+    return isinstance(one, TimelineResult) or (isinstance(one, (str, os.PathLike)) and is_trace_path(one))
+
+
+def _timelines(
+    given: Sequence[Any], names: Sequence[str], quantity: str | None, options: Mapping[str, Any]
+) -> TraceComparison:
+    """Two timelines, each a result, a trace file or a folder of them."""
+    n = sum(map(_is_timeline, given))
+    if n < len(given):
+        other = next(one for one in given if not _is_timeline(one))
+        raise OptionError(
+            f"compare: {plural(n, 'timeline')} and {_kind_words(other)}",
+            hint="give two timelines or trace files, or only benchmarks, or only functions",
+        )
+    if n != 2:
+        raise OptionError(f"compare: {plural(n, 'timeline')}, two are compared", hint="%compare before after")
+    _refuse_options({**options, **({} if quantity is None else {"quantity": quantity})}, ())
+    found = compare_timelines(given[0], given[1], names=names)
+    remember(found)
+    return found
+
+
+def _kind_words(one: object) -> str:
+    """What was given beside a timeline."""
+    if isinstance(one, (str, os.PathLike)):
+        return f"{os.fspath(one)}, which is no trace"
+    return "a benchmark" if isinstance(one, (analysed.BenchSummary, swept.SweepSummary)) else f"a {type(one).__name__}"
 
 
 def _check_kinds(n_results: int, n_sweeps: int, bodies: Sequence[Any]) -> None:
@@ -135,7 +180,7 @@ def _check_kinds(n_results: int, n_sweeps: int, bodies: Sequence[Any]) -> None:
 def _refuse_options(options: Mapping[str, Any], names: Sequence[str]) -> None:
     """Raise OptionError where something is to be set for what is measured already."""
     usual = vars(BenchSpec()) | {"time_s": None}
-    asked = [name for name, value in options.items() if value != usual[name]]
+    asked = [name for name, value in options.items() if name not in usual or value != usual[name]]
     asked += ["names"] if names else []
     if asked:
         raise OptionError(

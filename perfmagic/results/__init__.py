@@ -5,5 +5,6 @@ from perfmagic.results.compare import CompareResult
 from perfmagic.results.faces import Result
 from perfmagic.results.sweep import SweepResult
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.results.trace_comparison import TraceComparison
 
-__all__ = ["BenchResult", "CompareResult", "Result", "SweepResult", "TimelineResult"]
+__all__ = ["BenchResult", "CompareResult", "Result", "SweepResult", "TimelineResult", "TraceComparison"]

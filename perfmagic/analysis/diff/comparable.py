@@ -19,7 +19,9 @@ ONE_RUN = "one run each, so no statistics: how much two runs of one program diff
 # of the device time of operators that both have: where so much of it is of operators that ran k times as often, the
 # second trace holds the same work k times
 SAME_WORK_FRAC = 0.8
-IN_COMMON_FRAC = 0.2  # of the device time of either: unrelated programs share a tenth, by the names of elementwise kernels
+IN_COMMON_FRAC = (
+    0.2  # of the device time of either: unrelated programs share a tenth, by the names of elementwise kernels
+)
 OTHER_WORK_FRAC = 0.5  # of the device time of both: then the inputs make the difference, not the program
 OTHER_SHAPES_FRAC = 0.1  # of the device time of either: less does not change what the comparison says
 

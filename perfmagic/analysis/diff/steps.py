@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfmagic import units
@@ -43,7 +44,7 @@ def step_changes(first: Side, second: Side) -> Rows[StepChange]:
     return Rows([_change(median_step(a), median_step(b))], StepChange, f"the median step of each: {counts}")
 
 
-def median_step(steps: Rows[Step]) -> Step:
+def median_step(steps: Sequence[Step]) -> Step:
     """The step whose length is the median, the shorter of the middle two."""
     return sorted(steps, key=lambda step: step.duration_ns)[(len(steps) - 1) // 2]
 

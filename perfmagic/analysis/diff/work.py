@@ -14,7 +14,8 @@ from perfmagic.analysis.diff.side import Side
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.operators import operators
 from perfmagic.numerics.grouped import coded
-from perfmagic.trace.columns import NONE
+from perfmagic.trace.columns import Bool, Int64
+from perfmagic.trace.model import Trace
 
 BOTH, NEW, GONE, RESHAPED = "both", "new", "gone", "other shape"
 
@@ -139,6 +140,18 @@ def kernel_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_sh
     return Rows(sorted(shaped, key=lambda row: -abs(row.diff_ns)), KernelChange)
 
 
+def changed_ops(trace: Trace, kernels: Rows[KernelChange], least_frac: float, *, by_shape: bool) -> Bool:
+    """Which ops of a trace are of kernels that are new, gone, or differ by that share of their time; shape of ops."""
+    changed = {
+        (row.name, row.operator, row.shape)
+        for row in kernels
+        if row.change != BOTH or abs(row.diff_ns) >= least_frac * max(row.total_a_ns, row.total_b_ns)
+    }
+    keys, inverse = _kernel_keys(trace, by_shape=by_shape)
+    mask: Bool = np.array([key in changed for key in keys], bool)[inverse]
+    return mask
+
+
 def difference(a_ns: int, b_ns: int, repeats: tuple[int, int]) -> int:
     """How much more the second has, of one step each."""
     return b_ns - a_ns if repeats == (1, 1) else round(b_ns / repeats[1] - a_ns / repeats[0])
@@ -161,16 +174,18 @@ def _operators(side: Side, *, by_shape: bool) -> dict[Key, _Cost]:
 
 def _kernels(side: Side, *, by_shape: bool) -> dict[Key, tuple[int, int]]:
     """Runs and their summed duration, by name, operator and shape."""
-    ops, (named, owner) = side.trace.ops, places(side.trace, by_shape=by_shape)
-    keys, inverse = coded(ops.name.astype(np.int64) * (len(named) + 1) + owner + 1)
+    ops, (keys, inverse) = side.trace.ops, _kernel_keys(side.trace, by_shape=by_shape)
     n, total = np.bincount(inverse, minlength=len(keys)), np.zeros(len(keys), np.int64)
     np.add.at(total, inverse, ops.end_ns - ops.start_ns)
-    found: dict[Key, tuple[int, int]] = {}
-    for i, key in enumerate(keys.tolist()):
-        at = key % (len(named) + 1) - 1
-        under = (None, None) if at == NONE else named[at]
-        found[(side.trace.names[key // (len(named) + 1)], *under)] = int(n[i]), int(total[i])
-    return found
+    return {key: (int(n[i]), int(total[i])) for i, key in enumerate(keys)}
+
+
+def _kernel_keys(trace: Trace, *, by_shape: bool) -> tuple[list[Key], Int64]:
+    """The name, operator and shape of each kind of op that occurs, and for each op its place among them."""
+    named, owner = places(trace, by_shape=by_shape)
+    codes, inverse = coded(trace.ops.name.astype(np.int64) * (len(named) + 1) + owner + 1)
+    under: tuple[tuple[str | None, str | None], ...] = ((None, None), *named)
+    return [(trace.names[code // len(under)], *under[code % len(under)]) for code in codes.tolist()], inverse
 
 
 def _change(n_a: int, n_b: int) -> str:

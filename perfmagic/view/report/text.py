@@ -23,7 +23,7 @@ def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
     """One trace for a terminal: findings, streams and the brief tables, at most 100 columns wide."""
     lines = []
     for one in brief_tables(report):
-        lines += ["", *_text_table(one)]
+        lines += ["", *table_lines(one)]
     if words := windows_words(report):
         lines += ["", *wrapped(words)]
     return timeline_text(doc, below=lines)
@@ -46,7 +46,8 @@ def files_text(results: Sequence[TraceOf]) -> str:
     return "\n".join([*lines, *_rank_lines(findings_of_ranks(results))])
 
 
-def _text_table(one: ReportTable) -> list[str]:
+def table_lines(one: ReportTable) -> list[str]:
+    """A table for a terminal: its title heads the first column, whose names are cut."""
     if not one.rows:
         return wrapped(f"{one.title}: {one.note}")
     rows = [(f"  {shortened(row[0].removeprefix('void '), _NAME_COLUMNS)}", *row[1:]) for row in one.rows]
