@@ -47,10 +47,11 @@ class TraceComparison(Result, analysed.TraceDiff):  # noqa: D101 - the words of 
         return comparison_markdown(self)
 
     def page(self) -> str:
-        """One self-contained page, without a script and without a network."""
+        """One self-contained page with every table, without a script and without a network."""
+        from perfmagic.view.diff.html import comparison_html
         from perfmagic.view.page import page
 
-        return page(f"{self.a.name} and {self.b.name}", [self.html()])
+        return page(f"{self.a.name} and {self.b.name}", [comparison_html(self, *self.timelines, whole=True)])
 
     def __repr__(self) -> str:
         return self.headline

@@ -25,6 +25,8 @@ IN_COMMON_FRAC = (
 OTHER_WORK_FRAC = 0.5  # of the device time of both: then the inputs make the difference, not the program
 OTHER_SHAPES_FRAC = 0.1  # of the device time of either: less does not change what the comparison says
 
+_MAKERS = {"cuda": "CUDA", "rocm": "ROCm"}
+
 
 def unlike(
     first: Side, second: Side, operators: Rows[OperatorChange], kernels: Rows[KernelChange], repeats: tuple[int, int]
@@ -72,7 +74,7 @@ def _is_named(info: DeviceInfo) -> bool:
 def _device_words(info: DeviceInfo) -> str:
     if info.simulated:
         return f"a {info.label}"
-    return info.label if _is_named(info) else f"a {info.kind} device without a name"
+    return info.label if _is_named(info) else f"a {_MAKERS.get(info.kind, info.kind)} device without a name"
 
 
 def _nothing_in_common(first: Side, second: Side, operators: Rows[OperatorChange], kernels: Rows[KernelChange]) -> str:

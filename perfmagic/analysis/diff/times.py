@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -97,9 +98,8 @@ def _main_classes(side: Side) -> dict[str, str]:
 
 def _divided(parts_ns: Mapping[tuple[str, str], int], repeat: int) -> dict[tuple[str, str], int]:
     """Each part of one of `repeat` equal shares, rounded so that the parts add up to the rounded whole."""
-    sums = np.cumsum(np.array(list(parts_ns.values()), np.int64))
-    edges = [_per(int(total), repeat) for total in sums]
-    return {key: edge - before for key, edge, before in zip(parts_ns, edges, [0, *edges[:-1]], strict=True)}
+    edges = [_per(total, repeat) for total in accumulate(parts_ns.values(), initial=0)]
+    return {key: edge - before for key, (before, edge) in zip(parts_ns, pairwise(edges), strict=True)}
 
 
 def _per(ns: int, repeat: int) -> int:

@@ -16,6 +16,7 @@ from perfmagic.view.report.tables import ReportTable, shortened
 
 MOST_ROWS, BRIEF_ROWS = 15, 6  # of a table of operators, kernels or replacements: on a page, in a terminal
 MOST_STEPS = 15
+NARROW, WIDE = 40, 110  # characters of a name
 TOTAL_WORDS = {
     "exposed_communication": "exposed communication",
     "exposed_copy": "exposed copies",
@@ -35,7 +36,7 @@ def comparison_tables(diff: TraceDiff, most: int = MOST_ROWS, *, narrow: bool = 
         _replaced(diff, most, narrow=narrow),
         _lines(diff, narrow=narrow),
         _steps(diff),
-        _operators(diff, most),
+        _operators(diff, most, narrow=narrow),
         _kernels(diff, most, narrow=narrow),
         _totals(diff),
         _counts(diff),
@@ -108,18 +109,13 @@ def _replaced(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
         for one in diff.replaced[:most]
     ]
     head = _head(diff, *(() if narrow else ("under",)))
-    return ReportTable(f"Replaced kernels{_total(diff)}", head, tuple(rows), _more(len(diff.replaced) - most))
+    return ReportTable("Replaced kernels", head, tuple(rows), _more(diff, len(diff.replaced) - most))
 
 
 def _swap(one: Replacement, *, narrow: bool) -> str:
     """What went → what came, both seen where there is little room."""
     gone, new = _sequence(one.gone), _sequence(one.new)
     return f"{shortened(gone, 24)} → {shortened(new, 24)}" if narrow else f"{gone} → {new}"
-
-
-def _total(diff: TraceDiff) -> str:
-    """Times of work are of the whole recordings, so that they can be found in them; differences are of a step."""
-    return ", whole recordings, difference of one step" if diff.per_step else ""
 
 
 def _sequence(names: Sequence[str]) -> str:
@@ -137,14 +133,14 @@ def _under(operator: str | None, shape: str | None, length: int = 36) -> str:
     return shortened(f"{operator or 'no operator'} {shape or ''}".rstrip(), length)
 
 
-def _operators(diff: TraceDiff, most: int) -> ReportTable:
+def _operators(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
     changed = [row for row in diff.operators if row.device_a_ns or row.device_b_ns]
     on_host = not changed
     chosen = changed or list(diff.operators)
     column = "host" if on_host else "device"
     rows = [
         (
-            f"{row.name} {row.shape or ''}".rstrip(),
+            _under(row.name, row.shape, NARROW if narrow else WIDE),
             _change(row.change, row.n_calls_a, row.n_calls_b),
             units.duration(getattr(row, f"{column}_a_ns")),
             units.duration(getattr(row, f"{column}_b_ns")),
@@ -153,15 +149,13 @@ def _operators(diff: TraceDiff, most: int) -> ReportTable:
         for row in chosen[:most]
     ]
     where = "on the host" if on_host else "on the device"
-    return ReportTable(
-        f"Operators, {where}{_total(diff)}", _head(diff, "calls"), tuple(rows), _more(len(chosen) - most)
-    )
+    return ReportTable(f"Operators, {where}", _head(diff, "calls"), tuple(rows), _more(diff, len(chosen) - most))
 
 
 def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
     rows = [
         (
-            short_name(row.name),
+            shortened(short_name(row.name), NARROW if narrow else WIDE),
             *(() if narrow else (_under(row.operator, row.shape),)),
             _change(row.change, row.n_a, row.n_b),
             units.duration(row.total_a_ns),
@@ -171,7 +165,7 @@ def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
         for row in diff.kernels[:most]
     ]
     head = _head(diff, *(() if narrow else ("under",)), "runs")
-    return ReportTable(f"Kernels and copies{_total(diff)}", head, tuple(rows), _more(len(diff.kernels) - most))
+    return ReportTable("Kernels and copies", head, tuple(rows), _more(diff, len(diff.kernels) - most))
 
 
 def _change(change: str, n_a: int, n_b: int) -> str:
@@ -190,7 +184,7 @@ def _steps(diff: TraceDiff) -> ReportTable:
         )
         for row in diff.steps[:MOST_STEPS]
     ]
-    note = "; ".join(filter(None, (diff.steps.note, _more(len(diff.steps) - MOST_STEPS))))
+    note = "; ".join(filter(None, (diff.steps.note, _left_out(len(diff.steps) - MOST_STEPS))))
     return ReportTable("Steps, on the host", (*_head(diff), "device busy", "ops"), tuple(rows), note)
 
 
@@ -215,5 +209,11 @@ def _places(a: int | None, b: int | None) -> str:
     return known[0] if len({*known}) == 1 else " → ".join(known)
 
 
-def _more(n: int) -> str:
-    return f"and {units.plural(n, 'more')[: -1 if n != 1 else None]}: to_frame() has all" if n > 0 else ""
+def _more(diff: TraceDiff, n: int) -> str:
+    """What stands below a table of work, whose times are of the whole recordings, so that they can be found there."""
+    whole = "times are of the whole recordings, differences of one step" if diff.per_step else ""
+    return "; ".join(filter(None, (_left_out(n), whole)))
+
+
+def _left_out(n: int) -> str:
+    return f"and {units.count(n)} more: to_frame() has all" if n > 0 else ""

@@ -24,7 +24,7 @@ from perfmagic.view.svg.canvas import Canvas
 from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.palette import tint
 from perfmagic.view.svg.scale import Scale, ticks
-from perfmagic.view.timeline.device_lanes import device_group
+from perfmagic.view.timeline.device_lanes import device_group, windowed
 from perfmagic.view.timeline.picture.device import draw_lane
 from perfmagic.view.timeline.picture.frame import LEFT_PX, PLOT_PX, Detail, Frame
 from perfmagic.view.timeline.picture.head import KEY_NAMES
@@ -129,14 +129,14 @@ def _picture(diff: TraceDiff, bands: Sequence[_Band], detail: Detail) -> str:
     total = max(total, sum(map(max, *([segment.length_ns for segment in band.segments] for band in bands))))
     canvas.shifted(LEFT_PX)
     below = canvas.mark()
-    y = float(AXIS_PX + 4)
+    edges = [float(AXIS_PX + 4)]
     for band in bands:
-        y = _draw_band(canvas, band, y, total, detail) + BAND_GAP_PX
+        edges.append(_draw_band(canvas, band, edges[-1], total, detail) + BAND_GAP_PX)
     above = canvas.mark()
-    _draw_axis(canvas, bands, total, y - BAND_GAP_PX)
+    _draw_axis(canvas, bands, total, edges)
     canvas.move_down(above, below)
     canvas.back()
-    y = _draw_key(canvas, bands, y)
+    y = _draw_key(canvas, bands, edges[-1])
     return canvas.svg(y, f"{diff.a.name} above {diff.b.name} on one axis: {diff.headline}")
 
 
@@ -153,7 +153,8 @@ def _draw_band(canvas: Canvas, band: _Band, y: float, total_ns: int, detail: Det
     bottom = y + len(shown) * (LANE_PX + 3)
     for segment, frame in zip(band.segments, frames, strict=True):
         trace, pattern = band.drawn.trace, band.drawn.comm_names
-        for lane in device_group(trace, band.device, segment.start_ns, segment.end_ns, pattern).streams:
+        cut = windowed(trace, segment.start_ns, segment.end_ns)
+        for lane in device_group(cut, band.device, segment.start_ns, segment.end_ns, pattern).streams:
             if lane.stream in tops:
                 draw_lane(frame, lane, trace.names, tops[lane.stream], LANE_PX)
         _draw_shares(frame, segment, band.idle, bottom, IDLE_PX, "wait")
@@ -181,9 +182,12 @@ def _draw_shares(frame: Frame, segment: Segment, busy: Intervals, y: float, heig
     frame.canvas.fill(frame.skyline(share, y, height), tone)
 
 
-def _draw_axis(canvas: Canvas, bands: Sequence[_Band], total_ns: int, lowest: float) -> None:
-    """Instants since the start where one part is drawn; the names of the steps where there are several."""
-    scale = Scale(0, total_ns, PLOT_PX)
+def _draw_axis(canvas: Canvas, bands: Sequence[_Band], total_ns: int, edges: Sequence[float]) -> None:
+    """Instants since the start where whole timelines are drawn, else the names of the steps.
+
+    edges: the upper edge of each band, and that of what follows.
+    """
+    scale, lowest = Scale(0, total_ns, PLOT_PX), edges[-1] - BAND_GAP_PX
     segments = bands[0].segments
     if not segments[0].words:
         for tick in ticks(total_ns, PLOT_PX):
@@ -199,26 +203,17 @@ def _draw_axis(canvas: Canvas, bands: Sequence[_Band], total_ns: int, lowest: fl
         room = max(a.length_ns, b.length_ns) * scale.px_per_ns - 6
         shown = next((text for text in (lengths, words) if width_px(text, 10) <= room), "")
         canvas.text(x + 4, 10, shown, "ink2")
-        for band, segment in zip(bands, (a, b), strict=True):
-            _draw_free(canvas, band, bands, segment, max(a.length_ns, b.length_ns), scale, lowest)
+        longer_ns = max(a.length_ns, b.length_ns)
+        for segment, top, bottom in zip((a, b), edges, edges[1:], strict=False):
+            _draw_free(canvas, segment, longer_ns, scale, (top + HEAD_PX, bottom - BAND_GAP_PX))
 
 
-def _draw_free(
-    canvas: Canvas, band: _Band, bands: Sequence[_Band], segment: Segment, longer_ns: int, scale: Scale, lowest: float
-) -> None:
+def _draw_free(canvas: Canvas, segment: Segment, longer_ns: int, scale: Scale, edges: tuple[float, float]) -> None:
     """The room behind the shorter of two steps."""
     x0, x1 = scale.x_of(segment.at_ns + segment.length_ns), scale.x_of(segment.at_ns + longer_ns)
-    if x1 - x0 < 1:
-        return
-    middle = _height(bands[0])
-    top, bottom = (AXIS_PX + 4 + HEAD_PX, middle) if band is bands[0] else (middle + BAND_GAP_PX + HEAD_PX, lowest)
-    canvas.boxes([(round(x0, 1), top, round(x1 - x0, 1), round(bottom - top, 1))], tint("ink3", 0.08, 0.12))
-
-
-def _height(band: _Band) -> float:
-    """The lower edge of the upper band."""
-    shown = min(MOST_STREAMS, len(streams(band.drawn.trace, band.device)))
-    return AXIS_PX + 4 + HEAD_PX + shown * (LANE_PX + 3) + IDLE_PX + MARK_PX + 6
+    if x1 - x0 >= 1:
+        box = (round(x0, 1), edges[0], round(x1 - x0, 1), round(edges[1] - edges[0], 1))
+        canvas.boxes([box], tint("ink3", 0.08, 0.12))
 
 
 def _draw_key(canvas: Canvas, bands: Sequence[_Band], y: float) -> float:

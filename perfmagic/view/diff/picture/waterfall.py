@@ -13,7 +13,7 @@ from perfmagic.view.svg.palette import CLASS_TOKENS, LOST_SHARE, tint
 from perfmagic.view.svg.path import rects
 
 MOST_PARTS = 9  # drawn one by one; the others are one bar
-LEFT_PX, PLOT_PX = 214, 640
+LEFT_PX, PLOT_PX = 252, 610
 ROW_PX, BAR_PX = 18, 12
 TOP_PX = 6
 LABEL_GAP_PX = 6
