@@ -16,9 +16,8 @@ from perfmagic.analysis.timeline.trust import trust
 from perfmagic.trace.model import DeviceInfo
 
 ONE_RUN = "one run each, so no statistics: how much two runs of one program differ is not known"
-# of the device time of operators that both have: where so much of it is of operators that ran k times as often, the
-# second trace holds the same work k times
-SAME_WORK_FRAC = 0.8
+# of the device time of both: where so much is of operators that ran k times as often, the second holds the same k times
+SAME_WORK_FRAC = 0.9
 IN_COMMON_FRAC = (
     0.2  # of the device time of either: unrelated programs share a tenth, by the names of elementwise kernels
 )
@@ -125,10 +124,11 @@ def times_as_often(operators: Rows[OperatorChange], repeats: tuple[int, int]) ->
         if row.change == BOTH and row.device_a_ns and row.device_b_ns:
             often = Fraction(row.n_calls_b * repeats[0], row.n_calls_a * repeats[1])
             weights[often] += row.device_a_ns + row.device_b_ns
-    if not weights.total():
+    if not weights:
         return Fraction(1)
     ratio, ns = weights.most_common(1)[0]
-    return ratio if ns >= SAME_WORK_FRAC * weights.total() else Fraction(1)
+    whole_ns = sum(row.device_a_ns + row.device_b_ns for row in operators)
+    return ratio if ns >= SAME_WORK_FRAC * whole_ns else Fraction(1)
 
 
 def _other_amount(first: Side, second: Side, operators: Rows[OperatorChange], repeats: tuple[int, int]) -> str:

@@ -24,7 +24,8 @@ def headline(
 ) -> str:
     """The verdict in one sentence, or why there is none."""
     if no_verdict:
-        times = f". {a.name} took {units.duration(whole.a_ns)}, {b.name} {units.duration(whole.b_ns)}"
+        took = f"a step of {a.name} took" if per_step else f"{a.name} took"
+        times = f". In numbers: {took} {units.duration(whole.a_ns)}, {b.name} {units.duration(whole.b_ns)}"
         return f"No verdict: {no_verdict}{times if whole.a_ns and whole.b_ns else ''}"
     one, other = (f"one step of {b.name}", f"one of {a.name}") if per_step else (b.name, a.name)
     if not whole.diff_ns:

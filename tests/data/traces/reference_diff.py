@@ -2,12 +2,11 @@
 
     python tests/data/traces/reference_diff.py A.json.gz B.json.gz
 
-Nothing of perfmagic is used, and nothing outside the standard library. A device op is a complete event of a kernel, copy
-or memset; its launch is the first runtime or driver call with its correlation id; its operator is the innermost
-operator (category cpu_op) of the launching thread that runs when the launch starts. Of an operator's calls those inside
-one of the same name and shape add nothing to its time on the host.
-*charged* goes through the instants of a device one by one: of the ops that run, the first by class (kernels that are
-not nccl or rccl, those that are, copies, memsets), then by start, takes the instant.
+Nothing of perfmagic is used, and nothing outside the standard library. A device op is a complete event of a kernel,
+copy or memset; its launch is the first runtime or driver call with its correlation id; its operator is the innermost
+operator (category cpu_op) of the launching thread that runs when the launch starts. Calls of an operator inside one of
+the same name and shape add nothing to its time on the host. *charged* goes through the instants of a device one by one:
+of the ops that run, the first by class (kernels that are not nccl or rccl, those that are, copies, memsets) has it.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import json
 import sys
 from collections import Counter, defaultdict
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ def charged(events: list[dict[str, Any]]) -> dict[str, int]:
             starts[start].append(rank)
             ends[end].append(rank)
     running, found = Counter(), Counter()
-    for at, then in zip(edges, edges[1:], strict=False):
+    for at, then in pairwise(edges):
         running.update(starts[at])
         running.subtract(ends[at])
         first = min((rank for rank, n in running.items() if n > 0), default=None)
