@@ -114,7 +114,7 @@ def compare(
     options = given_options(locals())
     if quantity is not None and quantity not in QUANTITIES:
         raise OptionError(f"compare: there is no quantity {quantity!r}", hint="one of " + ", ".join(QUANTITIES))
-    if any(_is_timeline(one) for one in (first, *others)):
+    if _are_timelines((first, *others)):
         return _timelines((first, *others), names, quantity, options)
     given = [load(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others)]
     results = [one for one in given if isinstance(one, analysed.BenchSummary)]
@@ -131,6 +131,19 @@ def compare(
         found = compared(results or _measured_in_turns(bodies, names, quantity, options), quantity)
     remember(found)
     return found
+
+
+def _are_timelines(given: Sequence[object]) -> bool:
+    """Whether timelines are meant: beside a benchmark, a file that is none is a mistake of its own, told by load()."""
+    if any(isinstance(one, TimelineResult) for one in given):
+        return True
+    benchmarks = any(isinstance(one, (analysed.BenchSummary, swept.SweepSummary)) or _is_saved(one) for one in given)
+    return not benchmarks and any(map(_is_timeline, given))
+
+
+def _is_saved(one: object) -> bool:
+    """Whether it names a file that a benchmark wrote, or one that is not there."""
+    return isinstance(one, (str, os.PathLike)) and not is_trace_path(one)
 
 
 def _is_timeline(one: object) -> bool:

@@ -193,7 +193,8 @@ def _of_shapes(first: Side, second: Side, operators: Rows[OperatorChange]) -> It
     without = [side.name for side in (first, second) if len(side.trace.host_ops) and not has_shapes(side.trace)]
     if without:
         words = f"{' and '.join(without)} recorded no input shapes: operators are matched by name"
-        yield f"{words} (record_shapes=True records them)"
+        simulated = first.trace.simulated or second.trace.simulated  # records none, whatever is asked for
+        yield words if simulated else f"{words} (record_shapes=True records them)"
     for side, share in zip((first, second), _other_shapes(operators), strict=True):
         if share >= OTHER_SHAPES_FRAC:
             words = f"{units.percent(share)} of the device time of {side.name} is of operators that the other has"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import difflib
 import pickle
 import re
@@ -14,6 +15,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.view.diff.picture.pair import aligned, pair_svg
 from perfmagic.view.diff.picture.waterfall import drawn_parts, waterfall_svg
 from perfmagic.view.html import MAX_OUTPUT_BYTES
+from perfmagic.view.sanitize import sanitize_file
 from tests.analysis.diff.pairs import cell, eager, fused, program
 from tests.trace.recorded import real
 from tests.view.timeline.golden import COMPARISONS, FOLDER, comparison_pictures
@@ -125,3 +127,15 @@ def test_every_table_is_a_frame() -> None:
     assert found.to_frame()["diff_ns"].sum() == found.whole.diff_ns
     for table in (found.parts, found.totals, found.operators, found.kernels, found.replaced, found.steps):
         assert len(table.to_frame()) == len(table)
+
+
+@pytest.mark.parametrize(
+    ("second", "kept"), [(fused(), "COMPARED B shorter"), (program(), "COMPARED without a verdict")]
+)
+def test_a_notebook_is_compared_by_the_verdict_and_not_by_its_numbers(second: Trace, kept: str) -> None:
+    rules = configparser.RawConfigParser()
+    rules.read_string(sanitize_file())
+    text = compared(eager(), second).text()
+    for rule in rules.sections():
+        text = re.sub(rules[rule]["regex"], rules[rule]["replace"], text)
+    assert text == kept
