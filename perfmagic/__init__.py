@@ -230,13 +230,13 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext perfmagic`: add the magics."""
-    from perfmagic.magics.registry import load
+    from perfmagic.magics.running.registry import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext perfmagic`: leave the shell as it was before."""
-    from perfmagic.magics.registry import unload
+    from perfmagic.magics.running.registry import unload
 
     unload(shell)

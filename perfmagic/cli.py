@@ -145,8 +145,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
     return (
         ranks_markdown(results)
         + "\n".join(
-            markdown(r.title, r.doc.header.sentence, [f.sentence for f in r.findings], r.doc.trust, r.to_dict())
-            for r in results
+            markdown(r.title, r.doc.header.sentence, r.findings, r.doc.trust, r.to_dict()) for r in results
         ).rstrip()
     )
 
@@ -210,7 +209,7 @@ def _complain(message: str) -> None:
 
 
 def _sanitize(_options: argparse.Namespace) -> int:
-    from perfmagic.view.sanitize import sanitize_file
+    from perfmagic.view.nbval import sanitize_file
 
     print(sanitize_file(), end="")
     return 0

@@ -60,8 +60,7 @@ def _parts(diff: TraceDiff) -> ReportTable:
     """What adds up to the whole."""
     if not len(diff.parts):
         return ReportTable("Where the time went", (), ())
-    simulated = diff.a.simulated or diff.b.simulated
-    rows = [(part_words(part, simulated=simulated), *_times(part)) for part in diff.parts]
+    rows = [(part_words(part), *_times(part)) for part in diff.parts]
     rows.append(("together", *_times(diff.whole)))
     return ReportTable(f"Where the time went{_per(diff)}", _head(diff), tuple(rows))
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
 from perfmagic.view.report.tables import ReportTable, report_tables, windows_words
 
 
-def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[str], report: Mapping[str, Any]) -> str:
+def markdown(title: str, header: str, found: Sequence[Finding], trust: Sequence[str], report: Mapping[str, Any]) -> str:
     """One trace as GitHub's Markdown."""
     parts = [f"## {plain(title)}", plain(header)]
     if words := windows_words(report):
         parts.append(plain(words))
-    if sentences:
-        parts.append("\n".join(f"{i}. {plain(sentence)}" for i, sentence in enumerate(sentences, 1)))
+    if found:
+        parts.append("\n".join(f"{'   ' * one.depth}- {plain(one.sentence)}" for one in found))
     parts += [markdown_table(table) for table in report_tables(report)]
     if trust:
         parts.append("**Trust**\n\n" + "\n".join(f"- {plain(sentence)}" for sentence in trust))

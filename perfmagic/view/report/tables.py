@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfmagic import units
-from perfmagic.analysis.findings.verdict import cause_words
+from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 
 MOST_ROWS = 15
@@ -34,7 +34,7 @@ def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
     for device, where in _devices(report):
         found += [
             _time(device, where),
-            _idle(device, where, report),
+            _idle(device, where),
             _streams(device, where),
             _kernels(device, where, MOST_ROWS),
             _copies(device, where),
@@ -48,7 +48,7 @@ def brief_tables(report: Mapping[str, Any]) -> list[ReportTable]:
     found = [_steps(report)]
     for device, where in _devices(report):
         found += [
-            _idle(device, where, report),
+            _idle(device, where),
             _kernels(device, where, BRIEF_ROWS),
             _note_alone(_collectives(device, where)),
         ]
@@ -122,15 +122,16 @@ def _steps(report: Mapping[str, Any]) -> ReportTable:
     )
 
 
-def _idle(device: Mapping[str, Any], where: str, report: Mapping[str, Any]) -> ReportTable:
+def _idle(device: Mapping[str, Any], where: str) -> ReportTable:
     idle_ns = device["idle_ns"]
-    simulated = any(one["kind"] == "sim" for one in report["meta"]["devices"])
-    causes = sorted(device["idle"]["by_cause_ns"].items(), key=lambda item: -item[1])
-    rows = [
-        (f"waiting for {cause_words(cause, simulated=simulated)}", units.duration(ns), units.percent(ns / idle_ns))
-        for cause, ns in causes
-        if ns
-    ]
+    by_cause = dict(device["idle"]["by_cause_ns"])
+    inside_ns = by_cause.pop("in_call")
+    by_cause["in_python"] += inside_ns
+    named = []
+    for cause, ns in sorted(by_cause.items(), key=lambda item: -item[1]):
+        named += [(f"waiting {CAUSES[cause]}", ns)]
+        named += [("  of it inside calls into the driver", inside_ns)] if cause == "in_python" else []
+    rows = [(words, units.duration(ns), units.percent(ns / idle_ns)) for words, ns in named if ns]
     return ReportTable(f"Idle by cause{where}", ("", "time", "of idle"), tuple(rows))
 
 

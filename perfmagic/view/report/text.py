@@ -26,7 +26,7 @@ def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
         lines += ["", *table_lines(one)]
     if words := windows_words(report):
         lines += ["", *wrapped(words)]
-    return timeline_text(doc, below=lines)
+    return timeline_text(doc, below=lines, more_in="")
 
 
 def files_text(results: Sequence[TraceOf]) -> str:

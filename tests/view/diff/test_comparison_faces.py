@@ -15,7 +15,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.view.diff.picture.pair import aligned, pair_svg
 from perfmagic.view.diff.picture.waterfall import drawn_parts, waterfall_svg
 from perfmagic.view.html import MAX_OUTPUT_BYTES
-from perfmagic.view.sanitize import sanitize_file
+from perfmagic.view.nbval import sanitize_file
 from tests.analysis.diff.pairs import cell, eager, fused, program
 from tests.trace.recorded import real
 from tests.view.timeline.golden import COMPARISONS, FOLDER, comparison_pictures

@@ -53,12 +53,11 @@ def waterfall_svg(diff: TraceDiff) -> str:
 
 def drawn_parts(diff: TraceDiff) -> list[tuple[str, int, str]]:
     """Words, difference in ns and colour of each bar; the parts add up to the difference of the wholes."""
-    simulated = diff.a.simulated or diff.b.simulated
     changed = [part for part in diff.parts if part.diff_ns]
-    found = [(part_words(part, simulated=simulated), part.diff_ns, _token(part)) for part in changed[:MOST_PARTS]]
+    found = [(part_words(part), part.diff_ns, _token(part)) for part in changed[:MOST_PARTS]]
     rest = changed[MOST_PARTS:]
     if rest:
-        words = f"{units.count(len(rest))} smaller parts" if len(rest) > 1 else part_words(rest[0], simulated=simulated)
+        words = f"{units.count(len(rest))} smaller parts" if len(rest) > 1 else part_words(rest[0])
         found.append((words, sum(part.diff_ns for part in rest), "ink3"))
     return found
 
