@@ -41,6 +41,23 @@ class Category(enum.IntEnum):
     OTHER = 12
 
 
+CATEGORY_WORDS = {
+    Category.GEMM: "matrix products",
+    Category.ATTENTION: "attention",
+    Category.CONVOLUTION: "convolution",
+    Category.NORMALISATION: "normalisation",
+    Category.ELEMENTWISE: "elementwise",
+    Category.REDUCTION: "reductions and softmax",
+    Category.EMBEDDING: "embedding and indexing",
+    Category.OPTIMIZER: "optimizer",
+    Category.FUSED: "fused by torch.compile",
+    Category.COMMUNICATION: "communication",
+    Category.COPY: "copies",
+    Category.MEMSET: "memset",
+    Category.OTHER: "other",
+}
+
+
 @dataclass(frozen=True)
 class CategoryTime:
     """The ops of one category on a device: how many, their summed duration in ns, and its share of all ops'."""

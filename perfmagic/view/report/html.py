@@ -17,7 +17,7 @@ def html_tables(report: Mapping[str, Any]) -> str:
     """The tables as HTML for a page."""
     words = windows_words(report)
     head = f"<p>{escaped(words)}</p>" if words else ""
-    return framed(head + "".join(_html_table(table) for table in report_tables(report)))
+    return framed(head + "".join(html_table(table) for table in report_tables(report)))
 
 
 def heading(title: str, results: Sequence[object]) -> str:
@@ -33,7 +33,8 @@ def ranks_html(results: Sequence[TraceOf]) -> str:
     return framed(f"{head}<ol>{items}</ol>") if found else ""
 
 
-def _html_table(table: ReportTable) -> str:
+def html_table(table: ReportTable) -> str:
+    """A table with its title."""
     title = f'<h2 style="font-size:13px;margin:0">{short(table.title)}</h2>'
     note = f'<p style="margin:4px 0 16px 0">{escaped(table.note)}</p>' if table.note else ""
     if not table.rows:

@@ -6,23 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfmagic import units
+from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category
 from perfmagic.view.report.table import ReportTable, cell, count_cell, named_table, rate_cell, share_cell, time_cell
-
-CATEGORY_WORDS = {
-    "gemm": "matrix products",
-    "attention": "attention",
-    "convolution": "convolution",
-    "normalisation": "normalisation",
-    "elementwise": "elementwise",
-    "reduction": "reductions and softmax",
-    "embedding": "embedding and indexing",
-    "optimizer": "optimizer",
-    "fused": "fused by torch.compile",
-    "communication": "communication",
-    "copy": "copies",
-    "memset": "memset",
-    "other": "other",
-}
 
 
 def operator_table(device: Mapping[str, Any], where: str) -> ReportTable:
@@ -47,7 +32,7 @@ def category_table(device: Mapping[str, Any], where: str) -> ReportTable:
     """Device time by what it was for; adds up to the summed time of all ops."""
     rows = [
         (
-            CATEGORY_WORDS[row["category"]],
+            CATEGORY_WORDS[Category[row["category"].upper()]],
             count_cell(row["n_ops"]),
             time_cell(row["total_ns"]),
             share_cell(row["share_frac"]),

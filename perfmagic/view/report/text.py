@@ -25,7 +25,7 @@ def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
     lines = []
     for one in report_tables(report, TEXT_ROWS):
         if not one.title.startswith("Streams"):  # the timeline's own table has them, with their queues
-            lines += ["", *_text_table(one)]
+            lines += ["", *table_lines(one)]
     if words := windows_words(report):
         lines += ["", *wrapped(words)]
     return timeline_text(doc, below=lines, more_in="")
@@ -48,7 +48,8 @@ def files_text(results: Sequence[TraceOf]) -> str:
     return "\n".join([*lines, *_rank_lines(findings_of_ranks(results))])
 
 
-def _text_table(one: ReportTable) -> list[str]:
+def table_lines(one: ReportTable) -> list[str]:
+    """A table for a terminal: its title heads the first column, whose names are cut."""
     if not one.rows:
         return wrapped(f"{one.title}: {one.note}")
     rows = [(INDENT + full, *row[1:]) for full, row in zip(whole_names(one.rows), one.rows, strict=True)]
