@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from perfmagic.errors import OptionError, PerfmagicError
@@ -129,8 +130,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
     return (
         ranks_markdown(results)
         + "\n".join(
-            markdown(r.title, r.doc.header.sentence, [f.sentence for f in r.findings], r.doc.trust, r.to_dict())
-            for r in results
+            markdown(r.title, r.doc.header.sentence, r.findings, r.doc.trust, r.to_dict()) for r in results
         ).rstrip()
     )
 
@@ -140,8 +140,22 @@ def _html_report(results: list[TimelineResult]) -> str:
     from perfmagic.view.timeline.live import live_page, live_section
 
     sections = [ranks_html(results)]
-    sections += [heading(r.title, results) + live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in results]
+    sections += [
+        heading(r.title, results) + live_section(r.doc, r.trace) + _rooflines(r) + html_tables(r.to_dict())
+        for r in results
+    ]
     return live_page(", ".join(r.title for r in results), sections)
+
+
+def _rooflines(result: TimelineResult) -> str:
+    """The roofline of each device; nothing where the record has no shapes, as a note below the table says."""
+    from perfmagic.errors import TraceError
+
+    found = ""
+    for device in result.trace.device_ids:
+        with suppress(TraceError):
+            found += result.roofline(device).html()
+    return found
 
 
 _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
@@ -180,7 +194,7 @@ def _complain(message: str) -> None:
 
 
 def _sanitize(_options: argparse.Namespace) -> int:
-    from perfmagic.view.sanitize import sanitize_file
+    from perfmagic.view.nbval import sanitize_file
 
     print(sanitize_file(), end="")
     return 0

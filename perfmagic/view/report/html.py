@@ -8,7 +8,8 @@ from typing import Any
 from perfmagic.tables import SORTABLE
 from perfmagic.view.html import framed, short
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
-from perfmagic.view.report.tables import Cell, ReportTable, report_tables, windows_words
+from perfmagic.view.report.table import Cell, ReportTable
+from perfmagic.view.report.tables import report_tables, windows_words
 from perfmagic.view.svg.canvas import escaped
 
 

@@ -2,107 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from perfmagic import units
-from perfmagic.analysis.findings.verdict import cause_words
+from perfmagic.analysis.timeline.idle import CAUSES
+from perfmagic.view.report.operators import brief_operator_table, category_table, operator_table
+from perfmagic.view.report.table import (
+    ReportTable,
+    cell,
+    count_cell,
+    named_table,
+    rate_cell,
+    share_cell,
+    size_cell,
+    time_cell,
+)
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 
 TEXT_ROWS, MARKDOWN_ROWS, HTML_ROWS = 5, 15, 200
-ALL = "--json has all"
 
 
-class Cell(str):
-    """The text of a cell, with the number it stands for, by which it is sorted, and the name it shortens."""
-
-    value: float | None
-    full: str
-
-    __slots__ = ("full", "value")
-
-
-def cell(text: str, value: float | None = None, full: str = "") -> Cell:
-    """A text with what it stands for."""
-    made = Cell(text)
-    made.value, made.full = value, full
-    return made
-
-
-@dataclass(frozen=True)
-class ReportTable:
-    """A table of text cells with a title. The first column is left-aligned, the others are right-aligned.
-
-    note: a line below the table, or in its place where there are no rows.  thing: what a row is, in the singular,
-    "" where every face shows all rows.  names: what stands in the first column of all rows, whole, where these are
-    names that may be shortened.  kernels: whether these are kernels' names.
-    """
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    thing: str = ""
-    names: tuple[str, ...] = ()
-    kernels: bool = False
-
-    def first(self, most: int) -> ReportTable:
-        """The table with its first rows, and a note of how many there are more and where."""
-        more = len(self.rows) - most
-        if more <= 0 or not self.thing:
-            return self
-        words = f"and {units.plural(more, f'more {self.thing}')}: {ALL}"
-        note = ". ".join(filter(None, (words, self.note)))
-        return replace(self, rows=self.rows[:most], note=note)
-
-
-def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS) -> list[ReportTable]:
+def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bool = False) -> list[ReportTable]:
     """The tables of one trace, each with its first rows. Tables without rows and note are left out.
 
-    report: from perfmagic.analysis.report.
+    report: from perfmagic.analysis.report.  brief: as a terminal has room for; without those of the streams, which the
+    timeline's own text has.
     """
     found = [_steps(report)]
     for device, where in _devices(report):
         found += [
             _time(device, where),
-            _idle(device, where, report),
-            _streams(device, where),
+            _idle(device, where),
+            *([] if brief else [_streams(device, where)]),
+            category_table(device, where),
+            brief_operator_table(device, where) if brief else operator_table(device, where),
             _kernels(device, where),
             _copies(device, where),
             _collectives(device, where),
             _overlaps(device, where),
             _memory(device, where),
         ]
-    found += [_operators(report), _annotations(report), _lines(report), _syncs(report)]
+    found += [_host_operators(report), _annotations(report), _lines(report), _syncs(report)]
     return [table.first(most) for table in found if table.rows or table.note]
-
-
-def _named(
-    title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]], thing: str, note: str = ""
-) -> ReportTable:
-    """A table whose first column has names."""
-    return ReportTable(title, head, tuple(rows), note, thing, tuple(whole_names(rows)))
-
-
-def _time_cell(ns: float) -> Cell:
-    return cell(units.duration(ns), ns)
-
-
-def _count(n: int) -> Cell:
-    return cell(units.count(n), n)
-
-
-def _share(frac: float) -> Cell:
-    return cell(units.percent(frac), frac)
-
-
-def _size(size_bytes: int | None) -> Cell:
-    return cell(units.size(size_bytes), size_bytes) if size_bytes else cell("")
-
-
-def _rate(bytes_per_s: float | None) -> Cell:
-    return cell(f"{units.size(bytes_per_s)}/s", bytes_per_s) if bytes_per_s else cell("")
 
 
 def _devices(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
@@ -128,7 +71,9 @@ def windows_words(report: Mapping[str, Any]) -> str:
 def _time(device: Mapping[str, Any], where: str) -> ReportTable:
     extent_ns = device["extent_ns"]
     rows = [
-        (PARTITION_WORDS[key], _time_cell(ns), _share(ns / extent_ns)) for key, ns in device["partition"].items() if ns
+        (PARTITION_WORDS[key], time_cell(ns), share_cell(ns / extent_ns))
+        for key, ns in device["partition"].items()
+        if ns
     ]
     return ReportTable(f"Where the {units.duration(extent_ns)} went{where}", ("", "time", "share"), tuple(rows))
 
@@ -138,10 +83,10 @@ def _streams(device: Mapping[str, Any], where: str) -> ReportTable:
     rows = [
         (
             cell(f"stream {stream['stream']}", stream["stream"]),
-            _count(stream["n_ops"]),
-            _time_cell(stream["busy_ns"]),
-            _share(stream["busy_frac"]),
-            _count(deepest[stream["stream"]]) if stream["stream"] in deepest else "",
+            count_cell(stream["n_ops"]),
+            time_cell(stream["busy_ns"]),
+            share_cell(stream["busy_frac"]),
+            count_cell(deepest[stream["stream"]]) if stream["stream"] in deepest else "",
         )
         for stream in device["streams"]
     ]
@@ -153,10 +98,10 @@ def _steps(report: Mapping[str, Any]) -> ReportTable:
     rows = [
         (
             cell(f"step {step['number']}", step["number"]),
-            _time_cell(step["duration_ns"]),
-            _share(step["busy_frac"]),
-            *(_time_cell(step[f"{what}_ns"]) for what in ("compute", "communication", "copy")),
-            _count(step["n_ops"]),
+            time_cell(step["duration_ns"]),
+            share_cell(step["busy_frac"]),
+            *(time_cell(step[f"{what}_ns"]) for what in ("compute", "communication", "copy")),
+            count_cell(step["n_ops"]),
         )
         for step in report["steps"]
     ]
@@ -164,15 +109,16 @@ def _steps(report: Mapping[str, Any]) -> ReportTable:
     return ReportTable("Steps", head, tuple(rows), thing="step")
 
 
-def _idle(device: Mapping[str, Any], where: str, report: Mapping[str, Any]) -> ReportTable:
+def _idle(device: Mapping[str, Any], where: str) -> ReportTable:
     idle_ns = device["idle_ns"]
-    simulated = any(one["kind"] == "sim" for one in report["meta"]["devices"])
-    causes = sorted(device["idle"]["by_cause_ns"].items(), key=lambda item: -item[1])
-    rows = [
-        (f"waiting for {cause_words(cause, simulated=simulated)}", _time_cell(ns), _share(ns / idle_ns))
-        for cause, ns in causes
-        if ns
-    ]
+    by_cause = dict(device["idle"]["by_cause_ns"])
+    inside_ns = by_cause.pop("in_call")
+    by_cause["in_python"] += inside_ns
+    named = []
+    for cause, ns in sorted(by_cause.items(), key=lambda item: -item[1]):
+        named += [(f"waiting {CAUSES[cause]}", ns)]
+        named += [("  of it inside calls into the driver", inside_ns)] if cause == "in_python" else []
+    rows = [(words, time_cell(ns), share_cell(ns / idle_ns)) for words, ns in named if ns]
     return ReportTable(f"Idle by cause{where}", ("", "time", "of idle"), tuple(rows))
 
 
@@ -180,55 +126,55 @@ def _collectives(device: Mapping[str, Any], where: str) -> ReportTable:
     rows = [
         (
             f"{one['name']} {one['dtype']}".rstrip() + (f", group {one['group']}" if one["group"] else ""),
-            _count(one["n_ops"]),
-            _time_cell(one["total_ns"]),
-            _size(one["size_bytes"]),
-            _rate(one["bus_bytes_per_s"]),
+            count_cell(one["n_ops"]),
+            time_cell(one["total_ns"]),
+            size_cell(one["size_bytes"]),
+            rate_cell(one["bus_bytes_per_s"]),
         )
         for one in device["collectives"]
     ]
     head = ("", "ops", "total", "size", "bus bandwidth")
     note = "; ".join(note["words"] for note in device["notes"])
-    return _named(f"Collectives{where}", head, rows, "collective", note)
+    return named_table(f"Collectives{where}", head, rows, "collective", note)
 
 
 def _kernels(device: Mapping[str, Any], where: str) -> ReportTable:
     rows = [
         (
             cell(kernel["short_name"], full=kernel["name"]),
-            _count(kernel["n_ops"]),
-            _time_cell(kernel["total_ns"]),
-            _time_cell(kernel["mean_ns"]),
-            _share(kernel["share_frac"]),
+            count_cell(kernel["n_ops"]),
+            time_cell(kernel["total_ns"]),
+            time_cell(kernel["mean_ns"]),
+            share_cell(kernel["share_frac"]),
         )
         for kernel in device["kernels"]
     ]
     head = ("", "ops", "total", "mean", "of all kernels")
-    return replace(_named(f"Kernels{where}", head, rows, "kernel"), kernels=True)
+    return replace(named_table(f"Kernels{where}", head, rows, "kernel"), kernels=True)
 
 
 def _copies(device: Mapping[str, Any], where: str) -> ReportTable:
     rows = [
         (
             copy["name"],
-            _count(copy["n_ops"]),
-            _time_cell(copy["total_ns"]),
-            _size(copy["size_bytes"]),
-            _rate(copy["bandwidth_bytes_per_s"]),
+            count_cell(copy["n_ops"]),
+            time_cell(copy["total_ns"]),
+            size_cell(copy["size_bytes"]),
+            rate_cell(copy["bandwidth_bytes_per_s"]),
         )
         for copy in device["copies"]
     ]
     head = ("", "copies", "total", "size", "while copying")
-    return _named(f"Copies{where}", head, rows, "kind")
+    return named_table(f"Copies{where}", head, rows, "kind")
 
 
 def _overlaps(device: Mapping[str, Any], where: str) -> ReportTable:
     rows = [
         (
             f"{one['first']} and {one['second']}",
-            _time_cell(one["overlap_ns"]),
-            _share(one["frac_of_first"]),
-            _share(one["frac_of_second"]),
+            time_cell(one["overlap_ns"]),
+            share_cell(one["frac_of_first"]),
+            share_cell(one["frac_of_second"]),
         )
         for one in sorted(device["overlaps"], key=lambda one: -one["overlap_ns"])
         if one["overlap_ns"]
@@ -241,46 +187,46 @@ def _memory(device: Mapping[str, Any], where: str) -> ReportTable:
     memory = device["memory"]
     if memory is None:
         return ReportTable(f"Memory{where}", (), ())
-    rows: list[tuple[str, ...]] = [("allocated, at most", _size(memory["peak_bytes"]))]
-    rows += [("reserved, at most", _size(memory["reserved_max_bytes"]))] if memory["reserved_max_bytes"] else []
+    rows: list[tuple[str, ...]] = [("allocated, at most", size_cell(memory["peak_bytes"]))]
+    rows += [("reserved, at most", size_cell(memory["reserved_max_bytes"]))] if memory["reserved_max_bytes"] else []
     return ReportTable(f"Memory{where}", ("", "size"), tuple(rows))
 
 
-def _operators(report: Mapping[str, Any]) -> ReportTable:
+def _host_operators(report: Mapping[str, Any]) -> ReportTable:
     rows = [
         (
             cell(one["name"], full=one["name"]),
-            _count(one["n_calls"]),
-            *(_time_cell(one[f"{what}_ns"]) for what in ("host", "host_self", "device", "device_self")),
-            _count(one["n_ops"]),
+            count_cell(one["n_calls"]),
+            *(time_cell(one[f"{what}_ns"]) for what in ("host", "host_self", "device", "device_self")),
+            count_cell(one["n_ops"]),
         )
         for one in report["operators"]
     ]
     head = ("", "calls", "host", "host, self", "device", "device, self", "ops")
-    return _named("Operators", head, rows, "operator")
+    return named_table("Operators on the host", head, rows, "operator")
 
 
 def _annotations(report: Mapping[str, Any]) -> ReportTable:
     rows = [
         (
             cell(one["name"], full=one["name"]),
-            _count(one["n_occurrences"]),
-            _time_cell(one["host_ns"]),
-            _time_cell(one["busy_ns"]),
-            _count(one["n_ops"]),
+            count_cell(one["n_occurrences"]),
+            time_cell(one["host_ns"]),
+            time_cell(one["busy_ns"]),
+            count_cell(one["n_ops"]),
         )
         for one in report["annotations"]
     ]
     head = ("", "times", "host", "device busy", "ops")
-    return _named("Annotations", head, rows, "annotation")
+    return named_table("Annotations", head, rows, "annotation")
 
 
 def _lines(report: Mapping[str, Any]) -> ReportTable:
     rows = [
         (
             cell(f"{one['line']}: {one['text'].strip()}", one["line"]),
-            *(_time_cell(one[f"{what}_ns"]) for what in ("host", "blocked", "device", "queued", "idle")),
-            _count(one["n_ops"]),
+            *(time_cell(one[f"{what}_ns"]) for what in ("host", "blocked", "device", "queued", "idle")),
+            count_cell(one["n_ops"]),
         )
         for one in report["lines"]
     ]
@@ -292,16 +238,11 @@ def _syncs(report: Mapping[str, Any]) -> ReportTable:
     rows = [
         (
             one["asked_by"] + (f", line {', '.join(map(str, one['lines']))}" if one["lines"] else ""),
-            _count(one["n_calls"]),
-            _time_cell(one["blocked_ns"]),
-            _time_cell(one["busy_ns"]),
+            count_cell(one["n_calls"]),
+            time_cell(one["blocked_ns"]),
+            time_cell(one["busy_ns"]),
         )
         for one in report["syncs"]
     ]
     head = ("", "calls", "Python blocked", "device busy meanwhile")
-    return _named("Waits for the device", head, rows, "wait")
-
-
-def whole_names(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The first cells of some rows before they were shortened."""
-    return [row[0].full or row[0] if isinstance(row[0], Cell) else row[0] for row in rows]
+    return named_table("Waits for the device", head, rows, "wait")

@@ -11,7 +11,8 @@ from perfmagic.analysis.ranks.findings import RankFinding
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.trace.short_names import short_names
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
-from perfmagic.view.report.tables import TEXT_ROWS, ReportTable, report_tables, whole_names, windows_words
+from perfmagic.view.report.table import ReportTable, whole_names
+from perfmagic.view.report.tables import TEXT_ROWS, report_tables, windows_words
 from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.text import GUTTER, timeline_text
@@ -22,12 +23,11 @@ INDENT = "  "
 def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
     """One trace for a terminal: findings, streams and the first rows of each table, as wide as the terminal."""
     lines = []
-    for one in report_tables(report, TEXT_ROWS):
-        if not one.title.startswith("Streams"):  # the timeline's own table has them, with their queues
-            lines += ["", *_text_table(one)]
+    for one in report_tables(report, TEXT_ROWS, brief=True):
+        lines += ["", *_text_table(one)]
     if words := windows_words(report):
         lines += ["", *wrapped(words)]
-    return timeline_text(doc, below=lines)
+    return timeline_text(doc, below=lines, more_in="")
 
 
 def files_text(results: Sequence[TraceOf]) -> str:

@@ -19,7 +19,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, StreamLane
-from perfmagic.view.timeline.origins import op_origins
+from perfmagic.view.timeline.origins import origin_words
 from perfmagic.view.timeline.wire_columns import ColumnWriter
 from perfmagic.view.timeline.words import alt_text, cost_words, rest_words, shape_words
 
@@ -92,12 +92,12 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     header["cell_lane"] = _cell(out, doc)
     header["launch_lane"] = _launches(out, names, doc, trace)
     calls = np.zeros(0, np.int64) if doc.launches is None else doc.launches.call
-    origins = op_origins(trace)
+    origins = origin_words(trace)
     streams = [
         _stream(out, names, lane, i, trace, calls, origins.of_op, doc.start_ns) for i, lane in enumerate(_streams(doc))
     ]
     header["stream_lanes"] = streams
-    out.text("origins", _json([[cut(word) for word in words] for words in origins.words]))
+    out.text("origins", _json([[cut(word) for word in words] for words in origins.rows]))
     header["memory_lanes"] = _memory(out, doc)
     out.text("names", names.table())
     header["shapes"] = [list(shape_words(shape)) for shape in trace.shapes] if streams else []
@@ -136,6 +136,7 @@ def _finding(finding: Finding, doc: TimelineDoc) -> dict[str, Any]:
         "rule": finding.rule,
         "cost": cost_words(finding, doc.header.busy_frac),
         "cost_ns": finding.cost_ns,
+        "depth": finding.depth,
         "cause": cut(finding.cause),
         "rest": cut(rest_words(finding)),
         "lines": list(finding.lines),

@@ -104,8 +104,8 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
 
 /** What asked for an op: long words, which wrap where a note stands. */
 function originRows(model: Model, origin: number): DetailRow[] {
-  const [operator, inputs, frame] = model.origins[origin - 1] ?? ["", "", ""];
-  const found = { operator, inputs, "called in": frame };
+  const [operator, inputs, module, frame] = model.origins[origin - 1] ?? ["", "", "", ""];
+  const found = { operator, inputs, module, "called in": frame };
   return Object.entries(found).flatMap(([name, words]) => (words ? [row(name, "", words)] : []));
 }
 

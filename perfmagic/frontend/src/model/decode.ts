@@ -12,8 +12,8 @@ export interface Decoded {
 /** [short name, full name or 0 where it is the same, class of the device op or -1] */
 export type NameRow = [string, string | 0, number];
 
-/** Where an op comes from: operator, its inputs, the user's own frame; each "" where it is not recorded. */
-export type OriginRow = [string, string, string];
+/** Where an op comes from: operator, its inputs, module, the user's own frame; each "" where it is not recorded. */
+export type OriginRow = [string, string, string, string];
 
 /** zlib data unpacked by the browser itself. */
 export async function inflate(payload: Uint8Array): Promise<Uint8Array> {
