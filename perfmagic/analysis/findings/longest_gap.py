@@ -8,7 +8,6 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.numerics.intervals import union
 from perfmagic.trace.columns import NO_LINE, NONE
-from perfmagic.trace.signatures import function_name
 
 LONG_GAP_FRAC = 0.05  # of the extent
 STEP_NAME = "ProfilerStep#"  # torch.profiler's own mark, which says nothing about the place
@@ -22,7 +21,7 @@ def longest_gap(facts: Facts) -> list[Finding]:
     row = int(gaps.length_ns.argmax())
     line = int(gaps.line[row])
     name = facts.trace.names[gaps.host_op[row]] if gaps.host_op[row] != NONE else ""
-    python_was = f"Python was in {function_name(name)}" if name and not name.startswith(STEP_NAME) else ""
+    python_was = f"Python was in {name}" if name and not name.startswith(STEP_NAME) else ""
     waited = f"{facts.the_device} waited {_parts(facts, row)}{on_lines([line])}"
     return [
         Finding(

@@ -15,7 +15,6 @@ from perfmagic.numerics.intervals import Intervals, intersect, total_ns, union
 from perfmagic.trace.columns import NONE, HostKind, Int64
 from perfmagic.trace.hoststack import nested
 from perfmagic.trace.short_names import kernel_short_names
-from perfmagic.trace.signatures import function_name
 
 REPEATED_GAP_NS = 50_000  # Python's part of a gap; shorter ones are the ordinary time between two launches
 REPEATED = 3  # so many are a habit
@@ -108,7 +107,7 @@ def _python_was(facts: Facts, rows: Int64) -> tuple[str, tuple[str, str, str]]:
         names.append(trace.names[most[0]] if most else "")
         if most:
             times = f" ×{units.count(most[1])}" if most[1] < len(rows) else ""
-            words.append(f"{preposition} {function_name(names[-1])}{times}")
+            words.append(f"{preposition} {names[-1]}{times}")
     return (f"Python was {', '.join(words)}" if words else ""), (names[0], names[1], names[2])
 
 
