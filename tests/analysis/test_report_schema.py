@@ -205,3 +205,13 @@ def test_a_change_of_a_key_is_seen(change: Any, said: str) -> None:
 
 def test_the_version_of_the_schema_is_that_of_a_report() -> None:
     assert SCHEMA["properties"]["schema_version"]["const"] == SCHEMA_VERSION
+
+
+def test_a_busy_share_says_what_it_is_a_share_of() -> None:
+    shares = [part["properties"]["busy_frac"] for _, part in objects(SCHEMA) if "busy_frac" in part["properties"]]
+    assert len(shares) == 3
+    assert [
+        one["description"]
+        for one in shares
+        if not re.search(r"share of the (device's )?(extent|step)", one["description"])
+    ] == []

@@ -11,7 +11,7 @@ from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.analysis.timeline.origin import Source
-from perfmagic.numerics.intervals import union
+from perfmagic.numerics.intervals import merge, subtract
 
 BUSY_FRAC = 0.5  # of the window: of a device that is busy for less, what it waits for matters more
 TOLD = 3  # operators in the sentence; the table has all
@@ -36,7 +36,7 @@ def device_time(facts: Facts) -> list[Finding]:
     if not told or not ops_ns:
         return []
     words = [_words(mine, ops_ns, first=i == 0) for i, mine in enumerate(told)]
-    here = facts.trace.ops.device == facts.device
+    sets = parts.intervals
     return [
         Finding(
             rule="device_time",
@@ -47,7 +47,7 @@ def device_time(facts: Facts) -> list[Finding]:
             start_ns=parts.extent_start_ns,
             end_ns=parts.extent_end_ns,
             device=facts.device,
-            where=union(facts.trace.ops.start_ns[here], facts.trace.ops.end_ns[here]),
+            where=subtract(sets["busy"], merge(sets["exposed_communication"], sets["exposed_copy"])),
         )
     ]
 

@@ -19,7 +19,7 @@ _TF32 = re.compile(
 _HALF_ONLY = re.compile(r"\b(?:V100|TITAN (?:V|RTX)\b|T4\b|RTX (?:20\d0\b|[45678]000\b(?! Ada)))", re.IGNORECASE)
 
 
-def tensor_cores_unused(facts: Facts) -> list[Finding]:
+def tensor_cores(facts: Facts) -> list[Finding]:
     """Matrix kernels that by their names do without tensor cores, on a GPU that has them."""
     name = facts.trace.device_info(facts.device).label
     advice = _advice(name)

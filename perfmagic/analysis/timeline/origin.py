@@ -19,8 +19,8 @@ from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, Bool, Int8, Int32, Int64
 from perfmagic.trace.hoststack import HostStack, nested, operator_stack
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import short_name
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.short_names import kernel_short_names
 from perfmagic.units import plural
 
 # Kineto writes torch.nn modules as Python frames of this form, numbered by class
@@ -109,7 +109,8 @@ def origins(trace: Trace) -> Origins:
     graphs = _graph_names(trace, graph)
     name[graph] = names.rows(ops.launch[graph], graphs.__getitem__)
     own = (source == Source.KERNEL) | (source == Source.UNKNOWN)
-    name[own] = names.rows(ops.name[own], lambda row: short_name(trace.names[row]))
+    short = kernel_short_names(trace)
+    name[own] = names.rows(ops.name[own], lambda row: short[trace.names[row]])
     charged = np.where(known, host_op, NONE).astype(np.int32)
     return Origins(tuple(names.known), source, name, charged, ops.launch, graph_ops.astype(np.int32))
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from perfmagic.analysis.bench.compare import CompareSummary
-from perfmagic.analysis.bench.result import BenchSummary
+from perfmagic.analysis.bench.method import warmth
 from perfmagic.units import duration_s
 from perfmagic.view.bench.fine_print import BETWEEN, one_line, unfolding
 from perfmagic.view.bench.picture.compare import draw_compare
 from perfmagic.view.html import framed, headline, image
-from perfmagic.view.svg.metrics import columns
-from perfmagic.view.text import table, wrapped
+from perfmagic.view.text import blocks, wrapped
 
 __all__ = ["compare_html", "compare_svg", "compare_text"]
 
 
 def compare_text(result: CompareSummary) -> str:
-    """The verdicts, a table with the reason below what is unclear, and one line of fine print; 100 columns wide."""
+    """The verdicts, a table with the reasons of what is unclear, and one line of fine print, as wide as a terminal."""
     lines = [line for comparison in result.comparisons for line in wrapped(comparison.headline, indent=2)]
     lines += ["", *_table(result), "", one_line(_fine_print(result))]
     for words in _below(result):
@@ -46,11 +45,10 @@ def _table(result: CompareSummary) -> list[str]:
     first = result.comparisons[0]
     rows = [(first.baseline, duration_s(first.baseline_s), "× 1", "")]
     rows += [(c.name, duration_s(c.name_s), c.ratio_words, c.verdict) for c in result.comparisons]
-    widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
-    lines = [line.rstrip() for line in table(head, rows, widths)]
-    explained = lines[:2]
-    for comparison, line in zip(result.comparisons, lines[2:], strict=True):
-        explained.append(line)
+    found = [[line.rstrip() for line in block] for block in blocks(head, rows)]
+    explained = [*found[0], *found[1]]
+    for comparison, block in zip(result.comparisons, found[2:], strict=True):
+        explained += block
         explained += wrapped(f"  {comparison.explanation}", indent=2) if comparison.explanation else []
     return explained
 
@@ -63,7 +61,7 @@ def _fine_print(result: CompareSummary) -> tuple[str, ...]:
     stops = {"" if one.failed else one.stopped_by for one in result.results}
     parts = (
         f"{samples} samples each, {'interleaved (ABBA)' if first.interleaved else 'from separate runs'}",
-        " and ".join(dict.fromkeys(_warmth(one) for one in result.results)),
+        " and ".join(dict.fromkeys(warmth(one) for one in result.results)),
         stops.pop() if len(stops) == 1 else "each stopped for a reason of its own",
         result.results[0].device_label or "on the CPU",
     )
@@ -76,10 +74,6 @@ def _details(result: CompareSummary) -> list[str]:
     how = "the median of the ratios of neighbouring samples" if interleaved else "the ratio of the medians"
     clear = dict.fromkeys(f"{c.name}: {c.why}" for c in result.comparisons if c.verdict != "unclear")
     return [f"× is {how}, in brackets its 95 % confidence interval", *clear]
-
-
-def _warmth(one: BenchSummary) -> str:
-    return "cold caches" if one.cold_bytes else "not warmed up" if one.settings.get("warmup") == 0 else "warm"
 
 
 def _below(result: CompareSummary) -> list[str]:

@@ -11,7 +11,7 @@ import { paintMemory, writeMemory } from "./memory.ts";
 import { paintPathOf } from "./path.ts";
 import { paintPile } from "./pile.ts";
 import type { Band } from "./pixels.ts";
-import { writePile } from "./strata.ts";
+import { writePile } from "./pile_words.ts";
 import { paintLane, paintStave, paintStrip, writeLane, writeStrip } from "./stream.ts";
 
 type Painter = (f: Frame, row: Row) => void;
