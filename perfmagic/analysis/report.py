@@ -28,7 +28,7 @@ from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import comm_kernel_names
 
-SCHEMA_VERSION = 1  # raised by what changes the meaning of a key, or takes one away
+SCHEMA_VERSION = 2  # raised by what changes the meaning of a key, or takes one away
 NAME_LENGTH = 160  # characters of a name in a table; those of some kernels have thousands
 TABLE_ROWS = 50  # of the tables that have a row a name; a compiled model has hundreds of kernels
 LONGEST_GAPS = 20
@@ -40,14 +40,17 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
 
     Times are int ns, shares fractions; device numbers are text, as JSON has it. Source: docs/report.schema.json.
     """
+    marked = steps(trace, comm_names)
     return {
         "schema_version": SCHEMA_VERSION,
         "meta": _meta(trace),
         "devices": {str(device): device_report(trace, device, comm_names) for device in trace.device_ids},
         "operators": _table(operators(trace)[:TABLE_ROWS], without=("thread", "shape")),
         "annotations": _table(user_annotations(trace)[:TABLE_ROWS]),
-        "steps": _table(steps(trace, comm_names)),
+        "steps": _table(marked),
+        "steps_note": marked.note,
         "syncs": _syncs(syncs(trace)),
+        "comm_names": comm_names,
         "communication_kernels": list(comm_kernel_names(trace, comm_names)),
         "findings": [finding.to_dict() for finding in findings(trace, comm_names=comm_names)],
         "trust": trust(trace).to_dict(),

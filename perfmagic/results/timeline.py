@@ -114,7 +114,7 @@ class TimelineResult(Result):
         return operators(self.trace, by_thread=by_thread, by_shape=by_shape)
 
     def steps(self) -> Rows[Step]:
-        """The training steps that torch.profiler marked: their time, and what the devices did in it (ns)."""
+        """The training steps that torch.profiler marked: their time, and that of the ops they launched (ns)."""
         return steps(self.trace, self.comm_names)
 
     def annotations(self) -> Rows[AnnotationStat]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from perfmagic.analysis.findings.alone import alone
 from perfmagic.analysis.findings.clocks import clocks
+from perfmagic.analysis.findings.communication import unrecognised_communication
 from perfmagic.analysis.findings.data_loading import data_loading
 from perfmagic.analysis.findings.exposed import exposed_communication, exposed_copy
 from perfmagic.analysis.findings.facts import Facts
@@ -17,6 +18,7 @@ from perfmagic.analysis.findings.pageable import pageable_uploads
 from perfmagic.analysis.findings.queue_full import queue_full
 from perfmagic.analysis.findings.race import missing_waits
 from perfmagic.analysis.findings.repeated_gap import repeated_gaps
+from perfmagic.analysis.findings.step import steps_stand_out
 from perfmagic.analysis.findings.streams import side_by_side
 from perfmagic.analysis.findings.sync import blocked
 from perfmagic.analysis.findings.tensor_cores import tensor_cores_unused
@@ -34,11 +36,13 @@ RULES: tuple[Callable[[Facts], list[Finding]], ...] = (
     one_by_one,
     repeated_gaps,
     longest_gap,
+    steps_stand_out,
     side_by_side,
     queue_full,
     missing_waits,
     data_loading,
     alone,
+    unrecognised_communication,
     tensor_cores_unused,
     clocks,
     incomplete,

@@ -7,14 +7,14 @@ from typing import Any
 
 from perfmagic.view.html import framed, short
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
-from perfmagic.view.report.tables import ReportTable, report_tables, windows_words
+from perfmagic.view.report.tables import ReportTable, communication_words, report_tables, windows_words
 from perfmagic.view.svg.canvas import escaped
 
 
 def html_tables(report: Mapping[str, Any]) -> str:
     """The tables as HTML for a page."""
-    words = windows_words(report)
-    head = f"<p>{escaped(words)}</p>" if words else ""
+    said = (windows_words(report), communication_words(report))
+    head = "".join(f"<p>{escaped(words)}</p>" for words in said if words)
     return framed(head + "".join(_html_table(table) for table in report_tables(report)))
 
 

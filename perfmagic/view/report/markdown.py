@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
-from perfmagic.view.report.tables import ReportTable, report_tables, windows_words
+from perfmagic.view.report.tables import ReportTable, communication_words, report_tables, windows_words
 
 
 def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[str], report: Mapping[str, Any]) -> str:
     """One trace as GitHub's Markdown."""
     parts = [f"## {_plain(title)}", _plain(header)]
-    if words := windows_words(report):
-        parts.append(_plain(words))
+    parts += [_plain(words) for words in (windows_words(report), communication_words(report)) if words]
     if sentences:
         parts.append("\n".join(f"{i}. {_plain(sentence)}" for i, sentence in enumerate(sentences, 1)))
     parts += [_markdown_table(table) for table in report_tables(report)]

@@ -8,11 +8,13 @@ from typing import Any
 
 from perfmagic import units
 from perfmagic.analysis.findings.verdict import cause_words
+from perfmagic.trace.names import short_name
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 
 MOST_ROWS = 15
 BRIEF_ROWS = 5  # of kernels, in a terminal
 _NAME_LENGTH, _HEAD_FRAC = 110, 0.55
+_RULE_LENGTH = 60  # of names in a sentence
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,17 @@ def windows_words(report: Mapping[str, Any]) -> str:
     )
 
 
+def communication_words(report: Mapping[str, Any]) -> str:
+    """Which kernels count as communication by an expression of the user's; "" for the built-in rule."""
+    if report["comm_names"] is None:
+        return ""
+    names = list(dict.fromkeys(short_name(name) for name in report["communication_kernels"]))
+    shown = ", ".join(shortened(name, _RULE_LENGTH) for name in names[:MOST_ROWS])
+    more = f" and {units.count(len(names) - MOST_ROWS)} more" if len(names) > MOST_ROWS else ""
+    matched = f"{units.plural(len(names), 'kernel name')}: {shown}{more}" if names else "no kernel name"
+    return f"As communication count kernels that match {report['comm_names']!r}: {matched}."
+
+
 def _time(device: Mapping[str, Any], where: str) -> ReportTable:
     extent_ns = device["extent_ns"]
     rows = [
@@ -109,17 +122,18 @@ def _steps(report: Mapping[str, Any]) -> ReportTable:
         (
             f"step {step['number']}",
             units.duration(step["duration_ns"]),
-            units.percent(step["busy_frac"]),
+            units.percent(step["window_busy_frac"]),
             *(units.duration(step[f"{what}_ns"]) for what in ("compute", "communication", "copy")),
+            "" if step["lap_ns"] is None else units.duration(step["lap_ns"]),
             units.count(step["n_ops"]),
         )
         for step in report["steps"][:MOST_ROWS]
     ]
     more = len(report["steps"]) - MOST_ROWS
-    note = f"and {units.plural(more, 'more step')}" if more > 0 else ""
-    return ReportTable(
-        "Steps", ("", "on the host", "busy", "compute", "communication", "copies", "ops"), tuple(rows), note
-    )
+    notes = [f"and {units.plural(more, 'more step')}"] if more > 0 else []
+    notes += [report["steps_note"]] if report["steps_note"] else []
+    head = ("", "on the host", "busy then", "compute", "communication", "copies", "lap", "ops")
+    return ReportTable("Steps", head, tuple(rows), ". ".join(notes))
 
 
 def _idle(device: Mapping[str, Any], where: str, report: Mapping[str, Any]) -> ReportTable:

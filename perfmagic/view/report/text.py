@@ -9,7 +9,7 @@ from perfmagic import units
 from perfmagic.analysis.ranks.findings import RankFinding
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
-from perfmagic.view.report.tables import ReportTable, brief_tables, shortened, windows_words
+from perfmagic.view.report.tables import ReportTable, brief_tables, communication_words, shortened, windows_words
 from perfmagic.view.svg.metrics import columns, cut_to_columns
 from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.doc import TimelineDoc
@@ -24,7 +24,7 @@ def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
     lines = []
     for one in brief_tables(report):
         lines += ["", *_text_table(one)]
-    if words := windows_words(report):
+    for words in filter(None, (communication_words(report), windows_words(report))):
         lines += ["", *wrapped(words)]
     return timeline_text(doc, below=lines)
 
