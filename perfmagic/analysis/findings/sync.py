@@ -17,7 +17,7 @@ NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing th
 def blocked(facts: Facts) -> list[Finding]:
     """Calls that blocked Python, one finding for each thing that asked for them."""
     found = facts.syncs
-    mine = ~uploads(facts) & ~found.after_cell
+    mine = ~uploads(facts) & ~waits_for_uploads(facts) & ~found.after_cell
     result = []
     for asked_by in np.unique(found.asked_by[mine]).tolist():
         rows = np.flatnonzero(mine & (found.asked_by == asked_by))
@@ -96,3 +96,18 @@ def uploads(facts: Facts) -> Bool:
     is_htod[trace.ops.launch[launched]] = htod[trace.ops.name[launched]]
     uploads: Bool = found.pageable & is_htod[found.call]
     return uploads
+
+
+def waits_for_uploads(facts: Facts) -> Bool:
+    """Which blocking calls only end such a copy, which is the call before them on their thread.
+
+    torch waits for the stream after each copy without non_blocking.
+    """
+    found, calls = facts.syncs, facts.trace.calls
+    upload = uploads(facts)
+    order = np.lexsort((calls.start_ns, calls.thread))
+    before = np.full(len(calls), NONE, np.int64)
+    same_thread = calls.thread[order[1:]] == calls.thread[order[:-1]]
+    before[order[1:][same_thread]] = order[:-1][same_thread]
+    waits: Bool = ~upload & np.isin(before[found.call], found.call[upload])
+    return waits
