@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfmagic.errors import OptionError, PerfmagicError
 from perfmagic.files import write_text
+from perfmagic.terminal import for_terminal
 
 if TYPE_CHECKING:
     from perfmagic.results import TimelineResult
@@ -170,7 +171,7 @@ def _view(options: argparse.Namespace) -> int:
 
 def _put(text: str, out: str | None) -> None:
     if out is None:
-        print(text)
+        print(for_terminal(text, sys.stdout))
         return
     print(write_text(out, text + ("" if text.endswith("\n") else "\n")))
 

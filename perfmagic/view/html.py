@@ -11,6 +11,7 @@ MAX_OUTPUT_BYTES = 60_000  # one output of a notebook (docs/traces.md, "Limits")
 MAX_FINDINGS = 12
 MAX_SENTENCE = 600  # characters of a finding or note; longer ones hold other people's names
 MAX_WIDTH_PX = 1600  # of a picture drawn for 1000 px: enlarged further, its letters would be larger than headings
+RED = "#d93f45"  # of words on a ground that may be light or dark: contrast 4.4 to white, 4.3 to #111
 FONT = "font-family:Arial,Helvetica,sans-serif;font-size:13px;line-height:1.4"
 
 

@@ -54,7 +54,7 @@ IDLE_RULES = frozenset({"pageable", "sync", "one_by_one", "repeated_gap", "longe
 
 
 def findings(trace: Trace, comm_names: str | None = None, limit: int = 6) -> tuple[Finding, ...]:
-    """What is worth knowing about a trace: the verdict, waits that are missing, then what time was lost to, by cost.
+    """What is worth knowing about a trace: waits that are missing, the verdict, then what time was lost to, by cost.
 
     limit: the most findings given.  comm_names: as in perfmagic.trace.names.op_classes. Empty only where there is
     neither a device op nor a host operator.
@@ -65,19 +65,17 @@ def findings(trace: Trace, comm_names: str | None = None, limit: int = 6) -> tup
     judged = verdict_of(facts)
     rules = WITHOUT_DURATIONS if judged.kind == NO_VERDICT else RULES
     rest = [finding for rule in rules for finding in rule(facts)]
-    rest.sort(key=lambda f: (f.rule != "race", -(f.cost_ns or 0), f.start_ns))  # a wrong result is dearer than any time
-    agreeing = _agreeing_first(rest) if judged.busy_frac >= DEVICE_BOUND_FRAC else rest
-    return (_verdict(facts, judged), *agreeing)[:limit]
+    wrong = [f for f in rest if f.is_wrong]  # a wrong result is dearer than any time
+    lost = sorted((f for f in rest if not f.is_wrong), key=lambda f: (-(f.cost_ns or 0), f.start_ns))
+    agreeing = _agreeing_first(lost) if judged.busy_frac >= DEVICE_BOUND_FRAC else lost
+    return (*wrong, _verdict(facts, judged), *agreeing)[:limit]
 
 
 def _agreeing_first(rest: list[Finding]) -> list[Finding]:
     """The findings by cost, but none about an idle device first, where there is another cause: the device was busy."""
-    about_races = sum(f.rule == "race" for f in rest)
-    agreeing = (i for i, f in enumerate(rest) if i >= about_races and f.rule not in IDLE_RULES and f.cost_ns != 0)
+    agreeing = (i for i, f in enumerate(rest) if f.rule not in IDLE_RULES and f.cost_ns != 0)
     best = next(agreeing, None)
-    if best is None:
-        return rest
-    return [*rest[:about_races], rest[best], *rest[about_races:best], *rest[best + 1 :]]
+    return rest if best is None else [rest[best], *rest[:best], *rest[best + 1 :]]
 
 
 def _verdict(facts: Facts, judged: Verdict) -> Finding:

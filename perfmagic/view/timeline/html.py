@@ -7,7 +7,7 @@ are inherited, so the text fits light and dark themes; the picture brings its ow
 from __future__ import annotations
 
 from perfmagic import units
-from perfmagic.view.html import FONT, MAX_FINDINGS, MAX_OUTPUT_BYTES, framed, headline, image, paragraphs, short
+from perfmagic.view.html import FONT, MAX_FINDINGS, MAX_OUTPUT_BYTES, RED, framed, headline, image, paragraphs, short
 from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.picture.timeline import MAX_BYTES, timeline_svg
@@ -50,16 +50,17 @@ def _failure(doc: TimelineDoc) -> str:
 
 def _findings(doc: TimelineDoc) -> str:
     shown, busy_frac = doc.findings[:MAX_FINDINGS], doc.header.busy_frac
-    rows = "".join(_row(cost_words(f, busy_frac), f.cause, rest_words(f), f.cost_ns != 0) for f in shown)
+    rows = "".join(_row(cost_words(f, busy_frac), f.cause, rest_words(f), f.cost_ns != 0, f.is_wrong) for f in shown)
     hidden = len(doc.findings) - MAX_FINDINGS
     if hidden > 0:
         rows += _row("", "", f"and {units.plural(hidden, 'more finding')}", False)
     return f'<table style="border-collapse:collapse;border:0;margin:0 0 4px 0;{FONT}">{rows}</table>' if rows else ""
 
 
-def _row(cost: str, cause: str, rest: str, costs: bool) -> str:
-    left = f"{_CELL};text-align:right;white-space:nowrap;min-width:80px" + (";font-weight:600" if costs else "")
-    right = f"{_CELL};text-align:left;padding-left:12px"
+def _row(cost: str, cause: str, rest: str, costs: bool, alarm: bool = False) -> str:
+    red = f";color:{RED}" if alarm else ""
+    left = f"{_CELL};text-align:right;white-space:nowrap;min-width:80px" + (";font-weight:600" if costs else "") + red
+    right = f"{_CELL};text-align:left;padding-left:12px{red}"
     sentence = f"<b>{short(cause)}</b>{short(rest)}"
     cells = f'<td style="{left}">{escaped(cost)}</td><td style="{right}">{sentence}</td>'
     return f'<tr style="background:transparent">{cells}</tr>'

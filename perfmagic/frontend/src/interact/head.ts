@@ -82,7 +82,7 @@ export function findingList(model: Model, act: Do, signal: AbortSignal): Part {
     const window = [finding.start_ns, Math.max(finding.end_ns, finding.start_ns + 1)] as const;
     const line = finding.lines.length === 1 ? finding.lines[0] : 0;
     const show = button("show ▸", "", () => act({ do: "finding", number: i, window, line }), signal, "pm-show");
-    const row = el("div", "pm-finding", cost, said, show);
+    const row = el("div", finding.rule === "race" ? "pm-finding pm-alarm" : "pm-finding", cost, said, show);
     if (finding.cost_ns) {
       const bar = el("s");
       bar.style.background = `var(--pm-${finding.token})`;

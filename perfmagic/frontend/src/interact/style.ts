@@ -25,6 +25,7 @@ export const STYLE = `
 .pm-finding{position:relative;display:grid;grid-template-columns:92px minmax(0,1fr) auto;min-height:24px;align-items:center;border-bottom:1px solid var(--pm-rule);padding:3px 0}
 .pm-finding.pm-on{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}
 .pm-cost{text-align:right;padding-right:14px;font-weight:600;white-space:nowrap}
+.pm-alarm .pm-cost,.pm-alarm .pm-said{color:var(--pm-wait)}
 .pm-cost.pm-none{font-weight:400;color:var(--pm-ink2)}
 .pm-said b{font-weight:600}
 .pm button.pm-line{border-bottom:1px solid var(--pm-ink3)}

@@ -38,7 +38,8 @@ def draw_header(canvas: Canvas, doc: TimelineDoc) -> float:
     for finding in doc.findings:
         canvas.boxes([(0, y, WIDTH_PX, 1)], "rule")
         cost = cost_words(finding, doc.header.busy_frac)
-        _draw_finding(canvas, y + 14.5, cost, finding.cause, rest_words(finding), finding.cost_ns != 0)
+        token = "wait" if finding.is_wrong else "ink" if finding.cost_ns != 0 else "ink2"
+        _draw_finding(canvas, y + 14.5, cost, finding.cause, rest_words(finding), token)
         y += FINDING_PX
     if doc.findings:
         canvas.boxes([(0, y, WIDTH_PX, 1)], "rule")
@@ -84,12 +85,14 @@ def _draw_trust(canvas: Canvas, doc: TimelineDoc, y: float) -> float:
     return y + 16
 
 
-def _draw_finding(canvas: Canvas, y: float, cost: str, cause: str, rest: str, costs: bool) -> None:
-    canvas.text(GUTTER_PX - 12, y, cost, "ink" if costs else "ink2", size=12, anchor="end", bold=costs)
+def _draw_finding(canvas: Canvas, y: float, cost: str, cause: str, rest: str, token: str) -> None:
+    """token: of the cost; "wait", which is red, also of the words."""
+    canvas.text(GUTTER_PX - 12, y, cost, token, size=12, anchor="end", bold=token != "ink2")
+    words = token if token == "wait" else "ink"
     cause = fitted(cause, WIDTH_PX - GUTTER_PX, 12, bold=True)
     gap_px = 3 if rest[:1] == " " else 0
     shown = fitted(rest.lstrip(), WIDTH_PX - GUTTER_PX - width_px(cause, 12, bold=True) - gap_px, 12)
-    canvas.run(GUTTER_PX, y, Part(cause, size=12, bold=True), Part(shown, size=12, gap_px=gap_px))
+    canvas.run(GUTTER_PX, y, Part(cause, words, 12, bold=True), Part(shown, words, 12, gap_px=gap_px))
 
 
 def _share_box(canvas: Canvas, share: Share, x: float, y: float, width: float, height: float) -> None:
