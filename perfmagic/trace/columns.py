@@ -151,6 +151,8 @@ class HostOps(Table):
     name: Int32 = _column(np.int32)
     thread: Int64 = _column(np.int64, 0)
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.input_shapes, of operators
+    dtype: Int32 = _column(np.int32, NONE)  # row of Trace.input_dtypes
+    value: Int32 = _column(np.int32, NONE)  # row of Trace.input_values, of convolutions
     line: Int32 = _column(np.int32, NO_LINE)
 
 

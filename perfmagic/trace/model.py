@@ -35,12 +35,16 @@ class DeviceInfo:
     index: as in DeviceOps.device.  kind: "cuda", "rocm", "sim", "cpu" or "unknown".  name: for people; of a simulated
     device "sim", or "sim:1" where there are several.
     pace: how a simulated device was paced, in words; empty for real ones.
+    memory_bytes: all its memory.  multiprocessors: how many it has (AMD: compute units).  None where the record does
+    not say.
     """
 
     index: int
     kind: str
     name: str
     pace: str = ""
+    memory_bytes: int | None = None
+    multiprocessors: int | None = None
 
     @property
     def simulated(self) -> bool:
@@ -163,6 +167,8 @@ class Trace:
     cell: Cell | None = None
     shapes: tuple[LaunchShape, ...] = ()
     input_shapes: tuple[str, ...] = ()  # of operators, as the record writes them
+    input_dtypes: tuple[str, ...] = ()  # JSON, as it writes them; "" where it has shapes and no types
+    input_values: tuple[str, ...] = ()  # JSON: of each input its value where it is no tensor
     collectives: tuple[Collective, ...] = ()
     python_frames: PythonFrames = field(default_factory=PythonFrames)
 
@@ -223,6 +229,8 @@ def make_trace(
     cell: Cell | None = None,
     shapes: Sequence[LaunchShape] = (),
     input_shapes: Sequence[str] = (),
+    input_dtypes: Sequence[str] = (),
+    input_values: Sequence[str] = (),
     collectives: Sequence[Collective] = (),
 ) -> Trace:
     """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
@@ -257,5 +265,7 @@ def make_trace(
         cell=cell,
         shapes=tuple(shapes),
         input_shapes=tuple(input_shapes),
+        input_dtypes=tuple(input_dtypes),
+        input_values=tuple(input_values),
         collectives=tuple(collectives),
     )

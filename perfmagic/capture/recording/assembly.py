@@ -19,6 +19,7 @@ from perfmagic.trace.window import window
 if TYPE_CHECKING:
     from perfmagic.capture.devices.sim.log import SimRecords
 
+DETAILS = ("shapes", "input_shapes", "input_dtypes", "input_values", "collectives")
 MOST_RACES = 10_000  # one line that forgets to wait, in a loop: more would say the same
 
 
@@ -122,7 +123,7 @@ class _Parts:
         for key, table in (("calls", trace.calls), ("host_ops", trace.whole_host())):
             tables[key] = {k: v for k, v in table.to_dict().items() if k != "line"}
         self._add(tables, trace.names, shift, 0)
-        self.details = {key: getattr(trace, key) for key in ("shapes", "input_shapes", "collectives")}
+        self.details = {key: getattr(trace, key) for key in DETAILS}
         self.devices += [d for d in trace.meta.devices if d.kind != "unknown" or d.index in trace.device_ids]
         self.dropped += trace.meta.dropped_events
 
@@ -182,7 +183,7 @@ def _until(trace: Trace, end_ns: int) -> Trace:
 def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Rows of two column sets; a column one of them lacks is filled with its default."""
     n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
-    optional = ("correlation", "size_bytes", "shape", "collective", "sequence", "on_device")
+    optional = ("correlation", "size_bytes", "shape", "dtype", "value", "collective", "sequence", "on_device")
     defaults = dict.fromkeys(optional, NONE)
     out = {}
     for key in {**old, **new}:

@@ -20,7 +20,7 @@ import numpy as np
 from perfmagic.files import whole_file
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.kineto.header import EXPORT_SCHEMA
-from perfmagic.trace.model import Collective, LaunchShape, Trace
+from perfmagic.trace.model import Collective, DeviceInfo, LaunchShape, Trace
 from perfmagic.trace.names import call_kind
 from perfmagic.trace.remarks import Remark
 
@@ -78,10 +78,15 @@ def header(trace: Trace) -> dict[str, Any]:
         "schemaVersion": 1,
         "displayTimeUnit": "ns",
         "baseTimeNanoseconds": trace.meta.base_unix_ns,
-        "deviceProperties": [{"id": d.index, "name": d.label} for d in trace.meta.devices],
+        "deviceProperties": [_properties(d) for d in trace.meta.devices],
         "distributedInfo": {"rank": trace.meta.rank, "world_size": trace.meta.world_size},
         "perfmagic": _own_part(trace),
     }
+
+
+def _properties(device: DeviceInfo) -> dict[str, Any]:
+    sizes = {"totalGlobalMem": device.memory_bytes, "numSms": device.multiprocessors}
+    return {"id": device.index, "name": device.label} | {key: n for key, n in sizes.items() if n is not None}
 
 
 def _own_part(trace: Trace) -> dict[str, Any]:
@@ -213,7 +218,14 @@ def host_names(trace: Trace) -> list[str]:
 def host_args(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
     """The arguments of an operator, annotation or Python frame."""
     args: dict[str, Any] = {"line": row["line"]} if row["line"] else {}
-    return args | ({"Input Dims": json.loads(trace.input_shapes[row["shape"]])} if row["shape"] != NONE else {})
+    args |= {"Input Dims": json.loads(trace.input_shapes[row["shape"]])} if row["shape"] != NONE else {}
+    for key, of, texts in (
+        ("Input type", "dtype", trace.input_dtypes),
+        ("Concrete Inputs", "value", trace.input_values),
+    ):
+        if row[of] != NONE and texts[row[of]]:
+            args[key] = json.loads(texts[row[of]])
+    return args
 
 
 def flows(trace: Trace) -> Iterator[str]:

@@ -38,7 +38,8 @@ from perfmagic.trace.remarks import remark_of
 from perfmagic.trace.text import all_printable
 from perfmagic.units import size
 
-SCHEMA = 3  # 1 had no sequence numbers and ranks of collectives; 2 had repairs and notes as text
+SCHEMA = 4  # 1 had no sequence numbers and ranks of collectives; 2 had repairs and notes as text
+READ = (3, 4)  # 3 had no types and values of operators' inputs, and no sizes of devices
 NPZ_MAGIC = b"PK\x03\x04"
 
 _TABLES: dict[str, type[Table]] = {
@@ -50,6 +51,7 @@ _TABLES: dict[str, type[Table]] = {
     "marks": LineMarks,
 }
 _KINDS: dict[str, type[enum.IntEnum]] = {"ops": OpKind, "calls": CallKind, "host_ops": HostKind}
+_NEWER = frozenset({("host_ops", "dtype"), ("host_ops", "value")})  # since schema 4
 _ABOUT = "about"
 # what zipfile, numpy and json raise for damage, and what follows from wrong numbers
 _DAMAGE = (
@@ -72,6 +74,8 @@ def write_npz(trace: Trace, path: str | os.PathLike[str]) -> Path:
         "cell": trace.cell.source if trace.cell else None,
         "shapes": [asdict(shape) for shape in trace.shapes],
         "input_shapes": trace.input_shapes,
+        "input_dtypes": trace.input_dtypes,
+        "input_values": trace.input_values,
         "collectives": [asdict(collective) for collective in trace.collectives],
     }
     arrays[_ABOUT] = np.frombuffer(json.dumps(about).encode(), np.uint8)
@@ -108,9 +112,9 @@ def read_npz(path: str | os.PathLike[str], max_unpacked_bytes: int) -> Trace:
                 )
             arrays = {part.filename.removesuffix(".npy"): _array(archive, part) for part in archive.infolist()}
         about, _ = all_printable(json.loads(arrays.pop(_ABOUT).tobytes()))
-        if about["schema"] != SCHEMA:
+        if about["schema"] not in READ:
             raise TraceError(
-                f"{source.name} has schema {about['schema']}, this version of perfmagic reads {SCHEMA}",
+                f"{source.name} has schema {about['schema']}, this version of perfmagic reads {READ[0]} to {SCHEMA}",
                 hint="update perfmagic, or save the trace again as Chrome JSON",
             )
         return _trace(about, arrays)
@@ -136,7 +140,7 @@ def _array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
 def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
     tables: dict[str, Any] = {}
     for table, kind in _TABLES.items():
-        columns = {f.name: arrays[f"{table}.{f.name}"] for f in fields(kind)}
+        columns = _columns(table, kind, arrays, about["schema"])
         _check_columns(table, columns, {f.name: np.dtype(f.metadata["dtype"]) for f in fields(kind)})
         for column in columns.values():
             column.flags.writeable = False
@@ -152,9 +156,19 @@ def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
             LaunchShape(tuple(s["grid"]), tuple(s["block"]), s["registers"], s["shared_bytes"]) for s in about["shapes"]
         ),
         input_shapes=tuple(about["input_shapes"]),
+        input_dtypes=tuple(about.get("input_dtypes", ())),
+        input_values=tuple(about.get("input_values", ())),
         collectives=tuple(Collective(**c | {"ranks": tuple(c["ranks"])}) for c in about["collectives"]),
         **tables,
     )
+
+
+def _columns(table: str, kind: type[Table], arrays: dict[str, Any], schema: int) -> dict[str, Any]:
+    """The columns of a table; NONE in those that an older file did not have."""
+    newer = _NEWER if schema < SCHEMA else frozenset()
+    columns = {f.name: arrays[f"{table}.{f.name}"] for f in fields(kind) if (table, f.name) not in newer}
+    n_rows = len(next(iter(columns.values())))
+    return {f.name: columns.get(f.name, np.full(n_rows, NONE, f.metadata["dtype"])) for f in fields(kind)}
 
 
 def _check_columns(table: str, columns: dict[str, Any], dtypes: dict[str, Any]) -> None:
@@ -186,6 +200,8 @@ def _check_rows(tables: dict[str, Any], names: tuple[str, ...], about: dict[str,
         (ops.launch, NONE, len(calls)),
         (ops.shape, NONE, len(about["shapes"])),
         (host_ops.shape, NONE, len(about["input_shapes"])),
+        (host_ops.dtype, NONE, len(about.get("input_dtypes", ()))),
+        (host_ops.value, NONE, len(about.get("input_values", ()))),
         (ops.collective, NONE, len(about["collectives"])),
     ):
         if len(rows) and not least <= int(rows.min()) <= int(rows.max()) < n:

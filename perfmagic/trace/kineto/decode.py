@@ -56,9 +56,11 @@ class CallArgs(msgspec.Struct, gc=False):
 
 
 class HostArgs(msgspec.Struct, gc=False):
-    """The arguments of an operator: its input shapes as the file writes them."""
+    """The arguments of an operator: of its inputs the shapes, the types and the values of plain ones, as JSON text."""
 
     dims: msgspec.Raw = msgspec.field(default=NO_TEXT, name="Input Dims")
+    types: msgspec.Raw = msgspec.field(default=NO_TEXT, name="Input type")
+    values: msgspec.Raw = msgspec.field(default=NO_TEXT, name="Concrete Inputs")
 
 
 class WaitArgs(msgspec.Struct, gc=False):

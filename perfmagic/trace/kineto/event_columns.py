@@ -36,7 +36,19 @@ from perfmagic.trace.kineto.decode import (
     Span,
 )
 from perfmagic.trace.kineto.finish import MOST_BYTES
-from perfmagic.trace.kineto.parts import COLLECTIVES, COUNTERS, INPUTS, NAMES, SHAPES, Codes, Columns, Gathered, Part
+from perfmagic.trace.kineto.parts import (
+    COLLECTIVES,
+    COUNTERS,
+    DTYPES,
+    INPUTS,
+    NAMES,
+    SHAPES,
+    VALUES,
+    Codes,
+    Columns,
+    Gathered,
+    Part,
+)
 from perfmagic.trace.kineto.times import LIMIT_NS, digits_matter, to_ns
 from perfmagic.trace.names import call_kind
 
@@ -54,6 +66,9 @@ HOST_KINDS = {
     "Operator": HostKind.OP,
     "user_annotation": HostKind.ANNOTATION,
 }
+# Whose plain inputs are kept: what a convolution computes depends on its stride. Those of all operators would be
+# many texts: every scalar that changes from call to call is another.
+WITH_VALUES = "conv"
 _MEMORY_NAME = "[memory]"
 _ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
 _NO_TOTALS = CounterArgs()  # nobody writes to it
@@ -125,18 +140,23 @@ class EventColumns:
 
     def host_ops(self, events: list[Span], category: Int64, chunk: Chunk) -> Columns:
         """Operators and annotations."""
-        shape = np.full(len(events), NONE, np.int32)
+        shape, dtype, value = np.full((3, len(events)), NONE, np.int32)
         if chunk.inputs:
-            inputs = self._gathered.books[INPUTS]
+            inputs, dtypes, values = (self._gathered.books[book] for book in (INPUTS, DTYPES, VALUES))
             for row, args in enumerate(host_args(events)):
                 dims = bytes(args.dims)
                 if dims:
                     shape[row] = inputs[dims]
+                    dtype[row] = dtypes[bytes(args.types)]
+                    if WITH_VALUES in events[row].name:
+                        value[row] = values[bytes(args.values)]
         return {
             "kind": np.array([HOST_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
             "name": self._interned(events),
             "thread": whole([event.tid for event in events]),
             "shape": shape,
+            "dtype": dtype,
+            "value": value,
         }
 
     def frames(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:

@@ -51,7 +51,7 @@ def restored(header: Header, repairs: list[Remark]) -> Restored | None:
             fields[key] = tuple(map(remark_of, fields.get(key, ())))
         fields["races"] = tuple((int(a), int(b)) for a, b in fields.get("races", ()))
         unknown = fields.keys() - TraceMeta.__dataclass_fields__.keys()
-        devices = tuple(DeviceInfo(int(d["index"]), d["kind"], d["name"], d["pace"]) for d in block["devices"])
+        devices = tuple(_own_device(d) for d in block["devices"])
         marks = {key: [int(v) for v in block["marks"][key]] for key in ("at_ns", "line", "top_line")}
         _check(fields, marks)
         cell = None if block["cell"] is None else Cell(str(block["cell"]))
@@ -94,14 +94,31 @@ def base_unix_ns(header: Header, first_ns: int, saved: Restored | None) -> tuple
 def device_infos(header: Header, used: list[int], names: Iterable[str]) -> tuple[DeviceInfo, ...]:
     """The devices that executed something, by the file's properties where it has them."""
     listed = header.deviceProperties if isinstance(header.deviceProperties, list) else []
-    by_id = {_whole(d.get("id")): str(d["name"]) for d in listed if isinstance(d, dict) and d.get("name")}
+    by_id = {_whole(d.get("id")): d for d in listed if isinstance(d, dict) and d.get("name")}
     guess = _kind_by_calls(names) if used else "unknown"
     return tuple(
-        DeviceInfo(index, "rocm" if _AMD.search(by_id[index]) else "cuda", by_id[index])
-        if index in by_id
-        else DeviceInfo(index, guess, f"device {index}")
+        _listed_device(index, by_id[index]) if index in by_id else DeviceInfo(index, guess, f"device {index}")
         for index in used
     )
+
+
+def _listed_device(index: int, listed: dict[str, Any]) -> DeviceInfo:
+    name = str(listed["name"])
+    return DeviceInfo(
+        index, "rocm" if _AMD.search(name) else "cuda", name, **_sizes(listed, "totalGlobalMem", "numSms")
+    )
+
+
+def _own_device(saved: dict[str, Any]) -> DeviceInfo:
+    sizes = _sizes(saved, "memory_bytes", "multiprocessors")
+    return DeviceInfo(int(saved["index"]), saved["kind"], saved["name"], saved["pace"], **sizes)
+
+
+def _sizes(saved: dict[str, Any], *keys: str) -> dict[str, int | None]:
+    """The memory and the multiprocessors of a device, None where they are no possible numbers."""
+    known = [_whole(saved.get(key)) for key in keys]
+    memory_bytes, multiprocessors = (n if n is not None and 0 < n < 2**62 else None for n in known)
+    return {"memory_bytes": memory_bytes, "multiprocessors": multiprocessors}
 
 
 def rank_and_world(header: Header) -> tuple[int | None, int | None]:

@@ -15,11 +15,12 @@ from perfmagic.trace.kineto.times import PairEnd
 Columns = dict[str, Any]
 OPS, CALLS, HOST_OPS, WAITS, COUNTERS, FRAMES = range(1, 7)  # which table an event goes to; 0: none
 TABLES = (OPS, CALLS, HOST_OPS, WAITS, COUNTERS, FRAMES)
-NAMES, SHAPES, INPUTS, COLLECTIVES = range(4)  # which book a column's numbers are of
+NAMES, SHAPES, INPUTS, COLLECTIVES, DTYPES, VALUES = BOOKS = range(6)  # which book a column's numbers are of
 _BOOK_OF = (
     *((OPS, "name", NAMES), (CALLS, "name", NAMES), (HOST_OPS, "name", NAMES), (COUNTERS, "series", NAMES)),
     (FRAMES, "name", NAMES),
     *((OPS, "shape", SHAPES), (HOST_OPS, "shape", INPUTS), (OPS, "collective", COLLECTIVES)),
+    *((HOST_OPS, "dtype", DTYPES), (HOST_OPS, "value", VALUES)),
 )
 
 
@@ -58,7 +59,7 @@ class Gathered:
     """
 
     seen: Counter[str] = field(default_factory=Counter)
-    books: tuple[Codes, ...] = field(default_factory=lambda: tuple(Codes() for _ in range(4)))
+    books: tuple[Codes, ...] = field(default_factory=lambda: tuple(Codes() for _ in BOOKS))
     parts: list[Part] = field(default_factory=list)
     overheads: int = 0
     overhead_us: float = 0.0

@@ -138,6 +138,8 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
         cell=saved.cell if saved else None,
         shapes=tables.shapes,
         input_shapes=tables.input_shapes,
+        input_dtypes=tables.input_dtypes,
+        input_values=tables.input_values,
         collectives=tables.collectives,
     )
 

@@ -17,12 +17,14 @@ from perfmagic.trace.kineto.finish import SPAN_TABLES
 from perfmagic.trace.kineto.parts import (
     CALLS,
     COLLECTIVES,
+    DTYPES,
     FRAMES,
     HOST_OPS,
     INPUTS,
     NAMES,
     OPS,
     SHAPES,
+    VALUES,
     WAITS,
     Codes,
     Columns,
@@ -75,7 +77,20 @@ class Tables:
     @property
     def input_shapes(self) -> list[str]:
         """Shapes of operators' inputs as JSON, by the numbers in `shape` of host_ops."""
-        return [json.dumps(msgspec.json.decode(text)) for text in self.gathered.books[INPUTS]]
+        return self._texts(INPUTS)
+
+    @property
+    def input_dtypes(self) -> list[str]:
+        """Types of operators' inputs as JSON, by the numbers in `dtype` of host_ops; empty where there are none."""
+        return self._texts(DTYPES)
+
+    @property
+    def input_values(self) -> list[str]:
+        """Values of convolutions' plain inputs as JSON, by the numbers in `value` of host_ops; empty where none are."""
+        return self._texts(VALUES)
+
+    def _texts(self, book: int) -> list[str]:
+        return [json.dumps(msgspec.json.decode(text)) if text else "" for text in self.gathered.books[book]]
 
     @property
     def collectives(self) -> list[Collective]:

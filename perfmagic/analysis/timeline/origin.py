@@ -1,0 +1,254 @@
+"""Where each device op comes from: the operator that launched it, with its inputs, module and user frame.
+
+An op belongs to the innermost recorded operator around its launch: aten::addmm rather than the aten::linear it was
+called for. Three things people know by another name are charged there: what the attention kernels' own operators
+launched belongs to aten::_scaled_dot_product_… (and that of a collective's record to the collective), a kernel of torch.compile that no operator of its own launched is
+known by its name, and the ops of a graph belong to the graph.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.trace.columns import NONE, Bool, Int8, Int32, Int64
+from perfmagic.trace.hoststack import HostStack, nested, operator_stack
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import short_name
+from perfmagic.trace.once import once_per_trace
+from perfmagic.units import plural
+
+# Kineto writes torch.nn modules as Python frames of this form, numbered by class
+MODULE = re.compile(r"nn\.Module: (.+)")
+_GRAPH_LAUNCH = re.compile(r"GraphLaunch")
+_ENGINE = "autograd::engine::evaluate_function: "  # the autograd engine's frame around what it calls
+_FUSED_ATTENTION = re.compile(r"aten::_(?:flash|efficient|cudnn)_attention_(?:forward|backward)")
+_SDPA = re.compile(r"aten::_scaled_dot_product_\w+_attention")
+_COLLECTIVE_RECORD = re.compile(r"record_param_comms$")  # torch's own note about a collective, inside c10d::allreduce_
+_TRITON = re.compile(r"triton_")
+_LIBRARY_FRAME = re.compile(
+    r"site-packages|dist-packages|(?:^|[\\/])(?:torch|triton)[\\/]|torchinductor|^<|built-in|lib[\\/]python3|^nn\.Module"
+    r"|^(?:threading|runpy|contextlib|functools)\.py"
+)
+_FILE_FRAME = re.compile(r"\.pyx?\(\d+\): ")
+
+
+class Source(enum.IntEnum):
+    """What a device op is charged to."""
+
+    OPERATOR = 0  # the recorded operator that launched it
+    GRAPH = 1  # the graph whose launch carried it
+    KERNEL = 2  # its own name: it was launched, and no operator was recorded around the launch
+    UNKNOWN = 3  # its own name: its launch was not recorded
+
+
+@dataclass(frozen=True, eq=False)
+class Origins:
+    """Of each device op, in the order of trace.ops, where it comes from.
+
+    source: a Source.  name: row of `names`.  host_op: row of trace.host_ops, NONE where no operator launched it.
+    call: what is one call of the operator, graph or kernel: equal numbers, one call.  graph_ops: how many ops the
+    launch carried, 0 where it is no graph.
+    """
+
+    names: tuple[str, ...]
+    source: Int8
+    name: Int64
+    host_op: Int64
+    call: Int64
+    graph_ops: Int64
+
+
+@dataclass(frozen=True)
+class OpOrigin:
+    """Where one device op comes from.
+
+    operator: the operator that launched it, "" where none was recorded.  shapes, dtypes: of its inputs, as the record
+    writes them, None where it has none.  module: the innermost torch.nn module, frame: the innermost frame of the
+    user's own code, "" where no stack was recorded.  graph_ops: how many ops the graph launch carried, 0 for no graph.
+    """
+
+    source: Source
+    operator: str
+    shapes: str | None
+    dtypes: str | None
+    module: str
+    frame: str
+    graph_ops: int
+
+
+@once_per_trace
+def origins(trace: Trace) -> Origins:
+    """Which operator, graph or kernel each device op is charged to."""
+    ops = trace.ops
+    host_op = _launching(trace, operator_stack(trace))
+    graph_ops = _graph_sizes(trace)
+    launched = ops.launch != NONE
+    known = (host_op != NONE) & (graph_ops == 0)
+    known &= ~_compiled_alone(trace, host_op, known)
+    source = np.where(graph_ops > 0, Source.GRAPH, np.where(known, Source.OPERATOR, Source.KERNEL))
+    source = np.where(launched, source, Source.UNKNOWN).astype(np.int8)
+    labels = [name.removeprefix(_ENGINE) for name in trace.names]
+    names = _Names()
+    name = np.zeros(len(ops), np.int64)
+    name[known] = names.rows([labels[row] for row in trace.host_ops.name[host_op[known]].tolist()])
+    graph = source == Source.GRAPH
+    name[graph] = names.rows(_graph_names(trace, graph, graph_ops))
+    own = (source == Source.KERNEL) | (source == Source.UNKNOWN)
+    short = {row: short_name(trace.names[row]) for row in np.unique(ops.name[own]).tolist()}
+    name[own] = names.rows([short[row] for row in ops.name[own].tolist()])
+    n_host, n_calls = len(trace.host_ops), len(trace.calls)
+    call = np.where(known, host_op, np.where(graph, n_host + ops.launch, n_host + n_calls + np.arange(len(ops))))
+    return Origins(tuple(names.known), source, name, np.where(known, host_op, NONE), call, graph_ops)
+
+
+def op_origins(trace: Trace, rows: Int64 | list[int]) -> list[OpOrigin]:
+    """Where some device ops come from, with module and frame. rows: of trace.ops, shape (n,); the same order."""
+    found, asked = origins(trace), np.asarray(rows, np.int64)
+    module, frame = modules(trace), frames(trace)
+    host = trace.host_ops
+    result = []
+    for row in asked.tolist():
+        host_op = int(found.host_op[row])
+        shape, dtype = (int(host.shape[host_op]), int(host.dtype[host_op])) if host_op != NONE else (NONE, NONE)
+        result.append(
+            OpOrigin(
+                source=Source(int(found.source[row])),
+                operator=found.names[found.name[row]] if host_op != NONE else "",
+                shapes=None if shape == NONE else trace.input_shapes[shape],
+                dtypes=None if dtype == NONE else trace.input_dtypes[dtype] or None,
+                module=module.words[module.row[row]] if module.row[row] != NONE else "",
+                frame=frame.words[frame.row[row]] if frame.row[row] != NONE else "",
+                graph_ops=int(found.graph_ops[row]),
+            )
+        )
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """A place in the user's program for each device op: row of words, NONE where none was recorded; shape of ops."""
+
+    words: tuple[str, ...]
+    row: Int32
+
+
+@once_per_trace
+def modules(trace: Trace) -> Places:
+    """The innermost torch.nn module that was running where each op was launched, as "Linear_0".
+
+    None for what autograd's own thread launches: a module is a Python frame, and that thread has none.
+    """
+    said = [MODULE.fullmatch(name) for name in trace.names]
+    return _running(trace, tuple(m[1] if m else "" for m in said))
+
+
+@once_per_trace
+def frames(trace: Trace) -> Places:
+    """The innermost Python frame of the user's own code where each op was launched: no library's, none built in.
+
+    As the record has it: "train.py(3): step".
+    """
+    return _running(trace, tuple(name if is_user_frame(name) else "" for name in trace.names))
+
+
+def is_user_frame(name: str) -> bool:
+    """Whether a Python frame's name is of a file that is not part of Python, torch or another installed package."""
+    return _FILE_FRAME.search(name) is not None and _LIBRARY_FRAME.search(name) is None
+
+
+def _running(trace: Trace, words: tuple[str, ...]) -> Places:
+    """The innermost Python frame with words around each launch. words: of each name, "" for names that do not count."""
+    nowhere = Places((), np.full(len(trace.ops), NONE, np.int32))
+    wanted: Bool = np.array([bool(one) for one in words], bool)
+    if not len(trace.python_frames) or not wanted.any() or not len(trace.calls):
+        return nowhere
+    mine = trace.python_frames.named(wanted)
+    at = nested(mine).innermost_at(trace.calls.thread, trace.calls.start_ns)
+    name = np.where(at != NONE, mine.name[at], NONE) if len(mine) else np.full(len(trace.calls), NONE, np.int64)
+    row = np.where(trace.ops.launch != NONE, name[trace.ops.launch], NONE).astype(np.int32)
+    return Places(words, row)
+
+
+def _launching(trace: Trace, stack: HostStack) -> Int64:
+    """The operator that launched each op, NONE where none was recorded; shape of ops."""
+    ops, calls = trace.ops, trace.calls
+    found = np.full(len(ops), NONE, np.int64)
+    launched = np.flatnonzero(ops.launch != NONE)
+    if not len(launched) or not len(trace.host_ops):
+        return found
+    rows, inverse = np.unique(ops.launch[launched], return_inverse=True)
+    by = stack.innermost_at(calls.thread[rows], calls.start_ns[rows])
+    found[launched] = _known_as(trace, stack, by)[inverse]
+    return found
+
+
+def _known_as(trace: Trace, stack: HostStack, rows: Int64) -> Int64:
+    """The rows, those of attention's inner operators and of the record of a collective replaced by the one around."""
+    inner, record = (_named(trace, pattern)[trace.host_ops.name] for pattern in (_FUSED_ATTENTION, _COLLECTIVE_RECORD))
+    if not (inner | record).any():
+        return rows
+    outer = _named(trace, _SDPA)[trace.host_ops.name]
+    parent = stack.parents()
+    above = np.where(rows != NONE, parent[rows], NONE)
+    replaced = (rows != NONE) & (above != NONE) & (record[rows] | (inner[rows] & outer[above]))
+    return np.where(replaced, above, rows)
+
+
+def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
+    return np.array([pattern.match(name) is not None for name in trace.names], bool)
+
+
+def _graph_sizes(trace: Trace) -> Int64:
+    """How many ops the graph launch of each op carried, 0 where it was no graph launch; shape of ops."""
+    sizes = np.zeros(len(trace.ops), np.int64)
+    if not len(trace.calls):
+        return sizes
+    is_graph = np.array([_GRAPH_LAUNCH.search(name) is not None for name in trace.names], bool)
+    launch = trace.ops.launch
+    mine = (launch != NONE) & is_graph[trace.calls.name[launch]]
+    sizes[mine] = np.bincount(launch[mine], minlength=len(trace.calls))[launch[mine]]
+    return sizes
+
+
+def _graph_names(trace: Trace, graph: Bool, graph_ops: Int64) -> list[str]:
+    """The name of the graph of each op in one: "graph of 421 ops", numbered where others have as many ops."""
+    launch, name = trace.ops.launch[graph], trace.ops.name[graph]
+    contents: dict[tuple[int, ...], int] = {}
+    of_launch: dict[int, tuple[int, ...]] = {}
+    order = np.argsort(launch, kind="stable")
+    calls, first = np.unique(launch[order], return_index=True)
+    for call, rows in zip(calls.tolist(), np.split(order, first[1:]) if len(calls) else [], strict=True):
+        of_launch[call] = tuple(np.sort(name[rows]).tolist())  # streams may start a graph's ops in another order
+        contents.setdefault(of_launch[call], len(of_launch[call]))
+    alike: dict[int, list[tuple[int, ...]]] = {}
+    for content, size in contents.items():
+        alike.setdefault(size, []).append(content)
+    words = {
+        content: f"graph of {plural(size, 'op')}" + (f" ({number})" if len(same) > 1 else "")
+        for size, same in alike.items()
+        for number, content in enumerate(same, 1)
+    }
+    return [words[of_launch[call]] for call in launch.tolist()]
+
+
+def _compiled_alone(trace: Trace, host_op: Int64, known: Bool) -> Bool:
+    """Triton kernels of torch.compile whose launch stands in another operator, as in a compiled region; shape of ops."""
+    triton = _named(trace, _TRITON)
+    alone: Bool = known & triton[trace.ops.name]
+    rows = np.flatnonzero(alone)
+    alone[rows] = ~triton[trace.host_ops.name[host_op[rows]]]
+    return alone
+
+
+class _Names:
+    """Numbers for names as they come."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+
+    def rows(self, names: list[str]) -> Int64:
+        return np.array([self.known.setdefault(name, len(self.known)) for name in names], np.int64)
