@@ -33,6 +33,21 @@ def image(svg: str, alt: str) -> str:
     return f'<img alt="{escaped(alt)}" src="data:image/svg+xml;base64,{data}" style="{style}">'
 
 
+def cells_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of text cells: the first column to the left, the others to the right."""
+    lines = [_cells_row(head, "th"), *(_cells_row(row, "td") for row in rows)]
+    return f'<table style="border-collapse:collapse;margin:4px 0 16px 0">{"".join(lines)}</table>'
+
+
+def _cells_row(cells: Sequence[str], tag: str) -> str:
+    weight = 400 if tag == "td" else 600
+    found = ""
+    for i, cell in enumerate(cells):
+        style = f"padding:2px 12px 2px 0;text-align:{'right' if i else 'left'};font-weight:{weight}"
+        found += f'<{tag} style="{style}">{escaped(cell)}</{tag}>'
+    return f"<tr>{found}</tr>"
+
+
 def paragraphs(sentences: Sequence[str]) -> str:
     """Small lines below the picture."""
     shown = "<br>".join(short(sentence) for sentence in sentences[:MAX_FINDINGS])

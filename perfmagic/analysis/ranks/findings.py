@@ -21,6 +21,7 @@ NOTABLE_FRAC = 0.02  # of the median extent, as of an exposed copy
 LATE_SHARE = 2 / 3  # of all waiting in collectives: of two ranks one always has half of it or more
 OUTLIER_FRAC = 0.05  # of the median extent, as of the longest gap
 OUTLIER_RATIO = 1.25  # to the median of the other ranks
+BEGAN_FRAC = 0.5  # of what the others wait for it: then its late beginning is the reason
 MOST_JOBS = 4  # that a sentence lists
 
 
@@ -246,8 +247,16 @@ def _straggler(job: _Job, i: int, cost_ns: int) -> list[RankFinding]:
 
 
 def _why_late(job: _Job, i: int) -> tuple[str, str]:
-    """By which total the late rank exceeds the others the most, and what to do about that."""
+    """Whether the late rank began later, else by which total it exceeds the others the most, and what to do."""
     facts = [job.facts[rank] for rank in job.ranks]
+    began = [job.all.alignment.offset_ns[rank] + job.all.began_ns(rank) for rank in job.ranks]
+    later_ns = began[i] - job.others(i, began)
+    if job.all.alignment.residual_ns is not None and later_ns >= BEGAN_FRAC * job.others(i, job.waits_ns[i]):
+        whom = "the others in the median" if len(job.ranks) > 2 else f"rank {job.ranks[1 - i]}"
+        return (
+            f"it began {units.duration(later_ns)} after {whom}",
+            "Look at what it did before: data loading, a checkpoint, or a profiler that started later",
+        )
     excess = [values[i] - job.others(i, values) for values in ([total.of(f) for f in facts] for total in _TOTALS)]
     best = int(np.argmax(excess))
     if excess[best] < NOTABLE_FRAC * job.extent_ns:

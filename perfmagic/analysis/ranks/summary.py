@@ -85,6 +85,11 @@ class Ranks:
     def communication(self) -> Mapping[int, Communication]:
         return communication(self.facts, self.matching)
 
+    def began_ns(self, rank: int) -> int:
+        """When a rank's first training step began by its own clock; without steps its first record."""
+        steps, trace = self.facts[rank].steps, self.traces[rank]
+        return steps[0].start_ns if steps else min(trace.meta.start_ns, int(trace.ops.start_ns[0]))
+
     @cached_property
     def table(self) -> Rows[RankStat]:
         """A row a rank."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perfmagic.view.html import framed, short
+from perfmagic.view.html import cells_table, framed, short
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
 from perfmagic.view.report.tables import ReportTable, communication_words, report_tables, windows_words
 from perfmagic.view.svg.canvas import escaped
@@ -36,14 +36,4 @@ def _html_table(table: ReportTable) -> str:
     note = f'<p style="margin:4px 0 16px 0">{escaped(table.note)}</p>' if table.note else ""
     if not table.rows:
         return title + note
-    rows = _html_row(table.head, "th") + "".join(_html_row(row, "td") for row in table.rows)
-    return f'{title}<table style="border-collapse:collapse;margin:4px 0 16px 0">{rows}</table>{note}'
-
-
-def _html_row(cells: Sequence[str], tag: str) -> str:
-    weight = 400 if tag == "td" else 600
-    found = ""
-    for i, cell in enumerate(cells):
-        style = f"padding:2px 12px 2px 0;text-align:{'right' if i else 'left'};font-weight:{weight}"
-        found += f'<{tag} style="{style}">{escaped(cell)}</{tag}>'
-    return f"<tr>{found}</tr>"
+    return f"{title}{cells_table(table.head, table.rows)}{note}"
