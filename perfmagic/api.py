@@ -18,7 +18,7 @@ from perfmagic.capture.recording.interop import is_profiler, profiler_trace, tra
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError, TraceError
 from perfmagic.keywords import documented
-from perfmagic.results import TimelineResult
+from perfmagic.results import TimelineResult, Traces
 from perfmagic.show import last, remember, show
 from perfmagic.trace.formats.sources import FileRead, one_file, read_each, read_file
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
@@ -71,8 +71,10 @@ def open_traces(
     *sources: str | os.PathLike[str],
     comm_names: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
-) -> tuple[TimelineResult, ...]:
+) -> Traces:
     """The timelines of several saved traces: files, and folders with all trace files in them, ranks in order.
+
+    The result is a tuple of them; `.ranks` has those of one job on one axis.
 
     comm_names, max_unpacked_bytes: as in open_trace(). A file that cannot be read is left out with a warning of one
     line; where none can be read, the first TraceError is raised.
@@ -88,7 +90,7 @@ def open_traces(
         raise refused[0]
     for problem in refused:
         warnings.warn(problem.message, stacklevel=3)  # the caller's line: documented() adds a frame
-    return tuple(results)
+    return Traces(results)
 
 
 def open_each(

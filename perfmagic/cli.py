@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from perfmagic.results import TimelineResult
 
 
+MANY_FILES = 4  # whose names a title does not list
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit status: 0, or 1 with a message on stderr for each thing that failed."""
     options = _parser().parse_args(arguments)
@@ -52,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     _files(view)
     where = view.add_mutually_exclusive_group(required=True)
     where.add_argument("--html", metavar="OUT", help="the page to write")
-    where.add_argument("--svg", metavar="OUT", help="the picture of one trace to write")
+    where.add_argument("--svg", metavar="OUT", help="the picture of one trace, or of the ranks of one job, to write")
     view.set_defaults(run=_view)
     sanitize = commands.add_parser("nbval-sanitize", help="print the patterns for nbval --nbval-sanitize-with")
     sanitize.set_defaults(run=_sanitize)
@@ -105,30 +108,34 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
+    from perfmagic.results.ranks import grouped
     from perfmagic.view.report.text import files_text, report_text
 
     texts = [report_text(result.doc, result.to_dict()) for result in results]
     if len(results) == 1:
         return texts[0]
     titled = (f"{result.title}\n{text}" for result, text in zip(results, texts, strict=True))
-    return "\n\n".join([files_text(results), *titled])
+    return "\n\n".join([files_text(results, [job.doc for job in grouped(results)[0]]), *titled])
 
 
 def _json_report(results: list[TimelineResult]) -> str:
     reports = [result.to_dict() for result in results]
     if len(reports) > 1:  # a list of reports, each with the findings on all ranks
         from perfmagic.api import rank_findings
+        from perfmagic.results.ranks import grouped
 
         together = [finding.to_dict() for finding in rank_findings(results)]
-        reports = [report | {"rank_findings": together} for report in reports]
+        table = [row for job in grouped(results)[0] for row in job.table.to_dict()]
+        reports = [report | {"rank_findings": together, "ranks": table} for report in reports]
     return json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1)
 
 
 def _markdown_report(results: list[TimelineResult]) -> str:
+    from perfmagic.results.ranks import grouped
     from perfmagic.view.report.markdown import markdown, ranks_markdown
 
     return (
-        ranks_markdown(results)
+        ranks_markdown(results, [job.doc for job in grouped(results)[0]])
         + "\n".join(
             markdown(r.title, r.doc.header.sentence, [f.sentence for f in r.findings], r.doc.trust, r.to_dict())
             for r in results
@@ -137,12 +144,27 @@ def _markdown_report(results: list[TimelineResult]) -> str:
 
 
 def _html_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.report.html import heading, html_tables, ranks_html
+    from perfmagic.results.ranks import grouped
+    from perfmagic.view.ranks.live import ranks_section
+    from perfmagic.view.report.html import folded, heading, html_tables, mixed_html
     from perfmagic.view.timeline.live import live_page, live_section
 
-    sections = [ranks_html(results)]
-    sections += [heading(r.title, results) + live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in results]
-    return live_page(", ".join(r.title for r in results), sections)
+    jobs, alone = grouped(results)
+    sections = [mixed_html(results)]
+    for job in jobs:
+        tables = (
+            folded(f"rank {rank}: {one.title}", html_tables(one.to_dict()))
+            for rank, one in zip(job.ranks.ranks, job.timelines, strict=True)
+        )
+        sections.append(ranks_section(job.doc, job.wire) + "".join(tables))
+    sections += [heading(r.title, results) + live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in alone]
+    return live_page(page_title(results), [section for section in sections if section])
+
+
+def page_title(results: Sequence[TimelineResult]) -> str:
+    """The names of the files; of many the first and the last."""
+    names = [result.title for result in results]
+    return ", ".join(names) if len(names) < MANY_FILES else f"{names[0]} … {names[-1]}, {len(names)} files"
 
 
 _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
@@ -154,18 +176,26 @@ _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
 
 
 def _view(options: argparse.Namespace) -> int:
-    from perfmagic.view.report.html import heading
+    from perfmagic.results.ranks import grouped
+    from perfmagic.view.ranks.live import ranks_section
+    from perfmagic.view.ranks.picture import ranks_svg
+    from perfmagic.view.report.html import heading, mixed_html
     from perfmagic.view.timeline.live import live_page, live_section
     from perfmagic.view.timeline.picture.timeline import timeline_svg
 
     results, status = _opened(options)
     if not results:
         return status
-    if options.svg and len(results) > 1:
-        raise OptionError(f"--svg draws one trace, {len(results)} were given", hint="use --html for several")
-    sections = [heading(r.title, results) + live_section(r.doc, r.trace) for r in results] if options.html else []
-    text = live_page(", ".join(r.title for r in results), sections) if sections else timeline_svg(results[0].doc)
-    _put(text, options.svg or options.html)
+    jobs, alone = grouped(results)
+    if options.svg:
+        if len(jobs) + len(alone) > 1:
+            given = f"--svg draws one trace or the ranks of one job, {len(results)} files of several were given"
+            raise OptionError(given, hint="use --html for several")
+        _put(ranks_svg(jobs[0].doc) if jobs else timeline_svg(alone[0].doc), options.svg)
+        return status
+    sections = [mixed_html(results), *(ranks_section(job.doc, job.wire) for job in jobs)]
+    sections += [heading(r.title, results) + live_section(r.doc, r.trace) for r in alone]
+    _put(live_page(page_title(results), [section for section in sections if section]), options.html)
     return status
 
 

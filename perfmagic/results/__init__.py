@@ -3,8 +3,8 @@
 from perfmagic.results.bench import BenchResult
 from perfmagic.results.compare import CompareResult
 from perfmagic.results.faces import Result
-from perfmagic.results.ranks import RanksResult
+from perfmagic.results.ranks import RanksResult, Traces
 from perfmagic.results.sweep import SweepResult
 from perfmagic.results.timeline import TimelineResult
 
-__all__ = ["BenchResult", "CompareResult", "RanksResult", "Result", "SweepResult", "TimelineResult"]
+__all__ = ["BenchResult", "CompareResult", "RanksResult", "Result", "SweepResult", "TimelineResult", "Traces"]

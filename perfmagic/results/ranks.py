@@ -10,13 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.ranks.findings import RankFinding, findings_of
+from perfmagic import units
+from perfmagic.analysis.ranks.findings import RankFinding, findings_of, mixed_jobs
 from perfmagic.analysis.ranks.jobs import jobs
 from perfmagic.analysis.ranks.summary import Ranks, RankStat, ranks_of
 from perfmagic.analysis.rows import Rows
+from perfmagic.errors import OptionError
 from perfmagic.files import write_text
 from perfmagic.results.faces import LiveView, Result
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.timeline.viewstate import ViewState
 
 # Views are imported where they are drawn: a script that reads numbers need not load them.
@@ -151,6 +154,49 @@ class _LiveRanks:
 
         section = ranks_section(self.result.doc, self.result.wire)
         return framed_page(self.result.title, section, self.result.html())
+
+
+class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was worked out
+    """The timelines of several files, in order.
+
+    jobs: those that are ranks of one job, on one axis each, the largest job first.  alone: all others.  mixed: which
+    jobs the files are of, in a sentence; "" for one job.
+    """
+
+    @cached_property
+    def _grouped(self) -> tuple[list[RanksResult], list[TimelineResult]]:
+        return grouped(self)
+
+    @property
+    def jobs(self) -> list[RanksResult]:
+        return self._grouped[0]
+
+    @property
+    def alone(self) -> list[TimelineResult]:
+        return self._grouped[1]
+
+    @property
+    def mixed(self) -> str:
+        return "".join(finding.sentence for finding in mixed_jobs([one.trace for one in self]))
+
+    @property
+    def ranks(self) -> RanksResult:
+        """The ranks of the largest job on one axis. Raises OptionError where there are none."""
+        if not self.jobs:
+            raise OptionError(
+                f"{units.plural(len(self), 'trace')}, and no two of them are ranks of one job",
+                hint=self.mixed or "open the files of several ranks",
+            )
+        return self.jobs[0]
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What IPython shows: the ranks on one axis, then the timelines that stand alone."""
+        shown: list[Result] = [*self.jobs, *self.alone]
+        mixed = f"<p>{escaped(self.mixed)}</p>" if self.mixed else ""
+        return {
+            "text/plain": "\n\n".join([*([self.mixed] if self.mixed else []), *(one.text() for one in shown)]),
+            "text/html": mixed + "".join(one.html() for one in shown),
+        }
 
 
 def grouped(results: Sequence[TimelineResult]) -> tuple[list[RanksResult], list[TimelineResult]]:

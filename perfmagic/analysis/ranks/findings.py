@@ -142,7 +142,7 @@ def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tup
         for finding in findings_of(all_ranks)
     ]
     found.sort(key=lambda f: -(f.cost_ns or 0))
-    return (*(_mixed(traces) if len(found_jobs) > 1 else ()), *found)
+    return (*mixed_jobs(traces), *found)
 
 
 def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
@@ -152,9 +152,11 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     return tuple(sorted(found, key=lambda f: -(f.cost_ns or 0)))
 
 
-def _mixed(traces: Sequence[Trace]) -> tuple[RankFinding, ...]:
-    """Files of several jobs, which nobody should compare as ranks."""
+def mixed_jobs(traces: Sequence[Trace]) -> tuple[RankFinding, ...]:
+    """Files of several jobs, which nobody should compare as ranks; nothing where they are of one."""
     words = jobs_words(traces, [trace.meta.origin for trace in traces])
+    if len(words) < 2:
+        return ()
     shown = "; ".join(words[:MOST_JOBS]) + (f"; and {len(words) - MOST_JOBS} more" if len(words) > MOST_JOBS else "")
     cause = f"these files are of {units.count(len(words))} jobs"
     return (

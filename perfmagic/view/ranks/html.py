@@ -13,10 +13,13 @@ _CELL = "border:0;background:transparent;vertical-align:top;padding:2px 0"
 _NOTE = "waiting and transfer are parts of the exposed communication: before the last rank came, and with data moving"
 
 
-def ranks_html(doc: RanksDoc) -> str:
-    """The first line, the findings, the picture and the table of several ranks; at most 60 kB."""
+def ranks_html(doc: RanksDoc, *, table: bool = True) -> str:
+    """The first line, the findings, the picture and the table of several ranks; at most 60 kB.
+
+    table: False where it stands beside this.
+    """
     above = headline(doc.parts[0], " · ".join(doc.parts[1:])) + _findings(doc)
-    below = table_html(doc) + paragraphs([doc.clocks])
+    below = (table_html(doc) if table else "") + paragraphs([doc.clocks])
     used = len((above + below + escaped(doc.alt)).encode()) + 500
     room = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
     picture = ranks_svg(doc, header=False, most_bytes=min(MAX_BYTES, room))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
+from perfmagic.view.ranks.doc import RanksDoc
+from perfmagic.view.report.ranks import TraceOf, mixed_words, rank_table
 from perfmagic.view.report.tables import ReportTable, communication_words, report_tables, windows_words
 
 
@@ -21,11 +22,18 @@ def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[
     return "\n\n".join(parts) + "\n"
 
 
-def ranks_markdown(results: Sequence[TraceOf]) -> str:
-    """The findings about several ranks as GitHub's Markdown; nothing for one file."""
-    found = findings_of_ranks(results)
-    lines = [f"{i}. {_plain(finding.sentence)}" for i, finding in enumerate(found, 1)]
-    return "\n".join(["## Ranks", "", *lines, "", ""]) if found else ""
+def ranks_markdown(results: Sequence[TraceOf], ranks: Sequence[RanksDoc]) -> str:
+    """The jobs of which several ranks are among some files as GitHub's Markdown: findings and a table for each."""
+    parts = [_plain(mixed_words(results))] if mixed_words(results) else []
+    for doc in ranks:
+        lines = [f"{i}. {_plain(finding.sentence)}" for i, finding in enumerate(doc.findings, 1)]
+        parts += [
+            "## Ranks",
+            _plain(doc.sentence),
+            *(["\n".join(lines)] if lines else []),
+            _markdown_table(rank_table(doc)),
+        ]
+    return "\n\n".join(parts) + "\n\n" if parts else ""
 
 
 def _markdown_table(table: ReportTable) -> str:

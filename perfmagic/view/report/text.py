@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfmagic import units
-from perfmagic.analysis.ranks.findings import RankFinding
 from perfmagic.analysis.timeline.overlap import breakdown
-from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
+from perfmagic.view.ranks.doc import RanksDoc
+from perfmagic.view.ranks.text import ranks_text
+from perfmagic.view.report.ranks import TraceOf, mixed_words
 from perfmagic.view.report.tables import ReportTable, brief_tables, communication_words, shortened, windows_words
 from perfmagic.view.svg.metrics import columns, cut_to_columns
 from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.doc import TimelineDoc
-from perfmagic.view.timeline.text import GUTTER, timeline_text
+from perfmagic.view.timeline.text import timeline_text
 
 _NAME_COLUMNS = 52  # leaves room for four numbers
 _TITLE_COLUMNS = 36
@@ -29,8 +30,11 @@ def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
     return timeline_text(doc, below=lines)
 
 
-def files_text(results: Sequence[TraceOf]) -> str:
-    """Several traces in one table, a row for each device: extent, busy share, compute, communication, exposed part."""
+def files_text(results: Sequence[TraceOf], ranks: Sequence[RanksDoc] = ()) -> str:
+    """Several traces in one table, a row for each device: extent, busy share, compute, communication, exposed part.
+
+    ranks: the jobs of which several ranks are among them, which follow with findings and tables of their own.
+    """
     rows = []
     for result in results:
         trace = result.trace
@@ -43,7 +47,8 @@ def files_text(results: Sequence[TraceOf]) -> str:
     head = ("", "rank", "busy", "extent", "compute", "communication", "exposed")
     widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
     lines = [line.rstrip() for line in table(head, rows, widths)]
-    return "\n".join([*lines, *_rank_lines(findings_of_ranks(results))])
+    mixed = wrapped(mixed_words(results)) if mixed_words(results) else []
+    return "\n\n".join(["\n".join(lines), *(["\n".join(mixed)] if mixed else []), *(ranks_text(doc) for doc in ranks)])
 
 
 def _text_table(one: ReportTable) -> list[str]:
@@ -53,11 +58,3 @@ def _text_table(one: ReportTable) -> list[str]:
     head = (f"  {one.title}", *one.head[1:])
     widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
     return [*(line.rstrip() for line in table(head, rows, widths)), *(wrapped(one.note) if one.note else [])]
-
-
-def _rank_lines(found: Sequence[RankFinding]) -> list[str]:
-    lines = [""] if found else []
-    for finding in found:
-        cost = "" if finding.cost_ns is None else units.duration(finding.cost_ns)
-        lines += wrapped(f"{cost:>{GUTTER}}  {finding.sentence}", indent=GUTTER + 2)
-    return lines

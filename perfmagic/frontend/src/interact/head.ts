@@ -39,6 +39,7 @@ function facts(model: Model, state: State): (Node | string)[][] {
     parts.push([`of ${duration(model.span)}, ${range}`]);
   }
   parts.push([header.device_label]);
+  if (model.ranks.length) return parts;
   if (!header.n_ops) return [...parts, [plural(header.n_host_ops, "operator")]];
   const busy = whole ? header.busy_frac : totalsOf(model, state.view).busyFrac;
   const queue = whole ? header.queue_max : Math.max(0, ...model.streams.map((s) => s.pile.maxDepth(from, to)));
