@@ -2,10 +2,12 @@
 #
 # PYTHON     the interpreter the environment is made from (3.10 or later)
 # PARALLEL   how pytest spreads the whole suite; empty for one process
+# LAB_ARGS   more options for JupyterLab: --no-browser on a machine without one, --allow-root in a container
 # PIP_ARGS   more options for pip, for example an index that holds torch builds without CUDA: they are a tenth of the size
 
 PYTHON ?= python3
 PIP_ARGS ?=
+LAB_ARGS ?=
 VENV := .venv
 FLOOR := .venv-floor
 BUILD := build
@@ -35,7 +37,7 @@ demo: $(VENV)/demo.stamp  ## run the tour in a real kernel, print what each cell
 	$(BIN)/python demos/run.py demos/00_tour.ipynb --out $(BUILD)/demo
 
 lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
-	$(BIN)/jupyter lab demos
+	$(BIN)/jupyter lab demos $(LAB_ARGS)
 
 test: lint floor $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, layers, tests here and on the floor, demos compared
 	$(if $(DEMOS),PERFMAGIC_DISPLAY=static $(BIN)/python -m pytest -q -n auto --dist loadfile demos $(NBVAL))

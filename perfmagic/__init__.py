@@ -34,21 +34,25 @@ _HOMES = {
     # what is given to them
     "Benchmark": "perfmagic.api",
     "Pace": "perfmagic.api",
+    "Peaks": "perfmagic.analysis.timeline.peaks",
     "Work": "perfmagic.capture.bench.spec",
     # what they give back
     "BenchResult": "perfmagic.results",
     "CompareResult": "perfmagic.results",
     "Result": "perfmagic.results",
+    "RooflineResult": "perfmagic.results",
     "SweepResult": "perfmagic.results",
     "TimelineResult": "perfmagic.results",
     "Trace": "perfmagic.trace.model",
     # what results hold: tables, their rows, and single facts
     "AnnotationStat": "perfmagic.analysis.timeline.annotations",
     "BenchWarning": "perfmagic.analysis.bench.warnings",
+    "CategoryTime": "perfmagic.analysis.timeline.categories",
     "ClassOverlap": "perfmagic.analysis.timeline.concurrency",
     "CollectiveStat": "perfmagic.analysis.timeline.collectives",
     "Comparison": "perfmagic.analysis.bench.comparison",
     "CopyStat": "perfmagic.analysis.timeline.copies",
+    "DeviceOperator": "perfmagic.analysis.timeline.device_operators",
     "Mode": "perfmagic.analysis.bench.quantity",
     "QueueModel": "perfmagic.analysis.bench.queue_model",
     "Finding": "perfmagic.analysis.findings.finding",
@@ -82,12 +86,14 @@ __all__ = [
     "BenchWarning",
     "Benchmark",
     "CaptureError",
+    "CategoryTime",
     "ClassOverlap",
     "CollectiveStat",
     "CompareResult",
     "Comparison",
     "CopyStat",
     "DeviceError",
+    "DeviceOperator",
     "Finding",
     "IdleGap",
     "KernelStat",
@@ -97,12 +103,14 @@ __all__ = [
     "OperatorStat",
     "OptionError",
     "Pace",
+    "Peaks",
     "PerfmagicError",
     "Quantity",
     "QueueModel",
     "QueueStat",
     "RankFinding",
     "Result",
+    "RooflineResult",
     "Rows",
     "Step",
     "StreamStat",
@@ -148,13 +156,16 @@ if TYPE_CHECKING:
     from perfmagic.analysis.ranks.findings import RankFinding
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat
+    from perfmagic.analysis.timeline.categories import CategoryTime
     from perfmagic.analysis.timeline.collectives import CollectiveStat
     from perfmagic.analysis.timeline.concurrency import ClassOverlap
     from perfmagic.analysis.timeline.copies import CopyStat
+    from perfmagic.analysis.timeline.device_operators import DeviceOperator
     from perfmagic.analysis.timeline.idle import IdleGap
     from perfmagic.analysis.timeline.kernels import KernelStat
     from perfmagic.analysis.timeline.line_totals import LineStat
     from perfmagic.analysis.timeline.operators import OperatorStat
+    from perfmagic.analysis.timeline.peaks import Peaks
     from perfmagic.analysis.timeline.queueing import QueueStat
     from perfmagic.analysis.timeline.steps import Step
     from perfmagic.analysis.timeline.streams import StreamStat
@@ -186,7 +197,7 @@ if TYPE_CHECKING:
         TorchMissingError,
         TraceError,
     )
-    from perfmagic.results import BenchResult, CompareResult, Result, SweepResult, TimelineResult
+    from perfmagic.results import BenchResult, CompareResult, Result, RooflineResult, SweepResult, TimelineResult
     from perfmagic.trace.model import Trace
 
 
@@ -205,13 +216,13 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext perfmagic`: add the magics."""
-    from perfmagic.magics.registry import load
+    from perfmagic.magics.running.registry import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext perfmagic`: leave the shell as it was before."""
-    from perfmagic.magics.registry import unload
+    from perfmagic.magics.running.registry import unload
 
     unload(shell)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from operator import index
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +16,7 @@ from perfmagic.analysis.rows import Rows
 from perfmagic.capture.bench.block import Benchmark
 from perfmagic.capture.devices.backends import device, devices, synchronize
 from perfmagic.capture.devices.sim.pace import Pace
+from perfmagic.capture.owner import BlockSignals
 from perfmagic.capture.recording.interop import is_profiler, profiler_trace, trace_handler
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError, TraceError
@@ -155,14 +158,11 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         device: str = "auto",
         memory: bool = False,
     ) -> None:
-        if wait < 0 or warmup < 0 or (active is not None and active < 1):
-            raise OptionError(
-                f"timeline(wait={wait}, warmup={warmup}, active={active}): wait and warmup must be >= 0, active >= 1"
-            )
-        self._skip = wait + warmup
-        self._active = active
+        self._skip = _steps("wait", wait, 0) + _steps("warmup", warmup, 0)
+        self._active = None if active is None else _steps("active", active, 1)
         self._out = out
         self._recorder = Recorder(origin="block", device=device, memory=memory)
+        self._signals = BlockSignals(leaving=timeline.__exit__.__code__, hearing=timeline._end.__code__)
         self._steps = 0
         self._step_start_ns = 0
         self._recording = False
@@ -180,11 +180,12 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
 
     def __enter__(self) -> timeline:
         try:
+            self._signals.take()
             if self._skip == 0:
                 self._start()
             return self
         except BaseException:  # an interrupt too: nobody leaves a block that was not entered
-            self._recorder.give_back()
+            self._give_back()
             raise
 
     def step(self) -> None:
@@ -205,7 +206,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         try:
             self._end(error)
         finally:
-            self._recorder.give_back()  # also after an interrupt anywhere above
+            self._give_back()  # also after an interrupt anywhere above
         if self._result is not None:
             show(self._result)
         elif error is None:
@@ -221,6 +222,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
 
     def _end(self, error: BaseException | None) -> None:
         """Stop where a recording is under way; an error of the block is the one that is seen."""
+        self._signals.hear()
         if not self._recording or self._recorder.forked():
             return
         try:
@@ -229,6 +231,12 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
             if error is None:
                 raise
             warnings.warn(str(problem), stacklevel=3)  # the user's own error goes on, and must be the visible one
+
+    def _give_back(self) -> None:
+        try:
+            self._recorder.give_back()
+        finally:
+            self._signals.give_back()
 
     def _stop(self, failed: str) -> None:
         self._recording = False
@@ -239,6 +247,17 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
             rank = result.trace.meta.rank
             words = os.environ.get("RANK", "0") if rank is None else str(rank)  # torchrun sets RANK
             result.save(str(self._out).replace("{rank}", words))
+
+
+def _steps(keyword: str, given: int, least: int) -> int:
+    """A number of training steps as Python's own int. Raises OptionError for anything else."""
+    with suppress(TypeError):
+        if (steps := index(given)) >= least:
+            return steps
+    raise OptionError(
+        f"timeline({keyword}={given!r}): a whole number of training steps is needed, {least} or more",
+        hint=f"timeline({keyword}={least + 1})",
+    )
 
 
 def describe(error: BaseException | None) -> str:

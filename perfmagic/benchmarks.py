@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import fields
 from datetime import datetime
 from functools import partial
@@ -26,6 +26,7 @@ from perfmagic.errors import OptionError
 from perfmagic.keywords import documented
 from perfmagic.results import BenchResult, CompareResult, SweepResult
 from perfmagic.show import last, remember
+from perfmagic.units import plural
 
 __all__ = ["bench", "load", "measurement", "sweep", "syncbench"]
 
@@ -150,16 +151,23 @@ def sweep(
 ) -> SweepResult:
     """How does the time grow with size? Measures body(value) for each value, as `%%syncbench --sweep` does.
 
-    values: two or more.  name: of what is swept, for tables.  synced: False measures as bench() does, without a
-    verdict. Where an exception or an interrupt ends it, perfmagic.last() has the sweep of what was measured before.
-    Raises OptionError for fewer than two values.
+    values: a list of two or more.  name: of what is swept, for tables.  synced: False measures as bench() does, without
+    a verdict. Where an exception or an interrupt ends it, perfmagic.last() has the sweep of what was measured before.
+    Raises OptionError for fewer than two values, and for an iterator.
     """
     options = given_options(locals())
     del options["name"]  # here it is the variable's, not the results'
     if not callable(body):
         raise no_function("sweep", body)
+    if not isinstance(values, Sized):  # an iterator may have no end
+        raise OptionError(
+            f"sweep: values is of type {type(values).__name__}, which has no length", hint="give a list of values"
+        )
+    values = list(values)
     if len(values) < 2:
-        raise OptionError(f"sweep: {len(values)} value given, at least two are needed")
+        raise OptionError(
+            f"sweep: {plural(len(values), 'value')} given, at least two are needed", hint="sweep(body, [256, 512])"
+        )
     measured: list[BenchResult] = []
     try:
         for value in values:  # those before an exception are kept
@@ -244,13 +252,14 @@ def no_function(where: str, given: object) -> OptionError:
 
 def _measure(body: Callable[[], object], options: Mapping[str, Any], *, synced: bool) -> BenchResult:
     engine = new_engine(spec_of(body, options), synced=synced)
-    try:
-        run(engine.loop(), (body,))
-    except BaseException as error:
-        engine.failed(error)
-        remember(finish_bench(engine))
-        raise
-    result = finish_bench(engine)
+    with engine, engine:  # twice: see capture/owner.py
+        try:
+            run(engine.loop(), (body,))
+        except BaseException as error:
+            engine.failed(error)
+            remember(finish_bench(engine))
+            raise
+        result = finish_bench(engine)
     remember(result)
     return result
 

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from perfmagic.errors import OptionError, PerfmagicError
@@ -137,8 +138,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
     return (
         ranks_markdown(results, [job.doc for job in grouped(results)[0]])
         + "\n".join(
-            markdown(r.title, r.doc.header.sentence, [f.sentence for f in r.findings], r.doc.trust, r.to_dict())
-            for r in results
+            markdown(r.title, r.doc.header.sentence, r.findings, r.doc.trust, r.to_dict()) for r in results
         ).rstrip()
     )
 
@@ -153,11 +153,14 @@ def _html_report(results: list[TimelineResult]) -> str:
     sections = [mixed_html(results)]
     for job in jobs:
         tables = (
-            folded(f"rank {rank}: {one.title}", html_tables(one.to_dict()))
+            folded(f"rank {rank}: {one.title}", _rooflines(one) + html_tables(one.to_dict()))
             for rank, one in zip(job.ranks.ranks, job.timelines, strict=True)
         )
         sections.append(ranks_section(job.doc, job.wire) + "".join(tables))
-    sections += [heading(r.title, results) + live_section(r.doc, r.trace) + html_tables(r.to_dict()) for r in alone]
+    sections += [
+        heading(r.title, results) + live_section(r.doc, r.trace) + _rooflines(r) + html_tables(r.to_dict())
+        for r in alone
+    ]
     return live_page(page_title(results), [section for section in sections if section])
 
 
@@ -165,6 +168,17 @@ def page_title(results: Sequence[TimelineResult]) -> str:
     """The names of the files; of many the first and the last."""
     names = [result.title for result in results]
     return ", ".join(names) if len(names) < MANY_FILES else f"{names[0]} … {names[-1]}, {len(names)} files"
+
+
+def _rooflines(result: TimelineResult) -> str:
+    """The roofline of each device; nothing where the record has no shapes, as a note below the table says."""
+    from perfmagic.errors import TraceError
+
+    found = ""
+    for device in result.trace.device_ids:
+        with suppress(TraceError):
+            found += result.roofline(device).html()
+    return found
 
 
 _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
@@ -211,7 +225,7 @@ def _complain(message: str) -> None:
 
 
 def _sanitize(_options: argparse.Namespace) -> int:
-    from perfmagic.view.sanitize import sanitize_file
+    from perfmagic.view.nbval import sanitize_file
 
     print(sanitize_file(), end="")
     return 0

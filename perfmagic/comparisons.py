@@ -16,12 +16,13 @@ from perfmagic.capture.bench.interleave import measure_interleaved
 from perfmagic.capture.bench.spec import BenchSpec, Work, asks_for_sampling
 from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.errors import OptionError
+from perfmagic.flags import called, option
 from perfmagic.keywords import documented
 from perfmagic.results import BenchResult, CompareResult, SweepResult
 from perfmagic.samples import BenchRecord
 from perfmagic.show import remember
 
-__all__ = ["compare", "compared"]
+__all__ = ["compare", "compare_given", "compared"]
 
 Given: TypeAlias = "BenchResult | SweepResult | str | os.PathLike[str] | Callable[[], object]"
 
@@ -91,29 +92,35 @@ def compare(
     first, others: functions, or results of benchmarks, or sweeps; a path names what save() wrote. Sweeps are compared
     at each value that all have, which gives one sweep with variants.
     names: one for each function; their own names where left out.
-    quantity: "returns", "done" or "span"; None: *done* where a device was in use, else *returns*.
+    quantity: "returns", "done", "span" or "queued"; None: *done* where a device was in use, else *returns*.
     Left to itself it samples up to 10 s while the verdict is unclear, and up to 60 s where 8 samples take longer. With
     time_s, samples, min_samples, max_samples or rel it obeys these, also where the verdict is then unclear.
     Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, for fewer than two, and for options with what is measured already.
     Source: docs/measuring.md, "Comparing".
     """
-    options = given_options(locals())
+    return compare_given((first, *others), names, quantity, given_options(locals()))
+
+
+def compare_given(
+    given: Sequence[Given], names: Sequence[str], quantity: str | None, options: dict[str, Any], *, magic: str = ""
+) -> CompareResult | SweepResult:
+    """What compare() does.  options: fields of BenchSpec.  magic: as there."""
     if quantity is not None and quantity not in QUANTITIES:
         raise OptionError(f"compare: there is no quantity {quantity!r}", hint="one of " + ", ".join(QUANTITIES))
-    given = [load(one) if isinstance(one, (str, os.PathLike)) else one for one in (first, *others)]
-    results = [one for one in given if isinstance(one, analysed.BenchSummary)]
-    sweeps = [one for one in given if isinstance(one, swept.SweepSummary)]
-    bodies = [one for one in given if not isinstance(one, (analysed.BenchSummary, swept.SweepSummary))]
+    opened = [load(one) if isinstance(one, (str, os.PathLike)) else one for one in given]
+    results = [one for one in opened if isinstance(one, analysed.BenchSummary)]
+    sweeps = [one for one in opened if isinstance(one, swept.SweepSummary)]
+    bodies = [one for one in opened if not isinstance(one, (analysed.BenchSummary, swept.SweepSummary))]
     _check_kinds(len(results), len(sweeps), bodies)
     if not bodies:
-        _refuse_options(options, names)
+        _refuse_options(options, names, magic)
     found: CompareResult | SweepResult
     if sweeps:
-        called = _distinct([sweep.variant(0)[0].name for sweep in sweeps])
-        found = SweepResult.of(swept.side_by_side(sweeps, called, quantity=quantity))
+        variants = _distinct([sweep.variant(0)[0].name for sweep in sweeps])
+        found = SweepResult.of(swept.side_by_side(sweeps, variants, quantity=quantity))
     else:
-        found = compared(results or _measured_in_turns(bodies, names, quantity, options), quantity)
+        found = compared(results or _measured_in_turns(bodies, names, quantity, options, magic), quantity)
     remember(found)
     return found
 
@@ -132,10 +139,10 @@ def _check_kinds(n_results: int, n_sweeps: int, bodies: Sequence[Any]) -> None:
         raise OptionError("compare: one sweep, at least two are needed")
 
 
-def _refuse_options(options: Mapping[str, Any], names: Sequence[str]) -> None:
+def _refuse_options(options: Mapping[str, Any], names: Sequence[str], magic: str) -> None:
     """Raise OptionError where something is to be set for what is measured already."""
     usual = vars(BenchSpec()) | {"time_s": None}
-    asked = [name for name, value in options.items() if value != usual[name]]
+    asked = [option(magic, name) for name, value in options.items() if value != usual[name]]
     asked += ["names"] if names else []
     if asked:
         raise OptionError(
@@ -145,16 +152,25 @@ def _refuse_options(options: Mapping[str, Any], names: Sequence[str]) -> None:
 
 
 def _measured_in_turns(
-    bodies: Sequence[Any], names: Sequence[str], quantity: str | None, options: dict[str, Any]
+    bodies: Sequence[Any], names: Sequence[str], quantity: str | None, options: dict[str, Any], magic: str
 ) -> list[BenchResult]:
     if len(bodies) < 2 or quantity == "span":
-        raise OptionError("compare: two functions or more, by returns or done; a span is measured by syncbench()")
-    called = list(names) or [getattr(body, "__name__", "") for body in bodies]
-    if len(called) != len(bodies):
-        raise OptionError(f"compare: {len(called)} names given for {len(bodies)} functions")
+        raise OptionError(
+            f"compare: two functions or more, by returns, done or queued; a span is measured by "
+            f"{called(magic, 'syncbench')}"
+        )
+    if quantity == "queued" and (options.get("calls") or 1) < 2:
+        raise OptionError(
+            "compare: queued is the time of one of several calls in a row, and 1 call is made at a time",
+            hint=f"{option(magic, 'calls', 50)} makes 50, where a device works",
+        )
+    words = list(names) or [getattr(body, "__name__", "") for body in bodies]
+    if len(words) != len(bodies):
+        raise OptionError(f"compare: {len(words)} names given for {len(bodies)} functions")
     asked = asks_for_sampling(options)
     options = {name: value for name, value in options.items() if value is not None}
-    specs = [spec_of(body, options | {"name": name}) for body, name in zip(bodies, _distinct(called), strict=True)]
+    options["magic"] = magic
+    specs = [spec_of(body, options | {"name": name}) for body, name in zip(bodies, _distinct(words), strict=True)]
     # an explicit time or number of samples is obeyed, also where the verdict is then unclear
     records = measure_interleaved(bodies, specs, decide_s=0.0 if asked else DECIDE_S, kept=_keep_partial)
     return [BenchResult.of(summarise(record)) for record in records]

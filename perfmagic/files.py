@@ -14,8 +14,16 @@ from perfmagic.errors import OptionError
 
 
 def file_path(path: str | os.PathLike[str]) -> Path:
-    """The path with ~ filled in; ~name of somebody who is not known here stays as it is."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError for an unknown name
+    """The path with ~ filled in; ~name of somebody who is not known here stays as it is.
+
+    Raises OptionError for what is no path.
+    """
+    try:
+        return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError for an unknown name
+    except TypeError:
+        raise OptionError(
+            f"a path is needed, not {path!r} ({type(path).__name__})", hint="give the name of a file, as text or a Path"
+        ) from None
 
 
 @contextmanager

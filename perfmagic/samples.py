@@ -56,11 +56,14 @@ class Taken:
     clocks: of the GPUs, where NVML told them.
     session: of the process that took it.  round_id: shared by benchmarks whose samples were taken in turns, empty for
     one taken alone.
+    magic: that took it, such as "%%bench"; "" where a function did.  warmed_up: calls were made to warm it up.
     failed: the exception or interrupt that ended it early, in words; what was measured before is kept.
     settings: how it was to be taken, environment: on what, both as plain values by name.
     """
 
     failed: str = ""
+    magic: str = ""
+    warmed_up: bool = True
     code: str = ""
     setup: str = ""
     taken_unix_ns: int = 0

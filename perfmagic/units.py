@@ -73,6 +73,21 @@ def percent(fraction: float) -> str:
     return f"{number}{NBSP}%"
 
 
+def percent_known(fraction: float, digits: int = 2) -> str:
+    """A share with so many digits, where whole percent hide what matters: 0.014 → "1.4 %", 0.01 → "1 %"."""
+    return f"{significant(fraction * 100, digits).removesuffix('.0')}{NBSP}%"
+
+
+def within(fraction: float) -> str:
+    """A band to both sides: 0.01 → "± 1 %"."""
+    return f"±{NBSP}{percent_known(fraction, 1)}"
+
+
+def given_s(seconds: float) -> str:
+    """A time as somebody gave it, without digits of its own: 2.0 → "2 s"."""
+    return f"{seconds:g}{NBSP}s"
+
+
 def plural(n: int, one: str, many: str | None = None) -> str:
     """A counted noun: (1, "launch", "launches") → "1 launch", 3 → "3 launches"."""
     return f"{count(n)} {one if n == 1 else many or one + 's'}"

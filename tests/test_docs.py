@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import perfmagic
-from perfmagic.magics.names import CELL_MAGICS, LINE_MAGICS, cell_magic, line_magic
+from perfmagic.magics.running.names import CELL_MAGICS, LINE_MAGICS, cell_magic, line_magic
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_README_WORDS = 650  # read in thirty seconds, pictures and tables included

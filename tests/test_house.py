@@ -21,6 +21,12 @@ def test_every_part_of_the_tree_has_its_line() -> None:
     assert missing == []
 
 
+def test_the_file_of_a_magic_is_short() -> None:
+    lines = {file.name: len(file.read_text().splitlines()) for file in (ROOT / "perfmagic" / "magics").glob("*.py")}
+    assert len(lines) > 4
+    assert {name: n for name, n in lines.items() if n >= 90} == {}
+
+
 def test_make_prints_its_targets() -> None:
     if shutil.which("make") is None:
         pytest.skip("make is not installed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ BENCHMARKS: list[Callable[..., Any]] = [
     perfmagic.testing.faster,
 ]
 OTHERS: list[Callable[..., Any]] = [perfmagic.open_trace, perfmagic.open_traces, perfmagic.timeline]
-OPTIONS = {one.name: one.default for one in fields(BenchSpec) if one.name != "inputs"}
+OPTIONS = {one.name: one.default for one in fields(BenchSpec) if one.name not in ("inputs", "magic")}
 # what a function has in place of BenchSpec's own: None in time_s says that the comparison decides
 INSTEAD = {
     "sweep": {"name": "n"},
@@ -161,16 +162,18 @@ def test_a_check_takes_a_name_for_what_it_checks() -> None:
 
     few = {"samples": 6, "warmup": 0}
     before = perfmagic.bench(body, name="body", **few)
-    for baseline, names in (
-        (quick, ["quick", "mine"]),
-        (before, ["body", "mine"]),
-        (lambda: None, ["baseline", "mine"]),
-    ):
-        found = perfmagic.testing.not_slower(body, baseline, name="mine", rel=0.5, **few)
-        assert [one.name for one in found.results] == names
-    found = perfmagic.testing.not_slower(body, before, **few)
-    assert [one.name for one in found.results] == ["baseline", "body"]  # they would be of one name
-    assert perfmagic.last() is found
+
+    def names(baseline: Any, **options: Any) -> list[str]:
+        with suppress(AssertionError):  # on a busy machine one of two that are alike may well be slower
+            perfmagic.testing.not_slower(body, baseline, rel=0.5, **options, **few)
+        found = perfmagic.last()
+        assert isinstance(found, perfmagic.CompareResult)
+        return [one.name for one in found.results]
+
+    assert names(quick, name="mine") == ["quick", "mine"]
+    assert names(before, name="mine") == ["body", "mine"]
+    assert names(lambda: None, name="mine") == ["baseline", "mine"]
+    assert names(before) == ["baseline", "body"]  # they would be of one name
 
 
 def test_numbers_of_numpy_are_taken_as_pythons_own_and_others_refused() -> None:

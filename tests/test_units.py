@@ -63,3 +63,10 @@ def test_counted_nouns_agree_with_their_number() -> None:
 )
 def test_significant_digits_without_an_exponent(value: float, text: str) -> None:
     assert units.significant(value) == text
+
+
+def test_a_share_that_was_measured_keeps_the_digits_that_whole_percent_hide() -> None:
+    said = [units.percent_known(frac).replace(units.NBSP, " ") for frac in (0.014, 0.01, 0.1234)]
+    assert said == ["1.4 %", "1 %", "12 %"]
+    assert units.within(0.03).replace(units.NBSP, " ") == "± 3 %"
+    assert [units.given_s(s).replace(units.NBSP, " ") for s in (2.0, 0.25)] == ["2 s", "0.25 s"]

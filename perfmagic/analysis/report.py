@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,18 @@ import numpy as np
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.annotations import user_annotations
+from perfmagic.analysis.timeline.categories import category_times
 from perfmagic.analysis.timeline.collectives import collectives, missing_metadata
 from perfmagic.analysis.timeline.concurrency import overlap_matrix
 from perfmagic.analysis.timeline.copies import copies
+from perfmagic.analysis.timeline.device_operators import achieved, device_operators
 from perfmagic.analysis.timeline.idle import IdleGaps, idle_gaps
 from perfmagic.analysis.timeline.kernels import TensorCoreShare, kernels, tensor_core_share
 from perfmagic.analysis.timeline.launches import LaunchBound, launch_bound
 from perfmagic.analysis.timeline.memory import MemoryCurve, memory_curve
 from perfmagic.analysis.timeline.operators import operators
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
+from perfmagic.analysis.timeline.peaks import peaks_of
 from perfmagic.analysis.timeline.queueing import delays, queues
 from perfmagic.analysis.timeline.steps import steps
 from perfmagic.analysis.timeline.streams import streams
@@ -71,6 +75,8 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
         "launch": _launch(trace, ops),
         "launch_bound": _launch_bound(launch_bound(trace, device)),
         "idle": _idle(trace, idle_gaps(trace, device)),
+        "categories": _table(category_times(trace, device, comm_names)),
+        **_operators(trace, device, comm_names),
         "kernels": _table(kernels(trace, device, comm_names)[:TABLE_ROWS]),
         "tensor_cores": _tensor_cores(tensor_core_share(trace, device, comm_names)),
         "copies": _table(copies(trace, device)),
@@ -78,6 +84,21 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
         "overlaps": _table(overlap_matrix(trace, device, comm_names)),
         "memory": _memory(memory_curve(trace, device)),
         "notes": [note.to_dict()] if note else [],
+    }
+
+
+def _operators(trace: Trace, device: int, comm_names: str | None) -> dict[str, Any]:
+    """Device time by operator, what was achieved in all, and the peaks it is compared with."""
+    rows = device_operators(trace, device, comm_names)
+    known, peaks = achieved(trace, device, comm_names), peaks_of(trace.device_info(device))
+    table = _table(rows[:TABLE_ROWS])
+    return {
+        "device_operators": [
+            row | {key: row[key][:NAME_LENGTH] for key in ("kernel", "shapes", "frame")} for row in table
+        ],
+        "operators_note": rows.note,
+        "achieved": {key: value for key, value in asdict(known).items() if key != "device"},
+        "peaks": None if peaks is None else asdict(peaks),
     }
 
 

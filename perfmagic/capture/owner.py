@@ -9,6 +9,8 @@ A capture replaces what belongs to the whole process: torch's profiler, stdout, 
       owner = Owner()
       with owner, owner:
           owner.take(Muted())
+
+  A `with` that the user writes has one guard. There a signal waits until `__exit__` can act on it: BlockSignals.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -124,3 +126,57 @@ def _is_shielded(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code is not shielded.__code__:
         frame = frame.f_back
     return frame is not None
+
+
+class BlockSignals:
+    """Signals from the beginning of a with-block to its end: those that would strike before `__exit__` acts wait.
+
+    Python looks for signals where a function begins, and not after an operator. So an interrupt that comes during the
+    last product of a block strikes when `__exit__` has been called and none of its lines has run.
+
+    leaving: the code of the block's `__exit__`, where signals wait.  hearing: of the function that it calls first; that
+    one begins with hear(), and signals do not wait in it.  Everywhere else a signal's handler runs at once.
+    A resource that needs no owner: an interrupt may stop take() and give_back() anywhere. What is left of it then hands
+    every signal on.
+    """
+
+    def __init__(self, *, leaving: CodeType, hearing: CodeType) -> None:
+        self._waits_in = {leaving: True, hearing: False}
+        self._handlers: dict[int, Callable[[int, FrameType | None], object]] = {}
+        self._came: dict[int, FrameType | None] = {}
+
+    def take(self) -> None:
+        """Stand in for every handler of Python's. In other threads than the main one signals never strike."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            handler = signal.getsignal(number)
+            if callable(handler) and handler != self._heard:
+                self._handlers[number] = handler
+                signal.signal(number, self._heard)
+
+    def hear(self) -> None:
+        """Call the handlers of those that have waited; one of them mostly raises."""
+        while self._came:
+            number, frame = self._came.popitem()
+            self._handlers[number](number, frame)
+
+    def give_back(self) -> None:
+        """Put the handlers back, but for those that the block replaced, and hear what came meanwhile."""
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in self._handlers.items():
+                if signal.getsignal(number) == self._heard:
+                    signal.signal(number, handler)
+        self.hear()
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        if self._waits():
+            self._came[number] = frame
+        else:
+            self._handlers[number](number, frame)
+
+    def _waits(self) -> bool:
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code not in self._waits_in:
+            frame = frame.f_back
+        return frame is not None and self._waits_in[frame.f_code]

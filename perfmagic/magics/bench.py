@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from perfmagic.magics.bench_run import BenchRun
-from perfmagic.magics.options import Parser, add_name_option, add_sampling_options, sweep_of
+from perfmagic.magics.running.bench_run import BenchRun
+from perfmagic.magics.running.options import Parser, add_name_option, add_sampling_options, sweep_of
 from perfmagic.trace.model import Cell
 
 _SUMMARY = {

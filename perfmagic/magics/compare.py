@@ -5,14 +5,13 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from perfmagic.analysis.bench.advice import FLAGS
 from perfmagic.analysis.bench.compare import QUANTITIES
 from perfmagic.benchmarks import load
-from perfmagic.comparisons import compare
+from perfmagic.comparisons import compare_given
 from perfmagic.errors import OptionError
 from perfmagic.files import file_path
-from perfmagic.magics.options import Parser, add_name_option, add_sampling_options, sampling
-from perfmagic.magics.run import bind
+from perfmagic.magics.running.options import Parser, add_name_option, add_sampling_options, sampling
+from perfmagic.magics.running.run import bind
 from perfmagic.results import BenchResult, CompareResult, SweepResult
 from perfmagic.show import last, show
 
@@ -44,12 +43,9 @@ def run(shell: Any, line: str) -> CompareResult | SweepResult | None:
     functions = [one for one in given if not isinstance(one, (BenchResult, SweepResult))]
     names = words if functions else ()
     extra = {**sampling(options), "code": f"%compare {line.strip()}"} if functions else sampling(options)
-    if extra and not functions:
-        flags = ", ".join(FLAGS[name] for name in extra)
-        raise OptionError(f"%compare: results are compared as they were measured; {flags} cannot be set any more")
     before = last()
     try:
-        found = compare(*given, names=names, quantity=options.quantity, **extra)
+        found = compare_given(given, names, options.quantity, extra, magic="%compare")
     except BaseException:
         partial = last()
         if partial is not None and partial is not before:

@@ -7,7 +7,7 @@ from typing import Any
 from perfmagic.capture.devices.doctor import diagnosis
 from perfmagic.display import MODES, choose, display_mode
 from perfmagic.errors import OptionError
-from perfmagic.magics.options import Parser
+from perfmagic.magics.running.options import Parser
 
 
 def parser() -> Parser:

@@ -7,8 +7,8 @@ from typing import Any
 
 from perfmagic.api import describe
 from perfmagic.capture.recording.recorder import DEVICE_KINDS, Recorder
-from perfmagic.magics.options import Parser, add_name_option
-from perfmagic.magics.run import bind, compiled_setup
+from perfmagic.magics.running.options import Parser, add_name_option
+from perfmagic.magics.running.run import bind, compiled_setup
 from perfmagic.results import TimelineResult
 from perfmagic.show import show
 from perfmagic.trace.model import Cell

@@ -8,8 +8,8 @@ from typing import Any
 from perfmagic.api import open_each
 from perfmagic.errors import OptionError, TraceError
 from perfmagic.files import file_path
-from perfmagic.magics.options import Parser, add_name_option
-from perfmagic.magics.run import bind
+from perfmagic.magics.running.options import Parser, add_name_option
+from perfmagic.magics.running.run import bind
 from perfmagic.results import TimelineResult, Traces
 from perfmagic.show import show
 

@@ -4,7 +4,17 @@ from perfmagic.results.bench import BenchResult
 from perfmagic.results.compare import CompareResult
 from perfmagic.results.faces import Result
 from perfmagic.results.ranks import RanksResult, Traces
+from perfmagic.results.roofline import RooflineResult
 from perfmagic.results.sweep import SweepResult
 from perfmagic.results.timeline import TimelineResult
 
-__all__ = ["BenchResult", "CompareResult", "RanksResult", "Result", "SweepResult", "TimelineResult", "Traces"]
+__all__ = [
+    "BenchResult",
+    "CompareResult",
+    "RanksResult",
+    "Result",
+    "RooflineResult",
+    "SweepResult",
+    "TimelineResult",
+    "Traces",
+]

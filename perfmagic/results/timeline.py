@@ -16,14 +16,19 @@ from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.report import report
 from perfmagic.analysis.rows import Rows, RowT, pandas
 from perfmagic.analysis.timeline.annotations import AnnotationStat, user_annotations
+from perfmagic.analysis.timeline.categories import CategoryTime, category_times
 from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives
 from perfmagic.analysis.timeline.concurrency import ClassOverlap, overlap_matrix
 from perfmagic.analysis.timeline.copies import CopyStat, copies
+from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.analysis.timeline.idle import IdleGap, gap_rows
 from perfmagic.analysis.timeline.kernels import KernelStat, kernels
 from perfmagic.analysis.timeline.line_totals import LineStat, lines
 from perfmagic.analysis.timeline.operators import OperatorStat, operators
+from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.analysis.timeline.peaks import Peaks
 from perfmagic.analysis.timeline.queueing import QueueStat, queues
+from perfmagic.analysis.timeline.roofline import roofline_data
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.timeline.streams import StreamStat, streams
 from perfmagic.analysis.timeline.syncs import Sync, sync_rows
@@ -32,6 +37,7 @@ from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.files import write_text
 from perfmagic.results.faces import LiveView, Result
+from perfmagic.results.roofline import RooflineResult
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.tensorboard import write_tensorboard
@@ -112,6 +118,37 @@ class TimelineResult(Result):
     def operators(self, *, by_thread: bool = False, by_shape: bool = False) -> Rows[OperatorStat]:
         """Every operator by name, the longest first: its time on the host and its ops' time on the devices (ns)."""
         return operators(self.trace, by_thread=by_thread, by_shape=by_shape)
+
+    def device_operators(
+        self, device: int | None = None, *, by_module: bool = False, peaks: Peaks | None = None
+    ) -> Rows[DeviceOperator]:
+        """Device time by the operator that launched it, with shapes and types: time (ns), FLOP/s, bytes/s, peaks.
+
+        by_module: a row for each torch.nn module, too.  peaks: instead of the data sheet's, see perfmagic.Peaks.
+        """
+        return self._by_device(
+            lambda d: device_operators(self.trace, d, self.comm_names, peaks=peaks, by_module=by_module),
+            device,
+            DeviceOperator,
+        )
+
+    def categories(self, device: int | None = None) -> Rows[CategoryTime]:
+        """Device time (ns) by what it was for: matrix products, attention, elementwise; adds up to all ops' time."""
+        return self._by_device(lambda d: category_times(self.trace, d, self.comm_names), device, CategoryTime)
+
+    def roofline(self, device: int | None = None, *, peaks: Peaks | None = None) -> RooflineResult:
+        """A picture of the operators of a device below what it can do at most.
+
+        device: the one that was busy longest if left out.  peaks: instead of the data sheet's. Raises TraceError where
+        the record has no shapes.
+        """
+        known = self.trace.device_ids
+        if device is None and known:
+            device = max(known, key=lambda one: breakdown(self.trace, one, self.comm_names).busy_ns)
+        if device is None or device not in known:
+            which = ", ".join(map(str, known)) or "none"
+            raise OptionError(f"device {device} executed nothing here", hint=f"devices with ops: {which}")
+        return RooflineResult(roofline_data(self.trace, device, self.comm_names, peaks))
 
     def steps(self) -> Rows[Step]:
         """The training steps that torch.profiler marked: their time, and that of the ops they launched (ns)."""

@@ -238,8 +238,11 @@ def checked_pattern(comm_names: str | None) -> None:
     """Raise OptionError for a rule that is no regular expression, before anything is run or read for it."""
     try:
         re.compile(comm_names or "")
-    except re.error as error:
-        raise OptionError(f"comm names {comm_names!r} are no regular expression: {error}") from None
+    except (re.error, TypeError) as error:
+        raise OptionError(
+            f"comm names {comm_names!r} are no regular expression: {error}",
+            hint='give text such as "nccl|my_allreduce", or leave it out for the known libraries',
+        ) from None
 
 
 def kernel_names(traces: Iterable[Trace]) -> dict[str, int]:

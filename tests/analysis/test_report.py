@@ -175,11 +175,11 @@ def test_idle_time_blocking_and_queueing_add_up_in_the_report() -> None:
     b.sync(40, 60)
     device = report(b.trace(end=160))["devices"]["0"]
     assert device["idle"]["by_cause_ns"] == {
-        "host": 70 * US,
-        "sync_drain": 20 * US,
-        "dependency": 0,
-        "launch_latency": 0,
-        "unknown": 10 * US,
+        "in_python": 70 * US,
+        "blocked": 20 * US,
+        "other_stream": 0,
+        "launching": 0,
+        "unexplained": 10 * US,
     }
     assert sum(device["idle"]["by_cause_ns"].values()) == device["idle_ns"]
     (gap,) = device["idle"]["longest"]

@@ -27,7 +27,7 @@ UNITLESS = {
     *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size"),
     *("line", "peak_line", "ops_max", "ops_mean", "launches_max", "schema_version"),
 }
-UNIT = re.compile(r"^n_|_ns$|_bytes$|_frac$|^frac_of_|_bytes_per_s$")
+UNIT = re.compile(r"^n_|_ns$|_bytes$|_frac$|^frac_of_|^(?:\w+_)?bytes_per_s$|flop$|flop_per_s$|^flop_per_byte$")
 
 
 def everything() -> Iterator[Trace]:
@@ -203,3 +203,13 @@ def test_a_change_of_a_key_is_seen(change: Any, said: str) -> None:
 
 def test_the_version_of_the_schema_is_that_of_a_report() -> None:
     assert SCHEMA["properties"]["schema_version"]["const"] == SCHEMA_VERSION
+
+
+def test_a_busy_share_says_what_it_is_a_share_of() -> None:
+    shares = [part["properties"]["busy_frac"] for _, part in objects(SCHEMA) if "busy_frac" in part["properties"]]
+    assert len(shares) == 3
+    assert [
+        one["description"]
+        for one in shares
+        if not re.search(r"share of the (device's )?(extent|step)", one["description"])
+    ] == []

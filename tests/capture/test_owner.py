@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from perfmagic.capture import owner as module
-from perfmagic.capture.owner import Owner, shielded
+from perfmagic.capture.owner import BlockSignals, Owner, shielded
 
 
 class Part:
@@ -37,7 +37,8 @@ class Part:
 @pytest.fixture(autouse=True)
 def _handlers_are_back() -> Iterator[None]:
     yield
-    assert [number for number in signal.valid_signals() if signal.getsignal(number) is module._wait] == []
+    found: list[Any] = [signal.getsignal(number) for number in signal.valid_signals()]
+    assert not any(one is module._wait or isinstance(getattr(one, "__self__", None), BlockSignals) for one in found)
 
 
 def interrupt() -> None:
@@ -210,3 +211,127 @@ def test_an_exception_at_any_line_leaves_nothing_taken() -> None:
         assert owner._taken == [], n
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, n
     assert interrupted > 100
+
+
+class Block:
+    """A with-block as a user writes it: `__exit__` waits with signals until `_end`, and always closes."""
+
+    def __init__(self, at: str = "") -> None:
+        self.log: list[str] = []
+        self._at = at
+        self.signals = BlockSignals(leaving=Block.__exit__.__code__, hearing=Block._end.__code__)
+
+    def __enter__(self) -> Block:  # noqa: PYI034 - Self needs Python 3.11
+        self.signals.take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pass("before")
+        try:
+            self._end()
+        finally:
+            self._pass("closing")
+            self.signals.give_back()
+
+    def _end(self) -> None:
+        self.signals.hear()
+        self._pass("end")
+        shielded(lambda: self._pass("shielded"))
+
+    def _pass(self, where: str) -> None:
+        if where == self._at:
+            interrupt()
+        self.log.append(where)
+
+
+@pytest.mark.parametrize(
+    ("at", "passed"),
+    [
+        ("before", ["before", "closing"]),
+        ("end", ["before", "closing"]),
+        ("shielded", ["before", "end", "shielded", "closing"]),
+        ("closing", ["before", "end", "shielded", "closing"]),
+    ],
+)
+def test_a_signal_at_the_end_of_a_block_strikes_where_the_block_can_act(at: str, passed: list[str]) -> None:
+    block = Block(at)
+    with pytest.raises(KeyboardInterrupt), block:
+        pass
+    assert block.log == passed
+
+
+def test_a_signal_in_a_block_strikes_at_once() -> None:
+    block = Block()
+
+    def work() -> None:
+        with block:
+            shielded(lambda: None)  # leaves the stand-ins of the block alone
+            interrupt()
+            block.log.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert block.log == ["before", "end", "shielded", "closing"]
+
+
+def test_a_second_signal_after_that_waits_like_the_first() -> None:
+    block = Block("before")
+    with pytest.raises(KeyboardInterrupt) as caught, block:
+        interrupt()
+    assert block.log == ["before", "closing"]
+    assert isinstance(caught.value.__context__, KeyboardInterrupt)
+
+
+def test_a_handler_that_the_block_installs_stays() -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def mine(number: int, frame: FrameType | None) -> None:
+        pass
+
+    with Block():
+        signal.signal(signal.SIGINT, mine)
+        shielded(lambda: None)
+    try:
+        assert signal.getsignal(signal.SIGINT) is mine
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_blocks_within_blocks_put_back_what_was_before_each() -> None:
+    outer, inner = Block(), Block("before")
+    with outer:
+        standing = signal.getsignal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), inner:
+            pass
+        assert signal.getsignal(signal.SIGINT) == standing
+    assert inner.log == ["before", "closing"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_block_entered_twice_hears_each_signal_once() -> None:
+    block = Block()
+    with block, pytest.raises(KeyboardInterrupt), block:
+        interrupt()
+    with pytest.raises(KeyboardInterrupt), block:
+        interrupt()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_block_that_is_never_left_hands_every_signal_on() -> None:
+    block = Block().__enter__()
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    block.signals.give_back()
+
+
+def test_a_block_in_another_thread_touches_no_handler() -> None:
+    found: list[object] = []
+
+    def work() -> None:
+        with Block():
+            found.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [signal.default_int_handler]

@@ -24,6 +24,7 @@ from perfmagic.capture.devices.backends import sim_loaded
 
 from .conftest import Notebook
 
+ENDS_WITHIN_S = 30.0  # one that stays costs so long, once
 OURS = str(Path(perfmagic.__file__).parent) + os.sep
 
 
@@ -31,11 +32,14 @@ class Interrupter:
     """A trace function that raises KeyboardInterrupt at the n-th line that our code reaches; n = 0 only counts.
 
     visits: a line that is reached more often than that in one run counts no further.
+    signals: interrupt as a notebook does, by a signal. It may wait where our code makes signals wait; the exception of
+    a trace function waits nowhere.
     lines: how many counted.  where: the line that was interrupted.
     """
 
-    def __init__(self, n: int, visits: int) -> None:
+    def __init__(self, n: int, visits: int, *, signals: bool = False) -> None:
         self.n, self.lines, self.where = n, 0, ""
+        self._signals = signals
         self._visits, self._visited = visits, Counter[tuple[object, int]]()
 
     def __call__(self, frame: FrameType, event: str, _arg: Any) -> Callable[..., Any] | None:
@@ -45,7 +49,9 @@ class Interrupter:
             self.lines += 1
             if self.lines == self.n:
                 self.where = f"{frame.f_code.co_filename.removeprefix(OURS)}:{frame.f_lineno}"
-                raise KeyboardInterrupt
+                if not self._signals:
+                    raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
         return self
 
     def _counts(self, frame: FrameType) -> bool:
@@ -76,13 +82,22 @@ def state(notebook: Notebook) -> dict[str, Any]:
         "hooks": (sys.gettrace(), sys.getprofile()),
         "output": (sys.stdout, sys.stderr, sys.displayhook, shell.display_pub),
         "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
-        "threads": sorted(t.name for t in threading.enumerate() if t.name.startswith("perfmagic")),
+        "threads": sorted(_lasting_threads()),
         "runs": list(runtime._runs),
         "bound": sorted(vars(runtime)),
         "transformers": (list(shell.ast_transformers), list(shell.input_transformers_cleanup)),
         "files": sorted(path.name for path in Path(tempfile.gettempdir()).glob("perfmagic-*")),
         **_torch_state(),
     }
+
+
+def _lasting_threads() -> Iterator[str]:
+    """Our threads, but for those that were told to end: on a busy machine that takes a while."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("perfmagic"):
+            thread.join(ENDS_WITHIN_S)
+            if thread.is_alive():
+                yield thread.name
 
 
 def _torch_state() -> dict[str, Any]:
@@ -107,25 +122,46 @@ class Swept:
 
 
 def sweep(
-    notebook: Notebook, cell: str, *, most: int = sys.maxsize, visits: int = sys.maxsize, first: int = 1
+    notebook: Notebook,
+    cell: str,
+    *,
+    most: int = sys.maxsize,
+    visits: int = sys.maxsize,
+    first: int = 1,
+    signals: bool = False,
 ) -> Swept:
     """Interrupt a cell at every line of our own code; after each the same cell must run clean, and nothing be left.
 
-    most: so many interrupts, evenly spread.  visits: as of Interrupter.  first: where to begin.
+    most: so many interrupts, evenly spread.  visits, signals: as of Interrupter.  first: where to begin.
     """
     swept = Swept()
-    with _cheap_collections(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with own_temporary_files(), _cheap_collections(), _unseen():
         for _ in range(2):  # the first run imports and warms up
             counted = Interrupter(0, visits)
             assert run(notebook, cell, counted) is None
         swept.lines = counted.lines
         before = state(notebook)
         n, stride = first, max(1, counted.lines // most)
-        while (error := _interrupted(notebook, cell, interrupter := Interrupter(n, visits))) is not None:
+        while True:
+            interrupter = Interrupter(n, visits, signals=signals)
+            if (error := _interrupted(notebook, cell, interrupter)) is None:
+                return swept
             swept.interrupted += 1
             swept.faults += _faults(notebook, cell, before, f"{n} {interrupter.where}", error)
             n += stride
-    return swept
+
+
+@contextlib.contextmanager
+def own_temporary_files() -> Iterator[None]:
+    """A folder for temporary files that no other process writes to: what is in it afterwards, we have left."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(tempfile, "tempdir", folder):
+        yield
+
+
+@contextlib.contextmanager
+def _unseen() -> Iterator[None]:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
 
 
 @contextlib.contextmanager

@@ -7,7 +7,9 @@ A process of its own, as pytest's timeouts use the same timer. Prints a line for
 
 from __future__ import annotations
 
+import _weakrefset
 import contextlib
+import enum
 import io
 import random
 import signal
@@ -18,15 +20,21 @@ import weakref
 from types import FrameType
 
 from .conftest import Notebook
-from .interrupts import OURS, faults_after, state
+from .interrupts import OURS, faults_after, own_temporary_files, state
 
 SECOND_S = (0.5e-3, 20e-3)
+# Python drops what is raised while an object goes, numpy what is raised while it asks an object what it is
+DROPPED_IN = (weakref.__file__, _weakrefset.__file__, enum.__file__)
 CELLS = (
     "%%timeline --device cpu\ny = x + 1",
     "%%timeline --device sim\ny = s + 1",
     "%%bench -r 2 -n 1 --warmup 0\ny = x + 1",
     "%%syncbench -r 2 -n 1 --warmup 0\ny = s + 1",
     "%compare f g -r 2 -n 1 --warmup 0",
+    "with perfmagic.timeline(device='cpu'):\n    y = x + 1",
+    "with perfmagic.timeline(device='sim'):\n    y = s + 1",
+    "perfmagic.syncbench(lambda: s + 1, samples=2, calls=1, warmup=0)",
+    "perfmagic.compare(f, g, samples=2, calls=1, warmup=0)",
 )
 
 
@@ -60,10 +68,10 @@ class Signals:
 
 
 def _interruptible(frame: FrameType | None) -> bool:
-    if frame is not None and frame.f_code.co_filename == weakref.__file__:
-        return False  # Python drops what is raised while an object goes
     while frame is not None:
         name = frame.f_code.co_filename
+        if name in DROPPED_IN:
+            return False
         if name.startswith(OURS) or "ipython-input" in name or "/ipykernel_" in name:
             return True
         frame = frame.f_back
@@ -104,9 +112,10 @@ def main(tries: int, seed: int) -> None:
                 faults += faults_after(notebook, cell, before, f"try {number}")
                 if signals.raised and error is None:
                     faults.append(f"try {number}: the interrupt was lost at\n{''.join(signals.struck)}")
-        print(f"{cell.split()[0]} {cell[:24]!r}: {once} interrupted, {twice} of them twice; {len(faults)} faults")
+        print(f"{cell[:45]!r}: {once} interrupted, {twice} of them twice; {len(faults)} faults")
         print("\n".join(faults), end="\n" if faults else "")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    with own_temporary_files():
+        main(int(sys.argv[1]), int(sys.argv[2]))

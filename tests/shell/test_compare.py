@@ -58,6 +58,12 @@ def test_functions_take_the_options_that_advice_names(notebook: Notebook) -> Non
     assert [one.returns.n for one in found.results] == [3, 3]
     assert "-r 5 or more" in found.comparisons[0].why
     assert found.results[0].code == "%compare f g -r 3 --warmup 3 -o found"
+    late = notebook.run("%compare f g --quantity queued").refusal
+    assert "queued is the time of one of several calls" in late
+    assert "-n 50" in late
+    assert "-r 0: at least one sample" in notebook.run("%compare f g -r 0").refusal
+    notebook.run("%bench -r 3 -o line 1")
+    assert notebook.names["line"].magic == "%%bench"  # its code is the statement alone
     notebook.run("%%bench -q -r 3 -o one\n1\n")
     assert "-n, --time cannot be set any more" in notebook.run("%compare one one --time 5 -n 2").refusal.replace(
         "--time, -n", "-n, --time"

@@ -137,7 +137,7 @@ def test_the_tree_transformer_survives_a_cell_it_cannot_prepare(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("a fault inside perfmagic")
 
-    monkeypatch.setattr("perfmagic.magics.registry.wrap", broken)
+    monkeypatch.setattr("perfmagic.magics.running.registry.wrap", broken)
     ran = notebook.run(f"{head}\nx = 1")
     assert "a fault inside perfmagic" in ran.refusal
     assert "x" not in notebook.names  # never run unmeasured

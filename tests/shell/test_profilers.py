@@ -55,7 +55,8 @@ def test_a_recording_ends_after_so_many_statements_and_says_so(
     notebook.run("import torch\nx = torch.ones(3)")
     ran = notebook.run("%%timeline -o t\nfor i in range(200):\n    x + 1\nx * 2")
     assert "recorded until" in ran.report
-    assert "statements inside loops" in ran.report
+    # the line in the report is cut where there are other notes
+    assert any("statements inside loops" in note for note in notebook.names["t"].trust.sentences)
     trace = notebook.names["t"].trace
     names = [trace.names[n] for n in trace.host_ops.name]
     assert 0 < names.count("aten::add") < 200

@@ -148,10 +148,12 @@ def test_calls_runs_and_warm_up_are_obeyed(notebook: Notebook) -> None:
 
 
 def test_a_cold_result_says_so(notebook: Notebook) -> None:
-    ran = notebook.run("%%bench --cold -r 3 --warmup 0 -o b\nx = 1")
-    assert notebook.names["b"].cold_bytes > 0
-    assert "cold: " in ran.report
-    assert "written over the processor's caches before each sample" in ran.report.replace("\n", " ")
+    ran = notebook.run("%%bench --cold --runs 2 -r 3 --warmup 0 -o b\nx = 1")
+    found = notebook.names["b"]
+    assert found.cold_bytes > 0
+    assert "6 samples · in 2 runs · cold caches · " in ran.report.replace("\n", " ")
+    assert any(one.endswith("written over the processor's caches before each sample") for one in found.details)
+    assert not [one for one in found.warnings if one.kind == "memory grew"]  # what is written over is ours
 
 
 def test_a_result_is_a_measurement_of_torch(notebook: Notebook) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.bench.advice import option
+from perfmagic.analysis.bench.advice import Advice
 from perfmagic.units import NBSP
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _machines(baseline: BenchSummary, other: BenchSummary) -> str:
 def _caches(baseline: BenchSummary, other: BenchSummary) -> str:
     if bool(baseline.cold_bytes) == bool(other.cold_bytes):
         return ""
-    cold = option(baseline, "cold", "True")
+    cold = Advice(baseline).option("cold", True)
     return f"one was measured with cold caches, the other with warm ones: take both with {cold}, or both without"
 
 

@@ -12,6 +12,7 @@ from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.saved import Saved, damaged, parsed
 from perfmagic.analysis.rows import Rows
 from perfmagic.errors import OptionError
+from perfmagic.flags import called, option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,9 +91,13 @@ def _quantity(results: tuple[BenchSummary, ...], wanted: str | None) -> str:
             return name
     have = "; ".join(f"{_name(r, i)}: {', '.join(r.quantities) or 'nothing'}" for i, r in enumerate(results))
     what = f"{wanted} was not measured in all" if wanted else "no quantity that all have"
-    hint = {"queued": "-n 50 measures it where a device works", "span": "%%syncbench measures it where a device works"}
+    magic = results[0].magic
+    with_what = {"queued": option(magic, "calls", 50), "span": called(magic, "syncbench")}
     raise OptionError(
-        f"compare: {what} ({have})", hint=hint.get(wanted or "", "measure all of them where a device works")
+        f"compare: {what} ({have})",
+        hint=f"{with_what[wanted]} measures it where a device works"
+        if wanted in with_what
+        else "measure all of them where a device works",
     )
 
 

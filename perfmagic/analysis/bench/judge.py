@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.bench.advice import Advice, option
+from perfmagic.analysis.bench.advice import Advice
 from perfmagic.analysis.bench.comparable import unlike
 from perfmagic.analysis.bench.separate_runs import SeparateRuns, separate_runs
+from perfmagic.flags import called
 from perfmagic.numerics.ratio import (
     BAND,
     FEWEST_99,
@@ -23,7 +24,7 @@ from perfmagic.numerics.ratio import (
     ratio,
     ratio_interval,
 )
-from perfmagic.units import NBSP, percent, plural, significant
+from perfmagic.units import NBSP, percent, plural, significant, within
 
 if TYPE_CHECKING:
     from perfmagic.analysis.bench.quantity import Quantity
@@ -40,7 +41,6 @@ CLOCK_S = 0.1e-6
 # timeit (benchmarks/results/bench_accuracy.md). Interleaved bodies share one such figure.
 LOOP_S = 1e-9
 LEVEL, SURE_LEVEL = 0.95, 0.99  # of the interval that is shown, and of the one that interleaved samples need
-INTERLEAVE = "interleave them, with --vs or perfmagic.compare(f, g)"
 
 
 @dataclass(frozen=True)
@@ -102,15 +102,14 @@ def _interleaved_verdict(
 
     Sampling ends when the verdict is clear, so the data are inspected repeatedly: "faster" and "slower" need 99 %.
     """
-    verdict = judged(interval, BAND)
+    verdict, n = judged(interval, BAND), min(map(len, samples))
     if verdict == "unclear":
-        return verdict, f"the 95{NBSP}% interval crosses the band of {_percent(BAND)}: {Advice(baseline).longer()}"
+        return verdict, f"the 95{NBSP}% interval crosses the band of {within(BAND)}: {Advice(baseline).longer(n)}"
     if verdict == "same":
         return verdict, f"interleaved; {_band(BAND)}"
-    n = min(map(len, samples))
     sure = ratio_interval(*samples, interleaved=True, level=SURE_LEVEL)
     if sure is None:
-        enough = option(baseline, "samples", str(fewest_of_each(SURE_LEVEL)))
+        enough = Advice(baseline).option("samples", str(fewest_of_each(SURE_LEVEL)))
         return (
             "unclear",
             f"nearly {verdict}: {plural(n, 'sample')} of each reach 95{NBSP}%, not 99{NBSP}%: {enough} or more",
@@ -118,11 +117,11 @@ def _interleaved_verdict(
     if judged(sure, BAND) == verdict:
         return verdict, f"interleaved; {_band(BAND)}"
     if n < FEWEST_99 and sure[0] <= 1 <= sure[1]:
-        enough = option(baseline, "samples", str(FEWEST_99))
+        enough = Advice(baseline).option("samples", str(FEWEST_99))
         reason = f"{plural(n, 'sample')} of each overlap, and so few prove a difference only if they do not"
         return "unclear", f"nearly {verdict}: {reason}: {enough} or more"
-    reason = f"the 99{NBSP}% interval crosses the band of {_percent(BAND)}"
-    return "unclear", f"nearly {verdict}: {reason}: {Advice(baseline).longer()}"
+    reason = f"the 99{NBSP}% interval crosses the band of {within(BAND)}"
+    return "unclear", f"nearly {verdict}: {reason}: {Advice(baseline).longer(n)}"
 
 
 def _obstacle(
@@ -153,7 +152,7 @@ def _no_interval(baseline: BenchSummary, quantities: tuple[Quantity, Quantity]) 
     chance = chance_of_parting(*counts)
     if chance <= 1 - LEVEL:
         return "one of them takes less time than the clock can resolve: let one call do more work"
-    enough = option(baseline, "samples", str(fewest_of_each(SURE_LEVEL)))
+    enough = Advice(baseline).option("samples", str(fewest_of_each(SURE_LEVEL)))
     have = (
         f"{plural(counts[0], 'sample')} of each" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]} samples"
     )
@@ -164,9 +163,9 @@ def _no_interval(baseline: BenchSummary, quantities: tuple[Quantity, Quantity]) 
 
 def _unclear_runs(runs: SeparateRuns, baseline: BenchSummary) -> str:
     """What makes a difference between separate runs uncertain, and what to do."""
-    reason = _uncertain(runs) or f"the interval crosses the band of {_percent(BAND_SEPARATE)}"
-    repeat = "" if min(runs.runs) > 1 else f", or repeat each with {option(baseline, 'runs', '5')}"
-    return f"{reason}: {INTERLEAVE}{repeat}"
+    reason = _uncertain(runs) or f"the interval crosses the band of {within(BAND_SEPARATE)}"
+    repeat = "" if min(runs.runs) > 1 else f", or repeat each with {Advice(baseline).option('runs', '5')}"
+    return f"{reason}: interleave them, with {called(baseline.magic, 'bench --vs')}{repeat}"
 
 
 def _uncertain(runs: SeparateRuns) -> str:
@@ -186,8 +185,4 @@ def _runs_in_words(runs: SeparateRuns) -> str:
 
 
 def _band(frac: float) -> str:
-    return f"{_percent(frac)} counts as the same"
-
-
-def _percent(frac: float) -> str:
-    return f"± {significant(frac * 100, 1)}{NBSP}%"
+    return f"{within(frac)} counts as the same"

@@ -13,19 +13,22 @@ from perfmagic.units import count, duration_s, plural, significant, size
 
 def method_of(record: BenchRecord) -> str:
     """Samples, caches, why sampling ended and how often the body ran, in one line."""
-    warmed_up = record.warmup_calls > 0 or len(record.first_calls_s) > 1
-    warmth = "warm" if warmed_up else "not warmed up"
-    if record.cold_bytes:
-        warmth = f"cold: {size(record.cold_bytes)} written over {record.cold_of} before each sample"
     each = f" of {count(record.calls_per_sample)} calls" if record.calls_per_sample > 1 else ""
     parts = [
         plural(len(record.returns_s), "sample") + each,
         f"in {len(record.run_starts)} runs" if record.run_starts else "",
-        warmth,
+        warmth(record),
         _stopped(record),
         f"body ran {plural(record.body_runs, 'time')}",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def warmth(taken: Taken) -> str:
+    """The state of caches and code that the samples found; cold wins, because the caches decide the times."""
+    if taken.cold_bytes:
+        return "cold caches"
+    return "warm" if taken.warmed_up else "not warmed up"
 
 
 def _stopped(record: BenchRecord) -> str:
@@ -39,6 +42,7 @@ def details(
 ) -> tuple[str, ...]:
     """What the line leaves out.  quantities: by name.  model: the queue model of the recorded run."""
     each = (
+        f"cold: {size(taken.cold_bytes)} written over {taken.cold_of} before each sample" if taken.cold_bytes else "",
         "" if first_call_s is None else f"the first call took {duration_s(first_call_s)} and is not a sample",
         _memory(taken),
         f"queued: one of {count(taken.queued_calls)} calls in a row" if "queued" in quantities else "",

@@ -236,6 +236,9 @@ def _restored(data: dict[str, Any]) -> dict[str, Any]:
     data.pop("options", None)  # an empty text in format 1
     return {
         **data,
+        # earlier formats keep a magic's line in the code, and what was asked for in the settings
+        "magic": data.get("magic", "%%bench" if data.get("code", "").lstrip().startswith("%") else ""),
+        "warmed_up": data.get("warmed_up", (data.get("settings") or {}).get("warmup") != 0),
         "returns": Quantity.restored(data.get("returns"), starts),
         "done": Quantity.restored(data.get("done"), starts),
         "span": Quantity.restored(data.get("span")),

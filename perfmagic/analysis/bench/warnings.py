@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perfmagic.analysis.bench.advice import Advice, option
+from perfmagic.analysis.bench.advice import Advice
 from perfmagic.analysis.verdict import DEVICE_BOUND
+from perfmagic.flags import called
 from perfmagic.samples import Condition, Plain, Taken
-from perfmagic.units import NBSP, duration_s, percent, plural, significant, size
+from perfmagic.units import NBSP, duration_s, percent, percent_known, plural, significant, size
 
 NEAR_MODE = 1.1  # a median so near to a mode, as a ratio, describes that mode
 
@@ -63,7 +64,7 @@ def _load(v: Mapping[str, Any], advice: Advice) -> str:
     said = f"load average {v['load']:.1f} on {plural(v['cores'], 'core')}: other processes were running"
     if advice.interleaved:
         return said
-    return f"{said}. Interleaved comparisons (--vs, perfmagic.compare) are less affected"
+    return f"{said}. Interleaved comparisons ({called(advice.taken.magic, 'bench --vs')}) are less affected"
 
 
 def _drift(v: Mapping[str, Any], advice: Advice) -> str:
@@ -83,7 +84,7 @@ def _bimodal(v: Mapping[str, Any], advice: Advice) -> str:
 
 
 def _runs_differ(v: Mapping[str, Any], _: Advice) -> str:
-    spread = f"{significant(v['spread_frac'] * 100, 2)}{NBSP}%"
+    spread = percent_known(v["spread_frac"])
     return f"the medians of {v['runs']} runs of {v['quantity']} differ by {spread}: trust no smaller difference"
 
 
@@ -110,7 +111,7 @@ def _grew(v: Mapping[str, Any], advice: Advice) -> str:
 
 
 def _fits(v: Mapping[str, Any], advice: Advice) -> str:
-    cold = option(advice.taken, "cold", "True")
+    cold = advice.option("cold", True)
     return (
         f"a call moves {size(v['bytes'])}, which fits in {v['name']} ({size(v['cache_bytes'])}): the rate may be that "
         f"of the cache, not of the memory; {cold} overwrites the cache before each sample"
@@ -122,10 +123,11 @@ def _recompiled(v: Mapping[str, Any], advice: Advice) -> str:
     return f"torch.compile made {plural(v['times'], 'graph')} while samples were taken{tip}"
 
 
-def _streams(v: Mapping[str, Any], _: Advice) -> str:
+def _streams(v: Mapping[str, Any], advice: Advice) -> str:
     n = v["streams"]
     where = f"{n} streams" if n > 1 else "a stream that is not the current one"
-    return f"the cell works on {where} and the device span sees the current one only: %%timeline shows all"
+    shows = called(advice.taken.magic, "timeline")
+    return f"the cell works on {where} and the device span sees the current one only: {shows} shows all"
 
 
 def _verdicts_differ(v: Mapping[str, Any], _: Advice) -> str:

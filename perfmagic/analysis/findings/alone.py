@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.numerics.intervals import Intervals, clip, intersect, total_ns
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.correlate import lines_at
 
 ALONE_FRAC = 0.1  # of the window; every cell begins and ends with a little Python
 
 
-def alone(facts: Facts) -> list[Finding]:
-    """A cell whose device began late, or had finished long before Python had."""
-    meta, parts, tail = facts.trace.meta, facts.breakdown, facts.cell_time.tail
-    if meta.returned_ns is None:  # a file has no beginning and end but its records
+def began_late(facts: Facts, free: Intervals) -> list[Finding]:
+    """A cell whose device ran nothing for long because Python had launched nothing."""
+    meta, start_ns = facts.trace.meta, facts.breakdown.extent_start_ns
+    where = clip(free, meta.start_ns, start_ns)
+    if meta.returned_ns is None or total_ns(where) < ALONE_FRAC * facts.window_ns:
+        return []  # a file has no beginning and end but its records
+    return [_alone(facts, f"{facts.the_device} began late", f"it ran no op{facts.on_device} for the first", where)]
+
+
+def went_on_alone(facts: Facts, free: Intervals) -> list[Finding]:
+    """A cell whose device had finished long before Python had; where that is the verdict, it is told there."""
+    where = intersect(free, facts.cell_time.tail)
+    if total_ns(where) < ALONE_FRAC * facts.window_ns:
         return []
-    found = []
-    if parts.head_ns >= ALONE_FRAC * facts.window_ns:
-        words = f"it had no op{facts.on_device} for the first"
-        found.append(_alone(facts, f"{facts.the_device} began late", words, (meta.start_ns, parts.extent_start_ns)))
-    if facts.cell_time.tail_ns >= ALONE_FRAC * facts.window_ns:
-        words = f"{facts.the_device} had done its last op, and Python worked for another"
-        longest = tail[(tail[:, 1] - tail[:, 0]).argmax()].tolist()
-        found.append(_alone(facts, "Python went on alone", words, longest))
-    return found
+    words = f"{facts.the_device} had done its last op, and Python worked for another"
+    return [_alone(facts, "Python went on alone", words, where)]
 
 
-def _alone(facts: Facts, cause: str, words: str, where: Sequence[int]) -> Finding:
-    start_ns, end_ns = where
-    length_ns = end_ns - start_ns
-    line = int(lines_at(facts.trace.marks, np.array([start_ns + length_ns // 2]))[0])
-    amount = f"{units.duration(length_ns)}, {units.percent(length_ns / facts.window_ns)} of the cell"
+def _alone(facts: Facts, cause: str, words: str, where: Intervals) -> Finding:
+    cost_ns = total_ns(where)
+    longest = where[(where[:, 1] - where[:, 0]).argmax()]
+    line = int(lines_at(facts.trace.marks, np.array([longest.sum() // 2]))[0])
+    amount = f"{units.duration(cost_ns)}, {units.percent(cost_ns / facts.window_ns)} of the cell"
     return Finding(
         rule="alone",
-        cost_ns=length_ns,
+        cost_ns=cost_ns,
         cause=cause,
         detail=f": {words} {amount}" + (f", on line {line}" if line != NO_LINE else ""),
         lines=(line,) if line != NO_LINE else (),
-        start_ns=start_ns,
-        end_ns=end_ns,
+        start_ns=int(where[0, 0]),
+        end_ns=int(where[-1, 1]),
         device=facts.device,
+        where=where,
     )

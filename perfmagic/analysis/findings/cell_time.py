@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
-from perfmagic.analysis.timeline.dependencies import released_ns
-from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS, idle_gaps
+from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.overlap import busy_intervals, extent
-from perfmagic.analysis.timeline.syncs import blocked_intervals, syncs
+from perfmagic.analysis.timeline.pauses import (
+    Causes,
+    before_dry_ns,
+    busy_elsewhere,
+    causes,
+    pauses_from,
+    python_waits,
+)
 from perfmagic.numerics.intervals import (
     EMPTY,
-    Int64,
     Intervals,
     clip,
     complement,
@@ -23,7 +26,6 @@ from perfmagic.numerics.intervals import (
     total_ns,
     union,
 )
-from perfmagic.trace.columns import NONE, Bool
 from perfmagic.trace.model import Trace
 
 THE_CELL, ITS_EXTENT = "the cell", "its extent"  # what a share of busy time is of, as sentences have it
@@ -59,14 +61,9 @@ class CellTime:
 
     working: the device executes an op, and Python waits for it or has queued the next one.
     unfed: the device executes its last queued op while Python works, and runs dry afterwards.
-    for_python: the device is idle, nothing is queued and Python works on what it will launch.
-    launching: an op was launched and is on its way, for less than 10 µs; on a simulated device however long.
-    one_by_one: an op was launched and is on its way while Python works, and the device runs dry after it; on a
-    simulated device, which shares Python's lock, any op that is late while Python works.
-    between_ops: the next op was queued before the last one ended, and starts within 10 µs (simulated: at any time).
-    returning: the device is idle, nothing is queued and Python has not come back from a blocking call.
-    other_device: nothing is queued here, and Python waits for, or has only work for, another device.
-    other_stream: queued, held by a recorded stream wait.  unexplained: queued, and the record does not say why not run.
+    causes: what an idle device waited for before and between its ops.
+    after_last: after the device's last op, while Python has not come back from a blocking call or has returned.
+    after_elsewhere: after the device's last op, while another device executes.
     tail: after the device's last op, while Python works on.
     python_waits: Python in a blocking call, or done with the cell; it overlaps the other parts.
     """
@@ -74,21 +71,36 @@ class CellTime:
     window: Window
     working: Intervals
     unfed: Intervals
-    for_python: Intervals
-    one_by_one: Intervals
-    launching: Intervals
-    between_ops: Intervals
-    returning: Intervals
-    other_device: Intervals
-    other_stream: Intervals
-    unexplained: Intervals
+    causes: Causes
+    after_last: Intervals
+    after_elsewhere: Intervals
     tail: Intervals
     python_waits: Intervals
 
     @property
     def parts(self) -> dict[str, Intervals]:
         """The parts that add up to the window, by name."""
-        return {name: value for name, value in vars(self).items() if name not in ("window", "python_waits")}
+        sets = self.causes.sets
+        sets["blocked"] = merge(sets["blocked"], self.after_last)
+        sets["other_device"] = merge(sets["other_device"], self.after_elsewhere)
+        return {"working": self.working, "unfed": self.unfed, **sets, "tail": self.tail}
+
+    @property
+    def waited_ns(self) -> dict[str, int]:
+        """How long the device waited, by cause as in perfmagic.analysis.timeline.idle.CAUSES."""
+        sums = {name: total_ns(where) for name, where in self.parts.items()}
+        sums["in_python"] += sums["one_by_one"]
+        return {cause: sums[cause] for cause in CAUSES}
+
+    @property
+    def waited_for_host(self) -> Intervals:
+        """When the device was idle because Python, or a call it was in, had launched nothing earlier."""
+        return merge(self.causes.in_python, self.causes.one_by_one, self.causes.in_call)
+
+    @property
+    def not_busy(self) -> Intervals:
+        """All the time of the window in which the device executed nothing."""
+        return complement(merge(self.working, self.unfed), self.window.start_ns, self.window.end_ns)
 
     @property
     def busy_ns(self) -> int:
@@ -101,26 +113,26 @@ class CellTime:
     @property
     def device_ns(self) -> int:
         """What the devices decide: they execute, and Python waits for them or has queued more."""
-        return total_ns(self.working) + total_ns(self.other_device)
+        return total_ns(self.working) + self.waited_ns["other_device"]
 
     @property
-    def waited_for_python_ns(self) -> int:
-        """How long the device was idle because Python had launched nothing earlier."""
-        return total_ns(self.for_python) + total_ns(self.one_by_one)
+    def waited_for_host_ns(self) -> int:
+        return total_ns(self.waited_for_host)
 
     @property
     def host_ns(self) -> int:
         """What Python decides: it works, and nothing is queued behind what the device executes or is about to."""
-        return self.waited_for_python_ns + total_ns(self.unfed)
+        return self.waited_for_host_ns + total_ns(self.unfed)
 
     @property
     def latency_ns(self) -> int:
         """What the way between Python and the device takes, or from one op to the next."""
-        return total_ns(self.launching) + total_ns(self.between_ops) + total_ns(self.returning)
+        waited = self.waited_ns
+        return waited["launching"] + waited["between_ops"] + waited["blocked"]
 
     @property
     def stalled_ns(self) -> int:
-        return total_ns(self.other_stream) + total_ns(self.unexplained)
+        return self.waited_ns["other_stream"] + self.waited_ns["unexplained"]
 
     @property
     def tail_ns(self) -> int:
@@ -131,98 +143,31 @@ class CellTime:
         return total_ns(self.python_waits)
 
 
-class _Pauses(NamedTuple):
-    """The time before the first op and the gaps between ops, by start; arrays of equal length, in ns.
-
-    launched_ns: when Python launched what ended the pause.  released_ns: until when a stream wait held that.  launch:
-    its row of the trace's calls, NONE where it is not recorded.
-    """
-
-    start_ns: Int64
-    launched_ns: Int64
-    released_ns: Int64
-    end_ns: Int64
-    launch: Int64
-
-
 def cell_time(trace: Trace, device: int) -> CellTime:
     """Where did the time of the cell go, for this device? Source: docs/verdict.md."""
     window = judged_window(trace, device)
-    mine = trace.ops.take(trace.ops.device == device)
-    first_ns, last_ns = extent(mine, window.start_ns)
+    first_ns, last_ns = extent(trace.ops.take(trace.ops.device == device), window.start_ns)
     busy, waits = busy_intervals(trace, device), _python_waits(trace, window)
-    pauses = _pauses(trace, device, window.start_ns, first_ns)
-    dry_ns = pauses.start_ns[(pauses.launched_ns > pauses.start_ns) & (pauses.start_ns >= first_ns)]
-    before_dry_ns = mine.start_ns[np.maximum(np.searchsorted(mine.start_ns, dry_ns, side="left") - 1, 0)]
-    unfed = subtract(intersect(union(before_dry_ns, dry_ns), busy), waits)
-    underway = _underway(trace, pauses, before_dry_ns, waits)
-    empty, after = union(pauses.start_ns, pauses.launched_ns), complement(EMPTY, last_ns, window.end_ns)
-    # nothing is queued, and Python waits or the device has done all its ops
-    elsewhere = merge(intersect(empty, waits), after)
-    other_device = intersect(elsewhere, _busy_elsewhere(trace, device))
+    pauses = pauses_from(trace, device, window.start_ns)
+    dry_ns, before_ns = before_dry_ns(trace, device, pauses, first_ns)
+    unfed = subtract(intersect(union(before_ns, dry_ns), busy), waits)
+    after = complement(EMPTY, last_ns, window.end_ns)
+    after_elsewhere = intersect(after, busy_elsewhere(trace, device))
     return CellTime(
         window=window,
         working=subtract(busy, unfed),
         unfed=unfed,
-        for_python=subtract(empty, waits),
-        **underway,
-        returning=subtract(intersect(elsewhere, waits), other_device),
-        other_device=other_device,
-        other_stream=union(pauses.launched_ns, pauses.released_ns),
-        tail=subtract(subtract(after, waits), other_device),
+        causes=causes(trace, device, pauses, waits),
+        after_last=subtract(intersect(after, waits), after_elsewhere),
+        after_elsewhere=after_elsewhere,
+        tail=subtract(subtract(after, waits), after_elsewhere),
         python_waits=waits,
     )
 
 
-def _underway(trace: Trace, pauses: _Pauses, before_dry_ns: Int64, waits: Intervals) -> dict[str, Intervals]:
-    """The time from a launch, once no stream wait holds it, until its op, in the parts that CellTime has of it.
-
-    before_dry_ns: the start of the last op before each time the device ran dry.
-    """
-    known = pauses.launch != NONE
-    soon = known & (trace.simulated | (pauses.end_ns - pauses.released_ns < LAUNCH_LATENCY_NS))
-    queued = pauses.launched_ns == pauses.start_ns
-    # threads of a simulated device share Python's lock: what they start late while Python works, Python delayed
-    delayed = known & (trace.simulated | (~queued & np.isin(pauses.end_ns, before_dry_ns)))
-
-    def where(rows: Bool) -> Intervals:
-        return union(pauses.released_ns[rows], pauses.end_ns[rows])
-
-    one_by_one = subtract(where(delayed), waits)
-    return {
-        "one_by_one": one_by_one,
-        "launching": subtract(where(soon & ~queued), one_by_one),
-        "between_ops": subtract(where(soon & queued), one_by_one),
-        "unexplained": subtract(where(~soon), one_by_one),
-    }
-
-
 def _python_waits(trace: Trace, window: Window) -> Intervals:
     """Python in a blocking call, or done with the cell's last line."""
-    blocked = blocked_intervals(syncs(trace))
+    blocked = python_waits(trace)
     if trace.meta.returned_ns is not None:
         blocked = merge(blocked, complement(EMPTY, trace.meta.returned_ns, window.end_ns))
     return clip(blocked, window.start_ns, window.end_ns)
-
-
-def _pauses(trace: Trace, device: int, start_ns: int, first_ns: int) -> _Pauses:
-    gaps = idle_gaps(trace, device)
-    launched = gaps.start_ns + gaps.host_ns + gaps.sync_drain_ns
-    columns = (gaps.start_ns, launched, launched + gaps.dependency_ns, gaps.end_ns, trace.ops.launch[gaps.op])
-    if first_ns <= start_ns:
-        return _Pauses(*columns)
-    head = _head(trace, device, start_ns, first_ns)
-    return _Pauses(*(np.append(value, column) for value, column in zip(head, columns, strict=True)))
-
-
-def _head(trace: Trace, device: int, start_ns: int, first_ns: int) -> tuple[int, int, int, int, int]:
-    """The time before the device's first op, as a pause; of several first ops that launched first counts."""
-    first = np.flatnonzero((trace.ops.device == device) & (trace.ops.start_ns == first_ns))
-    op = int(first[trace.launch_start_ns()[first].argmin()])
-    launch = int(trace.ops.launch[op])
-    launched = start_ns if launch == NONE else int(np.clip(trace.launch_start_ns()[op], start_ns, first_ns))
-    return start_ns, launched, int(np.clip(released_ns(trace)[op], launched, first_ns)), first_ns, launch
-
-
-def _busy_elsewhere(trace: Trace, device: int) -> Intervals:
-    return merge(*(busy_intervals(trace, other) for other in trace.device_ids if other != device))

@@ -17,7 +17,7 @@ NAMED = 3  # kernels that a sentence lists
 _ASKED = ("record_param_comms", "c10d::", "nccl:")  # what torch.distributed records on the host
 
 
-def unrecognised_communication(facts: Facts) -> list[Finding]:
+def communication(facts: Facts) -> list[Finding]:
     """A distributed job without a kernel that counts as communication, or kernels that look like communication.
 
     Such kernels are long, have a stream for themselves and names that run nowhere else. Nobody but the user knows:

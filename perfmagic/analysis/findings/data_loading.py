@@ -9,7 +9,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, on_lines
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.numerics.intervals import covered_ns, union
+from perfmagic.numerics.intervals import Intervals, intersect, total_ns, union
 from perfmagic.trace.columns import HostOps
 from perfmagic.trace.frames import in_one_table
 from perfmagic.trace.model import Trace
@@ -24,14 +24,11 @@ def is_loader(name: str) -> bool:
     return _LOADER.search(name) is not None
 
 
-def data_loading(facts: Facts) -> list[Finding]:
+def data_loading(facts: Facts, free: Intervals) -> list[Finding]:
     """Device time lost while Python fetched the next batch."""
-    host, gaps = _fetches(facts.trace), facts.gaps
-    if not len(host) or not len(gaps):
-        return []
-    fetching = union(host.start_ns, host.end_ns)
-    lost = covered_ns(fetching, gaps.start_ns, gaps.start_ns + gaps.host_ns + gaps.sync_drain_ns)
-    lost_ns = int(lost.sum())
+    host = _fetches(facts.trace)
+    where = intersect(union(host.start_ns, host.end_ns), free)
+    lost_ns = total_ns(where)
     if lost_ns < facts.notable_ns:
         return []
     lines = np.unique(host.line)
@@ -43,9 +40,10 @@ def data_loading(facts: Facts) -> list[Finding]:
             cause="data loading",
             detail=f": {facts.the_device} waited {units.duration(lost_ns)} while {fetched}",
             lines=tuple(int(line) for line in lines if line > 0),
-            start_ns=int(gaps.start_ns[lost > 0].min()),
-            end_ns=int(gaps.end_ns[lost > 0].max()),
+            start_ns=int(where[0, 0]),
+            end_ns=int(where[-1, 1]),
             device=facts.device,
+            where=where,
             advice=_ADVICE if all("SingleProcess" in facts.trace.names[n] for n in host.name) else "",
         )
     ]

@@ -8,7 +8,7 @@ from perfmagic import units
 from perfmagic.analysis.findings.copy_overlap import exposed_words
 from perfmagic.analysis.findings.facts import Facts, line_words, sentences
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.numerics.intervals import subtract, total_ns
+from perfmagic.numerics.intervals import Intervals, intersect, subtract, total_ns
 from perfmagic.trace.columns import NO_LINE, Int8, Int64
 from perfmagic.trace.names import OpClass, op_classes, short_name
 
@@ -16,10 +16,11 @@ EXPOSED_FRAC = 0.02  # of the extent; below it the sentence costs more than the 
 COPIES = {OpClass.HTOD: "HtoD", OpClass.DTOH: "DtoH", OpClass.DTOD: "DtoD", OpClass.PTOP: "PtoP"}
 
 
-def exposed_communication(facts: Facts) -> list[Finding]:
+def exposed_communication(facts: Facts, free: Intervals) -> list[Finding]:
     """Communication with no compute under it."""
     return _exposed(
         facts,
+        free,
         "exposed_communication",
         "exposed communication",
         (OpClass.COMMUNICATION,),
@@ -27,15 +28,17 @@ def exposed_communication(facts: Facts) -> list[Finding]:
     )
 
 
-def exposed_copy(facts: Facts) -> list[Finding]:
+def exposed_copy(facts: Facts, free: Intervals) -> list[Finding]:
     """Copies with no compute under them."""
-    return _exposed(facts, "exposed_copy", "exposed copies", tuple(COPIES), facts.breakdown.copy_ns)
+    return _exposed(facts, free, "exposed_copy", "exposed copies", tuple(COPIES), facts.breakdown.copy_ns)
 
 
-def _exposed(facts: Facts, rule: str, cause: str, classes: tuple[OpClass, ...], all_ns: int) -> list[Finding]:
-    parts, where = facts.breakdown, facts.breakdown.intervals[rule]
-    exposed_ns = total_ns(where)
-    if not exposed_ns or exposed_ns < EXPOSED_FRAC * parts.extent_ns:
+def _exposed(
+    facts: Facts, free: Intervals, rule: str, cause: str, classes: tuple[OpClass, ...], all_ns: int
+) -> list[Finding]:
+    parts, exposed_ns = facts.breakdown, facts.breakdown.class_ns(rule)
+    where = intersect(parts.intervals[rule], free)  # a copy beside communication is that one's
+    if not len(where) or total_ns(where) < EXPOSED_FRAC * parts.extent_ns:
         return []
     kinds = op_classes(facts.trace, facts.comm_names)
     rows = np.flatnonzero((facts.trace.ops.device == facts.device) & np.isin(kinds, classes))
@@ -47,13 +50,14 @@ def _exposed(facts: Facts, rule: str, cause: str, classes: tuple[OpClass, ...], 
     return [
         Finding(
             rule=rule,
-            cost_ns=exposed_ns,
+            cost_ns=total_ns(where),
             cause=cause,
             detail=f"{facts.on_device}: {sentences(f'{share} had no compute beside', words, why)}",
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(facts.trace.ops.start_ns[longest]),
             end_ns=int(facts.trace.ops.end_ns[longest]),
             device=facts.device,
+            where=where,
         )
     ]
 

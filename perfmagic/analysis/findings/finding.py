@@ -20,6 +20,7 @@ class Finding:
     advice: what to do, in a sentence of its own, only where that is certain.
     where: the time of the device that the finding is about, as disjoint intervals: cost_ns is at most their sum.
     Findings that stand beside each other share no instant, so that their costs can be added.
+    depth: 0, or for a part of a finding one more than that has; the parts follow it at once.
     """
 
     shown: ClassVar[tuple[str, ...]] = ("cost_ns", "sentence")  # in a table of findings
@@ -33,6 +34,7 @@ class Finding:
     end_ns: int
     device: int
     advice: str = ""
+    depth: int = 0
     where: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, listed, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.verdict import cause_words
+from perfmagic.analysis.timeline.idle import CAUSES
+from perfmagic.numerics.intervals import union
 from perfmagic.trace.columns import NO_LINE, NONE
 from perfmagic.trace.names import short_name
 
@@ -33,14 +34,20 @@ def longest_gap(facts: Facts) -> list[Finding]:
             start_ns=int(gaps.start_ns[row]),
             end_ns=int(gaps.end_ns[row]),
             device=facts.device,
+            where=union(gaps.start_ns[[row]], gaps.end_ns[[row]]),
         )
     ]
 
 
 def _parts(facts: Facts, row: int) -> str:
     """What an idle gap was made of: "for Python", or "50.0 µs for Python and 5.00 µs for launches to arrive"."""
-    parts, simulated = facts.gaps.parts_ns(row), facts.trace.simulated
+    parts = facts.gaps.parts_ns(row)
+    inside_ns = parts.pop("in_call", 0)
+    if inside_ns:
+        parts["in_python"] = parts.get("in_python", 0) + inside_ns
+    inside = f", {units.duration(inside_ns)} of it inside calls into the driver" if inside_ns else ""
+    told = {cause: words + (inside if cause == "in_python" else "") for cause, words in CAUSES.items()}
     if len(parts) == 1:
-        return f"for {cause_words(next(iter(parts)), simulated=simulated)}"
-    words = [f"{units.duration(ns)} for {cause_words(cause, simulated=simulated)}" for cause, ns in parts.items()]
-    return listed(words)
+        return told[next(iter(parts))]
+    longest = sorted(parts.items(), key=lambda part: -part[1])
+    return listed([f"{units.duration(ns)} {told[cause]}" for cause, ns in longest])

@@ -7,34 +7,51 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.timeline.launches import LaunchBound
+from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, total_ns, union
 
 LAUNCH_BOUND_FRAC = 0.05  # of the extent: as of the longest gap, less is not worth a rewrite of the step
 
 
-def one_by_one(facts: Facts) -> list[Finding]:
+def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
     """Stretches in which the device had finished before Python launched the next op."""
     gaps, stretches = facts.gaps, facts.one_by_one
-    lost_ns = int(gaps.host_ns[facts.in_stretches].sum())
+    mine = np.flatnonzero(facts.in_stretches & (gaps.for_python_ns > 0))
+    where = intersect(free, union(gaps.start_ns[mine], gaps.end_ns[mine]))
+    lost_ns = total_ns(where)
     if not stretches or lost_ns < LAUNCH_BOUND_FRAC * facts.breakdown.extent_ns:
         return []
-    n_ops, busy_ns = sum(s.n_ops for s in stretches), sum(s.busy_ns for s in stretches)
+    n_ops, median_ns = sum(s.n_ops for s in stretches), _median_ns(facts, stretches)
     length_ns = sum(s.end_ns - s.start_ns for s in stretches)
-    mine = np.flatnonzero(facts.in_stretches & (gaps.host_ns > 0))
     lines = np.unique(gaps.line[mine])
     launched = facts.trace.launch_start_ns()[gaps.op[mine]]
-    where = f" in {units.count(len(stretches))} stretches" if len(stretches) > 1 else ""
-    pace = f"one every {units.duration(length_ns / n_ops)} on average, each {units.duration(busy_ns / n_ops)} long"
-    late = f"{facts.the_device} had finished each before, and waited {units.duration(lost_ns)} for Python"
+    several = f" in {units.count(len(stretches))} stretches" if len(stretches) > 1 else ""
+    each = f"half of them shorter than {units.duration(median_ns)}"
+    pace = f"one every {units.duration(length_ns / n_ops)} on average, {each}"
+    where_words = f"{on_lines(lines[:3])}{facts.in_steps(launched)}"
+    late = (
+        f"{facts.the_device} had finished what was queued before each, and waited {units.duration(lost_ns)} for Python"
+    )
     return [
         Finding(
             rule="one_by_one",
             cost_ns=lost_ns,
             cause=f"{units.count(n_ops)} ops launched one by one",
-            detail=f"{facts.on_device}{where}: {sentences(pace, late)}{on_lines(lines[:3])}{facts.in_steps(launched)}",
+            detail=f"{facts.on_device}{several}: {sentences(pace, late)}{where_words}",
             lines=tuple(int(n) for n in lines[:3] if n > 0),
             start_ns=min(s.start_ns for s in stretches),
             end_ns=max(s.end_ns for s in stretches),
             device=facts.device,
+            where=where,
             advice=f"CUDA graphs or torch.compile launch many at once and could save up to {units.duration(lost_ns)}",
         )
     ]
+
+
+def _median_ns(facts: Facts, stretches: Rows[LaunchBound]) -> int:
+    """The median duration of the ops in some stretches: one long collective would move the mean."""
+    ops = facts.trace.ops
+    spans = union(*(np.array(column) for column in zip(*((s.start_ns, s.end_ns) for s in stretches), strict=True)))
+    mine = (ops.device == facts.device) & (covered_ns(spans, ops.start_ns, ops.end_ns) > 0)
+    return int(np.median((ops.end_ns - ops.start_ns)[mine]))

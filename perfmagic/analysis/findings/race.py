@@ -11,7 +11,7 @@ from perfmagic.trace.columns import NONE
 from perfmagic.trace.names import short_name
 
 
-def missing_waits(facts: Facts) -> list[Finding]:
+def race(facts: Facts) -> list[Finding]:
     """Where an op used what an op of another stream writes, with no wait between: known of simulated devices only.
 
     One finding for each pair of lines. The simulated device keeps the order all the same, so the values are right here.

@@ -11,6 +11,7 @@ from perfmagic.analysis.findings.data_loading import is_loader
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.longest_gap import LONG_GAP_FRAC, STEP_NAME
+from perfmagic.numerics.intervals import Intervals, intersect, total_ns, union
 from perfmagic.trace.columns import NONE, HostKind, Int64
 from perfmagic.trace.hoststack import nested
 from perfmagic.trace.names import short_name
@@ -21,29 +22,30 @@ REPEATED_FINDINGS = 2  # the dearest ones; a step with hundreds of kernels could
 _COMPILED = re.compile(r"Torch-Compiled|CompiledFxGraph|CompiledFunction")  # torch.compile's own marks
 
 
-def repeated_gaps(facts: Facts) -> list[Finding]:
+def repeated_gap(facts: Facts, free: Intervals) -> list[Finding]:
     """Pauses of the device that come again before the same op, and what Python did in them.
 
     Those within stretches of ops launched one by one belong to another finding and are left out, as are those in which
     Python mostly fetched data.
     """
     gaps, ops = facts.gaps, facts.trace.ops
-    rows = np.flatnonzero((gaps.host_ns >= REPEATED_GAP_NS) & ~facts.in_stretches)
+    rows = np.flatnonzero((gaps.for_python_ns >= REPEATED_GAP_NS) & ~facts.in_stretches)
     names, group = np.unique(ops.name[gaps.op[rows]], return_inverse=True)
     sums, n = np.zeros(len(names), np.int64), np.bincount(group, minlength=len(names))
-    np.add.at(sums, group, gaps.host_ns[rows])
+    np.add.at(sums, group, gaps.for_python_ns[rows])
     found: list[Finding] = []
     for i in np.argsort(-sums, kind="stable").tolist():
         if sums[i] < LONG_GAP_FRAC * facts.breakdown.extent_ns or len(found) == REPEATED_FINDINGS:
             break
         if n[i] >= REPEATED:
-            found += _repeated(facts, rows[group == i])
+            found += _repeated(facts, rows[group == i], free)
     return found
 
 
-def _repeated(facts: Facts, rows: Int64) -> list[Finding]:
+def _repeated(facts: Facts, rows: Int64, free: Intervals) -> list[Finding]:
     gaps, trace = facts.gaps, facts.trace
-    host_ns = int(gaps.host_ns[rows].sum())
+    where = intersect(free, union(gaps.start_ns[rows], gaps.end_ns[rows]))
+    host_ns = total_ns(where)
     python_was, names = _python_was(facts, rows)
     if any(map(is_loader, names)):
         return []
@@ -63,6 +65,7 @@ def _repeated(facts: Facts, rows: Int64) -> list[Finding]:
             start_ns=int(gaps.start_ns[rows].min()),
             end_ns=int(gaps.end_ns[rows].max()),
             device=facts.device,
+            where=where,
             advice=_advice(names),
         )
     ]
@@ -86,8 +89,8 @@ def _python_was(facts: Facts, rows: Int64) -> tuple[str, tuple[str, str, str]]:
     if not trace.has_host_rows:
         return "", ("", "", "")
     calls = trace.ops.launch[facts.gaps.op[rows]]
-    queued_from = facts.gaps.host_ns[rows] + facts.gaps.sync_drain_ns[rows]
-    middle = facts.gaps.start_ns[rows] + queued_from // 2
+    queued_from = trace.launch_start_ns()[facts.gaps.op[rows]]
+    middle = (facts.gaps.start_ns[rows] + np.clip(queued_from, facts.gaps.start_ns[rows], facts.gaps.end_ns[rows])) // 2
     step = np.array([name.startswith(STEP_NAME) for name in trace.names], bool)[host.name]
     instants = np.sort(middle)
     around = np.searchsorted(instants, host.end_ns) > np.searchsorted(instants, host.start_ns)
@@ -100,7 +103,7 @@ def _python_was(facts: Facts, rows: Int64) -> tuple[str, tuple[str, str, str]]:
     for preposition, stack in stacks:
         found = stack.innermost_at(trace.calls.thread[calls], middle)
         known = found != NONE
-        most = _most(stack.host_ops.name[found[known]], facts.gaps.host_ns[rows[known]], len(rows))
+        most = _most(stack.host_ops.name[found[known]], facts.gaps.for_python_ns[rows[known]], len(rows))
         names.append(trace.names[most[0]] if most else "")
         if most:
             times = f" ×{units.count(most[1])}" if most[1] < len(rows) else ""

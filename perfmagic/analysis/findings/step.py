@@ -11,7 +11,7 @@ NAMED = 3  # steps that a sentence lists; the table has all
 TOLD_FRAC = 0.1  # of what a lap has more; smaller parts are not told
 
 
-def steps_stand_out(facts: Facts) -> list[Finding]:
+def step(facts: Facts) -> list[Finding]:
     """Training steps that took the device much longer than the median one.
 
     It costs nothing of its own: what a long step lost is in the findings about its time.

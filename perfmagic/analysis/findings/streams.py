@@ -8,7 +8,7 @@ from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
 
 
-def side_by_side(facts: Facts) -> list[Finding]:
+def streams(facts: Facts) -> list[Finding]:
     """Whether the streams of the device ran at once."""
     parts, n = facts.breakdown, len(facts.streams)
     if n < 2:

@@ -7,6 +7,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.numerics.intervals import Intervals, intersect, subtract, total_ns, union
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.names import OpClass, copy_direction
 
@@ -14,7 +15,7 @@ SEVERAL = 3  # so many waits are a habit
 NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing that could be won
 
 
-def blocked(facts: Facts) -> list[Finding]:
+def sync(facts: Facts, free: Intervals) -> list[Finding]:
     """Calls that blocked Python, one finding for each thing that asked for them."""
     found = facts.syncs
     mine = ~uploads(facts) & ~waits_for_uploads(facts) & ~found.after_cell
@@ -28,16 +29,33 @@ def blocked(facts: Facts) -> list[Finding]:
         where = f" in {found.words(int(rows[0]))}{times}{on_lines(found.line[rows])}"
         cause = f"Python blocked {units.duration(blocked_ns)}"
         detail = sentences(where, device_meanwhile(facts, rows), *_queue_afterwards(facts, rows))
-        result.append(waiting(facts, "sync", rows, cause, detail))
+        result.append(waiting(facts, free, "sync", rows, cause, detail))
+        free = subtract(free, result[-1].where)
     return result
 
 
-def waiting(facts: Facts, rule: str, rows: Int64, cause: str, detail: str, advice: str = "") -> Finding:
-    """A finding about calls that blocked Python; it costs what the device was idle meanwhile."""
+def waiting(
+    facts: Facts,
+    free: Intervals,
+    rule: str,
+    rows: Int64,
+    cause: str,
+    detail: str,
+    advice: str = "",
+    *,
+    less_ns: int = 0,
+) -> Finding:
+    """A finding about calls that blocked Python; it costs the part of `free`, idle time, in which they did.
+
+    less_ns: what of it would be lost all the same.
+    """
     found = facts.syncs
+    blocked_ns = int(found.blocked_ns[rows].sum())
+    where = intersect(free, union(found.start_ns[rows], found.end_ns[rows]))
+    idle_ns = max(0, total_ns(where) - less_ns)
     return Finding(
         rule=rule,
-        cost_ns=_cost_ns(facts, rows),
+        cost_ns=idle_ns if idle_ns > (1 - NO_COST_FRAC) * blocked_ns else 0,
         cause=cause,
         detail=detail,
         lines=tuple(int(n) for n in np.unique(found.line[rows]) if n > 0),
@@ -45,12 +63,8 @@ def waiting(facts: Facts, rule: str, rows: Int64, cause: str, detail: str, advic
         end_ns=int(found.end_ns[rows].max()),
         device=facts.device,
         advice=advice,
+        where=where,
     )
-
-
-def _cost_ns(facts: Facts, rows: Int64) -> int:
-    blocked_ns, busy_ns = int(facts.syncs.blocked_ns[rows].sum()), int(facts.syncs.busy_ns[rows].sum())
-    return 0 if busy_ns >= NO_COST_FRAC * blocked_ns else blocked_ns - busy_ns
 
 
 def device_meanwhile(facts: Facts, rows: Int64) -> str:
@@ -75,7 +89,7 @@ def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
         return []
     last = np.searchsorted(ends, gaps.end_ns, side="left") - 1  # the latest wait that ended before the gap did
     emptied = (last >= 0) & (ends[np.maximum(last, 0)] >= gaps.start_ns)
-    lost_ns = int(np.minimum(gaps.end_ns - ends[np.maximum(last, 0)], gaps.host_ns)[emptied].sum())
+    lost_ns = int(np.minimum(gaps.end_ns - ends[np.maximum(last, 0)], gaps.for_python_ns)[emptied].sum())
     if lost_ns < facts.notable_ns:
         return []
     return ["each left the queue empty", f"{facts.the_device} then waited {units.duration(lost_ns)} for Python"]

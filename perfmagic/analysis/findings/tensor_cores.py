@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from perfmagic import units
+from perfmagic.analysis.findings.busy import claim
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.timeline.kernels import tensor_core_share
@@ -18,12 +19,13 @@ _TF32 = re.compile(
 _HALF_ONLY = re.compile(r"\b(?:V100|TITAN (?:V|RTX)\b|T4\b|RTX (?:20\d0\b|[45678]000\b(?! Ada)))", re.IGNORECASE)
 
 
-def tensor_cores_unused(facts: Facts) -> list[Finding]:
+def tensor_cores(facts: Facts) -> list[Finding]:
     """Matrix kernels that by their names do without tensor cores, on a GPU that has them."""
     name = facts.trace.device_info(facts.device).label
     advice = _advice(name)
     share = tensor_core_share(facts.trace, facts.device, facts.comm_names)
-    unused_ns = share.matrix_ns - share.tensor_ns - share.undecided_ns
+    mine = claim(facts, "tensor_cores")
+    unused_ns = mine.ops_ns
     if not advice or unused_ns < UNUSED_FRAC * max(1, share.kernel_ns):
         return []
     part = f"{units.percent(unused_ns / share.kernel_ns)} of the kernel time"
@@ -38,6 +40,7 @@ def tensor_cores_unused(facts: Facts) -> list[Finding]:
             end_ns=facts.breakdown.extent_end_ns,
             device=facts.device,
             advice=advice,
+            where=mine.where,
         )
     ]
 

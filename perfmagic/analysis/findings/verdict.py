@@ -10,6 +10,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.cell_time import THE_CELL, CellTime
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
+from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.verdict import (
     DEVICE_BOUND,
     DEVICE_BOUND_FRAC,
@@ -22,7 +23,7 @@ from perfmagic.analysis.verdict import (
     STALLED,
     Verdict,
 )
-from perfmagic.numerics.intervals import Intervals, covered_ns, merge, total_ns
+from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
@@ -34,23 +35,6 @@ DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
 DECIDES_RATIO = 2  # and at least so many times as long as anything else
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
 SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
-WAITED_FOR = {
-    "for_python": "for Python",
-    "launching": "for launches to arrive",
-    "between_ops": "between queued ops",
-    "returning": "for blocking calls to return",
-    "other_device": "for another device",
-    "other_stream": "for another stream",
-    "unexplained": "with work queued, for reasons that the record does not show",
-}
-CAUSE_WORDS = {
-    "host": "Python",
-    "sync_drain": "a sync to return",
-    "dependency": "another stream",
-    "launch_latency": "queued ops to begin",
-    "unknown": "causes the record does not show",
-}
-SIM_UNKNOWN = "the simulated device itself, whose threads share Python's lock"
 
 
 def verdict(trace: Trace) -> Verdict:
@@ -62,11 +46,23 @@ def verdict_of(facts: Facts) -> Verdict:
     """The verdict, from analyses that are at hand."""
     if not len(facts.trace.ops):
         return Verdict(NO_RECORDS, 0.0, *_host_only(facts.trace))
+    if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
+        return Verdict(NO_VERDICT, 0.0, f"one op of {units.duration(facts.breakdown.busy_ns)} is too little for one")
     if too_much_repaired(facts):
         return Verdict(NO_VERDICT, 0.0, f"{repaired_words(facts)}, too many to say who waited for whom")
     judged = _of_times(facts)
     repaired = repaired_words(facts)
     return replace(judged, detail=sentences(judged.detail, repaired)) if repaired else judged
+
+
+def claimed_by_verdict(facts: Facts, judged: Verdict) -> Intervals:
+    """The time that the verdict is about, as far as it could be won: its cost is the sum."""
+    time = facts.cell_time
+    if judged.kind == HOST_BOUND:
+        return time.waited_for_host
+    if judged.kind == HOST_TAIL:
+        return time.tail
+    return time.not_busy if judged.kind in (MIXED, LATENCY_BOUND, STALLED) else EMPTY
 
 
 def kind_of(time: CellTime) -> str:
@@ -103,7 +99,7 @@ def _python_never_waits(time: CellTime) -> bool:
 
 def _starved(time: CellTime) -> bool:
     """Whether the device waited for Python long enough, and more than for all else, to blame Python."""
-    waited_ns, idle_ns = time.waited_for_python_ns, time.window.length_ns - time.busy_ns
+    waited_ns, idle_ns = time.waited_for_host_ns, time.window.length_ns - time.busy_ns
     return waited_ns >= STARVED_FRAC * time.window.length_ns and 2 * waited_ns >= idle_ns
 
 
@@ -130,10 +126,15 @@ def _device_bound(facts: Facts, time: CellTime) -> Worded:
 
 
 def _host_bound(facts: Facts, time: CellTime) -> Worded:
-    cost_ns = time.waited_for_python_ns
-    where, lines = _by_line(facts, merge(time.for_python, time.one_by_one))
-    waited = f"{facts.the_busiest} waited {units.duration(cost_ns)} for Python{where}"
-    return [waited, _busy(time, "it"), *_idle(facts, time, told="for_python")], lines, cost_ns
+    where, lines = _by_line(facts, time.waited_for_host)
+    waited = f"{facts.the_busiest} waited {_for_python(facts, time)}{where}"
+    return [waited, _busy(time, "it"), *_idle(facts, time, told="python")], lines, time.waited_for_host_ns
+
+
+def _for_python(facts: Facts, time: CellTime) -> str:
+    in_call_ns = time.waited_ns["in_call"]
+    inside = f", {units.duration(in_call_ns)} of it inside calls into the driver"
+    return f"{units.duration(time.waited_for_host_ns)} for Python{inside if in_call_ns >= facts.notable_ns else ''}"
 
 
 def _host_tail(facts: Facts, time: CellTime) -> Worded:
@@ -167,13 +168,16 @@ def _busy(time: CellTime, subject: str) -> str:
 
 
 def _idle(facts: Facts, time: CellTime, told: str = "") -> list[str]:
-    """What the device waited for while it was not busy, the longest first.  told: the part said already."""
-    parts = {name: total_ns(where) for name, where in time.parts.items() if name in WAITED_FOR and name != told}
-    if "for_python" in parts:
-        parts["for_python"] = time.waited_for_python_ns
-    named = sorted(((ns, WAITED_FOR[name]) for name, ns in parts.items() if ns >= facts.notable_ns), reverse=True)
-    waits = [f"{units.duration(ns)} {what}" for ns, what in named]
-    also = "also " if told == "for_python" else ""
+    """What the device waited for while it was not busy, the longest first.  told: what is said already."""
+    named = [
+        (ns, f"{units.duration(ns)} {CAUSES[name]}")
+        for name, ns in time.waited_ns.items()
+        if name not in ("in_python", "in_call") and ns >= facts.notable_ns
+    ]
+    if told != "python" and time.waited_for_host_ns >= facts.notable_ns:
+        named.append((time.waited_for_host_ns, _for_python(facts, time)))
+    waits = [words for _, words in sorted(named, reverse=True)]
+    also = "also " if told == "python" else ""
     found = [f"{facts.the_device} {also}waited {listed(waits)}"] if waits else []
     if time.tail_ns >= facts.notable_ns and told != "tail":
         found.append(f"Python worked on for {units.duration(time.tail_ns)} after the last op")
@@ -234,11 +238,6 @@ def too_much_repaired(facts: Facts) -> bool:
     return bool(meta.repaired_ops) and (
         meta.repaired_ops >= REPAIRED_FRAC * len(facts.trace.ops) or meta.repaired_ns >= REPAIRED_FRAC * executed_ns
     )
-
-
-def cause_words(cause: str, *, simulated: bool) -> str:
-    """What an idle device waited for, in words. cause: one of perfmagic.analysis.timeline.idle.CAUSES."""
-    return SIM_UNKNOWN if cause == "unknown" and simulated else CAUSE_WORDS[cause]
 
 
 def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:

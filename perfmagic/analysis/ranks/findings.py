@@ -73,7 +73,7 @@ _TOTALS = (
     _Total(
         "rank_idle",
         "waited for Python",
-        lambda facts: facts.gaps.for_python_ns,
+        lambda facts: facts.cell_time.waited_for_host_ns,
         "Look at its own findings, and at what else runs on its host",
     ),
     _Total(

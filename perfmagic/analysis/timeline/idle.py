@@ -7,39 +7,49 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.rows import Rows, names_at
-from perfmagic.analysis.timeline.dependencies import released_ns
-from perfmagic.analysis.timeline.overlap import busy_intervals, extent
-from perfmagic.analysis.timeline.syncs import blocked_intervals, syncs
-from perfmagic.numerics.intervals import complement, covered_ns
+from perfmagic.analysis.timeline.pauses import Causes, causes, gap_pauses, python_waits
+from perfmagic.numerics.intervals import covered_ns, merge
 from perfmagic.trace.columns import NO_LINE, NONE, Int32, Int64
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
-LAUNCH_LATENCY_NS = 10_000  # a typical launch takes 4–9 µs to start on V100…B200, queue empty
-CAUSES = ("host", "sync_drain", "dependency", "launch_latency", "unknown")
+# the causes by name, and what the device waited for in words: "waited 1.2 ms for Python"
+CAUSES = {
+    "in_python": "for Python",
+    "in_call": "for Python, inside calls into the driver",
+    "launching": "for launches to arrive",
+    "between_ops": "between queued ops",
+    "blocked": "while Python was in a blocking call",
+    "other_device": "for another device",
+    "other_stream": "for another stream",
+    "unexplained": "with work queued, for reasons that the record does not show",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class IdleGaps:
     """The idle gaps of a device, by start; arrays of equal length, times in ns.
 
-    start_ns, end_ns: the gap.  host_ns: nothing was queued and Python was running.  sync_drain_ns: nothing was queued
-    and Python was in a blocking call.  dependency_ns: queued, held by a recorded stream wait.  launch_latency_ns:
-    queued, on its way, for less than 10 µs.  unknown_ns: the rest.  The five add up to the length of the gap.
+    start_ns, end_ns: the gap.  in_python_ns, in_call_ns, launching_ns, between_ops_ns, blocked_ns, other_device_ns,
+    other_stream_ns, unexplained_ns: its parts by cause, as perfmagic.analysis.timeline.pauses.Causes has them; in
+    Python includes one by one. They add up to the length of the gap.
     op: row of trace.ops that ended the gap.  line: the line the host spent most of the gap on, else the line of the op.
     host_op: row of trace.names of the operator running in the middle of the host's part, NONE where none was.
-    by_line_ns: host and sync_drain time by the line the host was in, split exactly; NO_LINE: outside the cell.
+    by_line_ns: the time with nothing queued by the line the host was in, split exactly; NO_LINE: outside the cell.
     """
 
     device: int
     start_ns: Int64
     end_ns: Int64
-    host_ns: Int64
-    sync_drain_ns: Int64
-    dependency_ns: Int64
-    launch_latency_ns: Int64
-    unknown_ns: Int64
+    in_python_ns: Int64
+    in_call_ns: Int64
+    launching_ns: Int64
+    between_ops_ns: Int64
+    blocked_ns: Int64
+    other_device_ns: Int64
+    other_stream_ns: Int64
+    unexplained_ns: Int64
     op: Int64
     line: Int32
     host_op: Int64
@@ -63,9 +73,9 @@ class IdleGaps:
         return {cause: int(self._column(cause).sum()) for cause in CAUSES}
 
     @property
-    def for_python_ns(self) -> int:
-        """Idle time during which nothing was queued: host and sync drain."""
-        return int(self.host_ns.sum() + self.sync_drain_ns.sum())
+    def for_python_ns(self) -> Int64:
+        """How long each gap waited for Python, inside calls into the driver or not."""
+        return self.in_python_ns + self.in_call_ns
 
     @property
     def total_ns(self) -> int:
@@ -92,11 +102,14 @@ class IdleGap:
     start_ns: int
     end_ns: int
     cause: str
-    host_ns: int
-    sync_drain_ns: int
-    dependency_ns: int
-    launch_latency_ns: int
-    unknown_ns: int
+    in_python_ns: int
+    in_call_ns: int
+    launching_ns: int
+    between_ops_ns: int
+    blocked_ns: int
+    other_device_ns: int
+    other_stream_ns: int
+    unexplained_ns: int
     line: int
     host_op: str | None
     ended_by: str
@@ -114,7 +127,7 @@ def gap_rows(trace: Trace, device: int) -> Rows[IdleGap]:
         "device": np.full(len(gaps), device),
         "start_ns": gaps.start_ns,
         "end_ns": gaps.end_ns,
-        "cause": names_at(CAUSES, np.argmax(np.column_stack(tuple(parts.values())), axis=1)),
+        "cause": names_at(tuple(CAUSES), np.argmax(np.column_stack(tuple(parts.values())), axis=1)),
         **parts,
         "line": gaps.line,
         "host_op": names_at(trace.names, gaps.host_op),
@@ -128,43 +141,32 @@ def gap_rows(trace: Trace, device: int) -> Rows[IdleGap]:
 def idle_gaps(trace: Trace, device: int) -> IdleGaps:
     """Every gap of a device, what it was waiting for, and which line of the cell the host was on.
 
-    Source: docs/words.md, "idle gap".
+    Source: docs/words.md, "Why a device is idle".
     """
-    start, end, op = _gaps(trace, device)
-    matched = trace.ops.launch[op] != NONE
-    launched = np.where(matched, np.clip(trace.launch_start_ns()[op], start, end), start)
-    released = np.clip(released_ns(trace)[op], launched, end)
-    rest = end - released
-    latency = np.where(matched & (rest < LAUNCH_LATENCY_NS), rest, 0)
-    blocked = blocked_intervals(syncs(trace))
-    drain = covered_ns(blocked, start, launched)
-    by_line, line = _charge_lines(trace, start, launched, trace.ops.line[op])
+    pauses = gap_pauses(trace, device)
+    sets = idle_causes(trace, device).sets
+    start, end = pauses.start_ns, pauses.end_ns
+    sums = {cause: covered_ns(sets[cause], start, end) for cause in CAUSES}
+    sums["in_python"] = sums["in_python"] + covered_ns(sets["one_by_one"], start, end)
+    empty = merge(*(sets[cause] for cause in ("in_python", "in_call", "blocked", "other_device")))
+    by_line, _ = _charge_lines(trace, empty[:, 0], empty[:, 1], np.zeros(len(empty), np.int32))
+    _, line = _charge_lines(trace, start, pauses.launched_ns, trace.ops.line[pauses.op])
     return IdleGaps(
         device=device,
         start_ns=start,
         end_ns=end,
-        host_ns=launched - start - drain,
-        sync_drain_ns=drain,
-        dependency_ns=released - launched,
-        launch_latency_ns=latency,
-        unknown_ns=rest - latency,
-        op=op,
+        **{f"{cause}_ns": ns for cause, ns in sums.items()},
+        op=pauses.op,
         line=line,
-        host_op=_running_ops(trace, start, launched, op),
+        host_op=_running_ops(trace, start, pauses.launched_ns, pauses.op),
         by_line_ns=by_line,
     )
 
 
-def _gaps(trace: Trace, device: int) -> tuple[Int64, Int64, Int64]:
-    """Start and end of each gap, and the row of the op that ended it: of several, one with a length, launched first."""
-    rows = np.flatnonzero(trace.ops.device == device)
-    if not len(rows):
-        return rows, rows, rows
-    ops = trace.ops.take(rows)
-    gaps = complement(busy_intervals(trace, device), *extent(ops))
-    order = np.lexsort((trace.launch_start_ns()[rows], ops.end_ns == ops.start_ns, ops.start_ns))
-    ended_by = np.searchsorted(ops.start_ns[order], gaps[:, 1], side="left")
-    return gaps[:, 0], gaps[:, 1], rows[order[ended_by]]
+@once_per_trace
+def idle_causes(trace: Trace, device: int) -> Causes:
+    """What a device waited for in its gaps, as interval sets that add up to its idle time."""
+    return causes(trace, device, gap_pauses(trace, device), python_waits(trace))
 
 
 def _charge_lines(trace: Trace, start_ns: Int64, end_ns: Int64, default: Int32) -> tuple[dict[int, int], Int32]:

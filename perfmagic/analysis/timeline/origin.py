@@ -1,9 +1,9 @@
 """Where each device op comes from: the operator that launched it, with its inputs, module and user frame.
 
 An op belongs to the innermost recorded operator around its launch: aten::addmm rather than the aten::linear it was
-called for. Three things people know by another name are charged there: what the attention kernels' own operators
-launched belongs to aten::_scaled_dot_product_… (and that of a collective's record to the collective), a kernel of torch.compile that no operator of its own launched is
-known by its name, and the ops of a graph belong to the graph.
+called for. Some things people know by another name: what the inner operators of attention launch belongs to
+aten::_scaled_dot_product_…, what stands inside torch's record of a collective to the collective, a kernel of
+torch.compile that has no operator of its own to its own name, and the ops of a graph to the graph.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def origins(trace: Trace) -> Origins:
     name = np.zeros(len(ops), np.int64)
     name[known] = names.rows([labels[row] for row in trace.host_ops.name[host_op[known]].tolist()])
     graph = source == Source.GRAPH
-    name[graph] = names.rows(_graph_names(trace, graph, graph_ops))
+    name[graph] = names.rows(_graph_names(trace, graph))
     own = (source == Source.KERNEL) | (source == Source.UNKNOWN)
     short = {row: short_name(trace.names[row]) for row in np.unique(ops.name[own]).tolist()}
     name[own] = names.rows([short[row] for row in ops.name[own].tolist()])
@@ -214,7 +214,7 @@ def _graph_sizes(trace: Trace) -> Int64:
     return sizes
 
 
-def _graph_names(trace: Trace, graph: Bool, graph_ops: Int64) -> list[str]:
+def _graph_names(trace: Trace, graph: Bool) -> list[str]:
     """The name of the graph of each op in one: "graph of 421 ops", numbered where others have as many ops."""
     launch, name = trace.ops.launch[graph], trace.ops.name[graph]
     contents: dict[tuple[int, ...], int] = {}
@@ -236,7 +236,7 @@ def _graph_names(trace: Trace, graph: Bool, graph_ops: Int64) -> list[str]:
 
 
 def _compiled_alone(trace: Trace, host_op: Int64, known: Bool) -> Bool:
-    """Triton kernels of torch.compile whose launch stands in another operator, as in a compiled region; shape of ops."""
+    """Triton kernels of torch.compile whose launch stands in another operator (a compiled region); shape of ops."""
     triton = _named(trace, _TRITON)
     alone: Bool = known & triton[trace.ops.name]
     rows = np.flatnonzero(alone)

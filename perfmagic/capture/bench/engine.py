@@ -56,6 +56,12 @@ class Engine:
         self._quiet = Quiet()
         self._running: Phase[None] | None = None
 
+    def __enter__(self) -> Engine:  # noqa: PYI034 - typing.Self needs Python 3.11
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
     def loop(self) -> BodyLoop:
         """Repeats the body until everything is measured; its first output is let through, later ones are dropped."""
         return BodyLoop((one for one in [(0, self._run())]), self.phases.host.clock_ns)

@@ -13,6 +13,7 @@ from perfmagic.capture.bench.plan import Host
 from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.stopping import DECIDE_S, ComparisonRule
 from perfmagic.errors import OptionError
+from perfmagic.flags import option
 from perfmagic.numerics.ratio import BAND
 from perfmagic.samples import BenchRecord
 
@@ -45,6 +46,12 @@ class Interleaved:
         self._band, self._decide_s, self._clock_ns = band, decide_s, clock_ns
         self._round_id = secrets.token_hex(6) if len(engines) > 1 else ""
         self._passes = 0
+
+    def __enter__(self) -> Interleaved:  # noqa: PYI034 - typing.Self needs Python 3.11
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
     def whole(self) -> Schedule:
         """All of it, kept from what would disturb it."""
@@ -170,21 +177,23 @@ def measure_interleaved(
     engines = [Engine(spec, synced=False, host=Host(clock_ns)) for spec in specs]
     together = Interleaved(engines, band=band, decide_s=decide_s, clock_ns=clock_ns)
     loop = BodyLoop(together.whole(), clock_ns)
-    try:
-        run(loop, bodies)
-    except BaseException as error:
-        together.close()  # output is seen again, also while the exception is held
-        together.failed(error, loop.which)
-        if kept is not None:
-            kept([engine.record() for engine in engines])
-        raise
+    with together, together:  # twice: see capture/owner.py
+        try:
+            run(loop, bodies)
+        except BaseException as error:
+            together.close()  # output is seen again, also while the exception is held
+            together.failed(error, loop.which)
+            if kept is not None:
+                kept([engine.record() for engine in engines])
+            raise
     return [engine.record() for engine in engines]
 
 
 def refuse_runs(specs: Sequence[BenchSpec]) -> None:
     """Raise OptionError for whole runs of interleaved benchmarks: separate runs are what interleaving avoids."""
     if len(specs) > 1 and any(spec.runs > 1 for spec in specs):
+        magic = specs[0].magic
         raise OptionError(
-            f"--runs {max(spec.runs for spec in specs)}: interleaved benchmarks are one run",
-            hint="leave out --runs; --time 20 takes longer",
+            f"{option(magic, 'runs', max(spec.runs for spec in specs))}: interleaved benchmarks are one run",
+            hint=f"leave out {option(magic, 'runs')}; {option(magic, 'samples')} says how many samples are taken",
         )

@@ -10,7 +10,7 @@ from perfmagic.capture.bench.phases import Phases
 from perfmagic.capture.devices.environment import environment
 from perfmagic.numerics.stats import relative_half_width
 from perfmagic.samples import SESSION, BenchRecord
-from perfmagic.units import NBSP, duration_s, plural, significant
+from perfmagic.units import NBSP, duration_s, percent_known, plural
 
 
 def bench_record(phases: Phases) -> BenchRecord:
@@ -36,6 +36,8 @@ def bench_record(phases: Phases) -> BenchRecord:
         failed=outcome.failed,
         conditions=tuple(phases.notes.conditions),
         code=plan.spec.code,
+        magic=plan.spec.magic,
+        warmed_up=warming.calls > 0 or len(warming.first_s) > 1,
         setup=plan.spec.setup,
         taken_unix_ns=outcome.taken_unix_ns,
         session=SESSION,
@@ -66,5 +68,5 @@ def progress_words(phases: Phases) -> str:
         return f"first call {duration_s(first_s[0])}, warming up"
     done = sampling.done_s()
     known = relative_half_width(done)
-    interval = f" ±{NBSP}{significant(known * 100, 2)}{NBSP}%" if math.isfinite(known) else ""
+    interval = f" ±{NBSP}{percent_known(known)}" if math.isfinite(known) else ""
     return f"{plural(len(done), 'sample')}, median {duration_s(sampling.median_s())}{interval}"

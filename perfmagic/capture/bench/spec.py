@@ -9,6 +9,7 @@ from operator import index
 
 from perfmagic.capture.bench.stopping import StoppingRule
 from perfmagic.errors import OptionError
+from perfmagic.flags import option, options
 from perfmagic.samples import Plain
 
 _WHOLE = ("samples", "min_samples", "max_samples", "calls", "warmup", "runs")  # fields of BenchSpec that count
@@ -39,6 +40,7 @@ class BenchSpec:
     setup_each: runs before each sample, outside the clock.
     inputs: gives what the body works on by name, to tell whether its first call changes that.
     name, code, setup: kept with the result.
+    magic: that asks for it, such as "%%bench"; "" for a function. Errors and advice speak of options as it does.
     Raises OptionError for a value that cannot be used.
     """
 
@@ -60,32 +62,29 @@ class BenchSpec:
     name: str = ""
     code: str = ""
     setup: str = ""
+    magic: str = ""
 
     def __post_init__(self) -> None:
         self._take_plain_numbers()
-        for option, value, least, wanted in (
-            ("-r", self.samples, 1, "at least one sample is needed"),
-            ("min_samples", self.min_samples, 1, "at least one sample is needed"),
-            ("max_samples", self.max_samples, 1, "at least one sample is needed"),
-            ("--warmup", self.warmup, 0, "a number of calls is needed, 0 for none"),
-            ("--runs", self.runs, 1, "at least one run is needed"),
+        for setting, least, wanted in (
+            ("samples", 1, "at least one sample is needed"),
+            ("min_samples", 1, "at least one sample is needed"),
+            ("max_samples", 1, "at least one sample is needed"),
+            ("warmup", 0, "a number of calls is needed, 0 for none"),
+            ("runs", 1, "at least one run is needed"),
         ):
+            value = getattr(self, setting)
             if value is not None and value < least:
-                raise OptionError(f"{option} {value}: {wanted}")
-        for option, number, allowed, wanted in (
-            ("--time", self.time_s, 0 < self.time_s < math.inf, "a time above 0 s is needed"),
-            ("--rel", self.rel, 0 < self.rel < 1, "a fraction between 0 and 1 is needed, 0.01 for 1 %"),
-            ("--cooldown", self.cooldown_s, 0 <= self.cooldown_s < math.inf, "a time of 0 s or more is needed"),
-            ("--flops", self.flop, self.flop is None or 0 < self.flop < math.inf, "a number above 0 is needed"),
-            (
-                "--bytes",
-                self.moved_bytes,
-                self.moved_bytes is None or 0 < self.moved_bytes < math.inf,
-                "a number above 0 is needed",
-            ),
+                raise OptionError(f"{option(self.magic, setting, value)}: {wanted}")
+        for setting, allowed, wanted in (
+            ("time_s", 0 < self.time_s < math.inf, "a time above 0 s is needed"),
+            ("rel", 0 < self.rel < 1, "a fraction between 0 and 1 is needed, 0.01 for 1 %"),
+            ("cooldown_s", 0 <= self.cooldown_s < math.inf, "a time of 0 s or more is needed"),
+            ("flop", self.flop is None or 0 < self.flop < math.inf, "a number above 0 is needed"),
+            ("moved_bytes", self.moved_bytes is None or 0 < self.moved_bytes < math.inf, "a number above 0 is needed"),
         ):
             if not allowed:
-                raise OptionError(f"{option} {number:g}: {wanted}")
+                raise OptionError(f"{option(self.magic, setting, f'{getattr(self, setting):g}')}: {wanted}")
         if self.setup_each is not None and not callable(self.setup_each):
             raise OptionError(f"setup_each: a function is needed, not {type(self.setup_each).__name__}")
         self._check_calls()
@@ -105,16 +104,21 @@ class BenchSpec:
 
     def _check_calls(self) -> None:
         if self.calls is not None and not 1 <= self.calls <= MOST_CALLS:
-            raise OptionError(f"-n {self.calls}: a sample has 1 to {MOST_CALLS:,} calls")
-        if self.cold and (self.calls or 1) > 1:
+            raise OptionError(f"{option(self.magic, 'calls', self.calls)}: a sample has 1 to {MOST_CALLS:,} calls")
+        if (self.calls or 1) == 1:
+            return
+        calls = option(self.magic, "calls")
+        if self.cold:
             raise OptionError(
-                f"--cold -n {self.calls}: only the first call of a sample would find cold caches",
-                hint="leave out -n, or --cold",
+                f"{options(self.magic, cold=True, calls=self.calls)}: only the first call of a sample would find "
+                "cold caches",
+                hint=f"leave out {calls}, or {option(self.magic, 'cold')}",
             )
-        if self.setup_each is not None and (self.calls or 1) > 1:
+        if self.setup_each is not None:
             raise OptionError(
-                f"--setup-each -n {self.calls}: only the first call of a sample would find what it sets up",
-                hint="leave out -n, or --setup-each",
+                f"{options(self.magic, setup_each='…', calls=self.calls)}: only the first call of a sample would find "
+                "what it sets up",
+                hint=f"leave out {calls}, or {option(self.magic, 'setup_each')}",
             )
 
     def asked_work(self) -> Work:

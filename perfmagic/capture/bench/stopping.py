@@ -14,7 +14,7 @@ import numpy as np
 from perfmagic.numerics import stats
 from perfmagic.numerics.ratio import BAND, FEWEST_99, judged, ratio_interval
 from perfmagic.samples import Float64
-from perfmagic.units import NBSP, duration_s, plural, significant
+from perfmagic.units import NBSP, duration_s, given_s, percent_known, plural
 
 AGREE_FRAC = 0.2  # two first calls agree: compile, autotune and graph warm-up differ by far more (docs/measuring.md)
 LONGER = 1.2  # times the time that was given: from here on it is no longer said to have been kept
@@ -139,7 +139,7 @@ class StoppingRule:
         if n >= self._most:
             return f"stopped at the maximum of {plural(n, 'sample')}{self._reached()}"
         if spent_s >= self._cap_s:
-            return f"stopped at the cap of {significant_s(self._cap_s)}{self._reached()}"
+            return f"stopped at the cap of {given_s(self._cap_s)}{self._reached()}"
         if n < self._least():
             return ""
         if spent_s >= self._time_s:
@@ -149,7 +149,7 @@ class StoppingRule:
     def _time_words(self, n: int, spent_s: float) -> str:
         """The time that was given, or what it took where the minimum number of samples takes longer."""
         if n > self._least() or spent_s < LONGER * self._time_s:
-            return significant_s(self._time_s)
+            return given_s(self._time_s)
         return f"{duration_s(spent_s)} at the minimum of {plural(n, 'sample')}"
 
     def _least(self) -> int:
@@ -162,7 +162,7 @@ class StoppingRule:
         columns = self._columns()
         half_width = max(stats.relative_half_width(c) for c in columns)
         if half_width <= self._rel:
-            return f"stopped when the confidence interval was within ±{NBSP}{_percent(self._rel)}"
+            return f"stopped when the confidence interval was within ±{NBSP}{percent_known(self._rel)}"
         self._noise.append(max(stats.noise_frac(c) for c in columns))
         if spent_s >= STABLE_AFTER_S and self._noise_is_stable() and math.isfinite(half_width):
             return f"stopped when the noise was stable{self._reached()}"
@@ -178,7 +178,7 @@ class StoppingRule:
     def _reached(self) -> str:
         """How well the medians are known now, as " (± 2.7 %)"; empty where there is no interval."""
         half_width = max(stats.relative_half_width(c) for c in self._columns())
-        return f" (±{NBSP}{_percent(half_width)})" if math.isfinite(half_width) else ""
+        return f" (±{NBSP}{percent_known(half_width)})" if math.isfinite(half_width) else ""
 
     def _columns(self) -> list[stats.Float64]:
         return [np.asarray(column, np.float64) for column in zip(*self._rows, strict=True)]
@@ -224,13 +224,3 @@ class ComparisonRule:
             return True
         sure = ratio_interval(other, first, interleaved=True, level=SURE_LEVEL)
         return sure is not None and judged(sure, self._band) in ("faster", "slower")
-
-
-def _percent(frac: float) -> str:
-    # whole percent hides what matters here: 1.4 % is over a limit of 1 %
-    return f"{significant(frac * 100, 2).removesuffix('.0')}{NBSP}%"
-
-
-def significant_s(seconds: float) -> str:
-    """A time limit as it was given: 2.0 → "2 s"."""
-    return f"{seconds:g}{NBSP}s"

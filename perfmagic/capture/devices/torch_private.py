@@ -10,6 +10,7 @@ import sys
 from _thread import interrupt_main
 from collections import deque
 from collections.abc import Callable
+from functools import wraps
 from threading import Timer
 from typing import Any
 
@@ -136,10 +137,19 @@ def make_wrapper(
 ) -> Any:
     """A tensor of a subclass with sizes and a device but no memory of its own.
 
-    Uses torch.Tensor._make_wrapper_subclass (read in 2.13.0). No fallback.
+    torch's C++ raises where it asks for the address of that memory. Arguments go by position, as torch takes a fifth
+    longer to read them by name (memory_format and layout are its own defaults).
+    Uses torch.Tensor._make_wrapper_subclass (read in 2.13.0), no fallback, and torch._C._set_throw_on_mutable_data_ptr
+    (read in 2.13.0); fallback: the address is 0.
     """
-    make: Callable[..., Any] = torch.Tensor._make_wrapper_subclass
-    return make(cls, size, strides=stride, storage_offset=offset, dtype=dtype, device=device)
+    t = _make_wrapper(cls, size, stride, offset, None, dtype, torch.strided, device)
+    if _forbid_address is not None:
+        _forbid_address(t)
+    return t
+
+
+_make_wrapper: Callable[..., Any] = torch.Tensor._make_wrapper_subclass
+_forbid_address: Callable[[torch.Tensor], None] | None = getattr(torch._C, "_set_throw_on_mutable_data_ptr", None)
 
 
 def in_backward() -> bool:
@@ -220,18 +230,6 @@ def kernel_for_any_device(func: Any) -> Callable[..., Any] | None:
     return lambda *args, **kwargs: func.redispatch(keys, *args, **kwargs)
 
 
-def forbid_address(t: torch.Tensor) -> None:
-    """Have torch's C++ raise where it asks for the address of a tensor's memory, of which a wrapper has none.
-
-    Uses torch._C._set_throw_on_mutable_data_ptr (read in 2.13.0); fallback: the address is 0.
-    """
-    if _forbid is not None:
-        _forbid(t)
-
-
-_forbid: Callable[[torch.Tensor], None] | None = getattr(torch._C, "_set_throw_on_mutable_data_ptr", None)
-
-
 def operator_named(name: str, namespace: str = "aten") -> Any | None:
     """The operator of a name like "sum.dim_IntList", None where this torch has none. Read in 2.13.0."""
     packet, _, overload = name.partition(".")
@@ -239,12 +237,35 @@ def operator_named(name: str, namespace: str = "aten") -> Any | None:
     return None if found is None else getattr(found, overload or "default", None)
 
 
-def below_autograd() -> Any:
-    """A with block in which operators go on below autograd: for a kernel that stands there and passes a call on.
+def go_on_below(key: str, func: Any, keys: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run an operator as if no kernel stood at a dispatch key or above: for the kernel that stands there.
 
-    Uses torch._C._AutoDispatchBelowAutograd (read in 2.13.0). No fallback.
+    keys: the dispatch keys of this call, which a kernel registered with_keyset is given.
+    Uses torch._C._dispatch_keyset_full_after and OpOverload.redispatch (read in 2.13.0). No fallback.
     """
-    return torch._C._AutoDispatchBelowAutograd()
+    __tracebackhide__ = True
+    below = torch._C._dispatch_keyset_full_after(getattr(torch._C.DispatchKey, key))
+    return func.redispatch(keys & below, *args, **kwargs)
+
+
+def before_message(look: Callable[[Any], None]) -> None:
+    """Have look(tensor) called for each message that is made for torch.distributed.batch_isend_irecv; once a process.
+
+    Wraps torch.distributed.P2POp.__init__(op, tensor, …) (read in 2.13.0). Where the name is gone, it is not called.
+    """
+    message = getattr(torch.distributed, "P2POp", None)
+    if message is None or hasattr(message.__init__, "looks"):
+        return
+    make = message.__init__
+
+    @wraps(make)
+    def look_and_make(self: Any, op: Any, tensor: Any, *args: Any, **kwargs: Any) -> None:
+        __tracebackhide__ = True
+        look(tensor)
+        make(self, op, tensor, *args, **kwargs)
+
+    vars(look_and_make)["looks"] = True
+    message.__init__ = look_and_make
 
 
 def host_kernels() -> dict[str, str]:

@@ -24,13 +24,21 @@ MOST_RACES = 10_000  # one line that forgets to wait, in a loop: more would say 
 
 
 @dataclass(frozen=True)
+class Limit:
+    """When a recording became incomplete, in unix ns, and why, in words that name what was full or had ended."""
+
+    at_ns: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Recorded:
     """What a recording has found; times are unix ns.
 
     offset_ns: from perf_counter to unix time.  kineto, sim: None where that source did not record.
     steps: name, start and end of named stretches.  memory: whether it was asked for.  failed: what ended the code.
     notes: what came up while waiting for the devices.
-    limit_ns: when the recording became incomplete, None where it did not.  limit_reason: why.
+    limit: what made the recording incomplete, None where nothing did.
     """
 
     start_ns: int
@@ -46,8 +54,7 @@ class Recorded:
     memory: bool = False
     failed: str = ""
     notes: list[Remark] = field(default_factory=list)
-    limit_ns: int | None = None
-    limit_reason: str = ""
+    limit: Limit | None = None
 
 
 def assembled(found: Recorded) -> Trace:
@@ -72,7 +79,7 @@ def assembled(found: Recorded) -> Trace:
     tables: dict[str, Any] = parts.tables
     trace = make_trace(parts.names, meta, marks=marks, cell=found.cell, **tables)
     trace = replace(trace, **parts.details)
-    return trace if found.limit_ns is None else _until(trace, found.limit_ns - base)
+    return trace if found.limit is None else _until(trace, found.limit.at_ns - base)
 
 
 def _parts(found: Recorded) -> _Parts:
@@ -88,10 +95,10 @@ def _parts(found: Recorded) -> _Parts:
 
 def _notes(found: Recorded, parts: _Parts) -> list[Remark]:
     notes = list(found.notes)
-    if found.limit_ns is not None and found.limit_ns < found.end_ns:
-        numbers = {"recorded_ns": found.limit_ns - found.start_ns, "cell_ns": found.returned_ns - found.start_ns}
+    if found.limit is not None and found.limit.at_ns < found.end_ns:
+        numbers = {"recorded_ns": found.limit.at_ns - found.start_ns, "cell_ns": found.returned_ns - found.start_ns}
         until, whole = map(units.duration, numbers.values())
-        words = f"recorded until {until} of the cell's {whole}: {found.limit_reason}"
+        words = f"recorded until {until} of the cell's {whole}: {found.limit.reason}"
         notes.append(Remark("ended_early", words, numbers))
     elif found.marks.inner_dropped:
         words = "lines inside loops are told apart in the first marks only; later work counts to the loop"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from perfmagic.capture.owner import Owner
+from perfmagic.capture.recording.exported import file_in_new_folder
 from perfmagic.errors import CaptureError
 from perfmagic.files import file_path
 from perfmagic.trace.formats.chrome import write_chrome
@@ -26,8 +26,9 @@ def profiler_trace(profiler: Any) -> Trace:
 
     torch hands its result out once. Raises CaptureError where it was taken before, or the profiler has not ended.
     """
-    with tempfile.TemporaryDirectory(prefix="perfmagic-") as folder:
-        path = Path(folder) / "trace.json"
+    owner = Owner()
+    with owner, owner:
+        path = file_in_new_folder(owner)
         try:
             profiler.export_chrome_trace(str(path))
         except (RuntimeError, AssertionError, AttributeError) as error:

@@ -18,7 +18,7 @@ from perfmagic import units
 from perfmagic.capture.cell.marks import INNER_MARKS_LIMIT, MarkLog
 from perfmagic.capture.devices.backends import active_backends, cuda_available, sim_loaded, torch_if_imported
 from perfmagic.capture.owner import Owner
-from perfmagic.capture.recording.assembly import Recorded, assembled
+from perfmagic.capture.recording.assembly import Limit, Recorded, assembled
 from perfmagic.errors import DeviceError, OptionError
 from perfmagic.trace.model import Cell, Trace
 from perfmagic.trace.remarks import Remark
@@ -123,8 +123,7 @@ class Recorder:
                 memory=self.memory,
                 failed=failed,
                 notes=notes,
-                limit_ns=self._limit_ns(sim),
-                limit_reason=self._limit_reason(),
+                limit=self._limit(sim),
             )
         )
 
@@ -161,18 +160,17 @@ class Recorder:
                 hint='load it first: device = perfmagic.device("sim")',
             )
 
-    def _limit_reason(self) -> str:
+    def _limit(self, sim: SimRecords | None) -> Limit | None:
+        """What made the recording incomplete first; None where nothing did. Each part has a reason of its own."""
         from perfmagic.capture.devices.sim.log import LIMIT_OPS
 
-        notes = self._session.notes if self._session is not None else []
-        return "; ".join(notes) or f"the limit is {units.count(LIMIT_OPS)} device ops; measure fewer rounds"
-
-    def _limit_ns(self, sim: SimRecords | None) -> int | None:
-        """When the recording became incomplete, in unix ns; None where it did not."""
-        session_ns = self._session.ended_ns if self._session is not None else None
-        ends = [] if session_ns is None else [session_ns + self._offset_ns]
-        ends += [sim.full_ns] if sim is not None and sim.full_ns is not None else []
-        return min(ends, default=None)
+        found = []
+        if self._session is not None and self._session.ended_ns is not None:
+            found.append(Limit(self._session.ended_ns + self._offset_ns, "; ".join(self._session.notes)))
+        if sim is not None and sim.full_ns is not None:
+            words = f"the simulated device's log holds {units.count(LIMIT_OPS)} ops; measure fewer rounds"
+            found.append(Limit(sim.full_ns, words))
+        return min(found, key=lambda limit: limit.at_ns, default=None)
 
 
 def _synchronize(backend: Any) -> list[Remark]:

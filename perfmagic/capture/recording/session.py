@@ -6,10 +6,8 @@ torch has one session at a time. The thread that begins it must end it.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from perfmagic import units
@@ -17,6 +15,7 @@ from perfmagic.capture.devices import torch_private
 from perfmagic.capture.devices.backends import active_backends
 from perfmagic.capture.devices.profiled import note_profiled, profiled_before
 from perfmagic.capture.owner import Owner, shielded
+from perfmagic.capture.recording.exported import file_in_new_folder
 from perfmagic.capture.recording.memory_guard import ENDED_PER_LIVE, MemoryGuard
 from perfmagic.errors import CaptureError, TraceError
 from perfmagic.trace.kineto.reader import read_trace
@@ -136,8 +135,9 @@ def _warm_up(torch: Any, *, cuda: bool) -> None:
 
 def _read_profile(profile: Any) -> Trace | None:
     """What an ended profile recorded; None where that is nothing (a cell without an operator)."""
-    with tempfile.TemporaryDirectory(prefix="perfmagic-") as folder:  # removed even if an interrupt skips __exit__
-        path = Path(folder) / "trace.json"
+    owner = Owner()
+    with owner, owner:
+        path = file_in_new_folder(owner)
         torch_private.save_profile(profile, str(path))
         found = path.read_bytes()
     try:

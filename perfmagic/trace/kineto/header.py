@@ -96,6 +96,8 @@ def device_infos(header: Header, used: list[int], names: Iterable[str]) -> tuple
     listed = header.deviceProperties if isinstance(header.deviceProperties, list) else []
     by_id = {_whole(d.get("id")): d for d in listed if isinstance(d, dict) and d.get("name")}
     guess = _kind_by_calls(names) if used else "unknown"
+    if len({_words(d) for d in by_id.values()}) == 1:  # every device the process saw is of this kind, by any number
+        by_id |= {index: next(iter(by_id.values())) for index in used if index not in by_id}
     return tuple(
         _listed_device(index, by_id[index]) if index in by_id else DeviceInfo(index, guess, f"device {index}")
         for index in used
@@ -104,21 +106,23 @@ def device_infos(header: Header, used: list[int], names: Iterable[str]) -> tuple
 
 def _listed_device(index: int, listed: dict[str, Any]) -> DeviceInfo:
     name = str(listed["name"])
-    return DeviceInfo(
-        index, "rocm" if _AMD.search(name) else "cuda", name, **_sizes(listed, "totalGlobalMem", "numSms")
-    )
+    kind = "rocm" if _AMD.search(name) else "cuda"
+    return DeviceInfo(index, kind, name, "", *_sizes(listed, "totalGlobalMem", "numSms"))
+
+
+def _words(listed: dict[str, Any]) -> str:
+    return str({key: value for key, value in listed.items() if key != "id"})
 
 
 def _own_device(saved: dict[str, Any]) -> DeviceInfo:
     sizes = _sizes(saved, "memory_bytes", "multiprocessors")
-    return DeviceInfo(int(saved["index"]), saved["kind"], saved["name"], saved["pace"], **sizes)
+    return DeviceInfo(int(saved["index"]), saved["kind"], saved["name"], saved["pace"], *sizes)
 
 
-def _sizes(saved: dict[str, Any], *keys: str) -> dict[str, int | None]:
+def _sizes(saved: dict[str, Any], *keys: str) -> list[int | None]:
     """The memory and the multiprocessors of a device, None where they are no possible numbers."""
     known = [_whole(saved.get(key)) for key in keys]
-    memory_bytes, multiprocessors = (n if n is not None and 0 < n < 2**62 else None for n in known)
-    return {"memory_bytes": memory_bytes, "multiprocessors": multiprocessors}
+    return [n if n is not None and 0 < n < 2**62 else None for n in known]
 
 
 def rank_and_world(header: Header) -> tuple[int | None, int | None]:

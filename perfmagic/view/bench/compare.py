@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfmagic.analysis.bench.compare import CompareSummary
-from perfmagic.analysis.bench.result import BenchSummary
+from perfmagic.analysis.bench.method import warmth
 from perfmagic.units import duration_s
 from perfmagic.view.bench.fine_print import BETWEEN, one_line, unfolding
 from perfmagic.view.bench.picture.compare import draw_compare
@@ -63,7 +63,7 @@ def _fine_print(result: CompareSummary) -> tuple[str, ...]:
     stops = {"" if one.failed else one.stopped_by for one in result.results}
     parts = (
         f"{samples} samples each, {'interleaved (ABBA)' if first.interleaved else 'from separate runs'}",
-        " and ".join(dict.fromkeys(_warmth(one) for one in result.results)),
+        " and ".join(dict.fromkeys(warmth(one) for one in result.results)),
         stops.pop() if len(stops) == 1 else "each stopped for a reason of its own",
         result.results[0].device_label or "on the CPU",
     )
@@ -76,10 +76,6 @@ def _details(result: CompareSummary) -> list[str]:
     how = "the median of the ratios of neighbouring samples" if interleaved else "the ratio of the medians"
     clear = dict.fromkeys(f"{c.name}: {c.why}" for c in result.comparisons if c.verdict != "unclear")
     return [f"× is {how}, in brackets its 95 % confidence interval", *clear]
-
-
-def _warmth(one: BenchSummary) -> str:
-    return "cold caches" if one.cold_bytes else "not warmed up" if one.settings.get("warmup") == 0 else "warm"
 
 
 def _below(result: CompareSummary) -> list[str]:

@@ -10,6 +10,7 @@ from perfmagic import units
 from perfmagic.analysis.bench.bottleneck import UNCLEAR, unconfirmed
 from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
+from perfmagic.flags import called
 
 NO_INTERVAL = "needs 6 samples"  # the fewest that have one at 95 % (perfmagic.numerics.stats)
 NOTICEABLE_FRAC = 0.02  # of done: a shorter wait is not worth hatching or saying
@@ -173,7 +174,7 @@ def _headline(result: BenchSummary, rows: Sequence[Row]) -> tuple[str, str]:
         return _verdict_headline(result, words)
     if "done" not in words:
         return f"Python is back after {words['returns']}.", "No device was in use."
-    advice = "" if result.synced else "%%syncbench would say who was the bottleneck"
+    advice = "" if result.synced else f"{called(result.magic, 'syncbench')} would say who was the bottleneck"
     if result.waits is not None and _noticeable(result.waits.python_s, result.waits.done_s):
         return f"Python is back after {words['returns']}; the device works until {words['done']}.", advice
     return f"Python is back after {words['returns']}; the device is done by then.", advice

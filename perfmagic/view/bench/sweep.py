@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perfmagic.analysis.bench.conditions import QUEUED
 from perfmagic.analysis.bench.sweep import SweepPoint, SweepSummary
+from perfmagic.flags import option
 from perfmagic.units import duration_s, plural, rate, significant
 from perfmagic.view.bench.fine_print import BETWEEN, one_line, unfolding
 from perfmagic.view.bench.picture.sweep import draw_sweep
@@ -82,7 +83,8 @@ def _details(sweep: SweepSummary) -> list[str]:
     said = ["bars: 95 % confidence interval of the median"]
     comparisons = [one for row in sweep.comparisons for one in row]
     if any(not one.interleaved for one in comparisons):
-        said.append("whole runs differ by more than samples do: --runs shows by how much")
+        runs = option(sweep.results[0][0].magic, "runs")
+        said.append(f"whole runs differ by more than samples do: {runs} shows by how much")
     elif comparisons:
         said.append("× is the median of the ratios of neighbouring samples: the ratio of the medians may differ")
     return said

@@ -10,5 +10,5 @@ from perfmagic.view.timeline.wire import Wire
 
 
 def ranks_section(doc: RanksDoc, wire: Wire) -> str:
-    """All ranks of a page: the picture for readers without scripts, the data in elements that are not run, the table."""
+    """All ranks of a page: the picture for readers without scripts, the data in elements that are not run, a table."""
     return data_section(ranks_html(doc, table=False), wire) + framed(table_html(doc))

@@ -82,6 +82,7 @@ def _finding(doc: RanksDoc, i: int) -> dict[str, Any]:
         "rule": finding.rule,
         "cost": cost_words(finding.cost_ns),
         "cost_ns": finding.cost_ns,
+        "depth": 0,
         "cause": cut(finding.cause),
         "rest": cut(finding.sentence.removeprefix(finding.cause)),
         "lines": [],

@@ -7,7 +7,8 @@ from typing import Any
 
 from perfmagic.view.html import cells_table, framed, short
 from perfmagic.view.report.ranks import TraceOf, mixed_words
-from perfmagic.view.report.tables import ReportTable, communication_words, report_tables, windows_words
+from perfmagic.view.report.table import ReportTable
+from perfmagic.view.report.tables import communication_words, report_tables, windows_words
 from perfmagic.view.svg.canvas import escaped
 
 

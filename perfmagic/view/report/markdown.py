@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.view.ranks.doc import RanksDoc
 from perfmagic.view.report.ranks import TraceOf, mixed_words, rank_table
-from perfmagic.view.report.tables import ReportTable, communication_words, report_tables, windows_words
+from perfmagic.view.report.table import ReportTable
+from perfmagic.view.report.tables import communication_words, report_tables, windows_words
 
 
-def markdown(title: str, header: str, sentences: Sequence[str], trust: Sequence[str], report: Mapping[str, Any]) -> str:
+def markdown(title: str, header: str, found: Sequence[Finding], trust: Sequence[str], report: Mapping[str, Any]) -> str:
     """One trace as GitHub's Markdown."""
     parts = [f"## {_plain(title)}", _plain(header)]
     parts += [_plain(words) for words in (windows_words(report), communication_words(report)) if words]
-    if sentences:
-        parts.append("\n".join(f"{i}. {_plain(sentence)}" for i, sentence in enumerate(sentences, 1)))
+    if found:
+        parts.append("\n".join(f"{'   ' * one.depth}- {_plain(one.sentence)}" for one in found))
     parts += [_markdown_table(table) for table in report_tables(report)]
     if trust:
         parts.append("**Trust**\n\n" + "\n".join(f"- {_plain(sentence)}" for sentence in trust))

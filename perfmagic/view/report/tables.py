@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from perfmagic import units
-from perfmagic.analysis.findings.verdict import cause_words
+from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.trace.names import short_name
+from perfmagic.view.report.operators import brief_operator_table, category_table, operator_table
+from perfmagic.view.report.table import ReportTable
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 
 MOST_ROWS = 15
@@ -17,27 +18,16 @@ _NAME_LENGTH, _HEAD_FRAC = 110, 0.55
 _RULE_LENGTH = 60  # of names in a sentence
 
 
-@dataclass(frozen=True)
-class ReportTable:
-    """A table of text cells with a title. The first column is left-aligned, the others are right-aligned.
-
-    note: a line below the table, or in its place where there are no rows.
-    """
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-
-
 def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
     """The tables of one trace. report: from perfmagic.analysis.report. Tables without rows and note are left out."""
     found = [_steps(report)]
     for device, where in _devices(report):
         found += [
             _time(device, where),
-            _idle(device, where, report),
+            _idle(device, where),
             _streams(device, where),
+            category_table(device, where),
+            operator_table(device, where, MOST_ROWS),
             _kernels(device, where, MOST_ROWS),
             _copies(device, where),
             _collectives(device, where),
@@ -50,7 +40,8 @@ def brief_tables(report: Mapping[str, Any]) -> list[ReportTable]:
     found = [_steps(report)]
     for device, where in _devices(report):
         found += [
-            _idle(device, where, report),
+            _idle(device, where),
+            brief_operator_table(device, where, BRIEF_ROWS),
             _kernels(device, where, BRIEF_ROWS),
             _note_alone(_collectives(device, where)),
         ]
@@ -136,15 +127,16 @@ def _steps(report: Mapping[str, Any]) -> ReportTable:
     return ReportTable("Steps", head, tuple(rows), ". ".join(notes))
 
 
-def _idle(device: Mapping[str, Any], where: str, report: Mapping[str, Any]) -> ReportTable:
+def _idle(device: Mapping[str, Any], where: str) -> ReportTable:
     idle_ns = device["idle_ns"]
-    simulated = any(one["kind"] == "sim" for one in report["meta"]["devices"])
-    causes = sorted(device["idle"]["by_cause_ns"].items(), key=lambda item: -item[1])
-    rows = [
-        (f"waiting for {cause_words(cause, simulated=simulated)}", units.duration(ns), units.percent(ns / idle_ns))
-        for cause, ns in causes
-        if ns
-    ]
+    by_cause = dict(device["idle"]["by_cause_ns"])
+    inside_ns = by_cause.pop("in_call")
+    by_cause["in_python"] += inside_ns
+    named = []
+    for cause, ns in sorted(by_cause.items(), key=lambda item: -item[1]):
+        named += [(f"waiting {CAUSES[cause]}", ns)]
+        named += [("  of it inside calls into the driver", inside_ns)] if cause == "in_python" else []
+    rows = [(words, units.duration(ns), units.percent(ns / idle_ns)) for words, ns in named if ns]
     return ReportTable(f"Idle by cause{where}", ("", "time", "of idle"), tuple(rows))
 
 

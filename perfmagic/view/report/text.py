@@ -10,7 +10,8 @@ from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.view.ranks.doc import RanksDoc
 from perfmagic.view.ranks.text import ranks_text
 from perfmagic.view.report.ranks import TraceOf, mixed_words
-from perfmagic.view.report.tables import ReportTable, brief_tables, communication_words, shortened, windows_words
+from perfmagic.view.report.table import ReportTable
+from perfmagic.view.report.tables import brief_tables, communication_words, shortened, windows_words
 from perfmagic.view.svg.metrics import columns, cut_to_columns
 from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.doc import TimelineDoc
@@ -27,7 +28,7 @@ def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
         lines += ["", *_text_table(one)]
     for words in filter(None, (communication_words(report), windows_words(report))):
         lines += ["", *wrapped(words)]
-    return timeline_text(doc, below=lines)
+    return timeline_text(doc, below=lines, more_in="")
 
 
 def files_text(results: Sequence[TraceOf], ranks: Sequence[RanksDoc] = ()) -> str:

@@ -6,12 +6,15 @@ are inherited, so the text fits light and dark themes; the picture brings its ow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perfmagic import units
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.view.html import FONT, MAX_FINDINGS, MAX_OUTPUT_BYTES, RED, framed, headline, image, paragraphs, short
 from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.picture.timeline import MAX_BYTES, timeline_svg
-from perfmagic.view.timeline.words import alt_text, cost_words, rest_words, trust_words
+from perfmagic.view.timeline.words import AT_ONCE, alt_text, cost_words, rest_words, trust_words
 
 STATIC_CLASS = "perfmagic-static"  # by which a live timeline finds the picture it stands in for
 # A live view whose kernel is gone becomes in JupyterLab and Notebook 7 an output of text alone: "Loading widget..."
@@ -49,18 +52,27 @@ def _failure(doc: TimelineDoc) -> str:
 
 
 def _findings(doc: TimelineDoc) -> str:
-    shown, busy_frac = doc.findings[:MAX_FINDINGS], doc.header.busy_frac
-    rows = "".join(_row(cost_words(f, busy_frac), f.cause, rest_words(f), f.cost_ns != 0, f.is_wrong) for f in shown)
-    hidden = len(doc.findings) - MAX_FINDINGS
-    if hidden > 0:
-        rows += _row("", "", f"and {units.plural(hidden, 'more finding')}", False)
-    return f'<table style="border-collapse:collapse;border:0;margin:0 0 4px 0;{FONT}">{rows}</table>' if rows else ""
+    """The findings; those that are not shown at once open behind the others, without a script."""
+    rows = [_row(f, doc.header.busy_frac) for f in doc.findings]
+    shown, hidden = rows[:AT_ONCE], rows[AT_ONCE:]
+    if not hidden:
+        return _table(shown)
+    most = f"<div>and {units.plural(len(hidden) - MAX_FINDINGS, 'more finding')}</div>" * (len(hidden) > MAX_FINDINGS)
+    opened = f"<summary>{units.count(len(hidden))} more</summary>{_table(hidden[:MAX_FINDINGS])}{most}"
+    return f'{_table(shown)}<details style="{FONT}">{opened}</details>'
 
 
-def _row(cost: str, cause: str, rest: str, costs: bool, alarm: bool = False) -> str:
-    red = f";color:{RED}" if alarm else ""
-    left = f"{_CELL};text-align:right;white-space:nowrap;min-width:80px" + (";font-weight:600" if costs else "") + red
-    right = f"{_CELL};text-align:left;padding-left:12px{red}"
-    sentence = f"<b>{short(cause)}</b>{short(rest)}"
-    cells = f'<td style="{left}">{escaped(cost)}</td><td style="{right}">{sentence}</td>'
+def _table(rows: Sequence[str]) -> str:
+    style = f"border-collapse:collapse;border:0;margin:0 0 4px 0;{FONT}"
+    return f'<table style="{style}">{"".join(rows)}</table>' if rows else ""
+
+
+def _row(finding: Finding, busy_frac: float) -> str:
+    """One finding; a part of another is set in."""
+    bold = ";font-weight:600" if finding.cost_ns != 0 and not finding.depth else ""
+    red = f";color:{RED}" if finding.is_wrong else ""
+    left = f"{_CELL};text-align:right;white-space:nowrap;min-width:80px{bold}{red}"
+    right = f"{_CELL};text-align:left;padding-left:{12 + 18 * finding.depth}px{red}"
+    sentence = f"<b>{short(finding.cause)}</b>{short(rest_words(finding))}"
+    cells = f'<td style="{left}">{escaped(cost_words(finding, busy_frac))}</td><td style="{right}">{sentence}</td>'
     return f'<tr style="background:transparent">{cells}</tr>'

@@ -12,34 +12,39 @@ from perfmagic.view.timeline.lanes import DeviceGroup
 from perfmagic.view.timeline.words import cost_words, rest_words, trust_words
 
 MAX_STREAMS = 8
-GUTTER = 10
+GUTTER = 13
+PART = "└ "  # before a part of the finding above
 _NUMBERS = (("busy", 7), ("time", 9), ("ops", 9), ("queue ≤", 9), ("mean", 8))
 
 
-def timeline_text(doc: TimelineDoc, below: Sequence[str] = ()) -> str:
+def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".trust") -> str:
     """The first line, the findings, a table of the streams and the trust line, at most 100 columns wide.
 
-    below: lines between the streams and the trust line.
+    below: lines between the streams and the trust line.  more_in: where the notes are that it has no room for; "" to
+    give them lines of their own.
     """
     lines = wrapped(doc.header.sentence)
     if doc.failure:
         lines += wrapped(doc.failure)
     for finding in doc.findings:
-        first = f"{cost_words(finding, doc.header.busy_frac):>{GUTTER}}  {finding.cause}{rest_words(finding)}"
-        lines += wrapped(first, indent=GUTTER + 2)
+        part = "  " * (finding.depth - 1) + PART if finding.depth else ""
+        cost = f"{cost_words(finding, doc.header.busy_frac):>{GUTTER}}  "
+        lines += wrapped(f"{cost}{part}{finding.cause}{rest_words(finding)}", indent=GUTTER + 2 + len(part))
     for group in doc.groups:
         lines += ["", *_stream_table(group, several=len(doc.groups) > 1)]
     lines += below
     lines += [""] if doc.trust else []
-    lines += [_fine_print(doc)] if doc.trust else []
+    lines += _fine_print(doc, more_in) if doc.trust else []
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _fine_print(doc: TimelineDoc) -> str:
+def _fine_print(doc: TimelineDoc, more_in: str) -> list[str]:
     """The trust line, cut to the width of a terminal; an ending that says where the rest is stays whole."""
+    if not more_in:
+        return [line for note in doc.trust for line in wrapped(note)]
     _, more = trust_words(doc)
-    ending = f" · {units.plural(len(more), 'more note')} in .trust" if more else ""
-    return wrapped(doc.trust[0], width=WIDTH - columns(ending))[0] + ending
+    ending = f" · {units.plural(len(more), 'more note')} in {more_in}" if more else ""
+    return [wrapped(doc.trust[0], width=WIDTH - columns(ending))[0] + ending]
 
 
 def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:

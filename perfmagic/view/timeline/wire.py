@@ -126,6 +126,7 @@ def _finding(finding: Finding, doc: TimelineDoc) -> dict[str, Any]:
         "rule": finding.rule,
         "cost": cost_words(finding, doc.header.busy_frac),
         "cost_ns": finding.cost_ns,
+        "depth": finding.depth,
         "cause": cut(finding.cause),
         "rest": cut(rest_words(finding)),
         "lines": list(finding.lines),

@@ -9,6 +9,7 @@ from perfmagic.terminal import ALARM
 from perfmagic.trace.model import LaunchShape
 from perfmagic.view.timeline.doc import TimelineDoc
 
+AT_ONCE = 6  # findings that are shown; the others open, or are said to be there
 MAX_ALT = 400  # characters; a longer one holds other people's names
 
 
@@ -40,7 +41,7 @@ def _extent(dimensions: tuple[int, int, int]) -> str:
 
 
 def cost_words(finding: Finding, busy_frac: float) -> str:
-    """The left column of a finding: "race", time that could be won, "no cost", nothing where it is not known.
+    """The left column of a finding: "race", time that could be won, "costs nothing", nothing where it is not known.
 
     Of a verdict with nothing to win, how busy the device is: busy_frac, as the first line has it.
     """
@@ -49,7 +50,7 @@ def cost_words(finding: Finding, busy_frac: float) -> str:
     if finding.cost_ns is None:
         told = finding.rule == "verdict" and finding.cause != NO_VERDICT
         return f"{units.percent(busy_frac)} busy" if busy_frac and told else ""
-    return units.duration(finding.cost_ns) if finding.cost_ns else "no cost"
+    return units.duration(finding.cost_ns) if finding.cost_ns else "costs nothing"
 
 
 def trust_words(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:

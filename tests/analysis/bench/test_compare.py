@@ -126,7 +126,7 @@ def test_a_change_of_three_percent_counts_as_the_same_between_separate_runs() ->
     here, there = result(series(1.0), "here", round_id="1"), result(series(1.02, seed=1), "there", round_id="2")
     found = compare(here, there)[0]
     assert (found.band_frac, found.verdict) == (BAND_SEPARATE, "same")
-    assert found.why.startswith("1 separate run each; ± 3")
+    assert found.why.startswith("1 separate run each; ±\u00a03\u00a0% counts as the same")
     interleaved = compare(here, replace(there, round_id="1"))[0]
     assert (interleaved.band_frac, interleaved.verdict) == (BAND, "slower")
     saved = BenchSummary.from_json(there.to_json())
@@ -154,6 +154,39 @@ def test_long_bodies_have_the_samples_of_an_interval_whatever_warm_up_took(secon
     records = measure_interleaved(bodies, specs, decide_s=10.0, clock_ns=clock)
     assert [len(one.returns_s) for one in records] == 3 * [samples]
     assert {one.stopped_by for one in records} == {f"stopped after {spent}\N{NO-BREAK SPACE}s"}
+
+
+def test_the_advice_for_an_unclear_comparison_takes_more_samples(clock: Clock) -> None:
+    noise = np.random.default_rng(5)
+
+    def late() -> None:
+        clock.now_ns += int(noise.integers(0, 30_000_000))
+
+    bodies = clock.body("f", 30, late), clock.body("g", 30.2, late)
+    options: dict[str, int] = {"warmup": 1}
+    taken = []
+    for _ in range(3):
+        found = perfmagic.compare(*bodies, **options)
+        taken.append(found.results[0].returns.n)
+        assert found.verdict == "unclear"
+        options["samples"] = int(re.search(r"\(samples=(\d+)\)", found.comparisons[0].why)[1])
+        assert options["samples"] >= 4 * taken[-1]
+    assert taken[1:] == sorted(taken[1:])
+    assert taken[1] >= 4 * taken[0]
+
+
+def test_calls_in_a_row_that_nobody_asked_for_are_missed_before_anything_runs(clock: Clock) -> None:
+    with pytest.raises(OptionError, match="queued is the time of one of several calls") as refused:
+        perfmagic.compare(clock.body("f", 1), clock.body("g", 1), quantity="queued")
+    assert "calls=50" in str(refused.value.hint)
+    assert clock.order == []
+
+
+def test_a_comparison_and_its_results_say_alike_how_warm_the_caches_were(clock: Clock) -> None:
+    for options, words in (({"warmup": 0}, "not warmed up"), ({"cold": True}, "cold caches"), ({}, "warm")):
+        found = perfmagic.compare(clock.body("f", 1), clock.body("g", 1), samples=6, **options)
+        assert f" · {words} · " in found.text()
+        assert all(f" · {words} · " in one.method for one in found.results)
 
 
 def test_an_exception_of_one_body_ends_the_comparison(clock: Clock) -> None:

@@ -59,9 +59,17 @@ def test_nobody_is_told_to_do_what_was_done(found: Condition, setting: dict, adv
 
 def test_advice_is_written_as_the_benchmark_was_asked_for() -> None:
     grew = Condition("memory grew", {"bytes_per_call": 4e6, "where": "the device"})
-    assert ": --setup-each gives each call a fresh start" in said(grew, code="%%bench")
+    assert ": --setup-each gives each call a fresh start" in said(grew, magic="%%bench", code="x = 1")
     assert ": setup_each=reset, a function of yours, gives each call a fresh start" in said(grew)
-    assert "fresh start" not in said(grew, code="%compare f g", round_id="1")
+    assert "fresh start" not in said(grew, magic="%compare", round_id="1")
+
+
+def test_other_ways_to_measure_are_named_as_the_benchmark_was_asked_for() -> None:
+    found = Condition("load", {"load": 9.0, "cores": 2}), Condition("other streams", {"streams": 2})
+    assert "(perfmagic.compare(f, g))" in said(*found)
+    assert "perfmagic.timeline shows all" in said(*found)
+    assert "(--vs)" in said(*found, magic="%%bench")
+    assert "%%timeline shows all" in said(*found, magic="%%bench")
 
 
 def test_what_fits_in_warm_caches_is_said(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
@@ -195,7 +203,7 @@ def test_a_warning_is_data_with_words_beside_it() -> None:
         "load",
         {"load": 9.0, "cores": 2},
         "load average 9.0 on 2 cores: other processes were running. "
-        "Interleaved comparisons (--vs, perfmagic.compare) are less affected",
+        "Interleaved comparisons (perfmagic.compare(f, g)) are less affected",
     )
     assert BenchWarning.restored(warning.to_dict()) == warning
     assert BenchWarning.restored("of an earlier file") == BenchWarning("", {}, "of an earlier file")

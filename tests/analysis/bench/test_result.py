@@ -71,6 +71,13 @@ FULL = record(
 VERDICT = Verdict("device-bound", 0.97, "the queue hides the launches", (2,), 5)
 
 
+def test_a_result_from_before_magics_were_kept_is_spoken_to_in_their_words():
+    saved = json.loads(summarise(replace(FULL, code="%%bench -r 5\ny = x @ x", settings={"warmup": 0})).to_json())
+    del saved["magic"], saved["warmed_up"]
+    again = BenchSummary.from_json(json.dumps(saved))
+    assert (again.magic, again.warmed_up) == ("%%bench", False)
+
+
 def test_a_quantity_states_median_interval_minimum_spread_and_outliers():
     quantity = summarise(FULL).returns
     assert quantity.median_s == 0.002
@@ -144,7 +151,7 @@ def test_the_repr_is_a_learners_sentence_and_says_simulated():
 
 
 def test_the_repr_without_a_device_says_when_python_returned_and_no_more():
-    result = summarise(record([7.3e-8] * 20, calls_per_sample=13_000, warmup_calls=0, first_calls_s=np.array([1e-6])))
+    result = summarise(record([7.3e-8] * 20, calls_per_sample=13_000, warmed_up=False))
     assert words(result) == (
         "Python returned after 73 ns · 20 samples of 13,000 calls · not warmed up · stopped after 2 s · "
         "body ran 42 times"

@@ -29,7 +29,7 @@ def job(
 
 
 def said(trace: Trace, comm_names: str | None = None) -> list[Finding]:
-    return [found for found in findings(trace, comm_names, limit=99) if found.rule == "communication"]
+    return [found for found in findings(trace, comm_names) if found.rule == "communication"]
 
 
 def test_long_kernels_alone_on_a_stream_are_named_with_the_option_to_set() -> None:

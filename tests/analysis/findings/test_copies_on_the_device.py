@@ -48,7 +48,7 @@ def recorded(*, pinned: bool, own: bool, non_blocking: bool = True) -> Trace:
 
 def said(trace: Trace, rule: str) -> str:
     """The sentence of a rule; "" without one."""
-    found = [finding.sentence for finding in findings(trace, limit=99) if finding.rule == rule]
+    found = [finding.sentence for finding in findings(trace) if finding.rule == rule]
     return " ".join(found).replace("\u00a0", " ")
 
 

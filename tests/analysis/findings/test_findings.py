@@ -284,7 +284,7 @@ def test_findings_are_ranked_by_cost_behind_the_verdict_and_cut() -> None:
     b.sync(200, 350)
     b.op(400, 900, launch=360, name=PINNED)
     rules = [f.rule for f in findings(b.trace())]
-    assert rules == ["verdict", "exposed_copy", "longest_gap", "sync"]
+    assert rules == ["verdict", "exposed_copy", "longest_gap", "sync", "device_time"]
     assert len(findings(b.trace(), limit=2)) == 2
 
 
@@ -542,7 +542,8 @@ def test_behind_device_bound_the_first_finding_is_not_about_an_idle_device() -> 
     b.op(900, 930, launch=3, name=PINNED)
     b.op(985, 1000, launch=984)
     costs = [(f.rule, f.cost_ns) for f in findings(b.trace())]
-    assert costs == [("verdict", None), ("exposed_copy", 30 * US), ("longest_gap", 55 * US)]
+    first = [("verdict", None), ("device_time", None)]
+    assert costs == [*first, ("longest_gap", 55 * US), ("exposed_copy", 30 * US)]
 
 
 def of_ten(n_repaired: int) -> bytes:

@@ -11,7 +11,7 @@ from perfmagic.analysis.findings import find
 
 ROOM = Path(find.__file__).parent
 # verdict.py words the verdict, copy_overlap.py what several findings on copies say
-NO_RULE = {"__init__", "cell_time", "copy_overlap", "facts", "find", "finding", "verdict"}
+NO_RULE = {"__init__", "busy", "cell_time", "copy_overlap", "facts", "find", "finding", "verdict"}
 
 
 def rules_in(path: Path) -> set[str]:
@@ -32,3 +32,9 @@ def test_a_file_holds_the_findings_of_its_own_name_and_its_docstring_quotes_thei
 def test_every_rule_that_is_asked_lives_in_such_a_file() -> None:
     homes = {Path(rule.__code__.co_filename).stem for rule in find.RULES}
     assert homes == {p.stem for p in ROOM.glob("*.py")} - NO_RULE
+
+
+def test_a_rule_is_a_function_of_the_name_of_its_file() -> None:
+    named = {(rule.__module__.rpartition(".")[2], rule.__name__) for rule in find.RULES}
+    assert named
+    assert {(file, name) for file, name in named if not name.startswith(file)} == set()

@@ -20,7 +20,7 @@ def test_a_gap_before_the_launch_is_the_hosts_and_the_rest_launch_latency() -> N
     b = Builder()
     b.op(0, 10, launch=0)
     b.op(30, 40, launch=25)
-    assert causes(b) == {"host": 15, "launch_latency": 5}
+    assert causes(b) == {"in_python": 15, "launching": 5}
 
 
 def test_a_gap_under_a_sync_is_charged_to_the_sync() -> None:
@@ -28,21 +28,21 @@ def test_a_gap_under_a_sync_is_charged_to_the_sync() -> None:
     b.op(0, 10, launch=0)
     b.sync(2, 14)
     b.op(30, 40, launch=25)
-    assert causes(b) == {"host": 11, "sync_drain": 4, "launch_latency": 5}
+    assert causes(b) == {"in_python": 11, "blocked": 4, "launching": 5}
 
 
 def test_a_copy_to_pageable_memory_blocks_like_a_sync() -> None:
     b = Builder()
     b.op(0, 10, launch=(0, 13), name="Memcpy DtoH (Device -> Pageable)")
     b.op(30, 40, launch=25)
-    assert causes(b) == {"host": 12, "sync_drain": 3, "launch_latency": 5}
+    assert causes(b) == {"in_python": 12, "blocked": 3, "launching": 5}
 
 
 def test_ten_microseconds_of_waiting_are_not_called_latency() -> None:
     b = Builder()
     b.op(0, 10, launch=0)
     b.op(30, 40, launch=20)
-    assert causes(b) == {"host": 10, "unknown": 10}
+    assert causes(b) == {"in_python": 10, "unexplained": 10}
 
 
 def test_a_recorded_stream_wait_makes_the_gap_a_dependency() -> None:
@@ -52,9 +52,9 @@ def test_a_recorded_stream_wait_makes_the_gap_a_dependency() -> None:
     b.wait(2, 7, 8, copy)
     b.op(20, 20, launch=3, stream=9)  # an op without length neither ends a gap nor starts one
     b.op(24, 40, launch=4, stream=7)
-    assert causes(b) == {"launch_latency": 4}
+    assert causes(b) == {"launching": 4}
     b.op(60, 70, launch=4, stream=7)
-    assert causes(b) == {"launch_latency": 4, "unknown": 20}
+    assert causes(b) == {"launching": 4, "unexplained": 20}
 
 
 def test_a_wait_for_work_on_another_stream_holds_until_that_work_ends() -> None:
@@ -63,7 +63,7 @@ def test_a_wait_for_work_on_another_stream_holds_until_that_work_ends() -> None:
     other = b.op(50, 90, launch=1, stream=7)
     b.wait(2, 8, 7, other)
     b.op(92, 99, launch=3, stream=8)
-    assert causes(b) == {"launch_latency": 2, "unknown": 40}
+    assert causes(b) == {"launching": 2, "unexplained": 40}
 
 
 def test_the_part_of_a_gap_that_a_wait_on_another_device_s_work_explains_is_dependency() -> None:
@@ -72,7 +72,7 @@ def test_the_part_of_a_gap_that_a_wait_on_another_device_s_work_explains_is_depe
     zero = b.op(40, 40, launch=1, stream=8)  # the other stream's work ends at 40 without making the device busy
     b.wait(2, 7, 8, zero)
     b.op(43, 50, launch=3, stream=7)
-    assert causes(b) == {"dependency": 30, "launch_latency": 3}
+    assert causes(b) == {"other_stream": 30, "launching": 3}
 
 
 def test_a_wait_for_a_stream_of_another_device_is_not_taken_for_one_of_the_same() -> None:
@@ -81,7 +81,7 @@ def test_a_wait_for_a_stream_of_another_device_is_not_taken_for_one_of_the_same(
     there = b.op(5, 40, launch=1, stream=7, device=1)
     b.wait(2, 7, 7, there, on_device=1)
     b.op(43, 50, launch=3, stream=7)
-    assert causes(b) == {"dependency": 30, "launch_latency": 3}
+    assert causes(b) == {"other_stream": 30, "launching": 3}
 
 
 def test_an_op_launched_before_the_wait_is_not_held_by_it() -> None:
@@ -90,14 +90,14 @@ def test_an_op_launched_before_the_wait_is_not_held_by_it() -> None:
     zero = b.op(40, 40, launch=1, stream=8)
     b.op(43, 50, launch=3, stream=7)
     b.wait(4, 7, 8, zero)
-    assert causes(b) == {"unknown": 33}
+    assert causes(b) == {"unexplained": 33}
 
 
 def test_a_gap_ended_by_an_op_without_a_launch_is_unknown() -> None:
     b = Builder()
     b.op(0, 10, launch=0)
     b.op(12, 20)
-    assert causes(b) == {"unknown": 2}
+    assert causes(b) == {"unexplained": 2}
 
 
 def test_the_hosts_part_is_split_over_the_lines_it_was_on() -> None:
@@ -173,7 +173,8 @@ def test_the_causes_of_all_gaps_add_up_to_the_idle_time(
     gaps = idle_gaps(trace, 0)
     assert sum(gaps.by_cause_ns.values()) == breakdown(trace, 0).idle_ns
     assert all((getattr(gaps, f"{cause}_ns") >= 0).all() for cause in CAUSES)
-    assert sum(gaps.by_line_ns.values()) == gaps.for_python_ns
+    nothing_queued = ("in_python", "in_call", "blocked", "other_device")
+    assert sum(gaps.by_line_ns.values()) <= sum(gaps.by_cause_ns[cause] for cause in nothing_queued)
 
 
 @settings(deadline=None, max_examples=60)

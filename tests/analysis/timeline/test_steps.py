@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.step import steps_stand_out
+from perfmagic.analysis.findings.step import step as found_steps
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.analysis.timeline.steps import outstanding, steps
 from perfmagic.trace.columns import HostKind
@@ -78,7 +78,7 @@ def test_a_step_that_took_the_device_longer_stands_out_with_its_class_of_work() 
     assert (out.number, out.lap_ns, out.median_ns) == (3, 210 * US, 95 * US)
     assert out.parts_ns == {"compute": -90 * US, "communication alone": 200 * US, "copies": 0, "idle": 10 * US}
     assert sum(out.parts_ns.values()) == 120 * US
-    (found,) = steps_stand_out(Facts(trace))
+    (found,) = found_steps(Facts(trace))
     assert plain(found.sentence) == (
         "step 3 stands out: it took 210 µs, the median step 95.0 µs. It has 200 µs more communication alone"
     )

@@ -384,11 +384,23 @@ def test_an_earlier_profile_is_said_where_it_slows_launches(monkeypatch):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"samples": 0}, "-r 0: at least one sample is needed"),
-        ({"max_samples": -3}, "max_samples -3: at least one sample is needed"),
-        ({"time_s": 0.0}, "--time 0: a time above 0 s is needed"),
-        ({"time_s": math.nan}, "--time nan: a time above 0 s is needed"),
-        ({"rel": 1.5}, "--rel 1.5: a fraction between 0 and 1 is needed, 0.01 for 1 %"),
+        ({"samples": 0}, "samples=0: at least one sample is needed"),
+        ({"samples": 0, "magic": "%%bench"}, "-r 0: at least one sample is needed"),
+        ({"max_samples": -3}, "max_samples=-3: at least one sample is needed"),
+        ({"time_s": 0.0}, "time_s=0: a time above 0 s is needed"),
+        ({"time_s": math.nan, "magic": "%%bench"}, "--time nan: a time above 0 s is needed"),
+        ({"rel": 1.5}, "rel=1.5: a fraction between 0 and 1 is needed, 0.01 for 1 %"),
+        (
+            {"cold": True, "calls": 5},
+            (
+                "cold=True, calls=5: only the first call of a sample would find cold caches\n"
+                "Hint: leave out calls, or cold"
+            ),
+        ),
+        (
+            {"cold": True, "calls": 5, "magic": "%%bench"},
+            "--cold -n 5: only the first call of a sample would find cold caches\nHint: leave out -n, or --cold",
+        ),
     ],
 )
 def test_values_that_cannot_be_used_are_refused_in_one_line(values, words):

@@ -50,6 +50,23 @@ def test_a_docstring_is_no_head():
     assert head_of(ast.parse("'just text'\nx = 1"), NAMES) is None
 
 
+@pytest.mark.parametrize("variants", [False, True])
+def test_what_libraries_hang_onto_nodes_is_not_copied(variants):
+    class Huge:
+        """The tree of a whole file, as a traceback's printer hangs it onto a context that all trees share."""
+
+        def __deepcopy__(self, _memo):
+            raise AssertionError("copied")
+
+    tree = _tree("%%bench\ny = x\n'# --- B'\nz = x")
+    context = tree.body[1].value.ctx
+    context.parent = Huge()
+    try:
+        wrap(tree, repeated=True, variants=variants)
+    finally:
+        del context.parent
+
+
 class _Runtime:
     """Stands in for the real runtime: three rounds of a repeated body."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -132,3 +133,28 @@ def test_a_log_forgets_only_the_recording_that_stops() -> None:
     log.stop("a")
     log.stop("a")
     assert (log.depth, log.recording) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("session_ns", "sim_ns", "at_ns", "words"),
+    [
+        (None, None, None, ""),
+        (50, None, 1050, "the profiler's reason"),
+        (None, 1070, 1070, "the simulated device's log holds"),
+        (50, 1070, 1050, "the profiler's reason"),
+        (90, 1070, 1070, "the simulated device's log holds"),
+    ],
+)
+def test_the_reason_of_an_incomplete_recording_is_that_of_what_ended_first(
+    session_ns: int | None, sim_ns: int | None, at_ns: int | None, words: str
+) -> None:
+    recorder = Recorder()
+    recorder._offset_ns = 1000
+    notes = ["the profiler's reason"] if session_ns is not None else []
+    recorder._session = SimpleNamespace(ended_ns=session_ns, notes=notes)
+    limit = recorder._limit(SimpleNamespace(full_ns=sim_ns))
+    if at_ns is None:
+        assert limit is None
+    else:
+        assert limit.at_ns == at_ns
+        assert limit.reason.startswith(words)

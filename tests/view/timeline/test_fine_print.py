@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
+from perfmagic.results import TimelineResult
+from perfmagic.view.report.text import report_text
 from perfmagic.view.svg.metrics import columns
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.html import timeline_html
@@ -55,4 +57,11 @@ def test_the_html_opens_the_others_without_a_script() -> None:
 
 def test_a_picture_that_stands_alone_has_one_line() -> None:
     texts = [element.text or "" for element in ET.fromstring(timeline_svg(doc(*NOTES))).iter()]
-    assert [text.replace("\u00a0", " ") for text in texts if "note" in text] == ["the first note · 2 more notes"]
+    assert [text.replace("\u00a0", " ") for text in texts if "note" in text] == [
+        "the first note · 2 more notes in .trust and in the report"
+    ]
+
+
+def test_a_report_in_a_terminal_has_a_line_for_each_note() -> None:
+    found = doc(*NOTES)
+    assert report_text(found, TimelineResult(queue_of()).to_dict()).splitlines()[-3:] == [*NOTES]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perfmagic import units
 from perfmagic.trace.model import LaunchShape
-from perfmagic.view.sanitize import sanitize_file
+from perfmagic.view.nbval import sanitize_file
 from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.svg.metrics import columns, cut_to_columns, fitted, width_px
 from perfmagic.view.svg.palette import TONES, mixed, queued

@@ -15,10 +15,6 @@ from perfmagic.capture.devices.sim.infer import flat
 from perfmagic.capture.devices.sim.operators import Operator, argument
 from perfmagic.capture.devices.sim.tensor import FarTensor, Ref, SimTensor, beside
 
-aten = torch.ops.aten
-# CUDA, too, takes indices that are on the host
-_HOST_INDICES = {aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default}
-
 
 class Arguments:
     """The arguments of one call, taken apart in one pass.
@@ -29,12 +25,12 @@ class Arguments:
 
     __slots__ = ("args", "host", "key", "kwargs", "refs")
 
-    def __init__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.refs: list[Ref] = []
         self.host: list[torch.Tensor] = []
-        self.key: list[Any] = [func]
+        self.key: list[Any] = [op]
         self.args: tuple[Any, ...] = tuple([self._take(a) for a in args])
-        self.kwargs = {name: self._named(name, value) for name, value in kwargs.items()}
+        self.kwargs = {name: self._named(name, value) for name, value in kwargs.items()} if kwargs else kwargs
 
     def _named(self, name: str, value: Any) -> Any:
         self.key.append(name)
@@ -70,20 +66,20 @@ def check_devices(op: Operator, taken: Arguments, args: tuple[Any, ...], kwargs:
     __tracebackhide__ = True
     if len(taken.refs) < 2 and not taken.host:
         return
-    places = sorted({ref.buffer.device_index for ref in taken.refs})
+    places = {ref.buffer.device_index for ref in taken.refs}
     if len(places) > 1:
         places = _place(taken.refs)
     if len(places) > 1:
-        _refuse_mix(op, f"sim:{places[0]}", f"sim:{places[1]}")
+        _refuse_mix(op, *(f"sim:{place}" for place in sorted(places)[:2]))
     if not taken.host or not taken.refs:
         return
     elsewhere = [t for t in taken.host if t.dim() or not op.takes_host_scalars]
-    if op.func in _HOST_INDICES:
+    if op.takes_host_indices:
         values = args[2] if len(args) > 2 else kwargs.get("values", args[0])
         elsewhere = [t for t in (args[0], values) if _is_host(t) and (t is args[0] or t.dim())]
     elsewhere += [t for place in op.writes for t in flat(argument(place, args, kwargs)) if _is_host(t)]
     if elsewhere:
-        _refuse_mix(op, f"sim:{places[0]}", str(elsewhere[0].device))
+        _refuse_mix(op, f"sim:{min(places)}", str(elsewhere[0].device))
 
 
 def _is_host(value: Any) -> bool:
@@ -95,12 +91,12 @@ def _refuse_mix(op: Operator, one: str, other: str) -> NoReturn:
     raise RuntimeError(f"{op.kernel}: expected all tensors to be on the same device, but found {one} and {other}")
 
 
-def _place(refs: list[Ref]) -> list[int]:
+def _place(refs: list[Ref]) -> set[int]:
     """Put what is unplaced beside the others; gives the devices of all. Its bytes stay counted where they were."""
-    places = sorted({ref.buffer.device_index for ref in refs if not ref.buffer.unplaced})
+    places = {ref.buffer.device_index for ref in refs if not ref.buffer.unplaced}
     for ref in refs:
         if ref.buffer.unplaced and len(places) == 1:
-            ref.buffer.device_index, ref.buffer.unplaced = places[0], False
+            ref.buffer.device_index, ref.buffer.unplaced = min(places), False
     return places
 
 

@@ -8,7 +8,6 @@ import torch
 
 from perfmagic.capture.devices.sim import pinned
 from perfmagic.capture.devices.sim.clock import now_ns
-from perfmagic.capture.devices.sim.device import sim_device
 from perfmagic.capture.devices.sim.jobs import Body, Job
 from perfmagic.capture.devices.sim.launch import launch_lane, queue_op
 from perfmagic.capture.devices.sim.refusals import check_plain
@@ -137,7 +136,7 @@ def _queue(
     """Launch a copy; free: the host need not stage anything, so the call is over when the copy is queued."""
     ref = tensor._ref
     lane, in_backward = launch_lane(ref.buffer.device_index, [ref])
-    pace = sim_device(lane.device.index).pace
+    pace = lane.device.pace
     hold_s = pace(name, OpKind.MEMCPY, size_bytes) if pace and not free else 0.0
     return queue_op(
         lane,

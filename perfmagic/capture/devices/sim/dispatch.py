@@ -49,8 +49,6 @@ from perfmagic.errors import DeviceError
 from perfmagic.trace.columns import OpKind
 
 aten = torch.ops.aten
-# torch brings the factor to each device itself, where it thinks that a tensor is: clip_grad_norm_ on two devices
-_BRING_FACTOR = {aten.mul_.Tensor, aten._foreach_mul_.Tensor}
 _ALLOCATIONS = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
 
 
@@ -58,24 +56,20 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run one operator for a SimTensor, or for a factory with device="sim"."""
     __tracebackhide__ = True  # a traceback ends at the user's line, as on a device without Python in it
     check_usable()
-    start_ns = now_ns()
+    start_ns = now_ns() if LOG.recording else 0
     op = operator_of(func)
+    handler = _handlers.get(op)
+    if handler is None:
+        handler = _handlers[op] = _choose(op)
     try:
-        return _handler(op)(op, args, kwargs)
+        return handler(op, args, kwargs)
     finally:
-        if LOG.recording:
+        if start_ns and LOG.recording:
             LOG.add_host_op(start_ns, now_ns(), op.name)
 
 
 Handler = Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]
-_handlers: dict[Any, Handler] = {}
-
-
-def _handler(op: Operator) -> Handler:
-    known = _handlers.get(op.func)
-    if known is None:
-        known = _handlers[op.func] = _choose(op)
-    return known
+_handlers: dict[Operator, Handler] = {}
 
 
 def _choose(op: Operator) -> Handler:
@@ -125,7 +119,7 @@ def _to_copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         if args and isinstance(args[0], SimTensor):
             kwargs = {name: value for name, value in kwargs.items() if name != "device"}
         return _kernel(op, args, kwargs)
-    taken = Arguments(op.func, args, kwargs)
+    taken = Arguments(op, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, None).spec
     target = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
     non_blocking = bool(kwargs.get("non_blocking", False))
@@ -141,12 +135,12 @@ def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  
 
 def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
-    taken = Arguments(op.func, args, kwargs)
+    taken = Arguments(op, args, kwargs)
     specs = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
     base = taken.refs[0].buffer
 
     def make(leaf: Leaf) -> SimTensor:
-        check_bounds(op, leaf.spec, base)
+        check_bounds(op, leaf, base)
         return SimTensor(Ref(leaf.spec, base))
 
     if torch.is_inference_mode_enabled() and not args[0].is_inference():  # a view is what its base is
@@ -160,11 +154,11 @@ def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any
     tensor = args[0]
     if op.name == "aten::set_":
         refuse_address("Tensor.set_")
-    taken = Arguments(op.func, args, kwargs)
-    spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
-    held = tensor._ref.buffer
+    taken = Arguments(op, args, kwargs)
+    leaf = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
+    spec, held = leaf.spec, tensor._ref.buffer
     if spec.storage_bytes <= held.spec.storage_bytes:
-        check_bounds(op, spec, held)
+        check_bounds(op, leaf, held)
         become(tensor, Ref(spec, held))
     elif held.spec.storage_bytes:  # its views would have to come along
         raise DeviceError(
@@ -211,7 +205,7 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     __tracebackhide__ = True
     if is_elsewhere(kwargs):
         return _elsewhere(op, args, kwargs)
-    taken = Arguments(op.func, args, kwargs)
+    taken = Arguments(op, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
     base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
     index = device_index(kwargs, taken)
@@ -226,16 +220,16 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         check_layout(op.name, kwargs)
         if is_elsewhere(kwargs):
             return _elsewhere(op, args, kwargs)
-    if op.func in _BRING_FACTOR and isinstance(args[1], SimTensor):
+    if op.brings_factor and isinstance(args[1], SimTensor):
         args = (args[0], brought(args[0], args[1]))
-    taken = Arguments(op.func, args, kwargs)
+    taken = Arguments(op, args, kwargs)
     check_devices(op, taken, args, kwargs)
     known, specs = _inferred(op, taken)
     if not known:
         return _run_and_wait(op, args, kwargs)
     if op.returned and resize_results(op, args, kwargs, specs):
         return _kernel(op, args, kwargs)
-    written = written_by(op, args, kwargs) if op.writes else []
+    written = [ref.buffer for ref in written_by(op, args, kwargs)] if op.writes else []
     index = device_index(kwargs, taken)
     lane, in_backward = launch_lane(index, taken.refs)
     fresh: list[Buffer] = []
@@ -247,11 +241,9 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         fresh.append(buffer)
         return SimTensor(Ref(leaf.spec, buffer))
 
-    outcome = given_back(op, args, kwargs)
-    if op.returned is None:
-        outcome = map_tree(specs, Leaf, make)
-    body = body_of(op, taken, index, fresh, [ref.buffer for ref in written])
-    _launch(op, taken, body, lane, in_backward, [*fresh, *(ref.buffer for ref in written)])
+    outcome = map_tree(specs, Leaf, make) if op.returned is None else given_back(op, args, kwargs)
+    body = body_of(op, taken, index, fresh, written)
+    _launch(op, taken, body, lane, in_backward, [*fresh, *written])
     return outcome
 
 
@@ -266,7 +258,7 @@ def _inferred(op: Operator, taken: Arguments) -> tuple[bool, Any]:
 def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """For results that depend on values: the op runs on the stream, and the host waits for it, as on a real device."""
     __tracebackhide__ = True
-    taken = Arguments(op.func, args, kwargs)
+    taken = Arguments(op, args, kwargs)
     check_devices(op, taken, args, kwargs)
     index = device_index(kwargs, taken)
     written = [ref.buffer for ref in written_by(op, args, kwargs)]

@@ -54,18 +54,26 @@ def run_foreign(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def register() -> list[Any]:
-    """Look into lists of lists that collectives of host tensors are given. Returns what has to stay alive for that."""
+    """Look at what torch's dispatcher does not see of a collective. Returns what has to stay alive for that."""
+    torch_private.before_message(_look_at_message)
     library: Any = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
     for name in _LISTS_OF_LISTS:
         operator = torch_private.operator_named(name, "c10d")
         if operator is not None:
-            library.impl(name, partial(_look_inside, operator), "AutogradCPU")
+            # inference mode passes the keys of autograd by, but not this one
+            library.impl(name, partial(_look_inside, operator), "BackendSelect", with_keyset=True)
     return [library]
 
 
-def _look_inside(func: Any, *args: Any, **kwargs: Any) -> Any:
+def _look_inside(func: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     if any(isinstance(value, SimTensor) for value in flat(args)):
         return run_foreign(operator_of(func), args, kwargs)
-    with torch_private.below_autograd():
-        return func(*args, **kwargs)
+    return torch_private.go_on_below("BackendSelect", func, keys, args, kwargs)
+
+
+def _look_at_message(tensor: Any) -> None:
+    """Refuse a message of a batch before any is sent; the batch asks for the device's process group before its ops."""
+    __tracebackhide__ = True
+    if isinstance(tensor, SimTensor) and "c10d" not in _takers:
+        refuse_communication("torch.distributed.P2POp")

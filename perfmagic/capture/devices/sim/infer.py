@@ -19,12 +19,14 @@ class UnknownResultError(Exception):
 
 
 class Leaf:
-    """The spec of one result, in a tree of results."""
+    """The spec of one result, in a tree of results; needs_bytes: of memory, from its start to the last element."""
 
-    __slots__ = ("spec",)
+    __slots__ = ("needs_bytes", "spec")
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
+        last = spec.offset + sum((n - 1) * step for n, step in zip(spec.size, spec.stride, strict=True))
+        self.needs_bytes = 0 if 0 in spec.size else (last + 1) * spec.dtype.itemsize
 
 
 def infer_or_raise(func: Any, args: Any, kwargs: dict[str, Any], key: tuple[Any, ...] | None) -> Any:

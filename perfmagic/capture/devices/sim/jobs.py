@@ -13,16 +13,12 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
 
+from perfmagic.capture.devices.sim.pace import PaceFunction
 from perfmagic.errors import DeviceError
 from perfmagic.trace.columns import NONE, OpKind
 
 Body = Callable[[], None]
 _correlations = itertools.count(1)
-
-
-def next_correlation() -> int:
-    """A number no launch had before; rising in the order of launches."""
-    return next(_correlations)
 
 
 class NotComputedError(DeviceError):
@@ -45,6 +41,7 @@ class Owner(Protocol):
     """What a job and a stream know of their device."""
 
     index: int
+    pace: PaceFunction | None
     errors: deque[tuple[str, BaseException]]
     host_seen: dict[Queue, int]
     closing: threading.Event
@@ -96,7 +93,7 @@ class Job:
         self.name = name
         self.body = body
         self.kind = kind
-        self.correlation = next_correlation()
+        self.correlation = next(_correlations)  # rising in the order of launches
         self.size_bytes = NONE
         self.least_s = 0.0
         self.after: tuple[Job, ...] = ()

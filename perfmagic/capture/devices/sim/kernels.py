@@ -12,7 +12,6 @@ from perfmagic.capture.devices.sim.arguments import Arguments
 from perfmagic.capture.devices.sim.infer import flat, map_tree
 from perfmagic.capture.devices.sim.jobs import NotComputedError
 from perfmagic.capture.devices.sim.operators import Operator, argument
-from perfmagic.capture.devices.sim.substitutes import substitute_for
 from perfmagic.capture.devices.sim.tensor import Buffer, Ref
 from perfmagic.errors import DeviceError
 
@@ -25,7 +24,7 @@ def real_call(op: Operator, taken: Arguments, index: int, *, fixed: bool) -> Cal
     fixed: what the op writes has to keep its shape, as the host has been told of it.
     """
     args, kwargs = taken.args, _named_cpu(taken.kwargs)
-    substitute = substitute_for(op.func)
+    call = op.runs
     seeded = _seeding(op, args, kwargs, index) if op.seeded else None
 
     def run() -> Any:
@@ -34,7 +33,7 @@ def real_call(op: Operator, taken: Arguments, index: int, *, fixed: bool) -> Cal
         # most arguments are plain: what the stream's thread does here, the host cannot do meanwhile
         real = [v.real() if type(v) is Ref else map_tree(v, Ref, Ref.real) if type(v) in _NESTED else v for v in a]
         named = map_tree(k, Ref, Ref.real) if k else k
-        result = substitute(*real, **named)
+        result = call(*real, **named)
         if fixed:
             _check_written(op, (a, k), (tuple(real), named))
         return result

@@ -44,7 +44,8 @@ class Lane:
         """
         if self.thread is None:
             self._start()
-        self._wait_for_room()
+        if len(self.jobs) > QUEUE_LAUNCHES:
+            self._wait_for_room()
         job.seen = dict(self.seen)
         _at_once(chain(map(self.jobs.append, (job,)), map(setattr, writes, repeat("writer"), repeat(job))))
         self.last_correlation = job.correlation

@@ -58,7 +58,7 @@ def queue_op(
     start_ns = start_ns or now_ns()
     job = Job(lane, name, body, kind)
     job.size_bytes, job.direct, job.in_backward = size_bytes, direct, in_backward
-    pace = sim_device(lane.device.index).pace
+    pace = lane.device.pace
     job.least_s = least_s if least_s is not None else (pace(name, kind, size_bytes) if pace else 0.0)
     _order(job, reads)
     lane.commit(job, writes)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from perfmagic.capture.devices import torch_private
+from perfmagic.capture.devices.sim.substitutes import substitute_for
+
+aten = torch.ops.aten
+# CUDA, too, takes indices that are on the host
+_HOST_INDICES = {aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default}
+# torch brings the factor to each device itself, where it thinks that a tensor is: clip_grad_norm_ on two devices
+_BRING_FACTOR = {aten.mul_.Tensor, aten._foreach_mul_.Tensor}
 
 # these write arguments their schema does not declare (running statistics)
 _UNDECLARED_WRITES = {"aten::native_batch_norm": (3, 4)}
@@ -26,7 +34,7 @@ _HOST_SCALARS = (
 Place = tuple[int, str]  # of an argument: position and name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # there is one for each: hashed and compared as an object, which costs nothing
 class Operator:
     """One operator.
 
@@ -34,7 +42,9 @@ class Operator:
     returned: those of them it returns; None for an op that returns something new.  seeded: draws random numbers.
     generator: where its generator goes, None if it takes none.  composite: torch knows of which others it consists.
     takes_host_scalars: a tensor without dimensions may be on the host, as with CUDA.
+    takes_host_indices: indices may be on the host.  brings_factor: its factor may be on another device.
     names_device: a device is one of its positional arguments.  fills_out: what it writes are out= tensors.
+    runs: what a stream's thread calls on real memory, nearly always func.
     """
 
     func: Any
@@ -50,18 +60,21 @@ class Operator:
     generator: Place | None
     composite: bool
     takes_host_scalars: bool
+    takes_host_indices: bool
+    brings_factor: bool
     names_device: bool
     fills_out: bool
+    runs: Callable[..., Any]
 
 
-_operators: dict[Any, Operator] = {}
+_operators: dict[int, Operator] = {}  # by id, as the hash of an OpOverload is a call into Python; kept alive by `func`
 
 
 def operator_of(func: Any) -> Operator:
     """What is known of an operator."""
-    known = _operators.get(func)
+    known = _operators.get(id(func))
     if known is None:
-        known = _operators[func] = _read(func)
+        known = _operators[id(func)] = _read(func)
     return known
 
 
@@ -87,8 +100,11 @@ def _read(func: Any) -> Operator:
         generator=next((p for p in places if p[1] == "generator"), _GENERATOR_BY_NAME.get(schema.name)),
         composite=torch_private.is_composite(func),
         takes_host_scalars=torch.Tag.pointwise in func.tags or schema.name.startswith(_HOST_SCALARS),
+        takes_host_indices=func in _HOST_INDICES,
+        brings_factor=func in _BRING_FACTOR,
         names_device=any(not a.kwarg_only and str(a.type) == "Device" for a in schema.arguments),
         fills_out=bool(outs),
+        runs=substitute_for(func),
     )
 
 

@@ -7,22 +7,22 @@ from typing import Any
 import torch
 
 from perfmagic.capture.devices.sim.chosen import current_lane
-from perfmagic.capture.devices.sim.infer import flat
+from perfmagic.capture.devices.sim.infer import Leaf, flat
 from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.operators import Operator, argument
 from perfmagic.capture.devices.sim.refusals import check_plain
-from perfmagic.capture.devices.sim.tensor import Buffer, Ref, SimTensor, Spec, become, spec_of
+from perfmagic.capture.devices.sim.tensor import Buffer, Ref, SimTensor, become, spec_of
 from perfmagic.errors import DeviceError
 
 
-def check_bounds(op: Operator, spec: Spec, base: Buffer) -> None:
+def check_bounds(op: Operator, leaf: Leaf, base: Buffer) -> None:
     """Raise RuntimeError, as torch does on other devices, for a view that reaches beyond the memory."""
-    last = spec.offset + sum((n - 1) * step for n, step in zip(spec.size, spec.stride, strict=True))
-    if 0 in spec.size or (last + 1) * spec.dtype.itemsize <= base.spec.storage_bytes:
+    if leaf.needs_bytes <= base.spec.storage_bytes:
         return
+    spec = leaf.spec
     raise RuntimeError(
         f"{op.name}: sizes {list(spec.size)}, strides {list(spec.stride)} and offset {spec.offset} need "
-        f"{(last + 1) * spec.dtype.itemsize} bytes, and the tensor's memory has {base.spec.storage_bytes}"
+        f"{leaf.needs_bytes} bytes, and the tensor's memory has {base.spec.storage_bytes}"
     )
 
 

@@ -156,7 +156,6 @@ class SimTensor(torch.Tensor):
         spec = ref.spec
         kind = FarTensor if ref.buffer.device_index else SimTensor
         t: SimTensor = torch_private.make_wrapper(kind, spec.size, spec.stride, spec.offset, spec.dtype, _device(0))
-        torch_private.forbid_address(t)
         if spec.conj or spec.neg:
             torch_private.mark_lazy(t, conj=spec.conj, neg=spec.neg)
         t._ref, t._held = ref, ref.buffer.held()

@@ -73,6 +73,9 @@ export function shareBar(model: Model): HTMLElement[] {
   return [bar, words];
 }
 
+/** Findings that are shown; the others open. */
+const AT_ONCE = 6;
+
 export function findingList(model: Model, act: Do, signal: AbortSignal): Part {
   const { findings } = model.header;
   const node = el("div", findings.length ? "pm-findings" : "");
@@ -84,6 +87,8 @@ export function findingList(model: Model, act: Do, signal: AbortSignal): Part {
     const line = finding.lines.length === 1 ? finding.lines[0] : 0;
     const show = button("show ▸", "", () => act({ do: "finding", number: i, window, line }), signal, "pm-show");
     const row = el("div", finding.rule === "race" ? "pm-finding pm-alarm" : "pm-finding", cost, said, show);
+    row.style.setProperty("--pm-depth", String(finding.depth));
+    row.hidden = i >= AT_ONCE;
     if (finding.cost_ns) {
       const bar = el("s");
       bar.style.background = `var(--pm-${finding.token})`;
@@ -93,6 +98,14 @@ export function findingList(model: Model, act: Do, signal: AbortSignal): Part {
     node.append(row);
     return { row, show, lines };
   });
+  if (findings.length > AT_ONCE) {
+    const open = (): void => {
+      for (const { row } of rows) row.hidden = false;
+      more.remove();
+    };
+    const more = button(`${findings.length - AT_ONCE} more ▾`, "the other findings", open, signal, "pm-more");
+    node.append(more);
+  }
   const update = (state: State): void =>
     rows.forEach(({ row, show, lines }, i) => {
       row.classList.toggle("pm-on", state.shown === i);

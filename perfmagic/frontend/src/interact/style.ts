@@ -27,7 +27,10 @@ export const STYLE = `
 .pm-cost{text-align:right;padding-right:14px;font-weight:600;white-space:nowrap}
 .pm-alarm .pm-cost,.pm-alarm .pm-said{color:var(--pm-wait)}
 .pm-cost.pm-none{font-weight:400;color:var(--pm-ink2)}
+.pm-said{padding-left:calc(18px*var(--pm-depth,0))}
 .pm-said b{font-weight:600}
+.pm-finding[hidden]{display:none}
+.pm button.pm-more{margin:3px 0 3px 92px}
 .pm button.pm-line{border-bottom:1px solid var(--pm-ink3)}
 .pm button.pm-line:hover,.pm button.pm-line.pm-on{border-color:var(--pm-accent);color:var(--pm-accent)}
 .pm button.pm-show{color:var(--pm-accent);padding-left:12px;white-space:nowrap}

@@ -15,6 +15,8 @@ export interface FindingWire {
   rule: string;
   cost: string;
   cost_ns: number | null;
+  /** 0, or for a part of a finding above one more than that has. */
+  depth: number;
   cause: string;
   rest: string;
   lines: number[];

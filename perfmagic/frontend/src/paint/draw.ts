@@ -76,6 +76,12 @@ export function lost(f: Frame, x0: number, x1: number, y: number, h: number): vo
   box(f, x1 - 1, y, x1, y + h, red);
 }
 
+/** The column of an instant, the first or the last for one out of view. */
+export function columnOf(f: Frame, at: number): number {
+  const n = f.edges.length - 1;
+  return Math.max(0, Math.min(n - 1, Math.floor(((at - f.scale.from) / (f.scale.to - f.scale.from)) * n)));
+}
+
 /** How strongly a class is drawn: switched off in the key, or not a hit, it is pale. */
 export function strength(f: Frame, cls: number, hit: boolean): number {
   return f.state.off & (1 << cls) || !hit ? 0.22 : 1;

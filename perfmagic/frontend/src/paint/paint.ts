@@ -12,7 +12,7 @@ import { paintPathOf } from "./path.ts";
 import { paintPile } from "./pile.ts";
 import type { Band } from "./pixels.ts";
 import { paintRank, writeRank } from "./rank.ts";
-import { writePile } from "./strata.ts";
+import { writePile } from "./pile_words.ts";
 import { paintLane, paintStave, paintStrip, writeLane, writeStrip } from "./stream.ts";
 
 type Painter = (f: Frame, row: Row) => void;

@@ -3,12 +3,11 @@ import { type PileView, pileView } from "../model/crop.ts";
 import type { Row } from "../model/layout.ts";
 import { PileColumns } from "../model/pile.ts";
 import type { Stream } from "../model/store.ts";
-import { type Frame, hatch } from "./draw.ts";
-import { columnOf, inkOf, type Layer, type Layers, layersOf } from "./strata.ts";
+import { columnOf, type Frame, hatch } from "./draw.ts";
+import { inkOf, isCrowded, type Layer, type Layers, layersOf } from "./layers.ts";
 import type { Pixel } from "./theme.ts";
 
 const OWN_EDGE_PX = 2.5; // below it the alternating tints tell the layers apart
-const MANY_STREAMS = 8; // among so many piles one is looked at less closely
 const FLOW_GAP_PX = 6; // between two flow lines, upwards
 const FLOW_APART_PX = 5; // and to the side: nearer they would only tint the pile
 const LEAST_FLOW_PX = 4;
@@ -90,7 +89,7 @@ function paintFlow(f: Frame, pile: Pile, layers: Layers): void {
   for (const rank of edges) flowLine(f, pile, rank, 0.9);
   let each = 1;
   const perPx = (layers.last - layers.first) / f.scale.width;
-  const calm = f.model.streams.length > MANY_STREAMS ? 2 : 1;
+  const calm = isCrowded(f) ? 2 : 1;
   while (each * view.rowPx < calm * FLOW_GAP_PX || each < calm * FLOW_APART_PX * perPx) each *= 2;
   const least = LEAST_FLOW_PX / f.scale.pxPerNs;
   for (let rank = Math.ceil(layers.first / each) * each; rank < layers.last; rank += each) {

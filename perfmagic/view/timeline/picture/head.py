@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfmagic import units
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.names import OpClass
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, Part
 from perfmagic.view.svg.metrics import WIDEST_FONT, fitted, width_px
@@ -10,10 +11,11 @@ from perfmagic.view.svg.palette import LOST_SHARE, queued, tint
 from perfmagic.view.svg.path import rects
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.lanes import DeviceGroup, Share
-from perfmagic.view.timeline.words import cost_words, rest_words, trust_words
+from perfmagic.view.timeline.words import AT_ONCE, cost_words, rest_words, trust_words
 
 GUTTER_PX = 92
 FINDING_PX = 21
+PART_PX = 18  # how far a part of a finding is set in
 KEY_NAMES = {
     OpClass.MATRIX: ("matrix kernels", "matrix"),
     OpClass.COMPUTE: ("other kernels", "comp"),
@@ -35,11 +37,13 @@ def draw_header(canvas: Canvas, doc: TimelineDoc) -> float:
     if doc.failure:
         canvas.text(0, y + 12, fitted(doc.failure, WIDTH_PX, 12, bold=True), "wait", size=12, bold=True)
         y += FINDING_PX
-    for finding in doc.findings:
+    for finding in doc.findings[:AT_ONCE]:
         canvas.boxes([(0, y, WIDTH_PX, 1)], "rule")
-        cost = cost_words(finding, doc.header.busy_frac)
-        token = "wait" if finding.is_wrong else "ink" if finding.cost_ns != 0 else "ink2"
-        _draw_finding(canvas, y + 14.5, cost, finding.cause, rest_words(finding), token)
+        _draw_finding(canvas, y + 14.5, finding, cost_words(finding, doc.header.busy_frac))
+        y += FINDING_PX
+    if len(doc.findings) > AT_ONCE:
+        more = f"{units.count(len(doc.findings) - AT_ONCE)} more in .findings"
+        canvas.text(GUTTER_PX, y + 14.5, more, "ink2", size=12)
         y += FINDING_PX
     if doc.findings:
         canvas.boxes([(0, y, WIDTH_PX, 1)], "rule")
@@ -81,18 +85,22 @@ def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> flo
 def _draw_trust(canvas: Canvas, doc: TimelineDoc, y: float) -> float:
     if not doc.trust:
         return y + 2
-    canvas.text(0, y + 9, fitted(trust_words(doc)[0], WIDTH_PX, 10), "ink2")
+    _, more = trust_words(doc)
+    ending = f" · {units.plural(len(more), 'more note')} in .trust and in the report" if more else ""
+    canvas.text(0, y + 9, fitted(doc.trust[0], WIDTH_PX - width_px(ending, 10), 10) + ending, "ink2")
     return y + 16
 
 
-def _draw_finding(canvas: Canvas, y: float, cost: str, cause: str, rest: str, token: str) -> None:
-    """token: of the cost; "wait", which is red, also of the words."""
-    canvas.text(GUTTER_PX - 12, y, cost, token, size=12, anchor="end", bold=token != "ink2")
-    words = token if token == "wait" else "ink"
-    cause = fitted(cause, WIDTH_PX - GUTTER_PX, 12, bold=True)
+def _draw_finding(canvas: Canvas, y: float, finding: Finding, cost: str) -> None:
+    """One finding in a line; a part of another is set in."""
+    bold, x, rest = finding.cost_ns != 0 and not finding.depth, GUTTER_PX + PART_PX * finding.depth, rest_words(finding)
+    token = "wait" if finding.is_wrong else "ink" if finding.cost_ns != 0 else "ink2"
+    words = "wait" if finding.is_wrong else "ink"
+    canvas.text(GUTTER_PX - 12, y, cost, token, size=12, anchor="end", bold=bold)
+    cause = fitted(finding.cause, WIDTH_PX - x, 12, bold=True)
     gap_px = 3 if rest[:1] == " " else 0
-    shown = fitted(rest.lstrip(), WIDTH_PX - GUTTER_PX - width_px(cause, 12, bold=True) - gap_px, 12)
-    canvas.run(GUTTER_PX, y, Part(cause, words, 12, bold=True), Part(shown, words, 12, gap_px=gap_px))
+    shown = fitted(rest.lstrip(), WIDTH_PX - x - width_px(cause, 12, bold=True) - gap_px, 12)
+    canvas.run(x, y, Part(cause, words, 12, bold=True), Part(shown, words, 12, gap_px=gap_px))
 
 
 def _share_box(canvas: Canvas, share: Share, x: float, y: float, width: float, height: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -39,6 +40,10 @@ def _coalesced() -> None:
         dist.all_reduce(_t())
 
 
+def _message(op: Any, t: Any) -> Any:
+    return dist.P2POp(op=op, tensor=t, peer=0)
+
+
 FORMS: dict[str, Callable[[], Any]] = {
     "all_reduce": lambda: dist.all_reduce(_t()),
     "all_reduce async": lambda: dist.all_reduce(_t(), async_op=True),
@@ -60,15 +65,31 @@ FORMS: dict[str, Callable[[], Any]] = {
     "all_to_all_single": lambda: dist.all_to_all_single(_t(), _t()),
     "send": lambda: dist.group.WORLD.send([_t()], 0, 0),
     "recv": lambda: dist.group.WORLD.recv([_t()], 0, 0),
+    "a batch of messages": lambda: dist.batch_isend_irecv([_message(dist.isend, _t()), _message(dist.irecv, _t())]),
+    "a batch with a message to the device": lambda: dist.batch_isend_irecv(
+        [_message(dist.isend, torch.ones(2)), _message(dist.irecv, _t())]
+    ),
+    "all_gather_coalesced to the device": lambda: dist.all_gather_coalesced([[_t()]], [torch.ones(2)]),
+    "all_to_all from the device": lambda: dist.all_to_all([torch.ones(2)], [_t()]),
+    "scatter of the group itself": lambda: dist.group.WORLD.scatter([torch.ones(2)], [[_t()]]),
     "the group itself": lambda: dist.group.WORLD.allreduce([_t()]),
     "data parallel": lambda: torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).to("sim")),
 }
 
 
+MODES: dict[str, Callable[[], Any]] = {
+    "gradients": nullcontext,
+    "no gradients": torch.no_grad,
+    "inference": torch.inference_mode,
+}
+
+
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("form", FORMS)
-def test_a_collective_of_tensors_on_the_device_is_refused_at_the_call(form: str) -> None:
-    with pytest.raises(DeviceError, match=r"c10d::\w+ cannot use tensors on the simulated device") as refused:
+def test_a_collective_of_tensors_on_the_device_is_refused_at_the_call(form: str, mode: str) -> None:
+    name = r"(c10d::\w+|torch.distributed.P2POp)"
+    with MODES[mode](), pytest.raises(DeviceError, match=f"{name} cannot use tensors on the simulated dev") as refused:
         FORMS[form]()
     assert ".cpu()" in (refused.value.hint or "")
 
@@ -92,14 +113,22 @@ def test_gloo_itself_takes_no_tensor_of_the_device() -> None:
         gloo.allreduce([_t()])
 
 
-def test_tensors_on_the_host_and_objects_are_communicated_as_ever() -> None:
-    here, part, objects = torch.tensor([3.0]), torch.zeros(1), [None]
-    dist.all_reduce(here)
-    dist.reduce_scatter(part, [here])
-    dist.scatter(part, [part * 2], 0, async_op=True).wait()
-    dist.all_gather_object(objects, _t())
-    dist.barrier()
-    assert (here.tolist(), part.tolist(), objects[0].tolist()) == ([3], [6], [1, 1])
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", MODES)
+def test_tensors_on_the_host_and_objects_are_communicated_as_ever(mode: str) -> None:
+    with MODES[mode]():
+        here, part, objects = torch.tensor([3.0]), torch.zeros(1), [None]
+        all_parts, coalesced = [torch.zeros(1)], [[torch.zeros(1)]]
+        dist.all_reduce(here)
+        dist.reduce_scatter(part, [here])
+        dist.scatter(part, [part * 2], 0, async_op=True).wait()
+        dist.all_gather(all_parts, part, async_op=True).wait()
+        dist.gather(part, all_parts, 0)
+        dist.all_gather_coalesced(coalesced, [part])
+        dist.all_gather_object(objects, _t())
+        dist.barrier()
+        assert (here.tolist(), part.tolist(), objects[0].tolist()) == ([3], [6], [1, 1])
+        assert (all_parts[0].tolist(), coalesced[0][0].tolist()) == ([6], [6])
 
 
 def test_a_group_that_knows_the_device_can_take_over() -> None:
@@ -143,6 +172,9 @@ for call in (
     lambda: dist.broadcast(new(), 1),
     lambda: dist.send(new(), 1) if rank == 0 else dist.recv(new(), 0),
     lambda: dist.isend(new(), 1) if rank == 0 else dist.irecv(new(), 0),
+    lambda: dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, new("cpu"), 1 - rank), dist.P2POp(dist.irecv, new(), 1 - rank)]
+    ),
     distribute,
 ):
     try:
@@ -153,6 +185,15 @@ for call in (
         raise SystemExit("not refused")
 host = new().cpu()
 dist.all_reduce(host)
+got, mine = [new("cpu"), new("cpu")], new("cpu")
+with torch.inference_mode():
+    dist.all_gather(got, mine)
+assert [t.tolist() for t in got] == [[1.0] * 3, [2.0] * 3], got
+for request in dist.batch_isend_irecv(
+    [dist.P2POp(dist.isend, mine, 1 - rank), dist.P2POp(dist.irecv, got[rank], 1 - rank)]
+):
+    request.wait()
+assert got[rank].tolist() == [2.0 - rank] * 3, got
 print(host.to("sim").tolist())
 dist.barrier()
 dist.destroy_process_group()
@@ -168,5 +209,9 @@ def test_two_processes_are_refused_on_both_sides_and_go_on(tmp_path) -> None:
         )
         for rank in range(2)
     ]  # fmt: skip
-    said = [rank.communicate(timeout=_WAIT_S) for rank in ranks]
+    try:
+        said = [rank.communicate(timeout=_WAIT_S) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
     assert [out for out, _ in said] == ["[3.0, 3.0, 3.0]\n"] * 2, said

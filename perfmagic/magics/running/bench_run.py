@@ -21,9 +21,9 @@ from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.capture.cell.source import below_head, variant_names
 from perfmagic.comparisons import compared
 from perfmagic.errors import CaptureError, OptionError
-from perfmagic.magics.options import Sweep, sampling
-from perfmagic.magics.progress import Progress
-from perfmagic.magics.run import bind, compiled_setup
+from perfmagic.magics.running.options import Sweep, sampling
+from perfmagic.magics.running.progress import Progress
+from perfmagic.magics.running.run import bind, compiled_setup
 from perfmagic.results import BenchResult, CompareResult, SweepResult
 from perfmagic.show import keep_quiet, show
 from perfmagic.trace.model import Cell
@@ -34,7 +34,7 @@ class BenchRun:
 
     def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str, *, name: str) -> None:
         self._shell, self._cell, self._options, self._pid = shell, cell, options, os.getpid()
-        self._synced = name == "syncbench"
+        self._magic, self._synced = name, name == "syncbench"
         self._setup_code, self._setup = rest, compiled_setup(shell, rest)
         if options.setup_each and self._setup is None:
             raise OptionError(
@@ -154,6 +154,7 @@ class BenchRun:
             "work": self._work if options.flops or options.bytes else None,
             "name": name,
             "code": self._cell.source,
+            "magic": f"%%{self._magic}",
             "setup": self._setup_code,
         }
         return BenchSpec(**sampling(options), **{k: v for k, v in given.items() if v is not None})

@@ -15,8 +15,8 @@ from perfmagic.capture.cell.marks import RUNTIME
 from perfmagic.capture.cell.source import Head, as_typed
 from perfmagic.capture.owner import shielded
 from perfmagic.errors import PerfmagicError
-from perfmagic.magics.names import CELL_MAGICS, cell_magic
-from perfmagic.magics.run import CellRun, RecordedRun, RepeatedRun
+from perfmagic.magics.running.names import CELL_MAGICS, cell_magic
+from perfmagic.magics.running.run import CellRun, RecordedRun, RepeatedRun
 
 if TYPE_CHECKING:
     from perfmagic.trace.model import Cell

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from perfmagic.magics.options import Parser
+from perfmagic.magics.running.options import Parser
 
 if TYPE_CHECKING:
     from perfmagic.trace.model import Cell

@@ -3,7 +3,7 @@
 import pytest
 
 from perfmagic.errors import OptionError
-from perfmagic.magics.options import Parser, add_name_option
+from perfmagic.magics.running.options import Parser, add_name_option
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Adding the magics to a shell.
 
 A cell magic is a cleanup transformer (its head line becomes a literal), an AST transformer (the literal becomes a
-`with` around the body, see perfmagic.capture.cell) and a real magic of the same name (perfmagic.magics.forms). The AST
-transformer never raises: IPython would drop it and run cells unmeasured.
+`with` around the body, see perfmagic.capture.cell) and a real magic of the same name (perfmagic.magics.running.forms).
+The AST transformer never raises: IPython would drop it and run cells unmeasured.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from perfmagic.capture.cell.marks import RUNTIME
 from perfmagic.capture.cell.source import Head, replace_head
 from perfmagic.capture.cell.tree import head_of, refusal, wrap
 from perfmagic.errors import PerfmagicError
-from perfmagic.magics.forms import LineMagic, MisplacedMagic, NamedMagic
-from perfmagic.magics.names import CELL_MAGICS, LINE_MAGICS, cell_magic
-from perfmagic.magics.runtime import Runtime
+from perfmagic.magics.running.forms import LineMagic, MisplacedMagic, NamedMagic
+from perfmagic.magics.running.names import CELL_MAGICS, LINE_MAGICS, cell_magic
+from perfmagic.magics.running.runtime import Runtime
 
 _RESULT = ("perfmagic.results.faces", "Result")  # by name: the classes of results come in with the first result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from perfmagic.magics.run import CellMagic
+from perfmagic.magics.running.run import CellMagic
 
 CELL_MAGICS = {
     "timeline": "perfmagic.magics.timeline",

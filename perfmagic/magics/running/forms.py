@@ -11,7 +11,7 @@ from IPython.core.error import UsageError
 from perfmagic.capture.cell.marks import RUNTIME
 from perfmagic.capture.cell.source import Head
 from perfmagic.errors import PerfmagicError
-from perfmagic.magics.names import cell_magic, line_magic
+from perfmagic.magics.running.names import cell_magic, line_magic
 
 
 class NamedMagic:

@@ -1,0 +1,280 @@
+"""Where the device's time went, by the operator that asked for it: with shapes and types, and how fast it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.timeline.categories import Category, categories
+from perfmagic.analysis.timeline.flops import Inputs, dtype_words, flop_of, io_bytes_of, shape_words
+from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, origins
+from perfmagic.analysis.timeline.peaks import Peaks, peaks_of
+from perfmagic.trace.columns import NONE, Bool, Int64
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
+from perfmagic.trace.once import once_per_trace
+
+HOW_TO_RECORD = "record with %%timeline --shapes, or torch.profiler.profile(record_shapes=True)"
+
+
+@dataclass(frozen=True)
+class DeviceOperator:
+    """The device ops of one operator with inputs of the same shapes and types; durations in ns.
+
+    source: who launched the ops: an operator; a graph; "kernel" and "unknown" name the kernel itself, as no operator
+    was recorded around its launch, or no launch.  category: what most of the time was for.  shapes, dtypes: of its
+    tensors; "" where the record has none.  module, frame: the torch.nn module and the user's frame that took most of
+    the time, "" where no stack was recorded.  n_calls: of the operator, graph launch or kernel.  total_ns: the summed
+    duration of its n_ops device ops.  share_frac: of the summed duration of all the device's ops.  kernel: the one
+    with the most time.
+    flop, io_bytes: of all calls; None where they are not known.  io_bytes: inputs and outputs, each once.
+    compute: the type that its arithmetic has a peak for: "tf32" where float32 ran on tensor cores.
+    peak_flop_per_s, peak_bytes_per_s: of the device, None where it has no known peak.
+    """
+
+    shown: ClassVar[tuple[str, ...]] = (
+        *("name", "shapes", "dtypes", "n_calls", "total_ns", "mean_ns", "share_frac", "flop_per_s", "peak_frac"),
+        *("bytes_per_s", "category", "module", "device"),
+    )
+
+    device: int
+    name: str
+    source: Source
+    category: Category
+    shapes: str
+    dtypes: str
+    module: str
+    frame: str
+    n_calls: int
+    n_ops: int
+    total_ns: int
+    share_frac: float
+    kernel: str
+    flop: int | None
+    io_bytes: int | None
+    compute: str
+    peak_flop_per_s: float | None
+    peak_bytes_per_s: float | None
+
+    @property
+    def mean_ns(self) -> float:
+        """Of a call."""
+        return self.total_ns / self.n_calls
+
+    @property
+    def flop_per_s(self) -> float | None:
+        """Achieved while its ops ran."""
+        return None if self.flop is None or not self.total_ns else self.flop / self.total_ns * 1e9
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """Of inputs and outputs, achieved while its ops ran."""
+        return None if self.io_bytes is None or not self.total_ns else self.io_bytes / self.total_ns * 1e9
+
+    @property
+    def flop_per_byte(self) -> float | None:
+        """Arithmetic intensity: operations for each byte of inputs and outputs."""
+        return None if self.flop is None or not self.io_bytes else self.flop / self.io_bytes
+
+    @property
+    def peak_frac(self) -> float | None:
+        """The achieved FLOP/s as a share of the device's peak for its type."""
+        return None if self.flop_per_s is None or not self.peak_flop_per_s else self.flop_per_s / self.peak_flop_per_s
+
+
+@dataclass(frozen=True)
+class Achieved:
+    """What a whole device achieved; summed durations in ns.
+
+    ops_ns: of all its ops.  flop, flop_ns: of the operators whose operations are known, and how long their ops took.
+    io_bytes, io_ns: the same for bytes.  unattributed_ns: of ops that no recorded operator or graph launched.
+    without_shapes_ns: of ops whose operator was recorded without shapes.
+    """
+
+    device: int
+    ops_ns: int
+    flop: int
+    flop_ns: int
+    io_bytes: int
+    io_ns: int
+    unattributed_ns: int
+    without_shapes_ns: int
+
+
+def device_operators(
+    trace: Trace,
+    device: int,
+    comm_names: str | None = None,
+    *,
+    peaks: Peaks | None = None,
+    by_module: bool = False,
+) -> Rows[DeviceOperator]:
+    """Which operators took a device's time, the longest first; all rows add up to the summed time of its ops.
+
+    peaks: what the device can do at most, if not what its data sheet says.  by_module: a row for each torch.nn module,
+    too. comm_names: as in perfmagic.trace.names.op_classes. The note says what the record lacks.
+    """
+    found = _rows(trace, device, comm_names, by_module)
+    known = peaks or peaks_of(trace.device_info(device))
+    rows = Rows((_with_peaks(row, known) for row in found), DeviceOperator)
+    rows.note = _note(trace, achieved(trace, device, comm_names))
+    return rows
+
+
+def achieved(trace: Trace, device: int, comm_names: str | None = None) -> Achieved:
+    """What a device computed and moved in all, as far as the record tells."""
+    rows = _rows(trace, device, comm_names, False)
+    counted = [row for row in rows if row.flop is not None]
+    moved = [row for row in rows if row.io_bytes is not None]
+    return Achieved(
+        device,
+        ops_ns=sum(row.total_ns for row in rows),
+        flop=sum(row.flop or 0 for row in counted),
+        flop_ns=sum(row.total_ns for row in counted),
+        io_bytes=sum(row.io_bytes or 0 for row in moved),
+        io_ns=sum(row.total_ns for row in moved),
+        unattributed_ns=sum(row.total_ns for row in rows if row.source in (Source.KERNEL, Source.UNKNOWN)),
+        without_shapes_ns=sum(row.total_ns for row in rows if row.source == Source.OPERATOR and not row.shapes),
+    )
+
+
+def _note(trace: Trace, found: Achieved) -> str:
+    words = []
+    if found.ops_ns and 2 * found.unattributed_ns > found.ops_ns:
+        words.append(
+            "for most of the time no operator was recorded around the launch; kernels stand by their own names"
+        )
+    if not trace.input_shapes and found.unattributed_ns < found.ops_ns:
+        words.append(f"shapes were not recorded, so that FLOP and bytes are unknown: {HOW_TO_RECORD}")
+    return "; ".join(words)
+
+
+@once_per_trace
+def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) -> tuple[DeviceOperator, ...]:
+    """The rows without peaks."""
+    rows = np.flatnonzero(trace.ops.device == device)
+    if not len(rows):
+        return ()
+    origin, host = origins(trace), trace.host_ops
+    host_op, from_host = origin.host_op[rows], origin.host_op[rows] != NONE
+    inputs = np.full((3, len(rows)), NONE, np.int64)
+    for i, column in enumerate((host.shape, host.dtype, host.value)):
+        inputs[i, from_host] = column[host_op[from_host]]
+    module, frame = modules(trace), frames(trace)
+    keys = [origin.source[rows], origin.name[rows], *inputs]
+    keys += [module.row[rows]] if by_module else []
+    group = _grouped(keys)
+    length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
+    category = categories(trace, comm_names)[rows]
+    # what a copy between host and device moves is not memory traffic of the device alone
+    crosses = np.isin(op_classes(trace, comm_names)[rows], (OpClass.HTOD, OpClass.DTOH, OpClass.PTOP))
+    n_groups = int(group.max()) + 1
+    order = np.argsort(group, kind="stable")
+    edges = np.cumsum(np.bincount(group, minlength=n_groups))[:-1]
+    whole = max(1, int(length.sum()))
+    first = order[np.concatenate(([0], edges))]
+    parsed: dict[tuple[int, ...], _Known] = {}
+    found = []
+    for at, mine in zip(first.tolist(), np.split(order, edges), strict=True):
+        total = int(length[mine].sum())
+        n_calls = len(np.unique(origin.call[rows[mine]]))
+        key = (int(origin.name[rows[at]]), *map(int, inputs[:, at]))
+        if key not in parsed:
+            parsed[key] = _known(trace, origin.names[key[0]], *key[1:])
+        known = parsed[key]
+        kernel = trace.names[_longest(trace.ops.name[rows[mine]], length[mine])]
+        found.append(
+            DeviceOperator(
+                device=device,
+                name=origin.names[key[0]],
+                source=Source(int(origin.source[rows[at]])),
+                category=Category(_longest(category[mine], length[mine])),
+                shapes=known.shapes,
+                dtypes=known.dtypes,
+                module=_place(module, rows[mine], length[mine]),
+                frame=_place(frame, rows[mine], length[mine]),
+                n_calls=n_calls,
+                n_ops=len(mine),
+                total_ns=total,
+                share_frac=total / whole,
+                kernel=kernel,
+                flop=None if known.flop is None else known.flop * n_calls,
+                io_bytes=None if known.io_bytes is None or crosses[mine].any() else known.io_bytes * n_calls,
+                compute=compute_type(known.dtypes, kernel, trace.device_info(device).kind),
+                peak_flop_per_s=None,
+                peak_bytes_per_s=None,
+            )
+        )
+    return tuple(sorted(found, key=lambda row: (-row.total_ns, row.name, row.shapes)))
+
+
+def compute_type(dtypes: str, kernel: str, device_kind: str) -> str:
+    """The type whose peak an operator's arithmetic has; "" where its types or its kernel do not tell.
+
+    dtypes: as in DeviceOperator.  kernel: its longest.  float32 on NVIDIA's tensor cores is TF32; AMD's matrix cores
+    take float32 as it is.
+    """
+    first = dtypes.split(", ", maxsplit=1)[0]
+    if first != "fp32" or device_kind == "rocm":
+        return first if first in ("fp64", "fp32", "fp16", "bf16", "fp8", "int8") else ""
+    return {True: "tf32", False: "fp32", None: ""}[_on_tensor_cores(kernel)]
+
+
+_on_tensor_cores = lru_cache(maxsize=4096)(uses_tensor_cores)  # one kernel runs for many shapes
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the inputs of a call tell."""
+
+    shapes: str
+    dtypes: str
+    flop: int | None
+    io_bytes: int | None
+
+
+def _known(trace: Trace, name: str, shape: int, dtype: int, value: int) -> _Known:
+    if shape == NONE:
+        return _Known("", "", None, None)
+    dtypes = trace.input_dtypes[dtype] if dtype != NONE else None
+    values = trace.input_values[value] if value != NONE else None
+    inputs = Inputs.read(trace.input_shapes[shape], dtypes, values)
+    types = dtype_words([one for _, one in inputs.tensors])
+    return _Known(shape_words(inputs.shapes), types, flop_of(name, inputs), io_bytes_of(name, inputs))
+
+
+def _grouped(keys: list[Int64]) -> Int64:
+    """The group of each row, rows with equal keys together; numbers from 0 without gaps."""
+    group = np.zeros(len(keys[0]), np.int64)
+    for key in keys:
+        values, code = np.unique(key, return_inverse=True)
+        group = np.unique(group * len(values) + code, return_inverse=True)[1]
+    return group
+
+
+def _longest(values: npt.NDArray[np.integer[Any]], length_ns: Int64) -> int:
+    """The value that has most of the time."""
+    known, code = np.unique(values, return_inverse=True)
+    return int(known[np.argmax(np.bincount(code, weights=length_ns))])
+
+
+def _place(places: Places, rows: Int64, length_ns: Int64) -> str:
+    where = places.row[rows]
+    known: Bool = where != NONE
+    return places.words[_longest(where[known], length_ns[known])] if known.any() else ""
+
+
+def _with_peaks(row: DeviceOperator, peaks: Peaks | None) -> DeviceOperator:
+    if peaks is None:
+        return row
+    values: Mapping[str, float | None] = {
+        "peak_flop_per_s": peaks.of(row.compute) if row.flop is not None else None,
+        "peak_bytes_per_s": peaks.bytes_per_s,
+    }
+    return DeviceOperator(**{**row.__dict__, **values})

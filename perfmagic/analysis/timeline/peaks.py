@@ -1,0 +1,207 @@
+"""What devices can do at most, from their makers' data sheets: arithmetic by type, and memory bandwidth.
+
+Rates are dense, without structured sparsity: where a data sheet prints the rate with it, half of that stands here.
+fp32 is ordinary arithmetic (AMD: the matrix cores, which take float32 as it is), all else is tensor or matrix cores
+where the device has them. fp16 holds for bfloat16 too, but where bf16 has its own number. Sums in float32, as torch's
+products have them, where a sheet also prints a faster kind. A GPU that is not here has no peak, and neither has a
+part of one (MIG).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from perfmagic.errors import OptionError
+from perfmagic.trace.model import DeviceInfo
+
+DATA_SHEET = "data sheet"
+YOURS = "given"
+TYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What a device can do at most.
+
+    flop_per_s: by type, of TYPES; a type that is absent has no known peak.  bytes_per_s: of its memory, None where not
+    known.  kind: where the numbers are from, in two words.  source: the document.
+    Raises OptionError for an unknown type or a number that is not above 0.
+    """
+
+    name: str = "this device"
+    flop_per_s: Mapping[str, float] = field(default_factory=dict, hash=False)
+    bytes_per_s: float | None = None
+    kind: str = YOURS
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        unknown = sorted(self.flop_per_s.keys() - {*TYPES})
+        if unknown:
+            raise OptionError(f"peaks of {', '.join(unknown)} are not known", hint=f"types: {', '.join(TYPES)}")
+        values = [*self.flop_per_s.values(), *([] if self.bytes_per_s is None else [self.bytes_per_s])]
+        if not all(0 < value < float("inf") for value in values):
+            raise OptionError("a peak is a number above 0, in FLOP/s or bytes/s", hint="A100: 312e12 and 2.039e12")
+
+    def of(self, dtype: str) -> float | None:
+        """The most operations in a second on numbers of a type; bf16 is as fast as fp16 where nothing else is said."""
+        found = self.flop_per_s.get(dtype)
+        return self.flop_per_s.get("fp16") if found is None and dtype == "bf16" else found
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """One device of the table: what the driver calls it, its multiprocessors, memory in GB, rates in TFLOP/s."""
+
+    name: str
+    pattern: str
+    multiprocessors: int
+    gb_per_s: float
+    tflops: Mapping[str, float] = field(hash=False)
+    source: str
+
+    def matches(self, device: DeviceInfo) -> bool:
+        """Whether it is this device, whole: a slice of it (MIG, a partition) has fewer multiprocessors."""
+        if not re.fullmatch(rf"(?:(?:NVIDIA|AMD|Tesla|Instinct)\s)*(?:{self.pattern})", device.name.strip()):
+            return False
+        return device.multiprocessors in (None, self.multiprocessors)
+
+
+def peaks_of(device: DeviceInfo) -> Peaks | None:
+    """The peaks of a device by the name its driver gives; None for one that is not in the table."""
+    for sheet in SHEETS:
+        if not device.simulated and sheet.matches(device):
+            rates = {dtype: value * 1e12 for dtype, value in sheet.tflops.items()}
+            return Peaks(sheet.name, rates, sheet.gb_per_s * 1e9, DATA_SHEET, sheet.source)
+    return None
+
+
+_V100 = (
+    "NVIDIA V100 data sheet, 2020: "
+    "images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf"
+)
+_P100 = (
+    "NVIDIA Tesla P100 data sheet: "
+    "images.nvidia.com/content/tesla/pdf/nvidia-tesla-p100-datasheet.pdf (PCIe: -PCIe-datasheet.pdf)"
+)
+_A100 = (
+    "NVIDIA A100 data sheet, 2021: "
+    "nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf"
+)
+_H100 = "NVIDIA H100 data sheet: resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet"
+_H100_PCIE = (
+    "NVIDIA H100 data sheet of 2023, column PCIe (later ones have NVL in its place); product brief PB-11133-001"
+)
+_H200 = (
+    "NVIDIA H200 data sheet: "
+    "resources.nvidia.com/en-us-data-center-overview-mc/en-us-data-center-overview/hpc-datasheet-sc23-h200"
+)
+_GH200 = "NVIDIA GH200 data sheet: resources.nvidia.com/en-us-grace-cpu/grace-hopper-superchip"
+_B200 = (
+    "NVIDIA HGX B200, a table of eight: "
+    "nvidia.com/en-us/data-center/hgx; bandwidth: DGX B200 data sheet, 64 TB/s of eight"
+)
+_ADA = "NVIDIA {} data sheet: resources.nvidia.com/en-us-l40s/l40s-datasheet-28413, nvidia.com/en-us/data-center/{}"
+_MI200 = "AMD Instinct {} data sheet: amd.com/en/products/accelerators/instinct/mi200/{}.html"
+_MI300 = "AMD Instinct {} data sheet: amd.com/en/products/accelerators/instinct/mi300/{}.html"
+_RTX = "NVIDIA {} GPU architecture white paper, appendix: GeForce {}; float32 sums"
+
+_HOPPER = {"fp64": 67, "fp32": 67, "tf32": 494.5, "fp16": 989.5, "fp8": 1979, "int8": 1979}
+_AMPERE = {"fp64": 19.5, "fp32": 19.5, "tf32": 156, "fp16": 312, "int8": 624}
+_CDNA3 = {"fp64": 163.4, "fp32": 163.4, "tf32": 653.7, "fp16": 1307.4, "fp8": 2614.9, "int8": 2614.9}
+
+SHEETS: tuple[_Sheet, ...] = (
+    _Sheet("P100 SXM2", "P100-SXM2-16GB", 56, 732, {"fp64": 5.3, "fp32": 10.6, "fp16": 21.2}, _P100),
+    _Sheet("P100 PCIe 16 GB", "P100-PCIE-16GB", 56, 732, {"fp64": 4.7, "fp32": 9.3, "fp16": 18.7}, _P100),
+    _Sheet("P100 PCIe 12 GB", "P100-PCIE-12GB", 56, 549, {"fp64": 4.7, "fp32": 9.3, "fp16": 18.7}, _P100),
+    _Sheet("V100 SXM2", r"V100-SXM2-(?:16|32)GB(?:-LS)?", 80, 900, {"fp64": 7.8, "fp32": 15.7, "fp16": 125}, _V100),
+    _Sheet("V100 PCIe", r"V100-PCIE-(?:16|32)GB", 80, 900, {"fp64": 7, "fp32": 14, "fp16": 112}, _V100),
+    _Sheet("V100S PCIe", "V100S-PCIE-32GB", 80, 1134, {"fp64": 8.2, "fp32": 16.4, "fp16": 130}, _V100),
+    _Sheet(
+        "T4", "T4", 40, 320, {"fp32": 8.1, "fp16": 65, "int8": 130},
+        "NVIDIA T4 data sheet: nvidia.com/en-us/data-center/tesla-t4; bandwidth: product brief PB-09256-001",
+    ),
+    _Sheet(
+        "A10", "A10", 72, 600, {"fp32": 31.2, "tf32": 62.5, "fp16": 125, "int8": 250},
+        "NVIDIA A10 data sheet: nvidia.com/content/dam/en-zz/Solutions/Data-Center/a10/pdf/a10-datasheet.pdf",
+    ),
+    _Sheet(
+        "A30", "A30", 56, 933, {"fp64": 10.3, "fp32": 10.3, "tf32": 82, "fp16": 165, "int8": 330},
+        "NVIDIA A30 data sheet: "
+        "nvidia.com/content/dam/en-zz/Solutions/data-center/products/a30-gpu/pdf/a30-datasheet.pdf",
+    ),
+    _Sheet(
+        "A40", "A40", 84, 696, {"fp32": 37.4, "tf32": 74.8, "fp16": 149.7, "int8": 299.3},
+        "NVIDIA A40 data sheet: images.nvidia.com/content/Solutions/data-center/a40/nvidia-a40-datasheet.pdf",
+    ),
+    _Sheet("A100 SXM4 40 GB", "A100-SXM4-40GB", 108, 1555, _AMPERE, _A100),
+    _Sheet("A100 SXM4 80 GB", "A100-SXM4-80GB", 108, 2039, _AMPERE, _A100),
+    _Sheet("A100 PCIe 40 GB", "A100-PCIE-40GB", 108, 1555, _AMPERE, _A100),
+    _Sheet("A100 PCIe 80 GB", "A100[- ]80GB[- ]PCIe|A100-PCIE-80GB", 108, 1935, _AMPERE, _A100),
+    _Sheet(
+        "L4", "L4", 58, 300, {"fp32": 30.3, "tf32": 60, "fp16": 121, "fp8": 242.5, "int8": 242.5},
+        _ADA.format("L4", "l4"),
+    ),
+    _Sheet(
+        "L40", "L40", 142, 864, {"fp32": 90.5, "tf32": 90.5, "fp16": 181.05, "fp8": 362, "int8": 362},
+        _ADA.format("L40", "l40"),
+    ),
+    _Sheet(
+        "L40S", "L40S", 142, 864, {"fp32": 91.6, "tf32": 183, "fp16": 362.05, "fp8": 733, "int8": 733},
+        _ADA.format("L40S", "l40s"),
+    ),
+    _Sheet(
+        "RTX 3090", "GeForce RTX 3090", 82, 936, {"fp32": 35.6, "tf32": 35.6, "fp16": 71.2, "int8": 284.7},
+        _RTX.format("Ampere GA102", "RTX 3090"),
+    ),
+    _Sheet(
+        "RTX 4090", "GeForce RTX 4090", 128, 1008,
+        {"fp32": 82.6, "tf32": 82.6, "fp16": 165.2, "fp8": 330.3, "int8": 660.6},
+        _RTX.format("Ada", "RTX 4090"),
+    ),
+    _Sheet(
+        "RTX 5090", "GeForce RTX 5090", 170, 1792,
+        {"fp32": 104.8, "tf32": 104.8, "fp16": 209.5, "fp8": 419, "int8": 838},
+        _RTX.format("RTX Blackwell", "RTX 5090"),
+    ),
+    _Sheet("H100 SXM", "H100 80GB HBM3", 132, 3350, _HOPPER, _H100),
+    _Sheet(
+        "H100 PCIe", "H100 PCIe", 114, 2000,
+        {"fp64": 51, "fp32": 51, "tf32": 378, "fp16": 756.5, "fp8": 1513, "int8": 1513}, _H100_PCIE,
+    ),
+    _Sheet(
+        "H100 NVL", "H100 NVL", 132, 3900,
+        {"fp64": 60, "fp32": 60, "tf32": 417.5, "fp16": 835.5, "fp8": 1670.5, "int8": 1670.5}, _H100,
+    ),
+    _Sheet("H200 SXM", "H200", 132, 4800, _HOPPER, _H200),
+    _Sheet(
+        "H200 NVL", "H200 NVL", 132, 4800,
+        {"fp64": 60, "fp32": 60, "tf32": 417.5, "fp16": 835.5, "fp8": 1670.5, "int8": 1670.5}, _H200,
+    ),
+    _Sheet("GH200 96 GB", "GH200 (?:480|120)GB", 132, 4000, _HOPPER, _GH200),
+    _Sheet("GH200 144 GB", "GH200 144G HBM3e", 132, 4900, _HOPPER, _GH200),
+    _Sheet(
+        "B200", "B200", 148, 8000,
+        {"fp64": 37, "fp32": 75, "tf32": 1125, "fp16": 2250, "fp8": 4500, "int8": 4500}, _B200,
+    ),
+    _Sheet(
+        "MI100", "MI100", 120, 1228.8,
+        {"fp64": 11.5, "fp32": 46.1, "fp16": 184.6, "bf16": 92.3, "int8": 184.6},
+        "AMD Instinct MI100 data sheet: amd.com/en/products/accelerators/instinct/mi100.html",
+    ),
+    _Sheet(
+        "MI210", "MI210", 104, 1638.4, {"fp64": 45.3, "fp32": 45.3, "fp16": 181, "int8": 181},
+        _MI200.format("MI210", "mi210"),
+    ),
+    _Sheet(
+        "MI250, one of two dies", "MI250|MI250X / MI250", 104, 1638.4,
+        {"fp64": 45.3, "fp32": 45.3, "fp16": 181, "int8": 181}, _MI200.format("MI250", "mi250"),
+    ),
+    _Sheet(
+        "MI250X, one of two dies", "MI250X", 110, 1638.4,
+        {"fp64": 47.9, "fp32": 47.9, "fp16": 191.5, "int8": 191.5}, _MI200.format("MI250X", "mi250x"),
+    ),
+    _Sheet("MI300X", "MI300X(?: VF)?", 304, 5300, _CDNA3, _MI300.format("MI300X", "mi300x")),
+    _Sheet("MI325X", "MI325X(?: VF)?", 304, 6000, _CDNA3, _MI300.format("MI325X", "mi325x")),
+)  # fmt: skip

@@ -1,0 +1,44 @@
+"""The faces of a roofline: text, and HTML with its picture."""
+
+from __future__ import annotations
+
+from perfmagic import units
+from perfmagic.analysis.timeline.device_operators import DeviceOperator
+from perfmagic.analysis.timeline.roofline import RooflineData
+from perfmagic.view.html import framed, image, paragraphs, short
+from perfmagic.view.svg.metrics import columns, cut_to_columns
+from perfmagic.view.text import WIDTH, table, wrapped
+from perfmagic.view.timeline.picture.roofline import roofline_svg, roofline_words
+
+ROWS = 10
+_NAME_COLUMNS = 44
+HEAD = ("", "time", "achieved", "of the peak", "FLOP/byte")
+
+
+def roofline_text(data: RooflineData) -> str:
+    """The words and the longest operators, at most 100 columns wide."""
+    rows = [_row(row) for row in data.operators[:ROWS]]
+    widths = [max(columns(row[i]) for row in (HEAD, *rows)) + 2 for i in range(len(HEAD))]
+    below = [f"peaks: {data.source}"] if data.source else []
+    lines = [*wrapped(f"{data.label}: {roofline_words(data)}"), "", *table(HEAD, rows, widths), *below]
+    return "\n".join(cut_to_columns(line.rstrip(), WIDTH) for line in lines)
+
+
+def roofline_html(data: RooflineData) -> str:
+    """The picture as an image, and where its roofs are from; survives sanitisers."""
+    words = roofline_words(data)
+    head = f'<div style="margin:4px 0"><b>Roofline</b> · {short(words)}</div>'
+    return framed(
+        head + image(roofline_svg(data), f"Roofline: {words}") + paragraphs([data.source] if data.source else [])
+    )
+
+
+def _row(row: DeviceOperator) -> tuple[str, ...]:
+    name = " ".join(filter(None, (row.name, row.shapes, row.dtypes)))
+    return (
+        cut_to_columns(name, _NAME_COLUMNS),
+        units.duration(row.total_ns),
+        units.rate(row.flop_per_s or 0.0, "FLOP/s"),
+        "" if row.peak_frac is None else units.percent(row.peak_frac),
+        units.significant(row.flop_per_byte or 0.0),
+    )

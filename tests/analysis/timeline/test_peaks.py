@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+
+from perfmagic.analysis.timeline.peaks import SHEETS, Peaks, peaks_of
+from perfmagic.errors import OptionError
+from perfmagic.trace.model import DeviceInfo
+
+
+def named(name: str, multiprocessors: int | None = None, kind: str = "cuda") -> Peaks | None:
+    return peaks_of(DeviceInfo(0, kind, name, multiprocessors=multiprocessors))
+
+
+@pytest.mark.parametrize(
+    ("driver", "sheet"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100 SXM"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA H100 NVL", "H100 NVL"),
+        ("NVIDIA H200", "H200 SXM"),
+        ("NVIDIA GH200 480GB", "GH200 96 GB"),
+        ("NVIDIA B200", "B200"),
+        ("NVIDIA A100-SXM4-40GB", "A100 SXM4 40 GB"),
+        ("A100-SXM4-80GB", "A100 SXM4 80 GB"),
+        ("NVIDIA A100 80GB PCIe", "A100 PCIe 80 GB"),
+        ("NVIDIA A100-PCIE-40GB", "A100 PCIe 40 GB"),
+        ("Tesla V100-SXM2-16GB", "V100 SXM2"),
+        ("Tesla V100-PCIE-32GB", "V100 PCIe"),
+        ("Tesla P100-PCIE-12GB", "P100 PCIe 12 GB"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA L40", "L40"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("AMD Instinct MI300X VF", "MI300X"),
+        ("AMD Instinct MI250X", "MI250X, one of two dies"),
+    ],
+)
+def test_a_device_is_known_by_the_name_of_its_driver(driver: str, sheet: str) -> None:
+    found = named(driver)
+    assert found is not None
+    assert (found.name, found.kind) == (sheet, "data sheet")
+
+
+@pytest.mark.parametrize(
+    "driver",
+    [
+        *("NVIDIA A100-PG509-200", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 3090 Ti", "device 0", ""),
+        *("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "Quadro GP100", "NVIDIA H100", "Tesla V100-SXM3-32GB", "NVIDIA L400"),
+    ],
+)
+def test_another_device_has_no_peak(driver: str) -> None:
+    assert named(driver) is None
+
+
+def test_a_part_of_a_device_has_no_peak() -> None:
+    assert named("NVIDIA A100-SXM4-80GB", 108) is not None
+    assert named("NVIDIA A100-SXM4-80GB", 14) is None
+    assert named("NVIDIA A100-SXM4-80GB", 108, kind="sim") is None
+
+
+def test_each_driver_name_matches_one_sheet_and_faster_types_are_faster() -> None:
+    assert len({sheet.name for sheet in SHEETS}) == len(SHEETS)
+    order = ("fp64", "fp32", "tf32", "fp16", "fp8")
+    for sheet in SHEETS:
+        rates = [sheet.tflops[dtype] for dtype in order if dtype in sheet.tflops]
+        assert rates == sorted(rates), sheet.name
+        assert ": " in sheet.source or "," in sheet.source, sheet.name
+
+
+def test_bf16_is_as_fast_as_fp16_but_where_a_sheet_says_otherwise() -> None:
+    a100, mi100 = named("NVIDIA A100-SXM4-80GB"), named("AMD Instinct MI100")
+    assert a100 is not None
+    assert mi100 is not None
+    assert (a100.of("bf16"), a100.of("fp8"), a100.bytes_per_s) == (312e12, None, 2039e9)
+    assert (mi100.of("bf16"), mi100.of("fp16")) == (92.3e12, 184.6e12)
+
+
+@pytest.mark.parametrize("rates", [{"fp17": 1e12}, {"fp16": 0.0}, {"fp16": float("inf")}])
+def test_impossible_peaks_are_refused(rates: dict[str, float]) -> None:
+    with pytest.raises(OptionError):
+        Peaks(flop_per_s=rates)
+    with pytest.raises(OptionError):
+        Peaks(bytes_per_s=-1)
