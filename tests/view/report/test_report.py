@@ -159,9 +159,9 @@ def test_a_table_that_is_empty_for_a_reason_stands_with_the_reason() -> None:
     assert "\nCollectives: 2 communication" in text(steps())
 
 
-def test_a_simulated_device_waits_for_itself_where_the_record_shows_no_cause() -> None:
-    words = "the simulated device itself"
-    for kind, said in (("sim", True), ("cuda", False)):
+def test_a_delay_without_a_recorded_cause_is_unexplained_but_of_a_simulated_device_python_s() -> None:
+    unexplained = "waiting with work queued, for reasons that the record does not show"
+    for kind, said in (("sim", ["waiting for Python"]), ("cuda", [unexplained])):
         b = Builder()
         b.op(0, 10, launch=0)
         b.op(500, 510, launch=1)
@@ -169,16 +169,7 @@ def test_a_simulated_device_waits_for_itself_where_the_record_shows_no_cause() -
         (table,) = (
             one for one in report_tables(TimelineResult(trace).to_dict(), TEXT_ROWS) if one.title == "Idle by cause"
         )
-        assert (words in table.rows[0][0]) is said
-
-
-def test_every_face_says_which_kernels_an_expression_made_communication() -> None:
-    result = TimelineResult(recorded("v100_4streams_nccl_step"), comm_names="allreduce")
-    words = "match 'allreduce': 1 kernel name: ncclKernel_AllReduce_RING_LL_Sum_float."
-    assert words in " ".join(report_text(result.doc, result.to_dict()).split())
-    assert words in unescape(html_tables(result.to_dict()))
-    assert words in markdown("t", "h", [], [], result.to_dict()).replace("\\", "")
-    assert "match " not in html_tables(TimelineResult(result.trace).to_dict())
+        assert [row[0] for row in table.rows] == said
 
 
 @pytest.mark.parametrize("n", [15, 18])
@@ -243,4 +234,5 @@ def test_what_is_alone_and_what_is_exposed_have_two_names_in_every_face() -> Non
         "several, no compute": 5 * US,
     }
     said = {finding.rule: finding.cost_ns for finding in result.findings}
-    assert (said["exposed_copy"], said["exposed_communication"]) == (20 * US, 20 * US)
+    # what both were exposed at once is told once, as communication
+    assert (said["exposed_copy"], said["exposed_communication"]) == (15 * US, 20 * US)
