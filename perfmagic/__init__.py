@@ -63,6 +63,8 @@ _HOMES = {
     "Quantity": "perfmagic.analysis.bench.quantity",
     "QueueStat": "perfmagic.analysis.timeline.queueing",
     "RankFinding": "perfmagic.analysis.ranks.findings",
+    "RankStat": "perfmagic.analysis.ranks.summary",
+    "RanksResult": "perfmagic.results.ranks",
     "Rows": "perfmagic.analysis.rows",
     "Step": "perfmagic.analysis.timeline.steps",
     "StreamStat": "perfmagic.analysis.timeline.streams",
@@ -109,6 +111,8 @@ __all__ = [
     "QueueModel",
     "QueueStat",
     "RankFinding",
+    "RankStat",
+    "RanksResult",
     "Result",
     "RooflineResult",
     "Rows",
@@ -154,6 +158,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.bench.warnings import BenchWarning
     from perfmagic.analysis.findings.finding import Finding
     from perfmagic.analysis.ranks.findings import RankFinding
+    from perfmagic.analysis.ranks.summary import RankStat
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat
     from perfmagic.analysis.timeline.categories import CategoryTime

@@ -13,10 +13,12 @@ from pathlib import Path
 
 from perfmagic.analysis.findings.find import findings
 from perfmagic.trace.model import Trace
+from perfmagic.view.ranks.picture import ranks_svg
 from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.analysis.build import Builder
 from tests.trace.recorded import recorded
+from tests.view.ranks.build import four_ranks
 from tests.view.timeline.build import queue_of
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "svg"
@@ -55,6 +57,13 @@ CASES: dict[str, Callable[[], Trace]] = {
 }
 
 
+# the picture of several ranks stands beside those of timelines: one folder, one command, one test
+DRAWN: dict[str, Callable[[], str]] = {
+    **{name: partial(lambda make: _timeline(make()), make) for name, make in CASES.items()},
+    "four_ranks": lambda: ranks_svg(four_ranks()),
+}
+
+
 def described(svg: str) -> list[str]:
     """Every element of a picture, an indented line each: tag, style, place in whole pixels, text."""
     root = ET.fromstring(svg)
@@ -62,9 +71,9 @@ def described(svg: str) -> list[str]:
     return [f"{'  ' * depth}{_line(element, styles)}" for depth, element in _walk(root) if _tag(element) != "style"]
 
 
-def picture(trace: Trace) -> list[str]:
-    """The elements of the static picture of a trace."""
-    return described(timeline_svg(timeline_doc(trace, findings(trace))))
+def _timeline(trace: Trace) -> str:
+    """The static picture of a trace."""
+    return timeline_svg(timeline_doc(trace, findings(trace)))
 
 
 def _styles(svg: str) -> dict[str, str]:
@@ -130,8 +139,8 @@ def _moved(command: str, at: tuple[float, float], by: list[float]) -> tuple[floa
 def main() -> None:
     """Write every file anew."""
     FOLDER.mkdir(exist_ok=True)
-    for name, make in CASES.items():
-        (FOLDER / f"{name}.txt").write_text("\n".join(picture(make())) + "\n", encoding="utf-8")
+    for name, draw in DRAWN.items():
+        (FOLDER / f"{name}.txt").write_text("\n".join(described(draw())) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
