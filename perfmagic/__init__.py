@@ -43,6 +43,7 @@ _HOMES = {
     "RooflineResult": "perfmagic.results",
     "SweepResult": "perfmagic.results",
     "TimelineResult": "perfmagic.results",
+    "TraceComparison": "perfmagic.results",
     "Trace": "perfmagic.trace.model",
     # what results hold: tables, their rows, and single facts
     "AnnotationStat": "perfmagic.analysis.timeline.annotations",
@@ -72,6 +73,14 @@ _HOMES = {
     "Sync": "perfmagic.analysis.timeline.syncs",
     "Trust": "perfmagic.analysis.timeline.trust",
     "Verdict": "perfmagic.analysis.verdict",
+    "ComparedTrace": "perfmagic.analysis.diff.side",
+    "KernelChange": "perfmagic.analysis.diff.work",
+    "LineChange": "perfmagic.analysis.diff.lines",
+    "OperatorChange": "perfmagic.analysis.diff.work",
+    "RankChange": "perfmagic.analysis.diff.ranks",
+    "Replacement": "perfmagic.analysis.diff.replaced",
+    "StepChange": "perfmagic.analysis.diff.steps",
+    "TimeChange": "perfmagic.analysis.diff.times",
     # what they raise
     "CaptureError": "perfmagic.errors",
     "DeviceError": "perfmagic.errors",
@@ -92,16 +101,20 @@ __all__ = [
     "ClassOverlap",
     "CollectiveStat",
     "CompareResult",
+    "ComparedTrace",
     "Comparison",
     "CopyStat",
     "DeviceError",
     "DeviceOperator",
     "Finding",
     "IdleGap",
+    "KernelChange",
     "KernelStat",
     "KeywordError",
+    "LineChange",
     "LineStat",
     "Mode",
+    "OperatorChange",
     "OperatorStat",
     "OptionError",
     "Pace",
@@ -110,20 +123,25 @@ __all__ = [
     "Quantity",
     "QueueModel",
     "QueueStat",
+    "RankChange",
     "RankFinding",
     "RankStat",
     "RanksResult",
+    "Replacement",
     "Result",
     "RooflineResult",
     "Rows",
     "Step",
+    "StepChange",
     "StreamStat",
     "SweepPoint",
     "SweepResult",
     "Sync",
+    "TimeChange",
     "TimelineResult",
     "TorchMissingError",
     "Trace",
+    "TraceComparison",
     "TraceError",
     "Trust",
     "Verdict",
@@ -156,6 +174,13 @@ if TYPE_CHECKING:
     from perfmagic.analysis.bench.queue_model import QueueModel
     from perfmagic.analysis.bench.sweep import SweepPoint
     from perfmagic.analysis.bench.warnings import BenchWarning
+    from perfmagic.analysis.diff.lines import LineChange
+    from perfmagic.analysis.diff.ranks import RankChange
+    from perfmagic.analysis.diff.replaced import Replacement
+    from perfmagic.analysis.diff.side import ComparedTrace
+    from perfmagic.analysis.diff.steps import StepChange
+    from perfmagic.analysis.diff.times import TimeChange
+    from perfmagic.analysis.diff.work import KernelChange, OperatorChange
     from perfmagic.analysis.findings.finding import Finding
     from perfmagic.analysis.ranks.findings import RankFinding
     from perfmagic.analysis.ranks.summary import RankStat
@@ -202,7 +227,15 @@ if TYPE_CHECKING:
         TorchMissingError,
         TraceError,
     )
-    from perfmagic.results import BenchResult, CompareResult, Result, RooflineResult, SweepResult, TimelineResult
+    from perfmagic.results import (
+        BenchResult,
+        CompareResult,
+        Result,
+        RooflineResult,
+        SweepResult,
+        TimelineResult,
+        TraceComparison,
+    )
     from perfmagic.trace.model import Trace
 
 

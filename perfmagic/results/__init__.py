@@ -7,6 +7,7 @@ from perfmagic.results.ranks import RanksResult, Traces
 from perfmagic.results.roofline import RooflineResult
 from perfmagic.results.sweep import SweepResult
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.results.trace_comparison import TraceComparison
 
 __all__ = [
     "BenchResult",
@@ -16,5 +17,6 @@ __all__ = [
     "RooflineResult",
     "SweepResult",
     "TimelineResult",
+    "TraceComparison",
     "Traces",
 ]

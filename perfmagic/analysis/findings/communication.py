@@ -8,7 +8,8 @@ from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.columns import Int64, OpKind
-from perfmagic.trace.names import OpClass, op_classes, short_name
+from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.signatures import function_name
 
 FEW_NAMES = 8  # a library of collectives runs a handful of kernels; a model's side stream runs its operators
 LONG_NS = 50_000  # in the mean; an all-to-all between GPUs takes more, most elementwise kernels less
@@ -70,7 +71,7 @@ def _length_ns(facts: Facts, rows: Int64) -> int:
 def _looks_like(facts: Facts, rows: Int64, distributed: bool) -> Finding:
     ops = facts.trace.ops
     names, n = np.unique(ops.name[rows], return_counts=True)
-    short = list(dict.fromkeys(short_name(facts.trace.names[names[i]]) for i in np.argsort(-n, kind="stable")))
+    short = list(dict.fromkeys(function_name(facts.trace.names[names[i]]) for i in np.argsort(-n, kind="stable")))
     which = listed(short[:NAMED]) + (f" and {len(short) - NAMED} more" if len(short) > NAMED else "")
     kernels = f"{units.plural(len(rows), 'kernel')} on stream {int(ops.stream[rows[0]])}"
     alone = (

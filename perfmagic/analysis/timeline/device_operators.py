@@ -15,6 +15,7 @@ from perfmagic.analysis.timeline.categories import Category, categories
 from perfmagic.analysis.timeline.flops import Inputs, dtype_words, flop_of, io_bytes_of, shape_words
 from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, origins
 from perfmagic.analysis.timeline.peaks import Peaks, peaks_of
+from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
@@ -179,11 +180,12 @@ def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) ->
     edges = np.cumsum(np.bincount(group, minlength=n_groups))[:-1]
     whole = max(1, int(length.sum()))
     first = order[np.concatenate(([0], edges))]
+    calls = origin.calls(rows)
     parsed: dict[tuple[int, ...], _Known] = {}
     found = []
     for at, mine in zip(first.tolist(), np.split(order, edges), strict=True):
         total = int(length[mine].sum())
-        n_calls = len(np.unique(origin.call[rows[mine]]))
+        n_calls = len(np.unique(calls[mine]))
         key = (int(origin.name[rows[at]]), *map(int, inputs[:, at]))
         if key not in parsed:
             parsed[key] = _known(trace, origin.names[key[0]], *key[1:])
@@ -253,8 +255,8 @@ def _grouped(keys: list[Int64]) -> Int64:
     """The group of each row, rows with equal keys together; numbers from 0 without gaps."""
     group = np.zeros(len(keys[0]), np.int64)
     for key in keys:
-        values, code = np.unique(key, return_inverse=True)
-        group = np.unique(group * len(values) + code, return_inverse=True)[1]
+        values, code = coded(key)
+        group = coded(group * len(values) + code)[1]
     return group
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.rows import Rows, names_at
+from perfmagic.analysis.timeline.host_time import operators_in
 from perfmagic.analysis.timeline.pauses import Causes, causes, gap_pauses, python_waits
 from perfmagic.numerics.intervals import covered_ns, merge
 from perfmagic.trace.columns import NO_LINE, NONE, Int32, Int64
-from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
@@ -35,7 +35,7 @@ class IdleGaps:
     other_stream_ns, unexplained_ns: its parts by cause, as perfmagic.analysis.timeline.pauses.Causes has them; in
     Python includes one by one. They add up to the length of the gap.
     op: row of trace.ops that ended the gap.  line: the line the host spent most of the gap on, else the line of the op.
-    host_op: row of trace.names of the operator running in the middle of the host's part, NONE where none was.
+    host_op: row of trace.names of the operator that most of the host's part passed in, NONE where none is known.
     by_line_ns: the time with nothing queued by the line the host was in, split exactly; NO_LINE: outside the cell.
     """
 
@@ -94,8 +94,8 @@ class IdleGaps:
 class IdleGap:
     """One idle gap of a device; times in ns, the parts as in IdleGaps.
 
-    cause: the largest part.  line: as in IdleGaps.  host_op: the operator running in the middle of the host's part,
-    None where none was.  ended_by: the device op that ended the gap.
+    cause: the largest part.  line: as in IdleGaps.  host_op: the operator that most of the host's part passed in,
+    None where none is known.  ended_by: the device op that ended the gap.
     """
 
     device: int
@@ -158,7 +158,7 @@ def idle_gaps(trace: Trace, device: int) -> IdleGaps:
         **{f"{cause}_ns": ns for cause, ns in sums.items()},
         op=pauses.op,
         line=line,
-        host_op=_running_ops(trace, start, pauses.launched_ns, pauses.op),
+        host_op=_longest_ops(trace, start, pauses.launched_ns, pauses.op),
         by_line_ns=by_line,
     )
 
@@ -204,13 +204,11 @@ def _largest_line(part: Int64, line: Int64, length: Int64, default: Int32) -> In
     return result
 
 
-def _running_ops(trace: Trace, start_ns: Int64, end_ns: Int64, op: Int64) -> Int64:
+def _longest_ops(trace: Trace, start_ns: Int64, end_ns: Int64, op: Int64) -> Int64:
+    """The innermost operator in which most of each part [start, end) passed, on the thread that launched the op."""
     result = np.full(len(op), NONE, np.int64)
-    waited = np.flatnonzero(end_ns > start_ns)
-    if not len(waited) or not len(trace.host_ops):
-        return result
-    thread = trace.calls.thread[trace.ops.launch[op[waited]]]
-    middle = start_ns[waited] + (end_ns[waited] - start_ns[waited]) // 2
-    running = host_stack(trace).innermost_at(thread, middle)
-    result[waited] = np.where(running != NONE, trace.host_ops.name[running], NONE)
+    waited = np.flatnonzero((end_ns > start_ns) & (trace.ops.launch[op] != NONE))
+    if len(waited) and len(trace.host_ops):
+        thread = trace.calls.thread[trace.ops.launch[op[waited]]]
+        result[waited] = operators_in(trace, thread, start_ns[waited], end_ns[waited]).longest
     return result

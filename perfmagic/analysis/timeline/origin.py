@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, Bool, Int8, Int32, Int64
 from perfmagic.trace.hoststack import HostStack, nested, operator_stack
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import short_name
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.short_names import kernel_short_names
 from perfmagic.units import plural
 
 # Kineto writes torch.nn modules as Python frames of this form, numbered by class
@@ -50,16 +52,26 @@ class Origins:
     """Of each device op, in the order of trace.ops, where it comes from.
 
     source: a Source.  name: row of `names`.  host_op: row of trace.host_ops, NONE where no operator launched it.
-    call: what is one call of the operator, graph or kernel: equal numbers, one call.  graph_ops: how many ops the
+    launch: as in trace.ops.  graph_ops: how many ops the
     launch carried, 0 where it is no graph.
     """
 
     names: tuple[str, ...]
     source: Int8
-    name: Int64
-    host_op: Int64
-    call: Int64
-    graph_ops: Int64
+    name: Int32
+    host_op: Int32
+    launch: Int64
+    graph_ops: Int32
+
+    def calls(self, rows: Int64) -> Int64:
+        """What is one call of the operator, graph or kernel, for some ops: equal numbers, one call; shape of rows."""
+        # counted apart: operators, launches of graphs, and kernels, of which each is a call of its own
+        graph = rows[self.source[rows] == Source.GRAPH]
+        found = 3 * rows + 2
+        found[self.source[rows] == Source.GRAPH] = 3 * self.launch[graph] + 1
+        known = self.host_op[rows] != NONE
+        found[known] = 3 * self.host_op[rows[known]].astype(np.int64)
+        return found
 
 
 @dataclass(frozen=True)
@@ -91,18 +103,16 @@ def origins(trace: Trace) -> Origins:
     known &= ~_compiled_alone(trace, host_op, known)
     source = np.where(graph_ops > 0, Source.GRAPH, np.where(known, Source.OPERATOR, Source.KERNEL))
     source = np.where(launched, source, Source.UNKNOWN).astype(np.int8)
-    labels = [name.removeprefix(_ENGINE) for name in trace.names]
-    names = _Names()
-    name = np.zeros(len(ops), np.int64)
-    name[known] = names.rows([labels[row] for row in trace.host_ops.name[host_op[known]].tolist()])
+    names, name = _Names(), np.zeros(len(ops), np.int32)
+    name[known] = names.rows(trace.host_ops.name[host_op[known]], lambda row: trace.names[row].removeprefix(_ENGINE))
     graph = source == Source.GRAPH
-    name[graph] = names.rows(_graph_names(trace, graph))
+    graphs = _graph_names(trace, graph)
+    name[graph] = names.rows(ops.launch[graph], graphs.__getitem__)
     own = (source == Source.KERNEL) | (source == Source.UNKNOWN)
-    short = {row: short_name(trace.names[row]) for row in np.unique(ops.name[own]).tolist()}
-    name[own] = names.rows([short[row] for row in ops.name[own].tolist()])
-    n_host, n_calls = len(trace.host_ops), len(trace.calls)
-    call = np.where(known, host_op, np.where(graph, n_host + ops.launch, n_host + n_calls + np.arange(len(ops))))
-    return Origins(tuple(names.known), source, name, np.where(known, host_op, NONE), call, graph_ops)
+    short = kernel_short_names(trace)
+    name[own] = names.rows(ops.name[own], lambda row: short[trace.names[row]])
+    charged = np.where(known, host_op, NONE).astype(np.int32)
+    return Origins(tuple(names.known), source, name, charged, ops.launch, graph_ops.astype(np.int32))
 
 
 def op_origins(trace: Trace, rows: Int64 | list[int]) -> list[OpOrigin]:
@@ -162,11 +172,13 @@ def is_user_frame(name: str) -> bool:
 
 def _running(trace: Trace, words: tuple[str, ...]) -> Places:
     """The innermost Python frame with words around each launch. words: of each name, "" for names that do not count."""
-    nowhere = Places((), np.full(len(trace.ops), NONE, np.int32))
+    nowhere = Places((), np.broadcast_to(np.int32(NONE), len(trace.ops)))
     wanted: Bool = np.array([bool(one) for one in words], bool)
     if not len(trace.python_frames) or not wanted.any() or not len(trace.calls):
         return nowhere
-    mine = trace.python_frames.named(wanted)
+    launched = np.unique(trace.ops.launch[trace.ops.launch != NONE])
+    around = trace.python_frames.running_at(trace.calls.start_ns[launched])
+    mine = around.take(wanted[around.name])
     at = nested(mine).innermost_at(trace.calls.thread, trace.calls.start_ns)
     name = np.where(at != NONE, mine.name[at], NONE) if len(mine) else np.full(len(trace.calls), NONE, np.int64)
     row = np.where(trace.ops.launch != NONE, name[trace.ops.launch], NONE).astype(np.int32)
@@ -180,7 +192,7 @@ def _launching(trace: Trace, stack: HostStack) -> Int64:
     launched = np.flatnonzero(ops.launch != NONE)
     if not len(launched) or not len(trace.host_ops):
         return found
-    rows, inverse = np.unique(ops.launch[launched], return_inverse=True)
+    rows, inverse = coded(ops.launch[launched])
     by = stack.innermost_at(calls.thread[rows], calls.start_ns[rows])
     found[launched] = _known_as(trace, stack, by)[inverse]
     return found
@@ -214,25 +226,22 @@ def _graph_sizes(trace: Trace) -> Int64:
     return sizes
 
 
-def _graph_names(trace: Trace, graph: Bool) -> list[str]:
-    """The name of the graph of each op in one: "graph of 421 ops", numbered where others have as many ops."""
+def _graph_names(trace: Trace, graph: Bool) -> dict[int, str]:
+    """The name of each launch's graph: "graph of 421 ops", numbered where others have as many.  graph: which ops."""
     launch, name = trace.ops.launch[graph], trace.ops.name[graph]
-    contents: dict[tuple[int, ...], int] = {}
-    of_launch: dict[int, tuple[int, ...]] = {}
-    order = np.argsort(launch, kind="stable")
+    order = np.lexsort((name, launch))  # by name: streams may start a graph's ops in another order
     calls, first = np.unique(launch[order], return_index=True)
-    for call, rows in zip(calls.tolist(), np.split(order, first[1:]) if len(calls) else [], strict=True):
-        of_launch[call] = tuple(np.sort(name[rows]).tolist())  # streams may start a graph's ops in another order
-        contents.setdefault(of_launch[call], len(of_launch[call]))
-    alike: dict[int, list[tuple[int, ...]]] = {}
-    for content, size in contents.items():
-        alike.setdefault(size, []).append(content)
+    held = np.split(name[order], first[1:]) if len(calls) else []
+    of_launch = {call: names.tobytes() for call, names in zip(calls.tolist(), held, strict=True)}
+    alike: dict[int, list[bytes]] = {}
+    for content in dict.fromkeys(of_launch.values()):
+        alike.setdefault(len(content) // name.itemsize, []).append(content)
     words = {
         content: f"graph of {plural(size, 'op')}" + (f" ({number})" if len(same) > 1 else "")
         for size, same in alike.items()
         for number, content in enumerate(same, 1)
     }
-    return [words[of_launch[call]] for call in launch.tolist()]
+    return {call: words[content] for call, content in of_launch.items()}
 
 
 def _compiled_alone(trace: Trace, host_op: Int64, known: Bool) -> Bool:
@@ -250,5 +259,9 @@ class _Names:
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
 
-    def rows(self, names: list[str]) -> Int64:
-        return np.array([self.known.setdefault(name, len(self.known)) for name in names], np.int64)
+    def rows(self, keys: Int64 | Int32, name_of: Callable[[int], str]) -> Int64:
+        """The number of the name of each key; shape of keys."""
+        used, inverse = coded(keys)
+        numbers = [self.known.setdefault(name_of(key), len(self.known)) for key in used.tolist()]
+        found: Int64 = np.array(numbers, np.int64)[inverse]
+        return found

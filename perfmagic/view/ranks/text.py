@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from perfmagic import terminal
 from perfmagic.view.ranks.doc import RanksDoc
 from perfmagic.view.ranks.table import HEAD, cost_words, rank_cells
 from perfmagic.view.svg.metrics import columns
-from perfmagic.view.text import WIDTH, table, wrapped
+from perfmagic.view.text import table, wrapped
 
 _GUTTER = 10
-# in a terminal of 100 columns these stand in the way of the others: busy and extent tell them
+# in a narrow terminal these stand in the way of the others: busy and extent tell them
 _DISPENSABLE = ("device", "idle", "extent", "copies")
 
 
 def ranks_text(doc: RanksDoc) -> str:
-    """Several ranks, at most 100 columns wide."""
+    """Several ranks, as wide as the terminal."""
     lines = wrapped(doc.sentence)
     for finding in doc.findings:
         lines += wrapped(f"{cost_words(finding.cost_ns):>{_GUTTER}}  {finding.sentence}", indent=_GUTTER + 2)
@@ -26,7 +27,7 @@ def rank_lines(doc: RanksDoc) -> list[str]:
     for name in ("", *_DISPENSABLE):
         shown = [i for i in shown if HEAD[i] != name or not name]
         widths = [max(columns(row[i]) for row in cells) + 2 for i in shown]
-        if sum(widths) <= WIDTH:
+        if sum(widths) <= terminal.width():
             break
     rows = [[row[i] for i in shown] for row in cells]
-    return [line.rstrip() for line in table(rows[0], rows[1:], widths)]
+    return [line.rstrip() for line in table(rows[0], rows[1:])]

@@ -16,9 +16,10 @@ import numpy as np
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import OpClass, short_name
+from perfmagic.trace.names import OpClass
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, StreamLane
+from perfmagic.view.timeline.origins import origin_words
 from perfmagic.view.timeline.wire_columns import ColumnWriter
 from perfmagic.view.timeline.words import alt_text, cost_words, rest_words, shape_words
 
@@ -47,8 +48,9 @@ class Wire:
 class NameTable:
     """Pairs of a name and a class, each once, numbered in the order in which they were met."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], shown: tuple[str, ...]) -> None:
         self._names = names
+        self._shown = shown
         self._numbers: dict[tuple[int, int], int] = {}
 
     def numbers(self, name: Int32, op_class: Int64) -> Int64:
@@ -67,9 +69,13 @@ class NameTable:
         rows: list[list[Any]] = []
         for name, op_class in self._numbers:
             full = cut(self._names[name])
-            short = cut(short_name(self._names[name]))
+            short = cut(self._shown[name])
             rows.append([short, 0 if full == short else full, op_class])
-        return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        return _json(rows)
+
+
+def _json(rows: list[list[Any]]) -> bytes:
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def cut(text: str) -> str:
@@ -80,14 +86,18 @@ def cut(text: str) -> str:
 
 def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     """The header and the payload of a timeline.  trace: the one the document was made from."""
-    out, names = ColumnWriter(), NameTable(trace.names)
+    out, names = ColumnWriter(), NameTable(trace.names, doc.names)
     header = _header(doc)
     header["thread_lanes"] = [_thread(out, names, lane, f"host{i}", doc.start_ns) for i, lane in enumerate(doc.threads)]
     header["cell_lane"] = _cell(out, doc)
     header["launch_lane"] = _launches(out, names, doc, trace)
     calls = np.zeros(0, np.int64) if doc.launches is None else doc.launches.call
-    streams = [_stream(out, names, lane, i, trace, calls, doc.start_ns) for i, lane in enumerate(_streams(doc))]
+    origins = origin_words(trace)
+    streams = [
+        _stream(out, names, lane, i, trace, calls, origins.of_op, doc.start_ns) for i, lane in enumerate(_streams(doc))
+    ]
     header["stream_lanes"] = streams
+    out.text("origins", _json([[cut(word) for word in words] for words in origins.rows]))
     header["memory_lanes"] = _memory(out, doc)
     out.text("names", names.table())
     header["shapes"] = [list(shape_words(shape)) for shape in trace.shapes] if streams else []
@@ -164,6 +174,7 @@ def _stream(
     number: int,
     trace: Trace,
     calls: Int64,
+    origins: Int64,
     origin_ns: int,
 ) -> dict[str, Any]:
     """One stream's ops. Their launch is a row of the launch lane; where that has none, the time it counts from."""
@@ -181,6 +192,7 @@ def _stream(
     out.plain(table, "split", lane.packing.split - 1)
     out.signed(table, "bytes", trace.ops.size_bytes[lane.row])
     out.plain(table, "shape", trace.ops.shape[lane.row] - NONE)
+    out.plain(table, "origin", origins[lane.row] - NONE)
     return {
         "device": lane.device,
         "stream": lane.stream,

@@ -10,13 +10,22 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.timeline.roofline import roofline_data
+from perfmagic.results import TimelineResult
 from perfmagic.trace.model import Trace
+from perfmagic.trace_comparisons import compare_timelines
+from perfmagic.view.diff.picture.pair import pair_svg
+from perfmagic.view.diff.picture.waterfall import waterfall_svg
 from perfmagic.view.ranks.picture import ranks_svg
 from perfmagic.view.timeline.doc import timeline_doc
+from perfmagic.view.timeline.picture.roofline import roofline_svg
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.analysis.build import Builder
+from tests.analysis.diff.pairs import eager, fused
+from tests.analysis.shaped import BF16, FLOAT, Shaped
 from tests.trace.recorded import recorded
 from tests.view.ranks.build import four_ranks
 from tests.view.timeline.build import queue_of
@@ -56,11 +65,30 @@ CASES: dict[str, Callable[[], Trace]] = {
     },
 }
 
+# two timelines compared: the waterfall, then both on one axis
+COMPARISONS: dict[str, Callable[[], tuple[Trace, Trace]]] = {
+    "comparison_of_cells": lambda: (cell_with_copies(), queue_of()),
+    "comparison_of_steps": lambda: (eager(steps=3), fused(steps=3)),
+    "comparison_of_ranks": lambda: (
+        recorded("real/sampled_rank0of128"),
+        recorded("real/sampled_rank1of128"),
+    ),
+}
 
-# the picture of several ranks stands beside those of timelines: one folder, one command, one test
-DRAWN: dict[str, Callable[[], str]] = {
-    **{name: partial(lambda make: _timeline(make()), make) for name, make in CASES.items()},
-    "four_ranks": lambda: ranks_svg(four_ranks()),
+
+def roofline_of(properties: dict[str, Any] | None = None) -> Trace:
+    """Products of two types, one with few operations for its bytes."""
+    s = Shaped(properties) if properties else Shaped()
+    sgemm, gemm = "ampere_sgemm_128x64_nn", "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
+    s.op("aten::mm", [[4096, 4096], [4096, 4096]], BF16, ((gemm, 600.0),))
+    s.op("aten::mm", [[4096, 1], [1, 4096]], BF16, ((gemm, 40.0),))
+    s.op("aten::addmm", [[512], [512, 512], [512, 512]], FLOAT, ((sgemm, 30.0),))
+    return s.op("aten::add", [[4096], [4096]], FLOAT, (("add", 5.0),)).trace()
+
+
+ROOFLINES: dict[str, Callable[[], Trace]] = {
+    "roofline": roofline_of,
+    "roofline_without_peaks": partial(roofline_of, {"id": 0, "name": "NVIDIA Unheard Of"}),
 }
 
 
@@ -71,9 +99,27 @@ def described(svg: str) -> list[str]:
     return [f"{'  ' * depth}{_line(element, styles)}" for depth, element in _walk(root) if _tag(element) != "style"]
 
 
-def _timeline(trace: Trace) -> str:
-    """The static picture of a trace."""
-    return timeline_svg(timeline_doc(trace, findings(trace)))
+def picture(trace: Trace) -> list[str]:
+    """The elements of the static picture of a trace."""
+    return described(timeline_svg(timeline_doc(trace, findings(trace))))
+
+
+def comparison_pictures(first: Trace, second: Trace) -> list[str]:
+    """The elements of both pictures of a comparison."""
+    found = compare_timelines(TimelineResult(first), TimelineResult(second))
+    return [*described(waterfall_svg(found)), *described(pair_svg(found, *found.timelines))]
+
+
+# every picture by the name of its file, whatever it shows
+DRAWN: dict[str, Callable[[], list[str]]] = {
+    **{name: partial(lambda make: picture(make()), make) for name, make in CASES.items()},
+    **{name: partial(lambda pair: comparison_pictures(*pair()), pair) for name, pair in COMPARISONS.items()},
+    **{
+        name: partial(lambda make: described(roofline_svg(roofline_data(make(), 0))), make)
+        for name, make in ROOFLINES.items()
+    },
+    "four_ranks": lambda: described(ranks_svg(four_ranks())),
+}
 
 
 def _styles(svg: str) -> dict[str, str]:
@@ -139,8 +185,15 @@ def _moved(command: str, at: tuple[float, float], by: list[float]) -> tuple[floa
 def main() -> None:
     """Write every file anew."""
     FOLDER.mkdir(exist_ok=True)
+    for name, make in CASES.items():
+        (FOLDER / f"{name}.txt").write_text("\n".join(picture(make())) + "\n", encoding="utf-8")
+    for name, pair in COMPARISONS.items():
+        (FOLDER / f"{name}.txt").write_text("\n".join(comparison_pictures(*pair())) + "\n", encoding="utf-8")
+    for name, make in ROOFLINES.items():
+        lines = described(roofline_svg(roofline_data(make(), 0)))
+        (FOLDER / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     for name, draw in DRAWN.items():
-        (FOLDER / f"{name}.txt").write_text("\n".join(described(draw())) + "\n", encoding="utf-8")
+        (FOLDER / f"{name}.txt").write_text("\n".join(draw()) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

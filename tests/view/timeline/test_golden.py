@@ -17,7 +17,7 @@ from tests.view.timeline.golden import DRAWN, FOLDER, described
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_is_what_was_agreed_on(name: str) -> None:
     agreed = (FOLDER / f"{name}.txt").read_text("utf-8").splitlines()
-    changed = list(difflib.unified_diff(agreed, described(DRAWN[name]()), "agreed", "drawn", n=0, lineterm=""))
+    changed = list(difflib.unified_diff(agreed, DRAWN[name](), "agreed", "drawn", n=0, lineterm=""))
     assert not changed, "\n".join([*changed, "where this is meant: python -m tests.view.timeline.golden"])
 
 
