@@ -159,9 +159,9 @@ def test_a_table_that_is_empty_for_a_reason_stands_with_the_reason() -> None:
     assert "\nCollectives: 2 communication" in text(steps())
 
 
-def test_a_delay_without_a_recorded_cause_is_unexplained_but_of_a_simulated_device_python_s() -> None:
-    unexplained = "waiting with work queued, for reasons that the record does not show"
-    for kind, said in (("sim", ["waiting for Python"]), ("cuda", [unexplained])):
+def test_what_a_simulated_device_starts_late_is_never_for_reasons_that_the_record_does_not_show() -> None:
+    words = "the record does not show"  # its threads share Python's lock
+    for kind, said in (("sim", False), ("cuda", True)):
         b = Builder()
         b.op(0, 10, launch=0)
         b.op(500, 510, launch=1)
@@ -169,7 +169,16 @@ def test_a_delay_without_a_recorded_cause_is_unexplained_but_of_a_simulated_devi
         (table,) = (
             one for one in report_tables(TimelineResult(trace).to_dict(), TEXT_ROWS) if one.title == "Idle by cause"
         )
-        assert [row[0] for row in table.rows] == said
+        assert (words in table.rows[0][0]) is said
+
+
+def test_every_face_says_which_kernels_an_expression_made_communication() -> None:
+    result = TimelineResult(recorded("v100_4streams_nccl_step"), comm_names="allreduce")
+    words = "match 'allreduce': 1 kernel name: ncclKernel_AllReduce_RING_LL_Sum_float."
+    assert words in " ".join(report_text(result.doc, result.to_dict()).split())
+    assert words in unescape(html_tables(result.to_dict()))
+    assert words in markdown("t", "h", [], [], result.to_dict()).replace("\\", "")
+    assert "match " not in html_tables(TimelineResult(result.trace).to_dict())
 
 
 @pytest.mark.parametrize("n", [15, 18])
@@ -234,5 +243,5 @@ def test_what_is_alone_and_what_is_exposed_have_two_names_in_every_face() -> Non
         "several, no compute": 5 * US,
     }
     said = {finding.rule: finding.cost_ns for finding in result.findings}
-    # what both were exposed at once is told once, as communication
+    # the 5 µs of both cost once
     assert (said["exposed_copy"], said["exposed_communication"]) == (15 * US, 20 * US)
