@@ -62,11 +62,8 @@ def frame_lanes(trace: Trace, start_ns: int, end_ns: int) -> FrameLanes:
         f"inside {MOST_LEVELS} others": deep,
         f"of {units.duration(limit_ns)} or less": wanted & ~deep & ~longest,
     }
-    lanes = tuple(
-        HostOpsLane(thread, LABEL, *(column[rows] for column in (table.start_ns, table.end_ns, level, table.name)))
-        for thread in threads.tolist()
-        if len(rows := np.flatnonzero(longest & (table.thread == thread)))
-    )
+    rows_of = ((thread, np.flatnonzero(longest & (table.thread == thread))) for thread in threads.tolist())
+    lanes = tuple(_lane(table, thread, rows, level) for thread, rows in rows_of if len(rows))
     used = np.unique(table.name[longest]).tolist()
     return FrameLanes(lanes, {name: frame_words(trace.names[name]) for name in used}, _note(longest, seen, left_out))
 
@@ -116,6 +113,11 @@ def _longest(table: HostOps, candidates: Bool) -> tuple[Bool, int]:
         return candidates, 0
     limit_ns = int(np.partition(length[candidates], -MOST_FRAMES - 1)[-MOST_FRAMES - 1])
     return candidates & (length > limit_ns), limit_ns
+
+
+def _lane(table: HostOps, thread: int, rows: Int64, level: Int64) -> HostOpsLane:
+    levels = level[rows].astype(np.int32)
+    return HostOpsLane(thread, LABEL, table.start_ns[rows], table.end_ns[rows], levels, table.name[rows])
 
 
 def _note(drawn: Bool, seen: Bool, left_out: Mapping[str, Bool]) -> str:

@@ -20,7 +20,11 @@ END = 1000 * US
 Row = tuple[str, int, int, int]  # name, start and end in µs, thread
 
 STEP, LOSS = "/home/me/train.py(12): step", "/home/me/loss.py(3): loss"
-TORCH, BUILTIN, SYNC = "torch/nn/modules/module.py(1779): _call_impl", "<built-in function len>", "<built-in method sync>"
+TORCH, BUILTIN, SYNC = (
+    "torch/nn/modules/module.py(1779): _call_impl",
+    "<built-in function len>",
+    "<built-in method sync>",
+)
 NESTED: Sequence[Row] = (
     (STEP, 0, 900, 7),
     (TORCH, 100, 500, 7),
@@ -70,7 +74,8 @@ def test_people_s_code_is_drawn_with_the_built_in_functions_it_calls_and_torch_s
 
 def test_what_is_not_drawn_is_counted() -> None:
     assert frame_lanes(with_frames(NESTED), 0, END).note == (
-        "3 of 7 Python frames are drawn; left out are 1 on threads that launched nothing, 1 of no length, 2 inside torch"
+        "3 of 7 Python frames are drawn; "
+        "left out are 1 on threads that launched nothing, 1 of no length, 2 inside torch"
     )
     assert frame_lanes(with_frames(NESTED[:1]), 0, END).note == ""
 
@@ -81,7 +86,10 @@ def test_a_thread_without_people_s_code_shows_all_its_frames() -> None:
 
 
 def test_the_shortest_frames_go_first_and_those_of_one_length_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [(STEP, 0, 900, 7), *((LOSS, at, at + length, 7) for at, length in ((0, 50), (100, 20), (200, 20), (300, 9)))]
+    rows = [
+        (STEP, 0, 900, 7),
+        *((LOSS, at, at + length, 7) for at, length in ((0, 50), (100, 20), (200, 20), (300, 9))),
+    ]
     monkeypatch.setattr(module, "MOST_FRAMES", 3)
     found = frame_lanes(with_frames(rows), 0, END)
     assert sorted((found.lanes[0].end_ns - found.lanes[0].start_ns).tolist()) == [50 * US, 900 * US]
