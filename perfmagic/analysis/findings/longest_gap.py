@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, listed, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.python_was import PythonWas, python_was
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.numerics.intervals import union
-from perfmagic.trace.columns import NO_LINE, NONE
-from perfmagic.trace.names import short_name
+from perfmagic.trace.columns import NO_LINE
 
 LONG_GAP_FRAC = 0.05  # of the extent
-STEP_NAME = "ProfilerStep#"  # torch.profiler's own mark, which says nothing about the place
 
 
 def longest_gap(facts: Facts) -> list[Finding]:
@@ -21,19 +22,20 @@ def longest_gap(facts: Facts) -> list[Finding]:
         return []
     row = int(gaps.length_ns.argmax())
     line = int(gaps.line[row])
-    name = facts.trace.names[gaps.host_op[row]] if gaps.host_op[row] != NONE else ""
-    python_was = f"Python was in {short_name(name)}" if name and not name.startswith(STEP_NAME) else ""
+    for_host = 2 * int(gaps.for_python_ns[row]) >= int(gaps.length_ns[row])
+    was = python_was(facts, np.array([row]), facts.cell_time.waited_for_host) if for_host else PythonWas()
     waited = f"{facts.the_device} waited {_parts(facts, row)}{on_lines([line])}"
     return [
         Finding(
             rule="longest_gap",
             cost_ns=int(gaps.length_ns[row]),
             cause="longest idle gap",
-            detail=f", {units.duration(int(gaps.length_ns[row]))}: {sentences(waited, python_was)}",
+            detail=f", {units.duration(int(gaps.length_ns[row]))}: {sentences(waited, was.words)}",
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(gaps.start_ns[row]),
             end_ns=int(gaps.end_ns[row]),
             device=facts.device,
+            frames=was.frames,
             where=union(gaps.start_ns[[row]], gaps.end_ns[[row]]),
         )
     ]

@@ -1,0 +1,275 @@
+"""What Python was doing in some time: its operators, annotations and frames, with exact shares.
+
+At each instant the innermost operator (annotation, frame) of a thread counts, so that the shares of one kind and what
+passed outside of all add up to the time asked for. Beside it stands how long each was running at all, as in a flame.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from perfmagic.numerics.intervals import Intervals
+from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
+from perfmagic.trace.hoststack import HostStack, nested
+from perfmagic.trace.model import Trace
+
+STEP_NAME = "ProfilerStep#"  # torch.profiler's own mark, which says nothing about the place
+MOST_FRAC = 0.5  # of the time: what held Python so long is worth naming
+# what stands between people's code, or a library that they call, and an operator: torch's own frames, Python's plumbing
+_PLUMBING = re.compile(
+    r"(?:^|[\\/])torch[\\/]|^<|(?:^|[\\/])(?:threading|contextlib|functools|runpy|_weakrefset|dataclasses|enum)\.py\("
+    r"|(?:^|[\\/])(?:asyncio|concurrent|multiprocessing|logging)[\\/]"
+)
+# Kineto's python tracer writes co_filename(co_firstlineno): co_name, and the repr of what is built in
+_FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
+_BUILTIN = re.compile(r"<built-in (?:function|method) (?P<function>[^ >]+)")
+
+
+@dataclass(frozen=True)
+class NameTime:
+    """How long Python was in an operator or annotation, in ns.
+
+    share_ns: it was the innermost of its kind.  inclusive_ns: it was running, with what ran inside it.
+    """
+
+    name: str
+    share_ns: int
+    inclusive_ns: int
+
+
+@dataclass(frozen=True)
+class FrameTime:
+    """How long Python was in a function, in ns; the times as in NameTime.
+
+    function, file, line: as the record has them, the line being where the function begins. Of a built-in function the
+    file and the line are its caller's; "" and 0 where the record has none.
+    """
+
+    function: str
+    file: str
+    line: int
+    share_ns: int
+    inclusive_ns: int
+
+    @property
+    def place(self) -> str:
+        """The file and the line: "scipy/ndimage/_interpolation.py:123"; "" where they are not known."""
+        return f"{self.file}:{self.line}" if self.file else ""
+
+    @property
+    def name(self) -> str:
+        """The function and its place: "zoom (scipy/ndimage/_interpolation.py:123)"."""
+        return f"{self.function} ({self.place})" if self.file else self.function
+
+
+TimeT = TypeVar("TimeT", NameTime, FrameTime)
+
+
+@dataclass(frozen=True)
+class HostTime:
+    """What Python was doing in total_ns, by operator, annotation and frame, the longest share first.
+
+    The shares of each add up to total_ns, but for what passed outside of all. Frames are those of people's code and the
+    libraries it calls; torch's own and Python's plumbing count where there is no other around.
+    """
+
+    total_ns: int
+    operators: tuple[NameTime, ...]
+    annotations: tuple[NameTime, ...]
+    frames: tuple[FrameTime, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Some time, cut wherever what ran on its thread changed; arrays of equal length.
+
+    interval: the number of the interval asked for.  thread, start_ns, length_ns: of the piece.
+    """
+
+    interval: Int64
+    thread: Int64
+    start_ns: Int64
+    length_ns: Int64
+
+
+def host_time(trace: Trace, thread: Int64, where: Intervals) -> HostTime:
+    """What was Python doing in some time, each interval on the thread beside it?
+
+    thread: shape (n,), where: shape (n, 2); intervals of one thread must not overlap.
+    """
+    host = trace.host_ops
+    step = np.array([name.startswith(STEP_NAME) for name in trace.names], bool)
+    marks = (host.kind == HostKind.ANNOTATION) & ~(step[host.name] if len(host) else np.zeros(0, bool))
+    return HostTime(
+        total_ns=int((where[:, 1] - where[:, 0]).sum()),
+        operators=_names(trace, host.kind == HostKind.OP, thread, where),
+        annotations=_names(trace, marks, thread, where),
+        frames=_frames(trace, thread, where),
+    )
+
+
+def python_during(trace: Trace, start_ns: int, end_ns: int, thread: int | None = None) -> HostTime:
+    """What was Python doing from start_ns to end_ns? thread: the one with most calls where it is left out."""
+    asked = main_thread(trace) if thread is None else thread
+    return host_time(trace, np.array([asked], np.int64), np.array([[start_ns, end_ns]], np.int64))
+
+
+def main_thread(trace: Trace) -> int:
+    """The thread with most runtime calls, else with most operators, else with most frames; 0 where nothing ran."""
+    for table in (trace.calls, trace.host_ops, trace.python_frames.table):
+        if len(table):
+            threads, n = np.unique(table.thread, return_counts=True)
+            return int(threads[n.argmax()])
+    return 0
+
+
+def held_by(times: Sequence[TimeT], total_ns: int) -> TimeT | None:
+    """What held Python: of those that ran for half of the time or more, the innermost; None where none did.
+
+    Of two that did, the one that ran for less lies inside the other, or began later and ended earlier.
+    """
+    long = [one for one in times if total_ns and one.inclusive_ns >= MOST_FRAC * total_ns]
+    return min(long, key=lambda one: (one.inclusive_ns, -one.share_ns), default=None)
+
+
+def longest_operator(trace: Trace, thread: Int64, where: Intervals) -> Int64:
+    """Of each interval the operator that was innermost for most of it, as row of trace.names, NONE where none ran."""
+    found = np.full(len(where), NONE, np.int64)
+    for pieces, stack in _cut(trace.host_ops, trace.host_ops.kind == HostKind.OP, thread, where):
+        row = stack.innermost_at(pieces.thread, pieces.start_ns)
+        known = row != NONE
+        name = trace.host_ops.name[row[known]].astype(np.int64)
+        key, group = np.unique(pieces.interval[known] * (len(trace.names) + 1) + name, return_inverse=True)
+        sums = np.zeros(len(key), np.int64)
+        np.add.at(sums, group.reshape(-1), pieces.length_ns[known])
+        interval = key // (len(trace.names) + 1)
+        order = np.lexsort((sums, interval))
+        found[interval[order]] = key[order] % (len(trace.names) + 1)  # the last write of an interval is its longest
+    return found
+
+
+def _names(trace: Trace, which: Bool, thread: Int64, where: Intervals) -> tuple[NameTime, ...]:
+    share, inclusive = _Sums(), _Sums()
+    for pieces, stack in _cut(trace.host_ops, which, thread, where):
+        row = stack.innermost_at(pieces.thread, pieces.start_ns)
+        share.add(_at(trace.host_ops.name, row), pieces.length_ns)
+        inclusive.add_once(_each_level(stack, pieces), pieces.length_ns)
+    return tuple(NameTime(trace.names[n], ns, inclusive.of[n]) for n, ns in share.longest(inclusive))
+
+
+def _frames(trace: Trace, thread: Int64, where: Intervals) -> tuple[FrameTime, ...]:
+    """The frames of people's code and its libraries, else the innermost of all.
+
+    A built-in function counts where such code called it: it, and not its caller, held Python then.
+    """
+    if not len(trace.python_frames) or not len(where):
+        return ()
+    table = trace.python_frames.window(int(where[:, 0].min()), int(where[:, 1].max())).table
+    labels = _Labels(trace.names)
+    share, inclusive = _Sums(), _Sums()
+    for pieces, stack in _cut(table, np.ones(len(table), bool), thread, where):
+        shown = np.full(len(pieces.start_ns), NONE, np.int64)
+        above = shown
+        levels = []
+        for row in stack.each_level_at(pieces.thread, pieces.start_ns):
+            name = _at(table.name, row)
+            label = labels.of(name, above)
+            levels.append(label)
+            shown = np.where(label != NONE, label, shown)
+            above = np.where(name != NONE, name, above)
+        shown = np.where((shown == NONE) & (above != NONE), labels.plain(above), shown)
+        share.add(shown, pieces.length_ns)
+        inclusive.add_once([*levels, shown], pieces.length_ns)
+    return tuple(labels.frame(n, ns, inclusive.of[n]) for n, ns in share.longest(inclusive))
+
+
+class _Labels:
+    """What frames are told as: numbers for pairs of a frame and, of a built-in function, its caller."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names, self.base = names, len(names) + 1
+        self.own = np.array([*(_FRAME.match(n) is not None and not _PLUMBING.search(n) for n in names), False], bool)
+        self.builtin = np.array([*(_BUILTIN.match(n) is not None for n in names), False], bool)
+
+    def of(self, name: Int64, above: Int64) -> Int64:
+        """The label of frames to be told, NONE for others. above: the frame that called each, NONE for none."""
+        called = self.builtin[name] & self.own[above]
+        return np.where(called, name * self.base + above, np.where(self.own[name], self.plain(name), NONE))
+
+    def plain(self, name: Int64) -> Int64:
+        """The label of a frame without its caller."""
+        return name * self.base + self.base - 1
+
+    def frame(self, label: int, share_ns: int, inclusive_ns: int) -> FrameTime:
+        name, caller = divmod(label, self.base)
+        text = self.names[name]
+        place = _FRAME.match(text if caller == self.base - 1 else self.names[caller])
+        builtin = _BUILTIN.match(text)
+        function = builtin["function"] if builtin else place["function"] if place else text
+        file, line = (place["file"], int(place["line"])) if place else ("", 0)
+        return FrameTime(function, file, line, share_ns, inclusive_ns)
+
+
+class _Sums:
+    """Time by key, exact, over several threads."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, int] = {}
+
+    def add(self, key: Int64, length_ns: Int64) -> None:
+        """Add the length of each piece to its key; those of NONE are left out."""
+        keys, group = np.unique(key, return_inverse=True)
+        sums = np.zeros(len(keys), np.int64)
+        np.add.at(sums, group.reshape(-1), length_ns)
+        for one, ns in zip(keys.tolist(), sums.tolist(), strict=True):
+            if one != NONE and ns:
+                self.of[one] = self.of.get(one, 0) + ns
+
+    def add_once(self, levels: Sequence[Int64], length_ns: Int64) -> None:
+        """Add the length of each piece to every key that some level has for it; of a recursion once."""
+        pieces = [np.column_stack((keys, np.arange(len(keys))))[keys != NONE] for keys in levels]
+        if not pieces:
+            return
+        stacked = np.concatenate(pieces)
+        distinct = stacked[np.unique(stacked[:, 0] * (len(length_ns) + 1) + stacked[:, 1], return_index=True)[1]]
+        self.add(distinct[:, 0], length_ns[distinct[:, 1]])
+
+    def longest(self, inclusive: _Sums) -> list[tuple[int, int]]:
+        """Every key that ran, and how long it was innermost, the longest first."""
+        found = [(key, self.of.get(key, 0)) for key in inclusive.of]
+        return sorted(found, key=lambda item: (-item[1], -inclusive.of[item[0]], item[0]))
+
+
+def _at(names: Int64 | np.ndarray[tuple[int, ...], np.dtype[np.int32]], row: Int64) -> Int64:
+    """The names of some rows, NONE where a row is NONE."""
+    return np.append(names, NONE).astype(np.int64)[row]
+
+
+def _each_level(stack: HostStack, pieces: Pieces) -> list[Int64]:
+    return [_at(stack.host_ops.name, row) for row in stack.each_level_at(pieces.thread, pieces.start_ns)]
+
+
+def _cut(table: HostOps, which: Bool, thread: Int64, where: Intervals) -> Iterator[tuple[Pieces, HostStack]]:
+    """Of each thread its time, cut wherever a row of a table begins or ends, and what ran on it."""
+    for one in np.unique(thread).tolist():
+        mine = np.flatnonzero((thread == one) & (where[:, 1] > where[:, 0]))
+        if not len(mine):
+            continue
+        mine = mine[np.argsort(where[mine, 0], kind="stable")]
+        start, end = where[mine, 0], where[mine, 1]
+        last = np.searchsorted(start, table.end_ns, side="left") - 1  # the last interval that began before the row ended
+        reaches = (last >= 0) & (end[np.maximum(last, 0)] > table.start_ns)
+        rows = which & (table.thread == one) & reaches
+        cuts = np.unique(np.concatenate((table.start_ns[rows], table.end_ns[rows])))
+        first = np.searchsorted(cuts, start, side="right")
+        n = np.searchsorted(cuts, end, side="left") + 1 - first
+        part = np.repeat(np.arange(len(mine)), n)
+        at = np.arange(len(part)) - np.repeat(np.cumsum(n) - n, n) + first[part]
+        low = np.maximum(np.concatenate((start[:1], cuts))[at], start[part])
+        high = np.minimum(np.concatenate((cuts, end[-1:]))[at], end[part])
+        yield Pieces(mine[part], np.full(len(part), one), low, high - low), nested(table, rows)
