@@ -43,6 +43,7 @@ _HOMES = {
     "RooflineResult": "perfmagic.results",
     "SweepResult": "perfmagic.results",
     "TimelineResult": "perfmagic.results",
+    "TraceComparison": "perfmagic.results",
     "Trace": "perfmagic.trace.model",
     # what results hold: tables, their rows, and single facts
     "AnnotationStat": "perfmagic.analysis.timeline.annotations",
@@ -70,6 +71,14 @@ _HOMES = {
     "Sync": "perfmagic.analysis.timeline.syncs",
     "Trust": "perfmagic.analysis.timeline.trust",
     "Verdict": "perfmagic.analysis.verdict",
+    "ComparedTrace": "perfmagic.analysis.diff.side",
+    "KernelChange": "perfmagic.analysis.diff.work",
+    "LineChange": "perfmagic.analysis.diff.lines",
+    "OperatorChange": "perfmagic.analysis.diff.work",
+    "RankChange": "perfmagic.analysis.diff.ranks",
+    "Replacement": "perfmagic.analysis.diff.replaced",
+    "StepChange": "perfmagic.analysis.diff.steps",
+    "TimeChange": "perfmagic.analysis.diff.times",
     # what they raise
     "CaptureError": "perfmagic.errors",
     "DeviceError": "perfmagic.errors",
@@ -90,16 +99,20 @@ __all__ = [
     "ClassOverlap",
     "CollectiveStat",
     "CompareResult",
+    "ComparedTrace",
     "Comparison",
     "CopyStat",
     "DeviceError",
     "DeviceOperator",
     "Finding",
     "IdleGap",
+    "KernelChange",
     "KernelStat",
     "KeywordError",
+    "LineChange",
     "LineStat",
     "Mode",
+    "OperatorChange",
     "OperatorStat",
     "OptionError",
     "Pace",
@@ -108,18 +121,23 @@ __all__ = [
     "Quantity",
     "QueueModel",
     "QueueStat",
+    "RankChange",
     "RankFinding",
+    "Replacement",
     "Result",
     "RooflineResult",
     "Rows",
     "Step",
+    "StepChange",
     "StreamStat",
     "SweepPoint",
     "SweepResult",
     "Sync",
+    "TimeChange",
     "TimelineResult",
     "TorchMissingError",
     "Trace",
+    "TraceComparison",
     "TraceError",
     "Trust",
     "Verdict",
@@ -152,6 +170,13 @@ if TYPE_CHECKING:
     from perfmagic.analysis.bench.queue_model import QueueModel
     from perfmagic.analysis.bench.sweep import SweepPoint
     from perfmagic.analysis.bench.warnings import BenchWarning
+    from perfmagic.analysis.diff.lines import LineChange
+    from perfmagic.analysis.diff.ranks import RankChange
+    from perfmagic.analysis.diff.replaced import Replacement
+    from perfmagic.analysis.diff.side import ComparedTrace
+    from perfmagic.analysis.diff.steps import StepChange
+    from perfmagic.analysis.diff.times import TimeChange
+    from perfmagic.analysis.diff.work import KernelChange, OperatorChange
     from perfmagic.analysis.findings.finding import Finding
     from perfmagic.analysis.ranks.findings import RankFinding
     from perfmagic.analysis.rows import Rows
@@ -197,7 +222,15 @@ if TYPE_CHECKING:
         TorchMissingError,
         TraceError,
     )
-    from perfmagic.results import BenchResult, CompareResult, Result, RooflineResult, SweepResult, TimelineResult
+    from perfmagic.results import (
+        BenchResult,
+        CompareResult,
+        Result,
+        RooflineResult,
+        SweepResult,
+        TimelineResult,
+        TraceComparison,
+    )
     from perfmagic.trace.model import Trace
 
 

@@ -54,6 +54,17 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--html", metavar="OUT", help="the page to write")
     where.add_argument("--svg", metavar="OUT", help="the picture of one trace to write")
     view.set_defaults(run=_view)
+    compare = commands.add_parser("compare", help="what changed from one trace to another, and where")
+    compare.add_argument("first", metavar="A", help="a trace file, or a folder with a trace of each rank")
+    compare.add_argument("second", metavar="B", help="what it is compared with: another of the same kind")
+    _reading(compare)
+    form = compare.add_mutually_exclusive_group()
+    form.add_argument("--text", action="store_const", dest="form", const=None, help="tables for a terminal (default)")
+    form.add_argument("--json", action="store_const", dest="form", const="json", help="every number as JSON")
+    form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
+    form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
+    compare.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    compare.set_defaults(run=_compare)
     sanitize = commands.add_parser("nbval-sanitize", help="print the patterns for nbval --nbval-sanitize-with")
     sanitize.set_defaults(run=_sanitize)
     doctor = commands.add_parser("doctor", help="show versions, devices, and what each of them can measure")
@@ -63,6 +74,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a trace file, or a folder with trace files")
+    _reading(parser)
+
+
+def _reading(parser: argparse.ArgumentParser) -> None:
+    """How files are read."""
     parser.add_argument(
         "--comm-names",
         metavar="REGEX",
@@ -180,6 +196,20 @@ def _view(options: argparse.Namespace) -> int:
     text = live_page(", ".join(r.title for r in results), sections) if sections else timeline_svg(results[0].doc)
     _put(text, options.svg or options.html)
     return status
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from perfmagic.trace_comparisons import compare_timelines
+
+    found = compare_timelines(
+        options.first, options.second, comm_names=options.comm_names, max_unpacked_bytes=_limit(options)
+    )
+    if options.html:
+        _put(found.page(), options.html)
+    else:
+        faces = {"json": found.to_json, "markdown": found.markdown, None: found.text}
+        _put(faces[options.form](), options.out)
+    return 0
 
 
 def _put(text: str, out: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The functions behind %compare and --vs: which is faster?"""
+"""The functions behind %compare and --vs: which is faster, and what changed between two timelines?"""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.errors import OptionError
 from perfmagic.flags import called, option
 from perfmagic.keywords import documented
-from perfmagic.results import BenchResult, CompareResult, SweepResult
+from perfmagic.results import BenchResult, CompareResult, SweepResult, TimelineResult, TraceComparison
 from perfmagic.samples import BenchRecord
 from perfmagic.show import remember
+from perfmagic.trace_comparisons import compare_timelines, is_trace_path
+from perfmagic.units import plural
 
 __all__ = ["compare", "compare_given", "compared"]
 
-Given: TypeAlias = "BenchResult | SweepResult | str | os.PathLike[str] | Callable[[], object]"
+Path: TypeAlias = "str | os.PathLike[str]"
+Given: TypeAlias = "BenchResult | SweepResult | TimelineResult | Path | Callable[[], object]"
 
 
 @overload
@@ -58,10 +61,18 @@ def compare(first: SweepResult, *others: SweepResult, quantity: str | None = Non
 
 @overload
 def compare(
-    first: BenchResult | SweepResult | str | os.PathLike[str],
-    *others: BenchResult | SweepResult | str | os.PathLike[str],
-    quantity: str | None = None,
-) -> CompareResult | SweepResult: ...
+    first: TimelineResult, second: TimelineResult | Path, /, *, names: Sequence[str] = ()
+) -> TraceComparison: ...
+
+
+@overload
+def compare(first: Path, second: TimelineResult, /, *, names: Sequence[str] = ()) -> TraceComparison: ...
+
+
+@overload
+def compare(
+    first: BenchResult | SweepResult | Path, *others: BenchResult | SweepResult | Path, quantity: str | None = None
+) -> CompareResult | SweepResult | TraceComparison: ...
 
 
 @documented(options_in_words(without=["name"], time_s=None))
@@ -86,12 +97,14 @@ def compare(
     setup_each: Callable[[], object] | None = None,
     code: str = "",
     setup: str = "",
-) -> CompareResult | SweepResult:
+) -> CompareResult | SweepResult | TraceComparison:
     """Is it faster than the first? Functions are measured here, interleaved; results and saved files as they are.
 
     first, others: functions, or results of benchmarks, or sweeps; a path names what save() wrote. Sweeps are compared
     at each value that all have, which gives one sweep with variants.
-    names: one for each function; their own names where left out.
+    Two timelines, or paths of traces, or folders with a trace of each rank, give a TraceComparison: what changed from
+    the first to the second, and where. It has one run of each, so no statistics.
+    names: one for each function or timeline; for functions their own names where left out, for timelines A and B.
     quantity: "returns", "done", "span" or "queued"; None: *done* where a device was in use, else *returns*.
     Left to itself it samples up to 10 s while the verdict is unclear, and up to 60 s where 8 samples take longer. With
     time_s, samples, min_samples, max_samples or rel it obeys these, also where the verdict is then unclear.
@@ -104,10 +117,12 @@ def compare(
 
 def compare_given(
     given: Sequence[Given], names: Sequence[str], quantity: str | None, options: dict[str, Any], *, magic: str = ""
-) -> CompareResult | SweepResult:
+) -> CompareResult | SweepResult | TraceComparison:
     """What compare() does.  options: fields of BenchSpec.  magic: as there."""
     if quantity is not None and quantity not in QUANTITIES:
         raise OptionError(f"compare: there is no quantity {quantity!r}", hint="one of " + ", ".join(QUANTITIES))
+    if _are_timelines(given):
+        return _timelines(given, names, quantity, options, magic)
     opened = [load(one) if isinstance(one, (str, os.PathLike)) else one for one in given]
     results = [one for one in opened if isinstance(one, analysed.BenchSummary)]
     sweeps = [one for one in opened if isinstance(one, swept.SweepSummary)]
@@ -123,6 +138,49 @@ def compare_given(
         found = compared(results or _measured_in_turns(bodies, names, quantity, options, magic), quantity)
     remember(found)
     return found
+
+
+def _are_timelines(given: Sequence[object]) -> bool:
+    """Whether timelines are meant: beside a benchmark, a file that is none is a mistake of its own, told by load()."""
+    if any(isinstance(one, TimelineResult) for one in given):
+        return True
+    benchmarks = any(isinstance(one, (analysed.BenchSummary, swept.SweepSummary)) or _is_saved(one) for one in given)
+    return not benchmarks and any(map(_is_timeline, given))
+
+
+def _is_saved(one: object) -> bool:
+    """Whether it names a file that a benchmark wrote, or one that is not there."""
+    return isinstance(one, (str, os.PathLike)) and not is_trace_path(one)
+
+
+def _is_timeline(one: object) -> bool:
+    return isinstance(one, TimelineResult) or (isinstance(one, (str, os.PathLike)) and is_trace_path(one))
+
+
+def _timelines(
+    given: Sequence[Any], names: Sequence[str], quantity: str | None, options: Mapping[str, Any], magic: str
+) -> TraceComparison:
+    """Two timelines, each a result, a trace file or a folder of them."""
+    n = sum(map(_is_timeline, given))
+    if n < len(given):
+        other = next(one for one in given if not _is_timeline(one))
+        raise OptionError(
+            f"compare: {plural(n, 'timeline')} and {_kind_words(other)}",
+            hint="give two timelines or trace files, or only benchmarks, or only functions",
+        )
+    if n != 2:
+        raise OptionError(f"compare: {plural(n, 'timeline')}, two are compared", hint="%compare before after")
+    _refuse_options({**options, **({} if quantity is None else {"quantity": quantity})}, (), magic)
+    found = compare_timelines(given[0], given[1], names=names)
+    remember(found)
+    return found
+
+
+def _kind_words(one: object) -> str:
+    """What was given beside a timeline."""
+    if isinstance(one, (str, os.PathLike)):
+        return f"{os.fspath(one)}, which is no trace"
+    return "a benchmark" if isinstance(one, (analysed.BenchSummary, swept.SweepSummary)) else f"a {type(one).__name__}"
 
 
 def _check_kinds(n_results: int, n_sweeps: int, bodies: Sequence[Any]) -> None:
@@ -142,7 +200,7 @@ def _check_kinds(n_results: int, n_sweeps: int, bodies: Sequence[Any]) -> None:
 def _refuse_options(options: Mapping[str, Any], names: Sequence[str], magic: str) -> None:
     """Raise OptionError where something is to be set for what is measured already."""
     usual = vars(BenchSpec()) | {"time_s": None}
-    asked = [option(magic, name) for name, value in options.items() if value != usual[name]]
+    asked = [option(magic, name) for name, value in options.items() if name not in usual or value != usual[name]]
     asked += ["names"] if names else []
     if asked:
         raise OptionError(

@@ -6,17 +6,22 @@ import enum
 import html
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from perfmagic import units
+from perfmagic import terminal, units
 from perfmagic.terminal import columns, cut_to_columns, printable
 
-WIDTH = 100  # columns of a terminal
 NOTHING = "–"
+SORTABLE = "data-perfmagic-sort"  # of tables that static/tables.js sorts
+_SCRIPT = Path(__file__).resolve().parent / "static" / "tables.js"
 _LONGEST, _SHORTEST = 48, 24  # columns of a terminal that a text gets: where there is room, and where there is little
+_SHORTEST_NAME = 40  # of a kernel, an operator: less tells too few apart
 _LONGEST_HTML = 64  # characters
-_PROSE = "sentence"  # is wrapped; other texts are names, which are cut
+_PROSE = "sentence"  # is wrapped; other texts are names, which are shortened
+_NAMES = frozenset({"name", "host_op", "ended_by", "asked_by", "call"})
 _NUMBERS_OF = frozenset(
     {"device", "stream", "line", "number", "thread", "rank"}
 )  # that name a thing, and count nothing
@@ -33,29 +38,48 @@ _FONT = "font-family:Arial,Helvetica,sans-serif;font-size:13px;line-height:1.4"
 _CELL = "padding:1px 12px 1px 0;border:0;background:transparent;vertical-align:top"
 
 
+Shorten = Callable[[str, Sequence[str], int], Sequence[str]]
+
+
 @dataclass(frozen=True)
 class Column:
-    """One column: its heading, and a text for each row.  numeric: set to the right."""
+    """One column: its heading, and a text for each row.
+
+    numeric: set to the right.  values: the number that each text stands for, by which it is sorted; None where it
+    stands for none.  full: the whole names where the texts are short ones.
+    """
 
     name: str
     heading: str
     texts: tuple[str, ...]
     numeric: bool
+    values: tuple[float | None, ...] = ()
+    full: tuple[str, ...] = ()
 
 
 def table_columns(names: Sequence[str], rows: Sequence[object]) -> list[Column]:
-    """The columns of these attributes of some rows, without those that are empty in all of them."""
+    """The columns of these attributes of some rows, without those that are empty in all of them.
+
+    Rows that have a `short_name` show it for their `name`.
+    """
+    names = [name for name in names if name != "short_name"]
     plain = [_heading(name) for name in names]
     found = []
     for name, heading in zip(names, plain, strict=True):
         values = [getattr(row, name) for row in rows]
         if any(value is not None and value != "" for value in values):
-            numeric = all(
-                value is None or (isinstance(value, (int, float)) and not _is_word(value)) for value in values
-            )
+            numeric = all(value is None or _is_number(value) for value in values)
             once = heading if plain.count(heading) == 1 else name
-            found.append(Column(name, once, tuple(in_words(name, value) for value in values), numeric))
+            column = Column(name, once, tuple(in_words(name, value) for value in values), numeric)
+            known = tuple(value if _is_number(value) else None for value in values)
+            found.append(replace(column, values=known, full=column.texts, texts=_short(column, rows)))
     return found
+
+
+def _short(column: Column, rows: Sequence[object]) -> tuple[str, ...]:
+    if column.name != "name":
+        return column.texts
+    return tuple(getattr(row, "short_name", text) for row, text in zip(rows, column.texts, strict=True))
 
 
 def in_words(name: str, value: Any) -> str:
@@ -80,10 +104,16 @@ def _number_in_words(name: str, value: float) -> str:
     return units.count(value) if isinstance(value, int) else units.significant(value)
 
 
-def text_table(shown: Sequence[Column], width: int = WIDTH) -> tuple[list[str], int]:
-    """The lines of a table, and how many columns it has no room for."""
-    widths = _fitting([_natural(column) for column in shown], [column.numeric for column in shown], width)
-    kept = shown[: len(widths)]
+def text_table(shown: Sequence[Column], shorten: Shorten) -> tuple[list[str], int]:
+    """The lines of a table as wide as the terminal, and how many columns it has no room for.
+
+    shorten: makes the names of a column fit into so many columns: its name, the names, the room.
+    """
+    width = terminal.width()
+    natural = [_natural(column, width) for column in shown]
+    widths = _fitting(natural, [_least(column, width) for column in shown], width)
+    kept = [_in_room(column, room, shorten) for column, room in zip(shown, widths, strict=False)]
+    widths = [min(room, _widest(column)) for column, room in zip(kept, widths, strict=True)]
     cells = [[column.heading, *column.texts] for column in kept]
     lines = []
     for row in zip(*cells, strict=True):
@@ -96,14 +126,26 @@ def text_table(shown: Sequence[Column], width: int = WIDTH) -> tuple[list[str], 
 
 
 def html_table(shown: Sequence[Column]) -> str:
-    """The same as HTML that notebooks keep: style attributes, no script, no style sheet."""
-    head = "".join(_html_cell("th", column, column.heading, column.name) for column in shown)
+    """The same as HTML that notebooks keep: style attributes, no style sheet.
+
+    Its script makes the headings sort it; where that is stripped the table reads the same.
+    """
+    head = "".join(_html_cell("th", column, column.heading, title=f".{column.name}") for column in shown)
     rows = "".join(
-        f'<tr style="background:transparent">{"".join(map(_html_text, shown, row))}</tr>'
-        for row in zip(*(column.texts for column in shown), strict=True)
+        f'<tr style="background:transparent">{"".join(_html_text(column, i) for column in shown)}</tr>'
+        for i in range(len(shown[0].texts) if shown else 0)
     )
     style = f"border-collapse:collapse;border:0;margin:2px 0 4px 0;{_FONT}"
-    return f'<table style="{style}"><tr style="background:transparent">{head}</tr>{rows}</table>'
+    return (
+        f'<table {SORTABLE} style="{style}"><thead><tr style="background:transparent">{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table><script>{_script()}</script>"
+    )
+
+
+@lru_cache(maxsize=1)
+def _script() -> str:
+    """The module that sorts tables, as it is built and committed. Raises OSError where the file is absent."""
+    return _SCRIPT.read_text(encoding="utf-8").strip()
 
 
 def html_block(title: str, table: str, below: Sequence[str]) -> str:
@@ -127,20 +169,45 @@ def _is_word(value: Any) -> bool:
     return isinstance(value, (bool, enum.Enum))
 
 
-def _natural(column: Column) -> int:
-    widest = max(columns(text) for text in (column.heading, *column.texts))
-    return widest if column.numeric else min(widest, WIDTH if column.name == _PROSE else _LONGEST)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not _is_word(value)
 
 
-def _fitting(widths: list[int], numeric: Sequence[bool], width: int) -> list[int]:
+def _widest(column: Column) -> int:
+    return max(columns(text) for text in (column.heading, *column.texts))
+
+
+def _natural(column: Column, width: int) -> int:
+    """How much room a column takes; a wide terminal has more for names."""
+    if column.numeric:
+        return _widest(column)
+    longest = max(columns(text) for text in (column.heading, *column.full))
+    return min(longest, width if column.name == _PROSE else _LONGEST + max(0, width - terminal.USUAL))
+
+
+def _in_room(column: Column, room: int, shorten: Shorten) -> Column:
+    """A column of names as they fit."""
+    if column.name not in _NAMES or (room == _LONGEST and column.texts != column.full):
+        return column
+    return replace(column, texts=tuple(shorten(column.name, column.full, room)))
+
+
+def _least(column: Column, width: int) -> int | None:
+    """To how many columns a text may be cut; None for a number, which is whole."""
+    if column.numeric:
+        return None
+    return min(_SHORTEST_NAME, width // 2) if column.name in _NAMES else _SHORTEST
+
+
+def _fitting(widths: list[int], least: Sequence[int | None], width: int) -> list[int]:
     """Widths that fit into a line: texts are cut first, then the last columns are dropped."""
     widths = list(widths)
     while sum(widths) + 2 * (len(widths) - 1) > width:
-        texts = [i for i, wide in enumerate(widths) if not numeric[i] and wide > _SHORTEST]
+        texts = [i for i, wide in enumerate(widths) if wide > (least[i] or wide)]
         if texts:
             too_wide = sum(widths) + 2 * (len(widths) - 1) - width
             widest = max(texts, key=lambda i: widths[i])
-            widths[widest] = max(_SHORTEST, widths[widest] - too_wide)
+            widths[widest] = max(least[widest] or 0, widths[widest] - too_wide)
         elif len(widths) > 1:
             widths.pop()
         else:
@@ -159,13 +226,15 @@ def _set(text: str, room: int, column: Column) -> str:
     return padding + text if column.numeric else text + padding
 
 
-def _html_text(column: Column, text: str) -> str:
-    short = text if column.name == _PROSE or len(text) <= _LONGEST_HTML else f"{text[: _LONGEST_HTML - 1]}…"
-    return _html_cell("td", column, short)
+def _html_text(column: Column, row: int) -> str:
+    text, full = column.texts[row], column.full[row]
+    cut = text if column.name == _PROSE or len(text) <= _LONGEST_HTML else f"{text[: _LONGEST_HTML - 1]}…"
+    return _html_cell("td", column, cut, title="" if cut == full else full, value=column.values[row])
 
 
-def _html_cell(tag: str, column: Column, text: str, title: str = "") -> str:
+def _html_cell(tag: str, column: Column, text: str, title: str = "", value: float | None = None) -> str:
     align = "right" if column.numeric else "left"
-    hover = f' title=".{html.escape(title)}"' if title else ""
+    hover = f' title="{html.escape(title)}"' if title else ""
+    sorts = "" if value is None else f' data-value="{value}"'
     wrap = "" if column.name == _PROSE else ";white-space:nowrap"
-    return f'<{tag}{hover} style="{_CELL};text-align:{align}{wrap}">{html.escape(text)}</{tag}>'
+    return f'<{tag}{hover}{sorts} style="{_CELL};text-align:{align}{wrap}">{html.escape(text)}</{tag}>'

@@ -88,6 +88,20 @@ def given_s(seconds: float) -> str:
     return f"{seconds:g}{NBSP}s"
 
 
+def signed(ns: float) -> str:
+    """A difference of two times, with its sign: -21_000_000 → "−21.0 ms", 2_000_000 → "+2.00 ms"."""
+    return f"{_sign(ns)}{duration(abs(ns))}"
+
+
+def signed_percent(fraction: float) -> str:
+    """A difference as a share, with its sign and two digits: -0.168 → "−17 %", 0.0042 → "+0.42 %"."""
+    return f"{_sign(fraction)}{significant(abs(fraction) * 100, 2)}{NBSP}%"
+
+
+def _sign(value: float) -> str:
+    return "−" if value < 0 else "+" if value > 0 else ""
+
+
 def plural(n: int, one: str, many: str | None = None) -> str:
     """A counted noun: (1, "launch", "launches") → "1 launch", 3 → "3 launches"."""
     return f"{count(n)} {one if n == 1 else many or one + 's'}"

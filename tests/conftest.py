@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+os.environ["COLUMNS"] = "100"  # texts are as wide as the terminal, for the processes that tests start too
 HERE = Path(__file__).resolve().parent
 CI = os.environ.get("CI") == "true"
 # recorded by others and not part of this repository; a second GPU

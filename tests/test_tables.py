@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 
 import pytest
 
 from perfmagic.analysis.rows import HTML_ROWS, TEXT_ROWS, Rows
 from perfmagic.results import TimelineResult
-from perfmagic.tables import in_words
+from perfmagic.tables import SORTABLE, in_words
 from perfmagic.terminal import columns
 from perfmagic.trace.names import OpClass
 from tests.trace.recorded import recorded
@@ -92,10 +93,66 @@ def test_findings_are_whole_sentences_with_their_cost() -> None:
 def test_html_escapes_names_and_bounds_rows() -> None:
     rows = Rows([Part("<script>alert(1)</script>" * 9, i, i) for i in range(HTML_ROWS + 5)], Part)
     page = rows._repr_html_()
-    assert "<script>" not in page
+    assert "<script>alert" not in page
     assert page.count("<tr") == HTML_ROWS + 1
     assert "5 more rows: to_frame() has all" in page
     assert 'title=".n_ops"' in page  # the heading says what the field is called
+
+
+@dataclass(frozen=True)
+class Kernel:
+    name: str
+    short_name: str
+    total_ns: int
+
+
+GEMMS = [f"void gemm<float, ns::Tile<{n}, 64>, true, {'x' * 60}>(float*)" for n in range(3)]
+
+
+def kernels() -> Rows[Kernel]:
+    return Rows([Kernel(name, f"gemm<Tile<{i}>>", 1500 * i) for i, name in enumerate(GEMMS)], Kernel)
+
+
+def test_kernels_are_shown_by_their_short_names_with_the_whole_ones_behind() -> None:
+    assert "gemm<Tile<1>>" in repr(kernels())
+    assert "short_name" not in repr(kernels())
+    page = kernels()._repr_html_()
+    assert f'title="{html.escape(GEMMS[1])}"' in page
+    assert ">gemm&lt;Tile&lt;1&gt;&gt;</td>" in page
+    assert kernels().to_dict()[1]["name"] == GEMMS[1]
+
+
+@pytest.mark.parametrize("width", [45, 60, 100, 200])
+def test_a_table_takes_the_terminal_that_there_is(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    result = TimelineResult(recorded("v100_4streams_nccl_step"))
+    for rows in (kernels(), result.kernels(), result.operators(), result.syncs(), result.idle_gaps()):
+        lines = repr(rows).splitlines()
+        assert max(map(columns, lines[:-1])) <= width + 2
+    lines = repr(result.kernels()).splitlines()
+    assert len({line.split()[1] for line in lines[2:-1]}) == TEXT_ROWS  # kernels read differently at any width
+    assert max(map(columns, lines)) > min(width, 160) * 0.7
+
+
+def test_a_wider_terminal_shows_longer_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = TimelineResult(recorded("v100_4streams_nccl_step")).kernels()
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>" in repr(rows)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert "CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>" not in repr(rows)
+
+
+def test_html_tables_sort_by_the_numbers_behind_the_words() -> None:
+    page = kernels()._repr_html_()
+    assert f"<table {SORTABLE}" in page
+    assert 'data-value="1500"' in page
+    assert page.count("<thead>") == page.count("<tbody>") == page.count("<script>") == 1
+
+
+def test_what_an_annotation_is_called_is_no_signature() -> None:
+    rows = Rows([Part("forward(batch=3)", 1, 1), Part("forward(batch=4)", 1, 1)], Part)
+    assert "forward(batch=3)" in repr(rows)
+    assert "forward(batch=4)" in repr(rows)
 
 
 def test_an_empty_table_has_no_rows_in_html_either() -> None:

@@ -19,6 +19,7 @@ from perfmagic.analysis.timeline.device_operators import achieved, device_operat
 from perfmagic.analysis.timeline.idle import IdleGaps, idle_gaps
 from perfmagic.analysis.timeline.kernels import TensorCoreShare, kernels, tensor_core_share
 from perfmagic.analysis.timeline.launches import LaunchBound, launch_bound
+from perfmagic.analysis.timeline.line_totals import LineStat, lines
 from perfmagic.analysis.timeline.memory import MemoryCurve, memory_curve
 from perfmagic.analysis.timeline.operators import operators
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
@@ -33,8 +34,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import comm_kernel_names
 
 SCHEMA_VERSION = 1  # raised by what changes the meaning of a key, or takes one away
-NAME_LENGTH = 160  # characters of a name in a table; those of some kernels have thousands
-TABLE_ROWS = 50  # of the tables that have a row a name; a compiled model has hundreds of kernels
+WORST_STRETCHES = 50
 LONGEST_GAPS = 20
 PERCENTILES = {"min_ns": 0, "median_ns": 50, "p90_ns": 90, "p99_ns": 99, "max_ns": 100}
 
@@ -48,8 +48,9 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "meta": _meta(trace),
         "devices": {str(device): device_report(trace, device, comm_names) for device in trace.device_ids},
-        "operators": _table(operators(trace)[:TABLE_ROWS], without=("thread", "shape")),
-        "annotations": _table(user_annotations(trace)[:TABLE_ROWS]),
+        "operators": _table(operators(trace), without=("thread", "shape")),
+        "annotations": _table(user_annotations(trace)),
+        "lines": _table(Rows(lines(trace), LineStat)),
         "steps": _table(steps(trace, comm_names)),
         "syncs": _syncs(syncs(trace)),
         "communication_kernels": list(comm_kernel_names(trace, comm_names)),
@@ -74,7 +75,7 @@ def device_report(trace: Trace, device: int, comm_names: str | None = None) -> d
         "idle": _idle(trace, idle_gaps(trace, device)),
         "categories": _table(category_times(trace, device, comm_names)),
         **_operators(trace, device, comm_names),
-        "kernels": _table(kernels(trace, device, comm_names)[:TABLE_ROWS]),
+        "kernels": _table(kernels(trace, device, comm_names)),
         "tensor_cores": _tensor_cores(tensor_core_share(trace, device, comm_names)),
         "copies": _table(copies(trace, device)),
         "collectives": _table(collectives(trace, device, comm_names)),
@@ -88,11 +89,8 @@ def _operators(trace: Trace, device: int, comm_names: str | None) -> dict[str, A
     """Device time by operator, what was achieved in all, and the peaks it is compared with."""
     rows = device_operators(trace, device, comm_names)
     known, peaks = achieved(trace, device, comm_names), peaks_of(trace.device_info(device))
-    table = _table(rows[:TABLE_ROWS])
     return {
-        "device_operators": [
-            row | {key: row[key][:NAME_LENGTH] for key in ("kernel", "shapes", "frame")} for row in table
-        ],
+        "device_operators": _table(rows),
         "operators_note": rows.note,
         "achieved": {key: value for key, value in asdict(known).items() if key != "device"},
         "peaks": None if peaks is None else asdict(peaks),
@@ -100,12 +98,11 @@ def _operators(trace: Trace, device: int, comm_names: str | None) -> dict[str, A
 
 
 def _table(rows: Rows[Any], without: Collection[str] = ("device",)) -> list[dict[str, Any]]:
-    """The rows as dicts, names cut.
+    """The rows as dicts.
 
     without: columns that say nothing here: the device is known from where the table stands.
     """
-    tables = [{key: value for key, value in row.items() if key not in without} for row in rows.to_dict()]
-    return [row | ({"name": row["name"][:NAME_LENGTH]} if "name" in row else {}) for row in tables]
+    return [{key: value for key, value in row.items() if key not in without} for row in rows.to_dict()]
 
 
 def _meta(trace: Trace) -> dict[str, Any]:
@@ -181,7 +178,7 @@ def _distribution(values_ns: Int64) -> dict[str, float | int | None]:
 
 def _launch_bound(stretches: Rows[LaunchBound]) -> dict[str, Any]:
     """The sums over all stretches, and those that lost the most time."""
-    worst = Rows(sorted(stretches, key=lambda s: -s.lost_ns)[:TABLE_ROWS], LaunchBound)
+    worst = Rows(sorted(stretches, key=lambda s: -s.lost_ns)[:WORST_STRETCHES], LaunchBound)
     return {
         "n_stretches": len(stretches),
         "n_ops": sum(s.n_ops for s in stretches),
@@ -203,7 +200,7 @@ def _idle(trace: Trace, gaps: IdleGaps) -> dict[str, Any]:
                 "length_ns": int(gaps.length_ns[row]),
                 "cause": gaps.cause(row),
                 "line": int(gaps.line[row]),
-                "host_op": trace.names[gaps.host_op[row]][:NAME_LENGTH] if gaps.host_op[row] != NONE else None,
+                "host_op": trace.names[gaps.host_op[row]] if gaps.host_op[row] != NONE else None,
             }
             for row in longest.tolist()
         ],

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from perfmagic.errors import CaptureError
 from perfmagic.tables import Column, html_block, html_table, table_columns, text_table
 from perfmagic.trace.columns import NONE, Int64
+from perfmagic.trace.short_names import short_names
 from perfmagic.units import count, plural
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Rows(Sequence[RowT]):
         return hash(self._rows())
 
     def __repr__(self) -> str:
-        lines, hidden = text_table(self._shown(TEXT_ROWS)) if len(self) else ([], 0)
+        lines, hidden = text_table(self._shown(TEXT_ROWS), self._shorten) if len(self) else ([], 0)
         return "\n  ".join([self._title, *lines, *self._below(TEXT_ROWS, hidden)])
 
     def _repr_html_(self) -> str:
@@ -110,6 +111,12 @@ class Rows(Sequence[RowT]):
     def _shown(self, most: int) -> list[Column]:
         """The columns of the first rows: those that the class of the rows names as `shown`, else all."""
         return table_columns(getattr(self.of, "shown", self.columns), self[:most])
+
+    def _shorten(self, column: str, names: Sequence[str], room: int) -> list[str]:
+        """The names of a column, each in so many columns of a terminal, and told from the others."""
+        of_kernels = column == "ended_by" or "short_name" in self.columns
+        short = short_names(names, room, kernels=of_kernels)
+        return [short[name] for name in names]
 
     def _below(self, most: int, hidden_columns: int) -> list[str]:
         left_out = [plural(len(self) - most, "more row")] if len(self) > most else []

@@ -1,8 +1,9 @@
-"""%compare a b: is b faster than a, really?"""
+"""%compare a b: is b faster than a, really? Of two timelines: what changed, and where?"""
 
 from __future__ import annotations
 
 import builtins
+from pathlib import Path
 from typing import Any
 
 from perfmagic.analysis.bench.compare import QUANTITIES
@@ -12,25 +13,27 @@ from perfmagic.errors import OptionError
 from perfmagic.files import file_path
 from perfmagic.magics.running.options import Parser, add_name_option, add_sampling_options, sampling
 from perfmagic.magics.running.run import bind
-from perfmagic.results import BenchResult, CompareResult, SweepResult
+from perfmagic.results import BenchResult, CompareResult, SweepResult, TimelineResult, TraceComparison
 from perfmagic.show import last, show
+from perfmagic.trace_comparisons import NAMES, is_trace_path
 
 
 def parser() -> Parser:
     """The options of %compare."""
     made = Parser(
         "%compare",
-        "Is it faster than the first? Functions are measured interleaved; results and sweeps of %%bench as they are.",
-        form="NAME|FILE.json NAME|FILE.json…",
+        "Is it faster than the first? Functions are measured interleaved; results and sweeps of %%bench as they are. "
+        "Of two timelines, trace files or folders of them: what changed, and where.",
+        form="NAME|FILE NAME|FILE…",
     )
     add_name_option(made)
     made.add_argument("--quantity", choices=QUANTITIES, help="what to compare (default: done, else returns)")
-    made.add_argument("words", nargs="*", metavar="NAME|FILE.json", help="the baseline first")
+    made.add_argument("words", nargs="*", metavar="NAME|FILE", help="the baseline first")
     add_sampling_options(made)
     return made
 
 
-def run(shell: Any, line: str) -> CompareResult | SweepResult | None:
+def run(shell: Any, line: str) -> CompareResult | SweepResult | TraceComparison | None:
     """Compare the functions, results or files that the line names, and return the comparison."""
     options = parser().split_words(line)
     if options.help:
@@ -40,8 +43,9 @@ def run(shell: Any, line: str) -> CompareResult | SweepResult | None:
     if len(words) < 2:
         raise OptionError(f"%compare: {len(words)} named, at least two are needed", hint="%compare before after")
     given = [_named(shell, word) for word in words]
-    functions = [one for one in given if not isinstance(one, (BenchResult, SweepResult))]
-    names = words if functions else ()
+    timelines = any(isinstance(one, (TimelineResult, Path)) for one in given)
+    functions = [] if timelines else [one for one in given if not isinstance(one, (BenchResult, SweepResult))]
+    names = _names(words, given) if timelines else words if functions else ()
     extra = {**sampling(options), "code": f"%compare {line.strip()}"} if functions else sampling(options)
     before = last()
     try:
@@ -57,17 +61,28 @@ def run(shell: Any, line: str) -> CompareResult | SweepResult | None:
     return found
 
 
+def _names(words: list[str], given: list[Any]) -> list[str]:
+    """What to call timelines: a variable's name; of a file, which has a long one, a letter."""
+    return [
+        NAMES[i % 2] if isinstance(one, Path) else word for i, (word, one) in enumerate(zip(words, given, strict=True))
+    ]
+
+
 def _named(shell: Any, word: str) -> Any:
-    """A result or function of the notebook, or a result saved as JSON."""
+    """A result or function of the notebook, a result saved as JSON, or the path of a trace or folder."""
     if word in shell.user_ns or hasattr(builtins, word):
         found = shell.user_ns[word] if word in shell.user_ns else getattr(builtins, word)
         if isinstance(found, (BenchResult, SweepResult)):
             return found.named(word)
-        if callable(found):
+        if callable(found) or isinstance(found, TimelineResult):
             return found
         raise OptionError(
-            f"%compare: {word} is of type {type(found).__name__}", hint="name results of %%bench -o NAME, or functions"
+            f"%compare: {word} is of type {type(found).__name__}",
+            hint="name results of %%bench -o NAME or %%timeline -o NAME, or functions",
         )
-    if file_path(word).is_file():
+    path = file_path(word)
+    if is_trace_path(path):
+        return path
+    if path.is_file():
         return load(word)
     raise OptionError(f"%compare: there is no variable and no file {word}", hint="%%bench -o NAME binds a result")

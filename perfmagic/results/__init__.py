@@ -6,5 +6,14 @@ from perfmagic.results.faces import Result
 from perfmagic.results.roofline import RooflineResult
 from perfmagic.results.sweep import SweepResult
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.results.trace_comparison import TraceComparison
 
-__all__ = ["BenchResult", "CompareResult", "Result", "RooflineResult", "SweepResult", "TimelineResult"]
+__all__ = [
+    "BenchResult",
+    "CompareResult",
+    "Result",
+    "RooflineResult",
+    "SweepResult",
+    "TimelineResult",
+    "TraceComparison",
+]

@@ -40,7 +40,7 @@ class Result(ABC):
 
     @abstractmethod
     def text(self) -> str:
-        """All of it as plain text, at most 100 columns wide."""
+        """All of it as plain text, as wide as the terminal: COLUMNS, or 100 columns where there is none."""
 
     @abstractmethod
     def html(self) -> str:

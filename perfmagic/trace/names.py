@@ -1,4 +1,4 @@
-"""What names say: the class of a device op, the kind of a runtime call, the short form for people.
+"""What names say: the class of a device op, the kind of a runtime call.
 
 Every rule looks at one name at a time; `op_classes` decides once for each name that occurs and spreads the answer.
 """
@@ -16,6 +16,7 @@ from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, CallKind, Int8, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.signatures import function_name
 
 
 class OpClass(enum.IntEnum):
@@ -43,7 +44,7 @@ _COMM_KERNEL = re.compile(
     r"^(?!.*(?:warp|block|quad|thread))\w*?(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)", re.IGNORECASE
 )
 
-# Searched in the short name: template arguments and namespaces (fbgemm_gpu) name what a kernel is used with.
+# Searched in the function's name: template arguments and namespaces (fbgemm_gpu) name what a kernel is used with.
 _MATRIX = re.compile(
     r"(?<!fb)gemm|gemv|nvjet|xmma|scudnn|hcudnn|cutlass|_mma_|wgmma|s(?:884|1688|16816)|winograd|conv(?!ert|ersion)"
     r"|[dw]grad|fprop|fmha|flash(?!_?infer)|attention|attn|mha_|batch_?(?:prefill|decode)with"
@@ -110,15 +111,7 @@ _CALL_KINDS = (
 )
 _RUNTIME_NAME = re.compile(r"(?:cuda|cu|hip|hsa_)")
 
-_CPP_NAME = re.compile(r"^void |::|\w<|\w\(")
-_PLAIN_NAMESPACED = re.compile(r"^[\w:]+(?:\.\w+)?$")
-_NOT_A_KERNEL = re.compile(r"^Mem(?:cpy|set)\b|^<|\(\d+\): |^## |: ")
-# Kernels that are only a shell: the first template argument says what runs.
-_SHELLS = frozenset(
-    {"Kernel", "Kernel2", "device_kernel", "enable_sm90", "enable_sm90_or_later", "enable_sm80_to_sm89"}
-)
 _BLOCKING_COPY = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!.*(?:Async|DtoD|Peer))")
-_NAMELESS = frozenset({"kernel", "Kernel", "run", "operator"})
 
 
 @once_per_trace
@@ -164,7 +157,7 @@ def uses_tensor_cores(name: str) -> bool | None:
     >>> uses_tensor_cores("ampere_sgemm_128x64_nn")
     False
     """
-    if _NEVER_TENSOR.search(short_name(name)):
+    if _NEVER_TENSOR.search(function_name(name)):
         return False
     if _TENSOR.search(name):
         return True
@@ -193,21 +186,6 @@ def call_kind(name: str) -> CallKind:
     return CallKind.OTHER
 
 
-def short_name(name: str) -> str:
-    """A kernel's name for people: without return type, namespaces, template and call arguments.
-
-    >>> short_name("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)")
-    'vectorized_elementwise_kernel'
-    >>> short_name("aten::mm")
-    'aten::mm'
-    """
-    if name.startswith("_Z"):
-        return _from_mangled(name) or name
-    if _NOT_A_KERNEL.search(name) or _PLAIN_NAMESPACED.match(name) or not _CPP_NAME.search(name):
-        return name
-    return _base_name(name.replace("(anonymous namespace)::", "")) or name
-
-
 def _op_class(name: str, kind: OpKind, collective: bool, is_comm: Callable[[str], bool]) -> OpClass:
     if kind == OpKind.MEMCPY:
         return copy_direction(name)
@@ -231,66 +209,11 @@ def checked_pattern(comm_names: str | None) -> None:
 
 def _comm_rule(comm_names: str | None) -> Callable[[str], bool]:
     if comm_names is None:
-        return lambda name: bool(_COMM_LIBRARY.search(name) or _COMM_KERNEL.match(short_name(name)))
+        return lambda name: bool(_COMM_LIBRARY.search(name) or _COMM_KERNEL.match(function_name(name)))
     pattern = re.compile(comm_names, re.IGNORECASE)
     return lambda name: bool(pattern.search(name))
 
 
 def _is_matrix(name: str) -> bool:
-    subject = short_name(name)
+    subject = function_name(name)
     return bool(_MATRIX.search(subject)) and not _NOT_MATRIX.search(subject)
-
-
-def _base_name(name: str) -> str:
-    """The innermost function name of a demangled C++ signature."""
-    plain, first_argument = _outside_brackets(name)
-    path = plain.split()[-1].split("::") if plain.split() else [""]
-    if path[-1] in _SHELLS and first_argument:
-        return _base_name(first_argument)
-    return "::".join(path[-2:]) if path[-1] in _NAMELESS else path[-1]
-
-
-def _outside_brackets(name: str) -> tuple[str, str]:
-    """The text outside <…> up to the call's "(", and the first argument of the last <…>."""
-    plain: list[str] = []
-    first: list[str] = []
-    open_brackets: list[str] = []
-    in_first = False
-    for at, char in enumerate(name):
-        if not open_brackets and char == "(":
-            break
-        if char in "<(":
-            if not open_brackets:
-                first, in_first = [], True
-            elif in_first:
-                first.append(char)
-            open_brackets.append(char)
-        elif open_brackets and (char == ")" or (char == ">" and open_brackets[-1] == "<" and name[at - 1] != "-")):
-            open_brackets.pop()
-            if open_brackets and in_first:
-                first.append(char)
-        elif not open_brackets:
-            plain.append(char)
-        else:
-            in_first = in_first and not (char == "," and len(open_brackets) == 1)
-            if in_first:
-                first.append(char)
-    return "".join(plain), "".join(first).strip()
-
-
-_MANGLED_PART = re.compile(r"(\d+)")
-_MANGLED_ARGUMENT = re.compile(r"IN(?:S\w?_)?")
-
-
-def _from_mangled(name: str) -> str:
-    """The function of an Itanium-mangled name (AMD kernels come so): its last nested identifier."""
-    at = 3 if name.startswith("_ZN") else 2
-    while True:
-        part = ""
-        while number := _MANGLED_PART.match(name, at):
-            part = name[number.end() : number.end() + int(number[1])]
-            at = number.end() + int(number[1])
-        argument = _MANGLED_ARGUMENT.match(name, at)
-        if part not in _SHELLS or not argument:
-            return part
-        at = argument.end()

@@ -27,6 +27,8 @@ _RULES = (
         rf"^unclear whether (.*?) is faster than (.*?): {_QUANTITY} [\s\S]*",
         r"COMPARED \1 unclear against \2",
     ),
+    ("shorter", rf"^(?:one step of )?(\S.*?) is \d[\d.,]*{_SPACE}\S+ (shorter|longer) than [\s\S]*", r"COMPARED \1 \2"),
+    ("not_compared", r"^No verdict: [\s\S]*", "COMPARED without a verdict"),
     ("unconfirmed", r"^bottleneck unclear\b[\s\S]*", "SYNCBENCH unclear"),
     ("duration", rf"-?\d[\d,]*(?:\.\d+)?{_SPACE}(?:ns|µs|ms|s)\b", "DURATION"),
     ("bandwidth", rf"\d[\d,]*(?:\.\d+)?{_SPACE}[TGMk]?B/s", "BANDWIDTH"),

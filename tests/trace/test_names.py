@@ -16,9 +16,9 @@ from perfmagic.trace.names import (
     is_blocking_copy,
     is_pageable,
     op_classes,
-    short_name,
     uses_tensor_cores,
 )
+from perfmagic.trace.signatures import function_name
 from tests.trace.recorded import recorded
 
 CLASSES = {
@@ -153,7 +153,7 @@ def test_a_given_expression_replaces_the_whole_rule() -> None:
 
 
 def test_the_kernels_that_decided_are_listed() -> None:
-    assert [short_name(n) for n in comm_kernel_names(recorded("v100_4streams_nccl_step"))] == [
+    assert [function_name(n) for n in comm_kernel_names(recorded("v100_4streams_nccl_step"))] == [
         "ncclKernel_AllReduce_RING_LL_Sum_float",
         "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t",
     ]
@@ -189,7 +189,7 @@ def test_the_kernels_that_decided_are_listed() -> None:
     ],
 )
 def test_a_short_name_is_the_kernel_without_its_signature(name: str, short: str) -> None:
-    assert short_name(name) == short
+    assert function_name(name) == short
 
 
 def test_a_copy_whose_call_waits_is_told_from_one_that_is_queued() -> None:

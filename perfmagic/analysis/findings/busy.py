@@ -20,8 +20,9 @@ from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.numerics.intervals import Intervals, merge, subtract, union
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import OpClass, op_classes, short_name, uses_tensor_cores
+from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.short_names import kernel_short_names
 
 NOTABLE_FRAC = 0.05  # of the window: as of the longest gap, less is not worth a rewrite
 # CUTLASS names the alignment of operands in elements. Its kernels read 16 bytes at a time where they can: 8 halves,
@@ -65,7 +66,7 @@ def in_kernels(trace: Trace, rows: Int64) -> tuple[str, int]:
     """The kernel with most of some ops' time by its short name, and how many different kernels there are."""
     names, inverse = np.unique(trace.ops.name[rows], return_inverse=True)
     length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
-    return short_name(trace.names[names[np.argmax(np.bincount(inverse, weights=length))]]), len(names)
+    return kernel_short_names(trace)[trace.names[names[np.argmax(np.bincount(inverse, weights=length))]]], len(names)
 
 
 @once_per_trace

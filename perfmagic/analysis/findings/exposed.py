@@ -9,7 +9,8 @@ from perfmagic.analysis.findings.facts import Facts, line_words, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.numerics.intervals import Intervals, intersect, subtract, total_ns
 from perfmagic.trace.columns import NO_LINE, Int8, Int64
-from perfmagic.trace.names import OpClass, op_classes, short_name
+from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.short_names import kernel_short_names
 
 EXPOSED_FRAC = 0.02  # of the extent; below it the sentence costs more than the copy
 COPIES = {OpClass.HTOD: "HtoD", OpClass.DTOH: "DtoH", OpClass.DTOD: "DtoD", OpClass.PTOP: "PtoP"}
@@ -78,7 +79,8 @@ def _longest(facts: Facts, rows: Int64, kinds: Int8) -> tuple[int, int, str]:
     row = int(rows[(ops.end_ns - ops.start_ns)[rows].argmax()])
     line = int(ops.line[row])
     copy = COPIES.get(OpClass(int(kinds[row])), "")
-    name = f"{'an' if copy == 'HtoD' else 'a'} {copy} copy" if copy else short_name(facts.trace.names[ops.name[row]])
+    kernel = kernel_short_names(facts.trace)[facts.trace.names[ops.name[row]]]
+    name = f"{'an' if copy == 'HtoD' else 'a'} {copy} copy" if copy else kernel
     length = units.duration(int(ops.end_ns[row] - ops.start_ns[row]))
     which = "it" if len(rows) == 1 else f"the longest of {units.count(len(rows))} ops"
     queued_by = f", queued by {line_words([line])}" if line != NO_LINE else ""

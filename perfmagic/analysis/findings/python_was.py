@@ -9,7 +9,7 @@ from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.timeline.host_time import FrameTime, HostTime, NameTime, held_by, host_time
 from perfmagic.numerics.intervals import Intervals, parts_of
 from perfmagic.trace.columns import Int64
-from perfmagic.trace.names import short_name
+from perfmagic.trace.signatures import function_name
 
 TOLD_FRAMES = 3  # of a finding's JSON; python_during() has all
 
@@ -41,8 +41,8 @@ def python_was(facts: Facts, rows: Int64, within: Intervals) -> PythonWas:
     told = [
         f"{preposition} {words}"
         for preposition, words in (
-            ("in", _share(short_name(operator.name), operator, time) if operator else ""),
-            ("inside", _share(short_name(annotation.name), annotation, time) if annotation else ""),
+            ("in", _share(function_name(operator.name), operator, time) if operator else ""),
+            ("inside", _share(function_name(annotation.name), annotation, time) if annotation else ""),
             ("at", _share(frame.name, frame, time) if frame else ""),
         )
         if words

@@ -8,7 +8,7 @@ from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.columns import NONE
-from perfmagic.trace.names import short_name
+from perfmagic.trace.short_names import kernel_short_names
 
 
 def race(facts: Facts) -> list[Finding]:
@@ -30,7 +30,8 @@ def race(facts: Facts) -> list[Finding]:
 
 def _finding(facts: Facts, read_line: int, write_line: int, found: list[tuple[int, int]]) -> Finding:
     trace, (reader, writer) = facts.trace, found[0]
-    names = [short_name(trace.names[trace.ops.name[row]]) for row in (reader, writer)]
+    short = kernel_short_names(trace)
+    names = [short[trace.names[trace.ops.name[row]]] for row in (reader, writer)]
     places = [f" on line {line}" if line > 0 else "" for line in (read_line, write_line)]
     streams = [int(trace.ops.stream[row]) for row in (reader, writer)]
     times = f", ×{units.count(len(found))}" if len(found) > 1 else ""

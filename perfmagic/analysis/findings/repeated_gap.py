@@ -14,7 +14,8 @@ from perfmagic.analysis.findings.python_was import PythonWas, python_was
 from perfmagic.analysis.timeline.origin import origins
 from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, union
 from perfmagic.trace.columns import NONE, Bool, Int64
-from perfmagic.trace.names import short_name
+from perfmagic.trace.short_names import kernel_short_names
+from perfmagic.trace.signatures import function_name
 
 REPEATED_GAP_NS = 50_000  # Python's part of a gap; shorter ones are the ordinary time between two launches
 REPEATED = 3  # so many are a habit
@@ -90,9 +91,10 @@ def _each(waited_ns: Int64) -> str:
 def _ended_by(facts: Facts, rows: Int64) -> str:
     """The op that ended some gaps, and the operator that launched it where one did."""
     trace, op = facts.trace, int(facts.gaps.op[rows[0]])
-    found, kernel = origins(trace), short_name(trace.names[trace.ops.name[op]])
+    found, name = origins(trace), trace.names[trace.ops.name[op]]
     operator = found.names[found.name[op]] if found.host_op[op] != NONE else ""
-    return f"{kernel} of {short_name(operator)}" if operator and short_name(operator) != kernel else kernel
+    kernel = kernel_short_names(trace)[name]
+    return f"{kernel} of {function_name(operator)}" if operator not in ("", name, kernel) else kernel
 
 
 def _advice(was: PythonWas) -> str:

@@ -14,7 +14,8 @@ from perfmagic import units
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import OpClass, op_classes, short_name
+from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.signatures import function_name
 
 # what torch.distributed records around a launch: c10d::allreduce_, and inside it nccl:all_reduce
 _ASKED_AS = re.compile(r"^(?:nccl|c10d|gloo)::?")
@@ -141,7 +142,7 @@ def _asked_as(trace: Trace, rows: Int64) -> list[str]:
         asked[launched] = host_stack(trace, named).innermost_at(trace.calls.thread[call], trace.calls.start_ns[call])
     words = []
     for row, by in zip(rows.tolist(), asked.tolist(), strict=True):
-        kernel = short_name(trace.names[ops.name[row]])
+        kernel = function_name(trace.names[ops.name[row]])
         if by != NONE:
             words.append(_ASKED_AS.sub("", trace.names[host.name[by]]).strip("_"))
         else:

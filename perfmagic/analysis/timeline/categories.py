@@ -18,8 +18,9 @@ from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, Bool, HostKind, Int8, OpKind
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import OpClass, op_classes, short_name
+from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.signatures import function_name
 
 
 class Category(enum.IntEnum):
@@ -38,6 +39,23 @@ class Category(enum.IntEnum):
     COPY = 10
     MEMSET = 11
     OTHER = 12
+
+
+CATEGORY_WORDS = {
+    Category.GEMM: "matrix products",
+    Category.ATTENTION: "attention",
+    Category.CONVOLUTION: "convolution",
+    Category.NORMALISATION: "normalisation",
+    Category.ELEMENTWISE: "elementwise",
+    Category.REDUCTION: "reductions and softmax",
+    Category.EMBEDDING: "embedding and indexing",
+    Category.OPTIMIZER: "optimizer",
+    Category.FUSED: "fused by torch.compile",
+    Category.COMMUNICATION: "communication",
+    Category.COPY: "copies",
+    Category.MEMSET: "memset",
+    Category.OTHER: "other",
+}
 
 
 @dataclass(frozen=True)
@@ -138,7 +156,7 @@ def category_of(kernel: str, op_class: OpClass, operator: str = "") -> Category:
         for pattern, category in _BY_OPERATOR:
             if pattern.search(operator):
                 return category
-    short = short_name(kernel)
+    short = function_name(kernel)
     by_name = next((category for pattern, category in _BY_KERNEL if pattern.search(short)), Category.OTHER)
     if op_class == OpClass.MATRIX and by_name not in (Category.ATTENTION, Category.CONVOLUTION):
         return Category.GEMM

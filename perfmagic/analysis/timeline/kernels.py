@@ -11,6 +11,7 @@ from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.short_names import kernel_short_names
 
 Dim3 = tuple[int, int, int]
 PERCENTILES = (0.0, 0.5, 0.9, 1.0)
@@ -20,14 +21,16 @@ PERCENTILES = (0.0, 0.5, 0.9, 1.0)
 class KernelStat:
     """The runs of one kernel on a device; times in ns.
 
-    n_ops: its runs.  total_ns: their summed duration.  share_frac: of the summed duration of all the device's kernels.
-    min_ns, median_ns, p90_ns, max_ns: of the n sorted durations the one nearest to rank p · (n − 1).  grid, block: of
-    the most frequent launch shape, by (x, y, z), the first seen where they tie; None where the record has no shapes.
-    n_shapes: distinct pairs of grid and block. tensor_cores: None where the name does not tell.
+    short_name: the name as it is read, which no other kernel of the trace shares.  n_ops: its runs.  total_ns: their
+    summed duration.  share_frac: of the summed duration of all the device's kernels. min_ns, median_ns, p90_ns, max_ns:
+    of the n sorted durations the one nearest to rank p · (n − 1).  grid, block: of the most frequent launch shape, by
+    (x, y, z), the first seen where they tie; None where the record has no shapes. n_shapes: distinct pairs of grid and
+    block. tensor_cores: None where the name does not tell.
     """
 
     device: int
     name: str
+    short_name: str
     op_class: OpClass
     n_ops: int
     total_ns: int
@@ -81,12 +84,14 @@ def kernels(trace: Trace, device: int, comm_names: str | None = None) -> Rows[Ke
     names, first, inverse, n = np.unique(ops.name, return_index=True, return_inverse=True, return_counts=True)
     total, ranked = _durations(ops, inverse, n)
     grid_block, n_shapes = _shapes(trace, ops, inverse, len(names))
+    short = kernel_short_names(trace)
     all_ns = max(1, int(total.sum()))
     return Rows(
         (
             KernelStat(
                 device,
                 name=trace.names[names[i]],
+                short_name=short[trace.names[names[i]]],
                 op_class=OpClass(int(classes[first[i]])),
                 n_ops=int(n[i]),
                 total_ns=int(total[i]),

@@ -17,8 +17,8 @@ import numpy as np
 from perfmagic.trace.columns import NONE, Bool, Int8, Int32, Int64
 from perfmagic.trace.hoststack import HostStack, nested, operator_stack
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import short_name
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.short_names import kernel_short_names
 from perfmagic.units import plural
 
 # Kineto writes torch.nn modules as Python frames of this form, numbered by class
@@ -98,8 +98,8 @@ def origins(trace: Trace) -> Origins:
     graph = source == Source.GRAPH
     name[graph] = names.rows(_graph_names(trace, graph))
     own = (source == Source.KERNEL) | (source == Source.UNKNOWN)
-    short = {row: short_name(trace.names[row]) for row in np.unique(ops.name[own]).tolist()}
-    name[own] = names.rows([short[row] for row in ops.name[own].tolist()])
+    short = kernel_short_names(trace)
+    name[own] = names.rows([short[trace.names[row]] for row in ops.name[own].tolist()])
     n_host, n_calls = len(trace.host_ops), len(trace.calls)
     call = np.where(known, host_op, np.where(graph, n_host + ops.launch, n_host + n_calls + np.arange(len(ops))))
     return Origins(tuple(names.known), source, name, np.where(known, host_op, NONE), call, graph_ops)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmagic import units
+from perfmagic import terminal, units
 from perfmagic.view.bench.doc import BenchDoc, Row, bench_doc
 from perfmagic.view.bench.fine_print import BETWEEN, one_line, unfolding
 from perfmagic.view.bench.picture.bench import draw_bench
 from perfmagic.view.html import framed, image, short
-from perfmagic.view.svg.metrics import columns, cut_to_columns
-from perfmagic.view.text import WIDTH, table, wrapped
+from perfmagic.view.svg.metrics import cut_to_columns
+from perfmagic.view.text import table, wrapped
 
 __all__ = ["BenchDoc", "bench_doc", "bench_html", "bench_svg", "bench_text"]
 
@@ -18,17 +18,16 @@ INTERVAL = "95 % confidence interval"
 
 
 def bench_text(doc: BenchDoc) -> str:
-    """The headline, a table of the quantities, one line of fine print and the warnings, at most 100 columns wide."""
+    """The headline, a table of the quantities, one line of fine print and the warnings, as wide as the terminal."""
     head = ("", "median", INTERVAL, "min", "IQR", "outliers", "samples")
     rows = [(r.name, r.median, r.interval, r.least, r.spread, r.outliers, units.count(r.quantity.n)) for r in doc.rows]
-    widths = [max(columns(line[i]) for line in (head, *rows)) + 2 for i in range(len(head))]
     lines = wrapped(doc.sentence)
     lines += wrapped(doc.failure) if doc.failure else []
-    lines += ["", *table(head, rows, widths), ""] if rows else [""]
+    lines += ["", *table(head, rows), ""] if rows else [""]
     lines.append(one_line(doc.fine_print))
     for warning in doc.warnings:
         lines += wrapped(f"! {warning}", indent=2)
-    return "\n".join(cut_to_columns(line.rstrip(), WIDTH) for line in lines)
+    return "\n".join(cut_to_columns(line.rstrip(), terminal.width()) for line in lines)
 
 
 def bench_svg(doc: BenchDoc, *, header: bool = True) -> str:

@@ -8,14 +8,13 @@ from perfmagic.units import duration_s
 from perfmagic.view.bench.fine_print import BETWEEN, one_line, unfolding
 from perfmagic.view.bench.picture.compare import draw_compare
 from perfmagic.view.html import framed, headline, image
-from perfmagic.view.svg.metrics import columns
-from perfmagic.view.text import table, wrapped
+from perfmagic.view.text import blocks, wrapped
 
 __all__ = ["compare_html", "compare_svg", "compare_text"]
 
 
 def compare_text(result: CompareSummary) -> str:
-    """The verdicts, a table with the reason below what is unclear, and one line of fine print; 100 columns wide."""
+    """The verdicts, a table with the reasons of what is unclear, and one line of fine print, as wide as a terminal."""
     lines = [line for comparison in result.comparisons for line in wrapped(comparison.headline, indent=2)]
     lines += ["", *_table(result), "", one_line(_fine_print(result))]
     for words in _below(result):
@@ -46,11 +45,10 @@ def _table(result: CompareSummary) -> list[str]:
     first = result.comparisons[0]
     rows = [(first.baseline, duration_s(first.baseline_s), "× 1", "")]
     rows += [(c.name, duration_s(c.name_s), c.ratio_words, c.verdict) for c in result.comparisons]
-    widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
-    lines = [line.rstrip() for line in table(head, rows, widths)]
-    explained = lines[:2]
-    for comparison, line in zip(result.comparisons, lines[2:], strict=True):
-        explained.append(line)
+    found = [[line.rstrip() for line in block] for block in blocks(head, rows)]
+    explained = [*found[0], *found[1]]
+    for comparison, block in zip(result.comparisons, found[2:], strict=True):
+        explained += block
         explained += wrapped(f"  {comparison.explanation}", indent=2) if comparison.explanation else []
     return explained
 

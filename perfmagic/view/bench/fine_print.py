@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from perfmagic.view.html import paragraphs, short
 from perfmagic.view.svg.metrics import columns, cut_to_columns
-from perfmagic.view.text import WIDTH
+from perfmagic.view.text import prose_width
 
 BETWEEN = " · "
 STYLE = "font-size:11px;margin:2px 0 4px 0"
 
 
-def one_line(parts: Sequence[str], width: int = WIDTH) -> str:
-    """The parts in one line of so many terminal columns: what does not fit goes, from the last but one backwards.
+def one_line(parts: Sequence[str]) -> str:
+    """The parts in one line of a terminal: what does not fit goes, from the last but one backwards.
 
     The last part, which names the device, stays: nobody may take a simulated device for a real one.
     """
-    kept = list(parts)
+    kept, width = list(parts), prose_width()
     while len(kept) > 2 and columns(BETWEEN.join(kept)) > width:
         del kept[-2]
     return cut_to_columns(BETWEEN.join(kept), width)

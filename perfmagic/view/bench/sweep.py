@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfmagic import terminal
 from perfmagic.analysis.bench.conditions import QUEUED
 from perfmagic.analysis.bench.sweep import SweepPoint, SweepSummary
 from perfmagic.flags import option
@@ -9,8 +10,8 @@ from perfmagic.units import duration_s, plural, rate, significant
 from perfmagic.view.bench.fine_print import BETWEEN, one_line, unfolding
 from perfmagic.view.bench.picture.sweep import draw_sweep
 from perfmagic.view.html import framed, image, short
-from perfmagic.view.svg.metrics import columns, cut_to_columns
-from perfmagic.view.text import WIDTH, table, wrapped
+from perfmagic.view.svg.metrics import cut_to_columns
+from perfmagic.view.text import table, wrapped
 
 __all__ = ["sweep_html", "sweep_svg", "sweep_text"]
 
@@ -18,14 +19,13 @@ MOST_WARNINGS = 6
 
 
 def sweep_text(sweep: SweepSummary) -> str:
-    """The sentence, a row per value and variant, one line of fine print and the warnings; at most 100 columns wide."""
+    """The sentence, a row per value and variant, one line of fine print and the warnings, as wide as the terminal."""
     head, rows = _cells(sweep)
-    widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
-    lines = [*wrapped(sweep.sentence), "", *table(head, rows, widths), ""]
+    lines = [*wrapped(sweep.sentence), "", *table(head, rows), ""]
     lines.append(one_line(_fine_print(sweep)))
     for words in (*_unclear(sweep), *_warnings_below(sweep)):
         lines += wrapped(words, indent=2)
-    return "\n".join(cut_to_columns(line.rstrip(), WIDTH) for line in lines)
+    return "\n".join(cut_to_columns(line.rstrip(), terminal.width()) for line in lines)
 
 
 def sweep_html(sweep: SweepSummary) -> str:

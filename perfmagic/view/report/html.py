@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from perfmagic.tables import SORTABLE
 from perfmagic.view.html import framed, short
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
-from perfmagic.view.report.table import ReportTable
+from perfmagic.view.report.table import Cell, ReportTable
 from perfmagic.view.report.tables import report_tables, windows_words
 from perfmagic.view.svg.canvas import escaped
 
@@ -16,7 +17,7 @@ def html_tables(report: Mapping[str, Any]) -> str:
     """The tables as HTML for a page."""
     words = windows_words(report)
     head = f"<p>{escaped(words)}</p>" if words else ""
-    return framed(head + "".join(_html_table(table) for table in report_tables(report)))
+    return framed(head + "".join(html_table(table) for table in report_tables(report)))
 
 
 def heading(title: str, results: Sequence[object]) -> str:
@@ -32,19 +33,30 @@ def ranks_html(results: Sequence[TraceOf]) -> str:
     return framed(f"{head}<ol>{items}</ol>") if found else ""
 
 
-def _html_table(table: ReportTable) -> str:
+def html_table(table: ReportTable) -> str:
+    """A table with its title."""
     title = f'<h2 style="font-size:13px;margin:0">{short(table.title)}</h2>'
     note = f'<p style="margin:4px 0 16px 0">{escaped(table.note)}</p>' if table.note else ""
     if not table.rows:
         return title + note
-    rows = _html_row(table.head, "th") + "".join(_html_row(row, "td") for row in table.rows)
-    return f'{title}<table style="border-collapse:collapse;margin:4px 0 16px 0">{rows}</table>{note}'
+    head = "".join(_cell("th", word, i) for i, word in enumerate(table.head))
+    rows = "".join(f"<tr>{''.join(_cell('td', c, i) for i, c in enumerate(row))}</tr>" for row in table.rows)
+    style = f"border-collapse:collapse;margin:4px 0 {4 if note else 16}px 0"
+    return f'{title}<table {SORTABLE} style="{style}"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}'
 
 
-def _html_row(cells: Sequence[str], tag: str) -> str:
-    weight = 400 if tag == "td" else 600
-    found = ""
-    for i, cell in enumerate(cells):
-        style = f"padding:2px 12px 2px 0;text-align:{'right' if i else 'left'};font-weight:{weight}"
-        found += f'<{tag} style="{style}">{escaped(cell)}</{tag}>'
-    return f"<tr>{found}</tr>"
+def _cell(tag: str, text: str, column: int) -> str:
+    """A heading or a cell: the number that it stands for with it, and a shortened name with the whole one behind it."""
+    align, weight = "right" if column else "left", 400 if tag == "td" else 600
+    style = f"padding:2px 12px 2px 0;vertical-align:top;text-align:{align};font-weight:{weight}"
+    value, inside = "", escaped(text)
+    if isinstance(text, Cell):
+        value = "" if text.value is None else f' data-value="{text.value}"'
+        inside = _unfolding(text, text.full) if text.full not in ("", text) else inside
+    return f'<{tag}{value} style="{style}">{inside}</{tag}>'
+
+
+def _unfolding(text: str, full: str) -> str:
+    """A shortened name, which unfolds into the whole one; a pointer over it shows that too."""
+    whole = f'<div style="max-width:70ch;overflow-wrap:anywhere;opacity:.75">{escaped(full)}</div>'
+    return f'<details><summary title="{escaped(full)}">{escaped(text)}</summary>{whole}</details>'

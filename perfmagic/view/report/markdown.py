@@ -8,47 +8,48 @@ from typing import Any
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
 from perfmagic.view.report.table import ReportTable
-from perfmagic.view.report.tables import report_tables, windows_words
+from perfmagic.view.report.tables import MARKDOWN_ROWS, report_tables, windows_words
 
 
 def markdown(title: str, header: str, found: Sequence[Finding], trust: Sequence[str], report: Mapping[str, Any]) -> str:
     """One trace as GitHub's Markdown."""
-    parts = [f"## {_plain(title)}", _plain(header)]
+    parts = [f"## {plain(title)}", plain(header)]
     if words := windows_words(report):
-        parts.append(_plain(words))
+        parts.append(plain(words))
     if found:
-        parts.append("\n".join(f"{'   ' * one.depth}- {_plain(one.sentence)}" for one in found))
-    parts += [_markdown_table(table) for table in report_tables(report)]
+        parts.append("\n".join(f"{'   ' * one.depth}- {plain(one.sentence)}" for one in found))
+    parts += [markdown_table(table) for table in report_tables(report, MARKDOWN_ROWS)]
     if trust:
-        parts.append("**Trust**\n\n" + "\n".join(f"- {_plain(sentence)}" for sentence in trust))
+        parts.append("**Trust**\n\n" + "\n".join(f"- {plain(sentence)}" for sentence in trust))
     return "\n\n".join(parts) + "\n"
 
 
 def ranks_markdown(results: Sequence[TraceOf]) -> str:
     """The findings about several ranks as GitHub's Markdown; nothing for one file."""
     found = findings_of_ranks(results)
-    lines = [f"{i}. {_plain(finding.sentence)}" for i, finding in enumerate(found, 1)]
+    lines = [f"{i}. {plain(finding.sentence)}" for i, finding in enumerate(found, 1)]
     return "\n".join(["## Ranks", "", *lines, "", ""]) if found else ""
 
 
-def _markdown_table(table: ReportTable) -> str:
+def markdown_table(table: ReportTable) -> str:
+    """A table with its title."""
     if not table.rows:
-        return f"**{_plain(table.title)}**: {_plain(table.note)}"
+        return f"**{plain(table.title)}**: {plain(table.note)}"
     lines = [
-        f"**{_plain(table.title)}**",
+        f"**{plain(table.title)}**",
         "",
         _markdown_row(table.head),
         _markdown_row(["---", *["---:"] * len(table.head[1:])]),
     ]
-    note = ["", _plain(table.note)] if table.note else []
+    note = ["", plain(table.note)] if table.note else []
     return "\n".join([*lines, *(_markdown_row(row) for row in table.rows), *note])
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_plain(cell) if set(cell) - set("-:") else cell for cell in cells) + " |"
+    return "| " + " | ".join(plain(cell) if set(cell) - set("-:") else cell for cell in cells) + " |"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Other people's names as text: nothing in them is markup."""
     for character in "\\`*_[]|":
         text = text.replace(character, "\\" + character)

@@ -6,62 +6,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfmagic import units
-from perfmagic.view.report.table import ReportTable
-
-CATEGORY_WORDS = {
-    "gemm": "matrix products",
-    "attention": "attention",
-    "convolution": "convolution",
-    "normalisation": "normalisation",
-    "elementwise": "elementwise",
-    "reduction": "reductions and softmax",
-    "embedding": "embedding and indexing",
-    "optimizer": "optimizer",
-    "fused": "fused by torch.compile",
-    "communication": "communication",
-    "copy": "copies",
-    "memset": "memset",
-    "other": "other",
-}
-_SHAPES_LENGTH = 60
+from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category
+from perfmagic.view.report.table import ReportTable, cell, count_cell, named_table, rate_cell, share_cell, time_cell
 
 
-def operator_table(device: Mapping[str, Any], where: str, most: int) -> ReportTable:
+def operator_table(device: Mapping[str, Any], where: str) -> ReportTable:
     """Device time by operator, the longest first."""
     rows = [
         (
-            _name(row),
-            units.count(row["n_calls"]),
-            units.duration(row["total_ns"]),
-            units.duration(row["mean_ns"]),
-            units.percent(row["share_frac"]),
-            _rate(row["flop_per_s"], row["peak_frac"]),
-            "" if row["bytes_per_s"] is None else f"{units.size(row['bytes_per_s'])}/s",
+            cell(_name(row), full=_name(row)),
+            count_cell(row["n_calls"]),
+            time_cell(row["total_ns"]),
+            time_cell(row["mean_ns"]),
+            share_cell(row["share_frac"]),
+            cell(_rate(row["flop_per_s"], row["peak_frac"]), row["flop_per_s"]),
+            rate_cell(row["bytes_per_s"]),
         )
-        for row in device["device_operators"][:most]
+        for row in device["device_operators"]
     ]
     head = ("", "calls", "total", "mean", "of all ops", "achieved", "in and out")
-    return ReportTable(f"Device time by operator{where}", head, tuple(rows), _note(device, len(rows)))
-
-
-def brief_operator_table(device: Mapping[str, Any], where: str, most: int) -> ReportTable:
-    """The same in fewer columns; empty where the record has no operators, because the table of kernels says it all."""
-    rows = device["device_operators"]
-    known = any(row["source"] in ("operator", "graph") for row in rows)
-    whole = operator_table(device, where, most if known else 0)
-    kept = (0, 1, 2, 4, 5)
-    head, *cells = (tuple(row[i] for i in kept) for row in (whole.head, *whole.rows))
-    return ReportTable(whole.title, head, tuple(cells), whole.note)
+    return named_table(f"Device time by operator{where}", head, rows, "operator", _note(device, len(rows)))
 
 
 def category_table(device: Mapping[str, Any], where: str) -> ReportTable:
     """Device time by what it was for; adds up to the summed time of all ops."""
     rows = [
         (
-            CATEGORY_WORDS[row["category"]],
-            units.count(row["n_ops"]),
-            units.duration(row["total_ns"]),
-            units.percent(row["share_frac"]),
+            CATEGORY_WORDS[Category[row["category"].upper()]],
+            count_cell(row["n_ops"]),
+            time_cell(row["total_ns"]),
+            share_cell(row["share_frac"]),
         )
         for row in device["categories"]
     ]
@@ -70,8 +44,7 @@ def category_table(device: Mapping[str, Any], where: str) -> ReportTable:
 
 def _name(row: Mapping[str, Any]) -> str:
     kernel = "kernel " if row["source"] in ("kernel", "unknown") else ""
-    shapes = row["shapes"] if len(row["shapes"]) <= _SHAPES_LENGTH else row["shapes"][: _SHAPES_LENGTH - 1] + "…"
-    return kernel + " ".join(filter(None, (row["name"], shapes, row["dtypes"])))
+    return kernel + " ".join(filter(None, (row["name"], row["shapes"], row["dtypes"])))
 
 
 def _rate(flop_per_s: float | None, peak_frac: float | None) -> str:

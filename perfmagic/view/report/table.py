@@ -2,17 +2,89 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from perfmagic import units
+
+ALL = "--json has all"
+
+
+class Cell(str):
+    """The text of a cell, with the number it stands for, by which it is sorted, and the name it shortens."""
+
+    value: float | None
+    full: str
+
+    __slots__ = ("full", "value")
+
+
+def cell(text: str, value: float | None = None, full: str = "") -> Cell:
+    """A text with what it stands for."""
+    made = Cell(text)
+    made.value, made.full = value, full
+    return made
 
 
 @dataclass(frozen=True)
 class ReportTable:
     """A table of text cells with a title. The first column is left-aligned, the others are right-aligned.
 
-    note: a line below the table, or in its place where there are no rows.
+    note: a line below the table, or in its place where there are no rows.  thing: what a row is, in the singular,
+    "" where every face shows all rows.  names: what stands in the first column of all rows, whole, where these are
+    names that may be shortened.  kernels: whether these are kernels' names.
     """
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    thing: str = ""
+    names: tuple[str, ...] = ()
+    kernels: bool = False
+
+    def first(self, most: int) -> ReportTable:
+        """The table with its first rows, and a note of how many there are more and where."""
+        more = len(self.rows) - most
+        if more <= 0 or not self.thing:
+            return self
+        words = f"and {units.plural(more, f'more {self.thing}')}: {ALL}"
+        note = ". ".join(filter(None, (words, self.note)))
+        return replace(self, rows=self.rows[:most], note=note)
+
+
+def named_table(
+    title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]], thing: str, note: str = ""
+) -> ReportTable:
+    """A table whose first column has names."""
+    return ReportTable(title, head, tuple(rows), note, thing, tuple(whole_names(rows)))
+
+
+def time_cell(ns: float) -> Cell:
+    """A duration."""
+    return cell(units.duration(ns), ns)
+
+
+def count_cell(n: int) -> Cell:
+    """A number of things."""
+    return cell(units.count(n), n)
+
+
+def share_cell(frac: float) -> Cell:
+    """A fraction as a percentage."""
+    return cell(units.percent(frac), frac)
+
+
+def size_cell(size_bytes: int | None) -> Cell:
+    """A size; empty where it is not known."""
+    return cell(units.size(size_bytes), size_bytes) if size_bytes else cell("")
+
+
+def rate_cell(bytes_per_s: float | None) -> Cell:
+    """A bandwidth; empty where it is not known."""
+    return cell(f"{units.size(bytes_per_s)}/s", bytes_per_s) if bytes_per_s else cell("")
+
+
+def whole_names(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The first cells of some rows before they were shortened."""
+    return [row[0].full or row[0] if isinstance(row[0], Cell) else row[0] for row in rows]

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from perfmagic import units
 from perfmagic.analysis.timeline.idle import CAUSES
-from perfmagic.view.report.operators import brief_operator_table, category_table, operator_table
-from perfmagic.view.report.table import ReportTable
+from perfmagic.view.report.operators import category_table, operator_table
+from perfmagic.view.report.table import (
+    ReportTable,
+    cell,
+    count_cell,
+    named_table,
+    rate_cell,
+    share_cell,
+    size_cell,
+    time_cell,
+)
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 
-MOST_ROWS = 15
-BRIEF_ROWS = 5  # of kernels, in a terminal
-_NAME_LENGTH, _HEAD_FRAC = 110, 0.55
+TEXT_ROWS, MARKDOWN_ROWS, HTML_ROWS = 5, 15, 200
 
 
-def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
-    """The tables of one trace. report: from perfmagic.analysis.report. Tables without rows and note are left out."""
+def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS) -> list[ReportTable]:
+    """The tables of one trace, each with its first rows. Tables without rows and note are left out.
+
+    report: from perfmagic.analysis.report.
+    """
     found = [_steps(report)]
     for device, where in _devices(report):
         found += [
@@ -25,35 +36,21 @@ def report_tables(report: Mapping[str, Any]) -> list[ReportTable]:
             _idle(device, where),
             _streams(device, where),
             category_table(device, where),
-            operator_table(device, where, MOST_ROWS),
-            _kernels(device, where, MOST_ROWS),
+            operator_table(device, where),
+            _kernels(device, where),
             _copies(device, where),
             _collectives(device, where),
+            _overlaps(device, where),
+            _memory(device, where),
         ]
-    return [table for table in found if table.rows or table.note]
-
-
-def brief_tables(report: Mapping[str, Any]) -> list[ReportTable]:
-    """The tables for a terminal: steps, and for each device idle time by cause and the longest kernels."""
-    found = [_steps(report)]
-    for device, where in _devices(report):
-        found += [
-            _idle(device, where),
-            brief_operator_table(device, where, BRIEF_ROWS),
-            _kernels(device, where, BRIEF_ROWS),
-            _note_alone(_collectives(device, where)),
-        ]
-    return [table for table in found if table.rows or table.note]
+    found += [_operators(report), _annotations(report), _lines(report), _syncs(report)]
+    return [table.first(most) for table in found if table.rows or table.note]
 
 
 def _devices(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     """Each device, and the words that name it in a title if there are several."""
     several = len(report["devices"]) > 1
     return [(d, f", {d['label']} {number}" if several else "") for number, d in report["devices"].items()]
-
-
-def _note_alone(table: ReportTable) -> ReportTable:
-    return ReportTable(table.title, table.head, (), table.note)
 
 
 def windows_words(report: Mapping[str, Any]) -> str:
@@ -73,7 +70,7 @@ def windows_words(report: Mapping[str, Any]) -> str:
 def _time(device: Mapping[str, Any], where: str) -> ReportTable:
     extent_ns = device["extent_ns"]
     rows = [
-        (PARTITION_WORDS[key], units.duration(ns), units.percent(ns / extent_ns))
+        (PARTITION_WORDS[key], time_cell(ns), share_cell(ns / extent_ns))
         for key, ns in device["partition"].items()
         if ns
     ]
@@ -84,33 +81,31 @@ def _streams(device: Mapping[str, Any], where: str) -> ReportTable:
     deepest = {queue["stream"]: queue["ops_max"] for queue in device["queues"]}
     rows = [
         (
-            f"stream {stream['stream']}",
-            units.count(stream["n_ops"]),
-            units.duration(stream["busy_ns"]),
-            units.percent(stream["busy_frac"]),
-            units.count(deepest[stream["stream"]]) if stream["stream"] in deepest else "",
+            cell(f"stream {stream['stream']}", stream["stream"]),
+            count_cell(stream["n_ops"]),
+            time_cell(stream["busy_ns"]),
+            share_cell(stream["busy_frac"]),
+            count_cell(deepest[stream["stream"]]) if stream["stream"] in deepest else "",
         )
-        for stream in device["streams"][:MOST_ROWS]
+        for stream in device["streams"]
     ]
-    return ReportTable(f"Streams{where}", ("", "ops", "busy", "of the extent", "queue ≤"), tuple(rows))
+    head = ("", "ops", "busy", "of the extent", "queue ≤")
+    return ReportTable(f"Streams{where}", head, tuple(rows), thing="stream")
 
 
 def _steps(report: Mapping[str, Any]) -> ReportTable:
     rows = [
         (
-            f"step {step['number']}",
-            units.duration(step["duration_ns"]),
-            units.percent(step["busy_frac"]),
-            *(units.duration(step[f"{what}_ns"]) for what in ("compute", "communication", "copy")),
-            units.count(step["n_ops"]),
+            cell(f"step {step['number']}", step["number"]),
+            time_cell(step["duration_ns"]),
+            share_cell(step["busy_frac"]),
+            *(time_cell(step[f"{what}_ns"]) for what in ("compute", "communication", "copy")),
+            count_cell(step["n_ops"]),
         )
-        for step in report["steps"][:MOST_ROWS]
+        for step in report["steps"]
     ]
-    more = len(report["steps"]) - MOST_ROWS
-    note = f"and {units.plural(more, 'more step')}" if more > 0 else ""
-    return ReportTable(
-        "Steps", ("", "on the host", "busy", "compute", "communication", "copies", "ops"), tuple(rows), note
-    )
+    head = ("", "on the host", "busy", "compute", "communication", "copies", "ops")
+    return ReportTable("Steps", head, tuple(rows), thing="step")
 
 
 def _idle(device: Mapping[str, Any], where: str) -> ReportTable:
@@ -122,54 +117,131 @@ def _idle(device: Mapping[str, Any], where: str) -> ReportTable:
     for cause, ns in sorted(by_cause.items(), key=lambda item: -item[1]):
         named += [(f"waiting {CAUSES[cause]}", ns)]
         named += [("  of it inside calls into the driver", inside_ns)] if cause == "in_python" else []
-    rows = [(words, units.duration(ns), units.percent(ns / idle_ns)) for words, ns in named if ns]
+    rows = [(words, time_cell(ns), share_cell(ns / idle_ns)) for words, ns in named if ns]
     return ReportTable(f"Idle by cause{where}", ("", "time", "of idle"), tuple(rows))
 
 
 def _collectives(device: Mapping[str, Any], where: str) -> ReportTable:
     rows = [
         (
-            f"{shortened(one['name'])} {one['dtype']}".rstrip() + (f", group {one['group']}" if one["group"] else ""),
-            units.count(one["n_ops"]),
-            units.duration(one["total_ns"]),
-            units.size(one["size_bytes"]) if one["size_bytes"] is not None else "",
-            f"{units.size(one['bus_bytes_per_s'])}/s" if one["bus_bytes_per_s"] else "",
+            f"{one['name']} {one['dtype']}".rstrip() + (f", group {one['group']}" if one["group"] else ""),
+            count_cell(one["n_ops"]),
+            time_cell(one["total_ns"]),
+            size_cell(one["size_bytes"]),
+            rate_cell(one["bus_bytes_per_s"]),
         )
-        for one in device["collectives"][:MOST_ROWS]
+        for one in device["collectives"]
     ]
     head = ("", "ops", "total", "size", "bus bandwidth")
-    return ReportTable(f"Collectives{where}", head, tuple(rows), "; ".join(note["words"] for note in device["notes"]))
+    note = "; ".join(note["words"] for note in device["notes"])
+    return named_table(f"Collectives{where}", head, rows, "collective", note)
 
 
-def _kernels(device: Mapping[str, Any], where: str, most: int) -> ReportTable:
+def _kernels(device: Mapping[str, Any], where: str) -> ReportTable:
     rows = [
         (
-            shortened(kernel["name"]),
-            units.count(kernel["n_ops"]),
-            units.duration(kernel["total_ns"]),
-            units.duration(kernel["mean_ns"]),
-            units.percent(kernel["share_frac"]),
+            cell(kernel["short_name"], full=kernel["name"]),
+            count_cell(kernel["n_ops"]),
+            time_cell(kernel["total_ns"]),
+            time_cell(kernel["mean_ns"]),
+            share_cell(kernel["share_frac"]),
         )
-        for kernel in device["kernels"][:most]
+        for kernel in device["kernels"]
     ]
-    return ReportTable(f"Kernels{where}", ("", "ops", "total", "mean", "of all kernels"), tuple(rows))
+    head = ("", "ops", "total", "mean", "of all kernels")
+    return replace(named_table(f"Kernels{where}", head, rows, "kernel"), kernels=True)
 
 
 def _copies(device: Mapping[str, Any], where: str) -> ReportTable:
     rows = [
         (
             copy["name"],
-            units.count(copy["n_ops"]),
-            units.duration(copy["total_ns"]),
-            units.size(copy["size_bytes"]) if copy["size_bytes"] else "",
-            f"{units.size(copy['bandwidth_bytes_per_s'])}/s" if copy["bandwidth_bytes_per_s"] else "",
+            count_cell(copy["n_ops"]),
+            time_cell(copy["total_ns"]),
+            size_cell(copy["size_bytes"]),
+            rate_cell(copy["bandwidth_bytes_per_s"]),
         )
-        for copy in device["copies"][:MOST_ROWS]
+        for copy in device["copies"]
     ]
-    return ReportTable(f"Copies{where}", ("", "copies", "total", "size", "while copying"), tuple(rows))
+    head = ("", "copies", "total", "size", "while copying")
+    return named_table(f"Copies{where}", head, rows, "kind")
 
 
-def shortened(name: str, length: int = _NAME_LENGTH) -> str:
-    """A long name without its middle: kernels of one template differ at the end."""
-    head = round(length * _HEAD_FRAC)
-    return name if len(name) <= length else f"{name[:head]}…{name[-(length - head - 1) :]}"
+def _overlaps(device: Mapping[str, Any], where: str) -> ReportTable:
+    rows = [
+        (
+            f"{one['first']} and {one['second']}",
+            time_cell(one["overlap_ns"]),
+            share_cell(one["frac_of_first"]),
+            share_cell(one["frac_of_second"]),
+        )
+        for one in sorted(device["overlaps"], key=lambda one: -one["overlap_ns"])
+        if one["overlap_ns"]
+    ]
+    head = ("", "time", "of the first", "of the second")
+    return ReportTable(f"At the same time{where}", head, tuple(rows), thing="pair")
+
+
+def _memory(device: Mapping[str, Any], where: str) -> ReportTable:
+    memory = device["memory"]
+    if memory is None:
+        return ReportTable(f"Memory{where}", (), ())
+    rows: list[tuple[str, ...]] = [("allocated, at most", size_cell(memory["peak_bytes"]))]
+    rows += [("reserved, at most", size_cell(memory["reserved_max_bytes"]))] if memory["reserved_max_bytes"] else []
+    return ReportTable(f"Memory{where}", ("", "size"), tuple(rows))
+
+
+def _operators(report: Mapping[str, Any]) -> ReportTable:
+    rows = [
+        (
+            cell(one["name"], full=one["name"]),
+            count_cell(one["n_calls"]),
+            *(time_cell(one[f"{what}_ns"]) for what in ("host", "host_self", "device", "device_self")),
+            count_cell(one["n_ops"]),
+        )
+        for one in report["operators"]
+    ]
+    head = ("", "calls", "host", "host, self", "device", "device, self", "ops")
+    return named_table("Operators", head, rows, "operator")
+
+
+def _annotations(report: Mapping[str, Any]) -> ReportTable:
+    rows = [
+        (
+            cell(one["name"], full=one["name"]),
+            count_cell(one["n_occurrences"]),
+            time_cell(one["host_ns"]),
+            time_cell(one["busy_ns"]),
+            count_cell(one["n_ops"]),
+        )
+        for one in report["annotations"]
+    ]
+    head = ("", "times", "host", "device busy", "ops")
+    return named_table("Annotations", head, rows, "annotation")
+
+
+def _lines(report: Mapping[str, Any]) -> ReportTable:
+    rows = [
+        (
+            cell(f"{one['line']}: {one['text'].strip()}", one["line"]),
+            *(time_cell(one[f"{what}_ns"]) for what in ("host", "blocked", "device", "queued", "idle")),
+            count_cell(one["n_ops"]),
+        )
+        for one in report["lines"]
+    ]
+    head = ("", "host", "blocked", "device", "queued", "idle", "ops")
+    return ReportTable("Lines of the cell", head, tuple(rows), thing="line")
+
+
+def _syncs(report: Mapping[str, Any]) -> ReportTable:
+    rows = [
+        (
+            one["asked_by"] + (f", line {', '.join(map(str, one['lines']))}" if one["lines"] else ""),
+            count_cell(one["n_calls"]),
+            time_cell(one["blocked_ns"]),
+            time_cell(one["busy_ns"]),
+        )
+        for one in report["syncs"]
+    ]
+    head = ("", "calls", "Python blocked", "device busy meanwhile")
+    return named_table("Waits for the device", head, rows, "wait")

@@ -1,30 +1,31 @@
-"""A report on saved traces for a terminal, at most 100 columns wide."""
+"""A report on saved traces for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from perfmagic import units
 from perfmagic.analysis.ranks.findings import RankFinding
 from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.trace.short_names import short_names
 from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
-from perfmagic.view.report.table import ReportTable
-from perfmagic.view.report.tables import brief_tables, shortened, windows_words
-from perfmagic.view.svg.metrics import columns, cut_to_columns
+from perfmagic.view.report.table import ReportTable, whole_names
+from perfmagic.view.report.tables import TEXT_ROWS, report_tables, windows_words
 from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.text import GUTTER, timeline_text
 
-_NAME_COLUMNS = 52  # leaves room for four numbers
-_TITLE_COLUMNS = 36
+INDENT = "  "
 
 
 def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
-    """One trace for a terminal: findings, streams and the brief tables, at most 100 columns wide."""
+    """One trace for a terminal: findings, streams and the first rows of each table, as wide as the terminal."""
     lines = []
-    for one in brief_tables(report):
-        lines += ["", *_text_table(one)]
+    for one in report_tables(report, TEXT_ROWS):
+        if not one.title.startswith("Streams"):  # the timeline's own table has them, with their queues
+            lines += ["", *table_lines(one)]
     if words := windows_words(report):
         lines += ["", *wrapped(words)]
     return timeline_text(doc, below=lines, more_in="")
@@ -37,23 +38,30 @@ def files_text(results: Sequence[TraceOf]) -> str:
         trace = result.trace
         parts = [breakdown(trace, device, result.comm_names) for device in trace.device_ids]
         for part in parts:
-            name = cut_to_columns(result.title, _TITLE_COLUMNS) + (f" · {part.device}" if len(parts) > 1 else "")
+            name = INDENT + result.title + (f" · {part.device}" if len(parts) > 1 else "")
             rank = "" if trace.meta.rank is None else str(trace.meta.rank)
             times = (part.extent_ns, part.compute_ns, part.communication_ns, part.exposed_communication_ns)
             rows.append((name, rank, units.percent(part.busy_frac), *map(units.duration, times)))
     head = ("", "rank", "busy", "extent", "compute", "communication", "exposed")
-    widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
-    lines = [line.rstrip() for line in table(head, rows, widths)]
+    shorten = partial(_shortened, among=[row[0].removeprefix(INDENT) for row in rows], kernels=False)
+    lines = [line.rstrip() for line in table(head, rows, shorten=shorten)]
     return "\n".join([*lines, *_rank_lines(findings_of_ranks(results))])
 
 
-def _text_table(one: ReportTable) -> list[str]:
+def table_lines(one: ReportTable) -> list[str]:
+    """A table for a terminal: its title heads the first column, whose names are cut."""
     if not one.rows:
         return wrapped(f"{one.title}: {one.note}")
-    rows = [(f"  {shortened(row[0].removeprefix('void '), _NAME_COLUMNS)}", *row[1:]) for row in one.rows]
-    head = (f"  {one.title}", *one.head[1:])
-    widths = [max(columns(row[i]) for row in (head, *rows)) + 2 for i in range(len(head))]
-    return [*(line.rstrip() for line in table(head, rows, widths)), *(wrapped(one.note) if one.note else [])]
+    rows = [(INDENT + full, *row[1:]) for full, row in zip(whole_names(one.rows), one.rows, strict=True)]
+    shorten = partial(_shortened, among=one.names, kernels=one.kernels) if one.names else None
+    lines = [line.rstrip() for line in table((INDENT + one.title, *one.head[1:]), rows, shorten=shorten)]
+    return [*lines, *(wrapped(f"  {one.note}", indent=2) if one.note else [])]
+
+
+def _shortened(names: Sequence[str], room: int, among: Sequence[str], *, kernels: bool) -> list[str]:
+    """Indented names in so many columns, each told from all others of its table."""
+    short = short_names(among, room - len(INDENT), kernels=kernels)
+    return [INDENT + short[name.removeprefix(INDENT)] for name in names]
 
 
 def _rank_lines(found: Sequence[RankFinding]) -> list[str]:

@@ -14,6 +14,7 @@ from perfmagic.analysis.timeline.syncs import syncs
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Trace, devices_label
+from perfmagic.trace.short_names import shown_names
 from perfmagic.view.timeline.device_lanes import device_group
 from perfmagic.view.timeline.host_lanes import cell_lane, host_ops_lanes, launch_lane
 from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane
@@ -71,9 +72,9 @@ class Header:
 class TimelineDoc:
     """What was queued and what was executed, ready to be drawn.
 
-    start_ns, end_ns: the window.  cell: None where there are no line marks.  threads: operators in flame order.
-    groups: one a device.  trust: how far the record can be believed, in sentences, notes of the capture
-    among them.  failure: "" or how the cell ended.
+    start_ns, end_ns: the window.  names: as they are read, by their number in the trace.  cell: None where there are no
+    line marks.  threads: operators in flame order.  groups: one a device.  trust: how far the record can be believed,
+    in sentences, notes of the capture among them.  failure: "" or how the cell ended.
     returned_ns: when the cell's last line gave control back, None for files.
     """
 
@@ -124,7 +125,7 @@ def timeline_doc(
         end_ns=end,
         header=_header(trace, groups, start, end),
         findings=tuple(f for f in found if device is None or f.device in (None, NONE, device)),
-        names=trace.names,
+        names=shown_names(trace),
         cell=cell_lane(trace, start, end),
         threads=host_ops_lanes(trace, start, end),
         launches=launch_lane(trace, syncs(trace), start, end),

@@ -6,8 +6,8 @@ from perfmagic import units
 from perfmagic.analysis.timeline.device_operators import DeviceOperator
 from perfmagic.analysis.timeline.roofline import RooflineData
 from perfmagic.view.html import framed, image, paragraphs, short
-from perfmagic.view.svg.metrics import columns, cut_to_columns
-from perfmagic.view.text import WIDTH, table, wrapped
+from perfmagic.view.svg.metrics import cut_to_columns
+from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.picture.roofline import roofline_svg, roofline_words
 
 ROWS = 10
@@ -16,12 +16,11 @@ HEAD = ("", "time", "achieved", "of the peak", "FLOP/byte")
 
 
 def roofline_text(data: RooflineData) -> str:
-    """The words and the longest operators, at most 100 columns wide."""
+    """The words and the longest operators, as wide as the terminal."""
     rows = [_row(row) for row in data.operators[:ROWS]]
-    widths = [max(columns(row[i]) for row in (HEAD, *rows)) + 2 for i in range(len(HEAD))]
     below = [f"peaks: {data.source}"] if data.source else []
-    lines = [*wrapped(f"{data.label}: {roofline_words(data)}"), "", *table(HEAD, rows, widths), *below]
-    return "\n".join(cut_to_columns(line.rstrip(), WIDTH) for line in lines)
+    lines = [*wrapped(f"{data.label}: {roofline_words(data)}"), "", *table(HEAD, rows), *below]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def roofline_html(data: RooflineData) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perfmagic import units
 from perfmagic.view.svg.metrics import columns
-from perfmagic.view.text import WIDTH, table, wrapped
+from perfmagic.view.text import prose_width, table, wrapped
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.lanes import DeviceGroup
 from perfmagic.view.timeline.words import cost_words, rest_words, trust_words
@@ -18,7 +18,7 @@ _NUMBERS = (("busy", 7), ("time", 9), ("ops", 9), ("queue ≤", 9), ("mean", 8))
 
 
 def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".trust") -> str:
-    """The first line, the findings, a table of the streams and the trust line, at most 100 columns wide.
+    """The first line, the findings, a table of the streams and the trust line, as wide as the terminal.
 
     below: lines between the streams and the trust line.  more_in: where the notes are that it has no room for; "" to
     give them lines of their own.
@@ -44,7 +44,7 @@ def _fine_print(doc: TimelineDoc, more_in: str) -> list[str]:
         return [line for note in doc.trust for line in wrapped(note)]
     _, more = trust_words(doc)
     ending = f" · {units.plural(len(more), 'more note')} in {more_in}" if more else ""
-    return [wrapped(doc.trust[0], width=WIDTH - columns(ending))[0] + ending]
+    return [wrapped(doc.trust[0], width=prose_width() - columns(ending))[0] + ending]
 
 
 def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:
@@ -64,9 +64,9 @@ def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:
     title = f"{group.label}, device {group.device}" if several else ""
     head = ("  stream", *(name for name, _ in _NUMBERS))
     lines = wrapped(title) if title else []
-    lines += table(head, rows, (max(first, 12), *(w for _, w in _NUMBERS)))
+    lines += table(head, rows, least=(max(first, 12), *(w for _, w in _NUMBERS)))
     hidden = len(group.streams) - len(drawn) + group.n_folded
-    return [*lines, f"  and {units.plural(hidden, 'more stream')}"] if hidden else lines
+    return [*lines, f"  and {units.plural(hidden, 'more stream')}, in .streams()"] if hidden else lines
 
 
 def _mean_words(mean: float) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import OpClass, short_name
+from perfmagic.trace.names import OpClass
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, StreamLane
 from perfmagic.view.timeline.wire_columns import ColumnWriter
@@ -47,8 +47,9 @@ class Wire:
 class NameTable:
     """Pairs of a name and a class, each once, numbered in the order in which they were met."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], shown: tuple[str, ...]) -> None:
         self._names = names
+        self._shown = shown
         self._numbers: dict[tuple[int, int], int] = {}
 
     def numbers(self, name: Int32, op_class: Int64) -> Int64:
@@ -67,7 +68,7 @@ class NameTable:
         rows: list[list[Any]] = []
         for name, op_class in self._numbers:
             full = cut(self._names[name])
-            short = cut(short_name(self._names[name]))
+            short = cut(self._shown[name])
             rows.append([short, 0 if full == short else full, op_class])
         return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
@@ -80,7 +81,7 @@ def cut(text: str) -> str:
 
 def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     """The header and the payload of a timeline.  trace: the one the document was made from."""
-    out, names = ColumnWriter(), NameTable(trace.names)
+    out, names = ColumnWriter(), NameTable(trace.names, doc.names)
     header = _header(doc)
     header["thread_lanes"] = [_thread(out, names, lane, f"host{i}", doc.start_ns) for i, lane in enumerate(doc.threads)]
     header["cell_lane"] = _cell(out, doc)

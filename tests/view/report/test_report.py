@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from perfmagic.results import TimelineResult
-from perfmagic.trace.columns import HostKind
+from perfmagic.tables import SORTABLE
+from perfmagic.trace.columns import Counters, HostKind
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.view.report.html import html_tables
 from perfmagic.view.report.markdown import markdown
-from perfmagic.view.report.tables import ReportTable, brief_tables, report_tables, windows_words
+from perfmagic.view.report.tables import TEXT_ROWS, ReportTable, report_tables, windows_words
 from perfmagic.view.report.text import report_text
 from perfmagic.view.svg.metrics import columns
 from perfmagic.view.timeline.lanes import StreamLane
@@ -38,23 +41,78 @@ def text(result: TimelineResult) -> str:
     return report_text(result.doc, result.to_dict()).replace("\u00a0", " ")
 
 
-def test_the_text_has_steps_idle_time_by_cause_and_the_five_longest_kernels() -> None:
+def test_the_text_has_every_table_with_its_first_rows() -> None:
     lines = [line.split() for line in text(steps()).splitlines()]
     assert ["step", "4", "100", "µs", "55", "%", "34.5", "µs", "20.0", "µs", "0", "ns", "7"] in lines
-    tables = brief_tables(steps().to_dict())
-    assert [table.title for table in tables] == ["Steps", "Idle by cause", "Kernels", "Collectives"]
-    by_title = {table.title: table for table in tables}
+    by_title = {table.title: table for table in report_tables(steps().to_dict(), TEXT_ROWS)}
     idle = steps().to_dict()["devices"]["0"]["idle"]
     assert len(by_title["Idle by cause"].rows) == sum(ns > 0 for ns in idle["by_cause_ns"].values())
     assert len(by_title["Kernels"].rows) == 5
     assert by_title["Kernels"].rows[0][:2] == ("ncclDevKernel_AllReduce_Sum_f32", "2")
+    assert by_title["Kernels"].note.replace("\u00a0", " ") == "and 2 more kernels: --json has all"
+    assert "  and 2 more kernels: --json has all" in text(steps()).splitlines()
 
 
-def test_the_text_is_at_most_100_columns_wide_and_tells_kernels_of_one_template_apart() -> None:
+def everything() -> TimelineResult:
+    """A cell with something in every table of a report but those of communication."""
+    b = Builder()
+    b.line(0, 2)
+    b.host_op(0, 300, "ProfilerStep#1", kind=HostKind.ANNOTATION)
+    b.host_op(2, 90, "aten::mm")
+    b.op(10, 30, launch=5, name="gemm")
+    b.op(20, 60, launch=12, name="Memcpy HtoD (Pageable -> Device)", stream=8, size=1000)
+    b.op(100, 140, launch=80, name="add")
+    b.sync(150, 170)
+    trace = b.trace(returned=300)
+    counters = Counters.make({"at_ns": [0, 100], "series": [len(trace.names)] * 2, "value": [10.0, 3000.0]})
+    return TimelineResult(replace(trace, names=(*trace.names, "Total Allocated"), counters=counters))
+
+
+def test_every_table_stands_in_every_face_and_comes_from_one_report() -> None:
+    result = everything()
+    titles = [table.title for table in report_tables(result.to_dict())]
+    assert [title.split(" ")[0] for title in titles] == [
+        *("Steps", "Where", "Idle", "Streams", "Kernels", "Copies", "At", "Memory"),
+        *("Operators", "Annotations", "Lines", "Waits"),
+    ]
+    page, written = html_tables(result.to_dict()), markdown("t", "h", [], [], result.to_dict())
+    said = text(result)
+    for table in report_tables(result.to_dict()):
+        assert f">{table.title}</h2><table" in page
+        assert f"**{table.title}**\n\n|" in written
+        for row in table.rows:
+            assert all(f">{html.escape(cell)}</" in page for cell in row if cell)
+            if table.title != "Streams":  # a terminal has them in the table of the timeline
+                assert " ".join(row).split() in [line.split() for line in said.splitlines()]
+
+
+def test_a_page_has_the_whole_name_behind_a_short_one_and_numbers_to_sort_by() -> None:
+    page = html_tables(steps().to_dict())
+    short = steps().to_dict()["devices"]["0"]["kernels"][1]["short_name"]
+    assert f"{html.escape(short)}</summary>" in page
+    assert html.escape(LONG.format(0)) in page
+    assert f'data-value="{40 * US}"' in page  # the sum of the collectives
+    assert page.count(f"<table {SORTABLE}") == page.count("<table") > 5
+
+
+@pytest.mark.parametrize("width", [60, 100, 200])
+def test_the_text_is_as_wide_as_the_terminal_and_tells_kernels_of_one_template_apart(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     lines = text(steps()).splitlines()
-    assert max(map(columns, lines)) <= 100
+    assert max(map(columns, lines)) <= width
     kernels = [line for line in lines if "kernel_of_a_long" in line]
-    assert [line.split(">(int)")[0][-1] for line in kernels] == ["0", "1", "2", "3"]
+    assert len(kernels) == 4
+    assert len({line.split(">")[0] for line in kernels}) == 4
+
+
+def test_a_narrow_terminal_shows_every_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    wide = text(steps()).split("Steps")[1].split()
+    monkeypatch.setenv("COLUMNS", "50")
+    narrow = text(steps()).split("Steps")[1].replace(",", " ").split()
+    assert [word for word in wide if word[0].isdigit() and word not in narrow] == []
 
 
 def test_two_lengths_in_one_report_are_explained_and_one_is_not() -> None:
@@ -86,7 +144,9 @@ def test_a_simulated_device_waits_for_itself_where_the_record_shows_no_cause() -
         b.op(0, 10, launch=0)
         b.op(500, 510, launch=1)
         trace = b.trace(devices=(DeviceInfo(0, kind, "x"),))
-        (table,) = (one for one in brief_tables(TimelineResult(trace).to_dict()) if one.title == "Idle by cause")
+        (table,) = (
+            one for one in report_tables(TimelineResult(trace).to_dict(), TEXT_ROWS) if one.title == "Idle by cause"
+        )
         assert (words in table.rows[0][0]) is said
 
 
@@ -96,9 +156,9 @@ def test_more_steps_than_are_shown_are_counted(n: int) -> None:
     for i in range(n):
         b.host_op(100 * i, 100 * i + 100, f"ProfilerStep#{i}", kind=HostKind.ANNOTATION)
         b.op(100 * i + 10, 100 * i + 50, launch=100 * i + 1)
-    table = brief_tables(TimelineResult(b.trace()).to_dict())[0]
+    table = report_tables(TimelineResult(b.trace()).to_dict(), 15)[0]
     assert len(table.rows) == 15
-    assert table.note == ("" if n == 15 else "and 3 more steps")
+    assert table.note == ("" if n == 15 else "and 3 more steps: --json has all")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,10 +12,15 @@ from functools import partial
 from pathlib import Path
 
 from perfmagic.analysis.findings.find import findings
+from perfmagic.results import TimelineResult
 from perfmagic.trace.model import Trace
+from perfmagic.trace_comparisons import compare_timelines
+from perfmagic.view.diff.picture.pair import pair_svg
+from perfmagic.view.diff.picture.waterfall import waterfall_svg
 from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.analysis.build import Builder
+from tests.analysis.diff.pairs import eager, fused
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import queue_of
 
@@ -54,6 +59,16 @@ CASES: dict[str, Callable[[], Trace]] = {
     },
 }
 
+# two timelines compared: the waterfall, then both on one axis
+COMPARISONS: dict[str, Callable[[], tuple[Trace, Trace]]] = {
+    "comparison_of_cells": lambda: (cell_with_copies(), queue_of()),
+    "comparison_of_steps": lambda: (eager(steps=3), fused(steps=3)),
+    "comparison_of_ranks": lambda: (
+        recorded("real/sampled_rank0of128"),
+        recorded("real/sampled_rank1of128"),
+    ),
+}
+
 
 def described(svg: str) -> list[str]:
     """Every element of a picture, an indented line each: tag, style, place in whole pixels, text."""
@@ -65,6 +80,12 @@ def described(svg: str) -> list[str]:
 def picture(trace: Trace) -> list[str]:
     """The elements of the static picture of a trace."""
     return described(timeline_svg(timeline_doc(trace, findings(trace))))
+
+
+def comparison_pictures(first: Trace, second: Trace) -> list[str]:
+    """The elements of both pictures of a comparison."""
+    found = compare_timelines(TimelineResult(first), TimelineResult(second))
+    return [*described(waterfall_svg(found)), *described(pair_svg(found, *found.timelines))]
 
 
 def _styles(svg: str) -> dict[str, str]:
@@ -132,6 +153,8 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, make in CASES.items():
         (FOLDER / f"{name}.txt").write_text("\n".join(picture(make())) + "\n", encoding="utf-8")
+    for name, pair in COMPARISONS.items():
+        (FOLDER / f"{name}.txt").write_text("\n".join(comparison_pictures(*pair())) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

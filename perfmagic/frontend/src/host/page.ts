@@ -1,11 +1,13 @@
 // In a self-contained page: the data stand in script elements that are not run, one pair for each timeline.
 import { mount } from "./mount.ts";
 import type { Host } from "../interact/host.ts";
+import { sortTables } from "./sort.ts";
 
 const SLOT = "[data-perfmagic-timeline]";
 
-/** Draws every timeline of the page; the static picture in its slot is replaced when it is painted. */
+/** Sorts tables on demand and draws every timeline of the page; the static picture in its slot is replaced when it is painted. */
 export function startPage(): void {
+  sortTables(document);
   for (const slot of document.querySelectorAll<HTMLElement>(SLOT)) {
     const header = slot.querySelector<HTMLScriptElement>("script[type='application/json']");
     const payload = slot.querySelector<HTMLScriptElement>("script[type='text/plain']");

@@ -7,7 +7,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.numerics.intervals import Int64, union
 from perfmagic.trace.columns import NO_LINE, Bool
-from perfmagic.trace.names import OpClass, short_name
+from perfmagic.trace.names import OpClass
 from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.palette import CLASS_TOKENS, HIDDEN_SHARE, tint
 from perfmagic.view.svg.path import quantised, skyline
@@ -142,7 +142,7 @@ def _write_names(frame: Frame, lane: StreamLane, names: tuple[str, ...], rows: I
     x0, x1 = frame.scale.x(lane.start_ns), frame.scale.x(lane.end_ns)
     for i in rows.tolist():
         left, top, width, tall = _slice_box(lane, i, float(x0[i]), float(x1[i]), y, height)
-        text = fitted(short_name(names[int(lane.name[i])]), float(width) - 8, 10)
+        text = fitted(names[int(lane.name[i])], float(width) - 8, 10)
         if text and tall >= 9:
             token = f"on_{CLASS_TOKENS[int(lane.op_class[i])]}"
             frame.canvas.text(round(left + 4, 1), round(top + tall / 2 + 3.5, 1), text, token)

@@ -6,7 +6,6 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.numerics.intervals import Int64, union
-from perfmagic.trace.names import short_name
 from perfmagic.view.svg.metrics import WIDEST_FONT, fitted, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, tint
 from perfmagic.view.svg.path import number, rects
@@ -94,7 +93,7 @@ def _draw_level(frame: Frame, lane: HostOpsLane, names: tuple[str, ...], level: 
     boxes = [(a, b, int(lane.name[rows[i]])) for i, a, b in _spans(np.flatnonzero(wide), x0, x1)]
     frame.canvas.boxes([(a, y, round(max(0.5, b - a - 0.7), 1), LEVEL_PX - 1) for a, b, _ in boxes], tone)
     for a, b, name in boxes:
-        shown = fitted(short_name(names[name]), b - a - 7, 10) if b - a > 30 and frame.detail.labels else ""
+        shown = fitted(names[name], b - a - 7, 10) if b - a > 30 and frame.detail.labels else ""
         if shown:
             frame.canvas.text(round(a + 3.5, 1), y + 8.5, shown, "hostink")
 

@@ -1,0 +1,57 @@
+"""The result of comparing two timelines: the differences of perfmagic.analysis.diff, with their pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from perfmagic.analysis.diff import diff as analysed
+from perfmagic.results.faces import Result
+from perfmagic.results.timeline import TimelineResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class TraceComparison(Result, analysed.TraceDiff):  # noqa: D101 - the words of the numbers are its own
+    __doc__ = analysed.TraceDiff.__doc__
+
+    timelines: tuple[TimelineResult, TimelineResult]
+
+    @classmethod
+    def of(cls, numbers: analysed.TraceDiff, timelines: tuple[TimelineResult, TimelineResult]) -> TraceComparison:
+        """The same differences, with their faces."""
+        return cls(**{one.name: getattr(numbers, one.name) for one in fields(numbers)}, timelines=timelines)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The parts, one a row: each instant of both timelines once. Needs pandas; every table has its own."""
+        return self.parts.to_frame()
+
+    def text(self) -> str:
+        """The verdict in a sentence, and tables of what changed."""
+        from perfmagic.view.diff.text import comparison_text
+
+        return comparison_text(self)
+
+    def html(self) -> str:
+        """The verdict, the waterfall, both timelines on one axis, and tables of what changed."""
+        from perfmagic.view.diff.html import comparison_html
+
+        return comparison_html(self, *self.timelines)
+
+    def markdown(self) -> str:
+        """The verdict and the tables as GitHub's Markdown."""
+        from perfmagic.view.diff.markdown import comparison_markdown
+
+        return comparison_markdown(self)
+
+    def page(self) -> str:
+        """One self-contained page with every table, without a script and without a network."""
+        from perfmagic.view.diff.html import comparison_html
+        from perfmagic.view.page import page
+
+        return page(f"{self.a.name} and {self.b.name}", [comparison_html(self, *self.timelines, whole=True)])
+
+    def __repr__(self) -> str:
+        return self.headline

@@ -1,0 +1,223 @@
+"""The tables of a comparison of two timelines, as text cells: the same for terminal, Markdown and page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from perfmagic import units
+from perfmagic.analysis.diff.diff import TraceDiff
+from perfmagic.analysis.diff.replaced import Replacement
+from perfmagic.analysis.diff.times import TimeChange
+from perfmagic.analysis.diff.words import part_words
+from perfmagic.analysis.diff.work import BOTH
+from perfmagic.trace.short_names import short_names
+from perfmagic.view.report.table import ReportTable, cell, named_table
+from perfmagic.view.svg.metrics import cut_to_columns
+
+MOST_ROWS, BRIEF_ROWS = 15, 6  # of a table of operators, kernels or replacements: on a page, in a terminal
+MOST_STEPS = 15
+NARROW, WIDE = 40, 110  # characters of a name
+TOTAL_WORDS = {
+    "exposed_communication": "exposed communication",
+    "exposed_copy": "exposed copies",
+    "copy": "copies",
+    "memset": "memsets",
+}
+
+
+def comparison_tables(diff: TraceDiff, most: int = MOST_ROWS, *, narrow: bool = False) -> list[ReportTable]:
+    """The tables, the most important first; those without rows and note are left out.
+
+    most: rows of long ones.  narrow: without the columns that a terminal has no room for.
+    """
+    found = [
+        _parts(diff),
+        _ranks(diff, narrow=narrow),
+        _replaced(diff, most, narrow=narrow),
+        _lines(diff, narrow=narrow),
+        _steps(diff),
+        _operators(diff, most, narrow=narrow),
+        _kernels(diff, most, narrow=narrow),
+        _totals(diff),
+        _counts(diff),
+    ]
+    return [table for table in found if table.rows or table.note]
+
+
+def _head(diff: TraceDiff, *before: str) -> tuple[str, ...]:
+    return ("", *before, diff.a.name, diff.b.name, "difference")
+
+
+def _per(diff: TraceDiff) -> str:
+    return ", of one step" if diff.per_step else ""
+
+
+def _times(change: Any) -> tuple[str, str, str]:
+    return units.duration(change.a_ns), units.duration(change.b_ns), units.signed(change.diff_ns)
+
+
+def _parts(diff: TraceDiff) -> ReportTable:
+    """What adds up to the whole."""
+    if not len(diff.parts):
+        return ReportTable("Where the time went", (), ())
+    rows = [(part_words(part), *_times(part)) for part in diff.parts]
+    rows.append(("together", *_times(diff.whole)))
+    return ReportTable(f"Where the time went{_per(diff)}", _head(diff), tuple(rows))
+
+
+def _totals(diff: TraceDiff) -> ReportTable:
+    def words(total: TimeChange) -> str:
+        return TOTAL_WORDS.get(total.name, total.name)
+
+    rows = [(words(total), *_times(total)) for total in diff.totals[1:] if total.a_ns or total.b_ns]
+    return ReportTable(f"Totals by class, which may overlap{_per(diff)}", _head(diff), tuple(rows))
+
+
+def _counts(diff: TraceDiff) -> ReportTable:
+    asked: tuple[tuple[str, Callable[[Any], str]], ...] = (
+        ("steps", lambda one: units.count(one.n_steps)),
+        ("device ops", lambda one: units.count(one.n_ops)),
+        ("launches", lambda one: units.count(one.n_launches)),
+        ("syncs", lambda one: units.count(one.n_syncs)),
+        ("Python blocked", lambda one: units.duration(one.blocked_ns)),
+        ("device", lambda one: one.device_label or "none"),
+        ("torch", lambda one: one.torch_version),
+        ("rank", lambda one: "" if one.rank is None else str(one.rank)),
+        ("recording", lambda one: cut_to_columns(one.title, 36)),
+    )
+    rows = [(words, of(diff.a), of(diff.b)) for words, of in asked]
+    return ReportTable("The two recordings", ("", diff.a.name, diff.b.name), tuple(r for r in rows if any(r[1:])))
+
+
+def _ranks(diff: TraceDiff, *, narrow: bool) -> ReportTable:
+    classes = () if narrow else ("compute", "communication", "copy", "idle")
+    rows = [
+        (
+            f"rank {rank.rank}" + (", the median" if rank.median else "") + (", differently" if rank.otherwise else ""),
+            *_times(rank),
+            *(units.signed(getattr(rank, f"{name}_diff_ns")) for name in classes),
+        )
+        for rank in diff.ranks
+    ]
+    return ReportTable("Ranks", (*_head(diff), *classes), tuple(rows))
+
+
+def _replaced(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
+    short = short_names(name for one in diff.replaced for name in (*one.gone, *one.new))
+    rows = [
+        (_swap(one, short, narrow=narrow), *(() if narrow else (_under(one.operator, one.shape),)), *_times(one))
+        for one in diff.replaced[:most]
+    ]
+    head = _head(diff, *(() if narrow else ("under",)))
+    return ReportTable("Replaced kernels", head, tuple(rows), _more(diff, len(diff.replaced) - most))
+
+
+def _swap(one: Replacement, short: Mapping[str, str], *, narrow: bool) -> str:
+    """What went → what came, both seen where there is little room."""
+    gone, new = _sequence(one.gone, short), _sequence(one.new, short)
+    return f"{cut_to_columns(gone, 24)} → {cut_to_columns(new, 24)}" if narrow else f"{gone} → {new}"
+
+
+def _sequence(names: Sequence[str], short: Mapping[str, str]) -> str:
+    """Kernels one after the other: "gemm + softmax × 2"."""
+    runs: list[tuple[str, int]] = []
+    for name in (short[one] for one in names):
+        if runs and runs[-1][0] == name:
+            runs[-1] = name, runs[-1][1] + 1
+        else:
+            runs.append((name, 1))
+    return " + ".join(name if n == 1 else f"{name} × {n}" for name, n in runs)
+
+
+def _under(operator: str | None, shape: str | None, length: int = 36) -> str:
+    return cut_to_columns(f"{operator or 'no operator'} {shape or ''}".rstrip(), length)
+
+
+def _operators(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
+    changed = [row for row in diff.operators if row.device_a_ns or row.device_b_ns]
+    on_host = not changed
+    chosen = changed or list(diff.operators)
+    column = "host" if on_host else "device"
+    rows = [
+        (
+            _under(row.name, row.shape, NARROW if narrow else WIDE),
+            _change(row.change, row.n_calls_a, row.n_calls_b),
+            units.duration(getattr(row, f"{column}_a_ns")),
+            units.duration(getattr(row, f"{column}_b_ns")),
+            units.signed(row.host_b_ns - row.host_a_ns if on_host else row.diff_ns),
+        )
+        for row in chosen[:most]
+    ]
+    where = "on the host" if on_host else "on the device"
+    return ReportTable(f"Operators, {where}", _head(diff, "calls"), tuple(rows), _more(diff, len(chosen) - most))
+
+
+def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
+    short = short_names(row.name for row in diff.kernels)
+    rows = [
+        (
+            cell(short[row.name], full=row.name),
+            *(() if narrow else (_under(row.operator, row.shape),)),
+            _change(row.change, row.n_a, row.n_b),
+            units.duration(row.total_a_ns),
+            units.duration(row.total_b_ns),
+            units.signed(row.diff_ns),
+        )
+        for row in diff.kernels[:most]
+    ]
+    head = _head(diff, *(() if narrow else ("under",)), "runs")
+    made = named_table("Kernels and copies", head, rows, "", _more(diff, len(diff.kernels) - most))
+    return replace(made, kernels=True)
+
+
+def _change(change: str, n_a: int, n_b: int) -> str:
+    """How often in both: "12 → 10", "12", "new: 4"."""
+    n = units.count(n_a) if n_a == n_b else f"{units.count(n_a)} → {units.count(n_b)}"
+    return n if change == BOTH else f"{change}: {n}"
+
+
+def _steps(diff: TraceDiff) -> ReportTable:
+    rows = [
+        (
+            f"step {row.number_a}" if row.number_a == row.number_b else f"steps {row.number_a} and {row.number_b}",
+            *_times(row),
+            f"{units.duration(row.busy_a_ns)} → {units.duration(row.busy_b_ns)}",
+            f"{units.count(row.n_ops_a)} → {units.count(row.n_ops_b)}",
+        )
+        for row in diff.steps[:MOST_STEPS]
+    ]
+    note = "; ".join(filter(None, (diff.steps.note, _left_out(len(diff.steps) - MOST_STEPS))))
+    return ReportTable("Steps, on the host", (*_head(diff), "device busy", "ops"), tuple(rows), note)
+
+
+def _lines(diff: TraceDiff, *, narrow: bool) -> ReportTable:
+    rows = [
+        (
+            cut_to_columns(row.text, 36) if narrow else row.text,
+            _places(row.line_a, row.line_b) + ("" if row.change == BOTH else f" {row.change}"),
+            units.duration(row.host_a_ns),
+            units.duration(row.host_b_ns),
+            units.signed(row.diff_ns),
+            *(() if narrow else (f"{units.duration(row.device_a_ns)} → {units.duration(row.device_b_ns)}",)),
+        )
+        for row in diff.lines
+    ]
+    head = (*_head(diff, "line"), *(() if narrow else ("device",)))
+    return ReportTable("Lines, Python's time", head, tuple(rows))
+
+
+def _places(a: int | None, b: int | None) -> str:
+    known = [str(line) for line in (a, b) if line is not None]
+    return known[0] if len({*known}) == 1 else " → ".join(known)
+
+
+def _more(diff: TraceDiff, n: int) -> str:
+    """What stands below a table of work, whose times are of the whole recordings, so that they can be found there."""
+    whole = "times are of the whole recordings, differences of one step" if diff.per_step else ""
+    return "; ".join(filter(None, (_left_out(n), whole)))
+
+
+def _left_out(n: int) -> str:
+    return f"and {units.count(n)} more: to_frame() has all" if n > 0 else ""

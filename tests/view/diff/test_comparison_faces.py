@@ -1,0 +1,141 @@
+"""The faces of a comparison of two timelines: text, Markdown, HTML and its pictures."""
+
+from __future__ import annotations
+
+import configparser
+import difflib
+import pickle
+import re
+
+import pytest
+
+import perfmagic
+from perfmagic.results import TimelineResult, TraceComparison
+from perfmagic.trace.model import Trace
+from perfmagic.view.diff.picture.pair import aligned, pair_svg
+from perfmagic.view.diff.picture.waterfall import drawn_parts, waterfall_svg
+from perfmagic.view.html import MAX_OUTPUT_BYTES
+from perfmagic.view.nbval import sanitize_file
+from tests.analysis.diff.pairs import cell, eager, fused, program
+from tests.trace.recorded import real
+from tests.view.timeline.golden import COMPARISONS, FOLDER, comparison_pictures
+
+
+def compared(first: Trace, second: Trace) -> TraceComparison:
+    found = perfmagic.compare(TimelineResult(first), TimelineResult(second))
+    assert isinstance(found, TraceComparison)
+    return found
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_a_picture_is_what_was_agreed_on(name: str) -> None:
+    agreed = (FOLDER / f"{name}.txt").read_text("utf-8").splitlines()
+    drawn = comparison_pictures(*COMPARISONS[name]())
+    changed = list(difflib.unified_diff(agreed, drawn, "agreed", "drawn", n=0, lineterm=""))
+    assert not changed, "\n".join([*changed, "where this is meant: python -m tests.view.timeline.golden"])
+
+
+def test_the_text_has_the_verdict_first_and_tables_that_fit() -> None:
+    lines = compared(eager(steps=2), fused(steps=2)).text().splitlines()
+    assert plain(lines[0]).startswith("B is 48.0 µs shorter than A (154 µs → 106 µs, −31 %)")
+    assert all(len(line) <= 100 for line in lines)
+    (row,) = (plain(line) for line in lines if "gemm + softmax" in line)
+    assert re.search(r"gemm \+ softmax \+ gemm → flash_fwd +60.0 µs +20.0 µs +−40.0 µs$", row)
+
+
+@pytest.mark.parametrize(
+    "pair", [("sampled_rank0of128", "sampled_rank1of128"), ("h100_qwen_orphans", "a100_nccl_rank0of2")]
+)
+def test_long_names_of_recorded_traces_fit(pair: tuple[str, str]) -> None:
+    found = perfmagic.compare(*(perfmagic.open_trace(real(name)) for name in pair))
+    assert all(len(line) <= 100 for line in found.text().splitlines())
+    assert len(found.html().encode()) <= MAX_OUTPUT_BYTES
+    assert found.markdown().count("\n| ---") >= 5
+
+
+def test_the_bars_of_the_waterfall_lead_from_one_whole_to_the_other() -> None:
+    found = compared(eager(), fused())
+    assert found.whole.a_ns + sum(ns for _, ns, _ in drawn_parts(found)) == found.whole.b_ns
+    svg = waterfall_svg(found)
+    assert "prefers-color-scheme:dark" in svg
+    assert "−20.0\u00a0µs" in svg
+
+
+def test_steps_begin_at_the_same_place_in_both() -> None:
+    found = compared(eager(steps=3), fused(steps=3))
+    first, second = aligned(found, *found.timelines)
+    assert [a.at_ns for a in first] == [b.at_ns for b in second]
+    lengths = [max(a.length_ns, b.length_ns) for a, b in zip(first, second, strict=True)]
+    assert [segment.at_ns for segment in first] == [sum(lengths[:i]) for i in range(3)]
+    svg = pair_svg(found, *found.timelines)
+    assert [f"step {n}:" in svg for n in (3, 4, 5, 6)] == [True, True, True, False]
+
+
+def test_without_steps_both_begin_with_their_first_op_and_a_cell_with_its_start() -> None:
+    found = compared(eager(), fused())
+    assert [(s.start_ns, s.end_ns, s.at_ns) for one in aligned(found, *found.timelines) for s in one] == [
+        (20_000, 86_000, 0),
+        (20_000, 62_000, 0),
+    ]
+    cells = compared(cell("%%timeline\nf()", {2: 100}), cell("%%timeline\nf()", {2: 40}))
+    assert [s.start_ns for one in aligned(cells, *cells.timelines) for s in one] == [0, 0]
+
+
+def test_ops_that_are_new_or_gone_are_marked_and_others_are_not() -> None:
+    same = pair_svg(compared(eager(), eager()), TimelineResult(eager()), TimelineResult(eager()))
+    other = pair_svg(compared(eager(), fused()), TimelineResult(eager()), TimelineResult(fused()))
+    ink = re.search(r"\.(\w+)\{fill:#1b1f24\}", same)
+    assert ink is not None
+    assert len(re.findall(f'<path class="{ink[1]}"', same)) == 1  # the key alone
+    assert len(re.findall(f'<path class="{ink[1]}"', other)) == 3  # one in each timeline
+
+
+def test_a_comparison_without_device_ops_has_no_picture_and_says_why() -> None:
+    found = compared(program(), program())
+    assert "No verdict" in found.html()
+    assert "data:image" not in found.html()
+    assert "Operators, on the host" not in found.text()
+
+
+def test_a_page_needs_no_script_and_no_network() -> None:
+    page = compared(eager(), fused()).page()
+    assert "<script" not in page
+    assert page.count("data:image/svg+xml;base64,") == 2
+    assert not re.search(r"(?:src|href)=\"http", page)
+
+
+def test_names_of_others_are_no_markup() -> None:
+    evil = program(("aten::<b>", ("<script>alert(1)</script>",)))
+    found = compared(evil, program(("aten::<b>", ("gemm",)), ("aten::<b>", ("<script>alert(1)</script>",))))
+    assert "<script>" not in found.page()
+    assert "<script>" not in found.markdown()
+
+
+def test_a_comparison_survives_a_pickle() -> None:
+    found = compared(eager(), fused())
+    again = pickle.loads(pickle.dumps(found))
+    assert (again.text(), again.to_dict(), again.html()) == (found.text(), found.to_dict(), found.html())
+
+
+def test_every_table_is_a_frame() -> None:
+    pytest.importorskip("pandas")
+    found = compared(eager(steps=1), fused(steps=1))
+    assert found.to_frame()["diff_ns"].sum() == found.whole.diff_ns
+    for table in (found.parts, found.totals, found.operators, found.kernels, found.replaced, found.steps):
+        assert len(table.to_frame()) == len(table)
+
+
+@pytest.mark.parametrize(
+    ("second", "kept"), [(fused(), "COMPARED B shorter"), (program(), "COMPARED without a verdict")]
+)
+def test_a_notebook_is_compared_by_the_verdict_and_not_by_its_numbers(second: Trace, kept: str) -> None:
+    rules = configparser.RawConfigParser()
+    rules.read_string(sanitize_file())
+    text = compared(eager(), second).text()
+    for rule in rules.sections():
+        text = re.sub(rules[rule]["regex"], rules[rule]["replace"], text)
+    assert text == kept
