@@ -42,8 +42,7 @@ def data_loading(facts: Facts, free: Intervals) -> list[Finding]:
             rule="data_loading",
             cost_ns=lost_ns,
             cause="data loading",
-            detail=": "
-            + sentences(f"{facts.the_device} waited {units.duration(lost_ns)} while {fetched}", held_words),
+            detail=": " + sentences(f"{facts.the_device} waited {units.duration(lost_ns)} while {fetched}", held_words),
             frames=was.frames,
             lines=tuple(int(line) for line in lines if line > 0),
             start_ns=int(where[0, 0]),

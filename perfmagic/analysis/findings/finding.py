@@ -52,7 +52,8 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON, the whole sentence included."""
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "where"}
-        return data | {"lines": list(self.lines), "frames": [_frame(one) for one in self.frames], "sentence": self.sentence}
+        frames = [_frame(one) for one in self.frames]
+        return data | {"lines": list(self.lines), "frames": frames, "sentence": self.sentence}
 
 
 def _frame(one: FrameTime) -> dict[str, Any]:

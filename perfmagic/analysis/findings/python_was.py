@@ -18,8 +18,8 @@ TOLD_FRAMES = 3  # of a finding's JSON; python_during() has all
 class PythonWas:
     """What held Python.
 
-    words: "Python was in aten::sort 61 % of that time, at step (train.py:31) 104 of 126 ms", "" where nothing did so for
-    half of the time.  operator, annotation, frame: what is named there.  frames: those with most time.
+    words: "Python was in aten::sort for 77 ms of 126 ms, at step (train.py:31) all that time", "" where nothing held it
+    for half of the time.  operator, annotation, frame: what is named there.  frames: those with most time.
     """
 
     words: str = ""

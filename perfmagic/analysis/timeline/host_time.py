@@ -262,7 +262,8 @@ def _cut(table: HostOps, which: Bool, thread: Int64, where: Intervals) -> Iterat
             continue
         mine = mine[np.argsort(where[mine, 0], kind="stable")]
         start, end = where[mine, 0], where[mine, 1]
-        last = np.searchsorted(start, table.end_ns, side="left") - 1  # the last interval that began before the row ended
+        # the last interval that began before the row ended
+        last = np.searchsorted(start, table.end_ns, side="left") - 1
         reaches = (last >= 0) & (end[np.maximum(last, 0)] > table.start_ns)
         rows = which & (table.thread == one) & reaches
         cuts = np.unique(np.concatenate((table.start_ns[rows], table.end_ns[rows])))

@@ -8,7 +8,7 @@ from perfmagic.analysis.timeline.launches import launches
 from perfmagic.analysis.timeline.line_totals import lines
 from perfmagic.analysis.timeline.syncs import syncs
 from perfmagic.analysis.timeline.trust import trust
-from perfmagic.trace.columns import CallKind, DeviceOps, HostKind
+from perfmagic.trace.columns import CallKind, DeviceOps
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.build import US, Builder
@@ -176,89 +176,6 @@ def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python
     assert found(small(9, 4), "one_by_one") is None  # every loop begins with an empty queue
     assert found(small(60, 18), "one_by_one") is None  # launched while the op before was executing
     assert found(small(60, 4, 220), "one_by_one") is None  # Python did something else in between
-
-
-def steps_with_a_pause(pause_us: float, n: int = 3, stray: int = 0) -> Builder:
-    """n training steps of 1 ms; in each "relu" waits so long for an operator of the host; then ops of other names."""
-    b = Builder()
-    for i in range(n):
-        at = 1000 * i
-        b.host_op(at, at + 1000, f"ProfilerStep#{i}", kind=HostKind.ANNOTATION)
-        b.op(at + 10, at + 500, launch=at + 2, name="gemm")
-        b.host_op(at + 490, at + 495 + pause_us, "my augmentation", kind=HostKind.ANNOTATION)
-        b.host_op(at + 491, at + 494 + pause_us, "train.py(31): step", kind=HostKind.PYTHON)
-        b.host_op(at + 492, at + 493 + pause_us, "aten::sort")
-        name = f"relu{i}" if i < stray else "relu"
-        b.op(at + 504 + pause_us, at + 1005, launch=at + 500 + pause_us, name=name)
-    return b
-
-
-def test_a_gap_that_comes_again_names_its_op_how_often_where_python_was_and_in_which_steps() -> None:
-    finding = found(steps_with_a_pause(100).trace(), "repeated_gap")
-    assert finding is not None
-    assert finding.cost_ns == 300 * US
-    assert plain(finding.sentence) == (
-        "the same gap ×3 before relu: the device waited 300 µs for Python, 100 µs each on average, over 3 steps. "
-        "Python was in aten::sort, inside my augmentation, at train.py(31): step. "
-        "torch.compile or CUDA graphs remove this Python work"
-    )
-
-
-def test_gaps_before_different_ops_or_too_short_or_too_few_are_no_repetition() -> None:
-    assert found(steps_with_a_pause(100, stray=1).trace(), "repeated_gap") is None
-    assert found(steps_with_a_pause(49).trace(), "repeated_gap") is None
-    assert found(steps_with_a_pause(100, n=2).trace(), "repeated_gap") is None
-
-
-def test_a_gap_in_some_of_the_steps_says_in_how_many() -> None:
-    finding = found(steps_with_a_pause(100, n=5, stray=2).trace(), "repeated_gap")
-    assert finding is not None
-    assert ", over 3 of 5 steps." in plain(finding.sentence)
-
-
-def test_gaps_while_python_fetches_data_are_left_to_the_finding_on_data_loading() -> None:
-    b = steps_with_a_pause(0)
-    for i in range(3):
-        b.host_op(1000 * i + 1001, 1000 * i + 1400, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
-        b.op(1000 * i + 1405, 1000 * i + 1406, launch=1000 * i + 1402, name="copy")
-    b.ops = [row for row in b.ops if b.names[row["name"]] in ("copy", "relu")]
-    trace = b.trace()
-    assert found(trace, "data_loading") is not None
-    assert found(trace, "repeated_gap") is None
-
-
-def test_the_longest_gap_is_found_when_it_is_a_twentieth_of_the_extent() -> None:
-    b = busy_device(1000)
-    b.op(1055, 1100, launch=1054)
-    finding = found(b.trace(), "longest_gap")
-    assert finding is not None
-    assert finding.cost_ns == 55 * US
-    near = busy_device(1000)
-    near.op(1054, 1100, launch=1053)
-    assert found(near.trace(), "longest_gap") is None
-
-
-def test_the_longest_gap_names_where_python_was_but_not_the_profiler_s_own_step() -> None:
-    for name, said in (("ProfilerStep#4", False), ("## load ##", True)):
-        b = busy_device(1000)
-        b.host_op(0, 2000, name, kind=HostKind.ANNOTATION)
-        b.op(1500, 1600, launch=1499)
-        finding = found(b.trace(), "longest_gap")
-        assert finding is not None
-        assert (f"Python was in {name}" in finding.sentence) is said
-
-
-def test_the_longest_gap_is_split_into_its_parts() -> None:
-    b = busy_device(100)
-    b.sync(110, 150)
-    b.op(400, 500, launch=200)
-    b.op(500, 1000, launch=450)
-    finding = found(b.trace(), "longest_gap")
-    assert finding is not None
-    assert plain(finding.detail) == (
-        ", 300 µs: the device waited 200 µs for causes the record does not show, 60.0 µs for Python and "
-        "40.0 µs for a sync to return on line 2"
-    )
 
 
 def full_queue(depth: int) -> Trace:
