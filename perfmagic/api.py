@@ -131,6 +131,8 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
     out (None): the file to save the trace to; {rank} in its name is replaced by the rank.
     device ("auto"): what to record: "auto" for what is in use, "cuda", "sim" or "cpu".
     memory (False): also record what is allocated on the devices over time.
+    shapes (False): also record shapes and types of operators' inputs, for FLOP/s and the roofline; on the simulated
+    device alone there are none.
     In a notebook the result is shown at the end of the block; elsewhere it is in `.result`.
     Raises OptionError for numbers of steps that make no sense, CaptureError where nothing can be recorded.
     """
@@ -145,11 +147,12 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         out: str | os.PathLike[str] | None = None,
         device: str = "auto",
         memory: bool = False,
+        shapes: bool = False,
     ) -> None:
         self._skip = _steps("wait", wait, 0) + _steps("warmup", warmup, 0)
         self._active = None if active is None else _steps("active", active, 1)
         self._out = out
-        self._recorder = Recorder(origin="block", device=device, memory=memory)
+        self._recorder = Recorder(origin="block", device=device, memory=memory, shapes=shapes)
         self._signals = BlockSignals(leaving=timeline.__exit__.__code__, hearing=timeline._end.__code__)
         self._steps = 0
         self._step_start_ns = 0

@@ -36,6 +36,9 @@ class TimelineMagic:
         parser.add_argument(
             "--memory", action="store_true", help="also record what is allocated on the devices over time"
         )
+        parser.add_argument(
+            "--shapes", action="store_true", help="also record shapes and types of operators' inputs: FLOP/s, roofline"
+        )
         parser.add_argument("--save", metavar="FILE", help="also save the trace as Chrome JSON (.json or .json.gz)")
         parser.add_argument("--html", metavar="FILE", help="also write one self-contained page")
         parser.add_argument("--tensorboard", metavar="DIR", help="also write files for TensorBoard's profiler plugin")
@@ -52,7 +55,7 @@ class TimelineRun:
     def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> None:
         self._shell, self._options = shell, options
         self._setup = compiled_setup(shell, rest)
-        self._recorder = Recorder(cell=cell, device=options.device, memory=options.memory)
+        self._recorder = Recorder(cell=cell, device=options.device, memory=options.memory, shapes=options.shapes)
         self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
 
     def start(self) -> None:

@@ -20,11 +20,12 @@ from perfmagic.trace.signatures import Kind, Term, is_signature, signature
 
 WIDTH = 48  # columns of a short name in a table of usual width, in a finding and on a card
 NARROWEST = 8
+CUT = "…"
 MOST_OPTIONAL = 12  # arguments tried where there is room
 SMALLEST_PIECE = 8  # letters that a word keeps when it is cut
 
 Path = tuple[int, ...]
-_PIECE = re.compile(r"(?<=[_/.: ])|(?<=[a-z\d])(?=[A-Z])")  # words of a flat name, in snake or camel case
+_PIECE = re.compile(r"(?<=[_/. ])|(?<=[a-z\d])(?=[A-Z])")  # words of a flat name, in snake or camel case
 _WORD = re.compile(r"\w+")
 _ALWAYS = (Kind.FUNCTION, Kind.DTYPE)  # said also where all kernels of the function share them
 
@@ -121,7 +122,7 @@ def _taken_apart(full: str, room: int, *, kernels: bool) -> _Name:
         key = re.match(r"\D*", word)[0]  # type: ignore[index]  # matches always
         seen[key] += 1
         place = f"{key} {seen[key]}"
-        telling = word.isdecimal() and at == len(words) - 1  # Triton counts its kernels
+        telling = words[0] == "triton_" and word.isdecimal() and at == len(words) - 1  # Triton counts its kernels
         name.facets[place] = _Facet(word, (0 if telling or key == "MT" else 1, at), True)
         name.always |= {place} if at == 0 else set()
     return name
@@ -208,6 +209,8 @@ def _said(name: _Name, room: int, shared: set[Path | str]) -> str:
             break
         if columns(_rendered(name, chosen | {place})) <= room:
             chosen.add(place)
+        elif name.tree is None:
+            break  # a crumb from further behind would say less than where it was cut
     return squeezed(_rendered(name, chosen), room)
 
 
@@ -228,9 +231,9 @@ def _rendered(name: _Name, chosen: set[Path | str]) -> str:
     text, gap = "", False
     for place, facet in name.facets.items():
         if place in chosen:
-            text += ("…" if gap else "") + facet.text
+            text += (CUT if gap and not text.endswith(CUT) else "") + facet.text
         gap = place not in chosen
-    return text + ("…" if gap else "")
+    return text + (CUT if gap and not text.endswith(CUT) else "")
 
 
 def _term(term: Term, path: Path, shown: set[Path], chosen: set[Path]) -> str:

@@ -18,6 +18,7 @@ from perfmagic.trace.columns import HostKind, OpKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Collective, Trace, make_trace
 from tests.analysis.build import Builder
+from tests.analysis.shaped import FLOAT, Shaped
 from tests.trace.recorded import NAMES, as_bytes, event, launch_and_kernel, recorded
 
 SCHEMA: dict[str, Any] = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text("utf-8"))
@@ -55,6 +56,9 @@ def everything() -> Iterator[Trace]:
     yield read_trace(with_sizes)
     yield read_trace(with_sizes[:-3])
     yield with_memory()
+    shaped = Shaped().span("python_function", "nn.Module: Linear_0", 0, 9).span("python_function", "a.py(1): f", 1, 8)
+    gemm = (("ampere_sgemm_128x64_nn", 9.0),)
+    yield shaped.op("aten::mm", [[8, 8], [8, 8]], FLOAT, gemm).op("aten::mm").trace()
     yield Builder().trace()
 
 

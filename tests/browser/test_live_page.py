@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perfmagic.cli import main
 from perfmagic.results import TimelineResult
+from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.remarks import Remark
-from tests.trace.recorded import recorded
+from perfmagic.trace.window import window
+from tests.trace.recorded import FOLDER, real, recorded
 from tests.view.timeline.build import HOSTILE, queue_of
 
 from .conftest import SCREENS
@@ -188,3 +193,61 @@ def test_a_frame_that_moves_fills_the_plot_to_its_right_end(tab: Any, tmp_path: 
         )
         == 0
     )
+
+
+def cards(tab: Any) -> Iterator[Any]:
+    """The card at each of many points of the lanes, where one shows."""
+    box = tab.locator(".pm canvas").bounding_box()
+    for y in range(int(box["y"]) + 10, int(box["y"] + box["height"]), 14):
+        for x in range(int(box["x"]) + 120, int(box["x"] + box["width"]) - 20, 60):
+            tab.mouse.move(x, y)
+            card = tab.locator(".pm-card")
+            if card.count():
+                yield card
+
+
+def first_card_with(tab: Any, *words: str) -> str:
+    """The text of the first card that has all the words, whole; "" where none has."""
+    for card in cards(tab):
+        text = card.inner_text()
+        if all(word in text for word in words):
+            assert card.evaluate(CUT_OFF) == 0
+            return str(text)
+    return ""
+
+
+def test_the_card_of_an_op_says_who_launched_it_with_which_inputs_from_where(tab: Any, tmp_path: Path) -> None:
+    trace = read_trace(real("b200_pdl_overlaps_python_stacks"))
+    opened(tab, TimelineResult(trace).to_html(tmp_path / "page.html"))
+    card = first_card_with(tab, "operator", "inputs", "called in")
+    assert re.search(r"operator\s+\w+::\w+", card)
+    assert re.search(r"inputs\s+\[\d", card)
+    assert re.search(r"called in\s+\w+, \w+\.py line \d+", card)
+
+
+def test_the_card_of_an_op_of_a_graph_says_how_many_ops_it_carried(tab: Any, tmp_path: Path) -> None:
+    trace = recorded("mi300_sglang_hipgraph")
+    carried = window(trace, int(trace.calls.start_ns.max()) - 1_000_000, trace.meta.end_ns)
+    opened(tab, TimelineResult(carried).to_html(tmp_path / "page.html"))
+    card = first_card_with(tab, "in one launch")
+    assert re.search(r"graph\s+[\d,]+ ops\s+in one launch", card)
+
+
+def test_a_click_on_a_heading_sorts_a_table_by_its_numbers(tab: Any, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert main(["report", str(FOLDER / "v100_4streams_nccl_step.json.gz"), "--html", "--out", str(page)]) == 0
+    tab.goto(page.as_uri())
+    table = tab.locator("table", has=tab.get_by_text("of all kernels"))
+    column = "(table) => [...table.tBodies[0].rows].map((row) => Number(row.cells[1].dataset.value))"
+    before = table.evaluate(column)
+    head = table.locator("th").nth(1)
+    head.locator("button").focus()
+    tab.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert table.evaluate(column) == sorted(before, reverse=True) != before
+    tab.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert table.evaluate(column) == sorted(before)
+    summary = table.locator("summary").first
+    summary.click()
+    assert "void " in summary.locator("xpath=..").inner_text()

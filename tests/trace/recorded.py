@@ -70,6 +70,8 @@ def columns_by_name(trace: Trace, table: str) -> dict[str, list[Any]]:
         if key in columns:
             columns[key] = [trace.names[row] for row in columns[key]]
     lists = {"shape": trace.shapes if table == "ops" else trace.input_shapes, "collective": trace.collectives}
+    if table == "host_ops":
+        lists |= {"dtype": trace.input_dtypes, "value": trace.input_values}
     for key in lists.keys() & columns.keys():
         columns[key] = [lists[key][row] if row != NONE else None for row in columns[key]]
     return columns

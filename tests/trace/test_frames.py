@@ -51,15 +51,16 @@ def marked() -> Trace:
     )
 
 
-def test_opening_reporting_and_drawing_make_no_rows_of_them(built: list[int]) -> None:
+def test_opening_reporting_and_drawing_make_rows_of_those_around_launches_only(built: list[int]) -> None:
     trace = recorded("mi300_sglang_hipgraph")
     report(trace)
     assert "image/svg+xml" in TimelineResult(trace)._repr_mimebundle_()["text/html"]
-    assert sum(built) == 0
+    launched = trace.calls.start_ns[np.unique(trace.ops.launch[trace.ops.launch >= 0])]
+    assert max(built) <= len(trace.python_frames.running_at(launched)) < 821 // 4
     assert len(trace.python_frames) == 821
     assert len(trace.python_frames.table) == 821
     assert trace.python_frames.table is trace.python_frames.table
-    assert [n for n in built if n] == [821]
+    assert [n for n in built if n > 821 // 4] == [821]
 
 
 def test_the_table_is_in_order_with_the_lines_of_the_cell() -> None:

@@ -66,7 +66,8 @@ def in_kernels(trace: Trace, rows: Int64) -> tuple[str, int]:
     """The kernel with most of some ops' time by its short name, and how many different kernels there are."""
     names, inverse = np.unique(trace.ops.name[rows], return_inverse=True)
     length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
-    return kernel_short_names(trace)[trace.names[names[np.argmax(np.bincount(inverse, weights=length))]]], len(names)
+    longest = trace.names[names[np.argmax(np.bincount(inverse, weights=length))]]
+    return kernel_short_names(trace)[longest], len(names)
 
 
 @once_per_trace

@@ -10,7 +10,7 @@ from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.python_was import python_was
-from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, total_ns, union
+from perfmagic.numerics.intervals import Intervals, intersect, total_ns, union
 from perfmagic.trace.columns import HostOps
 from perfmagic.trace.frames import in_one_table
 from perfmagic.trace.model import Trace
@@ -32,9 +32,8 @@ def data_loading(facts: Facts, free: Intervals) -> list[Finding]:
     lost_ns = total_ns(where)
     if lost_ns < facts.notable_ns:
         return []
-    was = python_was(facts, np.flatnonzero(covered_ns(where, facts.gaps.start_ns, facts.gaps.end_ns)), where)
-    held = was.frame and was.frame.name
-    held_words = f"Most of it passed in {held}" if held and not is_loader(held) else ""
+    was = python_was(facts, where)
+    held_words = was.words if was.names[2] and not is_loader(was.names[2]) else ""
     lines = np.unique(host.line)
     fetched = f"Python fetched {units.plural(len(host), 'batch', 'batches')}{on_lines(lines)}"
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
 from perfmagic.analysis.timeline.host_time import FrameTime
@@ -21,7 +21,7 @@ class Finding:
     advice: what to do, in a sentence of its own, only where that is certain.
     where: the time of the device that the finding is about, as disjoint intervals: cost_ns is at most their sum.
     Findings that stand beside each other share no instant, so that their costs can be added.
-    frames: the functions that Python spent most of that time in, where frames were recorded.
+    frames: the functions in which Python spent that time, the longest first; only where stacks were recorded.
     depth: 0, or for a part of a finding one more than that has; the parts follow it at once.
     """
 
@@ -36,8 +36,8 @@ class Finding:
     end_ns: int
     device: int
     advice: str = ""
-    frames: tuple[FrameTime, ...] = ()
     depth: int = 0
+    frames: tuple[FrameTime, ...] = ()
     where: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)
 
     @property
@@ -52,9 +52,8 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON, the whole sentence included."""
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "where"}
-        frames = [_frame(one) for one in self.frames]
-        return data | {"lines": list(self.lines), "frames": frames, "sentence": self.sentence}
-
-
-def _frame(one: FrameTime) -> dict[str, Any]:
-    return {"function": one.function, "file": one.file, "line": one.line, "share_ns": one.share_ns}
+        return data | {
+            "lines": list(self.lines),
+            "frames": [asdict(frame) for frame in self.frames],
+            "sentence": self.sentence,
+        }

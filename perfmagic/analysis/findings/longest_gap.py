@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, listed, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.python_was import PythonWas, python_was
+from perfmagic.analysis.findings.python_was import python_was
 from perfmagic.analysis.timeline.idle import CAUSES
-from perfmagic.numerics.intervals import union
+from perfmagic.numerics.intervals import EMPTY, intersect, union
 from perfmagic.trace.columns import NO_LINE
 
 LONG_GAP_FRAC = 0.05  # of the extent
@@ -22,8 +20,10 @@ def longest_gap(facts: Facts) -> list[Finding]:
         return []
     row = int(gaps.length_ns.argmax())
     line = int(gaps.line[row])
+    where = union(gaps.start_ns[[row]], gaps.end_ns[[row]])
+    # what Python did explains a gap only where the device waited for it
     for_host = 2 * int(gaps.for_python_ns[row]) >= int(gaps.length_ns[row])
-    was = python_was(facts, np.array([row]), facts.cell_time.waited_for_host) if for_host else PythonWas()
+    was = python_was(facts, intersect(where, facts.cell_time.waited_for_host) if for_host else EMPTY)
     waited = f"{facts.the_device} waited {_parts(facts, row)}{on_lines([line])}"
     return [
         Finding(
@@ -36,7 +36,7 @@ def longest_gap(facts: Facts) -> list[Finding]:
             end_ns=int(gaps.end_ns[row]),
             device=facts.device,
             frames=was.frames,
-            where=union(gaps.start_ns[[row]], gaps.end_ns[[row]]),
+            where=where,
         )
     ]
 

@@ -1,59 +1,70 @@
-"""What Python was doing while a device waited for it, in words that several findings use."""
+"""What Python was doing while the device had nothing to do, in words for the sentences of several findings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
+
+import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.timeline.host_time import FrameTime, HostTime, NameTime, held_by, host_time
-from perfmagic.numerics.intervals import Intervals, parts_of
-from perfmagic.trace.columns import Int64
+from perfmagic.analysis.timeline.host_time import FrameTime, HostTime, held_by, host_time
+from perfmagic.numerics.intervals import Intervals
+from perfmagic.trace.columns import NONE
 from perfmagic.trace.signatures import function_name
 
-TOLD_FRAMES = 3  # of a finding's JSON; python_during() has all
+FRAMES = 5  # that a finding carries, the longest first
+PLACE_PARTS = 3  # of a path in a sentence; the finding carries all of it
 
 
 @dataclass(frozen=True)
 class PythonWas:
-    """What held Python.
+    """What Python was doing.
 
-    words: "Python was in aten::sort for 77 ms of 126 ms, at step (train.py:31) all that time", "" where nothing held it
-    for half of the time.  operator, annotation, frame: what is named there.  frames: those with most time.
+    words: "Python was in zoom (scipy/ndimage/_interpolation.py:12) for 104 ms of 126 ms, in aten::mm all that time"; ""
+    where nothing held it for half of the time.  names: of the operator, the annotation and the frame that are told, ""
+    for none.  frames: the functions in which most of the time passed.
     """
 
-    words: str = ""
-    operator: NameTime | None = None
-    annotation: NameTime | None = None
-    frame: FrameTime | None = None
-    frames: tuple[FrameTime, ...] = ()
+    words: str
+    names: tuple[str, str, str]
+    frames: tuple[FrameTime, ...]
 
 
-def python_was(facts: Facts, rows: Int64, within: Intervals) -> PythonWas:
-    """What held Python in some idle gaps, on the threads that ended them. within: the part of the gaps that counts."""
-    gaps, trace = facts.gaps, facts.trace
-    if not trace.has_host_rows or not len(rows):
-        return PythonWas()
-    gap, where = parts_of(gaps.start_ns[rows], gaps.end_ns[rows], within)
-    time = host_time(trace, gaps.thread(trace)[rows][gap], where)
+def python_was(facts: Facts, where: Intervals) -> PythonWas:
+    """What Python was doing in some time within the idle gaps, on the threads that launched what ended them."""
+    trace, gaps = facts.trace, facts.gaps
+    if not len(where) or not len(gaps) or not trace.has_host_rows:
+        return PythonWas("", ("", "", ""), ())
+    gap = np.maximum(np.searchsorted(gaps.start_ns, where[:, 0], side="right") - 1, 0)
+    launch = trace.ops.launch[gaps.op[gap]]
+    known = launch != NONE
+    where = where[known]
+    time = host_time(trace, trace.calls.thread[launch[known]], where)
+    return _worded(time)
+
+
+def _worded(time: HostTime) -> PythonWas:
     operator, annotation = held_by(time.operators, time.total_ns), held_by(time.annotations, time.total_ns)
     frame = held_by(time.frames, time.total_ns)
-    told = [
-        f"{preposition} {words}"
-        for preposition, words in (
-            ("in", _share(function_name(operator.name), operator, time) if operator else ""),
-            ("inside", _share(function_name(annotation.name), annotation, time) if annotation else ""),
-            ("at", _share(frame.name, frame, time) if frame else ""),
-        )
-        if words
-    ]
-    words = f"Python was {', '.join(told)}" if told else ""
-    frames = sorted(time.frames, key=lambda one: -one.share_ns)[:TOLD_FRAMES]
-    return PythonWas(words, operator, annotation, frame, tuple(one for one in frames if one.share_ns))
+    told = []
+    if frame:
+        told.append((frame.inclusive_ns, f"in {frame.function}{_place(frame)}"))
+    if operator:
+        told.append((operator.inclusive_ns, f"in {function_name(operator.name)}"))
+    if annotation:
+        told.append((annotation.inclusive_ns, f"inside {function_name(annotation.name)}"))
+    words = [f"{what} {_how_long(ns, time.total_ns)}" for ns, what in told]
+    names = (operator.name if operator else "", annotation.name if annotation else "", frame.function if frame else "")
+    frames = tuple(one for one in time.frames[:FRAMES] if one.share_ns)
+    return PythonWas(f"Python was {', '.join(words)}" if words else "", names, frames)
 
 
-def _share(name: str, one: NameTime | FrameTime, time: HostTime) -> str:
-    """The name, and of how much of the time where that is not all: "zoom (ndimage.py:12) for 104 of 126 ms"."""
-    if one.inclusive_ns == time.total_ns:
-        return f"{name} all that time"
-    return f"{name} for {units.duration(one.inclusive_ns)} of {units.duration(time.total_ns)}"
+def _how_long(ns: int, of_ns: int) -> str:
+    return "all that time" if ns == of_ns else f"for {units.duration(ns)} of {units.duration(of_ns)}"
+
+
+def _place(frame: FrameTime) -> str:
+    """The end of the file's path and the line, in brackets."""
+    return f" ({'/'.join(PurePath(frame.file).parts[-PLACE_PARTS:])}:{frame.line})" if frame.file else ""

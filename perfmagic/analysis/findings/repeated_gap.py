@@ -62,7 +62,7 @@ def _far(values_ns: Int64) -> Bool:
 def _repeated(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) -> Finding:
     gaps, trace = facts.gaps, facts.trace
     where = intersect(free, union(gaps.start_ns[rows], gaps.end_ns[rows]))
-    was = python_was(facts, rows, where)
+    was = python_was(facts, where)
     lines = np.unique(gaps.line[rows])
     launched = trace.launch_start_ns()[gaps.op[rows]]
     host_ns = int(waited_ns.sum())
@@ -99,9 +99,8 @@ def _ended_by(facts: Facts, rows: Int64) -> str:
 
 def _advice(was: PythonWas) -> str:
     """What to do about Python's work by its operator, annotation and frame; nothing where none is known."""
-    names = [one.name for one in (was.operator, was.annotation, was.frame) if one]
-    if any(_COMPILED.search(name) for name in names):
+    if any(_COMPILED.search(name) for name in was.names):
         return 'torch.compile(mode="reduce-overhead") runs it as CUDA graphs, without this Python work'
-    if was.operator:
+    if was.names[0]:
         return "torch.compile or CUDA graphs remove this Python work"
-    return "Do this work ahead of time, or queue other ops before it" if names else ""
+    return "Do this work ahead of time, or queue other ops before it" if any(was.names) else ""

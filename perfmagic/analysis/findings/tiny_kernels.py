@@ -18,7 +18,11 @@ def tiny_kernels(facts: Facts) -> list[Finding]:
     """A device that is busy with kernels too short to use it."""
     mine, ops = claim(facts, "tiny_kernels"), facts.trace.ops
     kernels = np.flatnonzero((ops.device == facts.device) & (ops.kind == OpKind.KERNEL))
-    if mine.ops_ns < NOTABLE_FRAC * max(1, facts.window_ns) or len(mine.rows) < max(MANY, MANY_FRAC * len(kernels)):
+    if (
+        facts.trace.simulated
+        or mine.ops_ns < NOTABLE_FRAC * max(1, facts.window_ns)
+        or len(mine.rows) < max(MANY, MANY_FRAC * len(kernels))
+    ):
         return []
     median_ns = float(np.median((ops.end_ns - ops.start_ns)[kernels]))
     few = f"{units.count(len(mine.rows))} of {units.plural(len(kernels), 'kernel')} took less than"

@@ -15,6 +15,7 @@ from perfmagic.analysis.timeline.categories import Category, categories
 from perfmagic.analysis.timeline.flops import Inputs, dtype_words, flop_of, io_bytes_of, shape_words
 from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, origins
 from perfmagic.analysis.timeline.peaks import Peaks, peaks_of
+from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
@@ -253,8 +254,8 @@ def _grouped(keys: list[Int64]) -> Int64:
     """The group of each row, rows with equal keys together; numbers from 0 without gaps."""
     group = np.zeros(len(keys[0]), np.int64)
     for key in keys:
-        values, code = np.unique(key, return_inverse=True)
-        group = np.unique(group * len(values) + code, return_inverse=True)[1]
+        values, code = coded(key)
+        group = coded(group * len(values) + code)[1]
     return group
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, Bool, Int8, Int32, Int64
 from perfmagic.trace.hoststack import HostStack, nested, operator_stack
 from perfmagic.trace.model import Trace
@@ -91,15 +93,14 @@ def origins(trace: Trace) -> Origins:
     known &= ~_compiled_alone(trace, host_op, known)
     source = np.where(graph_ops > 0, Source.GRAPH, np.where(known, Source.OPERATOR, Source.KERNEL))
     source = np.where(launched, source, Source.UNKNOWN).astype(np.int8)
-    labels = [name.removeprefix(_ENGINE) for name in trace.names]
-    names = _Names()
-    name = np.zeros(len(ops), np.int64)
-    name[known] = names.rows([labels[row] for row in trace.host_ops.name[host_op[known]].tolist()])
+    names, name = _Names(), np.zeros(len(ops), np.int64)
+    name[known] = names.rows(trace.host_ops.name[host_op[known]], lambda row: trace.names[row].removeprefix(_ENGINE))
     graph = source == Source.GRAPH
-    name[graph] = names.rows(_graph_names(trace, graph))
+    graphs = _graph_names(trace, graph)
+    name[graph] = names.rows(ops.launch[graph], graphs.__getitem__)
     own = (source == Source.KERNEL) | (source == Source.UNKNOWN)
     short = kernel_short_names(trace)
-    name[own] = names.rows([short[trace.names[row]] for row in ops.name[own].tolist()])
+    name[own] = names.rows(ops.name[own], lambda row: short[trace.names[row]])
     n_host, n_calls = len(trace.host_ops), len(trace.calls)
     call = np.where(known, host_op, np.where(graph, n_host + ops.launch, n_host + n_calls + np.arange(len(ops))))
     return Origins(tuple(names.known), source, name, np.where(known, host_op, NONE), call, graph_ops)
@@ -166,7 +167,9 @@ def _running(trace: Trace, words: tuple[str, ...]) -> Places:
     wanted: Bool = np.array([bool(one) for one in words], bool)
     if not len(trace.python_frames) or not wanted.any() or not len(trace.calls):
         return nowhere
-    mine = trace.python_frames.named(wanted)
+    launched = np.unique(trace.ops.launch[trace.ops.launch != NONE])
+    around = trace.python_frames.running_at(trace.calls.start_ns[launched])
+    mine = around.take(wanted[around.name])
     at = nested(mine).innermost_at(trace.calls.thread, trace.calls.start_ns)
     name = np.where(at != NONE, mine.name[at], NONE) if len(mine) else np.full(len(trace.calls), NONE, np.int64)
     row = np.where(trace.ops.launch != NONE, name[trace.ops.launch], NONE).astype(np.int32)
@@ -180,7 +183,7 @@ def _launching(trace: Trace, stack: HostStack) -> Int64:
     launched = np.flatnonzero(ops.launch != NONE)
     if not len(launched) or not len(trace.host_ops):
         return found
-    rows, inverse = np.unique(ops.launch[launched], return_inverse=True)
+    rows, inverse = coded(ops.launch[launched])
     by = stack.innermost_at(calls.thread[rows], calls.start_ns[rows])
     found[launched] = _known_as(trace, stack, by)[inverse]
     return found
@@ -214,25 +217,22 @@ def _graph_sizes(trace: Trace) -> Int64:
     return sizes
 
 
-def _graph_names(trace: Trace, graph: Bool) -> list[str]:
-    """The name of the graph of each op in one: "graph of 421 ops", numbered where others have as many ops."""
+def _graph_names(trace: Trace, graph: Bool) -> dict[int, str]:
+    """The name of each launch's graph: "graph of 421 ops", numbered where others have as many.  graph: which ops."""
     launch, name = trace.ops.launch[graph], trace.ops.name[graph]
-    contents: dict[tuple[int, ...], int] = {}
-    of_launch: dict[int, tuple[int, ...]] = {}
-    order = np.argsort(launch, kind="stable")
+    order = np.lexsort((name, launch))  # by name: streams may start a graph's ops in another order
     calls, first = np.unique(launch[order], return_index=True)
-    for call, rows in zip(calls.tolist(), np.split(order, first[1:]) if len(calls) else [], strict=True):
-        of_launch[call] = tuple(np.sort(name[rows]).tolist())  # streams may start a graph's ops in another order
-        contents.setdefault(of_launch[call], len(of_launch[call]))
-    alike: dict[int, list[tuple[int, ...]]] = {}
-    for content, size in contents.items():
-        alike.setdefault(size, []).append(content)
+    held = np.split(name[order], first[1:]) if len(calls) else []
+    of_launch = {call: names.tobytes() for call, names in zip(calls.tolist(), held, strict=True)}
+    alike: dict[int, list[bytes]] = {}
+    for content in dict.fromkeys(of_launch.values()):
+        alike.setdefault(len(content) // name.itemsize, []).append(content)
     words = {
         content: f"graph of {plural(size, 'op')}" + (f" ({number})" if len(same) > 1 else "")
         for size, same in alike.items()
         for number, content in enumerate(same, 1)
     }
-    return [words[of_launch[call]] for call in launch.tolist()]
+    return {call: words[content] for call, content in of_launch.items()}
 
 
 def _compiled_alone(trace: Trace, host_op: Int64, known: Bool) -> Bool:
@@ -250,5 +250,9 @@ class _Names:
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
 
-    def rows(self, names: list[str]) -> Int64:
-        return np.array([self.known.setdefault(name, len(self.known)) for name in names], np.int64)
+    def rows(self, keys: Int64 | Int32, name_of: Callable[[int], str]) -> Int64:
+        """The number of the name of each key; shape of keys."""
+        used, inverse = coded(keys)
+        numbers = [self.known.setdefault(name_of(key), len(self.known)) for key in used.tolist()]
+        found: Int64 = np.array(numbers, np.int64)[inverse]
+        return found

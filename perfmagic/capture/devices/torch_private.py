@@ -288,7 +288,7 @@ def profiler_enabled() -> bool:
     return bool(probe()) if probe is not None else False
 
 
-def open_profile(*, cuda: bool, memory: bool) -> Any:
+def open_profile(*, cuda: bool, memory: bool, shapes: bool = False) -> Any:
     """The low-level profiler, not entered yet, with stream waits and all threads where torch knows those options.
 
     Read in 2.9 to 2.13 (torch.autograd.profiler.profile and torch._C._profiler._ExperimentalConfig). Options that a
@@ -309,6 +309,7 @@ def open_profile(*, cuda: bool, memory: bool) -> Any:
         use_kineto=True,
         use_device="cuda" if cuda else None,
         profile_memory=memory,
+        record_shapes=shapes,
         experimental_config=_ExperimentalConfig(**known),
     )
 

@@ -35,14 +35,16 @@ class Recorder:
     """One recording, from start() to stop().
 
     cell: the text, for line numbers.  origin: "cell" or "block".  device: which devices to record; "auto" takes those
-    in use or possible here.  memory: also what is allocated on the devices.  Both calls come from the same thread.
-    The caller of start() calls stop() or give_back() in every case.
+    in use or possible here.  memory: also what is allocated on the devices.
+    shapes: also shapes and types of operators' inputs; the simulated device alone has none.
+    Both calls come from the same thread. The caller of start() calls stop() or give_back() in every case.
     """
 
     cell: Cell | None = None
     origin: str = "cell"
     device: str = "auto"
     memory: bool = False
+    shapes: bool = False
     marks: MarkLog = field(default_factory=MarkLog)
     _owner: Owner = field(default_factory=Owner)
     _session: Session | None = None
@@ -131,7 +133,7 @@ class Recorder:
         from perfmagic.capture.recording.session import Session  # torch is there by now
 
         cuda = cuda_available() and self.device in ("auto", "cuda")
-        session = self._session = Session(torch, cuda=cuda, memory=self.memory)
+        session = self._session = Session(torch, cuda=cuda, memory=self.memory, shapes=self.shapes)
         statements = units.count(INNER_MARKS_LIMIT)
         self.marks.when_full = lambda: session.end_early(
             f"a recording ends after {statements} statements inside loops; measure fewer rounds"

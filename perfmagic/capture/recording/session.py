@@ -25,16 +25,17 @@ from perfmagic.trace.model import Trace
 class Session:
     """Records from open() until the owner it was given closes; notes say what ended it sooner.
 
-    cuda: whether CUDA's own activity is recorded.  ended_ns: when it ended before that, by perf_counter_ns.
+    cuda: whether CUDA's own activity is recorded.  shapes: whether shapes and types of operators' inputs are.
+    ended_ns: when it ended before that, by perf_counter_ns.
     """
 
-    def __init__(self, torch: Any, *, cuda: bool, memory: bool = False) -> None:
+    def __init__(self, torch: Any, *, cuda: bool, memory: bool = False, shapes: bool = False) -> None:
         self.notes: list[str] = []
         self.ended_ns: int | None = None
         self._torch, self._cuda = torch, cuda
         self._recorded: Trace | None = None
         self._thread = threading.get_ident()
-        self._profile = _Profile(cuda=cuda, memory=memory)
+        self._profile = _Profile(cuda=cuda, memory=memory, shapes=shapes)
         self._others = torch_private.OtherProfiles(self._give_way)
         self._guard = MemoryGuard(self._out_of_room)
 
@@ -99,8 +100,8 @@ class Session:
 class _Profile:
     """torch's low-level profiler as a resource.  ended: the profile that has ended and was not read yet."""
 
-    def __init__(self, *, cuda: bool, memory: bool) -> None:
-        self._cuda, self._memory = cuda, memory
+    def __init__(self, *, cuda: bool, memory: bool, shapes: bool = False) -> None:
+        self._cuda, self._memory, self._shapes = cuda, memory, shapes
         self._open: Any = None
         self.ended: Any = None
 
@@ -108,7 +109,7 @@ class _Profile:
         return self._open is not None
 
     def take(self) -> None:
-        self._open = torch_private.open_profile(cuda=self._cuda, memory=self._memory)
+        self._open = torch_private.open_profile(cuda=self._cuda, memory=self._memory, shapes=self._shapes)
         self._open.__enter__()
 
     def give_back(self) -> None:

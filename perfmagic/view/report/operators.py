@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from perfmagic import units
 from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category
 from perfmagic.view.report.table import ReportTable, cell, count_cell, named_table, rate_cell, share_cell, time_cell
 
+_SHAPES_LENGTH = 60
+
 
 def operator_table(device: Mapping[str, Any], where: str) -> ReportTable:
     """Device time by operator, the longest first."""
     rows = [
         (
-            cell(_name(row), full=_name(row)),
+            cell(_name(row, _SHAPES_LENGTH), full=_name(row)),
             count_cell(row["n_calls"]),
             time_cell(row["total_ns"]),
             time_cell(row["mean_ns"]),
@@ -26,6 +29,17 @@ def operator_table(device: Mapping[str, Any], where: str) -> ReportTable:
     ]
     head = ("", "calls", "total", "mean", "of all ops", "achieved", "in and out")
     return named_table(f"Device time by operator{where}", head, rows, "operator", _note(device, len(rows)))
+
+
+def brief_operator_table(device: Mapping[str, Any], where: str) -> ReportTable:
+    """The same in fewer columns; empty where the record has no operators, because the table of kernels says it all."""
+    rows = device["device_operators"]
+    whole = operator_table(device, where)
+    if not any(row["source"] in ("operator", "graph") for row in rows):
+        return ReportTable(whole.title, whole.head, ())
+    kept = (0, 1, 2, 4, 5)
+    head, *cells = (tuple(row[i] for i in kept) for row in (whole.head, *whole.rows))
+    return replace(whole, head=head, rows=tuple(cells))
 
 
 def category_table(device: Mapping[str, Any], where: str) -> ReportTable:
@@ -42,9 +56,12 @@ def category_table(device: Mapping[str, Any], where: str) -> ReportTable:
     return ReportTable(f"Device time by category{where}", ("", "ops", "total", "of all ops"), tuple(rows))
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    kernel = "kernel " if row["source"] in ("kernel", "unknown") else ""
-    return kernel + " ".join(filter(None, (row["name"], row["shapes"], row["dtypes"])))
+def _name(row: Mapping[str, Any], length: int | None = None) -> str:
+    """The operator with its inputs, their shapes in so many characters."""
+    kernel, shapes = "kernel " if row["source"] in ("kernel", "unknown") else "", row["shapes"]
+    if length is not None and len(shapes) > length:
+        shapes = shapes[: length - 1] + "…"
+    return kernel + " ".join(filter(None, (row["name"], shapes, row["dtypes"])))
 
 
 def _rate(flop_per_s: float | None, peak_frac: float | None) -> str:

@@ -61,27 +61,27 @@ def named_table(
 
 
 def time_cell(ns: float) -> Cell:
-    """A duration."""
+    """A time."""
     return cell(units.duration(ns), ns)
 
 
 def count_cell(n: int) -> Cell:
-    """A number of things."""
+    """A count."""
     return cell(units.count(n), n)
 
 
 def share_cell(frac: float) -> Cell:
-    """A fraction as a percentage."""
+    """A share of 1."""
     return cell(units.percent(frac), frac)
 
 
 def size_cell(size_bytes: int | None) -> Cell:
-    """A size; empty where it is not known."""
+    """A size; empty where it is 0 or not known."""
     return cell(units.size(size_bytes), size_bytes) if size_bytes else cell("")
 
 
 def rate_cell(bytes_per_s: float | None) -> Cell:
-    """A bandwidth; empty where it is not known."""
+    """Bytes a second; empty where they are 0 or not known."""
     return cell(f"{units.size(bytes_per_s)}/s", bytes_per_s) if bytes_per_s else cell("")
 
 

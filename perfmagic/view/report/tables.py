@@ -8,7 +8,7 @@ from typing import Any
 
 from perfmagic import units
 from perfmagic.analysis.timeline.idle import CAUSES
-from perfmagic.view.report.operators import category_table, operator_table
+from perfmagic.view.report.operators import brief_operator_table, category_table, operator_table
 from perfmagic.view.report.table import (
     ReportTable,
     cell,
@@ -24,26 +24,27 @@ from perfmagic.view.timeline.lanes import PARTITION_WORDS
 TEXT_ROWS, MARKDOWN_ROWS, HTML_ROWS = 5, 15, 200
 
 
-def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS) -> list[ReportTable]:
+def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bool = False) -> list[ReportTable]:
     """The tables of one trace, each with its first rows. Tables without rows and note are left out.
 
-    report: from perfmagic.analysis.report.
+    report: from perfmagic.analysis.report.  brief: as a terminal has room for; without those of the streams, which the
+    timeline's own text has.
     """
     found = [_steps(report)]
     for device, where in _devices(report):
         found += [
             _time(device, where),
             _idle(device, where),
-            _streams(device, where),
+            *([] if brief else [_streams(device, where)]),
             category_table(device, where),
-            operator_table(device, where),
+            brief_operator_table(device, where) if brief else operator_table(device, where),
             _kernels(device, where),
             _copies(device, where),
             _collectives(device, where),
             _overlaps(device, where),
             _memory(device, where),
         ]
-    found += [_operators(report), _annotations(report), _lines(report), _syncs(report)]
+    found += [_host_operators(report), _annotations(report), _lines(report), _syncs(report)]
     return [table.first(most) for table in found if table.rows or table.note]
 
 
@@ -191,7 +192,7 @@ def _memory(device: Mapping[str, Any], where: str) -> ReportTable:
     return ReportTable(f"Memory{where}", ("", "size"), tuple(rows))
 
 
-def _operators(report: Mapping[str, Any]) -> ReportTable:
+def _host_operators(report: Mapping[str, Any]) -> ReportTable:
     rows = [
         (
             cell(one["name"], full=one["name"]),
@@ -202,7 +203,7 @@ def _operators(report: Mapping[str, Any]) -> ReportTable:
         for one in report["operators"]
     ]
     head = ("", "calls", "host", "host, self", "device", "device, self", "ops")
-    return named_table("Operators", head, rows, "operator")
+    return named_table("Operators on the host", head, rows, "operator")
 
 
 def _annotations(report: Mapping[str, Any]) -> ReportTable:

@@ -23,9 +23,8 @@ INDENT = "  "
 def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
     """One trace for a terminal: findings, streams and the first rows of each table, as wide as the terminal."""
     lines = []
-    for one in report_tables(report, TEXT_ROWS):
-        if not one.title.startswith("Streams"):  # the timeline's own table has them, with their queues
-            lines += ["", *table_lines(one)]
+    for one in report_tables(report, TEXT_ROWS, brief=True):
+        lines += ["", *table_lines(one)]
     if words := windows_words(report):
         lines += ["", *wrapped(words)]
     return timeline_text(doc, below=lines, more_in="")

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perfmagic import units
 from perfmagic.analysis.timeline.device_operators import DeviceOperator
 from perfmagic.analysis.timeline.roofline import RooflineData
+from perfmagic.trace.short_names import short_names
 from perfmagic.view.html import framed, image, paragraphs, short
-from perfmagic.view.svg.metrics import cut_to_columns
 from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.picture.roofline import roofline_svg, roofline_words
 
 ROWS = 10
-_NAME_COLUMNS = 44
 HEAD = ("", "time", "achieved", "of the peak", "FLOP/byte")
 
 
 def roofline_text(data: RooflineData) -> str:
     """The words and the longest operators, as wide as the terminal."""
     rows = [_row(row) for row in data.operators[:ROWS]]
-    below = [f"peaks: {data.source}"] if data.source else []
-    lines = [*wrapped(f"{data.label}: {roofline_words(data)}"), "", *table(HEAD, rows), *below]
+    below = wrapped(f"peaks: {data.source}") if data.source else []
+    lines = [*wrapped(f"{data.label}: {roofline_words(data)}"), "", *table(HEAD, rows, shorten=_shortened), *below]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -32,10 +33,15 @@ def roofline_html(data: RooflineData) -> str:
     )
 
 
+def _shortened(names: Sequence[str], room: int) -> list[str]:
+    short = short_names(names, room, kernels=False)
+    return [short[name] for name in names]
+
+
 def _row(row: DeviceOperator) -> tuple[str, ...]:
     name = " ".join(filter(None, (row.name, row.shapes, row.dtypes)))
     return (
-        cut_to_columns(name, _NAME_COLUMNS),
+        name,
         units.duration(row.total_ns),
         units.rate(row.flop_per_s or 0.0, "FLOP/s"),
         "" if row.peak_frac is None else units.percent(row.peak_frac),

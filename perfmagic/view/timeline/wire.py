@@ -19,6 +19,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, StreamLane
+from perfmagic.view.timeline.origins import origin_words
 from perfmagic.view.timeline.wire_columns import ColumnWriter
 from perfmagic.view.timeline.words import alt_text, cost_words, rest_words, shape_words
 
@@ -70,7 +71,11 @@ class NameTable:
             full = cut(self._names[name])
             short = cut(self._shown[name])
             rows.append([short, 0 if full == short else full, op_class])
-        return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        return _json(rows)
+
+
+def _json(rows: list[list[Any]]) -> bytes:
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def cut(text: str) -> str:
@@ -87,8 +92,12 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     header["cell_lane"] = _cell(out, doc)
     header["launch_lane"] = _launches(out, names, doc, trace)
     calls = np.zeros(0, np.int64) if doc.launches is None else doc.launches.call
-    streams = [_stream(out, names, lane, i, trace, calls, doc.start_ns) for i, lane in enumerate(_streams(doc))]
+    origins = origin_words(trace)
+    streams = [
+        _stream(out, names, lane, i, trace, calls, origins.of_op, doc.start_ns) for i, lane in enumerate(_streams(doc))
+    ]
     header["stream_lanes"] = streams
+    out.text("origins", _json([[cut(word) for word in words] for words in origins.rows]))
     header["memory_lanes"] = _memory(out, doc)
     out.text("names", names.table())
     header["shapes"] = [list(shape_words(shape)) for shape in trace.shapes] if streams else []
@@ -165,6 +174,7 @@ def _stream(
     number: int,
     trace: Trace,
     calls: Int64,
+    origins: Int64,
     origin_ns: int,
 ) -> dict[str, Any]:
     """One stream's ops. Their launch is a row of the launch lane; where that has none, the time it counts from."""
@@ -182,6 +192,7 @@ def _stream(
     out.plain(table, "split", lane.packing.split - 1)
     out.signed(table, "bytes", trace.ops.size_bytes[lane.row])
     out.plain(table, "shape", trace.ops.shape[lane.row] - NONE)
+    out.plain(table, "origin", origins[lane.row] - NONE)
     return {
         "device": lane.device,
         "stream": lane.stream,

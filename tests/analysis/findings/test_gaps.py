@@ -47,8 +47,8 @@ def test_a_gap_that_comes_again_names_its_op_how_often_where_python_was_and_in_w
     assert finding.cost_ns == 300 * US
     assert plain(finding.sentence) == (
         "the same gap ×3 before relu: the device waited 300 µs for Python, 100 µs each, over 3 steps. "
-        "Python was in aten::sort for 279 µs of 300 µs, inside my augmentation for 285 µs of 300 µs, "
-        "at step (train.py:31) for 282 µs of 300 µs. "
+        "Python was in step (train.py:31) for 282 µs of 300 µs, in aten::sort for 279 µs of 300 µs, "
+        "inside my augmentation for 285 µs of 300 µs. "
         "torch.compile or CUDA graphs remove this Python work"
     )
 
@@ -155,9 +155,9 @@ def test_gaps_before_one_kernel_of_two_operators_are_not_the_same() -> None:
 def test_the_function_that_held_python_is_named_with_its_place_and_stands_in_json() -> None:
     finding = found(pauses([500.0] * 4).trace(), "repeated_gap")
     assert finding is not None
-    assert "at zoom (ndimage.py:648) for 1.96 ms of 2.00 ms" in plain(finding.sentence)
+    assert "in zoom (ndimage.py:648) for 1.96 ms of 2.00 ms" in plain(finding.sentence)
     assert finding.to_dict()["frames"] == [
-        {"function": "zoom", "file": "ndimage.py", "line": 648, "share_ns": 1960 * US},
+        {"function": "zoom", "file": "ndimage.py", "line": 648, "share_ns": 1960 * US, "inclusive_ns": 1960 * US},
     ]
 
 

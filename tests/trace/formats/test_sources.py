@@ -15,11 +15,13 @@ import pytest
 
 import perfmagic
 from perfmagic.errors import CaptureError, TraceError
-from perfmagic.trace.columns import LineMarks
+from perfmagic.trace.columns import NONE, LineMarks
+from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.sources import one_file, read_each, read_file, trace_files
+from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Cell, Trace
-from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, recorded, repairs, table_of
+from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, real, recorded, repairs, table_of
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +36,7 @@ def _assert_equal(found: Trace, expected: Trace) -> None:
             assert saved.dtype == column.dtype, name
             assert not saved.flags.writeable, name
             np.testing.assert_array_equal(saved, column)
-    for name in ("names", "meta", "cell", "shapes", "input_shapes", "collectives"):
+    for name in ("names", "meta", "cell", "shapes", "input_shapes", "input_dtypes", "input_values", "collectives"):
         assert getattr(found, name) == getattr(expected, name), name
 
 
@@ -271,3 +273,40 @@ def test_a_trace_is_not_saved_under_a_foreign_ending_nor_loaded_as_a_benchmark(t
     with pytest.raises(perfmagic.OptionError, match="no benchmark") as caught:
         perfmagic.load(result.save(tmp_path / "run.npz"))
     assert "open_trace" in str(caught.value)
+
+
+def test_an_npz_file_of_the_last_format_still_opens(tmp_path: Path) -> None:
+    trace = read_trace(real("a100_6streams_graphs_rank0"))
+    path = write_npz(trace, tmp_path / "trace.npz")
+    with np.load(path) as saved:
+        arrays = {name: saved[name] for name in saved.files if name not in ("host_ops.dtype", "host_ops.value")}
+    about = json.loads(arrays["about"].tobytes())
+    about["schema"] = 3
+    del about["input_dtypes"], about["input_values"]
+    for device in about["meta"]["devices"]:
+        del device["memory_bytes"], device["multiprocessors"]
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    np.savez_compressed(path, **arrays)
+    again = read_file(path)
+    assert again.input_shapes == trace.input_shapes
+    assert (again.host_ops.dtype == NONE).all()
+    assert again.device_info(0).multiprocessors is None
+    assert read_file(write_npz(trace, path)).device_info(0).multiprocessors == 108
+
+
+@pytest.mark.parametrize("ending", ["npz", "json"])
+def test_types_and_values_of_inputs_survive_being_saved(tmp_path: Path, ending: str) -> None:
+    trace = read_trace(real("mi300_resnet_2streams"))
+    path = tmp_path / f"trace.{ending}"
+    again = read_file((write_npz if ending == "npz" else write_chrome)(trace, path))
+    assert _inputs(again) == _inputs(trace)
+    assert any("[2, 2]" in values for _, _, values in _inputs(trace))
+    assert again.device_info(2).memory_bytes == trace.device_info(2).memory_bytes == 206141652992
+
+
+def _inputs(trace: Trace) -> set[tuple[str, str, str]]:
+    host = trace.host_ops
+    tables = ((host.shape, trace.input_shapes), (host.dtype, trace.input_dtypes), (host.value, trace.input_values))
+    return set(
+        zip(*([texts[row] if row != NONE else "" for row in rows.tolist()] for rows, texts in tables), strict=True)
+    )

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 NAMES = ("a100_alexnet_cuda_sync", "mi300_sglang_hipgraph", "a100_nccl_rank0of2", "v100_2021_old_categories")
 TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters")
-WORDS = ("names", "shapes", "input_shapes", "collectives", "meta")
+WORDS = ("names", "shapes", "input_shapes", "input_dtypes", "input_values", "collectives", "meta")
 
 
 def content(name: str) -> bytes:

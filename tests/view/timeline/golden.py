@@ -10,17 +10,21 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.timeline.roofline import roofline_data
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import Trace
 from perfmagic.trace_comparisons import compare_timelines
 from perfmagic.view.diff.picture.pair import pair_svg
 from perfmagic.view.diff.picture.waterfall import waterfall_svg
 from perfmagic.view.timeline.doc import timeline_doc
+from perfmagic.view.timeline.picture.roofline import roofline_svg
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.analysis.build import Builder
 from tests.analysis.diff.pairs import eager, fused
+from tests.analysis.shaped import BF16, FLOAT, Shaped
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import queue_of
 
@@ -67,6 +71,22 @@ COMPARISONS: dict[str, Callable[[], tuple[Trace, Trace]]] = {
         recorded("real/sampled_rank0of128"),
         recorded("real/sampled_rank1of128"),
     ),
+}
+
+
+def roofline_of(properties: dict[str, Any] | None = None) -> Trace:
+    """Products of two types, one with few operations for its bytes."""
+    s = Shaped(properties) if properties else Shaped()
+    sgemm, gemm = "ampere_sgemm_128x64_nn", "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
+    s.op("aten::mm", [[4096, 4096], [4096, 4096]], BF16, ((gemm, 600.0),))
+    s.op("aten::mm", [[4096, 1], [1, 4096]], BF16, ((gemm, 40.0),))
+    s.op("aten::addmm", [[512], [512, 512], [512, 512]], FLOAT, ((sgemm, 30.0),))
+    return s.op("aten::add", [[4096], [4096]], FLOAT, (("add", 5.0),)).trace()
+
+
+ROOFLINES: dict[str, Callable[[], Trace]] = {
+    "roofline": roofline_of,
+    "roofline_without_peaks": partial(roofline_of, {"id": 0, "name": "NVIDIA Unheard Of"}),
 }
 
 
@@ -155,6 +175,9 @@ def main() -> None:
         (FOLDER / f"{name}.txt").write_text("\n".join(picture(make())) + "\n", encoding="utf-8")
     for name, pair in COMPARISONS.items():
         (FOLDER / f"{name}.txt").write_text("\n".join(comparison_pictures(*pair())) + "\n", encoding="utf-8")
+    for name, make in ROOFLINES.items():
+        lines = described(roofline_svg(roofline_data(make(), 0)))
+        (FOLDER / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

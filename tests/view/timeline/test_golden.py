@@ -11,7 +11,7 @@ from perfmagic.analysis.findings.find import findings
 from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.view.timeline.build import queue_of
-from tests.view.timeline.golden import CASES, COMPARISONS, FOLDER, described, picture
+from tests.view.timeline.golden import CASES, COMPARISONS, FOLDER, ROOFLINES, described, picture
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -22,7 +22,7 @@ def test_a_picture_is_what_was_agreed_on(name: str) -> None:
 
 
 def test_every_agreed_picture_is_drawn() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == {*CASES, *COMPARISONS}
+    assert {path.stem for path in FOLDER.iterdir()} == {*CASES, *COMPARISONS, *ROOFLINES}
 
 
 @pytest.mark.parametrize(

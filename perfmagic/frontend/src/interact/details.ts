@@ -6,6 +6,8 @@ import { freeAt, fullName, lineAt, type Model, type Ref, shortName } from "../mo
 import { likeIt } from "../model/totals.ts";
 import { bandwidth, count, duration, durationLike, plural, size } from "../model/units.ts";
 
+const GRAPH = /GraphLaunch/;
+
 export interface DetailRow {
   name: string;
   value: string;
@@ -80,9 +82,12 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
       );
     rows.push(row("waiting", duration(waiting), waiting > 20_000 ? "its stream was free" : "launch latency"));
     life.push(["launch", inCall], [`queued ${token}`, behind], [`held ${token}`, waiting]);
+    if (GRAPH.test(fullName(model, launches.track.name[call])))
+      rows.push(row("graph", plural(ops, "op"), "in one launch"));
   } else {
     rows.push(row("launched", "not recorded", stream.orphan[i] ? "before the recording began" : where));
   }
+  rows.push(...originRows(model, stream.origin[i]));
   rows.push(row("ran", duration(ran), `${at(model, start)} → ${at(model, end)}`));
   life.push([token, ran]);
   if (stream.bytes[i] >= 0) {
@@ -95,6 +100,13 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
   const foot = more > 0 ? `${count(more)} more with this name in view, ${duration(like.ns)} in total` : "";
   const full = [`stream ${stream.wire.stream}`, full_(model, stream.name[i])].filter(Boolean).join(" · ");
   return { title: shortName(model, stream.name[i]), token, full, life, rows, foot };
+}
+
+/** What asked for an op: long words, which wrap where a note stands. */
+function originRows(model: Model, origin: number): DetailRow[] {
+  const [operator, inputs, module, frame] = model.origins[origin - 1] ?? ["", "", "", ""];
+  const found = { operator, inputs, module, "called in": frame };
+  return Object.entries(found).flatMap(([name, words]) => (words ? [row(name, "", words)] : []));
 }
 
 function full_(model: Model, name: number): string {

@@ -9,7 +9,7 @@ import type { GroupWire, Header, StreamWire } from "./wire.ts";
 
 /** Builds the model from what was decoded. */
 export function buildModel(header: Header, decoded: Decoded): Model {
-  const { columns, names } = decoded;
+  const { columns, names, origins } = decoded;
   const classes = Uint8Array.from(names, (row) => Math.max(0, row[2]));
   const table = columns["launch"];
   const streams = header.stream_lanes.map((wire, i) =>
@@ -19,6 +19,7 @@ export function buildModel(header: Header, decoded: Decoded): Model {
   return {
     header,
     names,
+    origins,
     span: header.span_ns,
     streams,
     threads: header.thread_lanes.map((wire, i) => ({
@@ -51,11 +52,11 @@ function stream(wire: StreamWire, columns: Columns[string], classes: Uint8Array,
   }
   const tracks = tracksOf({ start, end, name, cls }, subLane, split, wire.depth);
   const pile = new Pile(launch, start);
-  const [innerLine, bytes, shape] = [get("inner_line"), get("bytes"), get("shape")];
+  const [innerLine, bytes, shape, origin] = [get("inner_line"), get("bytes"), get("shape"), get("origin")];
   const busy = wire.depth > 1 ? unionOf(start, end) : new Spans(start, end);
   const runs = pile.runs(keys);
   return {
-    ...{ wire, start, end, name, cls, launchRow, launch, line, innerLine, orphan, subLane, bytes, shape },
+    ...{ wire, start, end, name, cls, launchRow, launch, line, innerLine, orphan, subLane, bytes, shape, origin },
     ...{ tracks, busy, pile, runs, orphans },
   };
 }

@@ -6,10 +6,14 @@ export type Columns = Record<string, Record<string, Float64Array>>;
 export interface Decoded {
   columns: Columns;
   names: NameRow[];
+  origins: OriginRow[];
 }
 
 /** [short name, full name or 0 where it is the same, class of the device op or -1] */
 export type NameRow = [string, string | 0, number];
+
+/** Where an op comes from: operator, its inputs, module, the user's own frame; each "" where it is not recorded. */
+export type OriginRow = [string, string, string, string];
 
 /** zlib data unpacked by the browser itself. */
 export async function inflate(payload: Uint8Array): Promise<Uint8Array> {
@@ -21,6 +25,7 @@ export async function inflate(payload: Uint8Array): Promise<Uint8Array> {
 export function decode(bytes: Uint8Array, layout: ColumnLayout[]): Decoded {
   const columns: Columns = {};
   let names: NameRow[] = [];
+  let origins: OriginRow[] = [];
   for (const column of layout) {
     const size = column.width * column.rows;
     if (column.at + size > bytes.length) {
@@ -28,7 +33,9 @@ export function decode(bytes: Uint8Array, layout: ColumnLayout[]): Decoded {
     }
     const data = bytes.subarray(column.at, column.at + size);
     if (column.code === "text") {
-      if (column.name === "names") names = JSON.parse(new TextDecoder().decode(data)) as NameRow[];
+      const rows: unknown = JSON.parse(new TextDecoder().decode(data));
+      if (column.name === "names") names = rows as NameRow[];
+      else if (column.name === "origins") origins = rows as OriginRow[];
       continue;
     }
     (columns[column.table] ??= {})[column.name] = values(data, column);
@@ -36,7 +43,7 @@ export function decode(bytes: Uint8Array, layout: ColumnLayout[]): Decoded {
   for (const table of Object.values(columns)) {
     if (table["gap"] && table["duration"]) spans(table);
   }
-  return { columns, names };
+  return { columns, names, origins };
 }
 
 /** Numbers whose bytes lie sorted by significance, lowest first: all lowest bytes, then all second, … */

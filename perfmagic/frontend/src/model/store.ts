@@ -1,5 +1,5 @@
 // The model of a timeline: what was sent, as tracks, piles and unions. Immutable once built; every view reads it.
-import type { NameRow } from "./decode.ts";
+import type { NameRow, OriginRow } from "./decode.ts";
 import type { Pile, Run } from "./pile.ts";
 import { upTo } from "./sorted.ts";
 import type { Spans } from "./spans.ts";
@@ -30,6 +30,8 @@ export interface Stream {
   bytes: Float64Array;
   /** 1 + the row of header.shapes, 0 where the record does not say. */
   shape: Float64Array;
+  /** 1 + the row of the model's origins, 0 where the record does not say. */
+  origin: Float64Array;
   tracks: Track[];
   busy: Spans;
   pile: Pile;
@@ -102,6 +104,7 @@ export interface CellLines {
 export interface Model {
   header: Header;
   names: NameRow[];
+  origins: OriginRow[];
   span: number;
   streams: Stream[];
   threads: Thread[];

@@ -1,0 +1,223 @@
+"""What a busy device gets told: where its time goes, and what makes it slow."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from perfmagic.analysis.findings.busy import CLAIMS, claim
+from perfmagic.analysis.findings.device_time import device_time
+from perfmagic.analysis.findings.eager_attention import eager_attention
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.graph_launch import graph_launch
+from perfmagic.analysis.findings.low_occupancy import low_occupancy
+from perfmagic.analysis.findings.tensor_cores import tensor_cores_unused
+from perfmagic.analysis.findings.tiny_kernels import tiny_kernels
+from perfmagic.analysis.findings.unaligned_gemm import unaligned_gemm
+from perfmagic.numerics.intervals import intersect, total_ns, union
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import Trace
+from tests.analysis.shaped import A100, BF16, FLOAT, Shaped
+from tests.trace.recorded import FOLDER, real
+
+US = 1000
+REAL = tuple(sorted(path.name.split(".")[0] for path in [*FOLDER.glob("*.gz"), *(FOLDER / "real").glob("*.gz")]))
+ALIGNED = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
+UNALIGNED = "void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_nn_align2>(int)"
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def one(found: list[Finding]) -> Finding:
+    (finding,) = found
+    return finding
+
+
+def attention(s: Shaped, n: int = 1) -> Shaped:
+    """Eager attention: a product of 40 µs, scale 5, softmax 30, a cast of 5, a product of 20."""
+    shape = [[16, 64, 32], [16, 32, 64]]
+    for _ in range(n):
+        s.op("aten::bmm", shape, BF16, ((ALIGNED, 40.0),))
+        s.op("aten::mul", [[16, 64, 64], []], BF16, (("vectorized_elementwise_kernel", 5.0),))
+        s.op("aten::_softmax", [[16, 64, 64], [], []], BF16, (("softmax_warp_forward", 30.0),))
+        s.op("aten::copy_", [[16, 64, 64], [16, 64, 64]], BF16, (("vectorized_elementwise_kernel", 5.0),))
+        s.op("aten::bmm", shape, BF16, ((ALIGNED, 20.0),))
+    return s
+
+
+def test_a_busy_devices_time_is_told_by_operator_with_what_was_achieved() -> None:
+    s = Shaped().op("aten::mm", [[1000, 1000], [1000, 1000]], BF16, ((ALIGNED, 60.0),))
+    s.op("aten::mm", [[1000, 1000], [1000, 2000]], BF16, ((ALIGNED, 20.0),))
+    s.op("aten::add", [[8], [8]], FLOAT, (("add", 15.0),)).bare((("lone", 5.0),))
+    found = one(device_time(Facts(s.trace())))
+    assert plain(found.sentence) == (
+        "device time: aten::mm bf16 (mostly [1000, 1000] [1000, 1000]) took 80.0 µs of 100 µs of device ops (80 %), "
+        "at 75.0 of 312 TFLOP/s; aten::add [8] [8] fp32 took 15.0 µs (15 %); kernel lone took 5.00 µs (5 %)"
+    )
+    assert (found.cost_ns, total_ns(found.where)) == (None, 100 * US)
+    assert findings(s.trace())[1].rule == "device_time"
+
+
+def test_a_device_that_is_idle_most_of_the_time_is_not_told_about_its_operators() -> None:
+    s = Shaped().op("aten::mm", [[8, 8], [8, 8]], BF16, ((ALIGNED, 10.0),))
+    s.device_us += 100
+    assert device_time(Facts(s.op("aten::mm", [[8, 8], [8, 8]], BF16).trace())) == []
+
+
+def test_unaligned_products_cost_what_aligned_ones_of_their_size_take_less() -> None:
+    s = Shaped().op("aten::mm", [[1000, 1001], [1001, 1000]], BF16, ((UNALIGNED, 100.0),))
+    alone = one(unaligned_gemm(Facts(s.trace())))
+    assert alone.cost_ns is None
+    s.op("aten::mm", [[1000, 1000], [1000, 1000]], BF16, ((ALIGNED, 20.0),))
+    found = one(unaligned_gemm(Facts(s.trace())))
+    assert found.cost_ns == 79_980  # 2.002 GFLOP at 100 TFLOP/s take 20.02 µs
+    words = plain(found.sentence)
+    assert words.startswith(
+        "unaligned matrix products, 100 µs of 120 µs of device ops: 1 kernel read one or two elements"
+    )
+    assert "reached 20.0 TFLOP/s, aligned ones as large and of the same type 100 TFLOP/s" in words
+    assert "aten::mm [1000, 1001] [1001, 1000]" in words
+    assert total_ns(found.where) == 100 * US
+
+
+def test_a_small_or_slower_aligned_product_tells_no_cost() -> None:
+    s = Shaped().op("aten::mm", [[1000, 1001], [1001, 1000]], BF16, ((UNALIGNED, 100.0),))
+    s.op("aten::mm", [[10, 10], [10, 10]], BF16, ((ALIGNED, 1.0),))
+    s.op("aten::mm", [[1000, 1000], [1000, 1000]], BF16, ((ALIGNED, 200.0),))
+    assert one(unaligned_gemm(Facts(s.trace()))).cost_ns is None
+
+
+@pytest.mark.parametrize("name", ["x_align8", "x_align16", "x_align4"])
+def test_aligned_kernels_are_no_finding(name: str) -> None:
+    assert unaligned_gemm(Facts(Shaped().op("aten::mm", kernels=((name, 10.0),)).trace())) == []
+
+
+def test_eager_attention_costs_what_stands_between_its_products() -> None:
+    found = one(eager_attention(Facts(attention(Shaped(), 3).trace())))
+    assert found.cost_ns == 3 * 40 * US
+    assert total_ns(found.where) == 3 * 100 * US
+    assert plain(found.sentence).startswith("attention in separate kernels, 300 µs of 300 µs of device ops: softmax")
+
+
+def test_a_softmax_far_from_products_is_no_attention() -> None:
+    s = Shaped().op("aten::bmm", kernels=((ALIGNED, 40.0),)).op("aten::_softmax", kernels=(("softmax", 40.0),))
+    assert eager_attention(Facts(s.trace())) == []  # no product behind it
+    for _ in range(9):
+        s.op("aten::add", kernels=(("add", 1.0),))
+    s.op("aten::bmm", kernels=((ALIGNED, 40.0),))
+    assert eager_attention(Facts(s.trace())) == []
+
+
+def test_kernels_that_fill_a_part_of_the_device_cost_the_rest_of_it() -> None:
+    s = Shaped().op("aten::sort", kernels=(("sort", 100.0),), grid=(9, 3, 1))
+    found = one(low_occupancy(Facts(s.trace())))
+    assert found.cost_ns == 75 * US  # 27 of 108
+    assert "had 27 blocks for 108 multiprocessors, for 100 µs with nothing beside them" in plain(found.sentence)
+    beside = s.trace()
+    s.events.append(json.loads(json.dumps(s.events[-1])))
+    s.events[-1]["args"] |= {"stream": 8, "grid": [999, 1, 1], "correlation": 77}
+    s.events[-1]["tid"] = 8
+    assert low_occupancy(Facts(s.trace())) == []  # another kernel filled it
+    assert beside.device_info(0).multiprocessors == 108
+
+
+@pytest.mark.parametrize(
+    ("properties", "grid", "name", "length"),
+    [
+        (A100, (54, 1, 1), "k", 100.0),  # half of them
+        (A100, (10, 1, 1), "ncclDevKernel_AllReduce", 100.0),
+        (A100, (10, 1, 1), "k", 19.0),
+        ({"id": 0, "name": "NVIDIA A100-SXM4-80GB"}, (10, 1, 1), "k", 100.0),  # does not say how many it has
+    ],
+)
+def test_what_is_no_low_occupancy(
+    properties: dict[str, object], grid: tuple[int, int, int], name: str, length: float
+) -> None:
+    s = Shaped(properties=dict(properties)).op("x", kernels=((name, length),), grid=grid)
+    assert low_occupancy(Facts(s.trace())) == []
+
+
+def test_many_tiny_kernels_are_counted() -> None:
+    few = Shaped().op("aten::add", kernels=(("add", 2.0),) * 99)
+    assert tiny_kernels(Facts(few.trace())) == []
+    found = one(tiny_kernels(Facts(few.op("aten::add", kernels=(("add", 2.0),) * 2).trace())))
+    assert "101 of 101 kernels took less than 5.00 µs, 202 µs in all; half of all take 2.00 µs or less" in plain(
+        found.sentence
+    )
+    assert found.cost_ns is None
+
+
+def test_a_graph_that_carries_most_ops_is_a_fact_without_a_cost() -> None:
+    s = Shaped().bare(tuple((f"k{i}", 10.0) for i in range(5)), call="cudaGraphLaunch")
+    s.bare((("alone", 5.0),))
+    found = one(graph_launch(Facts(s.trace())))
+    assert found.cost_ns is None
+    assert plain(found.sentence).startswith("one graph launch carried 5 of 6 device ops, 50.0 µs of 55.0 µs")
+    assert graph_launch(Facts(s.bare(tuple((f"x{i}", 1.0) for i in range(9))).trace())) == []
+
+
+def test_float64_products_are_not_told_to_use_float16() -> None:
+    double = Shaped().op("aten::mm", kernels=(("volta_dgemm_128x64_nn", 100.0),))
+    assert tensor_cores_unused(Facts(double.trace())) == []
+    single = Shaped().op("aten::mm", kernels=(("ampere_sgemm_128x64_nn", 100.0),))
+    assert total_ns(one(tensor_cores_unused(Facts(single.trace()))).where) == 100 * US
+
+
+def test_an_op_is_told_once() -> None:
+    s = attention(Shaped(), 2)
+    for event in s.events:
+        if event["name"] == ALIGNED:
+            event["name"] = UNALIGNED
+    facts = Facts(s.trace())
+    assert claim(facts, "unaligned_gemm").ops_ns == 2 * 60 * US
+    assert claim(facts, "eager_attention").ops_ns == 2 * 40 * US
+    assert one(eager_attention(facts)).cost_ns == 2 * 40 * US
+
+
+def check_apart(trace: Trace) -> None:
+    facts = Facts(trace)
+    claims = [claim(facts, rule) for rule in CLAIMS]
+    rows = np.concatenate([found.rows for found in claims])
+    assert len(np.unique(rows)) == len(rows)
+    for first, second in pairwise(sorted(claims, key=lambda c: len(c.rows))):
+        assert not len(intersect(first.where, second.where))
+    here = trace.ops.device == facts.device
+    whole = union(trace.ops.start_ns[here], trace.ops.end_ns[here])
+    assert sum(total_ns(found.where) for found in claims) <= total_ns(whole)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_on_recorded_traces_no_instant_is_told_twice_and_no_cost_exceeds_its_time(name: str) -> None:
+    trace = read_trace(real(name))
+    if not len(trace.ops):
+        pytest.skip("no device ops: nothing to claim")
+    check_apart(trace)
+    for found in findings(trace, limit=50):
+        if found.rule in {*CLAIMS, "device_time"}:
+            assert found.cost_ns is None or found.cost_ns <= total_ns(found.where)
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "words"),
+    [
+        # of the files: 75 kernels with align1 or align2 in their names; one graph of 544 of 558 ops
+        ("a100_6streams_graphs_rank0", "unaligned_gemm", "75 kernels read one or two elements at a time"),
+        ("mi300_sglang_hipgraph", "graph_launch", "one graph launch carried 544 of 558 device ops"),
+        (
+            "h100_qwen_orphans",
+            "device_time",
+            "aten::mm bf16 (mostly [8944, 1024] [1024, 2816]) took 6.67 ms of 45.6 ms",
+        ),
+        ("v100_float_epoch_ns", "tensor_cores", "matrix kernels ran without them for 293 ms"),
+    ],
+)
+def test_recorded_traces_show_them(name: str, rule: str, words: str) -> None:
+    found = {f.rule: plain(f.sentence) for f in findings(read_trace(real(name)), limit=50)}
+    assert words in found[rule]
