@@ -25,7 +25,7 @@ SCHEMA: dict[str, Any] = json.loads((Path(__file__).parents[2] / "docs" / "repor
 OPTIONAL = {"rank_findings"}  # in reports on several files only
 # numbers without a unit: places and counts by another name, and JSON's own
 UNITLESS = {
-    *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size"),
+    *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size", "depth"),
     *("line", "peak_line", "ops_max", "ops_mean", "launches_max", "schema_version"),
 }
 UNIT = re.compile(r"^n_|_ns$|_bytes$|_frac$|^frac_of_|^(?:\w+_)?bytes_per_s$|flop$|flop_per_s$|^flop_per_byte$")
@@ -59,6 +59,11 @@ def everything() -> Iterator[Trace]:
     shaped = Shaped().span("python_function", "nn.Module: Linear_0", 0, 9).span("python_function", "a.py(1): f", 1, 8)
     gemm = (("ampere_sgemm_128x64_nn", 9.0),)
     yield shaped.op("aten::mm", [[8, 8], [8, 8]], FLOAT, gemm).op("aten::mm").trace()
+    held = Builder()
+    held.op(0, 10, launch=0)
+    held.host_op(10, 900, "a.py(1): f", kind=HostKind.PYTHON)
+    held.op(905, 910, launch=900)
+    yield held.trace()
     yield Builder().trace()
 
 
