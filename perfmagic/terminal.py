@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import unicodedata
+from typing import TextIO
+
+ALARM = "race"  # what stands in the first column of a sentence to be seen before all others
+_RED, _END = "\033[31m", "\033[0m"
 
 USUAL, NARROWEST = 100, 40  # columns
 
@@ -46,6 +50,24 @@ def cut_to_columns(text: str, room: int) -> str:
 def printable(text: str) -> str:
     """The text on one line and without control characters: a kernel's name must not steer a terminal."""
     return "".join(c if c.isprintable() or c == "\u00a0" else " " if c == "\n" else "\ufffd" for c in text)
+
+
+def for_terminal(text: str, stream: TextIO) -> str:
+    """A text as it is printed: sentences with an alarm in red, where the stream is a terminal and NO_COLOR is not set.
+
+    Such a sentence goes from the line that begins with the alarm to the last that is indented as far as its words.
+    Source: no-color.org.
+    """
+    if not stream.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    lines, indent = [], 0
+    for line in text.split("\n"):
+        if line.lstrip().startswith(f"{ALARM}  "):
+            indent = len(line) - len(line.lstrip()) + len(ALARM) + 2
+        elif indent and not (line.startswith(" " * indent) and line.strip()):
+            indent = 0
+        lines.append(f"{_RED}{line}{_END}" if indent else line)
+    return "\n".join(lines)
 
 
 def _cells(character: str) -> int:

@@ -40,7 +40,8 @@ def everything() -> Iterator[Trace]:
     for i in range(12):  # launched one by one
         b.op(20 * i + 10, 20 * i + 15, launch=20 * i + 5)
     b.op(300, 330, launch=290, name="Memcpy PtoP (Device -> Device)", size=4096, stream=8)
-    b.host_op(0, 900, "ProfilerStep#3", kind=HostKind.ANNOTATION)
+    b.host_op(0, 200, "ProfilerStep#2", kind=HostKind.ANNOTATION)
+    b.host_op(200, 900, "ProfilerStep#3", kind=HostKind.ANNOTATION)
     b.host_op(400, 500, "aten::item")
     b.sync(410, 490)
     yield b.trace(returned=900)
@@ -77,6 +78,7 @@ def with_memory() -> Trace:
 def reports() -> list[dict[str, Any]]:
     """As JSON gives them back."""
     found = [json.loads(json.dumps(report(trace))) for trace in everything()]
+    found.append(json.loads(json.dumps(report(recorded("v100_4streams_nccl_step"), comm_names="nccl"))))
     together = [finding.to_dict() for finding in rank_findings([rank_of_two(0, 10), rank_of_two(1, 900)])]
     return [*found, found[0] | {"rank_findings": json.loads(json.dumps(together))}]
 

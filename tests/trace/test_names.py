@@ -6,11 +6,13 @@ import re
 
 import pytest
 
+from perfmagic.errors import OptionError
 from perfmagic.trace.columns import CallKind, OpKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.trace.names import (
     OpClass,
     call_kind,
+    check_matches,
     comm_kernel_names,
     copy_direction,
     is_blocking_copy,
@@ -53,6 +55,36 @@ CLASSES = {
     "void deep_ep::intranode::dispatch<8>(int4*)": OpClass.COMMUNICATION,
     "void vllm::cross_device_reduce_1stage<float, 8>(RankData*)": OpClass.COMMUNICATION,
     "nvshmemi_transfer_rma_p": OpClass.COMMUNICATION,
+    "void deep_ep::internode::dispatch<false, 4, false, 13>(int4*, float*)": OpClass.COMMUNICATION,
+    "void deep_ep::internode_ll::combine<3, 10, 7168, 9>(void*)": OpClass.COMMUNICATION,
+    "void deep_ep::intranode::cached_notify_combine<8>(void**)": OpClass.COMMUNICATION,
+    "void uccl::ep::internode::notify_dispatch<false, 2>(int const*)": OpClass.COMMUNICATION,
+    "void primus_turbo::deep_ep::intranode::combine<__hip_bfloat16, 8, 1024>(__hip_bfloat16*)": OpClass.COMMUNICATION,
+    "_ZN4uccl9internode8dispatchILb0ELi2EEEvP15HIP_vector_typeIiLj4EE": OpClass.COMMUNICATION,
+    "void hybrid_ep::dispatch_kernel<hybrid_ep::warp_group<1, 0>, 4>(dispatch_param_t)": OpClass.COMMUNICATION,
+    "void pplx::dispatchKernel<10, true>(int*)": OpClass.COMMUNICATION,
+    "void mori::moe::EpDispatchInterNodeKernel<float>(mori::moe::EpDispatchCombineArgs<float>)": OpClass.COMMUNICATION,
+    "void mori::moe::EpCombineIntraNodeKernel<__hip_bfloat16>(Args)": OpClass.COMMUNICATION,
+    "void tensorrt_llm::kernels::moe_comm::moeA2ADispatchKernel<8>(Params)": OpClass.COMMUNICATION,
+    "a2a_dispatch_send_kernel": OpClass.COMMUNICATION,
+    "c10d::symmetric_memory::barrier_kernel(unsigned int**, int, int, int)": OpClass.COMMUNICATION,
+    "void c10d::intra_node_comm::twoShotAllReduceKernel<8>(Params)": OpClass.COMMUNICATION,
+    "void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot>(int)": OpClass.COMMUNICATION,
+    "void aiter::cross_device_reduce_2stage<__hip_bfloat16, 8>(RankData*)": OpClass.COMMUNICATION,
+    "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<8>(P)": OpClass.COMMUNICATION,
+    "void fbgemm_gpu::barrier<8>(int)": OpClass.COMMUNICATION,
+    "kuserbuffers_pushsendrecv(int)": OpClass.COMMUNICATION,
+    "oneccl_allreduce_small_kernel": OpClass.COMMUNICATION,
+    # names that hold such a word and communicate with nobody
+    "void deep_ep::layout::get_dispatch_layout<256, 4, 8>(long const*)": OpClass.COMPUTE,
+    "void deep_ep::internode::get_dispatch_layout<256, 32, 2>(long const*)": OpClass.COMPUTE,
+    "void flash::flash_fwd_intranode_kernel<Traits>(Params)": OpClass.MATRIX,
+    "flash_attn_internode_mask": OpClass.MATRIX,
+    "void fbgemm_gpu::split_embedding_codegen_forward_kernel<float>(int)": OpClass.COMPUTE,
+    "void moe::dispatch_tokens_kernel<8>(int*)": OpClass.COMPUTE,
+    "void at::native::warp_all_reduce_kernel<float>(float*)": OpClass.COMPUTE,
+    "void marlin_moe::combine_kernel(int)": OpClass.COMPUTE,
+    "void cub::DeviceReduceSingleTileKernel<float>(float*)": OpClass.COMPUTE,
     "void mscclpp::allreduce7<float>(float*)": OpClass.COMMUNICATION,
 }
 
@@ -150,6 +182,19 @@ def test_a_given_expression_replaces_the_whole_rule() -> None:
     assert comm_kernel_names(trace, "exchange") == ("my_exchange",)
     with pytest.raises(re.error):
         op_classes(trace, "(")
+
+
+def test_an_expression_that_matches_nothing_shows_the_names_near_it_and_the_longest() -> None:
+    trace = _trace(["ncclDevKernel_AllReduce(int)", "void gemm_kernel<4>(float)", "fill"])
+    with pytest.raises(OptionError) as raised:
+        check_matches("ncl|allredce", [trace])
+    assert raised.value.message == "comm names 'ncl|allredce' match none of 3 kernel names"
+    assert raised.value.hint == (
+        "the nearest: ncclDevKernel_AllReduce; the longest: ncclDevKernel_AllReduce, gemm_kernel, fill"
+    )
+    check_matches("ncl", [_trace([])])  # nothing ran: nothing to match
+    check_matches("ncl", [trace, _trace(["ncl"])])
+    check_matches(None, [trace])
 
 
 def test_the_kernels_that_decided_are_listed() -> None:

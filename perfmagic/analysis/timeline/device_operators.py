@@ -180,11 +180,12 @@ def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) ->
     edges = np.cumsum(np.bincount(group, minlength=n_groups))[:-1]
     whole = max(1, int(length.sum()))
     first = order[np.concatenate(([0], edges))]
+    calls = origin.calls(rows)
     parsed: dict[tuple[int, ...], _Known] = {}
     found = []
     for at, mine in zip(first.tolist(), np.split(order, edges), strict=True):
         total = int(length[mine].sum())
-        n_calls = len(np.unique(origin.call[rows[mine]]))
+        n_calls = len(np.unique(calls[mine]))
         key = (int(origin.name[rows[at]]), *map(int, inputs[:, at]))
         if key not in parsed:
             parsed[key] = _known(trace, origin.names[key[0]], *key[1:])

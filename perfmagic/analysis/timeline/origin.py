@@ -52,16 +52,26 @@ class Origins:
     """Of each device op, in the order of trace.ops, where it comes from.
 
     source: a Source.  name: row of `names`.  host_op: row of trace.host_ops, NONE where no operator launched it.
-    call: what is one call of the operator, graph or kernel: equal numbers, one call.  graph_ops: how many ops the
+    launch: as in trace.ops.  graph_ops: how many ops the
     launch carried, 0 where it is no graph.
     """
 
     names: tuple[str, ...]
     source: Int8
-    name: Int64
-    host_op: Int64
-    call: Int64
-    graph_ops: Int64
+    name: Int32
+    host_op: Int32
+    launch: Int64
+    graph_ops: Int32
+
+    def calls(self, rows: Int64) -> Int64:
+        """What is one call of the operator, graph or kernel, for some ops: equal numbers, one call; shape of rows."""
+        # counted apart: operators, launches of graphs, and kernels, of which each is a call of its own
+        graph = rows[self.source[rows] == Source.GRAPH]
+        found = 3 * rows + 2
+        found[self.source[rows] == Source.GRAPH] = 3 * self.launch[graph] + 1
+        known = self.host_op[rows] != NONE
+        found[known] = 3 * self.host_op[rows[known]].astype(np.int64)
+        return found
 
 
 @dataclass(frozen=True)
@@ -93,7 +103,7 @@ def origins(trace: Trace) -> Origins:
     known &= ~_compiled_alone(trace, host_op, known)
     source = np.where(graph_ops > 0, Source.GRAPH, np.where(known, Source.OPERATOR, Source.KERNEL))
     source = np.where(launched, source, Source.UNKNOWN).astype(np.int8)
-    names, name = _Names(), np.zeros(len(ops), np.int64)
+    names, name = _Names(), np.zeros(len(ops), np.int32)
     name[known] = names.rows(trace.host_ops.name[host_op[known]], lambda row: trace.names[row].removeprefix(_ENGINE))
     graph = source == Source.GRAPH
     graphs = _graph_names(trace, graph)
@@ -101,9 +111,8 @@ def origins(trace: Trace) -> Origins:
     own = (source == Source.KERNEL) | (source == Source.UNKNOWN)
     short = kernel_short_names(trace)
     name[own] = names.rows(ops.name[own], lambda row: short[trace.names[row]])
-    n_host, n_calls = len(trace.host_ops), len(trace.calls)
-    call = np.where(known, host_op, np.where(graph, n_host + ops.launch, n_host + n_calls + np.arange(len(ops))))
-    return Origins(tuple(names.known), source, name, np.where(known, host_op, NONE), call, graph_ops)
+    charged = np.where(known, host_op, NONE).astype(np.int32)
+    return Origins(tuple(names.known), source, name, charged, ops.launch, graph_ops.astype(np.int32))
 
 
 def op_origins(trace: Trace, rows: Int64 | list[int]) -> list[OpOrigin]:
@@ -163,7 +172,7 @@ def is_user_frame(name: str) -> bool:
 
 def _running(trace: Trace, words: tuple[str, ...]) -> Places:
     """The innermost Python frame with words around each launch. words: of each name, "" for names that do not count."""
-    nowhere = Places((), np.full(len(trace.ops), NONE, np.int32))
+    nowhere = Places((), np.broadcast_to(np.int32(NONE), len(trace.ops)))
     wanted: Bool = np.array([bool(one) for one in words], bool)
     if not len(trace.python_frames) or not wanted.any() or not len(trace.calls):
         return nowhere

@@ -16,7 +16,7 @@ from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.graph_launch import graph_launch
 from perfmagic.analysis.findings.low_occupancy import low_occupancy
-from perfmagic.analysis.findings.tensor_cores import tensor_cores_unused
+from perfmagic.analysis.findings.tensor_cores import tensor_cores
 from perfmagic.analysis.findings.tiny_kernels import tiny_kernels
 from perfmagic.analysis.findings.unaligned_gemm import unaligned_gemm
 from perfmagic.numerics.intervals import intersect, total_ns, union
@@ -165,9 +165,9 @@ def test_a_graph_that_carries_most_ops_is_a_fact_without_a_cost() -> None:
 
 def test_float64_products_are_not_told_to_use_float16() -> None:
     double = Shaped().op("aten::mm", kernels=(("volta_dgemm_128x64_nn", 100.0),))
-    assert tensor_cores_unused(Facts(double.trace())) == []
+    assert tensor_cores(Facts(double.trace())) == []
     single = Shaped().op("aten::mm", kernels=(("ampere_sgemm_128x64_nn", 100.0),))
-    assert total_ns(one(tensor_cores_unused(Facts(single.trace()))).where) == 100 * US
+    assert total_ns(one(tensor_cores(Facts(single.trace()))).where) == 100 * US
 
 
 def test_an_op_is_told_once() -> None:
@@ -199,7 +199,7 @@ def test_on_recorded_traces_no_instant_is_told_twice_and_no_cost_exceeds_its_tim
     if not len(trace.ops):
         pytest.skip("no device ops: nothing to claim")
     check_apart(trace)
-    for found in findings(trace, limit=50):
+    for found in findings(trace):
         if found.rule in {*CLAIMS, "device_time"}:
             assert found.cost_ns is None or found.cost_ns <= total_ns(found.where)
 
@@ -219,5 +219,5 @@ def test_on_recorded_traces_no_instant_is_told_twice_and_no_cost_exceeds_its_tim
     ],
 )
 def test_recorded_traces_show_them(name: str, rule: str, words: str) -> None:
-    found = {f.rule: plain(f.sentence) for f in findings(read_trace(real(name)), limit=50)}
+    found = {f.rule: plain(f.sentence) for f in findings(read_trace(real(name)))}
     assert words in found[rule]

@@ -58,7 +58,7 @@ def test_what_people_know_by_another_name_is_charged_there() -> None:
         "CompiledFunction": (Source.OPERATOR, 1, 2),
         "MyFunctionBackward": (Source.OPERATOR, 1, 4),
         "graph of 3 ops": (Source.GRAPH, 3, 4),
-        "lone_kernel": (Source.KERNEL, 1, 6),
+        "lone_kernel<float>": (Source.KERNEL, 1, 6),
         "early": (Source.UNKNOWN, 1, 7),
     }
 

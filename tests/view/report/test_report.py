@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import replace
+from html import unescape
 
 import pytest
 
@@ -20,6 +21,7 @@ from perfmagic.view.svg.metrics import columns
 from perfmagic.view.timeline.lanes import StreamLane
 from perfmagic.view.timeline.text import MAX_STREAMS, timeline_text
 from tests.analysis.build import US, Builder
+from tests.analysis.shaped import FLOAT, Shaped
 from tests.trace.recorded import NAMES, recorded
 
 LONG = "void at::native::kernel_of_a_long_name<" + "float, " * 12 + "{}>(int)"
@@ -125,6 +127,16 @@ def test_a_narrow_terminal_shows_every_number(monkeypatch: pytest.MonkeyPatch) -
     assert [word for word in wide if word[0].isdigit() and word not in narrow] == []
 
 
+def test_the_text_on_operators_with_long_names_is_at_most_100_columns_wide() -> None:
+    s = Shaped()
+    for i in range(5):
+        shapes = [[1_000 + i, 16_384, 16_384], [1_000 + i, 16_384, 16_384]]
+        s.op("aten::bmm", shapes, FLOAT, (("ampere_sgemm_128x64_nn", 1e6),))
+    lines = text(TimelineResult(s.trace())).splitlines()
+    assert sum("aten::bmm" in line and "FLOP/s" in line for line in lines) >= 5
+    assert max(map(columns, lines)) <= 100
+
+
 def test_two_lengths_in_one_report_are_explained_and_one_is_not() -> None:
     words = windows_words(steps().to_dict()).replace("\u00a0", " ")
     assert words.startswith("The trace is 200 µs long, from its first operator, call or device op to its last.")
@@ -160,6 +172,15 @@ def test_a_simulated_device_waits_for_itself_where_the_record_shows_no_cause() -
         assert (words in table.rows[0][0]) is said
 
 
+def test_every_face_says_which_kernels_an_expression_made_communication() -> None:
+    result = TimelineResult(recorded("v100_4streams_nccl_step"), comm_names="allreduce")
+    words = "match 'allreduce': 1 kernel name: ncclKernel_AllReduce_RING_LL_Sum_float."
+    assert words in " ".join(report_text(result.doc, result.to_dict()).split())
+    assert words in unescape(html_tables(result.to_dict()))
+    assert words in markdown("t", "h", [], [], result.to_dict()).replace("\\", "")
+    assert "match " not in html_tables(TimelineResult(result.trace).to_dict())
+
+
 @pytest.mark.parametrize("n", [15, 18])
 def test_more_steps_than_are_shown_are_counted(n: int) -> None:
     b = Builder()
@@ -168,7 +189,8 @@ def test_more_steps_than_are_shown_are_counted(n: int) -> None:
         b.op(100 * i + 10, 100 * i + 50, launch=100 * i + 1)
     table = report_tables(TimelineResult(b.trace()).to_dict(), 15)[0]
     assert len(table.rows) == 15
-    assert table.note == ("" if n == 15 else "and 3 more steps: --json has all")
+    assert table.note.startswith("and 3 more steps: --json has all. ") is (n == 18)
+    assert table.note.endswith("no step stands out")
 
 
 @pytest.mark.parametrize("name", NAMES)
