@@ -143,7 +143,7 @@ def _json_report(results: list[TimelineResult]) -> str:
 
         together = [finding.to_dict() for finding in rank_findings(results)]
         table = [row for job in grouped(results)[0] for row in job.table.to_dict()]
-        reports = [report | {"rank_findings": together, "ranks": table} for report in reports]
+        reports = [report | {"rank_findings": together, "rank_table": table} for report in reports]
     return json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1)
 
 

@@ -1,4 +1,4 @@
-"""What names say: the class of a device op, the kind of a runtime call.
+"""What the name of a device op says: its class, its direction, whether it uses tensor cores.
 
 Every rule looks at one name at a time; `op_classes` decides once for each name that occurs and spreads the answer.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from perfmagic.errors import OptionError
 from perfmagic.numerics.grouped import coded
-from perfmagic.trace.columns import NONE, CallKind, Int8, OpKind
+from perfmagic.trace.columns import NONE, Int8, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.signatures import function_name
@@ -115,20 +115,8 @@ _DIRECTIONS = (
     (re.compile(r"\bPtoP|PeerToPeer", re.IGNORECASE), OpClass.PTOP),
 )
 
-# First match wins. Read in the runtime and driver headers of CUDA 12.8 and ROCm 6.4.
-_CALL_KINDS = (
-    (re.compile(r"Launch(?!HostFunc)|Memcpy|Memset"), CallKind.LAUNCH),
-    (re.compile(r"Synchronize"), CallKind.SYNC),
-    (re.compile(r"StreamWait(?:Event|Value)"), CallKind.WAIT),
-    (re.compile(r"EventRecord"), CallKind.RECORD),
-    (re.compile(r"Malloc|Free|HostAlloc|Host(?:Unr|R)egister|Mem(?:Alloc|Create|Release|Map|Unmap)"), CallKind.MEMORY),
-)
-_RUNTIME_NAME = re.compile(r"(?:cuda|cu|hip|hsa_)")
-
-_BLOCKING_COPY = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!.*(?:Async|DtoD|Peer))")
 _NAMED, _ALIKE = 5, 0.7  # names that an error lists, and how alike words have to be, of difflib's 0 to 1
 _WORDS, _CAMEL = re.compile(r"[A-Za-z]{3,}"), re.compile(r"[A-Z]*[a-z]+")
-_NAMELESS = frozenset({"kernel", "Kernel", "run", "operator"})
 
 
 @once_per_trace
@@ -184,23 +172,6 @@ def uses_tensor_cores(name: str) -> bool | None:
 def is_pageable(name: str) -> bool:
     """Whether a copy's name says that its host side is pageable memory, which blocks the host."""
     return "pageable" in name.lower()
-
-
-def is_blocking_copy(name: str) -> bool:
-    """Whether a runtime or driver call is a copy between host and device that returns only when it is done.
-
-    cudaMemcpy, cuMemcpyDtoH, and HIP's hipMemcpyWithStream, which is what .item() calls there.
-    """
-    return _BLOCKING_COPY.match(name) is not None
-
-
-def call_kind(name: str) -> CallKind:
-    """What a CUDA or HIP runtime or driver call does, by its name."""
-    if _RUNTIME_NAME.match(name):
-        for pattern, kind in _CALL_KINDS:
-            if pattern.search(name):
-                return kind
-    return CallKind.OTHER
 
 
 def _op_class(name: str, kind: OpKind, collective: bool, is_comm: Callable[[str], bool]) -> OpClass:

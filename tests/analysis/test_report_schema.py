@@ -13,6 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from perfmagic.analysis.ranks.findings import rank_findings
+from perfmagic.analysis.ranks.summary import ranks_of
 from perfmagic.analysis.report import SCHEMA_VERSION, report
 from perfmagic.trace.columns import HostKind, OpKind
 from perfmagic.trace.kineto.reader import read_trace
@@ -22,7 +23,7 @@ from tests.analysis.shaped import FLOAT, Shaped
 from tests.trace.recorded import NAMES, as_bytes, event, launch_and_kernel, recorded
 
 SCHEMA: dict[str, Any] = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text("utf-8"))
-OPTIONAL = {"rank_findings"}  # in reports on several files only
+OPTIONAL = {"rank_findings", "rank_table"}  # in reports on several files only
 # numbers without a unit: places and counts by another name, and JSON's own
 UNITLESS = {
     *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size", "depth"),
@@ -80,7 +81,10 @@ def reports() -> list[dict[str, Any]]:
     found = [json.loads(json.dumps(report(trace))) for trace in everything()]
     found.append(json.loads(json.dumps(report(recorded("v100_4streams_nccl_step"), comm_names="nccl"))))
     together = [finding.to_dict() for finding in rank_findings([rank_of_two(0, 10), rank_of_two(1, 900)])]
-    return [*found, found[0] | {"rank_findings": json.loads(json.dumps(together))}]
+    ranks = ranks_of([rank_of_two(0, 10), rank_of_two(1, 900)])
+    assert ranks is not None
+    rows = json.loads(json.dumps(ranks.table.to_dict()))
+    return [*found, found[0] | {"rank_findings": json.loads(json.dumps(together)), "rank_table": rows}]
 
 
 def rank_of_two(rank: int, late: int) -> Trace:

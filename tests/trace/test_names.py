@@ -1,4 +1,4 @@
-"""What a name says: class, direction, kind of call, the short form."""
+"""What a name says: class, direction, tensor cores."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import re
 import pytest
 
 from perfmagic.errors import OptionError
-from perfmagic.trace.columns import CallKind, OpKind
+from perfmagic.trace.columns import OpKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.trace.names import (
     OpClass,
-    call_kind,
     check_matches,
     comm_kernel_names,
     copy_direction,
-    is_blocking_copy,
     is_pageable,
     op_classes,
     uses_tensor_cores,
@@ -202,59 +200,3 @@ def test_the_kernels_that_decided_are_listed() -> None:
         "ncclKernel_AllReduce_RING_LL_Sum_float",
         "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t",
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("void at::native::vectorized_elementwise_kernel<4, at::F<float> >(int, X)", "vectorized_elementwise_kernel"),
-        ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "ncclKernel_AllReduce_RING_LL_Sum_float"),
-        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float>(float*)", "CatArrayBatchedCopy"),
-        ("std::enable_if<(((8)>(0)))&&v::T<c>::exists, void>::type vllm::add_rms<c, 8>(c*)", "add_rms"),
-        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int>(int)", "gemvx::kernel"),
-        (
-            "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(P)",
-            "cutlass_80_simt_sgemm_128x32_8x5_nn_align1",
-        ),
-        (
-            "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<M<128, 2>, E> > >(P)",
-            "FlashAttnFwdSm90",
-        ),
-        ("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bLi256EEEvPT0_", "add_rmsnorm_quant_kernel"),
-        ("ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nn"),
-        ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"),
-        ("aten::mm", "aten::mm"),
-        ("mm", "mm"),
-        ("train.py(12): step", "train.py(12): step"),
-        ("autograd::engine::evaluate_function: MmBackward0", "autograd::engine::evaluate_function: MmBackward0"),
-        ("カーネル 核函数", "カーネル 核函数"),
-        ("", ""),
-        ("<(", "<("),
-        ("a<b", "a"),
-    ],
-)
-def test_a_short_name_is_the_kernel_without_its_signature(name: str, short: str) -> None:
-    assert function_name(name) == short
-
-
-def test_a_copy_whose_call_waits_is_told_from_one_that_is_queued() -> None:
-    blocking = "cudaMemcpy cudaMemcpy2D cuMemcpyDtoH_v2 hipMemcpy hipMemcpyWithStream hipMemcpyHtoD"
-    queued = "cudaMemcpyAsync cuMemcpyHtoDAsync_v2 hipMemcpyAsync cudaMemcpyPeer cuMemcpyDtoD_v2 cudaMemset aten::copy_"
-    assert all(map(is_blocking_copy, blocking.split()))
-    assert not any(map(is_blocking_copy, queued.split()))
-
-
-@pytest.mark.parametrize(
-    ("names", "kind"),
-    [
-        ("cudaLaunchKernel cuLaunchKernelEx hipExtModuleLaunchKernel cudaGraphLaunch cudaMemcpyAsync", CallKind.LAUNCH),
-        ("hipMemcpyWithStream cudaMemsetAsync cuMemcpyHtoDAsync_v2 cuMemsetD8Async", CallKind.LAUNCH),
-        ("cudaDeviceSynchronize cudaStreamSynchronize cuCtxSynchronize hipEventSynchronize", CallKind.SYNC),
-        ("cudaStreamWaitEvent hipStreamWaitEvent cuStreamWaitValue32", CallKind.WAIT),
-        ("cudaEventRecord cudaEventRecordWithFlags", CallKind.RECORD),
-        ("cudaMalloc cudaFree cudaHostAlloc cuMemAlloc_v2 hipFreeAsync cudaHostRegister", CallKind.MEMORY),
-        ("cudaLaunchHostFunc cudaEventQuery cudaMemGetInfo INVALID my_memcpy", CallKind.OTHER),
-    ],
-)
-def test_a_call_name_gives_its_kind(names: str, kind: CallKind) -> None:
-    assert {name: call_kind(name) for name in names.split()} == dict.fromkeys(names.split(), kind)

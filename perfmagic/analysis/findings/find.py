@@ -120,13 +120,14 @@ def _idle_tree(facts: Facts, judged: Verdict) -> tuple[_Node, list[_Node]]:
     """The verdict with what is part of its time, and what else an idle device waited for."""
     time, verdict = facts.cell_time, _verdict(facts, judged)
     for_host, host_free = _claimed(facts, FOR_HOST, time.waited_for_host)
-    rest, rest_free = _claimed(facts, IDLE, subtract(time.not_busy, time.waited_for_host))
+    not_for_host = subtract(time.not_busy, time.waited_for_host)
+    rest, rest_free = _claimed(facts, IDLE, not_for_host)
     host_nodes, rest_nodes = [_Node(f) for f in for_host], [_Node(f) for f in rest]
     for gap in longest_gap(facts):
         if 2 * overlap_ns(gap.where, time.waited_for_host) >= total_ns(gap.where):
             host_nodes = _placed(gap, time.waited_for_host, host_nodes, host_free)
         else:
-            rest_nodes = _placed(gap, time.not_busy, rest_nodes, rest_free)
+            rest_nodes = _placed(gap, not_for_host, rest_nodes, rest_free)
     host_nodes = _by_cost(host_nodes)
     if judged.kind == HOST_BOUND:
         return _Node(verdict, tuple(host_nodes)), rest_nodes

@@ -17,7 +17,7 @@ from perfmagic.trace.model import Trace
 
 @dataclass(frozen=True)
 class RankStat:
-    """One rank of a job, on its busiest device; times in ns. Source: docs/words.md, "several ranks".
+    """One rank of a job, on its busiest device; times in ns. Source: docs/words.md, "transfer".
 
     exposed_communication_ns: with no compute beside it, the sum of exposed_waiting_ns (in a collective before the last
     rank came), exposed_transfer_ns (once all were there) and exposed_unmatched_ns (of which the other ranks say

@@ -18,7 +18,8 @@ from perfmagic.view.svg.scale import Scale, ticks
 
 MAX_BYTES = 40_000  # as a timeline's picture: base64 in a notebook's output makes 53,400 of it
 LEFT_PX, PLOT_PX = 92, 796
-MOST_ROWS = 64  # drawn; a picture of more is a texture
+# from fine to coarse, the width of a column and the most rows drawn: a picture takes the first with which it fits
+DETAILS = ((1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (16, 32), (16, 16), (32, 8))
 FINDING_PX, AXIS_PX = 21, 17
 WAIT_SHARE = 0.5  # of a column: from there on it is a box of waiting, with hatching
 LABEL_PX = 60  # of a wait that says its length
@@ -57,17 +58,17 @@ def ranks_svg(doc: RanksDoc, *, header: bool = True, most_bytes: int = MAX_BYTES
     header: with the first line, the findings and how the axis was made, for a picture that stands alone.
     """
     picture = ""
-    for column_px in (1, 2, 4, 8, 16):
-        picture = _picture(doc, column_px, header)
+    for column_px, most_rows in DETAILS:
+        picture = _picture(doc, column_px, most_rows, header)
         if len(picture.encode()) <= most_bytes:
             break
     return picture
 
 
-def _picture(doc: RanksDoc, column_px: int, header: bool) -> str:
+def _picture(doc: RanksDoc, column_px: int, most_rows: int, header: bool) -> str:
     canvas = Canvas()
     y = _header(canvas, doc) if header else 4.0
-    rows, high = doc.rows[:MOST_ROWS], heights(len(doc.rows))
+    rows, high = doc.rows[:most_rows], heights(len(doc.rows))
     scale = Scale(0, doc.span_ns, PLOT_PX)
     canvas.shifted(LEFT_PX)
     lowest = y + AXIS_PX + len(rows) * (high.row + high.gap)

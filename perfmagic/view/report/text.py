@@ -19,6 +19,7 @@ from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.text import timeline_text
 
 INDENT = "  "
+MOST_NAMES = 500  # from which those shown are told: far fewer are shown
 
 
 def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
@@ -63,6 +64,7 @@ def table_lines(one: ReportTable) -> list[str]:
 
 
 def _shortened(names: Sequence[str], room: int, among: Sequence[str], *, kernels: bool) -> list[str]:
-    """Indented names in so many columns, each told from all others of its table."""
-    short = short_names(among, room - len(INDENT), kernels=kernels)
-    return [INDENT + short[name.removeprefix(INDENT)] for name in names]
+    """Indented names in so many columns, each told from the first others of its table."""
+    bare = [name.removeprefix(INDENT) for name in names]
+    short = short_names([*among[:MOST_NAMES], *bare], room - len(INDENT), kernels=kernels)
+    return [INDENT + short[name] for name in bare]

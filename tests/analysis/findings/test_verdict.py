@@ -147,7 +147,7 @@ def test_no_kind_stands_over_a_picture_that_says_otherwise(trace: Trace) -> None
 @given(traces())
 @settings(deadline=None, max_examples=60)
 def test_every_share_of_a_cell_names_what_it_is_a_share_of(trace: Trace) -> None:
-    found = findings(trace, limit=99)
+    found = findings(trace)
     doc = timeline_doc(trace, found)
     shown = plain(f"{doc.header.busy}. {found[0].sentence}")
     shares = re.findall(r"busy [<>]?\d+ %( of (?:the cell|its extent))?", shown)

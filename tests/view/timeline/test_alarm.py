@@ -33,7 +33,7 @@ def racing() -> TimelineResult:
 
 def test_the_first_sentence_is_the_race_with_both_lines_and_without_a_cost() -> None:
     lines = timeline_text(racing().doc).split("\n")
-    assert lines[1].startswith("      race  a wait is missing, and on a GPU the result may be wrong: add on line 3")
+    assert lines[1].lstrip().startswith("race  a wait is missing, and on a GPU the result may be wrong: add on line 3")
     assert "no cost" not in "\n".join(lines[1:4])
 
 
