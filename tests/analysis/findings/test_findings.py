@@ -9,7 +9,7 @@ from perfmagic.analysis.timeline.line_totals import lines
 from perfmagic.analysis.timeline.syncs import syncs
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.numerics.intervals import total_ns
-from perfmagic.trace.columns import CallKind, DeviceOps
+from perfmagic.trace.columns import CallKind, DeviceOps, HostKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.build import US, Builder
