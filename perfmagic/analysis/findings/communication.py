@@ -45,8 +45,9 @@ def _asked(facts: Facts) -> bool:
 
 
 def _streams(facts: Facts) -> list[int]:
-    """The streams beside the busiest one."""
-    return [one.stream for one in facts.streams[1:]]
+    """The streams beside the busiest one that were busy for long enough."""
+    least_ns = NOTABLE_FRAC * facts.breakdown.extent_ns
+    return [one.stream for one in facts.streams[1:] if one.busy_ns >= least_ns]
 
 
 def _suspects(facts: Facts, stream: int) -> Int64:

@@ -119,6 +119,8 @@ def waits_for_uploads(facts: Facts) -> Bool:
     """
     found, calls = facts.syncs, facts.trace.calls
     upload = uploads(facts)
+    if not upload.any():
+        return upload
     order = np.lexsort((calls.start_ns, calls.thread))
     before = np.full(len(calls), NONE, np.int64)
     same_thread = calls.thread[order[1:]] == calls.thread[order[:-1]]

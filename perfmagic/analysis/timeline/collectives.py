@@ -124,10 +124,13 @@ def asked_collectives(trace: Trace, comm_names: str | None = None) -> Mapping[in
     named = np.array([_ASKED.match(name) is not None for name in trace.names], bool)[host.name]
     call = ops.launch[rows]
     asked = host_stack(trace, named).innermost_at(trace.calls.thread[call], trace.calls.start_ns[call])
-    found = {}
+    found: dict[int, Collective] = {}
+    alike: dict[tuple[int, int, int], Collective] = {}  # a training step asks for the same ones again and again
     for row, by in zip(rows.tolist(), asked.tolist(), strict=True):
-        if by != NONE and host.shape[by] != NONE and host.dtype[by] != NONE:
-            found[row] = _asked(trace, by)
+        if by == NONE or host.shape[by] == NONE or host.dtype[by] == NONE:
+            continue
+        key = (int(host.name[by]), int(host.shape[by]), int(host.dtype[by]))
+        found[row] = alike.setdefault(key, alike.get(key) or _asked(trace, by))
     return found
 
 
