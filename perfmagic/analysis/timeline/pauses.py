@@ -199,14 +199,16 @@ def _underway(
     late = union(pauses.released_ns[delayed], pauses.end_ns[delayed])
     rows = np.flatnonzero((trace.ops.device == device) & (trace.ops.launch != NONE))
     launch = trace.ops.launch[rows]
-    copying = intersect(rest, _until_start(trace, rows[blocking_copies(trace)[launch]]))
+    # only where the copy is the next op: one that other ops are queued before waits for these
+    next_is_copy = np.isin(pauses.launch, np.flatnonzero(blocking_copies(trace))) & (pauses.launch != NONE)
+    copying = intersect(rest, union(pauses.released_ns[next_is_copy], pauses.returned_ns[next_is_copy]))
     rest = subtract(rest, copying)
     in_launch = intersect(rest, _until_start(trace, rows[np.isin(launch, long_calls(trace))]))
     rest = subtract(rest, in_launch)
     one_by_one = subtract(intersect(rest, late), waits)
     rest = subtract(rest, one_by_one)
     # from here on each piece lies between the return of a call and the start of an op
-    short_calls = intersect(rest, _until_start(trace, rows))
+    short_calls = intersect(rest, _until_start(trace, rows[~blocking_copies(trace)[launch]]))
     rest = subtract(rest, short_calls)
     soon = (rest[:, 1] - rest[:, 0] < LAUNCH_LATENCY_NS) | trace.simulated
     soon &= ~_starts_within(rest, union(pauses.start_ns[~pauses.known], pauses.end_ns[~pauses.known]))
