@@ -89,7 +89,8 @@ def test_pinned_on_one_stream_overlaps_nothing_because_a_stream_has_an_order() -
 def beside_is_said(trace: Trace) -> bool:
     """Whether the findings say that copies ran beside compute where these did; a loaded machine can keep them apart."""
     found = copies(Facts(trace), pageable=False)
-    assert found is not None and found.own_stream
+    assert found is not None
+    assert found.own_stream
     words = "of copies ran beside compute: from pinned memory, on stream"
     return (words in said(trace, "streams")) == found.overlap
 
