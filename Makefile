@@ -69,7 +69,7 @@ format: $(VENV)/dev.stamp  ## put the code into the house's form
 floor: $(FLOOR)/floor.stamp  ## the shell's tests on the oldest IPython and ipykernel promised
 	$(FLOOR)/bin/python -m pytest -q -m floor -p no:cacheprovider tests/shell/test_cell_behaviour.py tests/shell/test_loading.py
 
-front: $(VENV)/dev.stamp  ## build perfmagic/static/timeline.js from its TypeScript and test it (needs node and npm)
+front: $(VENV)/dev.stamp  ## build perfmagic/static/*.js from its TypeScript and test it (needs node and npm)
 	npm --prefix perfmagic/frontend install --no-save --no-audit --no-fund
 	npm --prefix perfmagic/frontend run --silent build
 	$(BIN)/python -m pytest -q tests/frontend tests/view/timeline/test_wire.py

@@ -160,7 +160,7 @@ def zoom_and_point(tab: Any) -> None:
 
 
 def ranks(browser: Any) -> None:
-    """docs/ranks-light.png and -dark.png: a report of several ranks down to the first one's timeline."""
+    """docs/ranks-light.png and -dark.png: a report of several ranks: all on one axis."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "ranks.html"
         job = Path(folder) / "step"

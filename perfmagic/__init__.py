@@ -64,6 +64,8 @@ _HOMES = {
     "Quantity": "perfmagic.analysis.bench.quantity",
     "QueueStat": "perfmagic.analysis.timeline.queueing",
     "RankFinding": "perfmagic.analysis.ranks.findings",
+    "RankStat": "perfmagic.analysis.ranks.summary",
+    "RanksResult": "perfmagic.results.ranks",
     "Rows": "perfmagic.analysis.rows",
     "Step": "perfmagic.analysis.timeline.steps",
     "StreamStat": "perfmagic.analysis.timeline.streams",
@@ -123,6 +125,8 @@ __all__ = [
     "QueueStat",
     "RankChange",
     "RankFinding",
+    "RankStat",
+    "RanksResult",
     "Replacement",
     "Result",
     "RooflineResult",
@@ -179,6 +183,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange
     from perfmagic.analysis.findings.finding import Finding
     from perfmagic.analysis.ranks.findings import RankFinding
+    from perfmagic.analysis.ranks.summary import RankStat
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat
     from perfmagic.analysis.timeline.categories import CategoryTime

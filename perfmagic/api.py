@@ -21,11 +21,12 @@ from perfmagic.capture.recording.interop import is_profiler, profiler_trace, tra
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError, TraceError
 from perfmagic.keywords import documented
-from perfmagic.results import TimelineResult
+from perfmagic.results import TimelineResult, Traces
 from perfmagic.show import last, remember, show
 from perfmagic.trace.formats.sources import FileRead, one_file, read_each, read_file
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
-from perfmagic.trace.names import checked_pattern
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import check_matches, checked_pattern
 
 __all__ = [
     "Benchmark",
@@ -54,15 +55,18 @@ def open_trace(
     source: a file (Kineto's Chrome JSON, gzipped or not, or .npz), a folder that holds one, or a finished
     torch.profiler.profile.
     comm_names: a regular expression; kernels whose name it matches count as communication. None: the default rule.
+    One that matches no kernel raises OptionError with the names that are nearest.
     max_unpacked_bytes: larger files are refused, in bytes after unpacking; a gzip file of 2 MB can hold 2 GB.
     Raises TraceError where a file is no trace, or is damaged beyond repair; CaptureError for a profiler without result.
     """
     checked_pattern(comm_names)
     if is_profiler(source):
-        return TimelineResult(profiler_trace(source), comm_names=comm_names, title="profiler")
-    path = one_file(source)
-    trace = read_file(path, max_unpacked_bytes=max_unpacked_bytes)
-    return TimelineResult(trace, comm_names=comm_names, title=path.name)
+        trace, title = profiler_trace(source), "profiler"
+    else:
+        path = one_file(source)
+        trace, title = read_file(path, max_unpacked_bytes=max_unpacked_bytes), path.name
+    check_matches(comm_names, [trace])
+    return TimelineResult(trace, comm_names=comm_names, title=title)
 
 
 @documented()
@@ -70,8 +74,10 @@ def open_traces(
     *sources: str | os.PathLike[str],
     comm_names: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
-) -> tuple[TimelineResult, ...]:
+) -> Traces:
     """The timelines of several saved traces: files, and folders with all trace files in them, ranks in order.
+
+    The result is a tuple of them; `.ranks` has those of one job on one axis.
 
     comm_names, max_unpacked_bytes: as in open_trace(). A file that cannot be read is left out with a warning of one
     line; where none can be read, the first TraceError is raised.
@@ -87,7 +93,7 @@ def open_traces(
         raise refused[0]
     for problem in refused:
         warnings.warn(problem.message, stacklevel=3)  # the caller's line: documented() adds a frame
-    return tuple(results)
+    return Traces(results)
 
 
 def open_each(
@@ -96,13 +102,19 @@ def open_each(
     comm_names: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> Iterator[tuple[FileRead, TimelineResult | TraceError]]:
-    """Every file that some paths name, one by one, with its timeline or the reason why it cannot be read."""
+    """Every file that some paths name, one by one, with its timeline or the reason why it cannot be read.
+
+    After the last one, OptionError where comm_names matched no kernel of any of them.
+    """
     checked_pattern(comm_names)
+    opened: list[Trace] = []
     for read in read_each(sources, max_unpacked_bytes=max_unpacked_bytes):
         if read.trace is not None:
+            opened += [read.trace] if comm_names is not None else []
             yield read, TimelineResult(read.trace, comm_names=comm_names, title=read.path.name)
         elif read.problem is not None:
             yield read, read.problem
+    check_matches(comm_names, opened)
 
 
 def rank_findings(results: Sequence[TimelineResult]) -> Rows[RankFinding]:

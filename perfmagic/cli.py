@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING
 
 from perfmagic.errors import OptionError, PerfmagicError
 from perfmagic.files import write_text
+from perfmagic.terminal import for_terminal
 
 if TYPE_CHECKING:
     from perfmagic.results import TimelineResult
+
+
+MANY_FILES = 4  # whose names a title does not list
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     _files(view)
     where = view.add_mutually_exclusive_group(required=True)
     where.add_argument("--html", metavar="OUT", help="the page to write")
-    where.add_argument("--svg", metavar="OUT", help="the picture of one trace to write")
+    where.add_argument("--svg", metavar="OUT", help="the picture of one trace, or of the ranks of one job, to write")
     view.set_defaults(run=_view)
     compare = commands.add_parser("compare", help="what changed from one trace to another, and where")
     compare.add_argument("first", metavar="A", help="a trace file, or a folder with a trace of each rank")
@@ -121,30 +125,34 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
+    from perfmagic.results.ranks import grouped
     from perfmagic.view.report.text import files_text, report_text
 
     texts = [report_text(result.doc, result.to_dict()) for result in results]
     if len(results) == 1:
         return texts[0]
     titled = (f"{result.title}\n{text}" for result, text in zip(results, texts, strict=True))
-    return "\n\n".join([files_text(results), *titled])
+    return "\n\n".join([files_text(results, [job.doc for job in grouped(results)[0]]), *titled])
 
 
 def _json_report(results: list[TimelineResult]) -> str:
     reports = [result.to_dict() for result in results]
     if len(reports) > 1:  # a list of reports, each with the findings on all ranks
         from perfmagic.api import rank_findings
+        from perfmagic.results.ranks import grouped
 
         together = [finding.to_dict() for finding in rank_findings(results)]
-        reports = [report | {"rank_findings": together} for report in reports]
+        table = [row for job in grouped(results)[0] for row in job.table.to_dict()]
+        reports = [report | {"rank_findings": together, "rank_table": table} for report in reports]
     return json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1)
 
 
 def _markdown_report(results: list[TimelineResult]) -> str:
+    from perfmagic.results.ranks import grouped
     from perfmagic.view.report.markdown import markdown, ranks_markdown
 
     return (
-        ranks_markdown(results)
+        ranks_markdown(results, [job.doc for job in grouped(results)[0]])
         + "\n".join(
             markdown(r.title, r.doc.header.sentence, r.findings, r.doc.trust, r.to_dict()) for r in results
         ).rstrip()
@@ -152,15 +160,30 @@ def _markdown_report(results: list[TimelineResult]) -> str:
 
 
 def _html_report(results: list[TimelineResult]) -> str:
-    from perfmagic.view.report.html import heading, html_tables, ranks_html
+    from perfmagic.results.ranks import grouped
+    from perfmagic.view.ranks.live import ranks_section
+    from perfmagic.view.report.html import folded, heading, html_tables, mixed_html
     from perfmagic.view.timeline.live import live_page, live_section
 
-    sections = [ranks_html(results)]
+    jobs, alone = grouped(results)
+    sections = [mixed_html(results)]
+    for job in jobs:
+        tables = (
+            folded(f"rank {rank}: {one.title}", _rooflines(one) + html_tables(one.to_dict()))
+            for rank, one in zip(job.ranks.ranks, job.timelines, strict=True)
+        )
+        sections.append(ranks_section(job.doc, job.wire) + "".join(tables))
     sections += [
         heading(r.title, results) + live_section(r.doc, r.trace) + _rooflines(r) + html_tables(r.to_dict())
-        for r in results
+        for r in alone
     ]
-    return live_page(", ".join(r.title for r in results), sections)
+    return live_page(page_title(results), [section for section in sections if section])
+
+
+def page_title(results: Sequence[TimelineResult]) -> str:
+    """The names of the files; of many the first and the last."""
+    names = [result.title for result in results]
+    return ", ".join(names) if len(names) < MANY_FILES else f"{names[0]} … {names[-1]}, {len(names)} files"
 
 
 def _rooflines(result: TimelineResult) -> str:
@@ -183,18 +206,26 @@ _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
 
 
 def _view(options: argparse.Namespace) -> int:
-    from perfmagic.view.report.html import heading
+    from perfmagic.results.ranks import grouped
+    from perfmagic.view.ranks.live import ranks_section
+    from perfmagic.view.ranks.picture import ranks_svg
+    from perfmagic.view.report.html import heading, mixed_html
     from perfmagic.view.timeline.live import live_page, live_section
     from perfmagic.view.timeline.picture.timeline import timeline_svg
 
     results, status = _opened(options)
     if not results:
         return status
-    if options.svg and len(results) > 1:
-        raise OptionError(f"--svg draws one trace, {len(results)} were given", hint="use --html for several")
-    sections = [heading(r.title, results) + live_section(r.doc, r.trace) for r in results] if options.html else []
-    text = live_page(", ".join(r.title for r in results), sections) if sections else timeline_svg(results[0].doc)
-    _put(text, options.svg or options.html)
+    jobs, alone = grouped(results)
+    if options.svg:
+        if len(jobs) + len(alone) > 1:
+            given = f"--svg draws one trace or the ranks of one job, {len(results)} files of several were given"
+            raise OptionError(given, hint="use --html for several")
+        _put(ranks_svg(jobs[0].doc) if jobs else timeline_svg(alone[0].doc), options.svg)
+        return status
+    sections = [mixed_html(results), *(ranks_section(job.doc, job.wire) for job in jobs)]
+    sections += [heading(r.title, results) + live_section(r.doc, r.trace) for r in alone]
+    _put(live_page(page_title(results), [section for section in sections if section]), options.html)
     return status
 
 
@@ -214,7 +245,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _put(text: str, out: str | None) -> None:
     if out is None:
-        print(text)
+        print(for_terminal(text, sys.stdout))
         return
     print(write_text(out, text + ("" if text.endswith("\n") else "\n")))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from perfmagic.display import display_mode
 from perfmagic.results.faces import LiveView, Result
+from perfmagic.terminal import for_terminal
 
 _last: Result | None = None
 _shown: list[object] = []  # the result drawn last, or kept quiet, and the number of the cell that did it
@@ -93,7 +94,7 @@ def in_notebook(shell: Any) -> bool:
 def publish(shell: Any, bundle: dict[str, Any], replaces: str = "") -> None:
     """Send one output with several faces; a terminal prints the text.  replaces: the id of a display it replaces."""
     if _in_terminal(shell):
-        print(bundle["text/plain"])
+        print(for_terminal(bundle["text/plain"], sys.stdout))
     elif replaces:
         shell.display_pub.publish(data=bundle, metadata={}, transient={"display_id": replaces}, update=True)
     else:

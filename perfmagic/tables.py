@@ -138,13 +138,13 @@ def html_table(shown: Sequence[Column]) -> str:
     style = f"border-collapse:collapse;border:0;margin:2px 0 4px 0;{_FONT}"
     return (
         f'<table {SORTABLE} style="{style}"><thead><tr style="background:transparent">{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table><script>{_script()}</script>"
+        f"<tbody>{rows}</tbody></table><script>{sort_script()}</script>"
     )
 
 
 @lru_cache(maxsize=1)
-def _script() -> str:
-    """The module that sorts tables, as it is built and committed. Raises OSError where the file is absent."""
+def sort_script() -> str:
+    """What sorts tables that are SORTABLE, as it is built and committed. Raises OSError where the file is absent."""
     return _SCRIPT.read_text(encoding="utf-8").strip()
 
 

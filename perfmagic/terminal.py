@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import unicodedata
+from typing import TextIO
+
+ALARM = "race"  # what stands in the first column of a sentence to be seen before all others
+_RED, _END = "\033[31m", "\033[0m"
 
 USUAL, NARROWEST = 100, 40  # columns
+_SMALLEST_PIECE = 8  # letters that a word keeps when it is cut
+_HEAD_FRAC = 0.55  # of a text whose middle is cut, what stands before
+_WORD = re.compile(r"\w+")
 
 
 def width() -> int:
@@ -43,9 +51,69 @@ def cut_to_columns(text: str, room: int) -> str:
     return "".join(kept) + "…"
 
 
+def squeezed(text: str, room: int) -> str:
+    """A text in at most so many columns: letters go from the middle of its longest words, then from its own."""
+    over = columns(text) - room
+    if over <= 0:
+        return text
+    words = list(_WORD.finditer(text))
+    cut: dict[int, str] = {}
+    for word in sorted(words, key=lambda w: -len(w[0])):
+        if over <= 0 or len(word[0]) <= _SMALLEST_PIECE or columns(word[0]) != len(word[0]):
+            break
+        kept = max(_SMALLEST_PIECE, len(word[0]) - over)
+        cut[word.start()] = _middle(word[0], kept)
+        over -= len(word[0]) - kept
+    if over <= 0:
+        return _WORD.sub(lambda w: cut.get(w.start(), w[0]), text)
+    return _middle(re.split(r"[<({]", text)[0] if _has_arguments(text) else text, room)
+
+
+def _has_arguments(text: str) -> bool:
+    """Whether the text has template arguments that all close."""
+    return text.endswith(">") and text.count("<") == text.count(">")
+
+
+def _middle(text: str, room: int) -> str:
+    """A text without its middle: names of one family differ at the end."""
+    if columns(text) <= room:
+        return text
+    head: list[str] = []
+    tail: list[str] = []
+    left = room - 1
+    for side, source, share in ((head, text, round((room - 1) * _HEAD_FRAC)), (tail, reversed(text), left)):
+        used = 0
+        for letter in source:
+            used += columns(letter)
+            if used > min(share, left):
+                used -= columns(letter)
+                break
+            side.append(letter)
+        left -= used
+    return "".join(head) + "…" + "".join(reversed(tail))
+
+
 def printable(text: str) -> str:
     """The text on one line and without control characters: a kernel's name must not steer a terminal."""
     return "".join(c if c.isprintable() or c == "\u00a0" else " " if c == "\n" else "\ufffd" for c in text)
+
+
+def for_terminal(text: str, stream: TextIO) -> str:
+    """A text as it is printed: sentences with an alarm in red, where the stream is a terminal and NO_COLOR is not set.
+
+    Such a sentence goes from the line that begins with the alarm to the last that is indented as far as its words.
+    Source: no-color.org.
+    """
+    if not stream.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    lines, indent = [], 0
+    for line in text.split("\n"):
+        if line.lstrip().startswith(f"{ALARM}  "):
+            indent = len(line) - len(line.lstrip()) + len(ALARM) + 2
+        elif indent and not (line.startswith(" " * indent) and line.strip()):
+            indent = 0
+        lines.append(f"{_RED}{line}{_END}" if indent else line)
+    return "\n".join(lines)
 
 
 def _cells(character: str) -> int:

@@ -84,7 +84,7 @@ def test_a_page_holds_the_timeline_and_the_tables(tmp_path: Path, capsys: pytest
 
 def test_a_picture_is_of_one_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", STEP, SMALL, "--svg", str(tmp_path / "x.svg")]) == 1
-    assert "--svg draws one trace, 2 were given" in capsys.readouterr().err
+    assert "--svg draws one trace or the ranks of one job, 2 files of several were given" in capsys.readouterr().err
     assert main(["view", SMALL, "--svg", str(tmp_path / "x.svg")]) == 0
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
 
@@ -121,10 +121,12 @@ def test_several_ranks_stand_side_by_side_and_the_last_is_named(
     assert out.splitlines()[1].split()[:4] == ["rank0.json", "0", "84", "%"]
     assert main(["report", str(tmp_path), "--html"]) == 0
     page = capsys.readouterr().out
-    assert ">rank1.json</h2>" in page
-    assert "<li>rank 1 is a straggler" in page
+    assert "<summary>rank 1: rank1.json</summary>" in page
+    assert "<b>rank 1 is a straggler</b>" in page
+    assert page.count("data-perfmagic-timeline>") == 1  # one view of both, on one axis
+    assert "All numbers of the ranks" in page
     assert main(["report", str(tmp_path), "--markdown"]) == 0
-    assert capsys.readouterr().out.startswith("## Ranks\n\n1. rank 1 is a straggler")
+    assert capsys.readouterr().out.startswith("## Ranks\n\n500\u00a0µs · 2 ranks")
     assert main(["report", str(tmp_path), "--json"]) == 0
     reports = json.loads(capsys.readouterr().out)
     assert [report["rank_findings"][0]["ranks"] for report in reports] == [[1], [1]]

@@ -33,7 +33,7 @@ from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import comm_kernel_names
 
-SCHEMA_VERSION = 1  # raised by what changes the meaning of a key, or takes one away
+SCHEMA_VERSION = 2  # raised by what changes the meaning of a key, or takes one away
 WORST_STRETCHES = 50
 LONGEST_GAPS = 20
 PERCENTILES = {"min_ns": 0, "median_ns": 50, "p90_ns": 90, "p99_ns": 99, "max_ns": 100}
@@ -44,6 +44,7 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
 
     Times are int ns, shares fractions; device numbers are text, as JSON has it. Source: docs/report.schema.json.
     """
+    marked = steps(trace, comm_names)
     return {
         "schema_version": SCHEMA_VERSION,
         "meta": _meta(trace),
@@ -51,8 +52,10 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         "operators": _table(operators(trace), without=("thread", "shape")),
         "annotations": _table(user_annotations(trace)),
         "lines": _table(Rows(lines(trace), LineStat)),
-        "steps": _table(steps(trace, comm_names)),
+        "steps": _table(marked),
+        "steps_note": marked.note,
         "syncs": _syncs(syncs(trace)),
+        "comm_names": comm_names,
         "communication_kernels": list(comm_kernel_names(trace, comm_names)),
         "findings": [finding.to_dict() for finding in findings(trace, comm_names=comm_names)],
         "trust": trust(trace).to_dict(),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from perfmagic.api import open_each, rank_findings
+from perfmagic.api import open_each
 from perfmagic.errors import OptionError, TraceError
 from perfmagic.files import file_path
 from perfmagic.magics.running.options import Parser, add_name_option
 from perfmagic.magics.running.run import bind
-from perfmagic.results import TimelineResult
+from perfmagic.results import TimelineResult, Traces
 from perfmagic.show import show
 
 
@@ -31,8 +31,8 @@ def parser() -> Parser:
     return made
 
 
-def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
-    """Open and show each file, and how several ranks differ; return the result, or a list of them.
+def run(shell: Any, line: str) -> TimelineResult | Traces | None:
+    """Open and show each file, the ranks of one job on one axis; return the result, or all of them.
 
     Where some cannot be read the others are shown and bound, and then the first error is raised.
     """
@@ -42,22 +42,30 @@ def run(shell: Any, line: str) -> TimelineResult | list[TimelineResult] | None:
         return None
     results: list[TimelineResult] = []
     refused: list[TraceError] = []
-    for read, opened in open_each(_paths(options.words), comm_names=options.comm_names):
+    for _, opened in open_each(_paths(options.words), comm_names=options.comm_names):
         if isinstance(opened, TraceError):
             refused.append(opened)
-            continue
-        results.append(opened)
-        if read.n_files > 1:
-            rank = opened.trace.meta.rank
-            print(read.path.name if rank is None else f"rank {rank}: {read.path.name}")
-        show(opened)
-    found = results[0] if len(results) == 1 else results
+        else:
+            results.append(opened)
+    found = results[0] if len(results) == 1 else Traces(results)
     if results:
         bind(shell, options.name, found)
-    for finding in rank_findings(results):
-        print(finding.sentence)
+    _show(Traces(results))
     _complain(refused)
     return found
+
+
+def _show(traces: Traces) -> None:
+    """The ranks of each job on one axis, and the traces that stand alone one by one."""
+    if traces.mixed:
+        print(traces.mixed)
+    for job in traces.jobs:
+        show(job)
+    for one in traces.alone:
+        if len(traces) > 1:
+            rank = one.trace.meta.rank
+            print(one.title if rank is None else f"rank {rank}: {one.title}")
+        show(one)
 
 
 def _complain(refused: list[TraceError]) -> None:

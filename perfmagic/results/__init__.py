@@ -3,6 +3,7 @@
 from perfmagic.results.bench import BenchResult
 from perfmagic.results.compare import CompareResult
 from perfmagic.results.faces import Result
+from perfmagic.results.ranks import RanksResult, Traces
 from perfmagic.results.roofline import RooflineResult
 from perfmagic.results.sweep import SweepResult
 from perfmagic.results.timeline import TimelineResult
@@ -11,9 +12,11 @@ from perfmagic.results.trace_comparison import TraceComparison
 __all__ = [
     "BenchResult",
     "CompareResult",
+    "RanksResult",
     "Result",
     "RooflineResult",
     "SweepResult",
     "TimelineResult",
     "TraceComparison",
+    "Traces",
 ]

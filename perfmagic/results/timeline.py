@@ -151,7 +151,7 @@ class TimelineResult(Result):
         return RooflineResult(roofline_data(self.trace, device, self.comm_names, peaks))
 
     def steps(self) -> Rows[Step]:
-        """The training steps that torch.profiler marked: their time, and what the devices did in it (ns)."""
+        """The training steps that torch.profiler marked: their time, and that of the ops they launched (ns)."""
         return steps(self.trace, self.comm_names)
 
     def annotations(self) -> Rows[AnnotationStat]:

@@ -1,22 +1,25 @@
-"""What names say: the class of a device op, the kind of a runtime call.
+"""What the name of a device op says: its class, its direction, whether it uses tensor cores.
 
 Every rule looks at one name at a time; `op_classes` decides once for each name that occurs and spreads the answer.
 """
 
 from __future__ import annotations
 
+import difflib
 import enum
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from perfmagic.errors import OptionError
 from perfmagic.numerics.grouped import coded
-from perfmagic.trace.columns import NONE, CallKind, Int8, OpKind
+from perfmagic.trace.columns import NONE, Int8, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.signatures import function_name
+from perfmagic.units import plural
 
 
 class OpClass(enum.IntEnum):
@@ -32,11 +35,22 @@ class OpClass(enum.IntEnum):
     MEMSET = 7
 
 
-# Libraries, anywhere in the name. Symmetric memory: torch's multimem, one_shot and two_shot kernels;
-# cross_device_reduce: vLLM and SGLang.
+# Libraries, anywhere in the name; most of them by their C++ namespace. Read in the sources of
+# DeepEP and those that carry its kernels in namespaces of their own (uccl, Primus-Turbo, MagiAttention): intranode,
+# internode, internode_ll, with the functions dispatch, combine, notify_dispatch, cached_notify …; mangled names, too;
+# NVIDIA's Hybrid-EP, pplx-kernels, mori (AMD), TensorRT-LLM's and FlashInfer's moe_comm: expert parallelism, too;
+# torch: c10d's symmetric_memory, intra_node_comm (one_shot, two_shot, multimem), nvshmem and nccl extensions;
+# vLLM, SGLang and AITER: cross_device_reduce, quickreduce; FBGEMM: car.cu; Flux: the barrier between its GPUs;
+# Transformer Engine and TensorRT-LLM: userbuffers; Meta: ncclx, ctran.
 _COMM_LIBRARY = re.compile(
-    r"nccl|rccl|nvshmem|rocshmem|deep_?ep::|mscclpp|msccl|multimem_|symm_mem|cross_device_reduce"
-    r"|(?:one|two)_?shot_?all_?reduce|lamport\w*allreduce|ncclx|oneccl",
+    r"nccl|rccl|nvshmem|rocshmem|ishmem|deep_?ep::(?!(?:\w+::)?get_dispatch_layout)|hybrid_ep::|mscclpp|msccl|oneccl"
+    r"|(?:^|[\s:])(?:internode|intranode)(?:_ll)?::(?!get_dispatch_layout)"
+    r"|^_ZN\w*?(?:9internode|9intranode|12internode_ll)(?=\d)(?!19get_dispatch_layout)"
+    r"|(?:^|[\s:])pplx::|Ep(?:Dispatch|Combine)\w*(?:Intra|Inter)Node|moe_comm::|moeA2A(?:Dispatch|Combine)"
+    r"|a2a_(?:dispatch|combine)_(?:send|recv)"
+    r"|symmetric_memory::|intra_node_comm::|multimem_|symm_mem|(?:one|two)_?shot_?all_?reduce"
+    r"|cross_device_reduce|quickreduce::|allreduce_prototype_|lamport\w*allreduce|fbgemm_gpu::barrier"
+    r"|cudaipc_barrier|userbuffers_|ctran\w*::",
     re.IGNORECASE,
 )
 # Collectives in the kernel's own name; "warp_all_reduce" and the like stay inside one GPU.
@@ -101,17 +115,8 @@ _DIRECTIONS = (
     (re.compile(r"\bPtoP|PeerToPeer", re.IGNORECASE), OpClass.PTOP),
 )
 
-# First match wins. Read in the runtime and driver headers of CUDA 12.8 and ROCm 6.4.
-_CALL_KINDS = (
-    (re.compile(r"Launch(?!HostFunc)|Memcpy|Memset"), CallKind.LAUNCH),
-    (re.compile(r"Synchronize"), CallKind.SYNC),
-    (re.compile(r"StreamWait(?:Event|Value)"), CallKind.WAIT),
-    (re.compile(r"EventRecord"), CallKind.RECORD),
-    (re.compile(r"Malloc|Free|HostAlloc|Host(?:Unr|R)egister|Mem(?:Alloc|Create|Release|Map|Unmap)"), CallKind.MEMORY),
-)
-_RUNTIME_NAME = re.compile(r"(?:cuda|cu|hip|hsa_)")
-
-_BLOCKING_COPY = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!.*(?:Async|DtoD|Peer))")
+_NAMED, _ALIKE = 5, 0.7  # names that an error lists, and how alike words have to be, of difflib's 0 to 1
+_WORDS, _CAMEL = re.compile(r"[A-Za-z]{3,}"), re.compile(r"[A-Z]*[a-z]+")
 
 
 @once_per_trace
@@ -169,23 +174,6 @@ def is_pageable(name: str) -> bool:
     return "pageable" in name.lower()
 
 
-def is_blocking_copy(name: str) -> bool:
-    """Whether a runtime or driver call is a copy between host and device that returns only when it is done.
-
-    cudaMemcpy, cuMemcpyDtoH, and HIP's hipMemcpyWithStream, which is what .item() calls there.
-    """
-    return _BLOCKING_COPY.match(name) is not None
-
-
-def call_kind(name: str) -> CallKind:
-    """What a CUDA or HIP runtime or driver call does, by its name."""
-    if _RUNTIME_NAME.match(name):
-        for pattern, kind in _CALL_KINDS:
-            if pattern.search(name):
-                return kind
-    return CallKind.OTHER
-
-
 def _op_class(name: str, kind: OpKind, collective: bool, is_comm: Callable[[str], bool]) -> OpClass:
     if kind == OpKind.MEMCPY:
         return copy_direction(name)
@@ -205,6 +193,48 @@ def checked_pattern(comm_names: str | None) -> None:
             f"comm names {comm_names!r} are no regular expression: {error}",
             hint='give text such as "nccl|my_allreduce", or leave it out for the known libraries',
         ) from None
+
+
+def kernel_names(traces: Iterable[Trace]) -> dict[str, int]:
+    """Every kernel name of some traces and how long it executed in all, in ns; the longest first."""
+    total: Counter[str] = Counter()
+    for trace in traces:
+        rows = trace.ops.kind == OpKind.KERNEL
+        used, at = coded(trace.ops.name[rows])
+        sums = np.zeros(len(used), np.int64)
+        np.add.at(sums, at, (trace.ops.end_ns - trace.ops.start_ns)[rows])
+        total.update({trace.names[name]: ns for name, ns in zip(used.tolist(), sums.tolist(), strict=True)})
+    return dict(total.most_common())
+
+
+def check_matches(comm_names: str | None, traces: Sequence[Trace]) -> None:
+    """Raise OptionError for a rule that matches no kernel of any trace, with the names that are nearest to it."""
+    known = kernel_names(traces)
+    if comm_names is None or not known or any(comm_kernel_names(trace, comm_names) for trace in traces):
+        return
+    raise OptionError(
+        f"comm names {comm_names!r} match none of {plural(len(known), 'kernel name')}",
+        hint="; ".join(_names_near(comm_names, known)),
+    )
+
+
+def _names_near(comm_names: str, known: Mapping[str, int]) -> list[str]:
+    """What a rule that matched nothing may have meant, and what the traces spend their time in."""
+    words = [word.lower() for word in _WORDS.findall(comm_names)]
+    short = list(dict.fromkeys(function_name(name) for name in known))
+    alike = {name: max((_alike(word, part) for word in words for part in _parts(name)), default=0.0) for name in short}
+    near = sorted((name for name in short if alike[name] >= _ALIKE), key=lambda name: -alike[name])
+    found = (("the nearest", near), ("the longest", short))
+    return [f"{which}: {', '.join(names[:_NAMED])}" for which, names in found if names]
+
+
+def _parts(name: str) -> list[str]:
+    """The words of a name, AllReduce both as one and as two."""
+    return [word.lower() for word in (*_WORDS.findall(name), *_CAMEL.findall(name))]
+
+
+def _alike(word: str, part: str) -> float:
+    return difflib.SequenceMatcher(None, word, part).ratio()
 
 
 def _comm_rule(comm_names: str | None) -> Callable[[str], bool]:

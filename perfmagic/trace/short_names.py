@@ -13,20 +13,19 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from perfmagic.terminal import columns, printable
+from perfmagic.terminal import columns, printable, squeezed
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
-from perfmagic.trace.signatures import Kind, Term, is_signature, signature
+from perfmagic.trace.signatures import is_signature, signature
+from perfmagic.trace.terms import Kind, Term
 
 WIDTH = 48  # columns of a short name in a table of usual width, in a finding and on a card
 NARROWEST = 8
 CUT = "…"
 MOST_OPTIONAL = 12  # arguments tried where there is room
-SMALLEST_PIECE = 8  # letters that a word keeps when it is cut
 
 Path = tuple[int, ...]
 _PIECE = re.compile(r"(?<=[_/. ])|(?<=[a-z\d])(?=[A-Z])")  # words of a flat name, in snake or camel case
-_WORD = re.compile(r"\w+")
 _ALWAYS = (Kind.FUNCTION, Kind.DTYPE)  # said also where all kernels of the function share them
 
 
@@ -243,48 +242,6 @@ def _term(term: Term, path: Path, shown: set[Path], chosen: set[Path]) -> str:
     if term.silent and path not in chosen and inner:
         return ", ".join(inner)
     return f"{term.head}<{', '.join(inner)}>" if inner else term.head
-
-
-def squeezed(text: str, room: int) -> str:
-    """A text in at most so many columns: letters go from the middle of its longest words, then from its own."""
-    over = columns(text) - room
-    if over <= 0:
-        return text
-    words = list(_WORD.finditer(text))
-    cut: dict[int, str] = {}
-    for word in sorted(words, key=lambda w: -len(w[0])):
-        if over <= 0 or len(word[0]) <= SMALLEST_PIECE or columns(word[0]) != len(word[0]):
-            break
-        kept = max(SMALLEST_PIECE, len(word[0]) - over)
-        cut[word.start()] = _middle(word[0], kept)
-        over -= len(word[0]) - kept
-    if over <= 0:
-        return _WORD.sub(lambda w: cut.get(w.start(), w[0]), text)
-    return _middle(re.split(r"[<({]", text)[0] if is_balanced(text) else text, room)
-
-
-def is_balanced(text: str) -> bool:
-    """Whether the text has template arguments that all close."""
-    return text.endswith(">") and text.count("<") == text.count(">")
-
-
-def _middle(text: str, room: int) -> str:
-    """A text without its middle: names of one family differ at the end."""
-    if columns(text) <= room:
-        return text
-    head: list[str] = []
-    tail: list[str] = []
-    left = room - 1
-    for side, source, share in ((head, text, round((room - 1) * 0.55)), (tail, reversed(text), left)):
-        used = 0
-        for letter in source:
-            used += columns(letter)
-            if used > min(share, left):
-                used -= columns(letter)
-                break
-            side.append(letter)
-        left -= used
-    return "".join(head) + "…" + "".join(reversed(tail))
 
 
 def _numbered(texts: Mapping[str, str], room: int) -> dict[str, str]:

@@ -6,37 +6,11 @@ A lambda is named after the function it stands in, a shell such as cutlass::Kern
 
 from __future__ import annotations
 
-import enum
 import re
 from dataclasses import dataclass, replace
 
 from perfmagic.trace.mangled import is_mangled, mangled_parts
-
-
-class Kind(enum.IntEnum):
-    """What an argument is, the most telling first."""
-
-    FUNCTION = 0  # the function that a general kernel applies
-    DTYPE = 1
-    NUMBER = 2
-    TYPE = 3
-    FLAG = 4  # a bool or a member of an enumeration: nothing without its parameter's name
-    PLUMBING = 5  # how operands are passed and indexed
-    DETAIL = 6  # number of a lambda, arguments of an enclosing class
-    NAMESPACE = 7
-
-
-@dataclass(frozen=True)
-class Term:
-    """A function, type or value.
-
-    head: its name alone.  args: template arguments, then parameters of a lambda.  silent: the arguments say it all.
-    """
-
-    head: str
-    args: tuple[Term, ...] = ()
-    kind: Kind = Kind.TYPE
-    silent: bool = False
+from perfmagic.trace.terms import Kind, Term, leaf, typed, value
 
 
 @dataclass(frozen=True)
@@ -57,46 +31,9 @@ _NOT_A_KERNEL = re.compile(r"^Mem(?:cpy|set)\b|^<|\(\d+\): |^## |: ")
 SHELLS = frozenset({"Kernel", "Kernel2", "device_kernel", "enable_sm90", "enable_sm90_or_later", "enable_sm80_to_sm89"})
 _NAMELESS = frozenset({"kernel", "Kernel", "run", "operator", "operator_"})
 
-# ATen's wrappers around the function that is computed (aten/src/ATen/native/cuda: Loops.cuh, CUDALoops.cuh, Reduce.cuh,
-# IndexKernel.cu), and which of their arguments that is.
-_WRAPPERS = {
-    "gpu_kernel_impl": 0,
-    "gpu_kernel_impl_nocast": 0,
-    "gpu_index_kernel": 0,
-    "apply": 0,
-    "BinaryFunctor": -1,
-    "AUnaryFunctor": -1,
-    "BUnaryFunctor": -1,
-    "ReduceOp": 1,
-    "func_wrapper_t": 1,
-}
 # Parameters whose meaning is the same in every release: flash-attention 2, csrc/flash_attn/src/flash_fwd_kernel.h and
 # flash_bwd_kernel.h, <Kernel_traits, Is_dropout, Is_causal, …>.
 _NAMED_FLAGS = {("flash_fwd_kernel", 2): "causal", ("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 2): "causal"}
-
-_DTYPES = {
-    "BFloat16": "bf16",
-    "__nv_bfloat16": "bf16",
-    "__hip_bfloat16": "bf16",
-    "hip_bfloat16": "bf16",
-    "bfloat16_t": "bf16",
-    "Half": "half",
-    "__half": "half",
-    "half_t": "half",
-    "_Float16": "half",
-}
-_DTYPE = re.compile(
-    r"(?:unsigned |signed )?(?:bool|char|short|int|long|long long)|unsigned|float|double|long double|bf16|half"
-    r"|u?int\d+_t|Float8_\w+|float_e\dm\d\w*|__nv_fp8_\w+|complex|tfloat32_t"
-)
-_NUMBER = re.compile(r"(-?\d+)(?:u|l|ul|ull|ll|U|L|UL|ULL|LL)?$")
-_FUNCTION = re.compile(r"Functor|_functor|Ops?$|gemm|fprop|dgrad|wgrad")
-_PLUMBING = re.compile(
-    r"^[Aa]rray$|OffsetCalculator|^(?:Load|Store)With|TensorInfo|TensorAccessor|Metadata|Policy|Params$|NullType"
-    r"|TensorSizeStride|ScanTileState|integral_constant|_config|Generator|Iterator"
-)
-_SILENT = re.compile(r"_traits$|Traits$")
-_AFFIXES = re.compile(r"^CUDAFunctor_?|_kernel_cuda$|_cuda_kernel$|_kernel_impl$|CUDAKernelImpl$|(?<=\w)_?[Ff]unctor$")
 
 _QUALIFIERS = ("const", "volatile", "")
 _OPERATOR = re.compile(r"\boperator\s*(?:\(\)|<=>|<<|>>|->\*?|<=|>=|<|>|\[\])")
@@ -212,7 +149,7 @@ class _Reader:
         while begin < end and (text[begin] in " &" or self._partner.get(begin) == end - 1):
             begin, end = begin + 1, end - (text[begin] not in " &")
         if begin < end and text[begin] == "(" and self._partner[begin] + 1 < end:  # (type)value
-            return _value(text[begin + 1 : self._partner[begin]], text[self._partner[begin] + 1 : end].strip())
+            return value(text[begin + 1 : self._partner[begin]], text[self._partner[begin] + 1 : end].strip())
         words = [
             w for w in self._split(begin, end, " ") if text[slice(*w)].rstrip("*&") not in ("const", "volatile", "")
         ]
@@ -221,7 +158,7 @@ class _Reader:
         plain = " ".join(text[slice(*w)] for w in words)
         stars = "*" * text[words[-1][0] : end].count("*") if not any(c in plain for c in "<({") else ""
         if re.fullmatch(r"[\w ]+[*&]*", plain):
-            return _leaf(plain.rstrip("*&"), stars)
+            return leaf(plain.rstrip("*&"), stars)
         path = self._path(*words[-1])
         if any(_LAMBDA.match(part.name) for part in path):
             return self._lambda(path, depth)
@@ -231,7 +168,7 @@ class _Reader:
         if not last.name or last.name == "decltype":
             return Term(plain, kind=Kind.TYPE)
         outer = [replace(a, kind=Kind.DETAIL) for part in path[:-1] for a in self._args(part, depth - 1)]
-        return _typed(last.name, stars, (*self._args(last, depth), *outer))
+        return typed(last.name, stars, (*self._args(last, depth), *outer))
 
     def _lambda(self, path: list[_Part], depth: int) -> Term:
         """A lambda: the function it stands in, that one's arguments, the parameters of the lambda, its numbers."""
@@ -246,7 +183,7 @@ class _Reader:
         numbers = [m for part in path if (m := _LAMBDA_NUMBER.search(part.name))]
         number = ".".join(next(filter(None, m.groups()), "0") for m in numbers)
         args = (*own, *parameters, Term(f"#{number}", kind=Kind.DETAIL))
-        return _typed(name, "", args, function=True)
+        return typed(name, "", args, function=True)
 
     def _path(self, begin: int, end: int) -> list[_Part]:
         """The components between "::"."""
@@ -297,51 +234,10 @@ class _Reader:
         return [(i, j) for i, j in pieces if text[i:j].strip()]
 
 
-def _value(cast: str, value: str) -> Term:
-    """(type)value, as older demanglers write every value and newer ones those of enumerations."""
-    if cast == "bool":
-        return Term("true" if value == "1" else "false", kind=Kind.FLAG)
-    number = _NUMBER.match(value)
-    if number and _DTYPE.fullmatch(cast):
-        return Term(number[1], kind=Kind.NUMBER)
-    return Term(value, kind=Kind.FLAG)
-
-
-def _leaf(text: str, stars: str) -> Term:
-    """An argument without arguments of its own."""
-    if text in ("true", "false"):
-        return Term(text, kind=Kind.FLAG)
-    number = _NUMBER.match(text)
-    if number:
-        return Term(number[1], kind=Kind.NUMBER)
-    return _typed(text, stars, ())
-
-
-def _typed(name: str, stars: str, args: tuple[Term, ...], *, function: bool = False) -> Term:
-    name = _DTYPES.get(name, name)
-    if name in _WRAPPERS and args:
-        return _wrapper(name, args)
-    if _DTYPE.fullmatch(name):
-        return Term(name + stars, args, Kind.DTYPE)
-    if function or _FUNCTION.search(name):
-        return Term(_AFFIXES.sub("", name) or name, args, Kind.FUNCTION)
-    if _PLUMBING.search(name):
-        return Term(name + stars, args, Kind.PLUMBING)
-    return Term(name + stars, args, Kind.TYPE, silent=bool(_SILENT.search(name)))
-
-
-def _wrapper(name: str, args: tuple[Term, ...]) -> Term:
-    """A wrapper is what it wraps; the rest is there to tell namesakes apart."""
-    own = [i for i, arg in enumerate(args) if arg.kind != Kind.DETAIL]
-    at = own[_WRAPPERS[name]] if len(own) > max(0, _WRAPPERS[name]) else 0
-    rest = [replace(arg, kind=max(arg.kind, Kind.PLUMBING)) for i, arg in enumerate(args) if i != at]
-    return replace(args[at], args=(*args[at].args, Term(name, kind=Kind.FLAG), *rest))
-
-
 def _from_mangled(name: str) -> Term:
     """The function of a mangled name with those arguments that can be read."""
     function, arguments = mangled_parts(name, SHELLS)
-    leaves = [_leaf(text, "") for text in arguments]
+    leaves = [leaf(text, "") for text in arguments]
     # classes stand among those that hold them and those they hold: they say little alone
     plain = tuple(
         replace(leaf, kind=Kind.PLUMBING) if leaf.kind in (Kind.TYPE, Kind.FUNCTION) else leaf for leaf in leaves

@@ -11,6 +11,7 @@ MAX_OUTPUT_BYTES = 60_000  # one output of a notebook (docs/traces.md, "Limits")
 MAX_FINDINGS = 12
 MAX_SENTENCE = 600  # characters of a finding or note; longer ones hold other people's names
 MAX_WIDTH_PX = 1600  # of a picture drawn for 1000 px: enlarged further, its letters would be larger than headings
+RED = "#d93f45"  # of words on a ground that may be light or dark: contrast 4.4 to white, 4.3 to #111
 FONT = "font-family:Arial,Helvetica,sans-serif;font-size:13px;line-height:1.4"
 
 
@@ -30,6 +31,21 @@ def image(svg: str, alt: str) -> str:
     data = base64.b64encode(svg.encode()).decode()
     style = f"display:block;width:100%;max-width:{MAX_WIDTH_PX}px"
     return f'<img alt="{escaped(alt)}" src="data:image/svg+xml;base64,{data}" style="{style}">'
+
+
+def cells_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of text cells: the first column to the left, the others to the right."""
+    lines = [_cells_row(head, "th"), *(_cells_row(row, "td") for row in rows)]
+    return f'<table style="border-collapse:collapse;margin:4px 0 16px 0">{"".join(lines)}</table>'
+
+
+def _cells_row(cells: Sequence[str], tag: str) -> str:
+    weight = 400 if tag == "td" else 600
+    found = ""
+    for i, cell in enumerate(cells):
+        style = f"padding:2px 12px 2px 0;text-align:{'right' if i else 'left'};font-weight:{weight}"
+        found += f'<{tag} style="{style}">{escaped(cell)}</{tag}>'
+    return f"<tr>{found}</tr>"
 
 
 def paragraphs(sentences: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: nothing is fetched, and nothing runs but the script it is given."""
+"""One self-contained HTML page: nothing is fetched, and nothing runs but a script of this package."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Sequence
 
+from perfmagic.tables import SORTABLE, sort_script
 from perfmagic.view.svg.canvas import escaped
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -22,8 +23,11 @@ def page(title: str, bodies: Sequence[str], *, script: str = "") -> str:
     """A page that holds the given pieces of HTML one below the other.
 
     title: plain text.  bodies: HTML from this package, its foreign text already escaped.  script: a module of this
-    package; the policy names its hash, so that no other can run.
+    package; the policy names its hash, so that no other can run. If left out, a page with tables gets the one that
+    sorts them.
     """
+    if not script and any(SORTABLE in body for body in bodies):
+        script = sort_script()
     policy = POLICY + (f"; script-src '{script_hash(script)}'" if script else "")
     module = f'<script type="module">{script}</script>\n' if script else ""
     sections = "\n".join(f"<section>{body}</section>" for body in bodies)

@@ -13,6 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from perfmagic.analysis.ranks.findings import rank_findings
+from perfmagic.analysis.ranks.summary import ranks_of
 from perfmagic.analysis.report import SCHEMA_VERSION, report
 from perfmagic.trace.columns import HostKind, OpKind
 from perfmagic.trace.kineto.reader import read_trace
@@ -22,7 +23,7 @@ from tests.analysis.shaped import FLOAT, Shaped
 from tests.trace.recorded import NAMES, as_bytes, event, launch_and_kernel, recorded
 
 SCHEMA: dict[str, Any] = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text("utf-8"))
-OPTIONAL = {"rank_findings"}  # in reports on several files only
+OPTIONAL = {"rank_findings", "rank_table"}  # in reports on several files only
 # numbers without a unit: places and counts by another name, and JSON's own
 UNITLESS = {
     *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size"),
@@ -40,7 +41,8 @@ def everything() -> Iterator[Trace]:
     for i in range(12):  # launched one by one
         b.op(20 * i + 10, 20 * i + 15, launch=20 * i + 5)
     b.op(300, 330, launch=290, name="Memcpy PtoP (Device -> Device)", size=4096, stream=8)
-    b.host_op(0, 900, "ProfilerStep#3", kind=HostKind.ANNOTATION)
+    b.host_op(0, 200, "ProfilerStep#2", kind=HostKind.ANNOTATION)
+    b.host_op(200, 900, "ProfilerStep#3", kind=HostKind.ANNOTATION)
     b.host_op(400, 500, "aten::item")
     b.sync(410, 490)
     yield b.trace(returned=900)
@@ -72,8 +74,12 @@ def with_memory() -> Trace:
 def reports() -> list[dict[str, Any]]:
     """As JSON gives them back."""
     found = [json.loads(json.dumps(report(trace))) for trace in everything()]
+    found.append(json.loads(json.dumps(report(recorded("v100_4streams_nccl_step"), comm_names="nccl"))))
     together = [finding.to_dict() for finding in rank_findings([rank_of_two(0, 10), rank_of_two(1, 900)])]
-    return [*found, found[0] | {"rank_findings": json.loads(json.dumps(together))}]
+    ranks = ranks_of([rank_of_two(0, 10), rank_of_two(1, 900)])
+    assert ranks is not None
+    rows = json.loads(json.dumps(ranks.table.to_dict()))
+    return [*found, found[0] | {"rank_findings": json.loads(json.dumps(together)), "rank_table": rows}]
 
 
 def rank_of_two(rank: int, late: int) -> Trace:

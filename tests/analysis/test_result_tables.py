@@ -57,8 +57,8 @@ def test_a_device_that_executed_nothing_is_an_error() -> None:
 def test_the_gaps_have_their_parts_and_what_ended_them() -> None:
     (gap,) = two_devices().idle_gaps()
     assert (gap.device, gap.start_ns, gap.end_ns, gap.length_ns) == (0, 40 * US, 60 * US, 20 * US)
-    assert (gap.host_ns, gap.sync_drain_ns, gap.launch_latency_ns) == (11 * US, 4 * US, 5 * US)
-    assert (gap.cause, gap.line, gap.host_op, gap.ended_by) == ("host", 2, "aten::item", "add")
+    assert (gap.in_python_ns, gap.blocked_ns, gap.launching_ns) == (11 * US, 4 * US, 5 * US)
+    assert (gap.cause, gap.line, gap.host_op, gap.ended_by) == ("in_python", 2, "aten::item", "add")
 
 
 def test_the_syncs_say_who_asked_and_for_how_long() -> None:

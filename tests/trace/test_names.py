@@ -1,4 +1,4 @@
-"""What a name says: class, direction, kind of call, the short form."""
+"""What a name says: class, direction, tensor cores."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from perfmagic.trace.columns import CallKind, OpKind
+from perfmagic.errors import OptionError
+from perfmagic.trace.columns import OpKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.trace.names import (
     OpClass,
-    call_kind,
+    check_matches,
     comm_kernel_names,
     copy_direction,
-    is_blocking_copy,
     is_pageable,
     op_classes,
     uses_tensor_cores,
@@ -53,6 +53,36 @@ CLASSES = {
     "void deep_ep::intranode::dispatch<8>(int4*)": OpClass.COMMUNICATION,
     "void vllm::cross_device_reduce_1stage<float, 8>(RankData*)": OpClass.COMMUNICATION,
     "nvshmemi_transfer_rma_p": OpClass.COMMUNICATION,
+    "void deep_ep::internode::dispatch<false, 4, false, 13>(int4*, float*)": OpClass.COMMUNICATION,
+    "void deep_ep::internode_ll::combine<3, 10, 7168, 9>(void*)": OpClass.COMMUNICATION,
+    "void deep_ep::intranode::cached_notify_combine<8>(void**)": OpClass.COMMUNICATION,
+    "void uccl::ep::internode::notify_dispatch<false, 2>(int const*)": OpClass.COMMUNICATION,
+    "void primus_turbo::deep_ep::intranode::combine<__hip_bfloat16, 8, 1024>(__hip_bfloat16*)": OpClass.COMMUNICATION,
+    "_ZN4uccl9internode8dispatchILb0ELi2EEEvP15HIP_vector_typeIiLj4EE": OpClass.COMMUNICATION,
+    "void hybrid_ep::dispatch_kernel<hybrid_ep::warp_group<1, 0>, 4>(dispatch_param_t)": OpClass.COMMUNICATION,
+    "void pplx::dispatchKernel<10, true>(int*)": OpClass.COMMUNICATION,
+    "void mori::moe::EpDispatchInterNodeKernel<float>(mori::moe::EpDispatchCombineArgs<float>)": OpClass.COMMUNICATION,
+    "void mori::moe::EpCombineIntraNodeKernel<__hip_bfloat16>(Args)": OpClass.COMMUNICATION,
+    "void tensorrt_llm::kernels::moe_comm::moeA2ADispatchKernel<8>(Params)": OpClass.COMMUNICATION,
+    "a2a_dispatch_send_kernel": OpClass.COMMUNICATION,
+    "c10d::symmetric_memory::barrier_kernel(unsigned int**, int, int, int)": OpClass.COMMUNICATION,
+    "void c10d::intra_node_comm::twoShotAllReduceKernel<8>(Params)": OpClass.COMMUNICATION,
+    "void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot>(int)": OpClass.COMMUNICATION,
+    "void aiter::cross_device_reduce_2stage<__hip_bfloat16, 8>(RankData*)": OpClass.COMMUNICATION,
+    "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<8>(P)": OpClass.COMMUNICATION,
+    "void fbgemm_gpu::barrier<8>(int)": OpClass.COMMUNICATION,
+    "kuserbuffers_pushsendrecv(int)": OpClass.COMMUNICATION,
+    "oneccl_allreduce_small_kernel": OpClass.COMMUNICATION,
+    # names that hold such a word and communicate with nobody
+    "void deep_ep::layout::get_dispatch_layout<256, 4, 8>(long const*)": OpClass.COMPUTE,
+    "void deep_ep::internode::get_dispatch_layout<256, 32, 2>(long const*)": OpClass.COMPUTE,
+    "void flash::flash_fwd_intranode_kernel<Traits>(Params)": OpClass.MATRIX,
+    "flash_attn_internode_mask": OpClass.MATRIX,
+    "void fbgemm_gpu::split_embedding_codegen_forward_kernel<float>(int)": OpClass.COMPUTE,
+    "void moe::dispatch_tokens_kernel<8>(int*)": OpClass.COMPUTE,
+    "void at::native::warp_all_reduce_kernel<float>(float*)": OpClass.COMPUTE,
+    "void marlin_moe::combine_kernel(int)": OpClass.COMPUTE,
+    "void cub::DeviceReduceSingleTileKernel<float>(float*)": OpClass.COMPUTE,
     "void mscclpp::allreduce7<float>(float*)": OpClass.COMMUNICATION,
 }
 
@@ -152,64 +182,21 @@ def test_a_given_expression_replaces_the_whole_rule() -> None:
         op_classes(trace, "(")
 
 
+def test_an_expression_that_matches_nothing_shows_the_names_near_it_and_the_longest() -> None:
+    trace = _trace(["ncclDevKernel_AllReduce(int)", "void gemm_kernel<4>(float)", "fill"])
+    with pytest.raises(OptionError) as raised:
+        check_matches("ncl|allredce", [trace])
+    assert raised.value.message == "comm names 'ncl|allredce' match none of 3 kernel names"
+    assert raised.value.hint == (
+        "the nearest: ncclDevKernel_AllReduce; the longest: ncclDevKernel_AllReduce, gemm_kernel, fill"
+    )
+    check_matches("ncl", [_trace([])])  # nothing ran: nothing to match
+    check_matches("ncl", [trace, _trace(["ncl"])])
+    check_matches(None, [trace])
+
+
 def test_the_kernels_that_decided_are_listed() -> None:
     assert [function_name(n) for n in comm_kernel_names(recorded("v100_4streams_nccl_step"))] == [
         "ncclKernel_AllReduce_RING_LL_Sum_float",
         "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t",
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("void at::native::vectorized_elementwise_kernel<4, at::F<float> >(int, X)", "vectorized_elementwise_kernel"),
-        ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "ncclKernel_AllReduce_RING_LL_Sum_float"),
-        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float>(float*)", "CatArrayBatchedCopy"),
-        ("std::enable_if<(((8)>(0)))&&v::T<c>::exists, void>::type vllm::add_rms<c, 8>(c*)", "add_rms"),
-        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int>(int)", "gemvx::kernel"),
-        (
-            "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(P)",
-            "cutlass_80_simt_sgemm_128x32_8x5_nn_align1",
-        ),
-        (
-            "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<M<128, 2>, E> > >(P)",
-            "FlashAttnFwdSm90",
-        ),
-        ("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bLi256EEEvPT0_", "add_rmsnorm_quant_kernel"),
-        ("ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nn"),
-        ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"),
-        ("aten::mm", "aten::mm"),
-        ("mm", "mm"),
-        ("train.py(12): step", "train.py(12): step"),
-        ("autograd::engine::evaluate_function: MmBackward0", "autograd::engine::evaluate_function: MmBackward0"),
-        ("カーネル 核函数", "カーネル 核函数"),
-        ("", ""),
-        ("<(", "<("),
-        ("a<b", "a"),
-    ],
-)
-def test_a_short_name_is_the_kernel_without_its_signature(name: str, short: str) -> None:
-    assert function_name(name) == short
-
-
-def test_a_copy_whose_call_waits_is_told_from_one_that_is_queued() -> None:
-    blocking = "cudaMemcpy cudaMemcpy2D cuMemcpyDtoH_v2 hipMemcpy hipMemcpyWithStream hipMemcpyHtoD"
-    queued = "cudaMemcpyAsync cuMemcpyHtoDAsync_v2 hipMemcpyAsync cudaMemcpyPeer cuMemcpyDtoD_v2 cudaMemset aten::copy_"
-    assert all(map(is_blocking_copy, blocking.split()))
-    assert not any(map(is_blocking_copy, queued.split()))
-
-
-@pytest.mark.parametrize(
-    ("names", "kind"),
-    [
-        ("cudaLaunchKernel cuLaunchKernelEx hipExtModuleLaunchKernel cudaGraphLaunch cudaMemcpyAsync", CallKind.LAUNCH),
-        ("hipMemcpyWithStream cudaMemsetAsync cuMemcpyHtoDAsync_v2 cuMemsetD8Async", CallKind.LAUNCH),
-        ("cudaDeviceSynchronize cudaStreamSynchronize cuCtxSynchronize hipEventSynchronize", CallKind.SYNC),
-        ("cudaStreamWaitEvent hipStreamWaitEvent cuStreamWaitValue32", CallKind.WAIT),
-        ("cudaEventRecord cudaEventRecordWithFlags", CallKind.RECORD),
-        ("cudaMalloc cudaFree cudaHostAlloc cuMemAlloc_v2 hipFreeAsync cudaHostRegister", CallKind.MEMORY),
-        ("cudaLaunchHostFunc cudaEventQuery cudaMemGetInfo INVALID my_memcpy", CallKind.OTHER),
-    ],
-)
-def test_a_call_name_gives_its_kind(names: str, kind: CallKind) -> None:
-    assert {name: call_kind(name) for name in names.split()} == dict.fromkeys(names.split(), kind)

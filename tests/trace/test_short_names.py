@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmagic.terminal import columns
-from perfmagic.trace.mangled import mangled_parts
 from perfmagic.trace.short_names import NARROWEST, short_name, short_names
-from perfmagic.trace.signatures import Kind, Term, signature
 
 RECORDED: dict[str, list[str]] = json.loads(
     gzip.decompress((Path(__file__).parents[1] / "data" / "kernel_names.json.gz").read_bytes())
@@ -117,15 +115,6 @@ def test_a_name_of_ten_thousand_letters_takes_linear_work(opening: str) -> None:
         assert columns(short_name(text)) <= 48
 
 
-def test_arguments_nested_without_end_are_read_to_a_bounded_depth() -> None:
-    name = "void k<" + "a<" * 3_000 + "int" + ">" * 3_000 + ">(int)"
-    assert short_name(name).startswith("k<a")
-    depth, term = 0, signature(name)
-    while term.args:
-        depth, term = depth + 1, term.args[0]
-    assert depth <= 12
-
-
 LEAVES = st.sampled_from(["int", "float", "4", "128ul", "true", "(ns::E)2", "unsigned int", "c10::BFloat16 const*"])
 ARGUMENTS = st.recursive(
     LEAVES,
@@ -158,21 +147,3 @@ def test_any_text_stays_distinct_and_within_the_width(names: list[str], width: i
     texts = short_names(names, width)
     assert len(set(texts.values())) == len(set(names))
     assert all(columns(text) <= width for text in texts.values())
-
-
-def test_a_tree_has_the_arguments_with_their_kinds() -> None:
-    tree = signature("void gemv<(bool)1, c10::Half, 128ul, ns::Tile<4>, std::array<char*, 2> >(c10::Half*)")
-    assert [(a.head, a.kind) for a in tree.args] == [
-        ("true", Kind.FLAG),
-        ("half", Kind.DTYPE),
-        ("128", Kind.NUMBER),
-        ("Tile", Kind.TYPE),
-        ("array", Kind.PLUMBING),
-    ]
-    assert tree.args[3].args == (Term("4", kind=Kind.NUMBER),)
-
-
-def test_a_mangled_name_gives_the_arguments_that_stand_in_the_open() -> None:
-    name = "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bLi256ELin4ELb0ENS_3RowIfEEEEvPT0_"
-    assert mangled_parts(name, ()) == ("add_rmsnorm_quant_kernel", ["bf16", "256", "-4", "false", "Row", "float"])
-    assert mangled_parts("_Z", ()) == ("", [])

@@ -18,7 +18,7 @@ def began_late(facts: Facts, free: Intervals) -> list[Finding]:
     """A cell whose device ran nothing for long because Python had launched nothing."""
     meta, start_ns = facts.trace.meta, facts.breakdown.extent_start_ns
     where = clip(free, meta.start_ns, start_ns)
-    if meta.returned_ns is None or total_ns(where) < ALONE_FRAC * facts.window_ns:
+    if meta.returned_ns is None or not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
         return []  # a file has no beginning and end but its records
     return [_alone(facts, f"{facts.the_device} began late", f"it ran no op{facts.on_device} for the first", where)]
 
@@ -26,7 +26,7 @@ def began_late(facts: Facts, free: Intervals) -> list[Finding]:
 def went_on_alone(facts: Facts, free: Intervals) -> list[Finding]:
     """A cell whose device had finished long before Python had; where that is the verdict, it is told there."""
     where = intersect(free, facts.cell_time.tail)
-    if total_ns(where) < ALONE_FRAC * facts.window_ns:
+    if not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
         return []
     words = f"{facts.the_device} had done its last op, and Python worked for another"
     return [_alone(facts, "Python went on alone", words, where)]

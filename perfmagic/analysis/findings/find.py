@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from perfmagic.analysis.findings.alone import began_late, went_on_alone
 from perfmagic.analysis.findings.clocks import clocks
+from perfmagic.analysis.findings.communication import communication
 from perfmagic.analysis.findings.data_loading import data_loading
 from perfmagic.analysis.findings.device_time import device_time
 from perfmagic.analysis.findings.eager_attention import eager_attention
@@ -19,10 +20,11 @@ from perfmagic.analysis.findings.incomplete import incomplete
 from perfmagic.analysis.findings.longest_gap import longest_gap
 from perfmagic.analysis.findings.low_occupancy import low_occupancy
 from perfmagic.analysis.findings.one_by_one import one_by_one
-from perfmagic.analysis.findings.pageable import pageable
+from perfmagic.analysis.findings.pageable import pageable, slower_copies
 from perfmagic.analysis.findings.queue_full import queue_full
 from perfmagic.analysis.findings.race import race
 from perfmagic.analysis.findings.repeated_gap import repeated_gap
+from perfmagic.analysis.findings.step import step
 from perfmagic.analysis.findings.streams import streams
 from perfmagic.analysis.findings.sync import sync
 from perfmagic.analysis.findings.tensor_cores import tensor_cores
@@ -44,7 +46,7 @@ FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, one_by_one, re
 IDLE: tuple[Claim, ...] = (pageable, sync, went_on_alone)
 EXPOSED: tuple[Claim, ...] = (exposed_communication, exposed_copy)
 BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)
-WITHOUT_TIME: tuple[Rule, ...] = (streams, graph_launch)
+WITHOUT_TIME: tuple[Rule, ...] = (step, streams, graph_launch, communication)
 WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete)  # true whatever the ops lasted
 MOSTLY = 0.9  # of the longest gap: a finding that explains so much of it has it as its part
 
@@ -80,9 +82,10 @@ def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]
     head, idle = _idle_tree(facts, judged)
     sets = facts.breakdown.intervals
     exposed, _ = _claimed(facts, EXPOSED, merge(sets["exposed_communication"], sets["exposed_copy"]))
+    exposed_nodes = [_Node(f, _parts_of_exposed(facts, f)) for f in exposed]
     beside = [_Node(finding) for rule in WITHOUT_TIME for finding in rule(facts)]
     busy = _busy_nodes(facts)
-    rest = _by_cost([*idle, *map(_Node, exposed), *beside, *untimed])
+    rest = _by_cost([*idle, *exposed_nodes, *beside, *untimed])
     # what an idle device waited for does not decide where it was busy all the time
     ordered = [*busy, *rest] if judged.kind == DEVICE_BOUND else _by_cost([*busy, *rest])
     return _flat(ordered, head)
@@ -94,10 +97,17 @@ def _busy_nodes(facts: Facts) -> list[_Node]:
     return [_Node(finding, tuple(slow)) for finding in device_time(facts)] or slow
 
 
+def _parts_of_exposed(facts: Facts, exposed: Finding) -> tuple[_Node, ...]:
+    """What pageable memory costs of the time of exposed copies."""
+    if exposed.rule != "exposed_copy":
+        return ()
+    return tuple(_Node(finding) for finding in slower_copies(facts, exposed.where))
+
+
 def _flat(nodes: Sequence[_Node], verdict: _Node) -> tuple[Finding, ...]:
     """The verdict first, but for results that are wrong: these are dearer than any time."""
-    wrong = [node for node in nodes if node.finding.rule == "race"]
-    others = [node for node in nodes if node.finding.rule != "race"]
+    wrong = [node for node in nodes if node.finding.is_wrong]
+    others = [node for node in nodes if not node.finding.is_wrong]
     return tuple(finding for node in (*wrong, verdict, *others) for finding in node.flat())
 
 
@@ -110,13 +120,14 @@ def _idle_tree(facts: Facts, judged: Verdict) -> tuple[_Node, list[_Node]]:
     """The verdict with what is part of its time, and what else an idle device waited for."""
     time, verdict = facts.cell_time, _verdict(facts, judged)
     for_host, host_free = _claimed(facts, FOR_HOST, time.waited_for_host)
-    rest, rest_free = _claimed(facts, IDLE, subtract(time.not_busy, time.waited_for_host))
+    not_for_host = subtract(time.not_busy, time.waited_for_host)
+    rest, rest_free = _claimed(facts, IDLE, not_for_host)
     host_nodes, rest_nodes = [_Node(f) for f in for_host], [_Node(f) for f in rest]
     for gap in longest_gap(facts):
         if 2 * overlap_ns(gap.where, time.waited_for_host) >= total_ns(gap.where):
             host_nodes = _placed(gap, time.waited_for_host, host_nodes, host_free)
         else:
-            rest_nodes = _placed(gap, time.not_busy, rest_nodes, rest_free)
+            rest_nodes = _placed(gap, not_for_host, rest_nodes, rest_free)
     host_nodes = _by_cost(host_nodes)
     if judged.kind == HOST_BOUND:
         return _Node(verdict, tuple(host_nodes)), rest_nodes

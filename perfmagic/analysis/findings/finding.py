@@ -41,6 +41,11 @@ class Finding:
     where: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)
 
     @property
+    def is_wrong(self) -> bool:
+        """Whether it says that a result is wrong: it comes first, and in red."""
+        return self.rule == "race"
+
+    @property
     def rest(self) -> str:
         """What follows the cause: the detail, and the advice as a sentence of its own."""
         return self.detail + (f". {self.advice}" if self.advice else "")

@@ -27,7 +27,7 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
     lines = np.unique(gaps.line[mine])
     launched = facts.trace.launch_start_ns()[gaps.op[mine]]
     several = f" in {units.count(len(stretches))} stretches" if len(stretches) > 1 else ""
-    each = f"half of them shorter than {units.duration(median_ns)}"
+    each = f"half of them no longer than {units.duration(median_ns)}"
     pace = f"one every {units.duration(length_ns / n_ops)} on average, {each}"
     where_words = f"{on_lines(lines[:3])}{facts.in_steps(launched)}"
     late = (

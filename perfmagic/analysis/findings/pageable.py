@@ -1,24 +1,85 @@
-"""The finding "pageable HtoD copies" and its sentence."""
+"""The findings "pageable HtoD copies", as they hold Python and as they are slow, and their sentences."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.findings.copy_overlap import Copies
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.sync import device_meanwhile, uploads, waiting
-from perfmagic.numerics.intervals import Intervals
+from perfmagic.analysis.findings.sync import device_meanwhile, uploads, waiting, waits_for_uploads
+from perfmagic.analysis.timeline.bus import pinned_bus
+from perfmagic.analysis.timeline.pauses import LAUNCH_LATENCY_NS
+from perfmagic.numerics.intervals import Intervals, intersect, total_ns
+from perfmagic.trace.columns import NONE, Int64
 
 
 def pageable(facts: Facts, free: Intervals) -> list[Finding]:
-    """Copies from pageable memory to the device that blocked Python."""
-    rows = np.flatnonzero(uploads(facts) & ~facts.syncs.after_cell)
-    blocked_ns = int(facts.syncs.blocked_ns[rows].sum())
-    if blocked_ns < facts.notable_ns:
+    """Copies from pageable memory to the device that blocked Python.
+
+    They cost the time that the device was idle because Python was held, less a launch each: so long a pinned copy holds
+    it, too. What they take longer than pinned ones is a part of exposed copies: see slower_copies.
+    """
+    syncs = facts.syncs
+    calls = np.flatnonzero(uploads(facts) & ~syncs.after_cell)
+    rows = np.flatnonzero((uploads(facts) | waits_for_uploads(facts)) & ~syncs.after_cell)
+    blocked_ns = int(syncs.blocked_ns[rows].sum())
+    launches_ns = LAUNCH_LATENCY_NS * len(calls)
+    if not len(calls) or blocked_ns - launches_ns < facts.notable_ns:
         return []
-    lines = facts.syncs.line[rows]
-    n = units.plural(len(rows), "pageable HtoD copy", "pageable HtoD copies")
-    held = f" blocked Python for {units.duration(blocked_ns)}{on_lines(lines)}"
-    detail = sentences(held, device_meanwhile(facts, rows))
-    return [waiting(facts, free, "pageable", rows, n, detail, advice="pin_memory() makes room to overlap")]
+    copies = _copies(facts, calls)
+    waited_ns = blocked_ns - int(syncs.blocked_ns[calls].sum())
+    waited = f", {units.duration(waited_ns)} of it until the stream had done all before" if waited_ns else ""
+    held = f" blocked Python for {units.duration(blocked_ns)}{on_lines(syncs.line[rows])}{waited}"
+    cause = units.plural(len(calls), "pageable HtoD copy", "pageable HtoD copies")
+    detail = sentences(held, device_meanwhile(facts, rows), copies.words)
+    return [waiting(facts, free, "pageable", rows, cause, detail, _advice(copies), less_ns=launches_ns)]
+
+
+def slower_copies(facts: Facts, exposed: Intervals) -> list[Finding]:
+    """What copies from pageable memory take longer than pinned ones would, of some time of exposed copies.
+
+    Nothing where the bus is not known, or where they are as fast already.
+    """
+    calls = np.flatnonzero(uploads(facts) & ~facts.syncs.after_cell)
+    if not len(calls):
+        return []
+    copies, bus, ops = _copies(facts, calls), pinned_bus(facts.trace, facts.device), facts.trace.ops
+    sized = copies.rows[ops.size_bytes[copies.rows] != NONE]
+    where = intersect(copies.exposed, exposed)
+    if bus is None or not len(sized):
+        return []
+    length_ns = (ops.end_ns - ops.start_ns)[sized]
+    pinned_ns = ops.size_bytes[sized] / bus.bytes_per_s * 1e9
+    less_ns = min(int(np.maximum(length_ns - pinned_ns, 0).sum()), total_ns(where))
+    if less_ns < facts.notable_ns:
+        return []
+    less = f"{units.duration(less_ns)} less, at {units.bandwidth(bus.bytes_per_s, 1e9)} ({bus.source})"
+    lines = ops.line[sized]
+    return [
+        Finding(
+            rule="pageable",
+            cost_ns=less_ns,
+            cause="copies from pageable memory are slow",
+            detail=f"{on_lines(lines)}: pinned, they would take {less}",
+            lines=tuple(int(n) for n in np.unique(lines) if n > 0),
+            start_ns=int(ops.start_ns[sized].min()),
+            end_ns=int(ops.end_ns[sized].max()),
+            device=facts.device,
+            where=where,
+        )
+    ]
+
+
+def _copies(facts: Facts, calls: Int64) -> Copies:
+    """The copies that some blocking calls launched; calls: rows of facts.syncs."""
+    ops = facts.trace.ops
+    rows = np.flatnonzero((ops.launch != NONE) & np.isin(ops.launch, facts.syncs.call[calls]))
+    return Copies(facts, rows, pageable=True)
+
+
+def _advice(copies: Copies) -> str:
+    if copies.own_stream:
+        return "pin_memory() and non_blocking=True let them run beside compute"
+    return "pin_memory() frees Python; to overlap, give them a stream of their own and non_blocking=True, too"

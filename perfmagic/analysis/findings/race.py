@@ -40,8 +40,8 @@ def _finding(facts: Facts, read_line: int, write_line: int, found: list[tuple[in
     rows = np.array(found)
     return Finding(
         rule="race",
-        cost_ns=0,
-        cause="a wait is missing",
+        cost_ns=None,  # a wrong result has no price
+        cause="a wait is missing, and on a GPU the result may be wrong",
         detail=f": {sentences(uses, 'only the simulated device keeps that order')}",
         lines=tuple(sorted({line for line in (read_line, write_line) if line > 0})),
         start_ns=int(trace.ops.start_ns[rows].min()),

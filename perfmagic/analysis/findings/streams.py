@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.copy_overlap import beside_words
+from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
 
 
@@ -23,7 +24,7 @@ def streams(facts: Facts) -> list[Finding]:
             rule="streams",
             cost_ns=0,
             cause=cause,
-            detail=f" for {units.duration(at_once_ns)}, {share}" if at_once_ns else "",
+            detail=sentences(f" for {units.duration(at_once_ns)}, {share}", beside_words(facts)) if at_once_ns else "",
             lines=(),
             start_ns=parts.extent_start_ns,
             end_ns=parts.extent_end_ns,

@@ -18,7 +18,7 @@ NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing th
 def sync(facts: Facts, free: Intervals) -> list[Finding]:
     """Calls that blocked Python, one finding for each thing that asked for them."""
     found = facts.syncs
-    mine = ~uploads(facts) & ~found.after_cell
+    mine = ~uploads(facts) & ~waits_for_uploads(facts) & ~found.after_cell
     result = []
     for asked_by in np.unique(found.asked_by[mine]).tolist():
         rows = np.flatnonzero(mine & (found.asked_by == asked_by))
@@ -35,13 +35,24 @@ def sync(facts: Facts, free: Intervals) -> list[Finding]:
 
 
 def waiting(
-    facts: Facts, free: Intervals, rule: str, rows: Int64, cause: str, detail: str, advice: str = ""
+    facts: Facts,
+    free: Intervals,
+    rule: str,
+    rows: Int64,
+    cause: str,
+    detail: str,
+    advice: str = "",
+    *,
+    less_ns: int = 0,
 ) -> Finding:
-    """A finding about calls that blocked Python; it costs the part of `free`, idle time, in which they did."""
+    """A finding about calls that blocked Python; it costs the part of `free`, idle time, in which they did.
+
+    less_ns: what of it would be lost all the same.
+    """
     found = facts.syncs
     blocked_ns = int(found.blocked_ns[rows].sum())
     where = intersect(free, union(found.start_ns[rows], found.end_ns[rows]))
-    idle_ns = total_ns(where)
+    idle_ns = max(0, total_ns(where) - less_ns)
     return Finding(
         rule=rule,
         cost_ns=idle_ns if idle_ns > (1 - NO_COST_FRAC) * blocked_ns else 0,
@@ -99,3 +110,20 @@ def uploads(facts: Facts) -> Bool:
     is_htod[trace.ops.launch[launched]] = htod[trace.ops.name[launched]]
     uploads: Bool = found.pageable & is_htod[found.call]
     return uploads
+
+
+def waits_for_uploads(facts: Facts) -> Bool:
+    """Which blocking calls only end such a copy, which is the call before them on their thread.
+
+    torch waits for the stream after each copy without non_blocking.
+    """
+    found, calls = facts.syncs, facts.trace.calls
+    upload = uploads(facts)
+    if not upload.any():
+        return upload
+    order = np.lexsort((calls.start_ns, calls.thread))
+    before = np.full(len(calls), NONE, np.int64)
+    same_thread = calls.thread[order[1:]] == calls.thread[order[:-1]]
+    before[order[1:][same_thread]] = order[:-1][same_thread]
+    waits: Bool = ~upload & np.isin(before[found.call], found.call[upload])
+    return waits

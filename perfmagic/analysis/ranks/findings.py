@@ -12,13 +12,17 @@ import numpy.typing as npt
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, sentences
-from perfmagic.analysis.ranks.matching import Matching, matched
+from perfmagic.analysis.ranks.jobs import jobs, jobs_words
+from perfmagic.analysis.ranks.matching import Matching
+from perfmagic.analysis.ranks.summary import Ranks, ranks_of
 from perfmagic.trace.model import Trace
 
 NOTABLE_FRAC = 0.02  # of the median extent, as of an exposed copy
 LATE_SHARE = 2 / 3  # of all waiting in collectives: of two ranks one always has half of it or more
 OUTLIER_FRAC = 0.05  # of the median extent, as of the longest gap
 OUTLIER_RATIO = 1.25  # to the median of the other ranks
+BEGAN_FRAC = 0.5  # of what the others wait for it: then its late beginning is the reason
+MOST_JOBS = 4  # that a sentence lists
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,19 @@ _TOTALS = (
 class _Job:
     """The ranks of one job, each with its facts."""
 
-    facts: Mapping[int, Facts]
-    matching: Matching
+    all: Ranks
+
+    @property
+    def facts(self) -> Mapping[int, Facts]:
+        return self.all.facts
+
+    @property
+    def matching(self) -> Matching:
+        return self.all.matching
 
     @cached_property
     def ranks(self) -> list[int]:
-        return sorted(self.facts)
+        return self.all.ranks
 
     @cached_property
     def extent_ns(self) -> int:
@@ -107,8 +118,8 @@ class _Job:
         waits = np.zeros((len(place), len(place)), np.int64)
         for group in self.matching.groups:
             rows = np.array([place[rank] for rank in group.ranks])
-            last = rows[group.duration_ns.argmin(axis=0)]
-            for row, ns in zip(rows, group.duration_ns - group.duration_ns.min(axis=0), strict=True):
+            last = rows[group.last]
+            for row, ns in zip(rows, group.duration_ns - group.transfer_ns, strict=True):
                 np.add.at(waits[:, row], last, ns)
         return waits
 
@@ -118,19 +129,71 @@ class _Job:
 
 
 def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tuple[RankFinding, ...]:
-    """What several ranks of one job say together, the costliest first.
+    """What several ranks say together, the costliest first; where the files are of several jobs, that comes first.
 
-    comm_names: as in perfmagic.trace.names.op_classes. Nothing where fewer than two of the traces have device ops, or
-    where they are not different ranks of one job by what their files say.
+    comm_names: as in perfmagic.trace.names.op_classes. Each job is looked at by itself: see perfmagic.analysis.ranks.
+    jobs. Of a job with fewer than two traces that have device ops there is nothing to say.
     """
-    known = [trace for trace in traces if len(trace.ops)]
-    ranks = [trace.meta.rank for trace in known]
-    if len(known) < 2 or None in ranks or len(set(ranks)) < len(ranks) or len({t.meta.world_size for t in known}) > 1:
-        return ()
-    by_rank = {rank: trace for rank, trace in zip(ranks, known, strict=True) if rank is not None}
-    job = _Job({rank: Facts(t, comm_names) for rank, t in by_rank.items()}, matched(by_rank, comm_names))
-    found = [*_late(job), *_totals(job), *_unmatched(job)]
+    found_jobs = jobs(traces)
+    found = [
+        finding
+        for job in found_jobs
+        if (all_ranks := ranks_of([traces[i] for i in job.members], comm_names)) is not None
+        for finding in findings_of(all_ranks)
+    ]
+    found.sort(key=lambda f: -(f.cost_ns or 0))
+    return (*mixed_jobs(traces), *found)
+
+
+def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
+    """What the ranks of one job say together, the costliest first."""
+    job = _Job(ranks)
+    found = [*_late(job), *_exposed(job), *_totals(job), *_unmatched(job)]
     return tuple(sorted(found, key=lambda f: -(f.cost_ns or 0)))
+
+
+def mixed_jobs(traces: Sequence[Trace]) -> tuple[RankFinding, ...]:
+    """Files of several jobs, which nobody should compare as ranks; nothing where they are of one."""
+    words = jobs_words(traces, [trace.meta.origin for trace in traces])
+    if len(words) < 2:
+        return ()
+    shown = "; ".join(words[:MOST_JOBS]) + (f"; and {len(words) - MOST_JOBS} more" if len(words) > MOST_JOBS else "")
+    cause = f"these files are of {units.count(len(words))} jobs"
+    return (
+        RankFinding(
+            rule="mixed_jobs",
+            cost_ns=None,
+            cause=cause,
+            detail=f", which are not compared: {shown}",
+            ranks=(),
+            advice="Open the ranks of one job together",
+        ),
+    )
+
+
+def _exposed(job: _Job) -> list[RankFinding]:
+    """What the exposed communication of the ranks is: waiting for a late rank, or data on their way."""
+    table = job.all.table
+    exposed_ns, waiting_ns, transfer_ns = (
+        round(float(np.median([getattr(row, name) for row in table])))
+        for name in ("exposed_communication_ns", "exposed_waiting_ns", "exposed_transfer_ns")
+    )
+    if exposed_ns < NOTABLE_FRAC * job.extent_ns or not waiting_ns + transfer_ns:
+        return []
+    waits = waiting_ns > transfer_ns
+    parts = f"{units.duration(waiting_ns)} until the last rank came and {units.duration(transfer_ns)} with data moving"
+    return [
+        RankFinding(
+            rule="rank_exposed",
+            cost_ns=None,
+            cause=f"exposed communication is mostly {'waiting' if waits else 'transfer'}",
+            detail=f": the median rank is exposed for {units.duration(exposed_ns)}, {parts}",
+            ranks=tuple(job.ranks),
+            advice="A faster network would not help: the ranks have to arrive together"
+            if waits
+            else "Overlap it with compute, or move fewer bytes",
+        )
+    ]
 
 
 def _late(job: _Job) -> list[RankFinding]:
@@ -186,8 +249,16 @@ def _straggler(job: _Job, i: int, cost_ns: int) -> list[RankFinding]:
 
 
 def _why_late(job: _Job, i: int) -> tuple[str, str]:
-    """By which total the late rank exceeds the others the most, and what to do about that."""
+    """Whether the late rank began later, else by which total it exceeds the others the most, and what to do."""
     facts = [job.facts[rank] for rank in job.ranks]
+    began = [job.all.alignment.offset_ns[rank] + job.all.began_ns(rank) for rank in job.ranks]
+    later_ns = began[i] - job.others(i, began)
+    if job.all.alignment.residual_ns is not None and later_ns >= BEGAN_FRAC * job.others(i, job.waits_ns[i]):
+        whom = "the others in the median" if len(job.ranks) > 2 else f"rank {job.ranks[1 - i]}"
+        return (
+            f"it began {units.duration(later_ns)} after {whom}",
+            "Look at what it did before: data loading, a checkpoint, or a profiler that started later",
+        )
     excess = [values[i] - job.others(i, values) for values in ([total.of(f) for f in facts] for total in _TOTALS)]
     best = int(np.argmax(excess))
     if excess[best] < NOTABLE_FRAC * job.extent_ns:

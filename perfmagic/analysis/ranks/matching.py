@@ -23,6 +23,7 @@ _ASKED_AS = re.compile(r"^(?:nccl|c10d|gloo)::?")
 _POINT_TO_POINT = re.compile(r"^(?:i?send|i?recv)(?:_?any_source)?_?(?:\s|$)|^coalesced", re.IGNORECASE)
 _SEND_OR_RECEIVE = re.compile(r"send_?recv", re.IGNORECASE)  # an all-to-all or point to point, the kernel does not say
 _SHOWN = 4  # ranks that words name
+_BY_PLACE = "stream by its place "  # of groups without a name: streams of one use are opened in one order on all ranks
 
 
 class GroupKey(NamedTuple):
@@ -40,32 +41,59 @@ class GroupKey(NamedTuple):
 
 
 class Took(NamedTuple):
-    """A collective that a rank took part in. number: among those of its group, NONE where the record does not count."""
+    """A collective that a rank took part in.
+
+    row: of its op in trace.ops.  number: among those of its group, NONE where the record does not count.
+    """
 
     kind: str
-    duration_ns: int
+    row: int
     number: int
 
 
 @dataclass
 class _Group:
-    """The collectives of one group on each rank, and how many ranks it has, 0 where not known."""
+    """The collectives of one group on each rank, and how many ranks it has, 0 where not known.
+
+    stream: of each rank on which the group communicates, as the record numbers it.
+    """
 
     size: int = 0
     took: dict[int, list[Took]] = field(default_factory=dict)
+    stream: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class MatchedGroup:
     """The collectives of one group that all its ranks recorded.
 
-    ranks: rising, shape (r,).  kinds: of each collective, n of them.  duration_ns: shape (r, n); a rank that arrives
-    early waits inside.
+    name: for people.  ranks: rising, shape (r,).  kinds: of each collective, n of them.  rows: of their ops in each
+    rank's trace.ops, start_ns, end_ns: of those, by each rank's own clock; shape (r, n). A rank that arrives early
+    waits inside.
     """
 
+    name: str
     ranks: tuple[int, ...]
     kinds: tuple[str, ...]
-    duration_ns: Int64
+    rows: Int64
+    start_ns: Int64
+    end_ns: Int64
+
+    @property
+    def duration_ns(self) -> Int64:
+        return self.end_ns - self.start_ns
+
+    @property
+    def transfer_ns(self) -> Int64:
+        """How long each collective takes once all ranks are there: no rank was in it for less; shape (n,)."""
+        shortest: Int64 = self.duration_ns.min(axis=0)
+        return shortest
+
+    @property
+    def last(self) -> Int64:
+        """The place of the rank that came last to each collective; shape (n,)."""
+        last: Int64 = self.duration_ns.argmin(axis=0)
+        return last
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +118,9 @@ def matched(traces: Mapping[int, Trace], comm_names: str | None = None) -> Match
     """
     groups: dict[GroupKey, _Group] = defaultdict(_Group)
     for rank, trace in sorted(traces.items()):
-        for key, size, took in _sequences(trace, comm_names):
+        for key, size, stream, took in _sequences(trace, comm_names):
             groups[key].took[rank] = took
+            groups[key].stream[rank] = stream
             groups[key].size = max(groups[key].size, size)
     found, refused = [], []
     for key, group in groups.items():
@@ -100,33 +129,53 @@ def matched(traces: Mapping[int, Trace], comm_names: str | None = None) -> Match
         if words:
             refused.append(words)
         elif len(by_rank) > 1:
-            kinds = tuple(one.kind for one in next(iter(by_rank.values())))
-            durations = np.array([[one.duration_ns for one in took] for took in by_rank.values()], np.int64)
-            found.append(MatchedGroup(tuple(by_rank), kinds, durations))
+            found.append(_beside(_name(key, group), by_rank, traces))
     return Matching(tuple(found), tuple(refused))
 
 
-def _sequences(trace: Trace, comm_names: str | None) -> list[tuple[GroupKey, int, list[Took]]]:
-    """Of each group of a rank what tells it apart, its size (0 where not known), and the collectives."""
+def _beside(name: str, by_rank: Mapping[int, Sequence[Took]], traces: Mapping[int, Trace]) -> MatchedGroup:
+    """The collectives of a group, a row for each rank."""
+    kinds = tuple(one.kind for one in next(iter(by_rank.values())))
+    rows = np.array([[one.row for one in took] for took in by_rank.values()], np.int64)
+    ops = [(traces[rank].ops, mine) for rank, mine in zip(by_rank, rows, strict=True)]
+    starts, ends = (np.array([getattr(op, name)[mine] for op, mine in ops]) for name in ("start_ns", "end_ns"))
+    return MatchedGroup(name, tuple(by_rank), kinds, rows, starts, ends)
+
+
+def _name(key: GroupKey, group: _Group) -> str:
+    """A group for people: without a name of its own, by the stream it is on, as each rank's record numbers it."""
+    if not key.name.startswith(_BY_PLACE):
+        return str(key)
+    streams = set(group.stream.values())
+    if len(streams) == 1:
+        return f"stream {streams.pop()}"
+    shown = [f"{stream} on rank {rank}" for rank, stream in sorted(group.stream.items())]
+    return f"stream {', '.join(shown[:_SHOWN])}" + (", …" if len(shown) > _SHOWN else "")
+
+
+def _sequences(trace: Trace, comm_names: str | None) -> list[tuple[GroupKey, int, int, list[Took]]]:
+    """Of each group of a rank what tells it apart, its size (0 where not known), its stream, and the collectives."""
     ops = trace.ops
     rows = np.flatnonzero(op_classes(trace, comm_names) == OpClass.COMMUNICATION)
     asked = _asked_as(trace, rows)
     streams = sorted({(int(ops.device[row]), int(ops.stream[row])) for row in rows})
     found: dict[GroupKey, list[Took]] = defaultdict(list)
     sizes: dict[GroupKey, int] = defaultdict(int)
+    stream: dict[GroupKey, int] = {}
     for row, name in zip(rows.tolist(), asked, strict=True):
         known = trace.collectives[ops.collective[row]] if ops.collective[row] != NONE else None
         kind = known.name if known else name
         if not kind or _POINT_TO_POINT.match(kind):
             continue
         place = streams.index((int(ops.device[row]), int(ops.stream[row])))
-        group = GroupKey(f"communicating stream {place + 1}")
+        group = GroupKey(f"{_BY_PLACE}{place}")
         if known and known.group:
             group = GroupKey(f"group {known.group}", known.ranks)
         sizes[group] = max(sizes[group], (known.group_size or 0) if known else 0)
         dtype = f" {known.dtype}" if known and known.dtype else ""
-        found[group].append(Took(kind + dtype, int(ops.end_ns[row] - ops.start_ns[row]), int(ops.sequence[row])))
-    return [(group, sizes[group], sequence) for group, sequence in found.items()]
+        stream.setdefault(group, int(ops.stream[row]))
+        found[group].append(Took(kind + dtype, row, int(ops.sequence[row])))
+    return [(group, sizes[group], stream[group], sequence) for group, sequence in found.items()]
 
 
 def _asked_as(trace: Trace, rows: Int64) -> list[str]:
@@ -174,23 +223,25 @@ def _difference(key: GroupKey, group: _Group, by_rank: Mapping[int, Sequence[Too
 
     by_rank: those to be put beside each other.
     """
+    name = _name(key, group)
     if group.size and len(by_rank) > group.size:
-        return f"{units.plural(len(by_rank), 'rank')} name {key}, which has {group.size}: several groups share the name"
+        n_ranks_here = units.plural(len(by_rank), "rank")
+        return f"{n_ranks_here} name {name}, which has {group.size}: several groups share the name"
     if not group.size and len(by_rank) < n_ranks:
         missing = ", ".join(map(str, sorted(by_rank)[:_SHOWN]))
-        return f"{key} is in {units.count(len(by_rank))} of {n_ranks} files (rank {missing})"
+        return f"{name} is in {units.count(len(by_rank))} of {n_ranks} files (rank {missing})"
     strangers = [rank for rank in by_rank if rank not in key.ranks] if len(key.ranks) >= max(group.size, 1) else []
     if strangers:
-        return f"rank {strangers[0]} took part in {key} and is none of them"
+        return f"rank {strangers[0]} took part in {name} and is none of them"
     if any(group.took.values()) and not any(by_rank.values()):
-        return f"in {key} no collective has the same number on all ranks"
+        return f"in {name} no collective has the same number on all ranks"
     counts = {rank: len(found) for rank, found in by_rank.items()}
     least, most = min(counts, key=lambda r: counts[r]), max(counts, key=lambda r: counts[r])
     if counts[least] != counts[most]:
-        return f"in {key} rank {most} has {units.plural(counts[most], 'collective')}, rank {least} {counts[least]}"
+        return f"in {name} rank {most} has {units.plural(counts[most], 'collective')}, rank {least} {counts[least]}"
     first_rank, first = next(iter(by_rank.items()))
     for rank, found in by_rank.items():
         for i, (mine, theirs) in enumerate(zip(first, found, strict=True)):
             if mine.kind != theirs.kind:
-                return f"in {key} number {i + 1} is {mine.kind} on rank {first_rank} and {theirs.kind} on rank {rank}"
+                return f"in {name} number {i + 1} is {mine.kind} on rank {first_rank} and {theirs.kind} on rank {rank}"
     return ""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,11 +13,15 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import NONE
+from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Collective, Trace
 from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.remarks import Remark
 
 _PARAM_COMMS = "record_param_comms"
+# what torch.distributed records around the launch, with the tensors: nccl:all_reduce, nccl:_all_gather_base
+_ASKED = re.compile(r"^(?:nccl|gloo|ucc|xccl|mpi):(\w+)")
 
 # Bytes of one element, by the names torch gives its types (c10/core/ScalarType.h).
 DTYPE_BYTES = {
@@ -22,6 +30,12 @@ DTYPE_BYTES = {
     **dict.fromkeys(("Float", "Int", "ComplexHalf"), 4),
     **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
     "ComplexDouble": 16,
+    # and those of C++, by which operators' inputs are recorded
+    **dict.fromkeys(("signed char", "unsigned char", "bool", "c10::Float8_e4m3fn", "c10::Float8_e5m2"), 1),
+    **dict.fromkeys(("c10::Half", "c10::BFloat16", "short", "short int"), 2),
+    **dict.fromkeys(("float", "int"), 4),
+    **dict.fromkeys(("double", "long", "long int", "c10::complex<float>"), 8),
+    "c10::complex<double>": 16,
 }
 
 
@@ -80,15 +94,71 @@ def size_bytes(collective: Collective) -> int | None:
     return None if each is None or not counts else max(counts) * each
 
 
+@once_per_trace
+def op_bytes(trace: Trace, comm_names: str | None = None) -> Mapping[int, int]:
+    """The bytes of one rank's whole buffer of each communication op for which the record says it, by row of trace.ops.
+
+    From the op's metadata; in files of PyTorch before those, from the inputs of the nccl: operator around the launch.
+    A gather's whole buffer is its input times the ranks of the job.
+    """
+    ops = trace.ops
+    known = {row: size_bytes(trace.collectives[ops.collective[row]]) for row in np.flatnonzero(ops.collective != NONE)}
+    found = {int(row): size for row, size in known.items() if size is not None}
+    for row, asked in asked_collectives(trace, comm_names).items():
+        if row not in found and (size := size_bytes(asked)) is not None:
+            found[row] = size
+    return found
+
+
+@once_per_trace
+def asked_collectives(trace: Trace, comm_names: str | None = None) -> Mapping[int, Collective]:
+    """What the host asked for when it launched each communication op without metadata, by row of trace.ops.
+
+    All ranks of the job are assumed to take part: those records do not name the group.
+    """
+    host, ops = trace.host_ops, trace.ops
+    communicates = op_classes(trace, comm_names) == OpClass.COMMUNICATION
+    rows = np.flatnonzero(communicates & (ops.collective == NONE) & (ops.launch != NONE))
+    if not len(host) or not len(rows):
+        return {}
+    named = np.array([_ASKED.match(name) is not None for name in trace.names], bool)[host.name]
+    call = ops.launch[rows]
+    asked = host_stack(trace, named).innermost_at(trace.calls.thread[call], trace.calls.start_ns[call])
+    found: dict[int, Collective] = {}
+    alike: dict[tuple[int, int, int], Collective] = {}  # a training step asks for the same ones again and again
+    for row, by in zip(rows.tolist(), asked.tolist(), strict=True):
+        if by == NONE or host.shape[by] == NONE or host.dtype[by] == NONE:
+            continue
+        key = (int(host.name[by]), int(host.shape[by]), int(host.dtype[by]))
+        found[row] = alike.setdefault(key, alike.get(key) or _asked(trace, by))
+    return found
+
+
+def _asked(trace: Trace, row: int) -> Collective:
+    """A collective from the operator that asked for it; row: of trace.host_ops."""
+    host = trace.host_ops
+    match = _ASKED.match(trace.names[host.name[row]])
+    name = match[1].strip("_") if match else ""
+    shapes, types = json.loads(trace.input_shapes[host.shape[row]]), json.loads(trace.input_dtypes[host.dtype[row]])
+    counts = [math.prod(shape) for shape, dtype in zip(shapes, types, strict=False) if shape and dtype in DTYPE_BYTES]
+    dtype = next((dtype for shape, dtype in zip(shapes, types, strict=False) if shape and dtype in DTYPE_BYTES), "")
+    n_in = sum(counts) if counts else None
+    ranks = trace.meta.world_size
+    n_out = n_in * ranks if "gather" in name and n_in is not None and ranks is not None else n_in
+    return Collective(name, n_in, n_out, dtype, ranks)
+
+
 def collectives(trace: Trace, device: int, comm_names: str | None = None) -> Rows[CollectiveStat]:
     """The collectives of a device by name, type and group, the longest in sum first.
 
-    Communication kernels without metadata are not among them; `note` says how many there are and what to do.
+    Communication kernels without metadata are among them where the operator that asked for them has its inputs; `note`
+    says how many have none, and what to do.
     comm_names: what is communication, as in perfmagic.trace.names.op_classes.
     """
-    rows = np.flatnonzero((trace.ops.device == device) & (trace.ops.collective != NONE))
-    length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
-    of_row = trace.ops.collective[rows]
+    ops = trace.ops
+    rows = np.flatnonzero((ops.device == device) & (ops.collective != NONE))
+    length = (ops.end_ns - ops.start_ns)[rows]
+    of_row = ops.collective[rows]
     found: dict[tuple[str, str, str, int | None], list[tuple[int, int, int | None]]] = {}
     for number in np.unique(of_row).tolist():
         what = trace.collectives[number]
@@ -96,6 +166,10 @@ def collectives(trace: Trace, device: int, comm_names: str | None = None) -> Row
         n = int(mine.sum())
         sums = (n, int(length[mine].sum()), None if each is None else n * each)
         found.setdefault((what.name, what.dtype, what.group, what.group_size), []).append(sums)
+    for row, what in asked_collectives(trace, comm_names).items():
+        if ops.device[row] == device:
+            sums = (1, int(ops.end_ns[row] - ops.start_ns[row]), size_bytes(what))
+            found.setdefault((what.name, what.dtype, what.group, what.group_size), []).append(sums)
     stats = [_stat(device, key, sums) for key, sums in found.items()]
     ordered = sorted(stats, key=lambda s: (-s.total_ns, s.name, s.dtype))
     note = missing_metadata(trace, device, comm_names)
@@ -117,6 +191,11 @@ def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -
     total_ns = int((ops.end_ns - ops.start_ns)[rows].sum())
     which = f"{units.plural(n, 'communication kernel')} ({units.duration(total_ns)})"
     words = f"{which} without collective metadata (size, group): {_why(trace)}"
+    asked = asked_collectives(trace, comm_names)
+    sized = sum(int(row) in asked for row in np.flatnonzero(rows))
+    if sized:
+        ranks = f", assuming that all {trace.meta.world_size} ranks take part" if trace.meta.world_size else ""
+        words += f". Sizes of {units.count(sized)} are from the inputs of the operators that asked for them{ranks}"
     return Remark("no_collective_metadata", words, {"n_ops": n, "total_ns": total_ns})
 
 

@@ -191,7 +191,7 @@ def _underway(
     """The time in which something is queued and nothing runs, in the parts that Causes has of it."""
     other_stream = union(pauses.launched_ns, pauses.released_ns)
     rest = subtract(underway, other_stream)
-    first_ns = int(trace.ops.start_ns[trace.ops.device == device].min(initial=0))
+    first_ns, _ = extent(trace.ops.take(trace.ops.device == device))
     queued = pauses.launched_ns == pauses.start_ns
     runs_dry = np.isin(pauses.end_ns, before_dry_ns(trace, device, pauses, first_ns)[1])
     # threads of a simulated device share Python's lock: what they start late while Python works, Python delayed

@@ -8,6 +8,7 @@ import numpy as np
 
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.streams import StreamStat, orphans, previous_end_ns, streams
+from perfmagic.analysis.timeline.syncs import blocking_copies
 from perfmagic.numerics.grouped import coded, depths
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
@@ -57,7 +58,8 @@ class StreamQueue:
 
     depth_ops, depth_launches: launched and not started, counted in ops and in launches (a graph is one launch).
     in_flight: ops launched and not ended.  run_ahead_max_ns: the longest time since the launch of an op that was still
-    executing, 0 where no launch is known.  n_orphans: ops launched before the window, queued from its start on.
+    executing, counted from the call's return where the call held Python until the op ran; 0 where no launch is known.
+    n_orphans: ops launched before the window, queued from its start on.
     """
 
     device: int
@@ -134,7 +136,7 @@ def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = No
         depth_ops=count_over_time(up, start),
         depth_launches=count_over_time(up[first], start[first]),
         in_flight=count_over_time(up, end),
-        run_ahead_max_ns=int((end - up)[known].max()) if known.any() else 0,
+        run_ahead_max_ns=int((end - _python_left(trace, rows, up))[known].max(initial=0)),
         n_orphans=int(orphan.sum()),
     )
 
@@ -160,7 +162,7 @@ def queues(trace: Trace, device: int) -> Rows[QueueStat]:
     in_launches = depths(group[first], up[first], start[first])
     ahead = np.zeros(len(streams_), np.int64)
     known = ~orphan[rows]
-    np.maximum.at(ahead, group[known], (ops.end_ns[rows] - up)[known])
+    np.maximum.at(ahead, group[known], (ops.end_ns[rows] - _python_left(trace, rows, up))[known])
     columns = (streams_, in_ops.max, in_ops.mean, in_launches.max, ahead)
     return Rows((QueueStat(device, *values) for values in zip(*(c.tolist() for c in columns), strict=True)), QueueStat)
 
@@ -187,6 +189,15 @@ def _queued_from(trace: Trace, rows: Int64, orphan: Bool, group: Int64) -> Int64
     np.minimum.at(first, group, start)
     queued: Int64 = np.where(orphan, first[group], np.minimum(trace.launch_start_ns()[rows], start))
     return queued
+
+
+def _python_left(trace: Trace, rows: Int64, up: Int64) -> Int64:
+    """From when on Python was ahead of each op: its launch; of a copy whose call held Python, the call's return."""
+    blocking, launch = blocking_copies(trace), trace.ops.launch[rows]
+    held = (launch != NONE) & (blocking[launch] if len(blocking) else False)
+    returned = np.minimum(trace.launch_end_ns()[rows], trace.ops.end_ns[rows])
+    left: Int64 = np.where(held, np.maximum(returned, up), up)
+    return left
 
 
 def _first_of(key: Int64, wanted: Bool) -> Int64:

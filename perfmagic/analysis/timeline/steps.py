@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from perfmagic import units
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.overlap import breakdown, busy_intervals
-from perfmagic.numerics.intervals import Intervals, covered_ns, merge, union
+from perfmagic.analysis.timeline.overlap import CLASS_SETS, breakdown, busy_intervals
+from perfmagic.numerics.grouped import unions
+from perfmagic.numerics.intervals import Intervals, covered_ns, merge, subtract, union
 from perfmagic.trace.columns import NONE, HostKind, Int64
 from perfmagic.trace.model import Trace
+from perfmagic.trace.names import op_classes
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")  # as torch.profiler names what lies between two calls of step()
+STANDS_OUT_RATIO = 1.25  # to the median lap, as a rank's total to the median of the other ranks
+FEWEST_LAPS = 3  # of two nobody can say which is the odd one
+UNEVEN_FRAC = 0.05  # of a lap; less of a class of work is not worth a sentence
+CUT_FRAC = 0.1  # of a step outside the records; a profiler needs some milliseconds at the edges of a step
 
 
 @dataclass(frozen=True)
 class Step:
-    """One training step; times in ns.
+    """One training step; times in ns. Source: docs/words.md, "step" and "lap".
 
-    start_ns, end_ns: on the host.  busy_ns, compute_ns, communication_ns, copy_ns: of [start_ns, end_ns), when at least
-    one device executed anything, or an op of that class, whichever step launched it.  n_ops: device ops that the step
-    launched, on any thread; first_op_ns, last_op_ns: their first start and last end, None where there are none.
+    start_ns, end_ns: on the host.
+    busy_ns, compute_ns, communication_ns, copy_ns: when at least one op that the step launched executed, or one of that
+    class, whenever that was. Steps of equal work have equal ones.
+    window_busy_ns: of [start_ns, end_ns), when at least one device executed anything, whichever step launched it.
+    n_ops: device ops that the step launched, on any thread; first_op_ns, last_op_ns: their first start and last end,
+    None where there are none.
+    lap_ns: from the last op of the step before to its own last op, None where no step before launched any. Python may
+    run ahead of the device, so that a step's time on the host is not the time it took.
+    unrecorded_ns: of [start_ns, end_ns), what lies before the first record or after the last.
     """
 
     number: int
@@ -32,17 +46,36 @@ class Step:
     compute_ns: int
     communication_ns: int
     copy_ns: int
+    window_busy_ns: int
     n_ops: int
     first_op_ns: int | None
     last_op_ns: int | None
+    lap_ns: int | None
+    unrecorded_ns: int
 
     @property
     def duration_ns(self) -> int:
         return self.end_ns - self.start_ns
 
     @property
-    def busy_frac(self) -> float:
-        return self.busy_ns / self.duration_ns if self.duration_ns else 0.0
+    def window_busy_frac(self) -> float:
+        return self.window_busy_ns / self.duration_ns if self.duration_ns else 0.0
+
+
+@dataclass(frozen=True)
+class StepOut:
+    """A step whose lap is much longer than the median lap.
+
+    parts_ns: what its lap has more, or less, than the median of the other laps, by compute, communication alone, other
+    work and idle: each instant of a lap belongs to one of them.
+    """
+
+    number: int
+    start_ns: int
+    end_ns: int
+    lap_ns: int
+    median_ns: float
+    parts_ns: Mapping[str, float]
 
 
 def steps(trace: Trace, comm_names: str | None = None) -> Rows[Step]:
@@ -55,29 +88,94 @@ def steps(trace: Trace, comm_names: str | None = None) -> Rows[Step]:
     number, start, end = _windows(trace)
     if not len(number):
         return Rows((), Step)
+    rows, step = _launched(trace, start, end)
+    n_ops, first, last = _extents(trace, rows, step, len(number))
+    recorded = np.array([[trace.meta.start_ns, trace.meta.end_ns]], np.int64)
     columns = {
         "number": number,
         "start_ns": start,
         "end_ns": end,
-        "busy_ns": covered_ns(busy_intervals(trace), start, end),
-        **{
-            f"{what}_ns": covered_ns(_class(trace, what, comm_names), start, end)
-            for what in ("compute", "communication", "copy")
-        },
+        **_device_times(trace, rows, step, len(number), comm_names),
+        "window_busy_ns": covered_ns(busy_intervals(trace), start, end),
+        "n_ops": n_ops,
+        "unrecorded_ns": end - start - covered_ns(recorded, start, end),
     }
-    n_ops, first, last = _launched(trace, start, end)
-    return Rows(
-        (
-            Step(
-                **{name: int(values[i]) for name, values in columns.items()},
-                n_ops=int(n_ops[i]),
-                first_op_ns=int(first[i]) if n_ops[i] else None,
-                last_op_ns=int(last[i]) if n_ops[i] else None,
+    laps = _laps(last, n_ops)
+    found = [
+        Step(
+            **{name: int(values[i]) for name, values in columns.items()},
+            first_op_ns=int(first[i]) if n_ops[i] else None,
+            last_op_ns=int(last[i]) if n_ops[i] else None,
+            lap_ns=laps[i],
+        )
+        for i in range(len(number))
+    ]
+    return Rows(found, Step, note=_note(found))
+
+
+def outstanding(trace: Trace, found: Sequence[Step], comm_names: str | None = None) -> list[StepOut]:
+    """The steps that took the device much longer than the median one, and by what; found: from steps()."""
+    laps = [(s.last_op_ns - s.lap_ns, s.last_op_ns) for s in found if s.lap_ns is not None and s.last_op_ns is not None]
+    lapping = [s for s in found if s.lap_ns is not None]
+    if len(laps) < FEWEST_LAPS:
+        return []
+    start, end = np.array(laps, np.int64).T
+    lengths, median_ns = end - start, float(np.median(end - start))
+    parts = _lap_parts(trace, start, end, comm_names)
+    out = []
+    for i in np.flatnonzero(lengths > STANDS_OUT_RATIO * median_ns).tolist():
+        excess = {name: float(ns[i] - np.median(np.delete(ns, i))) for name, ns in parts.items()}
+        out.append(StepOut(lapping[i].number, *laps[i], int(lengths[i]), median_ns, excess))
+    return out
+
+
+def _lap_parts(trace: Trace, start: Int64, end: Int64, comm_names: str | None) -> dict[str, Int64]:
+    """What each lap was spent in; the parts add up to it."""
+    compute, comm = _class(trace, "compute", comm_names), _class(trace, "communication", comm_names)
+    known = merge(compute, comm)
+    return {
+        "compute": covered_ns(compute, start, end),
+        "communication alone": covered_ns(subtract(comm, compute), start, end),
+        "copies": covered_ns(subtract(busy_intervals(trace), known), start, end),
+        "idle": end - start - covered_ns(busy_intervals(trace), start, end),
+    }
+
+
+def _note(found: Sequence[Step]) -> str:
+    """The laps in one line, the class of work of which one step has more, and what the records hold only in part."""
+    laps = np.array([s.lap_ns for s in found if s.lap_ns is not None])
+    words = []
+    if len(laps) >= FEWEST_LAPS:
+        median, least, most = (units.duration(ns) for ns in (float(np.median(laps)), int(laps.min()), int(laps.max())))
+        spread = f"{median} in the median, {least} to {most}"
+        n = int((laps > STANDS_OUT_RATIO * np.median(laps)).sum())
+        out = f"{units.plural(n, 'step')} stand{'s' if n == 1 else ''} out" if n else "no step stands out"
+        words.append(f"From the last op of a step to that of the next: {spread}; {out}")
+        words += _uneven(found, float(laps.max()))
+    words += [
+        f"The records hold {units.duration(s.duration_ns - s.unrecorded_ns)} of the {units.duration(s.duration_ns)} "
+        f"of step {s.number}"
+        for s in found
+        if s.unrecorded_ns > CUT_FRAC * s.duration_ns
+    ]
+    return ". ".join(words)
+
+
+def _uneven(found: Sequence[Step], longest_ns: float) -> list[str]:
+    """Of each class of work the step that has much more of it than the median step, whether or not its lap shows it."""
+    words = []
+    for what, ns in (
+        ("compute", [s.compute_ns for s in found]),
+        ("communication", [s.communication_ns for s in found]),
+        ("copies", [s.copy_ns for s in found]),
+    ):
+        i, median = int(np.argmax(ns)), float(np.median(ns))
+        if ns[i] > STANDS_OUT_RATIO * median and ns[i] - median > UNEVEN_FRAC * longest_ns:
+            words.append(
+                f"Step {found[i].number} launched {units.duration(ns[i])} of {what}, the median step "
+                f"{units.duration(median)}"
             )
-            for i in range(len(number))
-        ),
-        Step,
-    )
+    return words
 
 
 def _windows(trace: Trace) -> tuple[Int64, Int64, Int64]:
@@ -100,15 +198,43 @@ def _class(trace: Trace, what: str, comm_names: str | None) -> Intervals:
     return merge(*(breakdown(trace, device, comm_names).intervals[what] for device in trace.device_ids))
 
 
-def _launched(trace: Trace, start_ns: Int64, end_ns: Int64) -> tuple[Int64, Int64, Int64]:
-    """Of each step the ops it launched, their first start and last end; shape of start_ns."""
+def _launched(trace: Trace, start_ns: Int64, end_ns: Int64) -> tuple[Int64, Int64]:
+    """The ops that a step launched, rows of trace.ops, and of each the place of its step."""
     ops = trace.ops
     launched = np.flatnonzero(ops.launch != NONE)
     at = trace.calls.start_ns[ops.launch[launched]]
     step = np.searchsorted(start_ns, at, side="right") - 1
     inside = (step >= 0) & (at < end_ns[np.maximum(step, 0)])
-    step, rows = step[inside], launched[inside]
-    first, last = np.full(len(start_ns), np.iinfo(np.int64).max), np.full(len(start_ns), np.iinfo(np.int64).min)
-    np.minimum.at(first, step, ops.start_ns[rows])
-    np.maximum.at(last, step, ops.end_ns[rows])
-    return np.bincount(step, minlength=len(start_ns)), first, last
+    return launched[inside], step[inside]
+
+
+def _extents(trace: Trace, rows: Int64, step: Int64, n: int) -> tuple[Int64, Int64, Int64]:
+    """Of each of n steps the number of ops, their first start and last end."""
+    first, last = np.full(n, np.iinfo(np.int64).max), np.full(n, np.iinfo(np.int64).min)
+    np.minimum.at(first, step, trace.ops.start_ns[rows])
+    np.maximum.at(last, step, trace.ops.end_ns[rows])
+    return np.bincount(step, minlength=n), first, last
+
+
+def _device_times(trace: Trace, rows: Int64, step: Int64, n: int, comm_names: str | None) -> dict[str, Int64]:
+    """When ops of each of n steps executed, all and by class, in ns."""
+    ops, classes = trace.ops, op_classes(trace, comm_names)[rows]
+    found = {}
+    for name in ("busy", "compute", "communication", "copy"):
+        mine = np.isin(classes, CLASS_SETS[name]) if name in CLASS_SETS else np.ones(len(rows), bool)
+        of_step, spans = unions(step[mine], ops.start_ns[rows[mine]], ops.end_ns[rows[mine]])
+        total = np.zeros(n, np.int64)
+        np.add.at(total, of_step, spans[:, 1] - spans[:, 0])
+        found[f"{name}_ns"] = total
+    return found
+
+
+def _laps(last: Int64, n_ops: Int64) -> list[int | None]:
+    """How long after those of the steps before the last op of each step ended; None for the first one with ops."""
+    found: list[int | None] = []
+    before: int | None = None
+    for end, n in zip(last.tolist(), n_ops.tolist(), strict=True):
+        found.append(None if before is None or not n else max(0, end - before))
+        if n:
+            before = end if before is None else max(before, end)
+    return found

@@ -9,10 +9,11 @@ import numpy as np
 from perfmagic.analysis.rows import Rows, names_at
 from perfmagic.analysis.timeline.overlap import busy_intervals
 from perfmagic.numerics.intervals import Intervals, covered_ns, union
+from perfmagic.trace.calls import is_blocking_copy
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int32, Int64
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import is_blocking_copy, is_pageable
+from perfmagic.trace.names import is_pageable
 from perfmagic.trace.once import once_per_trace
 
 ASKED_AS = {  # operators that people do not write, as what they write

@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
+from perfmagic.trace.calls import call_kind
 from perfmagic.trace.columns import NONE, CallKind, HostKind, Int64, OpKind
 from perfmagic.trace.kineto.args import (
     call_args,
@@ -50,7 +51,6 @@ from perfmagic.trace.kineto.parts import (
     Part,
 )
 from perfmagic.trace.kineto.times import LIMIT_NS, digits_matter, to_ns
-from perfmagic.trace.names import call_kind
 
 # By category, never by "has a stream": Inductor's cpu_op rows carry one. The capitalised ones are of 2021.
 OP_KINDS = {

@@ -1,4 +1,4 @@
-"""A comparison of two timelines as HTML for a notebook and a page: no script, no style sheet."""
+"""A comparison of two timelines as HTML for a notebook and a page: no style sheet; a page's own script sorts."""
 
 from __future__ import annotations
 

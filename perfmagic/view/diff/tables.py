@@ -13,7 +13,7 @@ from perfmagic.analysis.diff.times import TimeChange
 from perfmagic.analysis.diff.words import part_words
 from perfmagic.analysis.diff.work import BOTH
 from perfmagic.trace.short_names import short_names
-from perfmagic.view.report.table import ReportTable, cell, named_table
+from perfmagic.view.report.table import Cell, ReportTable, cell, named_table, time_cell
 from perfmagic.view.svg.metrics import cut_to_columns
 
 MOST_ROWS, BRIEF_ROWS = 15, 6  # of a table of operators, kernels or replacements: on a page, in a terminal
@@ -55,7 +55,11 @@ def _per(diff: TraceDiff) -> str:
 
 
 def _times(change: Any) -> tuple[str, str, str]:
-    return units.duration(change.a_ns), units.duration(change.b_ns), units.signed(change.diff_ns)
+    return time_cell(change.a_ns), time_cell(change.b_ns), _signed(change.diff_ns)
+
+
+def _signed(ns: float) -> Cell:
+    return cell(units.signed(ns), ns)
 
 
 def _parts(diff: TraceDiff) -> ReportTable:
@@ -97,7 +101,7 @@ def _ranks(diff: TraceDiff, *, narrow: bool) -> ReportTable:
         (
             f"rank {rank.rank}" + (", the median" if rank.median else "") + (", differently" if rank.otherwise else ""),
             *_times(rank),
-            *(units.signed(getattr(rank, f"{name}_diff_ns")) for name in classes),
+            *(_signed(getattr(rank, f"{name}_diff_ns")) for name in classes),
         )
         for rank in diff.ranks
     ]
@@ -144,9 +148,9 @@ def _operators(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
         (
             _under(row.name, row.shape, NARROW if narrow else WIDE),
             _change(row.change, row.n_calls_a, row.n_calls_b),
-            units.duration(getattr(row, f"{column}_a_ns")),
-            units.duration(getattr(row, f"{column}_b_ns")),
-            units.signed(row.host_b_ns - row.host_a_ns if on_host else row.diff_ns),
+            time_cell(getattr(row, f"{column}_a_ns")),
+            time_cell(getattr(row, f"{column}_b_ns")),
+            _signed(row.host_b_ns - row.host_a_ns if on_host else row.diff_ns),
         )
         for row in chosen[:most]
     ]
@@ -161,9 +165,9 @@ def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
             cell(short[row.name], full=row.name),
             *(() if narrow else (_under(row.operator, row.shape),)),
             _change(row.change, row.n_a, row.n_b),
-            units.duration(row.total_a_ns),
-            units.duration(row.total_b_ns),
-            units.signed(row.diff_ns),
+            time_cell(row.total_a_ns),
+            time_cell(row.total_b_ns),
+            _signed(row.diff_ns),
         )
         for row in diff.kernels[:most]
     ]
@@ -197,9 +201,9 @@ def _lines(diff: TraceDiff, *, narrow: bool) -> ReportTable:
         (
             cut_to_columns(row.text, 36) if narrow else row.text,
             _places(row.line_a, row.line_b) + ("" if row.change == BOTH else f" {row.change}"),
-            units.duration(row.host_a_ns),
-            units.duration(row.host_b_ns),
-            units.signed(row.diff_ns),
+            time_cell(row.host_a_ns),
+            time_cell(row.host_b_ns),
+            _signed(row.diff_ns),
             *(() if narrow else (f"{units.duration(row.device_a_ns)} → {units.duration(row.device_b_ns)}",)),
         )
         for row in diff.lines

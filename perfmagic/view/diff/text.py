@@ -1,4 +1,4 @@
-"""A comparison of two timelines for a terminal, at most 100 columns wide."""
+"""A comparison of two timelines for a terminal, as wide as it is."""
 
 from __future__ import annotations
 

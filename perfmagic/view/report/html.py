@@ -7,16 +7,16 @@ from typing import Any
 
 from perfmagic.tables import SORTABLE
 from perfmagic.view.html import framed, short
-from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
+from perfmagic.view.report.ranks import TraceOf, mixed_words
 from perfmagic.view.report.table import Cell, ReportTable
-from perfmagic.view.report.tables import report_tables, windows_words
+from perfmagic.view.report.tables import communication_words, report_tables, windows_words
 from perfmagic.view.svg.canvas import escaped
 
 
 def html_tables(report: Mapping[str, Any]) -> str:
     """The tables as HTML for a page."""
-    words = windows_words(report)
-    head = f"<p>{escaped(words)}</p>" if words else ""
+    said = (windows_words(report), communication_words(report))
+    head = "".join(f"<p>{escaped(words)}</p>" for words in said if words)
     return framed(head + "".join(html_table(table) for table in report_tables(report)))
 
 
@@ -25,12 +25,15 @@ def heading(title: str, results: Sequence[object]) -> str:
     return f'<h2 style="font-size:14px;margin:0 0 4px 0">{short(title)}</h2>' if len(results) > 1 else ""
 
 
-def ranks_html(results: Sequence[TraceOf]) -> str:
-    """The findings about several ranks as HTML for a page; nothing for one file."""
-    found = findings_of_ranks(results)
-    items = "".join(f"<li>{escaped(finding.sentence)}</li>" for finding in found)
-    head = '<h2 style="font-size:14px;margin:0 0 4px 0">Ranks</h2>'
-    return framed(f"{head}<ol>{items}</ol>") if found else ""
+def mixed_html(results: Sequence[TraceOf]) -> str:
+    """Which jobs the files are of, where it is more than one; nothing else."""
+    words = mixed_words(results)
+    return framed(f"<p>{escaped(words)}</p>") if words else ""
+
+
+def folded(title: str, body: str) -> str:
+    """A section of a page that opens with a click, and needs no script for that."""
+    return f'<details style="margin:2px 0"><summary>{short(title)}</summary>{body}</details>'
 
 
 def html_table(table: ReportTable) -> str:

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
+from perfmagic.view.ranks.doc import RanksDoc
+from perfmagic.view.report.ranks import TraceOf, mixed_words, rank_table
 from perfmagic.view.report.table import ReportTable
-from perfmagic.view.report.tables import MARKDOWN_ROWS, report_tables, windows_words
+from perfmagic.view.report.tables import MARKDOWN_ROWS, communication_words, report_tables, windows_words
 
 
 def markdown(title: str, header: str, found: Sequence[Finding], trust: Sequence[str], report: Mapping[str, Any]) -> str:
     """One trace as GitHub's Markdown."""
     parts = [f"## {plain(title)}", plain(header)]
-    if words := windows_words(report):
-        parts.append(plain(words))
+    parts += [plain(words) for words in (windows_words(report), communication_words(report)) if words]
     if found:
         parts.append("\n".join(f"{'   ' * one.depth}- {plain(one.sentence)}" for one in found))
     parts += [markdown_table(table) for table in report_tables(report, MARKDOWN_ROWS)]
@@ -24,11 +24,18 @@ def markdown(title: str, header: str, found: Sequence[Finding], trust: Sequence[
     return "\n\n".join(parts) + "\n"
 
 
-def ranks_markdown(results: Sequence[TraceOf]) -> str:
-    """The findings about several ranks as GitHub's Markdown; nothing for one file."""
-    found = findings_of_ranks(results)
-    lines = [f"{i}. {plain(finding.sentence)}" for i, finding in enumerate(found, 1)]
-    return "\n".join(["## Ranks", "", *lines, "", ""]) if found else ""
+def ranks_markdown(results: Sequence[TraceOf], ranks: Sequence[RanksDoc]) -> str:
+    """The jobs of which several ranks are among some files as GitHub's Markdown: findings and a table for each."""
+    parts = [plain(mixed_words(results))] if mixed_words(results) else []
+    for doc in ranks:
+        lines = [f"{i}. {plain(finding.sentence)}" for i, finding in enumerate(doc.findings, 1)]
+        parts += [
+            "## Ranks",
+            plain(doc.sentence),
+            *(["\n".join(lines)] if lines else []),
+            markdown_table(rank_table(doc)),
+        ]
+    return "\n\n".join(parts) + "\n\n" if parts else ""
 
 
 def markdown_table(table: ReportTable) -> str:

@@ -1,12 +1,17 @@
-"""The findings about several files of a report, taken as the ranks of one job."""
+"""The ranks of the jobs in a report on several files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from perfmagic.analysis.ranks.findings import RankFinding, rank_findings
+from perfmagic.analysis.ranks.findings import mixed_jobs
 from perfmagic.trace.model import Trace
+from perfmagic.view.ranks.doc import RanksDoc
+from perfmagic.view.ranks.table import HEAD, rank_cells
+from perfmagic.view.report.table import ReportTable
+
+NOTE = "Waiting and transfer are parts of the exposed communication: before the last rank came, and with data moving"
 
 
 class TraceOf(Protocol):
@@ -22,6 +27,11 @@ class TraceOf(Protocol):
     def title(self) -> str: ...
 
 
-def findings_of_ranks(results: Sequence[TraceOf]) -> tuple[RankFinding, ...]:
-    """The findings of perfmagic.analysis.ranks.findings; none for one file."""
-    return rank_findings([r.trace for r in results], results[0].comm_names) if len(results) > 1 else ()
+def rank_table(doc: RanksDoc) -> ReportTable:
+    """The ranks of a job as a table of a report."""
+    return ReportTable("Ranks", HEAD, tuple(rank_cells(doc)), f"{NOTE}. {doc.clocks[:1].upper()}{doc.clocks[1:]}")
+
+
+def mixed_words(results: Sequence[TraceOf]) -> str:
+    """Which jobs the files are of, where it is more than one; "" else."""
+    return "".join(finding.sentence for finding in mixed_jobs([result.trace for result in results]))

@@ -8,6 +8,7 @@ from typing import Any
 
 from perfmagic import units
 from perfmagic.analysis.timeline.idle import CAUSES
+from perfmagic.trace.short_names import short_names
 from perfmagic.view.report.operators import brief_operator_table, category_table, operator_table
 from perfmagic.view.report.table import (
     ReportTable,
@@ -22,6 +23,7 @@ from perfmagic.view.report.table import (
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 
 TEXT_ROWS, MARKDOWN_ROWS, HTML_ROWS = 5, 15, 200
+RULE_NAMES, RULE_LENGTH = 15, 60  # names in a sentence on communication, and the columns of each
 
 
 def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bool = False) -> list[ReportTable]:
@@ -68,6 +70,17 @@ def windows_words(report: Mapping[str, Any]) -> str:
     )
 
 
+def communication_words(report: Mapping[str, Any]) -> str:
+    """Which kernels count as communication by an expression of the user's; "" for the built-in rule."""
+    if report["comm_names"] is None:
+        return ""
+    names = list(short_names(report["communication_kernels"], RULE_LENGTH).values())
+    more = f" and {units.count(len(names) - RULE_NAMES)} more" if len(names) > RULE_NAMES else ""
+    shown = ", ".join(names[:RULE_NAMES])
+    matched = f"{units.plural(len(names), 'kernel name')}: {shown}{more}" if names else "no kernel name"
+    return f"As communication count kernels that match {report['comm_names']!r}: {matched}."
+
+
 def _time(device: Mapping[str, Any], where: str) -> ReportTable:
     extent_ns = device["extent_ns"]
     rows = [
@@ -99,14 +112,15 @@ def _steps(report: Mapping[str, Any]) -> ReportTable:
         (
             cell(f"step {step['number']}", step["number"]),
             time_cell(step["duration_ns"]),
-            share_cell(step["busy_frac"]),
+            share_cell(step["window_busy_frac"]),
             *(time_cell(step[f"{what}_ns"]) for what in ("compute", "communication", "copy")),
+            cell("") if step["lap_ns"] is None else time_cell(step["lap_ns"]),
             count_cell(step["n_ops"]),
         )
         for step in report["steps"]
     ]
-    head = ("", "on the host", "busy", "compute", "communication", "copies", "ops")
-    return ReportTable("Steps", head, tuple(rows), thing="step")
+    head = ("", "on the host", "busy then", "compute", "communication", "copies", "lap", "ops")
+    return ReportTable("Steps", head, tuple(rows), report["steps_note"], thing="step")
 
 
 def _idle(device: Mapping[str, Any], where: str) -> ReportTable:

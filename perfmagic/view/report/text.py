@@ -7,17 +7,19 @@ from functools import partial
 from typing import Any
 
 from perfmagic import units
-from perfmagic.analysis.ranks.findings import RankFinding
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.trace.short_names import short_names
-from perfmagic.view.report.ranks import TraceOf, findings_of_ranks
+from perfmagic.view.ranks.doc import RanksDoc
+from perfmagic.view.ranks.text import ranks_text
+from perfmagic.view.report.ranks import TraceOf, mixed_words
 from perfmagic.view.report.table import ReportTable, whole_names
-from perfmagic.view.report.tables import TEXT_ROWS, report_tables, windows_words
+from perfmagic.view.report.tables import TEXT_ROWS, communication_words, report_tables, windows_words
 from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.doc import TimelineDoc
-from perfmagic.view.timeline.text import GUTTER, timeline_text
+from perfmagic.view.timeline.text import timeline_text
 
 INDENT = "  "
+MOST_NAMES = 500  # from which those shown are told: far fewer are shown
 
 
 def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
@@ -25,13 +27,16 @@ def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
     lines = []
     for one in report_tables(report, TEXT_ROWS, brief=True):
         lines += ["", *table_lines(one)]
-    if words := windows_words(report):
+    for words in filter(None, (communication_words(report), windows_words(report))):
         lines += ["", *wrapped(words)]
     return timeline_text(doc, below=lines, more_in="")
 
 
-def files_text(results: Sequence[TraceOf]) -> str:
-    """Several traces in one table, a row for each device: extent, busy share, compute, communication, exposed part."""
+def files_text(results: Sequence[TraceOf], ranks: Sequence[RanksDoc] = ()) -> str:
+    """Several traces in one table, a row for each device: extent, busy share, compute, communication, exposed part.
+
+    ranks: the jobs of which several ranks are among them, which follow with findings and tables of their own.
+    """
     rows = []
     for result in results:
         trace = result.trace
@@ -44,7 +49,8 @@ def files_text(results: Sequence[TraceOf]) -> str:
     head = ("", "rank", "busy", "extent", "compute", "communication", "exposed")
     shorten = partial(_shortened, among=[row[0].removeprefix(INDENT) for row in rows], kernels=False)
     lines = [line.rstrip() for line in table(head, rows, shorten=shorten)]
-    return "\n".join([*lines, *_rank_lines(findings_of_ranks(results))])
+    mixed = wrapped(mixed_words(results)) if mixed_words(results) else []
+    return "\n\n".join(["\n".join(lines), *(["\n".join(mixed)] if mixed else []), *(ranks_text(doc) for doc in ranks)])
 
 
 def table_lines(one: ReportTable) -> list[str]:
@@ -58,14 +64,7 @@ def table_lines(one: ReportTable) -> list[str]:
 
 
 def _shortened(names: Sequence[str], room: int, among: Sequence[str], *, kernels: bool) -> list[str]:
-    """Indented names in so many columns, each told from all others of its table."""
-    short = short_names(among, room - len(INDENT), kernels=kernels)
-    return [INDENT + short[name.removeprefix(INDENT)] for name in names]
-
-
-def _rank_lines(found: Sequence[RankFinding]) -> list[str]:
-    lines = [""] if found else []
-    for finding in found:
-        cost = "" if finding.cost_ns is None else units.duration(finding.cost_ns)
-        lines += wrapped(f"{cost:>{GUTTER}}  {finding.sentence}", indent=GUTTER + 2)
-    return lines
+    """Indented names in so many columns, each told from the first others of its table."""
+    bare = [name.removeprefix(INDENT) for name in names]
+    short = short_names([*among[:MOST_NAMES], *bare], room - len(INDENT), kernels=kernels)
+    return [INDENT + short[name] for name in bare]

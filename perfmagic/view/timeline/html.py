@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from perfmagic import units
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.view.html import FONT, MAX_FINDINGS, MAX_OUTPUT_BYTES, framed, headline, image, paragraphs, short
+from perfmagic.view.html import FONT, MAX_FINDINGS, MAX_OUTPUT_BYTES, RED, framed, headline, image, paragraphs, short
 from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.picture.timeline import MAX_BYTES, timeline_svg
@@ -70,8 +70,9 @@ def _table(rows: Sequence[str]) -> str:
 def _row(finding: Finding, busy_frac: float) -> str:
     """One finding; a part of another is set in."""
     bold = ";font-weight:600" if finding.cost_ns != 0 and not finding.depth else ""
-    left = f"{_CELL};text-align:right;white-space:nowrap;min-width:80px{bold}"
-    right = f"{_CELL};text-align:left;padding-left:{12 + 18 * finding.depth}px"
+    red = f";color:{RED}" if finding.is_wrong else ""
+    left = f"{_CELL};text-align:right;white-space:nowrap;min-width:80px{bold}{red}"
+    right = f"{_CELL};text-align:left;padding-left:{12 + 18 * finding.depth}px{red}"
     sentence = f"<b>{short(finding.cause)}</b>{short(rest_words(finding))}"
     cells = f'<td style="{left}">{escaped(cost_words(finding, busy_frac))}</td><td style="{right}">{sentence}</td>'
     return f'<tr style="background:transparent">{cells}</tr>'

@@ -11,7 +11,7 @@ from perfmagic.view.page import page
 from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.html import STATIC_CLASS, timeline_html
-from perfmagic.view.timeline.wire import timeline_wire
+from perfmagic.view.timeline.wire import Wire, timeline_wire
 
 # readers that drop the frame drop this too, and then the picture behind it is seen
 BEHIND_FRAME = f"<style>iframe+.{STATIC_CLASS}{{display:none}}</style>"
@@ -27,12 +27,16 @@ def script() -> str:
 
 def live_section(doc: TimelineDoc, trace: Trace) -> str:
     """One timeline of a page: the picture for readers without scripts, and the data in elements that are not run."""
-    wire = timeline_wire(doc, trace)
+    return data_section(timeline_html(doc), timeline_wire(doc, trace))
+
+
+def data_section(picture: str, wire: Wire) -> str:
+    """A live view of a page.  picture: HTML for readers without scripts."""
     # "<" is the only character with which text could end the element it stands in
     header = wire.header_json.replace("<", "\\u003c")
     payload = base64.b64encode(wire.payload).decode()
     return (
-        f"<div data-perfmagic-timeline>{timeline_html(doc)}"
+        f"<div data-perfmagic-timeline>{picture}"
         f'<script type="application/json">{header}</script><script type="text/plain">{payload}</script></div>'
     )
 
@@ -44,7 +48,12 @@ def live_page(title: str, sections: list[str]) -> str:
 
 def live_frame(title: str, doc: TimelineDoc, trace: Trace) -> str:
     """The page inside a frame that may run its script and nothing else; the picture where a frame is not allowed."""
-    source = escaped(live_page(title, [live_section(doc, trace)]))
+    return framed_page(title, live_section(doc, trace), timeline_html(doc))
+
+
+def framed_page(title: str, section: str, picture: str) -> str:
+    """A page of one live view in a frame, and the picture where a frame is not allowed."""
+    source = escaped(live_page(title, [section]))
     style = f"width:100%;height:{FRAME_PX}px;border:0"
     frame = f'<iframe sandbox="allow-scripts" style="{style}" title="{escaped(title)}" srcdoc="{source}"></iframe>'
-    return BEHIND_FRAME + frame + timeline_html(doc)
+    return BEHIND_FRAME + frame + picture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from perfmagic import units
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.verdict import NO_VERDICT
+from perfmagic.terminal import ALARM
 from perfmagic.trace.model import LaunchShape
 from perfmagic.view.timeline.doc import TimelineDoc
 
@@ -40,10 +41,12 @@ def _extent(dimensions: tuple[int, int, int]) -> str:
 
 
 def cost_words(finding: Finding, busy_frac: float) -> str:
-    """The left column of a finding: time that could be won, "costs nothing", nothing where it is not known.
+    """The left column of a finding: "race", time that could be won, "costs nothing", nothing where it is not known.
 
     Of a verdict with nothing to win, how busy the device is: busy_frac, as the first line has it.
     """
+    if finding.is_wrong:
+        return ALARM
     if finding.cost_ns is None:
         told = finding.rule == "verdict" and finding.cause != NO_VERDICT
         return f"{units.percent(busy_frac)} busy" if busy_frac and told else ""

@@ -99,7 +99,7 @@ def test_the_parts_add_up_whatever_ran_and_however_many_steps(
 def test_the_first_sentence_is_the_difference_and_its_parts() -> None:
     found = trace_diff(eager(), fused())
     sentence = plain(found.headline)
-    assert sentence.startswith("B is 24.0 µs shorter than A (66.0 µs → 42.0 µs, −36 %): matrix products −20.0 µs, ")
+    assert sentence.startswith("B is 24.0 µs shorter than A (66.0 µs → 42.0 µs, −36 %): attention −20.0 µs, ")
     named = [float(n.replace("−", "-")) for n in re.findall(r"([−+][\d.]+) µs", sentence)]
     assert (len(named), sum(named)) == (5, -24.0)
     assert found.no_verdict == ""

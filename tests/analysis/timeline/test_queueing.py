@@ -71,6 +71,14 @@ def test_run_ahead_is_the_longest_time_since_the_launch_of_a_running_op() -> Non
     assert stream_queue(b.trace(), 0, 7).run_ahead_max_ns == 40 * US
 
 
+def test_python_is_not_ahead_of_a_copy_that_holds_it() -> None:
+    b = Builder()
+    b.op(20, 900, launch=(10, 890), name="Memcpy HtoD (Pageable -> Device)")
+    trace = b.trace()
+    assert stream_queue(trace, 0, 7).run_ahead_max_ns == 10 * US
+    assert [queue.run_ahead_max_ns for queue in queues(trace, 0)] == [10 * US]
+
+
 def test_a_stream_without_ops_has_an_empty_queue() -> None:
     queue = stream_queue(Builder().trace(), 0, 7)
     assert (queue.depth_ops.max, queue.depth_ops.mean, queue.run_ahead_max_ns) == (0, 0.0, 0)

@@ -91,6 +91,18 @@ def test_text_fits_a_terminal_and_html_an_output() -> None:
     ET.fromstring(bench_svg(doc))
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_text_obeys_the_width_of_the_terminal_and_loses_no_number(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    doc = bench_doc(result(returns=around(1.2, n=20_000), done=around(12.3, n=20_000)))
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = bench_text(doc)
+    assert max(map(len, text.splitlines())) <= width
+    said = text.replace("\u00a0", " ").split()
+    for row in doc.rows:
+        for cell in (row.median, row.interval, row.least, row.spread):
+            assert all(word in " ".join(said) for word in cell.replace("\u00a0", " ").split())
+
+
 def test_a_benchmark_that_failed_at_once_still_says_so() -> None:
     doc = bench_doc(result(returns=None, done=None, failed="ValueError: <1>", first_call_s=None))
     assert doc.lead == "No sample was completed."

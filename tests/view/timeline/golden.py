@@ -19,6 +19,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace_comparisons import compare_timelines
 from perfmagic.view.diff.picture.pair import pair_svg
 from perfmagic.view.diff.picture.waterfall import waterfall_svg
+from perfmagic.view.ranks.picture import ranks_svg
 from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.picture.roofline import roofline_svg
 from perfmagic.view.timeline.picture.timeline import timeline_svg
@@ -26,6 +27,7 @@ from tests.analysis.build import Builder
 from tests.analysis.diff.pairs import eager, fused
 from tests.analysis.shaped import BF16, FLOAT, Shaped
 from tests.trace.recorded import recorded
+from tests.view.ranks.build import four_ranks
 from tests.view.timeline.build import queue_of
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "svg"
@@ -108,6 +110,18 @@ def comparison_pictures(first: Trace, second: Trace) -> list[str]:
     return [*described(waterfall_svg(found)), *described(pair_svg(found, *found.timelines))]
 
 
+# every picture by the name of its file, whatever it shows
+DRAWN: dict[str, Callable[[], list[str]]] = {
+    **{name: partial(lambda make: picture(make()), make) for name, make in CASES.items()},
+    **{name: partial(lambda pair: comparison_pictures(*pair()), pair) for name, pair in COMPARISONS.items()},
+    **{
+        name: partial(lambda make: described(roofline_svg(roofline_data(make(), 0))), make)
+        for name, make in ROOFLINES.items()
+    },
+    "four_ranks": lambda: described(ranks_svg(four_ranks())),
+}
+
+
 def _styles(svg: str) -> dict[str, str]:
     """What each class looks like on a light page: their letters are given out in the order of use."""
     light = svg[: svg.index("@media")] if "@media" in svg else svg
@@ -178,6 +192,8 @@ def main() -> None:
     for name, make in ROOFLINES.items():
         lines = described(roofline_svg(roofline_data(make(), 0)))
         (FOLDER / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for name, draw in DRAWN.items():
+        (FOLDER / f"{name}.txt").write_text("\n".join(draw()) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // From what was sent to a view in an element. What cannot be read is said in the element, in words.
 import { el } from "../interact/dom.ts";
+import { RanksView } from "./ranks.ts";
 import type { Host } from "../interact/host.ts";
 import { View } from "../interact/view.ts";
 import { buildModel } from "../model/build.ts";
@@ -14,7 +15,9 @@ export async function mount(
 ): Promise<View | null> {
   try {
     const head = parseHeader(header);
-    return new View(parent, buildModel(head, decode(await inflate(payload), head.columns)), host);
+    const overview = head.ranks ? payload.subarray(0, head.overview_bytes) : payload;
+    const model = buildModel(head, decode(await inflate(overview), head.columns));
+    return head.ranks ? new RanksView(parent, model, payload, host) : new View(parent, model, host);
   } catch (error) {
     parent.append(el("div", "pm pm-error", `The timeline cannot be drawn: ${(error as Error).message}`));
     return null;

@@ -3,9 +3,12 @@ import { button, el, type Part, swatch } from "./dom.ts";
 import { busyOf } from "./head.ts";
 import { KEY_CLASSES } from "../model/classes.ts";
 import type { Action, State } from "../model/state.ts";
+import type { Window } from "../model/scale.ts";
 import type { Model } from "../model/store.ts";
 import { type Totals, totalsOf } from "../model/totals.ts";
 import { count, duration, durationLike, percent } from "../model/units.ts";
+
+const MOST_RANKS = 8;
 
 export function selectionPanel(model: Model): Part {
   const node = el("div", "pm-panel");
@@ -20,6 +23,7 @@ export function selectionPanel(model: Model): Part {
     shown = key;
     const totals = totalsOf(model, selection, state.off);
     const columns = [summary(model, totals)];
+    if (model.ranks.length) columns.push(ranks(model, selection));
     if (totals.parts.length) columns.push(device(totals));
     if (totals.names.length) columns.push(names(totals));
     if (totals.lines.length) columns.push(lines(totals));
@@ -60,6 +64,17 @@ function device(totals: Totals): HTMLElement {
   return el("div", "pm-rows", el("h4", "", "device"), ...rows);
 }
 
+/** How long each rank waited for others in the selection, the longest first. */
+function ranks(model: Model, [from, to]: Window): HTMLElement {
+  const waits = model.ranks.map((rank) => ({ rank, ns: rank.wait.covered(from, to) }));
+  const shown = waits.sort((a, b) => b.ns - a.ns).slice(0, MOST_RANKS);
+  const rows = shown.flatMap(({ rank, ns }) => {
+    const computed = `computes ${duration(rank.compute.covered(from, to))}`;
+    return row(rank.wire.label, "wait", ns / (to - from), `waits ${duration(ns)}`, computed);
+  });
+  return el("div", "pm-rows", el("h4", "", "ranks"), ...rows);
+}
+
 function names(totals: Totals): HTMLElement {
   const most = Math.max(1, totals.names[0].ns);
   const rows = totals.names.flatMap((n) => row(n.name, n.token, n.ns / most, duration(n.ns), `×${count(n.count)}`));
@@ -80,6 +95,19 @@ function lines(totals: Totals): HTMLElement {
   return el("div", "pm-rows", el("h4", "", "Python meanwhile"), ...rows);
 }
 
+const ONE_RANK: [string[], string][] = [[["click"], "open a rank"]];
+const ONE_TIMELINE: [string[], string][] = [
+  [["[", "]"], "launch ↔ op"],
+  [["/"], "search"],
+];
+const RANK_KEY = [
+  ["host1", "Python"],
+  ["comp", "compute"],
+  ["comm", "data moving"],
+  ["wait", "waiting for a rank"],
+  ["htod", "copies"],
+] as const;
+
 /** What the colours mean; each class can be switched off. */
 export function colourKey(model: Model, act: (action: Action) => void, signal: AbortSignal): Part {
   const present = new Set(model.streams.flatMap((s) => s.tracks.flatMap((t) => t.classes)));
@@ -96,14 +124,16 @@ export function colourKey(model: Model, act: (action: Action) => void, signal: A
       el("span", "", el("i", "pm-swatch pm-held"), "queued, stream idle"),
     );
   }
+  const several = model.ranks.length > 0;
+  for (const [token, words] of several ? RANK_KEY : []) node.append(el("span", "", swatch(token), words));
+  if (several) node.append(el("span", "", el("i", "pm-swatch pm-idle"), "device idle"));
   if (model.blocked) node.append(el("span", "", swatch("wait"), "Python blocked"));
   const keys = el("span", "pm-hints");
   node.append(keys);
   const hints: [string[], string][] = [
     [["W", "S"], "zoom"],
     [["A", "D"], "pan"],
-    [["[", "]"], "launch ↔ op"],
-    [["/"], "search"],
+    ...(several ? ONE_RANK : ONE_TIMELINE),
     [["?"], "all keys"],
   ];
   for (const [names, words] of hints) keys.append(el("span", "", ...names.map((k) => el("kbd", "", k)), words));

@@ -39,6 +39,7 @@ function facts(model: Model, state: State): (Node | string)[][] {
     parts.push([`of ${duration(model.span)}, ${range}`]);
   }
   parts.push([header.device_label]);
+  if (model.ranks.length) return parts;
   if (!header.n_ops) return [...parts, [plural(header.n_host_ops, "operator")]];
   const busy = whole ? header.busy_frac : totalsOf(model, state.view).busyFrac;
   const queue = whole ? header.queue_max : Math.max(0, ...model.streams.map((s) => s.pile.maxDepth(from, to)));
@@ -85,7 +86,7 @@ export function findingList(model: Model, act: Do, signal: AbortSignal): Part {
     const window = [finding.start_ns, Math.max(finding.end_ns, finding.start_ns + 1)] as const;
     const line = finding.lines.length === 1 ? finding.lines[0] : 0;
     const show = button("show ▸", "", () => act({ do: "finding", number: i, window, line }), signal, "pm-show");
-    const row = el("div", "pm-finding", cost, said, show);
+    const row = el("div", finding.rule === "race" ? "pm-finding pm-alarm" : "pm-finding", cost, said, show);
     row.style.setProperty("--pm-depth", String(finding.depth));
     row.hidden = i >= AT_ONCE;
     if (finding.cost_ns) {

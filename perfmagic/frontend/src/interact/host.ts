@@ -8,6 +8,10 @@ export interface Host {
   onTheme(changed: () => void): () => void;
   /** After the first frame is painted. */
   painted?(): void;
+  /** The window has changed, on its way to rest or not. */
+  looked?(view: Window): void;
+  /** Rows of ranks were opened or closed. */
+  opened?(ranks: readonly number[]): void;
   /** The view has come to rest. */
   settled?(view: Window, selection: Window | null): void;
 }

@@ -87,6 +87,7 @@ export class Pointer {
     const { view } = this;
     if (row?.kind === "thread" && x < 0) return view.act({ do: "thread", thread: row.index });
     if (row?.kind === "more" && row.sub) return view.act({ do: "more" });
+    if (row?.kind === "rank") return view.act({ do: "rank", rank: row.index });
     const { ref } = view.pickAt(x, y);
     if (ref?.kind === "line") {
       view.act({ do: "line", line: view.model.cell!.line[ref.row] });
@@ -138,6 +139,7 @@ export class Pointer {
     const row = rowAt(this.view.layout, y);
     if (row?.kind === "thread" && x < 0) return "pointer";
     if (row?.kind === "more" && row.sub) return "pointer";
+    if (row?.kind === "rank") return this.view.model.ranks[row.index].wire.part ? "pointer" : "default";
     return row?.kind === "overview" ? "grab" : "default";
   }
 }

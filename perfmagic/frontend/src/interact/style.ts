@@ -25,6 +25,7 @@ export const STYLE = `
 .pm-finding{position:relative;display:grid;grid-template-columns:92px minmax(0,1fr) auto;min-height:24px;align-items:center;border-bottom:1px solid var(--pm-rule);padding:3px 0}
 .pm-finding.pm-on{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}
 .pm-cost{text-align:right;padding-right:14px;font-weight:600;white-space:nowrap}
+.pm-alarm .pm-cost,.pm-alarm .pm-said{color:var(--pm-wait)}
 .pm-cost.pm-none{font-weight:400;color:var(--pm-ink2)}
 .pm-said{padding-left:calc(18px*var(--pm-depth,0))}
 .pm-said b{font-weight:600}
@@ -69,6 +70,7 @@ export const STYLE = `
 .pm-key button.pm-off{opacity:.45;text-decoration:line-through}
 .pm-swatch{display:inline-block;width:12px;height:9px;margin-right:5px;flex:none}
 .pm-held{background:repeating-linear-gradient(135deg,var(--pm-matrix) 0 1px,transparent 1px 3.5px),color-mix(in srgb,var(--pm-comp) 22%,var(--pm-ground))}
+.pm-idle{background:color-mix(in srgb,var(--pm-wait) 45%,var(--pm-ground))}
 .pm-queued{background:color-mix(in srgb,var(--pm-comp) 32%,var(--pm-ground))}
 .pm-fine{font-size:11px;line-height:15px;color:var(--pm-ink2);margin-top:5px}
 .pm-fine summary{display:flex;list-style:none;white-space:nowrap;cursor:pointer}
@@ -78,6 +80,10 @@ export const STYLE = `
 .pm-fine .pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
 .pm-fine[open] summary{white-space:normal}
 .pm-fine[open] .pm-unfold{display:none}
+.pm-open-rank{border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:6px}
+.pm-rank-head{display:flex;gap:10px;align-items:baseline}
+.pm-rank-head span{color:var(--pm-ink2);flex:1;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.pm-open-rank .pm-top,.pm-open-rank .pm-key,.pm-open-rank .pm-fine{display:none}
 .pm-error{padding:8px 0;color:var(--pm-wait)}
 .pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
 .pm-narrow .pm-finding s{left:82px}

@@ -28,7 +28,7 @@ export class View implements Pointed, Commanded {
   hits: Hits | null = null;
   readonly canvas: Canvas;
   private readonly over = new AbortController();
-  private readonly root: HTMLElement;
+  readonly root: HTMLElement;
   private readonly body: HTMLElement;
   private readonly parts: Part[];
   private readonly search: Search;
@@ -106,7 +106,11 @@ export class View implements Pointed, Commanded {
     if (action.do === "escape") this.card.hide();
     this.state = reduce(before, action);
     if (this.state === before) return;
-    if (this.state.view !== before.view) this.look(gliding);
+    if (this.state.view !== before.view) {
+      this.look(gliding);
+      this.host.looked?.(this.state.view);
+    }
+    if (this.state.ranks !== before.ranks) this.host.opened?.(this.state.ranks);
     if (this.state.query !== before.query || this.state.line !== before.line)
       this.hits = hitsOf(this.model, this.state);
     if (this.state.open !== before.open || this.state.streams !== before.streams) this.layoutMade = null;

@@ -2,10 +2,10 @@
 import { CLASSES, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, PTOP } from "./classes.ts";
 import type { Columns, Decoded } from "./decode.ts";
 import { BEFORE_THE_RECORD, Pile } from "./pile.ts";
-import { gaps, Spans, subtract, unionAll, unionOf } from "./spans.ts";
-import type { Blocked, CellLines, Group, Launches, Memory, Model, Stave, StavePart, Stream } from "./store.ts";
+import { gaps, NOTHING, Spans, subtract, unionAll, unionOf } from "./spans.ts";
+import type { Blocked, CellLines, Group, Launches, Memory, Model, Rank, Stave, StavePart, Stream } from "./store.ts";
 import { Track } from "./track.ts";
-import type { GroupWire, Header, StreamWire } from "./wire.ts";
+import type { GroupWire, Header, RankWire, StreamWire } from "./wire.ts";
 
 /** Builds the model from what was decoded. */
 export function buildModel(header: Header, decoded: Decoded): Model {
@@ -31,7 +31,17 @@ export function buildModel(header: Header, decoded: Decoded): Model {
     cell: header.cell_lane ? cellLines(columns, header.cell_lane.texts) : null,
     groups,
     memory: header.memory_lanes.map((wire, i) => memory(columns[`memory${i}`], wire)),
+    ranks: (header.ranks ?? []).map((wire, i) => rank(wire, (name) => columns[`rank${i}_${name}`])),
   };
+}
+
+function rank(wire: RankWire, table: (name: string) => Columns[string] | undefined): Rank {
+  const of = (name: string): Spans => {
+    const found = table(name);
+    return found?.["start"] ? new Spans(found["start"], found["end"]) : NOTHING;
+  };
+  const [host, compute, transfer] = [of("host"), of("compute"), of("transfer")];
+  return { wire, host, compute, transfer, wait: of("wait"), copy: of("copy"), idle: of("idle") };
 }
 
 function stream(wire: StreamWire, columns: Columns[string], classes: Uint8Array, calls?: Float64Array): Stream {

@@ -5,7 +5,7 @@ import type { Model, Stream } from "./store.ts";
 
 export type RowKind =
   | "overview" | "flags" | "axis" | "cell" | "thread" | "launches" | "heading" | "pile" | "lane" | "strip" | "more"
-  | "stave" | "memory"; // prettier-ignore
+  | "stave" | "memory" | "rank"; // prettier-ignore
 
 export interface Row {
   kind: RowKind;
@@ -61,6 +61,11 @@ export function laneHeight(stream: Stream, first: boolean, open: boolean): numbe
   return Math.max(open ? 24 : first || stream.wire.busy_frac > 0.3 ? 20 : 14, stream.wire.depth > 1 ? least : 0);
 }
 
+/** The height of a rank's row and the gap after it: more ranks get lower rows, so that a screen still shows them all. */
+export function rankHeight(ranks: number): [number, number] {
+  return ranks <= 12 ? [36, 8] : ranks <= 32 ? [19, 5] : [11, 2];
+}
+
 export function layoutOf(model: Model, state: State, width: number): Layout {
   const left = width < 520 ? 0 : LEFT_PX;
   const right = width < 720 ? 0 : RIGHT_PX;
@@ -74,6 +79,12 @@ export function layoutOf(model: Model, state: State, width: number): Layout {
     y += h + gap;
   };
   const { header } = model;
+  if (model.ranks.length) {
+    const [high, gap] = rankHeight(model.ranks.length);
+    add("axis", 13, 4, 0, 0, false);
+    model.ranks.forEach((_, i) => add("rank", high, gap, i));
+    return { rows, brackets, height: y + 2, width, left, plot: Math.max(40, width - left - right), right, above };
+  }
   const few = header.n_ops <= FEW_OPS && model.streams.length > 0;
   if (!few) add("overview", 26, 8);
   if (header.flags.length) add("flags", 28, 2, 0, 0, false);

@@ -22,6 +22,8 @@ export interface State {
   readonly open: readonly number[];
   /** How many streams of each device are drawn. */
   readonly streams: number;
+  /** Ranks whose own lanes are shown, rows of the model's ranks. */
+  readonly ranks: readonly number[];
 }
 
 export const FIRST_STREAMS = 16;
@@ -42,13 +44,14 @@ export type Action =
   | { do: "help" }
   | { do: "thread"; thread: number }
   | { do: "more" }
+  | { do: "rank"; rank: number }
   | { do: "escape" };
 
 export function initial(span: number): State {
   const whole: Window = [0, span];
   return {
     ...{ whole, view: whole, selection: null, hover: null, focus: null, query: "", searching: false },
-    ...{ line: 0, shown: -1, off: 0, help: false, open: [], streams: FIRST_STREAMS },
+    ...{ line: 0, shown: -1, off: 0, help: false, open: [], streams: FIRST_STREAMS, ranks: [] },
   };
 }
 
@@ -86,15 +89,19 @@ export function reduce(state: State, action: Action): State {
     }
     case "help":
       return { ...state, help: !state.help };
-    case "thread": {
-      const open = state.open.includes(action.thread);
-      return { ...state, open: open ? state.open.filter((t) => t !== action.thread) : [...state.open, action.thread] };
-    }
+    case "thread":
+      return { ...state, open: toggled(state.open, action.thread) };
+    case "rank":
+      return { ...state, ranks: toggled(state.ranks, action.rank) };
     case "more":
       return { ...state, streams: state.streams * 4 };
     case "escape":
       return escaped(state);
   }
+}
+
+function toggled(all: readonly number[], one: number): readonly number[] {
+  return all.includes(one) ? all.filter((other) => other !== one) : [...all, one];
 }
 
 /** One thing after the other: help, search, what is marked, the focus, the selection. */

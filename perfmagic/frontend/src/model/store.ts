@@ -4,7 +4,7 @@ import type { Pile, Run } from "./pile.ts";
 import { upTo } from "./sorted.ts";
 import type { Spans } from "./spans.ts";
 import type { Track } from "./track.ts";
-import type { GroupWire, Header, StreamWire } from "./wire.ts";
+import type { GroupWire, Header, RankWire, StreamWire } from "./wire.ts";
 
 /** Something that can be pointed at. row: of the columns of its lane. */
 export type Ref =
@@ -101,6 +101,16 @@ export interface CellLines {
   texts: Record<string, string>;
 }
 
+export interface Rank {
+  wire: RankWire;
+  host: Spans;
+  compute: Spans;
+  transfer: Spans;
+  wait: Spans;
+  copy: Spans;
+  idle: Spans;
+}
+
 export interface Model {
   header: Header;
   names: NameRow[];
@@ -113,6 +123,8 @@ export interface Model {
   cell: CellLines | null;
   groups: Group[];
   memory: Memory[];
+  /** Rows of a page of several ranks; empty for one timeline. */
+  ranks: Rank[];
 }
 
 export function shortName(model: Model, name: number): string {

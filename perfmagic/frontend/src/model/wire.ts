@@ -57,6 +57,19 @@ export interface StreamWire {
   depth: number;
 }
 
+/** A row of a page of several ranks; its columns are the tables rank0_host, rank0_compute, … */
+export interface RankWire {
+  rank: number;
+  label: string;
+  title: string;
+  /** What stands beside the row: how long it waited, how busy it was. */
+  words: [string, string];
+  start_ns: number;
+  end_ns: number;
+  /** The rank's own timeline on the common axis: a payload behind the overview's; null where it was left out. */
+  part: { at: number; bytes: number; header: Header } | null;
+}
+
 export interface Header {
   schema: number;
   origin_ns: number;
@@ -85,6 +98,9 @@ export interface Header {
   /** Of kernels: their blocks, and what each block has. */
   shapes: [string, string][];
   columns: ColumnLayout[];
+  /** Of several ranks: the rows, and the bytes of the payload that hold their columns. */
+  ranks?: RankWire[];
+  overview_bytes?: number;
 }
 
 /** The header of a timeline. Throws with a sentence for readers when it was written for another version of this file. */

@@ -71,9 +71,22 @@ export function rowText(f: Frame, row: Row): RowText {
       const lane = model.memory[row.index];
       return { ...NONE, label: "memory", number: size(lane.peak), unit: "peak" };
     }
+    case "rank":
+      return rankText(f, row);
     default:
       return NONE;
   }
+}
+
+/** A rank that can be opened says so; for a part of the axis how long it waits and is busy there. */
+function rankText(f: Frame, row: Row): RowText {
+  const { wire, wait, idle } = f.model.ranks[row.index];
+  const open = f.state.ranks.includes(row.index);
+  const label = wire.part ? `${wire.label} ${open ? "▾" : "▸"}` : wire.label;
+  if (isWhole(f.state)) return { ...NONE, label, number: wire.words[0] || wire.words[1], unit: "" };
+  const [from, to] = f.state.view;
+  const waits = wait.covered(from, to);
+  return { ...NONE, label, number: waits ? `waits ${duration(waits)}` : `idle ${duration(idle.covered(from, to))}` };
 }
 
 function pileText(f: Frame, row: Row, stream: Stream): RowText {

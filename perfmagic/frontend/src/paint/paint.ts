@@ -11,6 +11,7 @@ import { paintMemory, writeMemory } from "./memory.ts";
 import { paintPathOf } from "./path.ts";
 import { paintPile } from "./pile.ts";
 import type { Band } from "./pixels.ts";
+import { paintRank, writeRank } from "./rank.ts";
 import { writePile } from "./pile_words.ts";
 import { paintLane, paintStave, paintStrip, writeLane, writeStrip } from "./stream.ts";
 
@@ -26,6 +27,7 @@ const FILLS = new Map<RowKind, Painter>([
   ["strip", paintStrip],
   ["stave", paintStave],
   ["memory", paintMemory],
+  ["rank", paintRank],
 ]);
 
 const WORDS = new Map<RowKind, Painter>([
@@ -36,6 +38,7 @@ const WORDS = new Map<RowKind, Painter>([
   ["lane", writeLane],
   ["strip", writeStrip],
   ["memory", writeMemory],
+  ["rank", writeRank],
 ]);
 
 /** All fills. */

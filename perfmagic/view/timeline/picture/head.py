@@ -94,11 +94,13 @@ def _draw_trust(canvas: Canvas, doc: TimelineDoc, y: float) -> float:
 def _draw_finding(canvas: Canvas, y: float, finding: Finding, cost: str) -> None:
     """One finding in a line; a part of another is set in."""
     bold, x, rest = finding.cost_ns != 0 and not finding.depth, GUTTER_PX + PART_PX * finding.depth, rest_words(finding)
-    canvas.text(GUTTER_PX - 12, y, cost, "ink" if finding.cost_ns != 0 else "ink2", size=12, anchor="end", bold=bold)
+    token = "wait" if finding.is_wrong else "ink" if finding.cost_ns != 0 else "ink2"
+    words = "wait" if finding.is_wrong else "ink"
+    canvas.text(GUTTER_PX - 12, y, cost, token, size=12, anchor="end", bold=bold)
     cause = fitted(finding.cause, WIDTH_PX - x, 12, bold=True)
     gap_px = 3 if rest[:1] == " " else 0
     shown = fitted(rest.lstrip(), WIDTH_PX - x - width_px(cause, 12, bold=True) - gap_px, 12)
-    canvas.run(x, y, Part(cause, size=12, bold=True), Part(shown, size=12, gap_px=gap_px))
+    canvas.run(x, y, Part(cause, words, 12, bold=True), Part(shown, words, 12, gap_px=gap_px))
 
 
 def _share_box(canvas: Canvas, share: Share, x: float, y: float, width: float, height: float) -> None:

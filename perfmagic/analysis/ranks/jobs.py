@@ -1,0 +1,112 @@
+"""Which of several traces are the ranks of one job: files of different jobs must not share a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfmagic import units
+from perfmagic.trace.model import Trace
+
+_TOLERANCE_NS = 60_000_000_000  # hosts' clocks may be off by seconds; ranks of one job are not recorded a minute apart
+_NAMED = 4  # files that a sentence lists
+
+
+@dataclass(frozen=True)
+class Job:
+    """Some traces of one job.  members: their places among those given, by rank; apart: why not those of job 1."""
+
+    members: tuple[int, ...]
+    apart: str = ""
+
+
+def jobs(traces: Sequence[Trace]) -> tuple[Job, ...]:
+    """The jobs that some traces are of, the largest first; a trace whose file names no rank is a job of its own.
+
+    Ranks of one job have different numbers, one world size, devices of one name (or a process group in common), and
+    were recorded at one time. Traces without that information do not contradict it.
+    """
+    found: list[list[int]] = []
+    reasons: dict[int, str] = {}
+    for i in sorted(range(len(traces)), key=lambda i: (traces[i].meta.rank is None, traces[i].meta.rank or 0, i)):
+        for members in found:
+            why = next((words for other in members if (words := difference(traces[other], traces[i]))), "")
+            if not why:
+                members.append(i)
+                break
+            reasons.setdefault(i, why)
+        else:
+            found.append([i])
+    found.sort(key=lambda members: -len(members))
+    return tuple(Job(tuple(members), reasons.get(members[0], "") if n else "") for n, members in enumerate(found))
+
+
+def difference(first: Trace, second: Trace) -> str:
+    """Why two traces are not two ranks of one job; "" where nothing says so."""
+    a, b = first.meta, second.meta
+    if a.rank is None or b.rank is None:
+        return "no rank in the file"
+    if a.rank == b.rank:
+        return f"rank {a.rank} twice"
+    if a.world_size != b.world_size:
+        return f"{_size(a.world_size)}, not {_size(b.world_size)}"
+    groups = _groups(first) & _groups(second)
+    if not groups and _groups(first) and _groups(second) and _both_in_all(first, second):
+        return "other process groups"
+    names = [{info.name for info in trace.meta.devices if _is_named(info.name)} for trace in (first, second)]
+    if names[0] and names[1] and not names[0] & names[1] and not groups:
+        return f"{_listed(names[0])}, not {_listed(names[1])}"
+    apart_ns = max(_span(first)[0], _span(second)[0]) - min(_span(first)[1], _span(second)[1])
+    if _dated(first) and _dated(second) and apart_ns > _TOLERANCE_NS:
+        return f"recorded {units.duration(apart_ns)} apart"
+    return ""
+
+
+def jobs_words(traces: Sequence[Trace], titles: Sequence[str]) -> tuple[str, ...]:
+    """One sentence a job: which ranks, of how many, on what, from which files, and why not with the first job."""
+    return tuple(_words(job, traces, titles) for job in jobs(traces))
+
+
+def _words(job: Job, traces: Sequence[Trace], titles: Sequence[str]) -> str:
+    first = traces[job.members[0]].meta
+    ranks = [str(rank) for i in job.members if (rank := traces[i].meta.rank) is not None]
+    shown = ", ".join(ranks[:_NAMED]) + (", …" if len(ranks) > _NAMED else "")
+    who = f"rank{'s' if len(ranks) > 1 else ''} {shown}" if ranks else "a file that names no rank"
+    of = f" of {first.world_size}" if first.world_size and ranks else ""
+    on = f" on {_listed({info.name for info in first.devices})}" if first.devices else ""
+    names = ", ".join(titles[i] for i in job.members[:_NAMED]) + (", …" if len(job.members) > _NAMED else "")
+    return f"{who}{of}{on} ({names})" + (f": {job.apart}" if job.apart else "")
+
+
+def _size(world_size: int | None) -> str:
+    return "no world size" if world_size is None else units.plural(world_size, "rank")
+
+
+def _groups(trace: Trace) -> set[tuple[str, tuple[int, ...]]]:
+    """The process groups that the record of the collectives names, with their ranks."""
+    return {(one.group, one.ranks) for one in trace.collectives if one.group}
+
+
+def _both_in_all(first: Trace, second: Trace) -> bool:
+    """Whether each has a group that spans the whole job: then both would name the same one."""
+    sizes = {trace.meta.world_size for trace in (first, second)}
+    return all(any(one.group_size in sizes for one in trace.collectives if one.group) for trace in (first, second))
+
+
+def _is_named(name: str) -> bool:
+    """Whether a device's name is more than its number."""
+    return not name.startswith(("device ", "GPU ")) and bool(name)
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _span(trace: Trace) -> tuple[int, int]:
+    base = trace.meta.base_unix_ns
+    return base + trace.meta.start_ns, base + trace.meta.end_ns
+
+
+def _dated(trace: Trace) -> bool:
+    """Whether times count from a known instant: files of some writers begin at 0, or at the host's start."""
+    return _span(trace)[0] > 10**18  # after September 2001

@@ -1,0 +1,144 @@
+"""The ranks of one job beside each other: a row a rank, on one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.ranks.alignment import Alignment, aligned
+from perfmagic.analysis.ranks.exposed import Communication, communication
+from perfmagic.analysis.ranks.matching import Matching, matched
+from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.timeline.collectives import bus_factor, op_bytes
+from perfmagic.trace.model import Trace
+
+
+@dataclass(frozen=True)
+class RankStat:
+    """One rank of a job, on its busiest device; times in ns. Source: docs/words.md, "transfer".
+
+    exposed_communication_ns: with no compute beside it, the sum of exposed_waiting_ns (in a collective before the last
+    rank came), exposed_transfer_ns (once all were there) and exposed_unmatched_ns (of which the other ranks say
+    nothing).  waiting_ns, transfer_ns: of all matched collectives, also beside compute.
+    n_last: matched collectives to which it came last, of n_matched.
+    bus_bytes_per_s: of matched collectives whose size is known, while data were on their way; None without any.
+    """
+
+    shown = (
+        "rank", "busy_frac", "compute_ns", "exposed_communication_ns", "exposed_waiting_ns", "exposed_transfer_ns",
+        "copy_ns", "idle_ns", "n_last", "bus_bytes_per_s",
+    )  # fmt: skip
+
+    rank: int
+    device: int
+    offset_ns: int
+    extent_ns: int
+    busy_ns: int
+    compute_ns: int
+    communication_ns: int
+    copy_ns: int
+    idle_ns: int
+    exposed_communication_ns: int
+    exposed_waiting_ns: int
+    exposed_transfer_ns: int
+    exposed_unmatched_ns: int
+    waiting_ns: int
+    transfer_ns: int
+    n_matched: int
+    n_last: int
+    bus_bytes_per_s: float | None
+
+    @property
+    def busy_frac(self) -> float:
+        return self.busy_ns / self.extent_ns if self.extent_ns else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """The ranks of one job: their facts, their collectives beside each other, and one time axis.
+
+    traces: by rank.  comm_names: as in perfmagic.trace.names.op_classes.
+    """
+
+    traces: Mapping[int, Trace]
+    comm_names: str | None = None
+
+    @cached_property
+    def facts(self) -> Mapping[int, Facts]:
+        return {rank: Facts(trace, self.comm_names) for rank, trace in sorted(self.traces.items())}
+
+    @cached_property
+    def ranks(self) -> list[int]:
+        return sorted(self.traces)
+
+    @cached_property
+    def matching(self) -> Matching:
+        return matched(self.traces, self.comm_names)
+
+    @cached_property
+    def alignment(self) -> Alignment:
+        return aligned(self.traces, self.matching)
+
+    @cached_property
+    def communication(self) -> Mapping[int, Communication]:
+        return communication(self.facts, self.matching)
+
+    def began_ns(self, rank: int) -> int:
+        """When a rank's first training step began by its own clock; without steps its first record."""
+        steps, trace = self.facts[rank].steps, self.traces[rank]
+        return steps[0].start_ns if steps else min(trace.meta.start_ns, int(trace.ops.start_ns[0]))
+
+    @cached_property
+    def table(self) -> Rows[RankStat]:
+        """A row a rank."""
+        return Rows((self._row(rank) for rank in self.ranks), RankStat)
+
+    def _row(self, rank: int) -> RankStat:
+        parts, of_comm = self.facts[rank].breakdown, self.communication[rank]
+        mine = [(group, group.ranks.index(rank)) for group in self.matching.groups if rank in group.ranks]
+        return RankStat(
+            rank=rank,
+            device=parts.device,
+            offset_ns=self.alignment.offset_ns[rank],
+            extent_ns=parts.extent_ns,
+            busy_ns=parts.busy_ns,
+            compute_ns=parts.compute_ns,
+            communication_ns=parts.communication_ns,
+            copy_ns=parts.copy_ns,
+            idle_ns=parts.idle_ns,
+            exposed_communication_ns=parts.exposed_communication_ns,
+            exposed_waiting_ns=of_comm.exposed_waiting_ns,
+            exposed_transfer_ns=of_comm.exposed_transfer_ns,
+            exposed_unmatched_ns=of_comm.exposed_unmatched_ns,
+            waiting_ns=sum(int((group.duration_ns[i] - group.transfer_ns).sum()) for group, i in mine),
+            transfer_ns=sum(int(group.transfer_ns.sum()) for group, _ in mine),
+            n_matched=sum(len(group.kinds) for group, _ in mine),
+            n_last=sum(int((group.last == i).sum()) for group, i in mine),
+            bus_bytes_per_s=self._bandwidth(rank),
+        )
+
+    def _bandwidth(self, rank: int) -> float | None:
+        """What the rank's links carried of the matched collectives, by the time in which data were on their way."""
+        sizes = op_bytes(self.traces[rank], self.comm_names)
+        moved, took_ns = 0.0, 0
+        for group in self.matching.groups:
+            if rank not in group.ranks:
+                continue
+            i = group.ranks.index(rank)
+            for row, kind, ns in zip(group.rows[i].tolist(), group.kinds, group.transfer_ns.tolist(), strict=True):
+                factor = bus_factor(kind.split()[0], len(group.ranks))
+                if row in sizes and factor is not None:
+                    moved += sizes[row] * factor
+                    took_ns += ns
+        return moved / took_ns * 1e9 if took_ns else None
+
+
+def ranks_of(traces: Sequence[Trace], comm_names: str | None = None) -> Ranks | None:
+    """The ranks that some traces of one job are; None where fewer than two have device ops, or ranks are not told."""
+    known: dict[int, Trace] = {}
+    for trace in traces:
+        if len(trace.ops) and trace.meta.rank is not None:
+            known[trace.meta.rank] = trace
+    return Ranks(known, comm_names) if len(known) > 1 else None

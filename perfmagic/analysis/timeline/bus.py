@@ -1,0 +1,61 @@
+"""How fast copies between host and device can be: measured on pinned copies, else by the bus of the device."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.trace.columns import OpKind
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import OpClass, copy_direction, is_pageable
+
+LARGE_BYTES = 1 << 20  # smaller copies take as long as their launch and say nothing of the bus
+# What a pinned copy reaches over 16 lanes, in bytes a second: four fifths of what the lanes carry (PCI-SIG: 8, 16 and
+# 32 GT/s a lane, 128b/130b coding), as CUDA's bandwidthTest prints on such boards.
+_PCIE = {3: 12e9, 4: 25e9, 5: 50e9}
+# The generation by NVIDIA's and AMD's data sheets. Devices whose hosts are not on PCIe (GH200, GB200) are not here.
+_GENERATION = (
+    (re.compile(r"\b(?:GP100|P100|P40|P4|V100\w*|GV100|T4|TITAN|GTX|RTX (?:20\d0|[4568]000)|MI(?:50|60))\b"), 3),
+    (re.compile(r"\b(?:A(?:100|10|16|30|40|2|800)|RTX [34]0\d0|RTX A\d+|L4|L40S?|MI(?:100|2\d0X?))\b"), 4),
+    (re.compile(r"\b(?:H(?:100|200|20|800)|B200|B100|RTX 50\d0|MI3\d\dX?)\b"), 5),
+)
+_ON_THE_CHIP = re.compile(r"\bG[HB]\d00")
+
+
+@dataclass(frozen=True)
+class Bus:
+    """A bandwidth of pinned copies to the device, and in words where it is known from."""
+
+    bytes_per_s: float
+    source: str
+
+
+def pinned_bus(trace: Trace, device: int) -> Bus | None:
+    """How fast pinned memory is copied to a device; None where neither the record nor the device's name says.
+
+    From the large pinned copies of the trace; on a simulated device pageable copies get half the bandwidth.
+    """
+    measured = _measured(trace, device, pageable=False)
+    if measured is not None:
+        return Bus(measured, "as the pinned copies here")
+    info = trace.device_info(device)
+    if info.kind == "sim":
+        pageable = _measured(trace, device, pageable=True)
+        return Bus(2 * pageable, "twice that of pageable memory on a simulated device") if pageable else None
+    if _ON_THE_CHIP.search(info.name):
+        return None
+    generation = next((number for pattern, number in _GENERATION if pattern.search(info.name)), None)
+    return Bus(_PCIE[generation], f"assumed for PCIe {generation}.0 ×16") if generation else None
+
+
+def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:
+    ops = trace.ops
+    wanted = np.array(
+        [copy_direction(name) == OpClass.HTOD and is_pageable(name) is pageable for name in trace.names], bool
+    )
+    rows = (ops.device == device) & (ops.kind == OpKind.MEMCPY) & (ops.size_bytes >= LARGE_BYTES)
+    rows &= wanted[ops.name] if len(ops) else rows
+    length_ns = int((ops.end_ns - ops.start_ns)[rows].sum())
+    return int(ops.size_bytes[rows].sum()) / length_ns * 1e9 if length_ns else None

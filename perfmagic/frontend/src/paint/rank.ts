@@ -1,0 +1,87 @@
+// A row of a page of several ranks: Python, compute, communication as waiting and data moving, copies, idle.
+import type { Row } from "../model/layout.ts";
+import type { Spans } from "../model/spans.ts";
+import { below } from "../model/sorted.ts";
+import { duration } from "../model/units.ts";
+import { box, type Frame, lost, skyline } from "./draw.ts";
+
+// the shares of a row's height; a low row has neither Python nor idle time
+const HIGH = { host: 5, compute: 14, comm: 10, copy: 4, idle: 3 };
+const LOW = { host: 0, compute: 9, comm: 7, copy: 3, idle: 0 };
+const LOW_PX = 30;
+const IDLE_SHARE = 0.45; // of red: idle time is lost, but it is not this rank that makes others wait
+const BOX_PX = 2; // a wait at least so wide is hatched
+const LABEL_PX = 64;
+
+export function paintRank(f: Frame, row: Row): void {
+  const rank = f.model.ranks[row.index];
+  let y = row.y;
+  for (const [name, high] of bands(row)) {
+    if (name === "host") sky(f, rank.host, y, high, "host1");
+    else if (name === "compute") sky(f, rank.compute, y, high, "comp");
+    else if (name === "copy") sky(f, rank.copy, y, high, "htod");
+    else if (name === "idle") sky(f, rank.idle, y, high, "wait", IDLE_SHARE);
+    else {
+      paintWaits(f, rank.wait, y, high);
+      sky(f, rank.transfer, y, high, "comm");
+    }
+    y += high;
+  }
+  box(f, 0, row.y + row.h + 2, f.scale.width, row.y + row.h + 2.5, f.palette.pixel("rule"));
+}
+
+/** How long each wait is, where it has room for that. */
+export function writeRank(f: Frame, row: Row): void {
+  const [y, high] = placeOf(row, "comm");
+  if (high < 10) return;
+  for (const [from, to, x0, x1] of boxes(f, f.model.ranks[row.index].wait, LABEL_PX)) {
+    const words = `waits ${duration(to - from)}`;
+    const width = f.text.width(words, { size: 9 });
+    if (width > x1 - x0 - 8) continue;
+    f.text.g.fillStyle = f.palette.css("ground");
+    f.text.g.fillRect((x0 + x1) / 2 - width / 2 - 2, y, width + 4, high);
+    f.text.write(words, (x0 + x1) / 2, y + high / 2, { size: 9, align: "center", colour: f.palette.css("wait") });
+  }
+}
+
+type Name = keyof typeof HIGH;
+
+/** The bands of a row from top to bottom, with their heights. */
+function bands(row: Row): [Name, number][] {
+  const parts = Object.entries(row.h > LOW_PX ? HIGH : LOW) as [Name, number][];
+  const all = parts.reduce((sum, [, high]) => sum + high, 0);
+  return parts.filter(([, high]) => high).map(([name, high]) => [name, (high / all) * row.h]);
+}
+
+function placeOf(row: Row, wanted: Name): [number, number] {
+  let y = row.y;
+  for (const [name, high] of bands(row)) {
+    if (name === wanted) return [y, high];
+    y += high;
+  }
+  return [y, 0];
+}
+
+function sky(f: Frame, spans: Spans, y: number, h: number, token: string, share = 1): void {
+  if (spans.length) skyline(f, spans.shares(f.edges), y, h, f.palette.pixel(token, share), 1);
+}
+
+function paintWaits(f: Frame, spans: Spans, y: number, h: number): void {
+  if (!spans.length) return;
+  skyline(f, spans.shares(f.edges), y, h, f.palette.pixel("wait", IDLE_SHARE), 1);
+  for (const [, , x0, x1] of boxes(f, spans, BOX_PX)) {
+    box(f, x0, y, x1, y + h, f.palette.pixel("ground"));
+    lost(f, x0, x1, y, h);
+  }
+}
+
+/** The intervals in view that are at least so wide: their times, and their edges inside the plot. */
+function boxes(f: Frame, spans: Spans, least: number): [number, number, number, number][] {
+  const found: [number, number, number, number][] = [];
+  const last = below(spans.start, f.scale.to);
+  for (let i = 0; i < last; i++) {
+    if (spans.end[i] <= f.scale.from || (spans.end[i] - spans.start[i]) * f.scale.pxPerNs < least) continue;
+    found.push([spans.start[i], spans.end[i], f.scale.xIn(spans.start[i]), f.scale.xIn(spans.end[i])]);
+  }
+  return found;
+}

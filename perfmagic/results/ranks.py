@@ -1,0 +1,215 @@
+"""The ranks of one job: a row a rank on one time axis, with what they say together."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfmagic import units
+from perfmagic.analysis.ranks.findings import RankFinding, findings_of, mixed_jobs
+from perfmagic.analysis.ranks.jobs import jobs
+from perfmagic.analysis.ranks.summary import Ranks, RankStat, ranks_of
+from perfmagic.analysis.rows import Rows
+from perfmagic.errors import OptionError
+from perfmagic.files import write_text
+from perfmagic.results.faces import LiveView, Result
+from perfmagic.results.timeline import TimelineResult
+from perfmagic.view.svg.canvas import escaped
+from perfmagic.view.timeline.viewstate import ViewState
+
+# Views are imported where they are drawn: a script that reads numbers need not load them.
+if TYPE_CHECKING:
+    from perfmagic.view.ranks.doc import RanksDoc
+    from perfmagic.view.timeline.wire import Wire
+
+
+@dataclass(frozen=True, eq=False)
+class RanksResult(Result):
+    """Several ranks of one job.
+
+    timelines: one for each rank, by rank; each has its own numbers, by its own clock.  ranks: what was worked out of
+    all, with the clocks' alignment and the matched collectives.
+    """
+
+    timelines: tuple[TimelineResult, ...]
+    ranks: Ranks
+    view_state: ViewState = field(default_factory=ViewState, repr=False)
+
+    @property
+    def title(self) -> str:
+        """The names of the files, the first and the last."""
+        names = [one.title for one in self.timelines]
+        return f"{names[0]} … {names[-1]}"
+
+    @cached_property
+    def findings(self) -> Rows[RankFinding]:
+        """How the ranks differ, the costliest first: the straggler at collectives, ranks whose totals stand out."""
+        return Rows(findings_of(self.ranks), RankFinding)
+
+    @property
+    def table(self) -> Rows[RankStat]:
+        """A row a rank: busy, compute, exposed communication as waiting and transfer, copies, idle (ns), bandwidth."""
+        return self.ranks.table
+
+    @property
+    def clocks(self) -> str:
+        """How the ranks were put on one axis, and how far the ends of a collective still lie apart."""
+        return self.ranks.alignment.words
+
+    @cached_property
+    def doc(self) -> RanksDoc:
+        """The document every picture is drawn from."""
+        from perfmagic.view.ranks.doc import ranks_doc
+
+        return ranks_doc(self.ranks, [one.title for one in self.timelines])
+
+    @cached_property
+    def wire(self) -> Wire:
+        """The data of the live view: a row a rank, and behind each the rank's own timeline on the common axis."""
+        from perfmagic.view.ranks.wire import ranks_wire, window_on_axis
+        from perfmagic.view.timeline.doc import timeline_doc
+        from perfmagic.view.timeline.wire import timeline_wire
+
+        parts = {}
+        for row, one in zip(self.doc.rows, self.timelines, strict=True):
+            start_ns, end_ns = window_on_axis(self.doc, row)
+            doc = timeline_doc(one.trace, one.findings, start_ns=start_ns, end_ns=end_ns, comm_names=one.comm_names)
+            parts[row.rank] = timeline_wire(doc, one.trace)
+        return ranks_wire(self.doc, parts)
+
+    def zoom(self, start_ns: int, end_ns: int) -> None:
+        """Show [start_ns, end_ns) of the common axis in the live view."""
+        self.view_state.ask((int(start_ns), int(end_ns)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The findings and the table, ready for JSON."""
+        return {
+            "clocks": self.clocks,
+            "rank_findings": [finding.to_dict() for finding in self.findings],
+            "ranks": self.table.to_dict(),
+        }
+
+    def to_json(self) -> str:
+        """to_dict() as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one self-contained page with the live view of all ranks (no network) and give its path."""
+        from perfmagic.view.ranks.live import ranks_section
+        from perfmagic.view.timeline.live import live_page
+
+        return write_text(path, live_page(self.title, [ranks_section(self.doc, self.wire)]))
+
+    def text(self) -> str:
+        """The first line, the findings, a table of the ranks, and how the axis was made."""
+        from perfmagic.view.ranks.text import ranks_text
+
+        return ranks_text(self.doc)
+
+    def html(self) -> str:
+        """The first line, the findings, the picture of all ranks on one axis, the table; at most 60 kB."""
+        from perfmagic.view.ranks.html import ranks_html
+
+        return ranks_html(self.doc)
+
+    def live(self) -> LiveView:
+        """The live view: its data, and the window that it shares with this object."""
+        return _LiveRanks(self)
+
+    def __repr__(self) -> str:
+        first = f". {self.findings[0].sentence}" if self.findings else ""
+        return f"Ranks {', '.join(map(str, self.ranks.ranks))} on one axis{first}"
+
+
+@dataclass(frozen=True)
+class _LiveRanks:
+    """The live view of several ranks."""
+
+    result: RanksResult
+
+    @property
+    def state(self) -> ViewState:
+        return self.result.view_state
+
+    @property
+    def empty(self) -> bool:
+        return False
+
+    def wire(self) -> Wire:
+        return self.result.wire
+
+    def picture_html(self) -> str:
+        from perfmagic.view.timeline.html import ONLY_THE_PICTURE
+
+        return ONLY_THE_PICTURE + self.result.html()
+
+    def frame_html(self) -> str:
+        from perfmagic.view.ranks.live import ranks_section
+        from perfmagic.view.timeline.live import framed_page
+
+        section = ranks_section(self.result.doc, self.result.wire)
+        return framed_page(self.result.title, section, self.result.html())
+
+
+class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was worked out
+    """The timelines of several files, in order.
+
+    jobs: those that are ranks of one job, on one axis each, the largest job first.  alone: all others.  mixed: which
+    jobs the files are of, in a sentence; "" for one job.
+    """
+
+    @cached_property
+    def _grouped(self) -> tuple[list[RanksResult], list[TimelineResult]]:
+        return grouped(self)
+
+    @property
+    def jobs(self) -> list[RanksResult]:
+        return self._grouped[0]
+
+    @property
+    def alone(self) -> list[TimelineResult]:
+        return self._grouped[1]
+
+    @property
+    def mixed(self) -> str:
+        return "".join(finding.sentence for finding in mixed_jobs([one.trace for one in self]))
+
+    @property
+    def ranks(self) -> RanksResult:
+        """The ranks of the largest job on one axis. Raises OptionError where there are none."""
+        if not self.jobs:
+            raise OptionError(
+                f"{units.plural(len(self), 'trace')}, and no two of them are ranks of one job",
+                hint=self.mixed or "open the files of several ranks",
+            )
+        return self.jobs[0]
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What IPython shows: the ranks on one axis, then the timelines that stand alone."""
+        shown: list[Result] = [*self.jobs, *self.alone]
+        mixed = f"<p>{escaped(self.mixed)}</p>" if self.mixed else ""
+        return {
+            "text/plain": "\n\n".join([*([self.mixed] if self.mixed else []), *(one.text() for one in shown)]),
+            "text/html": mixed + "".join(one.html() for one in shown),
+        }
+
+
+def grouped(results: Sequence[TimelineResult]) -> tuple[list[RanksResult], list[TimelineResult]]:
+    """The jobs of which several ranks are given, the largest first, and the timelines that stand alone."""
+    found: list[RanksResult] = []
+    alone: list[TimelineResult] = []
+    for job in jobs([result.trace for result in results]):
+        mine = [results[i] for i in job.members]
+        with_ops = [one for one in mine if len(one.trace.ops)]
+        ranks = ranks_of([one.trace for one in with_ops], with_ops[0].comm_names) if with_ops else None
+        if ranks is None:
+            alone += mine
+            continue
+        found.append(RanksResult(tuple(with_ops), ranks))
+        alone += [one for one in mine if not len(one.trace.ops)]
+    return found, alone

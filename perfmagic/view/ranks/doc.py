@@ -1,0 +1,120 @@
+"""Several ranks of one job as a document: a row a rank on one time axis, immutable and without pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic import units
+from perfmagic.analysis.ranks.findings import RankFinding, findings_of
+from perfmagic.analysis.ranks.summary import Ranks, RankStat
+from perfmagic.numerics.intervals import Intervals, merge, union
+from perfmagic.trace.columns import HostKind
+from perfmagic.trace.model import devices_label
+
+BANDS = ("host", "compute", "transfer", "wait", "copy", "idle")  # of a row; each instant may be in several
+
+
+@dataclass(frozen=True, eq=False)
+class RankRow:
+    """One rank on the common axis.
+
+    title: of its file.  start_ns, end_ns: of its records.  bands: by the names of BANDS when it did what: Python ran an
+    operator or a call; the device computed; data of a communication were on their way, or nobody knows; the rank was in
+    a collective before the last one came; copies; the device was idle between its first op and its last.
+    """
+
+    rank: int
+    title: str
+    stat: RankStat
+    start_ns: int
+    end_ns: int
+    bands: dict[str, Intervals]
+
+    @property
+    def label(self) -> str:
+        return f"rank {self.rank}"
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """What stands beside the row: how long it waited for others, how busy its device was."""
+        waited = f"waits {units.duration(self.stat.waiting_ns)}" if self.stat.waiting_ns else ""
+        return waited, f"busy {units.percent(self.stat.busy_frac)}"
+
+
+@dataclass(frozen=True, eq=False)
+class RanksDoc:
+    """The ranks of one job, ready to be drawn.
+
+    span_ns: of the axis, which begins with the earliest record of all at 0.  rows: by rank.  clocks: how the axis was
+    made, and how well that is known.  world_size: ranks of the whole job, None where no file says so.
+    """
+
+    span_ns: int
+    rows: tuple[RankRow, ...]
+    findings: tuple[RankFinding, ...]
+    device_label: str
+    clocks: str
+    n_matched: int
+    world_size: int | None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The first line in pieces, the length of the axis first."""
+        n = units.plural(len(self.rows), "rank")
+        of = f" of {self.world_size}" if self.world_size and self.world_size != len(self.rows) else ""
+        matched = units.plural(self.n_matched, "matched collective")
+        return units.duration(self.span_ns), n + of, self.device_label, matched
+
+    @property
+    def sentence(self) -> str:
+        return " · ".join(self.parts)
+
+    @property
+    def alt(self) -> str:
+        """The picture in one sentence, for those who cannot see it."""
+        waits = max((row.stat.waiting_ns for row in self.rows), default=0)
+        longest = f", the longest waiting for others {units.duration(waits)}" if waits else ""
+        n = units.plural(len(self.rows), "rank")
+        return f"Timelines of {n} on one axis of {units.duration(self.span_ns)}{longest}"
+
+
+def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
+    """What the picture of several ranks shows.
+
+    titles: of the files, in the order of the ranks; where their traces come from if left out.
+    """
+    names = titles or [ranks.traces[rank].meta.origin for rank in ranks.ranks]
+    rows = tuple(_row(ranks, stat, name) for stat, name in zip(ranks.table, names, strict=True))
+    first = ranks.traces[ranks.ranks[0]]
+    labels = dict.fromkeys(devices_label(ranks.traces[rank].meta.devices) for rank in ranks.ranks)
+    return RanksDoc(
+        span_ns=max(1, *(row.end_ns for row in rows)),
+        rows=rows,
+        findings=findings_of(ranks),
+        device_label=", ".join(label for label in labels if label) or "no device",
+        clocks=ranks.alignment.words,
+        n_matched=ranks.matching.n,
+        world_size=first.meta.world_size,
+    )
+
+
+def _row(ranks: Ranks, stat: RankStat, title: str) -> RankRow:
+    trace, sets = ranks.traces[stat.rank], ranks.facts[stat.rank].breakdown.intervals
+    of_comm, by = ranks.communication[stat.rank], stat.offset_ns
+    host = trace.host_ops.take(trace.host_ops.kind == HostKind.OP)
+    calls = union(trace.calls.start_ns, trace.calls.end_ns)
+    bands = {
+        "host": merge(union(host.start_ns, host.end_ns), calls),
+        "compute": sets["compute"],
+        "transfer": merge(of_comm.transfer, of_comm.unmatched),
+        "wait": of_comm.waiting,
+        "copy": merge(sets["copy"], sets["memset"]),
+        "idle": sets["idle"],
+    }
+    start = int(trace.ops.start_ns.min(initial=trace.meta.start_ns))
+    end = int(trace.ops.end_ns.max(initial=trace.meta.end_ns))
+    moved = {name: (rows + np.int64(by)) for name, rows in bands.items()}
+    return RankRow(stat.rank, title, stat, start + by, end + by, moved)

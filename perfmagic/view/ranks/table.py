@@ -1,0 +1,39 @@
+"""The ranks of one job as a table of text cells, the same for every face."""
+
+from __future__ import annotations
+
+from perfmagic import units
+from perfmagic.view.ranks.doc import RanksDoc
+
+HEAD = (
+    "", "device", "busy", "extent", "compute", "copies", "idle", "exposed comm.", "waiting", "transfer", "last at",
+    "bus bandwidth",
+)  # fmt: skip
+
+
+def rank_cells(doc: RanksDoc) -> list[tuple[str, ...]]:
+    """A row a rank under HEAD. Waiting and transfer are parts of the exposed communication."""
+    rows = []
+    for row in doc.rows:
+        stat = row.stat
+        times = (stat.extent_ns, stat.compute_ns, stat.copy_ns, stat.idle_ns, stat.exposed_communication_ns)
+        parts = (stat.exposed_waiting_ns, stat.exposed_transfer_ns)
+        rate = f"{units.size(stat.bus_bytes_per_s)}/s" if stat.bus_bytes_per_s else ""
+        last = f"{units.count(stat.n_last)} of {units.count(stat.n_matched)}" if stat.n_matched else ""
+        rows.append(
+            (
+                row.label,
+                str(stat.device),
+                units.percent(stat.busy_frac),
+                *map(units.duration, times),
+                *(units.duration(ns) if stat.n_matched else "" for ns in parts),
+                last,
+                rate,
+            )
+        )
+    return rows
+
+
+def cost_words(cost_ns: int | None) -> str:
+    """The left column of a finding on ranks."""
+    return "" if cost_ns is None else units.duration(cost_ns)

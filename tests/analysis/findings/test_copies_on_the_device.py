@@ -1,0 +1,105 @@
+"""Pinned or pageable, one stream or one for the copies: each of the four says why it overlaps compute, or does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the simulated device needs torch")
+
+from perfmagic.analysis.findings.find import findings  # noqa: E402 - after the skip
+from perfmagic.analysis.timeline.overlap import breakdown  # noqa: E402
+from perfmagic.capture.devices import sim  # noqa: E402
+from perfmagic.trace.model import Trace  # noqa: E402
+from tests.gpu.cells import record_cell  # noqa: E402
+
+# three batches: a copy of 2 MB, then a product of 20 ms; a pinned copy takes 10 ms, a pageable one twice that
+SETUP = """
+host = [torch.ones(500_000){pin} for _ in range(3)]
+a = torch.randn(32, 32, device="sim")
+copying = m.{stream}
+a @ a
+m.synchronize()
+"""
+CELL = """
+for batch in host:
+    with m.stream(copying):
+        there = batch.to("sim", non_blocking={non_blocking})
+    a @ a
+"""
+
+
+@pytest.fixture(autouse=True)
+def _paced() -> Iterator[None]:
+    sim.load()
+    sim.set_pace("matmul=20ms, copy=200MB/s")
+    yield
+    sim.synchronize()
+    sim.set_pace(None)
+
+
+def recorded(*, pinned: bool, own: bool, non_blocking: bool = True) -> Trace:
+    names = {"torch": torch, "m": torch.get_device_module("sim")}
+    words = {"pin": ".pin_memory()" if pinned else "", "stream": "Stream()" if own else "current_stream()"}
+    exec(SETUP.format(**words), names)
+    return record_cell(CELL.format(non_blocking=non_blocking), names, device="sim")
+
+
+def said(trace: Trace, rule: str) -> str:
+    """The sentence of a rule; "" without one."""
+    found = [finding.sentence for finding in findings(trace) if finding.rule == rule]
+    return " ".join(found).replace("\u00a0", " ")
+
+
+def beside_ns(trace: Trace) -> int:
+    return breakdown(trace, 0).compute_copy.overlap_ns
+
+
+def test_pageable_on_one_stream_overlaps_nothing_and_would_not_if_pinned() -> None:
+    trace = recorded(pinned=False, own=False)
+    assert beside_ns(trace) == 0
+    sentence = said(trace, "pageable")
+    assert "3 pageable HtoD copies blocked Python for" in sentence
+    assert "They are on stream 0 with kernels, and a stream runs one op after the other" in sentence
+    assert "pinned, they would still overlap nothing there" in sentence
+    assert "to overlap, give them a stream of their own" in sentence
+    assert "(twice that of pageable memory on a simulated device)" in sentence
+
+
+def test_pageable_on_its_own_stream_holds_python_before_the_kernel_that_would_run_beside() -> None:
+    trace = recorded(pinned=False, own=True)
+    sentence = said(trace, "pageable")
+    assert "for themselves" in sentence
+    assert "Python, held until the copy is staged, launched nothing that could run beside" in sentence
+    assert "pin_memory() and non_blocking=True let them run beside compute" in sentence
+
+
+def test_pinned_on_one_stream_overlaps_nothing_because_a_stream_has_an_order() -> None:
+    trace = recorded(pinned=True, own=False)
+    assert beside_ns(trace) == 0
+    assert said(trace, "pageable") == ""
+    assert "The pinned copies are on stream 0 with kernels, and a stream runs one op after the other" in said(
+        trace, "exposed_copy"
+    )
+
+
+def test_pinned_on_its_own_stream_overlaps_and_says_why() -> None:
+    trace = recorded(pinned=True, own=True)
+    assert beside_ns(trace) > 0
+    assert said(trace, "pageable") == ""
+    sentence = said(trace, "streams")
+    assert "of copies ran beside compute: from pinned memory, on stream" in sentence
+    assert "of their own" in sentence
+
+
+def test_a_pinned_copy_that_python_waits_for_runs_beside_the_kernel_before_it() -> None:
+    trace = recorded(pinned=True, own=True, non_blocking=False)  # two of three copies have a product before them
+    assert "of copies ran beside compute" in said(trace, "streams")
+
+
+def test_a_copy_and_the_wait_that_ends_it_are_told_once() -> None:
+    trace = recorded(pinned=False, own=False, non_blocking=False)
+    assert "3 pageable HtoD copies" in said(trace, "pageable")
+    assert "until the stream had done all before" in said(trace, "pageable")
+    assert ".to()" not in said(trace, "sync")

@@ -1,0 +1,123 @@
+"""Ranks on one axis: clocks put right by the ends of collectives, exposed communication split into its parts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+
+import pytest
+
+from perfmagic.analysis.ranks.summary import Ranks, ranks_of
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import Trace
+from tests.analysis.build import US, Builder
+from tests.analysis.ranks.test_ranks import rank
+from tests.trace.recorded import real
+
+
+def two(first: Trace, second: Trace) -> Ranks:
+    found = ranks_of([first, second])
+    assert found is not None
+    return found
+
+
+def overlapped(number: int, arrives: float) -> Trace:
+    """Compute until 300 µs; a collective from `arrives` to 1000, of which the last 100 µs move data."""
+    b = Builder()
+    b.op(0, 300, launch=0, name="gemm")
+    b.op(arrives, 1000, launch=1, name="ncclAllReduce", stream=9)
+    b.op(1000, 1010, launch=2, name="gemm")
+    return b.trace(rank=number, world_size=2)
+
+
+def test_exposed_communication_is_waiting_and_transfer_and_the_parts_add_up() -> None:
+    early, late = two(overlapped(0, 100), overlapped(1, 900)).table
+    assert (early.waiting_ns, early.transfer_ns, early.n_last) == (800 * US, 100 * US, 0)
+    # of the 800 µs of waiting compute hides 200
+    assert (early.exposed_waiting_ns, early.exposed_transfer_ns) == (600 * US, 100 * US)
+    assert early.exposed_communication_ns == 700 * US
+    assert (late.waiting_ns, late.exposed_transfer_ns, late.n_last) == (0, 100 * US, 1)
+
+
+def test_communication_that_the_other_rank_does_not_have_is_neither() -> None:
+    b = Builder()
+    b.op(0, 10, launch=0, name="gemm")
+    b.op(100, 300, launch=1, name="ncclAllGather", stream=9)
+    other = b.trace(rank=1, world_size=2)
+    first, _ = two(overlapped(0, 100), other).table
+    assert (first.exposed_waiting_ns, first.exposed_transfer_ns) == (0, 0)
+    assert first.exposed_unmatched_ns == first.exposed_communication_ns == 700 * US
+
+
+def test_clocks_that_agree_are_not_touched() -> None:
+    found = two(rank(0), rank(1, compute_us=800)).alignment
+    assert found.moved_ns == {}
+    assert found.residual_ns == (0, 0)
+    assert found.words.startswith("one clock, ends of collectives agree within 0")
+
+
+def test_a_clock_that_is_off_is_moved_by_what_the_ends_say() -> None:
+    found = two(rank(0), rank(1, compute_us=800, skew_us=-77_000)).alignment
+    assert found.moved_ns == {1: 77_000 * US}
+    assert found.residual_ns == (0, 0)
+    assert "clocks moved by up to 77.0 ms" in found.words.replace("\u00a0", " ")
+    assert found.offset_ns[1] - found.offset_ns[0] == 77_000 * US
+
+
+def test_ranks_of_one_group_are_joined_through_another() -> None:
+    traces = [rank(i, skew_us=1000 * i, world_size=3) for i in range(3)]
+    found = ranks_of(traces)
+    assert found is not None
+    assert found.alignment.moved_ns == {1: -1000 * US, 2: -2000 * US}
+    assert found.alignment.unknown == ()
+
+
+def test_without_a_common_collective_clocks_stay_or_begin_together() -> None:
+    b = Builder()
+    b.op(0, 10, launch=0, name="gemm")
+    lonely = b.trace(rank=1, world_size=2)
+    found = two(rank(0), lonely).alignment
+    assert found.residual_ns is None
+    assert "no collective is matched" in found.words
+    far = replace(lonely, meta=replace(lonely.meta, base_unix_ns=10**18))
+    found = two(rank(0), far).alignment
+    assert found.begin_together
+    assert max(found.offset_ns.values()) - min(found.offset_ns.values()) < 1_000_000
+
+
+@pytest.fixture(scope="module")
+def eight() -> Ranks:
+    paths = sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz"))
+    found = ranks_of([read_trace(path) for path in paths])
+    assert found is not None
+    return found
+
+
+def test_eight_recorded_ranks_agree_with_the_files_themselves(eight: Ranks) -> None:
+    """The least time inside each collective over the ranks, straight from the JSON."""
+    took: dict[int, list[int]] = {}
+    for path in sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz")):
+        data = json.loads(gzip.decompress(path.read_bytes()))
+        kernels = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
+        took[data["distributedInfo"]["rank"]] = [e["dur"] for e in sorted(kernels, key=lambda e: e["ts"])]
+    least = [min(durations) for durations in zip(*took.values(), strict=True)]
+    for row in eight.table:
+        mine = took[row.rank]
+        assert row.transfer_ns == sum(least) * US
+        assert row.waiting_ns == (sum(mine) - sum(least)) * US
+        assert row.n_last <= sum(a == b for a, b in zip(mine, least, strict=True))
+        parts = row.exposed_waiting_ns + row.exposed_transfer_ns + row.exposed_unmatched_ns
+        assert parts == row.exposed_communication_ns
+    assert sum(row.n_last for row in eight.table) == 8
+    assert eight.matching.groups[0].name == "stream 84"
+
+
+def test_their_clocks_are_one_and_their_bandwidth_comes_from_the_shapes(eight: Ranks) -> None:
+    assert eight.alignment.moved_ns == {}
+    assert eight.alignment.residual_ns is not None
+    assert eight.alignment.residual_ns[1] == 7 * US
+    # all-to-all of 6144, 24, 384, 3392, 6144 elements of 4, 8, 4, 4, 4 bytes; all-reduce of 394241, 112, 226960 floats
+    moved = (4 * (6144 * 2 + 384 + 3392) + 8 * 24) * 7 / 8 + 4 * (394241 + 112 + 226960) * 2 * 7 / 8
+    row = eight.table[0]
+    assert row.bus_bytes_per_s == pytest.approx(moved / row.transfer_ns * 1e9)

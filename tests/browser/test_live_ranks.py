@@ -1,0 +1,96 @@
+"""Several ranks on one page: one screen, one axis, one window for all, and rows that open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfmagic.cli import main
+from perfmagic.trace.formats.chrome import write_chrome
+from tests.view.ranks.build import ranks, result
+
+from .conftest import SCREENS
+from .test_live_page import opened
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
+
+ROW_PX, GAP_PX, AXIS_PX = 36, 8, 17  # layout.ts
+
+
+def click_rank(tab: Any, i: int) -> None:
+    box = tab.locator(".pm canvas").first.bounding_box()
+    tab.mouse.click(box["x"] + 300, box["y"] + AXIS_PX + i * (ROW_PX + GAP_PX) + ROW_PX / 2)
+    tab.wait_for_timeout(500)
+
+
+def windows(tab: Any) -> list[str]:
+    """What each view says it shows: the length in its first line."""
+    return [node.inner_text() for node in tab.locator(".pm-top > b").all()]
+
+
+def widths(tab: Any) -> list[tuple[float, float]]:
+    boxes = [canvas.bounding_box() for canvas in tab.locator(".pm canvas").all()]
+    return [(box["x"], box["width"]) for box in boxes]
+
+
+def test_eight_ranks_fit_one_screen_and_ask_for_nothing(tab: Any, tmp_path: Path) -> None:
+    for i, trace in ranks(8).traces.items():
+        write_chrome(trace, tmp_path / f"rank{i}.json")
+    page = tmp_path / "page.html"
+    assert main(["report", *(str(tmp_path / f"rank{i}.json") for i in range(8)), "--html", "--out", str(page)]) == 0
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    told = opened(tab, page)
+    tab.screenshot(path=SCREENS / "page-ranks.png", full_page=True)
+    assert tab.evaluate("document.documentElement.scrollHeight") <= 900
+    assert tab.locator(".pm canvas").count() == 1  # one axis
+    assert not tab.locator(".perfmagic-static").is_visible()
+    assert told == []
+
+
+def test_a_row_opens_to_the_rank_s_lanes_and_closes_again(tab: Any, tmp_path: Path) -> None:
+    told = opened(tab, result().to_html(tmp_path / "page.html"))
+    click_rank(tab, 2)
+    assert [node.get_attribute("data-rank") for node in tab.locator(".pm-open-rank").all()] == ["2"]
+    click_rank(tab, 0)
+    assert [node.get_attribute("data-rank") for node in tab.locator(".pm-open-rank").all()] == ["0", "2"]
+    assert tab.locator(".pm canvas").count() == 3
+    assert len(set(widths(tab))) == 1  # their plots lie under each other
+    tab.locator(".pm-open-rank .pm-rank-head button").first.click()
+    tab.wait_for_timeout(200)
+    assert [node.get_attribute("data-rank") for node in tab.locator(".pm-open-rank").all()] == ["2"]
+    click_rank(tab, 2)
+    assert tab.locator(".pm-open-rank").count() == 0
+    assert told == []
+
+
+def test_zooming_one_view_moves_all_of_them(tab: Any, tmp_path: Path) -> None:
+    told = opened(tab, result().to_html(tmp_path / "page.html"))
+    click_rank(tab, 1)
+    click_rank(tab, 3)
+    whole = windows(tab)
+    assert len(set(whole)) == 1
+    assert len(whole) == 3
+    box = tab.locator(".pm canvas").first.bounding_box()
+    tab.mouse.move(box["x"] + 500, box["y"] + 60)
+    tab.keyboard.press("w")  # over the rows
+    tab.wait_for_timeout(500)
+    zoomed = windows(tab)
+    assert len(set(zoomed)) == 1
+    assert zoomed != whole
+    inner = tab.locator(".pm-open-rank canvas").last
+    inner.scroll_into_view_if_needed()
+    box = inner.bounding_box()
+    tab.mouse.move(box["x"] + 500, box["y"] + 60)
+    tab.keyboard.down("Control")
+    tab.mouse.wheel(0, -400)  # over the lanes of one rank
+    tab.keyboard.up("Control")
+    tab.wait_for_timeout(500)
+    again = windows(tab)
+    assert len(set(again)) == 1
+    assert again != zoomed
+    tab.keyboard.press("f")
+    tab.wait_for_timeout(500)
+    assert windows(tab) == whole
+    assert told == []

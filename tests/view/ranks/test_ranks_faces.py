@@ -1,0 +1,116 @@
+"""Several ranks on one axis: in text, HTML, picture and wire, the same numbers."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+import zlib
+
+import numpy as np
+import pytest
+
+from perfmagic.results.ranks import Traces
+from perfmagic.view.html import MAX_OUTPUT_BYTES
+from perfmagic.view.ranks.picture import DETAILS, MAX_BYTES, heights, ranks_svg
+from perfmagic.view.ranks.table import HEAD, rank_cells
+from perfmagic.view.ranks.wire import window_on_axis
+from perfmagic.view.svg.metrics import columns
+from tests.analysis.ranks.test_ranks import rank
+from tests.view.ranks.build import four_ranks, ranks, result
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def test_all_ranks_lie_on_one_axis_that_begins_with_the_earliest() -> None:
+    doc = result(skew_us=50_000).doc
+    assert min(row.start_ns for row in doc.rows) == 0
+    assert doc.span_ns == max(row.end_ns for row in doc.rows)
+    waits = [row.bands["wait"] for row in doc.rows]
+    ends = [spans[:, 1].max() for i, spans in enumerate(waits) if i != 2]
+    assert len(set(ends)) == 1  # the clock of rank 1, 50 ms off, is put right: all leave the last collective together
+    assert "clocks moved by up to 50.0 ms" in plain(doc.clocks)
+
+
+def test_every_face_names_the_late_rank_and_its_numbers() -> None:
+    found = result()
+    text = found.text()
+    assert "rank 2 is a straggler" in text
+    assert all(columns(line) <= 100 for line in text.split("\n"))
+    html = found.html()
+    assert "<b>rank 2 is a straggler</b>" in html
+    for cells in rank_cells(found.doc):
+        assert len(cells) == len(HEAD)
+        assert all(f">{cell}</td>" in html for cell in cells if cell)
+    assert len(html.encode()) <= MAX_OUTPUT_BYTES
+
+
+def test_a_picture_of_many_ranks_is_bounded_in_height_and_bytes() -> None:
+    for n in (4, 40, 130):
+        doc = result(n).doc
+        svg = ranks_svg(doc, header=False)
+        assert len(svg.encode()) <= MAX_BYTES
+        height = float(ET.fromstring(svg).get("height", "0"))
+        assert height <= 900
+        assert ("more ranks" in svg) is (n > DETAILS[0][1] or svg.count(">rank ") < n)
+    assert 8 * (heights(8).row + heights(8).gap) <= 400
+
+
+def test_the_wire_holds_the_rows_and_behind_them_each_rank_s_own_timeline() -> None:
+    found = result()
+    wire = found.wire
+    header = json.loads(wire.header_json)
+    overview = zlib.decompress(wire.payload[: header["overview_bytes"]])
+    assert len(overview) == sum(c["width"] * c["rows"] for c in header["columns"])
+    assert [row["rank"] for row in header["ranks"]] == [0, 1, 2, 3]
+    at = header["overview_bytes"]
+    for row in header["ranks"]:
+        part = row["part"]
+        assert part["at"] == at
+        own = zlib.decompress(wire.payload[at : at + part["bytes"]])
+        layout = part["header"]["columns"]
+        assert len(own) == sum(c["width"] * c["rows"] for c in layout)
+        assert part["header"]["span_ns"] == header["span_ns"]  # the common axis: one window means the same in all
+        at += part["bytes"]
+    assert at == len(wire.payload)
+
+
+def test_a_rank_s_own_lanes_begin_where_its_row_does() -> None:
+    found = result(skew_us=-3_000)
+    for row, one in zip(found.doc.rows, found.timelines, strict=True):
+        start, end = window_on_axis(found.doc, row)
+        assert end - start == found.doc.span_ns
+        first = int(one.trace.ops.start_ns[0])
+        device = row.bands["compute"]
+        assert device[0, 0] == first - start
+
+
+def test_a_row_s_bands_are_the_table_s_numbers() -> None:
+    for row in four_ranks().rows:
+        total = {name: int(np.diff(spans, axis=1).sum()) for name, spans in row.bands.items()}
+        assert total["compute"] == row.stat.compute_ns
+        assert total["idle"] == row.stat.idle_ns
+        assert total["wait"] == row.stat.waiting_ns
+        assert total["wait"] + total["transfer"] == row.stat.communication_ns
+
+
+def test_several_files_are_a_tuple_that_knows_its_jobs() -> None:
+    found = result()
+    lone = type(found.timelines[0])(rank(0, world_size=9), title="lone.json")
+    traces = Traces((*found.timelines, lone))
+    assert len(traces) == 5
+    assert [len(job.timelines) for job in traces.jobs] == [4]
+    assert traces.alone == [lone]
+    assert traces.mixed.startswith("these files are of 2 jobs")
+    assert traces.ranks.ranks.ranks == [0, 1, 2, 3]
+    bundle = traces._repr_mimebundle_()
+    assert "rank 2 is a straggler" in bundle["text/plain"]
+    assert bundle["text/html"].count("<img") == 2
+    with pytest.raises(Exception, match="no two of them are ranks of one job"):
+        _ = Traces((lone,)).ranks
+
+
+def test_the_ranks_of_a_result_are_pickled_and_shown_in_one_sentence() -> None:
+    assert repr(result()).startswith("Ranks 0, 1, 2, 3 on one axis. rank 2 is a straggler")
+    assert ranks().alignment.moved_ns == {}
