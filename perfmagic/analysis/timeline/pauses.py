@@ -138,8 +138,12 @@ def causes(trace: Trace, device: int, pauses: Pauses, waits: Intervals) -> Cause
 
 
 def python_waits(trace: Trace) -> Intervals:
-    """When Python was in a blocking call."""
-    return blocked_intervals(syncs(trace))
+    """When Python was in a blocking call, or done with the cell's last line."""
+    blocked, returned_ns = blocked_intervals(syncs(trace)), trace.meta.returned_ns
+    if returned_ns is None:
+        return blocked
+    end_ns = max(trace.meta.end_ns, int(trace.ops.end_ns.max(initial=returned_ns)))
+    return merge(blocked, complement(EMPTY, returned_ns, end_ns))
 
 
 def before_dry_ns(trace: Trace, device: int, pauses: Pauses, first_ns: int) -> tuple[Int64, Int64]:

@@ -565,7 +565,6 @@ def test_behind_device_bound_the_first_finding_is_not_about_an_idle_device() -> 
     b.op(900, 930, launch=3, name=PINNED)
     b.op(985, 1000, launch=984)
     costs = [(f.rule, f.cost_ns) for f in findings(b.trace())]
-    first = [("verdict", None), ("device_time", None)]
     assert costs == [
         ("verdict", None),
         ("device_time", None),
