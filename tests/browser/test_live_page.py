@@ -233,6 +233,15 @@ def test_the_card_of_an_op_of_a_graph_says_how_many_ops_it_carried(tab: Any, tmp
     assert re.search(r"graph\s+[\d,]+ ops\s+in one launch", card)
 
 
+def test_python_frames_have_a_lane_and_their_card_names_function_file_and_line(tab: Any, tmp_path: Path) -> None:
+    told = opened(tab, TimelineResult(recorded("mi300_sglang_hipgraph")).to_html(tmp_path / "page.html"))
+    card = first_card_with(tab, "Python frames", "called by")
+    assert re.search(r"^\w+ \(\w+\.py:\d+\)\s+Python frames · level \d+ · .+\.py\(\d+\): \w+", card)
+    assert re.search(r"ran\s+[\d.]+\s(s|ms|µs|ns)", card)
+    assert "Python frames are drawn" in tab.locator(".pm-fine").text_content()
+    assert told == []
+
+
 def test_a_click_on_a_heading_sorts_a_table_by_its_numbers(tab: Any, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert main(["report", str(FOLDER / "v100_4streams_nccl_step.json.gz"), "--html", "--out", str(page)]) == 0

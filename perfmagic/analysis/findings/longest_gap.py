@@ -7,7 +7,7 @@ from perfmagic.analysis.findings.facts import Facts, listed, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.python_was import python_was
 from perfmagic.analysis.timeline.idle import CAUSES
-from perfmagic.numerics.intervals import intersect, union
+from perfmagic.numerics.intervals import EMPTY, intersect, total_ns, union
 from perfmagic.trace.columns import NO_LINE
 
 LONG_GAP_FRAC = 0.05  # of the extent
@@ -21,7 +21,9 @@ def longest_gap(facts: Facts) -> list[Finding]:
     row = int(gaps.length_ns.argmax())
     line = int(gaps.line[row])
     where = union(gaps.start_ns[[row]], gaps.end_ns[[row]])
-    was = python_was(facts, intersect(where, facts.cell_time.waited_for_host))
+    host = intersect(where, facts.cell_time.waited_for_host)
+    # of a gap that waited for something else, what Python did in the rest says nothing
+    was = python_was(facts, host if 2 * total_ns(host) >= total_ns(where) else EMPTY)
     waited = f"{facts.the_device} waited {_parts(facts, row)}{on_lines([line])}"
     return [
         Finding(

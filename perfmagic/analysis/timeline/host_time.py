@@ -21,8 +21,8 @@ STEP_NAME = "ProfilerStep#"  # torch.profiler's own mark, which says nothing abo
 _INTERNAL = re.compile(
     r"(?:^|/)(?:torch|torch_npu|_dynamo|functorch)/|(?:^|/)(?:threading|contextlib|functools|_ops)\.py\(|^<string>"
 )
-_FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
-_BUILTIN = re.compile(r"<built-in (?:function|method) (?P<function>\S+?)(?: of .*)?>", re.DOTALL)
+FRAME_NAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
+BUILTIN_NAME = re.compile(r"<built-in (?:function|method) (?P<function>\S+?)(?: of .*)?>", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -190,13 +190,13 @@ def _frames(trace: Trace, thread: Int64, start_ns: Int64, end_ns: Int64) -> tupl
         return ()
     table = _reaching(trace.python_frames, int(start_ns.min()), int(end_ns.max()))
     everything = np.ones(len(table), bool)
-    own = np.array([_is_own(name) for name in trace.names], bool)[table.name] if len(table) else everything
-    builtin = np.array([_BUILTIN.match(name) is not None for name in trace.names], bool)
+    own = np.array([is_own_frame(name) for name in trace.names], bool)[table.name] if len(table) else everything
+    builtin = np.array([BUILTIN_NAME.match(name) is not None for name in trace.names], bool)
     inner = _innermost(table, everything, thread, start_ns, end_ns)
     at_ns = _piece_starts(inner, start_ns)
     of_thread = thread[inner.interval]
     user = nested(table, own).innermost_at(of_thread, at_ns)
-    file = np.array([_FRAME.match(name) is not None for name in trace.names], bool)
+    file = np.array([FRAME_NAME.match(name) is not None for name in trace.names], bool)
     caller = nested(table, file[table.name] if len(table) else everything).innermost_at(of_thread, at_ns)
     last, names = inner.row, np.append(table.name, NONE).astype(np.int64)
     in_builtin = (last != NONE) & np.append(builtin, False)[names[last]]
@@ -224,14 +224,14 @@ def _piece_starts(found: Stretches, start_ns: Int64) -> Int64:
     return start_ns[found.interval] + offset
 
 
-def _is_own(name: str) -> bool:
+def is_own_frame(name: str) -> bool:
     """Whether a frame is people's code, or a library's that they called: a file, and none of torch's."""
-    return _FRAME.match(name) is not None and _INTERNAL.search(name) is None
+    return FRAME_NAME.match(name) is not None and _INTERNAL.search(name) is None
 
 
 def _frame(trace: Trace, name: int, caller: int, share_ns: int) -> FrameTime:
     text = trace.names[name]
-    place = _FRAME.match(trace.names[caller] if caller < len(trace.names) else text)
-    builtin = _BUILTIN.match(text)
+    place = FRAME_NAME.match(trace.names[caller] if caller < len(trace.names) else text)
+    builtin = BUILTIN_NAME.match(text)
     function = builtin["function"] if builtin else place["function"] if place else text
     return FrameTime(function, place["file"] if place else "", int(place["line"]) if place else 0, share_ns)

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { decode } from "../src/model/decode.ts";
 import { fullName } from "../src/model/store.ts";
 import { parseHeader } from "../src/model/wire.ts";
+import type { Track } from "../src/model/track.ts";
 import * as units from "../src/model/units.ts";
 import { CASES, json, modelOf } from "./vectors.ts";
 
@@ -25,7 +26,12 @@ describe.each(CASES)("what Python sent as %s", (name) => {
       const first = model.names[stream.name[0]];
       expect(first[0]).toBe(want.first_name);
     });
-    expect(model.threads.map((t) => sum(t.levels.map((l) => l.length)))).toEqual(expected.host_rows);
+    const [operators, frames] = [false, true].map((which) => model.threads.filter((t) => t.frames === which));
+    expect(operators.map((t) => sum(t.levels.map((l) => l.length)))).toEqual(expected.host_rows);
+    const ns = (level: Track): number => sum(level.end) - sum(level.start);
+    expect(frames.map((t) => ({ rows: sum(t.levels.map((l) => l.length)), ns: sum(t.levels.map(ns)) }))).toEqual(
+      expected.frames,
+    );
     expect(model.launches?.track.length ?? 0).toBe(expected.launches);
     expect(model.blocked ? sum(model.blocked.end) - sum(model.blocked.start) : 0).toBe(expected.blocked_ns);
   });

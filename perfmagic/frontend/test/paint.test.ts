@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { layoutOf } from "../src/model/layout.ts";
+import { layoutOf, LEVEL_PX } from "../src/model/layout.ts";
+import { boxOf } from "../src/paint/marks.ts";
+import { duration } from "../src/model/units.ts";
 import { pick } from "../src/interact/pick.ts";
 import { Pixels } from "../src/paint/pixels.ts";
 import { initial } from "../src/model/state.ts";
@@ -166,6 +168,53 @@ describe.each(CASES)("a timeline of %s", (name) => {
     for (const part of ["compute", "communication", "copy", "idle"]) {
       expect(of(0, middle, part) + of(middle, model.span, part)).toBeCloseTo(of(0, model.span, part), 3);
     }
+  });
+});
+
+describe("Python frames", () => {
+  test("stand below the operators of their thread, folded until they are clicked", async () => {
+    const model = await modelOf("mi300");
+    const of = (open: number[]) => layoutOf(model, { ...initial(model.span), open }, 1000).rows;
+    expect(of([]).filter((r) => r.kind === "thread").map((r) => [r.index, r.sub])).toEqual([[0, 3], [1, 8]]); // prettier-ignore
+    expect(of([1]).find((r) => r.kind === "thread" && r.index === 1)!.sub).toBe(model.threads[1].levels.length);
+    const { written } = painted(model);
+    const label = written.find((w) => w.text.startsWith("Python fr"))!; // cut where letters are wide
+    expect(label.y).toBeGreaterThan(written.find((w) => w.text === "main thread")!.y);
+    expect(written.map((w) => w.text)).toContain("▸ 13 levels");
+    expect(written.some((w) => /^_run_batch_inner \(sched/.test(w.text))).toBe(true);
+  });
+
+  test("have a card with function, file, line, duration and caller", async () => {
+    const model = await modelOf("mi300");
+    const { frame } = painted(model);
+    const row = frame.layout.rows.find((r) => r.kind === "thread" && r.index === 1)!;
+    const track = model.threads[1].levels[1];
+    const i = track.longest(0, track.length);
+    const x = (frame.scale.x(track.start[i]) + frame.scale.x(track.end[i])) / 2;
+    const { ref } = pick(model, frame.layout, frame.scale, x, row.y + LEVEL_PX * 1.5);
+    expect(ref).toEqual({ kind: "host", thread: 1, level: 1, row: i });
+    const card = detailsOf(model, ref!, [0, model.span]);
+    expect(card.title).toMatch(/^\w+ \(\w+\.py:\d+\)$/);
+    expect(card.full).toMatch(/^Python frames · level 2 · .*\/\w+\.py\(\d+\): \w+$/);
+    expect(card.rows[0]).toMatchObject({ name: "ran", value: duration(track.end[i] - track.start[i]) });
+    expect(card.rows.at(-1)).toMatchObject({ name: "called by", note: "_run_batch_inner (scheduler.py:2919)" });
+  });
+
+  test("start, while folded, at the innermost level that is the same all the time", async () => {
+    const model = await modelOf("mi300");
+    model.threads[1].outer = 2;
+    const { frame } = painted(model);
+    const row = frame.layout.rows.find((r) => r.kind === "thread" && r.index === 1)!;
+    const track = model.threads[1].levels[2];
+    const i = track.longest(0, track.length);
+    const x = (frame.scale.x(track.start[i]) + frame.scale.x(track.end[i])) / 2;
+    const { ref } = pick(model, frame.layout, frame.scale, x, row.y + 5);
+    expect(ref).toEqual({ kind: "host", thread: 1, level: 2, row: i });
+    expect(boxOf(frame, ref!)).toMatchObject({ y: row.y, x: frame.scale.x(track.start[i]) });
+    expect(frame.px.at(Math.floor(x), row.y + 5)).not.toBe(frame.palette.pixel("ground"));
+    const open = layoutOf(model, { ...initial(model.span), open: [1] }, 1000);
+    const found = pick(model, open, frame.scale, x, row.y + LEVEL_PX * 2.5);
+    expect(found.ref).toEqual(ref);
   });
 });
 

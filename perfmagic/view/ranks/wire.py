@@ -67,6 +67,7 @@ def _header(doc: RanksDoc) -> dict[str, Any]:
         "from_cell": False,
         "alt": cut(doc.alt),
         "thread_lanes": [],
+        "frame_lanes": [],
         "cell_lane": None,
         "launch_lane": None,
         "stream_lanes": [],

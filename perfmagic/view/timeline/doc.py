@@ -142,7 +142,9 @@ def _window(trace: Trace, start_ns: int | None, end_ns: int | None) -> tuple[int
     """The window asked for; by default the trace's own, widened to all device ops, at least 1 ns long."""
     ops = trace.ops
     start = int(ops.start_ns.min(initial=trace.meta.start_ns)) if start_ns is None else start_ns
-    end = int(ops.end_ns.max(initial=trace.meta.end_ns)) if end_ns is None else end_ns
+    # a last op without length is inside too: the window is half-open
+    last = max(int(ops.end_ns.max(initial=trace.meta.end_ns)), int(ops.start_ns.max(initial=start)) + 1)
+    end = last if end_ns is None else end_ns
     return start, max(end, start + 1)
 
 

@@ -18,12 +18,13 @@ from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from perfmagic.view.timeline.doc import TimelineDoc
+from perfmagic.view.timeline.frame_lanes import FrameLanes, frame_lanes
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, StreamLane
 from perfmagic.view.timeline.origins import origin_words
 from perfmagic.view.timeline.wire_columns import ColumnWriter
 from perfmagic.view.timeline.words import alt_text, cost_words, rest_words, shape_words
 
-SCHEMA = 2
+SCHEMA = 3
 NO_CLASS = -1  # of a name that is not a device op's
 CLASSES = len(OpClass) + 1
 MAX_NAME = 1000  # characters; longer ones are cut, with "…"
@@ -86,9 +87,12 @@ def cut(text: str) -> str:
 
 def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     """The header and the payload of a timeline.  trace: the one the document was made from."""
-    out, names = ColumnWriter(), NameTable(trace.names, doc.names)
+    frames = frame_lanes(trace, doc.start_ns, doc.end_ns)
+    out, names = ColumnWriter(), NameTable(trace.names, _shown(doc, frames))
     header = _header(doc)
+    header["trust"] += [cut(frames.note)] if frames.note else []
     header["thread_lanes"] = [_thread(out, names, lane, f"host{i}", doc.start_ns) for i, lane in enumerate(doc.threads)]
+    header["frame_lanes"] = _frames(out, names, frames, doc)
     header["cell_lane"] = _cell(out, doc)
     header["launch_lane"] = _launches(out, names, doc, trace)
     calls = np.zeros(0, np.int64) if doc.launches is None else doc.launches.call
@@ -102,7 +106,7 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     out.text("names", names.table())
     header["shapes"] = [list(shape_words(shape)) for shape in trace.shapes] if streams else []
     header["columns"] = out.layout
-    n_slices = sum(s["ops"] for s in streams) + sum(len(t) for t in doc.threads)
+    n_slices = sum(s["ops"] for s in streams) + sum(len(t) for t in (*doc.threads, *frames.lanes))
     n_slices += 0 if doc.launches is None else doc.launches.n_launches + len(doc.launches.blocked_start_ns)
     return Wire(header, out.payload(), n_slices)
 
@@ -225,6 +229,24 @@ def _thread(out: ColumnWriter, names: NameTable, lane: HostOpsLane, table: str, 
     out.spans(table, lane.start_ns[order], lane.end_ns[order], origin_ns)
     out.plain(table, "name", names.numbers(lane.name[order], np.full(len(lane), NO_CLASS, np.int64)))
     return {"label": lane.label, "levels": np.bincount(lane.level, minlength=lane.depth).tolist()}
+
+
+def _shown(doc: TimelineDoc, frames: FrameLanes) -> tuple[str, ...]:
+    """Every name as it is read in a lane, those of frames with their line and without their folders."""
+    shown = list(doc.names)
+    for name, words in frames.words.items():
+        shown[name] = words
+    return tuple(shown)
+
+
+def _frames(out: ColumnWriter, names: NameTable, frames: FrameLanes, doc: TimelineDoc) -> list[dict[str, Any]]:
+    """The lanes of frames, each with the number of the lane of operators that it belongs under, NONE where none is."""
+    threads = [lane.thread for lane in doc.threads]
+    return [
+        _thread(out, names, lane, f"frames{i}", doc.start_ns)
+        | {"under": threads.index(lane.thread) if lane.thread in threads else NONE}
+        for i, lane in enumerate(frames.lanes)
+    ]
 
 
 def _cell(out: ColumnWriter, doc: TimelineDoc) -> dict[str, Any] | None:

@@ -79,7 +79,7 @@ def test_the_committed_vectors_are_what_is_sent(name: str) -> None:
     again = "make it current with: python -m tests.view.timeline.wire_vectors"
     assert json.loads((FOLDER / f"{name}.header.json").read_text("utf-8")) == wire.header, again
     assert zlib.decompress((FOLDER / f"{name}.payload.zlib").read_bytes()) == zlib.decompress(wire.payload), again
-    assert json.loads((FOLDER / f"{name}.expected.json").read_text("utf-8")) == expected(doc), again
+    assert json.loads((FOLDER / f"{name}.expected.json").read_text("utf-8")) == expected(doc, trace), again
 
 
 def test_the_committed_amounts_are_how_numbers_are_written() -> None:

@@ -15,6 +15,7 @@ from perfmagic import units
 from perfmagic.analysis.findings.find import findings
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.doc import TimelineDoc, timeline_doc
+from perfmagic.view.timeline.frame_lanes import frame_lanes
 from perfmagic.view.timeline.wire import timeline_wire
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import HOSTILE, noisy, queue_of
@@ -50,7 +51,7 @@ def cases() -> dict[str, Trace]:
     }
 
 
-def expected(doc: TimelineDoc) -> dict[str, Any]:
+def expected(doc: TimelineDoc, trace: Trace) -> dict[str, Any]:
     """What the reader must find: columns in part, totals in full, times since the window's start."""
     return {
         "streams": [
@@ -71,6 +72,10 @@ def expected(doc: TimelineDoc) -> dict[str, Any]:
             for group in doc.groups
         ],
         "host_rows": [len(lane) for lane in doc.threads],
+        "frames": [
+            {"rows": len(lane), "ns": int((lane.end_ns - lane.start_ns).sum())}
+            for lane in frame_lanes(trace, doc.start_ns, doc.end_ns).lanes
+        ],
         "launches": 0 if doc.launches is None else doc.launches.n_launches,
         "blocked_ns": 0
         if doc.launches is None
@@ -99,7 +104,7 @@ def write(folder: Path = FOLDER) -> None:
         wire = timeline_wire(doc, trace)
         (folder / f"{name}.header.json").write_text(wire.header_json, encoding="utf-8")
         (folder / f"{name}.payload.zlib").write_bytes(wire.payload)
-        text = json.dumps(expected(doc), ensure_ascii=False, indent=1)
+        text = json.dumps(expected(doc, trace), ensure_ascii=False, indent=1)
         (folder / f"{name}.expected.json").write_text(text + "\n", encoding="utf-8")
     (folder / "amounts.json").write_text(json.dumps(amounts(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 

@@ -131,6 +131,9 @@ function hostDetails(model: Model, t: number, level: number, i: number): Details
   if (line) rows.push(row("line", String(line), model.cell!.texts[String(line)] ?? ""));
   const blocked = model.blocked?.union.covered(start, end) ?? 0;
   if (blocked > 0) rows.push(row("blocked", duration(blocked), "waiting for the device"));
+  const above = thread.frames && level ? thread.levels[level - 1] : null;
+  const [caller, after] = above ? above.range(start, start) : [0, 0];
+  if (above && after > caller) rows.push(row("called by", "", shortName(model, above.name[caller])));
   const full = [thread.label, `level ${level + 1}`, full_(model, track.name[i])].filter(Boolean).join(" · ");
   return { title: shortName(model, track.name[i]), token: "host1", full, life: [], rows, foot: "" };
 }

@@ -1,6 +1,6 @@
 // What lies under the pointer.
 import { pileView } from "../model/crop.ts";
-import { type Layout, LEVEL_PX, type Row, rowAt } from "../model/layout.ts";
+import { firstLevel, type Layout, LEVEL_PX, type Row, rowAt } from "../model/layout.ts";
 import type { Scale } from "../model/scale.ts";
 import { upTo } from "../model/sorted.ts";
 import type { Model, Ref, Stream } from "../model/store.ts";
@@ -28,8 +28,9 @@ export function pick(model: Model, layout: Layout, scale: Scale, x: number, y: n
       return found < 0 ? nothing : { ...nothing, ref: { kind: "op", stream: row.index, row: found } };
     }
     case "thread": {
-      const level = Math.floor((y - row.y) / LEVEL_PX);
-      const track = model.threads[row.index].levels[level];
+      const thread = model.threads[row.index];
+      const level = firstLevel(thread, row) + Math.floor((y - row.y) / LEVEL_PX);
+      const track = thread.levels[level];
       const found = track ? near(track, scale, x) : null;
       return found ? { ...nothing, ...found, ref: { kind: "host", thread: row.index, level, row: found.i } } : nothing;
     }

@@ -3,7 +3,19 @@ import { CLASSES, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, PTOP } from "./classe
 import type { Columns, Decoded } from "./decode.ts";
 import { BEFORE_THE_RECORD, Pile } from "./pile.ts";
 import { gaps, NOTHING, Spans, subtract, unionAll, unionOf } from "./spans.ts";
-import type { Blocked, CellLines, Group, Launches, Memory, Model, Rank, Stave, StavePart, Stream } from "./store.ts";
+import type {
+  Blocked,
+  CellLines,
+  Group,
+  Launches,
+  Memory,
+  Model,
+  Rank,
+  Stave,
+  StavePart,
+  Stream,
+  Thread,
+} from "./store.ts";
 import { Track } from "./track.ts";
 import type { GroupWire, Header, RankWire, StreamWire } from "./wire.ts";
 
@@ -22,10 +34,10 @@ export function buildModel(header: Header, decoded: Decoded): Model {
     origins,
     span: header.span_ns,
     streams,
-    threads: header.thread_lanes.map((wire, i) => ({
-      label: wire.label,
-      levels: levels(wire.levels, columns[`host${i}`]),
-    })),
+    threads: [
+      ...header.thread_lanes.map((wire, i) => thread({ ...wire, under: -1 }, false, columns[`host${i}`])),
+      ...header.frame_lanes.map((wire, i) => thread(wire, true, columns[`frames${i}`])),
+    ],
     launches: table && header.launch_lane ? launches(table, streams) : null,
     blocked: header.launch_lane ? blocked(columns["blocked"], header.launch_lane.words) : null,
     cell: header.cell_lane ? cellLines(columns, header.cell_lane.texts) : null,
@@ -95,6 +107,12 @@ function tracksOf(
 
 function plainTrack(start: Float64Array, end: Float64Array, name: Float64Array): Track {
   return new Track({ start, end, name, cls: new Uint8Array(start.length), split: null, row: null });
+}
+
+function thread(wire: Header["frame_lanes"][number], frames: boolean, columns?: Columns[string]): Thread {
+  const several = wire.levels.findIndex((size) => size > 1);
+  const outer = frames ? Math.max(0, several - 1) : 0; // what called the code that varies is the same all the time
+  return { label: wire.label, frames, under: wire.under, outer, levels: levels(wire.levels, columns) };
 }
 
 function levels(sizes: number[], columns?: Columns[string]): Track[] {

@@ -1,7 +1,7 @@
 // Where each lane lies, in CSS pixels from the canvas's top. Depends on the model, the width and what is unfolded;
 // never on the window, so that nothing moves when zooming.
 import type { State } from "./state.ts";
-import type { Model, Stream } from "./store.ts";
+import type { Model, Stream, Thread } from "./store.ts";
 
 export type RowKind =
   | "overview" | "flags" | "axis" | "cell" | "thread" | "launches" | "heading" | "pile" | "lane" | "strip" | "more"
@@ -42,6 +42,7 @@ const RIGHT_PX = 104;
 const FEW_OPS = 64; // as in perfmagic/view/timeline/doc.py: up to so many ops a picture can be read op by op
 const MAIN_LEVELS = 3;
 const OTHER_LEVELS = 2;
+const FRAME_LEVELS = 8;
 const MAX_THREADS = 6;
 
 /** Up to so few ops on so few streams, every op gets a row of its own. */
@@ -92,12 +93,11 @@ export function layoutOf(model: Model, state: State, width: number): Layout {
 
   const top = y;
   if (model.cell) add("cell", 18, 3);
-  if (!few) {
-    model.threads.slice(0, MAX_THREADS).forEach((thread, i) => {
-      const all = thread.levels.length;
-      const shown = state.open.includes(i) ? all : Math.min(all, i ? OTHER_LEVELS : MAIN_LEVELS);
-      add("thread", shown * LEVEL_PX, 4, i, shown);
-    });
+  for (const i of threadsOf(model, few)) {
+    const { frames, levels } = model.threads[i];
+    const folded = frames ? FRAME_LEVELS : i ? OTHER_LEVELS : MAIN_LEVELS;
+    const shown = state.open.includes(i) ? levels.length : Math.min(levels.length, folded);
+    add("thread", shown * LEVEL_PX, 4, i, shown);
   }
   if (model.launches || model.blocked) add("launches", 14, 0);
   if (y > top) {
@@ -132,6 +132,21 @@ export function layoutOf(model: Model, state: State, width: number): Layout {
     y += several ? 8 : 0;
   });
   return { rows, brackets, height: y + 2, width, left, plot: Math.max(40, width - left - right), right, above };
+}
+
+/** The threads that are drawn, from above: operators, unless ops are few, and below them frames of the same thread. */
+function threadsOf(model: Model, few: boolean): number[] {
+  const all = model.threads.map((_, i) => i);
+  const operators = all.filter((i) => !model.threads[i].frames).slice(0, MAX_THREADS);
+  const framesUnder = (above: number): number[] =>
+    all.filter((i) => model.threads[i].frames && model.threads[i].under === above);
+  const below = operators.flatMap((i) => (few ? framesUnder(i) : [i, ...framesUnder(i)]));
+  return [...below, ...framesUnder(-1).slice(0, MAX_THREADS)];
+}
+
+/** The outermost level that a thread's row draws; `row.sub` levels follow from there. */
+export function firstLevel(thread: Thread, row: Row): number {
+  return Math.min(thread.outer, thread.levels.length - row.sub);
 }
 
 export function rowAt(layout: Layout, y: number): Row | null {

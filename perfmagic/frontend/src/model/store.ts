@@ -39,8 +39,14 @@ export interface Stream {
   orphans: number;
 }
 
+/** The operators of a thread, or its Python frames. */
 export interface Thread {
   label: string;
+  frames: boolean;
+  /** Of frames: the thread whose operators stand above them, -1 where there is none. */
+  under: number;
+  /** Outermost levels that are left out while the thread is folded. */
+  outer: number;
   levels: Track[];
 }
 
@@ -117,6 +123,7 @@ export interface Model {
   origins: OriginRow[];
   span: number;
   streams: Stream[];
+  /** First those of operators, then those of frames. */
   threads: Thread[];
   launches: Launches | null;
   blocked: Blocked | null;

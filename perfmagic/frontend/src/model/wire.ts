@@ -1,6 +1,6 @@
 // What Python sends: the header's shape and its schema number. perfmagic/view/timeline/wire.py writes it.
 
-export const SCHEMA = 2;
+export const SCHEMA = 3;
 
 export interface ColumnLayout {
   table: string;
@@ -91,6 +91,8 @@ export interface Header {
   from_cell: boolean;
   alt: string;
   thread_lanes: { label: string; levels: number[] }[];
+  /** under: the lane of operators of the same thread, -1 where there is none. */
+  frame_lanes: { label: string; levels: number[]; under: number }[];
   cell_lane: { texts: Record<string, string> } | null;
   launch_lane: { words: string[] } | null;
   stream_lanes: StreamWire[];

@@ -1,5 +1,5 @@
 // Where a slice is drawn, the ring of the focus, and the selection.
-import { LEVEL_PX, type Row } from "../model/layout.ts";
+import { firstLevel, LEVEL_PX, type Row } from "../model/layout.ts";
 import type { Ref } from "../model/store.ts";
 import { duration } from "../model/units.ts";
 import type { Frame } from "./draw.ts";
@@ -33,9 +33,11 @@ export function boxOf(f: Frame, ref: Ref): Box | null {
   }
   if (ref.kind === "host") {
     const row = find("thread", ref.thread);
-    if (!row || ref.level >= row.sub) return null;
-    const track = model.threads[ref.thread].levels[ref.level];
-    return spans(track.start[ref.row], track.end[ref.row], row.y + ref.level * LEVEL_PX, LEVEL_PX - 1);
+    const thread = model.threads[ref.thread];
+    const level = row ? ref.level - firstLevel(thread, row) : -1;
+    if (!row || level < 0 || level >= row.sub) return null;
+    const track = thread.levels[ref.level];
+    return spans(track.start[ref.row], track.end[ref.row], row.y + level * LEVEL_PX, LEVEL_PX - 1);
   }
   const row = find(ref.kind === "line" ? "cell" : "launches", 0);
   const from = ref.kind === "line" ? model.cell?.spans : ref.kind === "launch" ? model.launches?.track : model.blocked;

@@ -1,5 +1,5 @@
 // Python's lanes: cell lines, operators in flame order, launches and what blocked them.
-import { LEVEL_PX, type Row } from "../model/layout.ts";
+import { firstLevel, LEVEL_PX, type Row } from "../model/layout.ts";
 import { below } from "../model/sorted.ts";
 import { type CellLines, shortName } from "../model/store.ts";
 import { duration } from "../model/units.ts";
@@ -58,10 +58,11 @@ export function writeCell(f: Frame, row: Row): void {
 
 export function paintThread(f: Frame, row: Row): void {
   const thread = f.model.threads[row.index];
+  const outermost = firstLevel(thread, row);
   for (let level = 0; level < row.sub; level++) {
     const y = row.y + level * LEVEL_PX;
     const tone = (["host1", "host2", "host3"] as const)[Math.min(2, level)];
-    const track = thread.levels[level];
+    const track = thread.levels[outermost + level];
     const detail = detailOf([track], f.scale, f.edges, SLICE_PX, f.hits);
     const byName = f.hits?.names ? f.hits : null;
     const pale = f.palette.pixel(tone, strength(f, 31, !byName));
@@ -82,8 +83,9 @@ export function paintThread(f: Frame, row: Row): void {
 
 export function writeThread(f: Frame, row: Row): void {
   const thread = f.model.threads[row.index];
+  const outermost = firstLevel(thread, row);
   for (let level = 0; level < row.sub; level++) {
-    const track = thread.levels[level];
+    const track = thread.levels[outermost + level];
     const [first, last] = track.range(f.scale.from, f.scale.to);
     track.atLeast(NAME_FROM_PX / f.scale.pxPerNs, first, last, (i) => {
       const x0 = f.scale.xIn(track.start[i]);
