@@ -66,6 +66,19 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
     return np.column_stack((np.maximum(a[row_a, 0], b[row_b, 0]), np.minimum(a[row_a, 1], b[row_b, 1])))
 
 
+def parts_of(start_ns: Int64, end_ns: Int64, b: Intervals) -> tuple[Int64, Intervals]:
+    """The parts of each [start, end) that b covers, and the number of the interval each is a part of.
+
+    start_ns, end_ns: shape (n,), any order, overlaps allowed. The parts are in the order of the intervals.
+    """
+    low = np.searchsorted(b[:, 1], start_ns, side="right")
+    n = np.maximum(np.searchsorted(b[:, 0], end_ns, side="left") - low, 0)
+    number = np.repeat(np.arange(len(start_ns)), n)
+    row = np.arange(len(number)) - np.repeat(np.cumsum(n) - n, n) + np.repeat(low, n)
+    edges = np.column_stack((np.maximum(start_ns[number], b[row, 0]), np.minimum(end_ns[number], b[row, 1])))
+    return number, edges
+
+
 def subtract(a: Intervals, b: Intervals) -> Intervals:
     """The time during which a is active and b is not."""
     if not len(a) or not len(b):

@@ -177,10 +177,13 @@ def test_idle_time_blocking_and_queueing_add_up_in_the_report() -> None:
     device = report(b.trace(end=160))["devices"]["0"]
     assert device["idle"]["by_cause_ns"] == {
         "in_python": 70 * US,
+        "in_call": 0,
+        "launching": 10 * US,
+        "between_ops": 0,
         "blocked": 20 * US,
+        "other_device": 0,
         "other_stream": 0,
-        "launching": 0,
-        "unexplained": 10 * US,
+        "unexplained": 0,
     }
     assert sum(device["idle"]["by_cause_ns"].values()) == device["idle_ns"]
     (gap,) = device["idle"]["longest"]

@@ -61,6 +61,11 @@ def everything() -> Iterator[Trace]:
     shaped = Shaped().span("python_function", "nn.Module: Linear_0", 0, 9).span("python_function", "a.py(1): f", 1, 8)
     gemm = (("ampere_sgemm_128x64_nn", 9.0),)
     yield shaped.op("aten::mm", [[8, 8], [8, 8]], FLOAT, gemm).op("aten::mm").trace()
+    held = Builder()
+    held.host_op(6, 890, "train.py(3): load", kind=HostKind.PYTHON)
+    held.op(0, 5, launch=0)
+    held.op(900, 905, launch=895)
+    yield held.trace()
     yield Builder().trace()
 
 

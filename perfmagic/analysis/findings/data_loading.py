@@ -7,8 +7,9 @@ import re
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, on_lines
+from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.python_was import python_was
 from perfmagic.numerics.intervals import Intervals, intersect, total_ns, union
 from perfmagic.trace.columns import HostOps
 from perfmagic.trace.frames import in_one_table
@@ -31,6 +32,8 @@ def data_loading(facts: Facts, free: Intervals) -> list[Finding]:
     lost_ns = total_ns(where)
     if lost_ns < facts.notable_ns:
         return []
+    was = python_was(facts, where)
+    held_words = was.words if was.names[2] and not is_loader(was.names[2]) else ""
     lines = np.unique(host.line)
     fetched = f"Python fetched {units.plural(len(host), 'batch', 'batches')}{on_lines(lines)}"
     return [
@@ -38,7 +41,8 @@ def data_loading(facts: Facts, free: Intervals) -> list[Finding]:
             rule="data_loading",
             cost_ns=lost_ns,
             cause="data loading",
-            detail=f": {facts.the_device} waited {units.duration(lost_ns)} while {fetched}",
+            detail=": " + sentences(f"{facts.the_device} waited {units.duration(lost_ns)} while {fetched}", held_words),
+            frames=was.frames,
             lines=tuple(int(line) for line in lines if line > 0),
             start_ns=int(where[0, 0]),
             end_ns=int(where[-1, 1]),

@@ -7,7 +7,7 @@ from perfmagic.analysis.findings.facts import Facts, listed, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.python_was import python_was
 from perfmagic.analysis.timeline.idle import CAUSES
-from perfmagic.numerics.intervals import EMPTY, intersect, total_ns, union
+from perfmagic.numerics.intervals import EMPTY, intersect, union
 from perfmagic.trace.columns import NO_LINE
 
 LONG_GAP_FRAC = 0.05  # of the extent
@@ -21,9 +21,9 @@ def longest_gap(facts: Facts) -> list[Finding]:
     row = int(gaps.length_ns.argmax())
     line = int(gaps.line[row])
     where = union(gaps.start_ns[[row]], gaps.end_ns[[row]])
-    host = intersect(where, facts.cell_time.waited_for_host)
-    # of a gap that waited for something else, what Python did in the rest says nothing
-    was = python_was(facts, host if 2 * total_ns(host) >= total_ns(where) else EMPTY)
+    # what Python did explains a gap only where the device waited for it
+    for_host = 2 * int(gaps.for_python_ns[row]) >= int(gaps.length_ns[row])
+    was = python_was(facts, intersect(where, facts.cell_time.waited_for_host) if for_host else EMPTY)
     waited = f"{facts.the_device} waited {_parts(facts, row)}{on_lines([line])}"
     return [
         Finding(
@@ -35,8 +35,8 @@ def longest_gap(facts: Facts) -> list[Finding]:
             start_ns=int(gaps.start_ns[row]),
             end_ns=int(gaps.end_ns[row]),
             device=facts.device,
-            where=where,
             frames=was.frames,
+            where=where,
         )
     ]
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.timeline.host_time import FrameTime, HostTime, host_time
+from perfmagic.analysis.timeline.host_time import FrameTime, HostTime, held_by, host_time
 from perfmagic.numerics.intervals import Intervals
 from perfmagic.trace.columns import NONE
+from perfmagic.trace.signatures import function_name
 
-SHARE_FRAC = 1 / 3  # of the time; a name with less does not say what Python was doing
 FRAMES = 5  # that a finding carries, the longest first
 PLACE_PARTS = 3  # of a path in a sentence; the finding carries all of it
 
@@ -22,9 +22,9 @@ PLACE_PARTS = 3  # of a path in a sentence; the finding carries all of it
 class PythonWas:
     """What Python was doing.
 
-    words: "Python was in zoom (scipy/ndimage/_interpolation.py:12) for 104 ms of it, in aten::mm for 61.0 ms"; "" where
-    no name holds a third of the time.  names: of the operator, the annotation and the frame that are told, "" for none.
-    frames: the functions in which most of the time passed.
+    words: "Python was in zoom (scipy/ndimage/_interpolation.py:12) for 104 ms of 126 ms, in aten::mm all that time"; ""
+    where nothing held it for half of the time.  names: of the operator, the annotation and the frame that are told, ""
+    for none.  frames: the functions in which most of the time passed.
     """
 
     words: str
@@ -41,28 +41,28 @@ def python_was(facts: Facts, where: Intervals) -> PythonWas:
     launch = trace.ops.launch[gaps.op[gap]]
     known = launch != NONE
     where = where[known]
-    time = host_time(trace, trace.calls.thread[launch[known]], where[:, 0], where[:, 1])
+    time = host_time(trace, trace.calls.thread[launch[known]], where)
     return _worded(time)
 
 
 def _worded(time: HostTime) -> PythonWas:
-    least_ns = max(1, SHARE_FRAC * time.total_ns)
-    frame = next((f for f in time.frames[:1] if f.share_ns >= least_ns), None)
-    operator, annotation = (
-        next((n for n in some[:1] if n.share_ns >= least_ns), None) for some in (time.operators, time.annotations)
-    )
+    operator, annotation = held_by(time.operators, time.total_ns), held_by(time.annotations, time.total_ns)
+    frame = held_by(time.frames, time.total_ns)
     told = []
     if frame:
-        told.append((frame.share_ns, f"in {frame.function}{_place(frame)}"))
+        told.append((frame.inclusive_ns, f"in {frame.function}{_place(frame)}"))
     if operator:
-        told.append((operator.share_ns, f"in {operator.name}"))
+        told.append((operator.inclusive_ns, f"in {function_name(operator.name)}"))
     if annotation:
-        told.append((annotation.share_ns, f"inside {annotation.name}"))
-    words = [f"{what} for {units.duration(ns)}" for ns, what in told]
-    of_it = " of it" if told and told[0][0] < time.total_ns else ""
-    said = f"Python was {words[0]}{of_it}{''.join(f', {one}' for one in words[1:])}" if words else ""
+        told.append((annotation.inclusive_ns, f"inside {function_name(annotation.name)}"))
+    words = [f"{what} {_how_long(ns, time.total_ns)}" for ns, what in told]
     names = (operator.name if operator else "", annotation.name if annotation else "", frame.function if frame else "")
-    return PythonWas(said, names, time.frames[:FRAMES])
+    frames = tuple(one for one in time.frames[:FRAMES] if one.share_ns)
+    return PythonWas(f"Python was {', '.join(words)}" if words else "", names, frames)
+
+
+def _how_long(ns: int, of_ns: int) -> str:
+    return "all that time" if ns == of_ns else f"for {units.duration(ns)} of {units.duration(of_ns)}"
 
 
 def _place(frame: FrameTime) -> str:

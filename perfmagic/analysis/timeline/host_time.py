@@ -1,63 +1,81 @@
-"""What Python was doing in some time: its operators, annotations and frames, each with an exact share.
+"""What Python was doing in some time: its operators, annotations and frames, with exact shares.
 
-Of each instant the innermost operator (annotation, frame) on a thread counts: the shares add up to the time asked for.
+At each instant the innermost operator (annotation, frame) of a thread counts, so that the shares of one kind and what
+passed outside of all add up to the time asked for. Beside it stands how long each was running at all, as in a flame.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from perfmagic.numerics.intervals import Intervals
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
-from perfmagic.trace.frames import PythonFrames
-from perfmagic.trace.hoststack import nested
+from perfmagic.trace.hoststack import HostStack, nested
 from perfmagic.trace.model import Trace
 
 STEP_NAME = "ProfilerStep#"  # torch.profiler's own mark, which says nothing about the place
-# what stands between people's code and an operator: frames of torch and of Python's own helpers
-_INTERNAL = re.compile(
-    r"(?:^|/)(?:torch|torch_npu|_dynamo|functorch)/|(?:^|/)(?:threading|contextlib|functools|_ops)\.py\(|^<string>"
+MOST_FRAC = 0.5  # of the time: what held Python so long is worth naming
+# what stands between people's code, or a library that they call, and an operator: torch's own frames, Python's plumbing
+_PLUMBING = re.compile(
+    r"(?:^|[\\/])torch[\\/]|^<|(?:^|[\\/])(?:threading|contextlib|functools|runpy|_weakrefset|dataclasses|enum)\.py\("
+    r"|(?:^|[\\/])(?:asyncio|concurrent|multiprocessing|logging)[\\/]"
 )
+# Kineto's python tracer writes co_filename(co_firstlineno): co_name, and the repr of what is built in
 FRAME_NAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
-BUILTIN_NAME = re.compile(r"<built-in (?:function|method) (?P<function>\S+?)(?: of .*)?>", re.DOTALL)
+BUILTIN_NAME = re.compile(r"<built-in (?:function|method) (?P<function>[^ >]+)")
 
 
 @dataclass(frozen=True)
 class NameTime:
-    """How long Python was in an operator or annotation. share_ns: within the time asked for."""
+    """How long Python was in an operator or annotation, in ns.
+
+    share_ns: it was the innermost of its kind.  inclusive_ns: it was running, with what ran inside it.
+    """
 
     name: str
     share_ns: int
+    inclusive_ns: int
 
 
 @dataclass(frozen=True)
 class FrameTime:
-    """How long Python was in a function.
+    """How long Python was in a function, in ns; the times as in NameTime.
 
-    function, file, line: as Python names them, the line being where the function begins; of a built-in function the
-    file and line of its caller, "" and 0 where the record has none.  share_ns: within the time asked for.
+    function, file, line: as the record has them, the line being where the function begins. Of a built-in function the
+    file and the line are its caller's; "" and 0 where the record has none.
     """
 
     function: str
     file: str
     line: int
     share_ns: int
+    inclusive_ns: int
 
     @property
     def place(self) -> str:
-        """The file and line, "" where they are not known."""
+        """The file and the line: "scipy/ndimage/_interpolation.py:123"; "" where they are not known."""
         return f"{self.file}:{self.line}" if self.file else ""
+
+    @property
+    def name(self) -> str:
+        """The function and its place: "zoom (scipy/ndimage/_interpolation.py:123)"."""
+        return f"{self.function} ({self.place})" if self.file else self.function
+
+
+TimeT = TypeVar("TimeT", NameTime, FrameTime)
 
 
 @dataclass(frozen=True)
 class HostTime:
-    """What Python was doing in total_ns: by innermost operator, annotation and frame, the longest first.
+    """What Python was doing in total_ns, by operator, annotation and frame, the longest share first.
 
-    Of frames the innermost of people's code counts; of torch's own only where there is no other. What is missing to
-    total_ns passed outside of all of them.
+    The shares of each add up to total_ns, but for what passed outside of all. Frames are those of people's code and the
+    libraries it calls; torch's own and Python's plumbing count where there is no other around.
     """
 
     total_ns: int
@@ -67,60 +85,42 @@ class HostTime:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretches:
-    """Some intervals, cut where what ran innermost changed. n: intervals.  interval: of each piece the number of its
-    interval; row: of the table, NONE where nothing ran; length_ns: its length.
+class Pieces:
+    """Some time, cut wherever what ran on its thread changed; arrays of equal length.
+
+    interval: the number of the interval asked for.  thread, start_ns, length_ns: of the piece.
     """
 
-    n: int
-    table: HostOps
     interval: Int64
-    row: Int64
+    thread: Int64
+    start_ns: Int64
     length_ns: Int64
 
-    @property
-    def name(self) -> Int64:
-        """Of each piece the row of trace.names, NONE where nothing ran."""
-        if not len(self.table):
-            return self.row
-        return np.where(self.row != NONE, self.table.name[self.row], NONE)
 
-    @property
-    def longest(self) -> Int64:
-        """Of each interval the name in which most of its named time passed, NONE where none did; shape (n,)."""
-        result, name = np.full(self.n, NONE, np.int64), self.name
-        known = name != NONE
-        if known.any():
-            keys, group = np.unique(np.column_stack((self.interval, name))[known], axis=0, return_inverse=True)
-            sums = np.zeros(len(keys), np.int64)
-            np.add.at(sums, group.reshape(-1), self.length_ns[known])
-            order = np.lexsort((sums, keys[:, 0]))
-            result[keys[order, 0]] = keys[order, 1]  # the last write of an interval is its longest
-        return result
+def host_time(trace: Trace, thread: Int64, where: Intervals) -> HostTime:
+    """What was Python doing in some time, each interval on the thread beside it?
 
-
-def host_time(trace: Trace, thread: Int64, start_ns: Int64, end_ns: Int64) -> HostTime:
-    """What was Python doing in these intervals, each on its thread? Intervals of one thread must not overlap."""
-    operators = operators_in(trace, thread, start_ns, end_ns)
-    step = np.array([name.startswith(STEP_NAME) for name in trace.names], bool)
+    thread: shape (n,), where: shape (n, 2); intervals of one thread must not overlap.
+    """
     host = trace.host_ops
-    marks = (host.kind == HostKind.ANNOTATION) & ~step[host.name] if len(host) else np.zeros(0, bool)
+    step = np.array([name.startswith(STEP_NAME) for name in trace.names], bool)
+    marks = (host.kind == HostKind.ANNOTATION) & ~(step[host.name] if len(host) else np.zeros(0, bool))
     return HostTime(
-        total_ns=int((end_ns - start_ns).sum()),
-        operators=_named(trace, operators),
-        annotations=_named(trace, _innermost(host, marks, thread, start_ns, end_ns)),
-        frames=_frames(trace, thread, start_ns, end_ns),
+        total_ns=int((where[:, 1] - where[:, 0]).sum()),
+        operators=_names(trace, host.kind == HostKind.OP, thread, where),
+        annotations=_names(trace, marks, thread, where),
+        frames=_frames(trace, thread, where),
     )
 
 
 def python_during(trace: Trace, start_ns: int, end_ns: int, thread: int | None = None) -> HostTime:
-    """What was Python doing from start_ns to end_ns? thread: the one that launched most if left out."""
+    """What was Python doing from start_ns to end_ns? thread: the one with most calls where it is left out."""
     asked = main_thread(trace) if thread is None else thread
-    return host_time(trace, *(np.array([value], np.int64) for value in (asked, start_ns, end_ns)))
+    return host_time(trace, np.array([asked], np.int64), np.array([[start_ns, end_ns]], np.int64))
 
 
 def main_thread(trace: Trace) -> int:
-    """The thread that made most calls, else the one with most operators or frames; 0 where nothing was recorded."""
+    """The thread with most runtime calls, else with most operators, else with most frames; 0 where nothing ran."""
     for table in (trace.calls, trace.host_ops, trace.python_frames.table):
         if len(table):
             threads, n = np.unique(table.thread, return_counts=True)
@@ -128,110 +128,154 @@ def main_thread(trace: Trace) -> int:
     return 0
 
 
-def operators_in(trace: Trace, thread: Int64, start_ns: Int64, end_ns: Int64) -> Stretches:
-    """The innermost operators in some intervals, each on its thread."""
-    return _innermost(trace.host_ops, trace.host_ops.kind == HostKind.OP, thread, start_ns, end_ns)
+def held_by(times: Sequence[TimeT], total_ns: int) -> TimeT | None:
+    """What held Python: of those that ran for half of the time or more, the innermost; None where none did.
+
+    Of two that did, the one that ran for less lies inside the other, or began later and ended earlier.
+    """
+    long = [one for one in times if total_ns and one.inclusive_ns >= MOST_FRAC * total_ns]
+    return min(long, key=lambda one: (one.inclusive_ns, -one.share_ns), default=None)
 
 
-def during(thread: Int64, start_ns: Int64, end_ns: Int64, where: Intervals) -> tuple[Int64, Int64, Int64]:
-    """The parts of some intervals that lie in `where`, with their threads."""
-    low = np.searchsorted(where[:, 1], start_ns, side="right")
-    high = np.searchsorted(where[:, 0], end_ns, side="left")
-    n = np.maximum(high - low, 0)
-    part = np.repeat(np.arange(len(start_ns)), n)
-    row = np.arange(len(part)) - np.repeat(np.cumsum(n) - n, n) + np.repeat(low, n)
-    return thread[part], np.maximum(where[row, 0], start_ns[part]), np.minimum(where[row, 1], end_ns[part])
+def longest_operator(trace: Trace, thread: Int64, where: Intervals) -> Int64:
+    """Of each interval the operator that was innermost for most of it, as row of trace.names, NONE where none ran."""
+    found = np.full(len(where), NONE, np.int64)
+    for pieces, stack in _cut(trace.host_ops, trace.host_ops.kind == HostKind.OP, thread, where):
+        row = stack.innermost_at(pieces.thread, pieces.start_ns)
+        known = row != NONE
+        name = trace.host_ops.name[row[known]].astype(np.int64)
+        key, group = np.unique(pieces.interval[known] * (len(trace.names) + 1) + name, return_inverse=True)
+        sums = np.zeros(len(key), np.int64)
+        np.add.at(sums, group.reshape(-1), pieces.length_ns[known])
+        interval = key // (len(trace.names) + 1)
+        order = np.lexsort((sums, interval))
+        found[interval[order]] = key[order] % (len(trace.names) + 1)  # the last write of an interval is its longest
+    return found
 
 
-def _innermost(table: HostOps, which: Bool, thread: Int64, start_ns: Int64, end_ns: Int64) -> Stretches:
-    """The intervals, cut wherever the innermost row of a table on their thread changes."""
-    edges = np.unique(np.concatenate((start_ns, end_ns)))
-    if len(table) and len(edges):
-        near = (table.end_ns > edges[0]) & (table.start_ns < edges[-1]) & which
-        # only what reaches into an interval
-        near[near] = np.searchsorted(edges, table.end_ns[near]) > np.searchsorted(edges, table.start_ns[near]) - 1
-    else:
-        near = np.zeros(len(table), bool)
-    pieces: list[tuple[Int64, Int64, Int64]] = []
-    stack = nested(table, near)
-    for one in np.unique(thread).tolist():
-        mine = np.flatnonzero((thread == one) & (end_ns > start_ns))
-        levels = stack.levels.get(one, ())
-        inside = np.concatenate(levels) if levels else np.zeros(0, np.int64)
-        cuts = np.unique(np.concatenate((table.start_ns[inside], table.end_ns[inside])))
-        first = np.searchsorted(cuts, start_ns[mine], side="right")
-        n = np.searchsorted(cuts, end_ns[mine], side="left") + 1 - first
-        part = np.repeat(np.arange(len(mine)), n)
-        at = np.arange(len(part)) - np.repeat(np.cumsum(n) - n, n) + first[part]
-        low = np.maximum(np.concatenate(([np.iinfo(np.int64).min], cuts))[at], start_ns[mine][part])
-        high = np.minimum(np.concatenate((cuts, [np.iinfo(np.int64).max]))[at], end_ns[mine][part])
-        pieces.append((mine[part], stack.innermost_at(np.full(len(part), one), low), high - low))
-    empty = np.zeros(0, np.int64)
-    columns = [np.concatenate(c) for c in zip(*pieces, strict=True)] if pieces else [empty, empty, empty]
-    return Stretches(len(start_ns), table, *columns)
+def _names(trace: Trace, which: Bool, thread: Int64, where: Intervals) -> tuple[NameTime, ...]:
+    share, inclusive = _Sums(), _Sums()
+    for pieces, stack in _cut(trace.host_ops, which, thread, where):
+        row = stack.innermost_at(pieces.thread, pieces.start_ns)
+        share.add(_at(trace.host_ops.name, row), pieces.length_ns)
+        inclusive.add_once(_each_level(stack, pieces), pieces.length_ns)
+    return tuple(NameTime(trace.names[n], ns, inclusive.of[n]) for n, ns in share.longest(inclusive))
 
 
-def _named(trace: Trace, found: Stretches) -> tuple[NameTime, ...]:
-    return tuple(NameTime(trace.names[name], ns) for name, ns in _sums(found.name, found.length_ns))
+def _frames(trace: Trace, thread: Int64, where: Intervals) -> tuple[FrameTime, ...]:
+    """The frames of people's code and its libraries, else the innermost of all.
 
-
-def _sums(key: Int64, length_ns: Int64) -> list[tuple[int, int]]:
-    """The keys with their summed lengths, the longest first; NONE and what has no length left out."""
-    keys, group = np.unique(key, return_inverse=True)
-    sums = np.zeros(len(keys), np.int64)
-    np.add.at(sums, group.reshape(-1), length_ns)
-    order = np.argsort(-sums, kind="stable")
-    return [(k, ns) for k, ns in zip(keys[order].tolist(), sums[order].tolist(), strict=True) if k != NONE and ns]
-
-
-def _frames(trace: Trace, thread: Int64, start_ns: Int64, end_ns: Int64) -> tuple[FrameTime, ...]:
-    """The frames of people's code, else the innermost of all."""
-    if not len(trace.python_frames) or not len(start_ns):
+    A built-in function counts where such code called it: it, and not its caller, held Python then.
+    """
+    if not len(trace.python_frames) or not len(where):
         return ()
-    table = _reaching(trace.python_frames, int(start_ns.min()), int(end_ns.max()))
-    everything = np.ones(len(table), bool)
-    own = np.array([is_own_frame(name) for name in trace.names], bool)[table.name] if len(table) else everything
-    builtin = np.array([BUILTIN_NAME.match(name) is not None for name in trace.names], bool)
-    inner = _innermost(table, everything, thread, start_ns, end_ns)
-    at_ns = _piece_starts(inner, start_ns)
-    of_thread = thread[inner.interval]
-    user = nested(table, own).innermost_at(of_thread, at_ns)
-    file = np.array([FRAME_NAME.match(name) is not None for name in trace.names], bool)
-    caller = nested(table, file[table.name] if len(table) else everything).innermost_at(of_thread, at_ns)
-    last, names = inner.row, np.append(table.name, NONE).astype(np.int64)
-    in_builtin = (last != NONE) & np.append(builtin, False)[names[last]]
-    shown = np.where(user != NONE, user, last)
-    # a built-in function that people's code called directly is what held Python
-    shown = np.where(in_builtin & ((user == caller) | (user == NONE)), last, shown)
-    beside = np.where(shown != last, NONE, np.where(in_builtin, caller, NONE))
-    keys = names[shown] * (len(trace.names) + 1) + np.where(beside != NONE, names[beside], len(trace.names))
-    keys = np.where(shown != NONE, keys, NONE)
-    base = len(trace.names) + 1
-    return tuple(_frame(trace, key // base, key % base, ns) for key, ns in _sums(keys, inner.length_ns))
-
-
-def _reaching(frames: PythonFrames, start_ns: int, end_ns: int) -> HostOps:
-    return frames.window(start_ns, end_ns).table
-
-
-def _piece_starts(found: Stretches, start_ns: Int64) -> Int64:
-    """When each piece began: the pieces of an interval follow each other."""
-    if not len(found.interval):
-        return found.interval
-    before = np.cumsum(found.length_ns) - found.length_ns
-    first = np.concatenate(([True], np.diff(found.interval) != 0))
-    offset = before - before[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
-    return start_ns[found.interval] + offset
+    table = trace.python_frames.window(int(where[:, 0].min()), int(where[:, 1].max())).table
+    labels = _Labels(trace.names)
+    share, inclusive = _Sums(), _Sums()
+    for pieces, stack in _cut(table, np.ones(len(table), bool), thread, where):
+        shown = np.full(len(pieces.start_ns), NONE, np.int64)
+        above = shown
+        levels = []
+        for row in stack.each_level_at(pieces.thread, pieces.start_ns):
+            name = _at(table.name, row)
+            label = labels.of(name, above)
+            levels.append(label)
+            shown = np.where(label != NONE, label, shown)
+            above = np.where(name != NONE, name, above)
+        shown = np.where((shown == NONE) & (above != NONE), labels.plain(above), shown)
+        share.add(shown, pieces.length_ns)
+        inclusive.add_once([*levels, shown], pieces.length_ns)
+    return tuple(labels.frame(n, ns, inclusive.of[n]) for n, ns in share.longest(inclusive))
 
 
 def is_own_frame(name: str) -> bool:
     """Whether a frame is people's code, or a library's that they called: a file, and none of torch's."""
-    return FRAME_NAME.match(name) is not None and _INTERNAL.search(name) is None
+    return FRAME_NAME.match(name) is not None and not _PLUMBING.search(name)
 
 
-def _frame(trace: Trace, name: int, caller: int, share_ns: int) -> FrameTime:
-    text = trace.names[name]
-    place = FRAME_NAME.match(trace.names[caller] if caller < len(trace.names) else text)
-    builtin = BUILTIN_NAME.match(text)
-    function = builtin["function"] if builtin else place["function"] if place else text
-    return FrameTime(function, place["file"] if place else "", int(place["line"]) if place else 0, share_ns)
+class _Labels:
+    """What frames are told as: numbers for pairs of a frame and, of a built-in function, its caller."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names, self.base = names, len(names) + 1
+        self.own = np.array([*map(is_own_frame, names), False], bool)
+        self.builtin = np.array([*(BUILTIN_NAME.match(n) is not None for n in names), False], bool)
+
+    def of(self, name: Int64, above: Int64) -> Int64:
+        """The label of frames to be told, NONE for others. above: the frame that called each, NONE for none."""
+        called = self.builtin[name] & self.own[above]
+        return np.where(called, name * self.base + above, np.where(self.own[name], self.plain(name), NONE))
+
+    def plain(self, name: Int64) -> Int64:
+        """The label of a frame without its caller."""
+        return name * self.base + self.base - 1
+
+    def frame(self, label: int, share_ns: int, inclusive_ns: int) -> FrameTime:
+        name, caller = divmod(label, self.base)
+        text = self.names[name]
+        place = FRAME_NAME.match(text if caller == self.base - 1 else self.names[caller])
+        builtin = BUILTIN_NAME.match(text)
+        function = builtin["function"] if builtin else place["function"] if place else text
+        file, line = (place["file"], int(place["line"])) if place else ("", 0)
+        return FrameTime(function, file, line, share_ns, inclusive_ns)
+
+
+class _Sums:
+    """Time by key, exact, over several threads."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, int] = {}
+
+    def add(self, key: Int64, length_ns: Int64) -> None:
+        """Add the length of each piece to its key; those of NONE are left out."""
+        keys, group = np.unique(key, return_inverse=True)
+        sums = np.zeros(len(keys), np.int64)
+        np.add.at(sums, group.reshape(-1), length_ns)
+        for one, ns in zip(keys.tolist(), sums.tolist(), strict=True):
+            if one != NONE and ns:
+                self.of[one] = self.of.get(one, 0) + ns
+
+    def add_once(self, levels: Sequence[Int64], length_ns: Int64) -> None:
+        """Add the length of each piece to every key that some level has for it; of a recursion once."""
+        pieces = [np.column_stack((keys, np.arange(len(keys))))[keys != NONE] for keys in levels]
+        if not pieces:
+            return
+        stacked = np.concatenate(pieces)
+        distinct = stacked[np.unique(stacked[:, 0] * (len(length_ns) + 1) + stacked[:, 1], return_index=True)[1]]
+        self.add(distinct[:, 0], length_ns[distinct[:, 1]])
+
+    def longest(self, inclusive: _Sums) -> list[tuple[int, int]]:
+        """Every key that ran, and how long it was innermost, the longest first."""
+        found = [(key, self.of.get(key, 0)) for key in inclusive.of]
+        return sorted(found, key=lambda item: (-item[1], -inclusive.of[item[0]], item[0]))
+
+
+def _at(names: Int64 | np.ndarray[tuple[int, ...], np.dtype[np.int32]], row: Int64) -> Int64:
+    """The names of some rows, NONE where a row is NONE."""
+    return np.append(names, NONE).astype(np.int64)[row]
+
+
+def _each_level(stack: HostStack, pieces: Pieces) -> list[Int64]:
+    return [_at(stack.host_ops.name, row) for row in stack.each_level_at(pieces.thread, pieces.start_ns)]
+
+
+def _cut(table: HostOps, which: Bool, thread: Int64, where: Intervals) -> Iterator[tuple[Pieces, HostStack]]:
+    """Of each thread its time, cut wherever a row of a table begins or ends, and what ran on it."""
+    for one in np.unique(thread).tolist():
+        mine = np.flatnonzero((thread == one) & (where[:, 1] > where[:, 0]))
+        if not len(mine):
+            continue
+        mine = mine[np.argsort(where[mine, 0], kind="stable")]
+        start, end = where[mine, 0], where[mine, 1]
+        # the last interval that began before the row ended
+        last = np.searchsorted(start, table.end_ns, side="left") - 1
+        reaches = (last >= 0) & (end[np.maximum(last, 0)] > table.start_ns)
+        rows = which & (table.thread == one) & reaches
+        cuts = np.unique(np.concatenate((table.start_ns[rows], table.end_ns[rows])))
+        first = np.searchsorted(cuts, start, side="right")
+        n = np.searchsorted(cuts, end, side="left") + 1 - first
+        part = np.repeat(np.arange(len(mine)), n)
+        at = np.arange(len(part)) - np.repeat(np.cumsum(n) - n, n) + first[part]
+        low = np.maximum(np.concatenate((start[:1], cuts))[at], start[part])
+        high = np.minimum(np.concatenate((cuts, end[-1:]))[at], end[part])
+        yield Pieces(mine[part], np.full(len(part), one), low, high - low), nested(table, rows)

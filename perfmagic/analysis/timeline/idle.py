@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.rows import Rows, names_at
-from perfmagic.analysis.timeline.host_time import operators_in
-from perfmagic.analysis.timeline.pauses import Causes, causes, gap_pauses, python_waits
-from perfmagic.numerics.intervals import covered_ns, merge
+from perfmagic.analysis.timeline.host_time import longest_operator
+from perfmagic.analysis.timeline.pauses import Causes, Pauses, causes, gap_pauses, python_waits
+from perfmagic.numerics.intervals import Intervals, covered_ns, merge, parts_of
 from perfmagic.trace.columns import NO_LINE, NONE, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -35,7 +35,7 @@ class IdleGaps:
     other_stream_ns, unexplained_ns: its parts by cause, as perfmagic.analysis.timeline.pauses.Causes has them; in
     Python includes one by one. They add up to the length of the gap.
     op: row of trace.ops that ended the gap.  line: the line the host spent most of the gap on, else the line of the op.
-    host_op: row of trace.names of the operator that most of the host's part passed in, NONE where none is known.
+    host_op: row of trace.names of the operator that was innermost for most of the time for Python, NONE where none was.
     by_line_ns: the time with nothing queued by the line the host was in, split exactly; NO_LINE: outside the cell.
     """
 
@@ -67,6 +67,11 @@ class IdleGaps:
         parts = {cause: int(self._column(cause)[row]) for cause in CAUSES}
         return dict(sorted(((c, ns) for c, ns in parts.items() if ns), key=lambda item: -item[1]))
 
+    def thread(self, trace: Trace) -> Int64:
+        """The thread of the call that queued what ended each gap, NONE where that is not recorded."""
+        launch = trace.ops.launch[self.op]
+        return np.where(launch != NONE, trace.calls.thread[launch], NONE) if len(trace.calls) else launch
+
     @property
     def by_cause_ns(self) -> dict[str, int]:
         """Idle time by cause, in the order of CAUSES."""
@@ -94,8 +99,8 @@ class IdleGaps:
 class IdleGap:
     """One idle gap of a device; times in ns, the parts as in IdleGaps.
 
-    cause: the largest part.  line: as in IdleGaps.  host_op: the operator that most of the host's part passed in,
-    None where none is known.  ended_by: the device op that ended the gap.
+    cause: the largest part.  line: as in IdleGaps.  host_op: the operator that was innermost for most of the time for
+    Python, None where none was.  ended_by: the device op that ended the gap.
     """
 
     device: int
@@ -158,7 +163,7 @@ def idle_gaps(trace: Trace, device: int) -> IdleGaps:
         **{f"{cause}_ns": ns for cause, ns in sums.items()},
         op=pauses.op,
         line=line,
-        host_op=_longest_ops(trace, start, pauses.launched_ns, pauses.op),
+        host_op=_host_ops(trace, pauses, merge(sets["in_python"], sets["one_by_one"], sets["in_call"])),
         by_line_ns=by_line,
     )
 
@@ -204,11 +209,19 @@ def _largest_line(part: Int64, line: Int64, length: Int64, default: Int32) -> In
     return result
 
 
-def _longest_ops(trace: Trace, start_ns: Int64, end_ns: Int64, op: Int64) -> Int64:
-    """The innermost operator in which most of each part [start, end) passed, on the thread that launched the op."""
-    result = np.full(len(op), NONE, np.int64)
-    waited = np.flatnonzero((end_ns > start_ns) & (trace.ops.launch[op] != NONE))
-    if len(waited) and len(trace.host_ops):
-        thread = trace.calls.thread[trace.ops.launch[op[waited]]]
-        result[waited] = operators_in(trace, thread, start_ns[waited], end_ns[waited]).longest
+def _host_ops(trace: Trace, pauses: Pauses, for_host: Intervals) -> Int64:
+    """Row of trace.names of the operator that most of each pause for Python passed in, NONE where none ran."""
+    result = np.full(len(pauses), NONE, np.int64)
+    if not len(trace.calls) or not len(trace.host_ops):
+        return result
+    # the pieces of one pause are joined to one stretch from the first start to the last end
+    number, pieces = parts_of(pauses.start_ns, pauses.end_ns, for_host)
+    known = pauses.launch[number] != NONE
+    number, pieces = number[known], pieces[known]
+    first = np.flatnonzero(np.diff(number, prepend=-1))
+    last = np.append(first[1:], len(number)) - 1
+    if len(first):
+        thread = trace.calls.thread[pauses.launch[number[first]]]
+        where = np.column_stack((pieces[first, 0], pieces[last, 1]))
+        result[number[first]] = longest_operator(trace, thread, where)
     return result

@@ -48,6 +48,8 @@ def check_tree(trace: Trace) -> None:
                 assert not total_ns(intersect(one.where, other.where)), (one, other)
             if parent is not None and one.cost_ns:
                 assert not total_ns(subtract(one.where, parent.where)), (one, parent)
+        if parent is not None and parent.cost_ns:
+            assert sum(one.cost_ns or 0 for one in parts) <= parent.cost_ns, parent
     if not len(trace.ops):
         return
     time, sets = facts.cell_time, facts.breakdown.intervals

@@ -24,9 +24,7 @@ from tests.analysis.build import US, Builder
 
 DOC = Path(__file__).parents[3] / "docs" / "verdict.md"
 _TERM = r"[\d.]+i|[\d.]+(?:\+[\d.]+i)?"
-_OP = re.compile(
-    rf"`({_TERM})(?:–({_TERM}))? → ({_TERM})–({_TERM})`(?: i < (\d+))?(?: device (\d+))?(?: (pageable))?"
-)
+_OP = re.compile(rf"`({_TERM})(?:–({_TERM}))? → ({_TERM})–({_TERM})`(?: i < (\d+))?(?: device (\d+))?(?: (pageable))?")
 _SPAN = re.compile(rf"`({_TERM})–({_TERM})`(?: i < (\d+))?")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from perfmagic.trace.columns import CallKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.build import US, Builder
-from tests.trace.recorded import FOLDER
+from tests.trace.recorded import EXPECTED, FOLDER
 
 UPLOAD = "Memcpy HtoD (Pageable -> Device)"
 RECORDED = tuple(sorted(FOLDER.rglob("*.json.gz")))
@@ -197,3 +198,9 @@ def test_the_causes_never_overlap_and_add_up_to_the_idle_time(trace: Trace) -> N
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_the_causes_add_up_on_recorded_traces(path: Path) -> None:
     check_partition(read_trace(path))
+
+
+def test_the_reference_numbers_have_every_cause_but_those_of_waits_between_streams_and_devices() -> None:
+    devices = [device for path in EXPECTED for device in json.loads(path.read_text())["devices"].values()]
+    found = {cause for device in devices for cause in device["idle_by_cause_ns"]}
+    assert found == {name for name in vars(Causes)["__annotations__"]} - {"other_stream", "other_device"}

@@ -1,0 +1,92 @@
+"""Gaps: which are a repetition, which is one by itself, and what Python did in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmagic.analysis.findings.find import Finding, findings
+from perfmagic.numerics.intervals import intersect, total_ns
+from perfmagic.trace.columns import HostKind
+from perfmagic.trace.model import Trace
+from tests.analysis.build import US, Builder
+
+
+def found(trace: Trace, rule: str) -> Finding | None:
+    return next((f for f in findings(trace) if f.rule == rule), None)
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def busy_device(until: float = 1000) -> Builder:
+    b = Builder()
+    b.line(0, 2)
+    b.op(10, until, launch=2, name="gemm")
+    return b
+
+
+def pauses(lengths_us: list[float], operator: str = "aten::relu", name: str = "relu") -> Builder:
+    """Before each "relu" the device waits so long for Python, which is in zoom() for most of it."""
+    b, at = Builder(), 0.0
+    for length in lengths_us:
+        b.op(at, at + 100, launch=(at - 1, at - 0.5), name="gemm")
+        launched = at + 100 + length
+        b.host_op(at + 100, launched - 10, "ndimage.py(648): zoom", kind=HostKind.PYTHON)
+        b.host_op(launched - 1, launched + 2, operator)
+        b.op(launched + 3, launched + 50, launch=(launched, launched + 1), name=name)
+        at = launched + 50.9  # the next is launched before this one ends
+    return b
+
+
+def test_one_gap_far_longer_than_the_others_is_told_by_itself() -> None:
+    trace = pauses([500.0] * 15 + [1_845_000.0] + [520.0] * 14).trace()
+    group, longest = found(trace, "repeated_gap"), found(trace, "longest_gap")
+    assert longest is not None
+    assert longest.end_ns - longest.start_ns > 1_845_000 * US
+    assert group is None  # 15 ms of 1.86 s are not worth a sentence
+
+
+def test_the_others_are_told_with_their_median_and_spread_and_share_no_time_with_it() -> None:
+    trace = pauses([500.0] * 15 + [5_000.0] + [520.0] * 14).trace()
+    group, longest = found(trace, "repeated_gap"), found(trace, "longest_gap")
+    assert group is not None
+    assert longest is not None
+    assert plain(group.cause) == "the same gap ×29"
+    assert "500 µs in the median (500 µs to 520 µs)" in plain(group.sentence)
+    assert group.cost_ns == (15 * 500 + 14 * 520) * US
+    assert not total_ns(intersect(group.where, longest.where))
+
+
+def test_gaps_before_one_kernel_of_two_operators_are_not_the_same() -> None:
+    b = pauses([500.0] * 2)
+    for at in (5000.0, 5650.9):
+        b.host_op(at + 599, at + 602, "aten::gelu")
+    for at in (5000.0, 5650.9):
+        b.op(at, at + 100, launch=(at - 1, at - 0.5), name="gemm")
+        b.op(at + 603, at + 650, launch=(at + 600, at + 601), name="relu")
+    assert found(b.trace(), "repeated_gap") is None
+    assert found(pauses([500.0] * 4).trace(), "repeated_gap") is not None
+
+
+def test_the_function_that_held_python_is_named_with_its_place_and_stands_in_json() -> None:
+    finding = found(pauses([500.0] * 4).trace(), "repeated_gap")
+    assert finding is not None
+    assert "in zoom (ndimage.py:648) for 1.96 ms of 2.00 ms" in plain(finding.sentence)
+    assert finding.to_dict()["frames"] == [
+        {"function": "zoom", "file": "ndimage.py", "line": 648, "share_ns": 1960 * US, "inclusive_ns": 1960 * US},
+    ]
+
+
+def test_of_the_longest_gap_python_is_spoken_of_only_where_the_device_waited_for_it() -> None:
+    b = busy_device(100)
+    b.op(5000, 9000, launch=(120, 121))
+    b.host_op(0, 9000, "aten::sort")
+    queued = found(b.trace(), "longest_gap")
+    assert queued is not None
+    assert "Python was" not in queued.sentence
+
+
+@pytest.mark.parametrize("length_us", [49, 50])
+def test_a_gap_is_worth_counting_from_50_us_for_python_on(length_us: float) -> None:
+    assert (found(pauses([length_us] * 5).trace(), "repeated_gap") is not None) is (length_us == 50)
