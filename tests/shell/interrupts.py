@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import ctypes
 import gc
 import io
 import os
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -24,6 +25,7 @@ from perfmagic.capture.devices.backends import sim_loaded
 
 from .conftest import Notebook
 
+c_raise = getattr(ctypes.CDLL(None), "raise") if sys.platform != "win32" else None
 ENDS_WITHIN_S = 30.0  # one that stays costs so long, once
 OURS = str(Path(perfmagic.__file__).parent) + os.sep
 
@@ -34,24 +36,37 @@ class Interrupter:
     visits: a line that is reached more often than that in one run counts no further.
     signals: interrupt as a notebook does, by a signal. It may wait where our code makes signals wait; the exception of
     a trace function waits nowhere.
-    lines: how many counted.  where: the line that was interrupted.
+    second: a second signal so many lines after the first; 0: none.
+    lines: how many counted.  where: the line that was interrupted, and the second.
     """
 
-    def __init__(self, n: int, visits: int, *, signals: bool = False) -> None:
+    def __init__(self, n: int, visits: int, *, signals: bool = False, second: int = 0) -> None:
         self.n, self.lines, self.where = n, 0, ""
-        self._signals = signals
+        self._signals, self._second, self._since = signals, second, 0
         self._visits, self._visited = visits, Counter[tuple[object, int]]()
 
     def __call__(self, frame: FrameType, event: str, _arg: Any) -> Callable[..., Any] | None:
         if not frame.f_code.co_filename.startswith(OURS):
             return None
-        if event == "line" and self._counts(frame):
+        if event != "line":
+            return self
+        here = f"{frame.f_code.co_filename.removeprefix(OURS)}:{frame.f_lineno}"
+        if self.where:
+            self._since += 1
+            if self._since == self._second:
+                self.where += f" and {here}"
+                signal.raise_signal(signal.SIGINT)
+        elif self._counts(frame):
             self.lines += 1
             if self.lines == self.n:
-                self.where = f"{frame.f_code.co_filename.removeprefix(OURS)}:{frame.f_lineno}"
-                if not self._signals:
+                self.where = here
+                if self._second:
+                    # no function is called behind it: the interrupt strikes in our code, and this function stays
+                    None in map(c_raise, [signal.SIGINT])  # noqa: B015
+                elif self._signals:
+                    signal.raise_signal(signal.SIGINT)
+                else:
                     raise KeyboardInterrupt
-                signal.raise_signal(signal.SIGINT)
         return self
 
     def _counts(self, frame: FrameType) -> bool:
@@ -149,6 +164,24 @@ def sweep(
             swept.interrupted += 1
             swept.faults += _faults(notebook, cell, before, f"{n} {interrupter.where}", error)
             n += stride
+
+
+def sweep_twice(notebook: Notebook, cell: str, *, most: int, seconds: Iterable[int]) -> Swept:
+    """sweep() with two signals, the second so many lines of our own code after the first."""
+    swept = Swept()
+    with own_temporary_files(), _cheap_collections(), _unseen():
+        for _ in range(2):
+            counted = Interrupter(0, 1)
+            assert run(notebook, cell, counted) is None
+        swept.lines = counted.lines
+        before = state(notebook)
+        for n in range(1, counted.lines, max(1, counted.lines // most)):
+            for second in seconds:
+                interrupter = Interrupter(n, 1, second=second)
+                error = _interrupted(notebook, cell, interrupter)
+                swept.interrupted += " and " in interrupter.where
+                swept.faults += _faults(notebook, cell, before, f"{n} {interrupter.where}", error)
+    return swept
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ PERFMAGIC_INTERRUPTS: how many of a magic's lines the slow test interrupts, even
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ pytest.importorskip("torch", reason="there is no recording of devices without to
 
 from . import random_signals
 from .conftest import Notebook
-from .interrupts import faults_after, state, sweep
+from .interrupts import c_raise, faults_after, state, sweep, sweep_twice
 
 pytestmark = pytest.mark.interrupts
 WANTED = os.environ.get("PERFMAGIC_INTERRUPTS", "20")
@@ -70,8 +71,8 @@ def test_an_interrupt_during_the_last_operator_of_a_block_leaves_nothing_behind(
     assert ready.run(cell).error is None
     before = state(ready)
     # no function of Python's is called, so that Python sees the signal where `__exit__` begins
-    ready.run("import ctypes, signal\nraise_ = getattr(ctypes.CDLL(None), 'raise')")
-    ran = ready.run(f"{cell}\n    None in map(raise_, [signal.SIGINT])\nwent_on = True")
+    ready.names.update(c_raise=c_raise, SIGINT=signal.SIGINT)
+    ran = ready.run(f"{cell}\n    None in map(c_raise, [SIGINT])\nwent_on = True")
     assert isinstance(ran.error, KeyboardInterrupt)
     assert "went_on" not in ready.names
     assert list(faults_after(ready, cell, before, "the last operator")) == []
@@ -86,6 +87,15 @@ def test_an_interrupt_at_any_line_leaves_nothing_behind(ready: Notebook, what: s
     swept = sweep(ready, CELLS[what], most=most, visits=visits if every else 1, signals=what in BLOCKS)
     assert swept.faults == []
     assert swept.interrupted >= (1000 if every else int(WANTED))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="raise() is taken from the program itself")
+@pytest.mark.parametrize("what", ["timeline on sim", "bench", "timeline of a block"])
+def test_a_second_interrupt_within_the_teardown_leaves_nothing_behind(ready: Notebook, what: str) -> None:
+    swept = sweep_twice(ready, CELLS[what], most=20, seconds=(1, 8, 40))
+    assert swept.faults == []
+    assert swept.interrupted >= 10
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.graph_launch import graph_launch
 from perfmagic.analysis.findings.in_call import in_call
 from perfmagic.analysis.findings.incomplete import incomplete
-from perfmagic.analysis.findings.longest_gap import longest_gap
+from perfmagic.analysis.findings.longest_gap import LONG_GAP_FRAC, longest_gap
 from perfmagic.analysis.findings.low_occupancy import low_occupancy
 from perfmagic.analysis.findings.one_by_one import one_by_one
 from perfmagic.analysis.findings.pageable import pageable, slower_copies
@@ -134,7 +134,7 @@ def _idle_tree(facts: Facts, judged: Verdict) -> tuple[_Node, list[_Node]]:
     if judged.kind == HOST_BOUND:
         return _Node(verdict, tuple(host_nodes)), rest_nodes
     nodes = rest_nodes
-    if host_nodes:
+    if host_nodes or time.waited_for_host_ns >= max(1, LONG_GAP_FRAC * facts.window_ns):
         nodes = [_Node(waited_for_host(facts, time.waited_for_host), tuple(host_nodes)), *rest_nodes]
     if len(verdict.where) and judged.kind != HOST_TAIL:
         return _Node(verdict, tuple(_by_cost(nodes))), []

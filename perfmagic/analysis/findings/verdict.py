@@ -107,7 +107,7 @@ def _of_times(facts: Facts) -> Verdict:
     time = facts.cell_time
     kind = kind_of(time)
     words, lines, cost_ns = _WORDED[kind](facts, time)
-    words += _exposed_beside(facts, cost_ns) if cost_ns is not None else []
+    words += _exposed_beside(facts, time.window.length_ns - time.busy_ns if cost_ns is None else cost_ns)
     return Verdict(kind, time.busy_frac, sentences(*words), lines, cost_ns)
 
 

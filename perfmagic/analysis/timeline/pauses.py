@@ -53,7 +53,7 @@ class Causes:
     launching: the op that ends the pause was launched in it and is on its way: its call has not returned, or did so
     less than 10 µs before it starts (simulated: however long); before its launch, an op of another stream likewise.
     between_ops: the next op was queued before the last one ended, and starts within 10 µs (simulated: at any time).
-    blocked: Python is in a blocking call, and nothing is queued or the call, a copy, has not begun to copy.
+    blocked: Python is in a blocking call, and nothing is queued; or the call is the next op's, a copy that has not begun.
     other_device: nothing is queued here, and Python waits while another device executes.
     other_stream: queued, held by a recorded stream wait.  unexplained: queued, and the record does not say why not run.
     """
@@ -213,7 +213,9 @@ def _underway(
     late = union(pauses.released_ns[delayed], pauses.end_ns[delayed])
     rows = np.flatnonzero((trace.ops.device == device) & (trace.ops.launch != NONE))
     launch = trace.ops.launch[rows]
-    copying = intersect(rest, _until_start(trace, rows[blocking_copies(trace)[launch]]))
+    # only where the copy is the next op: one that other ops are queued before waits for these
+    next_is_copy = np.isin(pauses.launch, np.flatnonzero(blocking_copies(trace))) & (pauses.launch != NONE)
+    copying = intersect(rest, union(pauses.released_ns[next_is_copy], pauses.returned_ns[next_is_copy]))
     rest = subtract(rest, copying)
     in_launch = intersect(rest, _until_start(trace, rows[np.isin(launch, long_calls(trace))]))
     rest = subtract(rest, in_launch)
@@ -221,8 +223,8 @@ def _underway(
     rest = subtract(rest, one_by_one)
     # before the launch of the op that ends a pause, ops of other streams are under way
     before = union(pauses.start_ns, pauses.launched_ns)
-    others_calls = intersect(before, subtract(_until_start(trace, rows), _arrived(trace, device)))
-    short_calls = intersect(rest, merge(union(pauses.released_ns, pauses.returned_ns), others_calls))
+    calls = subtract(_until_start(trace, rows[~blocking_copies(trace)[launch]]), _arrived(trace, device))
+    short_calls = intersect(rest, merge(union(pauses.released_ns, pauses.returned_ns), intersect(before, calls)))
     rest = subtract(rest, short_calls)
     # from here on each piece lies between the return of a call and the start of an op
     others, own = intersect(rest, before), subtract(rest, before)

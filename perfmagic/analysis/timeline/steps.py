@@ -13,7 +13,7 @@ from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.overlap import CLASS_SETS, breakdown, busy_intervals
 from perfmagic.numerics.grouped import unions
 from perfmagic.numerics.intervals import Intervals, covered_ns, merge, subtract, union
-from perfmagic.trace.columns import NONE, HostKind, Int64
+from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import op_classes
 
@@ -181,7 +181,8 @@ def _uneven(found: Sequence[Step], longest_ns: float) -> list[str]:
 def _windows(trace: Trace) -> tuple[Int64, Int64, Int64]:
     """Number, start and end of each step, by start, disjoint."""
     host = trace.host_ops
-    marks = np.flatnonzero(host.kind == HostKind.ANNOTATION)
+    step = np.array([_STEP.match(name) is not None for name in trace.names], bool)
+    marks = np.flatnonzero(step[host.name])  # PyTorch of 2021 recorded them as operators
     found = []
     for name in np.unique(host.name[marks]).tolist():
         if match := _STEP.match(trace.names[name]):

@@ -1,21 +1,22 @@
 """A measured cell as tree: the head's literal becomes the measuring `with` around the body. No IPython.
 
 The body stays inline in the user's own frame, so tracebacks, `await`, and name lookup are the plain cell's. Below, `pm`
-stands for `__perfmagic__`. released() gives back what an interrupt at the end of cell() left.
+stands for `__perfmagic__`. released() gives back what an interrupt at the end of cell() left; it stands there twice, as
+a second interrupt may come meanwhile.
 
-    once                                        repeated
-    with pm.released(), pm.cell(head):          with pm.released(), pm.cell(head):
-        <body, marked>                              for () in pm.first():
-        pm.value = <last value>                         <body>; pm.value = <last value>
-    pm.take()                                       while pm.more():
-                                                        for () in pm.repetitions(0):
-                                                            <body>
-                                                pm.take()
+    once                                                     repeated
+    with pm.released(), pm.released(), pm.cell(head):        with pm.released(), pm.released(), pm.cell(head):
+        <body, marked>                                           for () in pm.first():
+        pm.value = <last value>                                      <body>; pm.value = <last value>
+    pm.take()                                                    while pm.more():
+                                                                     for () in pm.repetitions(0):
+                                                                         <body>
+                                                             pm.take()
 
 `for () in` binds no name, and a round of it costs less than calling a compiled body. With `--vs` the repetitions of the
 variants are interleaved:
 
-    with pm.released(), pm.cell(head):
+    with pm.released(), pm.released(), pm.cell(head):
         for () in pm.first():
             <A>
         for () in pm.first():
@@ -180,8 +181,8 @@ def _loop(method: str, body: list[ast.stmt], where: ast.stmt, *args: int) -> ast
 
 def _with(literal: ast.stmt, body: list[ast.stmt]) -> ast.stmt:
     assert isinstance(literal, ast.Expr)
-    released, cell = (call_at(literal, method).value for method in ("released", "cell"))
+    *released, cell = (call_at(literal, method).value for method in ("released", "released", "cell"))
     assert isinstance(cell, ast.Call)
     cell.args = [literal.value]
-    managers = [ast.withitem(manager, None) for manager in (released, cell)]
+    managers = [ast.withitem(manager, None) for manager in (*released, cell)]
     return ast.copy_location(ast.With(managers, body), literal)

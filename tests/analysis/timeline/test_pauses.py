@@ -87,6 +87,13 @@ def test_a_pageable_copy_that_holds_python_blocks_until_it_begins() -> None:
     assert waited(b) == {"in_python": 50, "launching": 8}
 
 
+def test_a_copy_behind_an_op_that_stalls_is_not_what_the_device_waits_for() -> None:
+    b = busy_until_100()
+    b.op(400, 410, launch=90)
+    b.op(410, 420, launch=(150, 425), name=UPLOAD)
+    assert waited(b) == {"unexplained": 300}
+
+
 def test_an_op_that_is_queued_on_another_stream_is_not_python_s_to_launch() -> None:
     b = busy_until_100()
     b.op(500, 510, launch=50, stream=8)  # queued, and nobody knows for what it waits

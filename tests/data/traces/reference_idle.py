@@ -6,9 +6,10 @@ it. An instant of a pause belongs to, in this order:
 
 - nothing is pending: *other_device* or *blocked* while a thread is in a blocking call and another device executes or
   not; *in_call* while the thread that launches E is in a long call; else *in_python*
-- *blocked* in the call of a pending blocking copy, *in_call* in a long call that launched a pending op
+- *blocked* in the call of a blocking copy that is E, *in_call* in a long call that launched a pending op
 - *one_by_one* after the launch of E, where the device had run dry before it, runs dry after E, and no thread waits
-- *launching* in the call that launches E, and before it while every pending op is still in its call
+- *launching* in the call that launches E, and before it while every pending op is still in its call and one of these
+  is no blocking copy
 - the rest, in stretches: shorter than a launch takes, *between_ops* where E was queued before the pause, else
   *launching*; longer, or before an E of which nothing is known, *unexplained*
 
@@ -48,7 +49,7 @@ class Work(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """A gap between ops, with what is known of the op that ended it."""
+    """A gap between ops, with what is known of the op that ended it. copies: whether its call held its thread."""
 
     start_ns: int
     end_ns: int
@@ -56,6 +57,7 @@ class Pause(NamedTuple):
     known: bool
     launched_ns: int
     returned_ns: int
+    copies: bool
 
 
 def idle_by_cause(devices: dict[str, list[Work]], calls: list[Call]) -> dict[str, dict[str, int]]:
@@ -74,7 +76,7 @@ def _waits(call: Call) -> bool:
 
 def _of_device(device: str, devices: dict[str, list[Work]], waits: set[Call], long: set[Call]) -> Counter[str]:
     ops = sorted(devices[device], key=lambda op: (op.start_ns, op.end_ns))
-    pauses = _pauses(ops)
+    pauses = _pauses(ops, waits)
     dry = _followed_by_a_dry_pause(ops, pauses)
     changes = _changes(ops, waits, long)
     for other, rows in devices.items():
@@ -105,7 +107,7 @@ def _of_device(device: str, devices: dict[str, list[Work]], waits: set[Call], lo
     return found
 
 
-def _pauses(ops: list[Work]) -> list[Pause]:
+def _pauses(ops: list[Work], waits: set[Call]) -> list[Pause]:
     orphans = _launched_before_the_record(ops)
     with_length = [op for op in ops if op.end_ns > op.start_ns]
     found, reached = [], ops[0].start_ns
@@ -113,16 +115,17 @@ def _pauses(ops: list[Work]) -> list[Pause]:
         at_once = list(together)
         if start_ns > reached:
             first = min(at_once, key=lambda op: op.launch.start_ns if op.launch else op.start_ns)
-            found.append(_pause(reached, start_ns, first, first in orphans))
+            found.append(_pause(reached, start_ns, first, orphan=first in orphans, copies=first.launch in waits))
         reached = max(reached, *(op.end_ns for op in at_once))
     return found
 
 
-def _pause(start_ns: int, end_ns: int, op: Work, orphan: bool) -> Pause:
+def _pause(start_ns: int, end_ns: int, op: Work, *, orphan: bool, copies: bool) -> Pause:
     if op.launch is None:
-        return Pause(start_ns, end_ns, None, orphan, start_ns, start_ns)
+        return Pause(start_ns, end_ns, None, orphan, start_ns, start_ns, copies=False)
     launched_ns = min(max(op.launch.start_ns, start_ns), end_ns)
-    return Pause(start_ns, end_ns, op.launch, True, launched_ns, min(max(op.launch.end_ns, launched_ns), end_ns))
+    returned_ns = min(max(op.launch.end_ns, launched_ns), end_ns)
+    return Pause(start_ns, end_ns, op.launch, True, launched_ns, returned_ns, copies)
 
 
 def _launched_before_the_record(ops: list[Work]) -> set[Work]:
@@ -157,8 +160,10 @@ def _changes(ops: list[Work], waits: set[Call], long: set[Call]) -> dict[int, Co
             back = min(max(op.launch.end_ns, called), op.start_ns)
             _count(changes, "pending", [(called, op.start_ns)])
             _count(changes, "arrived", [(back, op.start_ns)])
-            kind = "copying" if op.launch in waits else "holding" if op.launch in long else ""
-            _count(changes, kind, [(called, back)] if kind else [])
+            if op.launch in long:
+                _count(changes, "holding", [(called, back)])
+            if op.launch not in waits:
+                _count(changes, "calling", [(called, back)])
         elif op in orphans:
             _count(changes, "pending", [(before_ns, op.start_ns)])
             _count(changes, "arrived", [(before_ns, op.start_ns)])
@@ -181,12 +186,12 @@ def _label(now: Counter[Any], at: int, pause: Pause, runs_dry: bool) -> str:
         if now["waiting"]:
             return "other_device" if now["elsewhere"] else "blocked"
         return "in_call" if pause.launch and now["long", pause.launch.thread] else "in_python"
-    if now["copying"]:
+    if pause.copies and pause.launched_ns <= at < pause.returned_ns:
         return "blocked"
     if now["holding"]:
         return "in_call"
     if at < pause.launched_ns:
-        return "others" if now["arrived"] else "launching"
+        return "launching" if now["calling"] and not now["arrived"] else "others"
     if pause.known and pause.launched_ns > pause.start_ns and runs_dry and not now["waiting"]:
         return "one_by_one"
     return "launching" if at < pause.returned_ns else "own"
