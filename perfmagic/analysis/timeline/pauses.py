@@ -53,7 +53,7 @@ class Causes:
     launching: the op that ends the pause was launched in it and is on its way: its call has not returned, or did so
     less than 10 µs before it starts (simulated: however long); before its launch, an op of another stream likewise.
     between_ops: the next op was queued before the last one ended, and starts within 10 µs (simulated: at any time).
-    blocked: Python is in a blocking call, and nothing is queued; or the call is the next op's, a copy that has not begun.
+    blocked: Python is in a blocking call, and nothing is queued; or it launched the next op, a copy that has not begun.
     other_device: nothing is queued here, and Python waits while another device executes.
     other_stream: queued, held by a recorded stream wait.  unexplained: queued, and the record does not say why not run.
     """
