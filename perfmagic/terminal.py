@@ -20,8 +20,8 @@ _WORD = re.compile(r"\w+")
 def width() -> int:
     """How many columns a text face has: COLUMNS where it is set, else those of the terminal it goes to, else 100.
 
-    A notebook's output goes to no terminal: what is saved does not depend on where Jupyter was started, nor on the COLUMNS
-    that its kernel inherits.
+    A notebook's output goes to no terminal: what is saved does not depend on where Jupyter was started, nor on the
+    COLUMNS that its kernel inherits.
     """
     if type(sys.stdout).__module__.startswith("ipykernel"):
         return USUAL
