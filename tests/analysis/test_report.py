@@ -35,7 +35,7 @@ DISTRIBUTION = {
     "p99": "p99_ns",
     "p100": "max_ns",
 }
-TABLES = {"streams", "launch", "queue_length", "top_kernels", "memcpy"}
+TABLES = {"idle_by_cause_ns", "streams", "launch", "queue_length", "top_kernels", "memcpy"}
 
 
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda p: p.stem)
@@ -53,7 +53,19 @@ def test_the_numbers_of_a_real_trace_are_those_of_an_independent_sweep(path: Pat
             {"name": k["name"][:160], "calls": k["n_ops"], "total_ns": k["total_ns"]} for k in device["kernels"][:10]
         ] == [kernel | {"name": kernel["name"][:160]} for kernel in numbers["top_kernels"]]  # the sweep cuts them
         assert {copy["name"]: _copied(copy) for copy in device["copies"]} == numbers["memcpy"]
+        assert _idle(device) == _in_python(numbers["idle_by_cause_ns"])
         _compare_queues(device, {_number(s): found for s, found in numbers["queue_length"].items()})
+
+
+def _idle(device: dict[str, Any]) -> dict[str, int]:
+    return {cause: ns for cause, ns in device["idle"]["by_cause_ns"].items() if ns}
+
+
+def _in_python(causes: dict[str, int]) -> dict[str, int]:
+    """The causes as a report has them: launched one by one is Python's time, too."""
+    found = {cause: ns for cause, ns in causes.items() if cause != "one_by_one"}
+    in_python = found.pop("in_python", 0) + causes.get("one_by_one", 0)
+    return found | ({"in_python": in_python} if in_python else {})
 
 
 def _number(stream: str) -> int:

@@ -147,7 +147,7 @@ def cell_time(trace: Trace, device: int) -> CellTime:
     """Where did the time of the cell go, for this device? Source: docs/verdict.md."""
     window = judged_window(trace, device)
     first_ns, last_ns = extent(trace.ops.take(trace.ops.device == device), window.start_ns)
-    busy, waits = busy_intervals(trace, device), _python_waits(trace, window)
+    busy, waits = busy_intervals(trace, device), clip(python_waits(trace), window.start_ns, window.end_ns)
     pauses = pauses_from(trace, device, window.start_ns)
     dry_ns, before_ns = before_dry_ns(trace, device, pauses, first_ns)
     unfed = subtract(intersect(union(before_ns, dry_ns), busy), waits)
@@ -163,11 +163,3 @@ def cell_time(trace: Trace, device: int) -> CellTime:
         tail=subtract(subtract(after, waits), after_elsewhere),
         python_waits=waits,
     )
-
-
-def _python_waits(trace: Trace, window: Window) -> Intervals:
-    """Python in a blocking call, or done with the cell's last line."""
-    blocked = python_waits(trace)
-    if trace.meta.returned_ns is not None:
-        blocked = merge(blocked, complement(EMPTY, trace.meta.returned_ns, window.end_ns))
-    return clip(blocked, window.start_ns, window.end_ns)

@@ -121,6 +121,8 @@ def _idle_tree(facts: Facts, judged: Verdict) -> tuple[_Node, list[_Node]]:
     time, verdict = facts.cell_time, _verdict(facts, judged)
     for_host, host_free = _claimed(facts, FOR_HOST, time.waited_for_host)
     not_for_host = subtract(time.not_busy, time.waited_for_host)
+    if judged.kind == HOST_TAIL:  # all of the tail is told by the verdict
+        not_for_host = subtract(not_for_host, verdict.where)
     rest, rest_free = _claimed(facts, IDLE, not_for_host)
     host_nodes, rest_nodes = [_Node(f) for f in for_host], [_Node(f) for f in rest]
     for gap in longest_gap(facts):
@@ -159,7 +161,8 @@ def _placed(gap: Finding, of: Intervals, nodes: list[_Node], free: Intervals) ->
     for i, node in enumerate(nodes):
         inside = intersect(where, node.finding.where)
         if total_ns(inside) >= least_ns:
-            part = _Node(replace(gap, where=inside, cost_ns=total_ns(inside)))
+            cost_ns = min(total_ns(inside), node.finding.cost_ns or 0)  # some of it may be lost whatever one does
+            part = _Node(replace(gap, where=inside, cost_ns=cost_ns))
             return [*nodes[:i], _Node(node.finding, (*node.parts, part)), *nodes[i + 1 :]]
     inside = intersect(where, free)
     own = total_ns(inside) >= least_ns

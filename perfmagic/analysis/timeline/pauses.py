@@ -50,10 +50,10 @@ class Causes:
     one_by_one: an op is on its way while Python works, and the device runs dry again after it; on a simulated device,
     whose threads share Python's lock, every op that is late while Python works.
     in_call: the thread that launches is inside a runtime or driver call for 50 µs or longer that waits for no device.
-    launching: an op was launched and is on its way: its call has not returned, or did so less than 10 µs ago; on a
-    simulated device however long ago.
+    launching: the op that ends the pause was launched in it and is on its way: its call has not returned, or did so
+    less than 10 µs before it starts (simulated: however long); before its launch, an op of another stream likewise.
     between_ops: the next op was queued before the last one ended, and starts within 10 µs (simulated: at any time).
-    blocked: Python is in a blocking call, and nothing is queued or the call, a copy, has not begun to copy.
+    blocked: Python is in a blocking call, and nothing is queued; or it launched the next op, a copy that has not begun.
     other_device: nothing is queued here, and Python waits while another device executes.
     other_stream: queued, held by a recorded stream wait.  unexplained: queued, and the record does not say why not run.
     """
@@ -138,8 +138,12 @@ def causes(trace: Trace, device: int, pauses: Pauses, waits: Intervals) -> Cause
 
 
 def python_waits(trace: Trace) -> Intervals:
-    """When Python was in a blocking call."""
-    return blocked_intervals(syncs(trace))
+    """When Python was in a blocking call, or done with the cell's last line."""
+    blocked, returned_ns = blocked_intervals(syncs(trace)), trace.meta.returned_ns
+    if returned_ns is None:
+        return blocked
+    end_ns = max(trace.meta.end_ns, int(trace.ops.end_ns.max(initial=returned_ns)))
+    return merge(blocked, complement(EMPTY, returned_ns, end_ns))
 
 
 def before_dry_ns(trace: Trace, device: int, pauses: Pauses, first_ns: int) -> tuple[Int64, Int64]:
@@ -163,11 +167,21 @@ def long_calls(trace: Trace) -> Int64:
 
 def _pending(trace: Trace, device: int) -> Intervals:
     """When at least one op of a device was launched and had not started."""
+    return _until_ops_start(trace, device, trace.launch_start_ns())
+
+
+def _arrived(trace: Trace, device: int) -> Intervals:
+    """When the call that launched an op had returned, and the op had not started."""
+    return _until_ops_start(trace, device, trace.launch_end_ns())
+
+
+def _until_ops_start(trace: Trace, device: int, since_ns: Int64) -> Intervals:
+    """The time from an instant of each op to its start; of an op that was launched before the record, all before it."""
     ops, orphan = trace.ops, orphans(trace)
     rows = np.flatnonzero((ops.device == device) & ((ops.launch != NONE) | orphan))
     start = ops.start_ns[rows]
-    queued = np.where(orphan[rows], min(trace.meta.start_ns, int(start.min(initial=0))), trace.launch_start_ns()[rows])
-    return union(np.minimum(queued, start), start)
+    since = np.where(orphan[rows], min(trace.meta.start_ns, int(start.min(initial=0))), since_ns[rows])
+    return union(np.minimum(since, start), start)
 
 
 def _in_long_calls(trace: Trace, pauses: Pauses, where: Intervals) -> Intervals:
@@ -207,21 +221,31 @@ def _underway(
     rest = subtract(rest, in_launch)
     one_by_one = subtract(intersect(rest, late), waits)
     rest = subtract(rest, one_by_one)
-    # from here on each piece lies between the return of a call and the start of an op
-    short_calls = intersect(rest, _until_start(trace, rows[~blocking_copies(trace)[launch]]))
+    # before the launch of the op that ends a pause, ops of other streams are under way
+    before = union(pauses.start_ns, pauses.launched_ns)
+    calls = subtract(_until_start(trace, rows[~blocking_copies(trace)[launch]]), _arrived(trace, device))
+    short_calls = intersect(rest, merge(union(pauses.released_ns, pauses.returned_ns), intersect(before, calls)))
     rest = subtract(rest, short_calls)
-    soon = (rest[:, 1] - rest[:, 0] < LAUNCH_LATENCY_NS) | trace.simulated
-    soon &= ~_starts_within(rest, union(pauses.start_ns[~pauses.known], pauses.end_ns[~pauses.known]))
-    was_queued = _starts_within(rest, union(pauses.start_ns[queued], pauses.end_ns[queued]))
+    # from here on each piece lies between the return of a call and the start of an op
+    others, own = intersect(rest, before), subtract(rest, before)
+    unknown = union(pauses.start_ns[~pauses.known], pauses.end_ns[~pauses.known])
+    soon, own_soon = _is_short(trace, others), _is_short(trace, own) & ~_starts_within(own, unknown)
+    was_queued = _starts_within(own, union(pauses.start_ns[queued], pauses.end_ns[queued]))
     return {
         "one_by_one": one_by_one,
         "in_call": merge(in_calls, in_launch),
         "copying": copying,
-        "launching": merge(short_calls, rest[soon & ~was_queued]),
-        "between_ops": rest[soon & was_queued],
+        "launching": merge(short_calls, others[soon], own[own_soon & ~was_queued]),
+        "between_ops": own[own_soon & was_queued],
         "other_stream": other_stream,
-        "unexplained": rest[~soon],
+        "unexplained": merge(others[~soon], own[~own_soon]),
     }
+
+
+def _is_short(trace: Trace, pieces: Intervals) -> Bool:
+    """Which delays are a launch's; on a simulated device every one. Shape (n,)."""
+    short: Bool = (pieces[:, 1] - pieces[:, 0] < LAUNCH_LATENCY_NS) | trace.simulated
+    return short
 
 
 def _until_start(trace: Trace, rows: Int64) -> Intervals:

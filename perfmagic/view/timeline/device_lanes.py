@@ -76,9 +76,13 @@ def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_nam
 
 
 def windowed(trace: Trace, start_ns: int, end_ns: int) -> Trace:
-    """The trace with only what a device executed inside [start_ns, end_ns), cut at its edges."""
+    """The trace with only what a device executed inside [start_ns, end_ns), cut at its edges.
+
+    An op without length at the very end of the record is inside a window that ends there.
+    """
     ops = trace.ops
-    inside = (ops.end_ns > start_ns) & (ops.start_ns < end_ns) | (ops.start_ns >= start_ns) & (ops.start_ns < end_ns)
+    begun = ops.start_ns <= end_ns if end_ns >= trace.meta.end_ns else ops.start_ns < end_ns
+    inside = begun & ((ops.end_ns > start_ns) | (ops.start_ns >= start_ns))
     if (
         inside.all()
         and ops.end_ns.max(initial=end_ns) == end_ns

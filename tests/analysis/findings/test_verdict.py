@@ -24,7 +24,7 @@ from tests.analysis.build import US, Builder
 
 DOC = Path(__file__).parents[3] / "docs" / "verdict.md"
 _TERM = r"[\d.]+i|[\d.]+(?:\+[\d.]+i)?"
-_OP = re.compile(rf"`({_TERM}) → ({_TERM})–({_TERM})`(?: i < (\d+))?(?: device (\d+))?")
+_OP = re.compile(rf"`({_TERM})(?:–({_TERM}))? → ({_TERM})–({_TERM})`(?: i < (\d+))?(?: device (\d+))?(?: (pageable))?")
 _SPAN = re.compile(rf"`({_TERM})–({_TERM})`(?: i < (\d+))?")
 
 
@@ -53,10 +53,12 @@ def at(term: str, i: int) -> float:
 
 def built(case: Case) -> Trace:
     b, sim = Builder(), case.ops.endswith("sim")
-    for launched, start, end, n, device in _OP.findall(case.ops):
+    for launched, returned, start, end, n, device, pageable in _OP.findall(case.ops):
         for i in range(int(n or 1)):
             first = at(launched, i)
-            b.op(at(start, i), at(end, i), launch=(first, first + 0.4), device=int(device or 0))
+            last = at(returned, i) if returned else first + 0.4
+            name = "Memcpy HtoD (Pageable -> Device)" if pageable else "kernel"
+            b.op(at(start, i), at(end, i), launch=(first, last), device=int(device or 0), name=name)
     for start, end, n in _SPAN.findall(case.blocked):
         for i in range(int(n or 1)):
             b.sync(at(start, i), at(end, i))
@@ -72,7 +74,7 @@ def built(case: Case) -> Trace:
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_each_case_of_the_document_has_its_verdict(case: Case) -> None:
     trace = built(case)
-    assert len(trace.ops) == sum(int(n or 1) for *_, n, _ in _OP.findall(case.ops)) > 0
+    assert len(trace.ops) == sum(int(n or 1) for *_, n, _, _ in _OP.findall(case.ops)) > 0
     judged = verdict(trace)
     assert (judged.kind, plain(percent(judged.busy_frac))) == (case.kind, case.busy)
 

@@ -1,46 +1,36 @@
-"""What idle devices of a recorded trace waited for, in whole nanoseconds, by going from instant to instant.
+"""Why a device was idle, by one walk over all instants at which anything changes: see reference_sweep.py.
 
-    python tests/data/traces/reference_idle.py TRACE.json.gz ... > expected_idle.json
+A pause ends with an op, E: of those that start there and have a length, the one that was launched first. An op is
+*pending* from the start of its launch to its own start; one that was launched before the record, all the time before
+it. An instant of a pause belongs to, in this order:
 
-Nothing of perfmagic is used, and nothing outside the standard library but the reading of reference_sweep.py beside it.
-All instants at which anything begins or ends cut the idle time of a device into pieces; each piece has one cause:
+- nothing is pending: *other_device* or *blocked* while a thread is in a blocking call and another device executes or
+  not; *in_call* while the thread that launches E is in a long call; else *in_python*
+- *blocked* in the call of a blocking copy that is E, *in_call* in a long call that launched a pending op
+- *one_by_one* after the launch of E, where the device had run dry before it, runs dry after E, and no thread waits
+- *launching* in the call that launches E, and before it while every pending op is still in its call and one of these
+  is no blocking copy
+- the rest, in stretches: shorter than a launch takes, *between_ops* where E was queued before the pause, else
+  *launching*; longer, or before an E of which nothing is known, *unexplained*
 
-nothing of the device is launched and not started:
-    blocked        a thread is in a synchronising call, or in a copy that holds its thread
-    other_device   the same, while another device executes
-    in_call        the thread that launches what ends the gap is in a call of 50 µs or longer
-    in_python      else
-something is:
-    blocked        the call of a copy that holds its thread has not begun to copy
-    in_call        a launch of 50 µs or longer has not returned, nor its op started
-    in_python      the gap began with nothing of what ends it launched, another such gap follows the op, no thread waits
-    launching      a shorter launch has not returned, nor its op started
-    launching, between_ops, unexplained   what is left, by stretches: below 10 µs the first, or the second where what
-                   ends the gap was launched before it; else, and where the launch is not recorded, the third
-
-Traces with recorded waits of one stream for another are not for this script.
+Stream waits are not looked at: no pause of the traces here is explained by one.
 """
 
 from __future__ import annotations
 
-import bisect
-import gzip
-import itertools
-import json
 import re
-import sys
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from pathlib import Path
+from itertools import groupby
 from typing import Any, NamedTuple
 
-from reference_sweep import CALLS, COPIES, KERNELS, MEMSETS, Spans, _span_ns, union
-
-LONG_NS, SOON_NS = 50_000, 10_000
-HOLDS = re.compile(r"(?:cuda|hip|cu)Memcpy(?!.*(?:Async|DtoD|Peer))")
+LAUNCH_NS = 10_000
+LONG_CALL_NS = 50_000
+BLOCKING_COPY = re.compile(r"(cuda|hip|cu)Memcpy")
 
 
 class Call(NamedTuple):
-    """A runtime or driver call, in ns."""
+    """A runtime or driver call, times in ns."""
 
     start_ns: int
     end_ns: int
@@ -48,146 +38,170 @@ class Call(NamedTuple):
     thread: Any
 
 
-class Op(NamedTuple):
-    """A device op, in ns. call: None where it is not recorded.  early: launched before the record began."""
+class Work(NamedTuple):
+    """A device op, times in ns. launch: the call that queued it, where that is recorded."""
 
     start_ns: int
     end_ns: int
     stream: str
     name: str
-    call: Call | None
-    early: bool = False
-
-    @property
-    def launched_ns(self) -> int:
-        return -(2**62) if self.early else self.call.start_ns if self.call else 2**62
+    launch: Call | None
 
 
-def idle(path: Path) -> dict[str, dict[str, int]]:
-    """The idle time of every device of a file by cause."""
-    opener = gzip.open if path.read_bytes()[:2] == b"\x1f\x8b" else open
-    with opener(path, "rt", encoding="utf-8", errors="replace") as file:
-        whole = json.load(file, parse_float=str)
-    events = [e for e in (whole if isinstance(whole, list) else whole["traceEvents"]) if e.get("ph") == "X"]
-    calls, launches, rows = [], {}, defaultdict(list)
-    for event in events:
-        args = event.get("args") or {}
-        if event.get("cat") in CALLS:
-            call = Call(*_span_ns(event), event["name"], (event.get("pid"), event.get("tid")))
-            calls.append(call)
-            if args.get("correlation") is not None:
-                launches.setdefault(args["correlation"], call)
-        elif event.get("cat") in KERNELS | COPIES | MEMSETS:
-            rows[str(event.get("pid"))].append((event, args.get("correlation")))
-    devices = {device: _ops(found, launches) for device, found in sorted(rows.items())}
-    held = {op.call for ops in devices.values() for op in ops if op.call and "pageable" in op.name.lower()}
-    held |= {call for call in calls if HOLDS.match(call.name)}
-    waits = union((c.start_ns, c.end_ns) for c in calls if "Synchronize" in c.name or c in held)
-    long = [c for c in calls if c.end_ns - c.start_ns >= LONG_NS and "Synchronize" not in c.name and c not in held]
-    busy = {device: union((op.start_ns, op.end_ns) for op in ops) for device, ops in devices.items()}
-    found = {}
-    for device, ops in devices.items():
-        others = union(span for other, spans in busy.items() if other != device for span in spans)
-        found[device] = dict(sorted(_causes(ops, busy[device], waits, others, held, long).items()))
+class Pause(NamedTuple):
+    """A gap between ops, with what is known of the op that ended it. copies: whether its call held its thread."""
+
+    start_ns: int
+    end_ns: int
+    launch: Call | None
+    known: bool
+    launched_ns: int
+    returned_ns: int
+    copies: bool
+
+
+def idle_by_cause(devices: dict[str, list[Work]], calls: list[Call]) -> dict[str, dict[str, int]]:
+    """The idle time of each device by cause, in ns."""
+    copied = {work.launch for ops in devices.values() for work in ops if "pageable" in work.name.lower()}
+    waits = {call for call in calls if _waits(call) or call in copied}
+    long = {call for call in calls if call.end_ns - call.start_ns >= LONG_CALL_NS} - waits
+    return {device: dict(_of_device(device, devices, waits, long)) for device in devices}
+
+
+def _waits(call: Call) -> bool:
+    if BLOCKING_COPY.match(call.name):
+        return not any(word in call.name for word in ("Async", "DtoD", "Peer"))
+    return "Synchronize" in call.name and call.name.startswith(("cu", "hip", "hsa_")) and "Launch" not in call.name
+
+
+def _of_device(device: str, devices: dict[str, list[Work]], waits: set[Call], long: set[Call]) -> Counter[str]:
+    ops = sorted(devices[device], key=lambda op: (op.start_ns, op.end_ns))
+    pauses = _pauses(ops, waits)
+    dry = _followed_by_a_dry_pause(ops, pauses)
+    changes = _changes(ops, waits, long)
+    for other, rows in devices.items():
+        if other != device:
+            _count(changes, "elsewhere", [(op.start_ns, op.end_ns) for op in rows])
+    for pause in pauses:  # each begins and ends a segment
+        for at in (pause.start_ns, pause.launched_ns, pause.returned_ns, pause.end_ns):
+            changes[at]["nothing"] += 0
+    found: Counter[str] = Counter()
+    now: Counter[Any] = Counter()
+    instants = sorted(changes)
+    following = iter(pauses)
+    pause = next(following, None)
+    stretch: list[Any] = ["", 0]
+    for at, then in zip(instants, [*instants[1:], instants[-1]], strict=True):
+        now.update(changes[at])
+        if pause is None or at < pause.start_ns:
+            continue
+        label = _label(now, at, pause, pause.end_ns in dry)
+        if label != stretch[0]:
+            _close(found, stretch, pause)
+            stretch[:] = [label, 0]
+        stretch[1] += then - at
+        if then == pause.end_ns:
+            _close(found, stretch, pause)
+            stretch[:] = ["", 0]
+            pause = next(following, None)
     return found
 
 
-def _ops(rows: list[tuple[dict[str, Any], Any]], launches: dict[Any, Call]) -> list[Op]:
-    """The ops of a device by start, with those marked that come before the first with a launch on their stream."""
-    ops = sorted(Op(*_span_ns(e), str(e.get("tid")), e["name"], launches.get(key)) for e, key in rows)
-    matched = [op for op in ops if op.call]
+def _pauses(ops: list[Work], waits: set[Call]) -> list[Pause]:
+    orphans = _launched_before_the_record(ops)
+    with_length = [op for op in ops if op.end_ns > op.start_ns]
+    found, reached = [], ops[0].start_ns
+    for start_ns, together in groupby(with_length, key=lambda op: op.start_ns):
+        at_once = list(together)
+        if start_ns > reached:
+            first = min(at_once, key=lambda op: op.launch.start_ns if op.launch else op.start_ns)
+            found.append(_pause(reached, start_ns, first, orphan=first in orphans, copies=first.launch in waits))
+        reached = max(reached, *(op.end_ns for op in at_once))
+    return found
+
+
+def _pause(start_ns: int, end_ns: int, op: Work, *, orphan: bool, copies: bool) -> Pause:
+    if op.launch is None:
+        return Pause(start_ns, end_ns, None, orphan, start_ns, start_ns, copies=False)
+    launched_ns = min(max(op.launch.start_ns, start_ns), end_ns)
+    returned_ns = min(max(op.launch.end_ns, launched_ns), end_ns)
+    return Pause(start_ns, end_ns, op.launch, True, launched_ns, returned_ns, copies)
+
+
+def _launched_before_the_record(ops: list[Work]) -> set[Work]:
+    """Ops without a launch that start before the first one with a launch, of their stream or else of the device."""
     first: dict[str, int] = {}
-    for op in matched:
-        first.setdefault(op.stream, op.start_ns)
-    any_first = matched[0].start_ns if matched else -(2**62)
-    return [op._replace(early=not op.call and op.start_ns < first.get(op.stream, any_first)) for op in ops]
-
-
-def _causes(ops: list[Op], busy: Spans, waits: Spans, others: Spans, held: set[Call], long: list[Call]) -> Counter[str]:
-    sums: Counter[str] = Counter()
-    queued = union((op.launched_ns, op.start_ns) for op in ops if op.launched_ns < op.start_ns)
-    copying, slow, short = [], [], []
-    longs = set(long)
     for op in ops:
-        if op.call:
-            kind = copying if op.call in held else slow if op.call in longs else short
-            kind.append((op.call.start_ns, min(op.call.end_ns, op.start_ns)))
-    in_launch = {"blocked": union(copying), "in_call": union(slow), "launching": union(short)}
-    by_thread: dict[Any, list[tuple[int, int]]] = defaultdict(list)
-    for call in long:
-        by_thread[call.thread].append((call.start_ns, call.end_ns))
-    calls = {thread: union(spans) for thread, spans in by_thread.items()}
-    gaps = [(a[1], b[0]) for a, b in itertools.pairwise(busy)]
-    ends = [_ending(ops, end) for _, end in gaps]
+        if op.launch:
+            first.setdefault(op.stream, op.start_ns)
+    on_device = min(first.values(), default=None)
+    found = set()
+    for op in ops:
+        until = first.get(op.stream, on_device)
+        if op.launch is None and until is not None and op.start_ns < until:
+            found.add(op)
+    return found
+
+
+def _followed_by_a_dry_pause(ops: list[Work], pauses: list[Pause]) -> set[int]:
+    """The starts of ops after which the device runs dry, with nothing launched of what ends the next pause."""
     starts = [op.start_ns for op in ops]
-    dry = [start for (start, end), op in zip(gaps, ends, strict=False) if min(op.launched_ns, end) > start and op.call]
-    before_dry = {starts[max(bisect.bisect_left(starts, at) - 1, 0)] for at in dry}
-    for (start, end), op in zip(gaps, ends, strict=False):
-        mine = calls.get(op.call.thread, []) if op.call else []
-        sets = {"queued": queued, "waits": waits, "others": others, "mine": mine, **in_launch}
-        late = bool(op.call) and op.launched_ns > start and end in before_dry
-        rest_ns = 0  # of the stretch that nothing but the way of an op explains, up to here
-        known = bool(op.call) or op.early
-        for low, high in _pieces(start, end, sets, op):
-            inside = {name for name, spans in sets.items() if _holds(spans, low)}
-            pending = "queued" in inside or op.launched_ns <= low or not known
-            cause = _cause(inside, pending=pending, late=late and op.launched_ns <= low)
-            if cause:
-                sums[cause] += high - low
-            if cause and rest_ns:
-                sums[_rest(rest_ns, known, op.launched_ns <= start)] += rest_ns
-            rest_ns = 0 if cause else rest_ns + high - low
-        if rest_ns:
-            sums[_rest(rest_ns, known, op.launched_ns <= start)] += rest_ns
-    return sums
+    return {starts[bisect_left(starts, p.start_ns) - 1] for p in pauses if p.launched_ns > p.start_ns}
 
 
-def _ending(ops: list[Op], at_ns: int) -> Op:
-    """The op that ends a gap: one with a length, launched first."""
-    row = bisect.bisect_left(ops, at_ns, key=lambda op: op.start_ns)
-    there = []
-    while row < len(ops) and ops[row].start_ns == at_ns:
-        there.append(ops[row])
-        row += 1
-    return min(there, key=lambda op: (op.end_ns == op.start_ns, op.call.start_ns if op.call else op.start_ns))
+def _changes(ops: list[Work], waits: set[Call], long: set[Call]) -> dict[int, Counter[Any]]:
+    """What begins (+1) and ends (-1) at each instant."""
+    changes: dict[int, Counter[Any]] = defaultdict(Counter)
+    before_ns = min(op.start_ns for op in ops) - 1
+    orphans = _launched_before_the_record(ops)
+    for op in ops:
+        if op.launch:
+            called = min(op.launch.start_ns, op.start_ns)
+            back = min(max(op.launch.end_ns, called), op.start_ns)
+            _count(changes, "pending", [(called, op.start_ns)])
+            _count(changes, "arrived", [(back, op.start_ns)])
+            if op.launch in long:
+                _count(changes, "holding", [(called, back)])
+            if op.launch not in waits:
+                _count(changes, "calling", [(called, back)])
+        elif op in orphans:
+            _count(changes, "pending", [(before_ns, op.start_ns)])
+            _count(changes, "arrived", [(before_ns, op.start_ns)])
+    _count(changes, "waiting", [(call.start_ns, call.end_ns) for call in waits])
+    for call in long:
+        _count(changes, ("long", call.thread), [(call.start_ns, call.end_ns)])
+    return changes
 
 
-def _pieces(start: int, end: int, sets: dict[str, Spans], op: Op) -> list[tuple[int, int]]:
-    cuts = {start, end, min(max(op.launched_ns, start), end)}
-    for spans in sets.values():
-        row = max(bisect.bisect_left(spans, (start,)) - 1, 0)
-        while row < len(spans) and spans[row][0] < end:
-            cuts.update(at for at in spans[row] if start < at < end)
-            row += 1
-    ordered = sorted(cuts)
-    return list(itertools.pairwise(ordered))
+def _count(changes: dict[int, Counter[Any]], what: Any, spans: list[tuple[int, int]]) -> None:
+    for start_ns, end_ns in spans:
+        if end_ns > start_ns:
+            changes[start_ns][what] += 1
+            changes[end_ns][what] -= 1
 
 
-def _holds(spans: Spans, at_ns: int) -> bool:
-    row = bisect.bisect_right(spans, (at_ns, 2**63)) - 1
-    return row >= 0 and spans[row][1] > at_ns
-
-
-def _cause(inside: set[str], *, pending: bool, late: bool) -> str:
-    """The cause of a piece, "" for what the length of the stretch decides."""
-    if not pending:
-        if "waits" in inside:
-            return "other_device" if "others" in inside else "blocked"
-        return "in_call" if "mine" in inside else "in_python"
-    if "blocked" in inside:
+def _label(now: Counter[Any], at: int, pause: Pause, runs_dry: bool) -> str:
+    """The cause of a segment, or the kind of stretch that it belongs to."""
+    if not now["pending"] and pause.known:
+        if now["waiting"]:
+            return "other_device" if now["elsewhere"] else "blocked"
+        return "in_call" if pause.launch and now["long", pause.launch.thread] else "in_python"
+    if pause.copies and pause.launched_ns <= at < pause.returned_ns:
         return "blocked"
-    if "in_call" in inside:
+    if now["holding"]:
         return "in_call"
-    if late and "waits" not in inside:
-        return "in_python"
-    return "launching" if "launching" in inside else ""
+    if at < pause.launched_ns:
+        return "launching" if now["calling"] and not now["arrived"] else "others"
+    if pause.known and pause.launched_ns > pause.start_ns and runs_dry and not now["waiting"]:
+        return "one_by_one"
+    return "launching" if at < pause.returned_ns else "own"
 
 
-def _rest(length_ns: int, known: bool, was_queued: bool) -> str:
-    if not known or length_ns >= SOON_NS:
-        return "unexplained"
-    return "between_ops" if was_queued else "launching"
-
-
-if __name__ == "__main__":
-    print(json.dumps({Path(name).name.split(".json")[0]: idle(Path(name)) for name in sys.argv[1:]}, indent=1))
+def _close(found: Counter[str], stretch: list[Any], pause: Pause) -> None:
+    label, length_ns = stretch
+    if label in ("own", "others"):
+        queued = label == "own" and pause.launched_ns == pause.start_ns
+        short = length_ns < LAUNCH_NS and pause.known
+        label = ("between_ops" if queued else "launching") if short else "unexplained"
+    if length_ns:
+        found[label] += length_ns

@@ -6,7 +6,7 @@ Nothing of perfmagic is used, and nothing outside the standard library. Device o
 copies and memsets. *busy* is the union of their intervals on a device, *span* its first start to its last end.
 Communication is what has nccl or rccl in its name. An op's launch is the first runtime or driver call with its
 correlation id. *queue_length* counts launched and not started ops of a stream; a launch comes before a start of the
-same instant.
+same instant. *idle_by_cause_ns* is the work of reference_idle.py.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from reference_idle import Call, Work, idle_by_cause
 
 KERNELS = {"kernel", "Kernel"}
 COPIES = {"gpu_memcpy", "Memcpy"}
@@ -57,18 +59,28 @@ def reference(path: Path) -> dict[str, Any]:
     with opener(path, "rt", encoding="utf-8", errors="replace") as file:
         whole = json.load(file, parse_float=str)
     events = [e for e in (whole if isinstance(whole, list) else whole["traceEvents"]) if e.get("ph") == "X"]
-    calls: dict[Any, tuple[int, int, str]] = {}
+    calls: dict[Any, Call] = {}
+    every_call: list[Call] = []
     devices: dict[str, list[Op]] = defaultdict(list)
     for event in events:
         args = event.get("args") or {}
-        if event.get("cat") in CALLS and args.get("correlation") is not None:
-            start, end = _span_ns(event)
-            calls.setdefault(args["correlation"], (start, end, event["name"]))
+        if event.get("cat") in CALLS:
+            call = Call(*_span_ns(event), event["name"], (event.get("pid"), event.get("tid")))
+            every_call.append(call)
+            if args.get("correlation") is not None:
+                calls.setdefault(args["correlation"], call)
         elif event.get("cat") in KERNELS | COPIES | MEMSETS:
             where = str(event.get("tid")), event["cat"], event["name"]
             op = Op(*_span_ns(event), *where, args.get("correlation"), args.get("bytes"))
             devices[str(event.get("pid"))].append(op)
-    return {device: _device(sorted(ops, key=lambda op: op.span), calls) for device, ops in sorted(devices.items())}
+    found = {device: _device(sorted(ops, key=lambda op: op.span), calls) for device, ops in sorted(devices.items())}
+    work = {
+        device: [Work(*op.span, op.stream, op.name, calls.get(op.correlation)) for op in ops]
+        for device, ops in devices.items()
+    }
+    for device, causes in idle_by_cause(work, every_call).items():
+        found[device]["idle_by_cause_ns"] = dict(sorted(causes.items()))
+    return found
 
 
 def _span_ns(event: dict[str, Any]) -> tuple[int, int]:
@@ -81,7 +93,7 @@ def _ns(microseconds: str | int) -> int:
     return int(exact * 1000) if isinstance(exact, int) else int((exact * 1000).to_integral_value())
 
 
-def _device(ops: list[Op], calls: dict[Any, tuple[int, int, str]]) -> dict[str, Any]:
+def _device(ops: list[Op], calls: dict[Any, Call]) -> dict[str, Any]:
     busy = union(op.span for op in ops)
     start_ns, end_ns = min(op.start_ns for op in ops), max(op.end_ns for op in ops)
     kernels = [op for op in ops if op.category in KERNELS]
@@ -147,7 +159,7 @@ def _concurrency(ops: list[Op], start_ns: int) -> dict[str, int]:
     return {str(active): ns for active, ns in sorted(histogram.items()) if ns}
 
 
-def _launches(ops: list[Op], calls: dict[Any, tuple[int, int, str]]) -> dict[str, Any]:
+def _launches(ops: list[Op], calls: dict[Any, Call]) -> dict[str, Any]:
     matched = [(op, calls[op.correlation]) for op in ops if op.correlation in calls]
     delays = sorted(op.start_ns - call[0] for op, call in matched)
     latencies = sorted(op.start_ns - call[1] for op, call in matched)
@@ -166,7 +178,7 @@ def _distribution(ordered: list[int]) -> dict[str, float | None]:
     return {"mean": round(statistics.fmean(ordered), 1) if ordered else None, **shares}
 
 
-def _queues(ops: list[Op], calls: dict[Any, tuple[int, int, str]]) -> dict[str, dict[str, float]]:
+def _queues(ops: list[Op], calls: dict[Any, Call]) -> dict[str, dict[str, float]]:
     changes: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for op in ops:
         if op.correlation in calls:

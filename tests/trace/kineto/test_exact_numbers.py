@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfmagic.analysis.timeline.idle import idle_causes
+from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.numerics.intervals import Intervals, overlap_ns, total_ns, union
 from perfmagic.trace.columns import NONE, OpKind
 from perfmagic.trace.kineto.reader import read_trace
@@ -38,8 +40,10 @@ def test_a_real_trace_gives_exactly_the_reference_numbers(expected: Path) -> Non
     classes = op_classes(trace, comm_names="nccl|rccl")
     for device, numbers in reference.items():
         found = _numbers(trace, classes, trace.ops.device == int(device))
+        found["idle_by_cause_ns"] = _idle(trace, int(device))
         assert found == {key: numbers[key] for key in found if key not in ("streams", "launch")} | {
             "streams": {s: {k: v[k] for k in ("n", "busy_ns", "zero_dur")} for s, v in numbers["streams"].items()},
+            "idle_by_cause_ns": numbers["idle_by_cause_ns"],
             "launch": {k: numbers["launch"][k] for k in ("matched", "unmatched", "start_before_launch")}
             | {"launch_apis": numbers["launch"]["launch_apis"]},
         }
@@ -71,6 +75,12 @@ def _numbers(trace: Trace, classes: Any, on_device: Any) -> dict[str, Any]:
         "streams": _streams(trace, on_device),
         "launch": _launches(trace, on_device),
     }
+
+
+def _idle(trace: Trace, device: int) -> dict[str, int]:
+    sums = {cause: total_ns(where) for cause, where in idle_causes(trace, device).sets.items()}
+    assert sum(sums.values()) == breakdown(trace, device).idle_ns
+    return {cause: ns for cause, ns in sums.items() if ns}
 
 
 def _union(trace: Trace, rows: Any) -> Intervals:
