@@ -89,4 +89,4 @@ def test_a_name_of_a_megabyte_does_not_become_one_of_the_picture() -> None:
     rows = [event("kernel", "k" * 1_000_000, 0, 5, device=0, stream=7), event("cuda_runtime", "cudaLaunchKernel", 0, 1)]
     result = TimelineResult(read_trace(as_bytes(rows)))
     assert len(result._repr_mimebundle_()["text/html"]) < 60_000
-    assert len(json.dumps(result.to_dict())) < 60_000
+    assert len(json.dumps(result.to_dict())) < 4_000_000  # which has names whole, in three tables
