@@ -238,7 +238,7 @@ def test_an_exception_of_set_up_code_shows_no_line_of_ours(notebook: Notebook, o
 def test_an_interrupt_while_the_result_is_made_shows_it_all_the_same(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from perfmagic.magics import bench_run
+    from perfmagic.magics.running import bench_run
 
     made = []
 
@@ -257,7 +257,7 @@ def test_an_interrupt_while_the_result_is_made_shows_it_all_the_same(
 
 
 def test_quiet_shows_no_progress_either(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    from perfmagic.magics import progress
+    from perfmagic.magics.running import progress
 
     monkeypatch.delenv("PERFMAGIC_DISPLAY", raising=False)  # "static" shows no progress
     monkeypatch.setattr(progress, "AFTER_S", 0.0)
