@@ -29,7 +29,8 @@ def sync(facts: Facts, free: Intervals) -> list[Finding]:
         where = f" in {found.words(int(rows[0]))}{times}{on_lines(found.line[rows])}"
         cause = f"Python blocked {units.duration(blocked_ns)}"
         edge = _edge(facts, rows) if at_edge else ""
-        detail = sentences(where + edge, device_meanwhile(facts, rows), *_queue_afterwards(facts, rows))
+        meanwhile = device_meanwhile(facts, rows)
+        detail = sentences(where + edge, meanwhile, _queued_meanwhile(facts, rows), *_queue_afterwards(facts, rows))
         result.append(waiting(facts, free, "sync", rows, cause, detail))
         free = subtract(free, result[-1].where)
     return result
@@ -74,6 +75,16 @@ def device_meanwhile(facts: Facts, rows: Int64) -> str:
     """How busy the device was while some calls blocked Python."""
     blocked_ns, busy_ns = int(facts.syncs.blocked_ns[rows].sum()), int(facts.syncs.busy_ns[rows].sum())
     return f"{_device(facts, rows)} was busy {units.percent(busy_ns / blocked_ns)} of that time"
+
+
+def _queued_meanwhile(facts: Facts, rows: Int64) -> str:
+    """How long the device was idle meanwhile though work was queued: that time the calls did not cost."""
+    parts = facts.cell_time.parts
+    queued = merge(parts["other_stream"], parts["unexplained"], parts["between_ops"], parts["launching"])
+    queued_ns = total_ns(intersect(queued, union(facts.syncs.start_ns[rows], facts.syncs.end_ns[rows])))
+    if queued_ns < facts.notable_ns:
+        return ""
+    return f"for {units.duration(queued_ns)} of it {facts.the_device} had work queued and did not execute"
 
 
 def _device(facts: Facts, rows: Int64) -> str:
