@@ -12,6 +12,7 @@ from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.names import OpClass, copy_direction
 
 SEVERAL = 3  # so many waits are a habit
+QUEUED_FRAC = 0.1  # of a wait; less is the way of a launch
 NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing that could be won
 
 
@@ -82,7 +83,7 @@ def _queued_meanwhile(facts: Facts, rows: Int64) -> str:
     parts = facts.cell_time.parts
     queued = merge(parts["other_stream"], parts["unexplained"], parts["between_ops"], parts["launching"])
     queued_ns = total_ns(intersect(queued, union(facts.syncs.start_ns[rows], facts.syncs.end_ns[rows])))
-    if queued_ns < facts.notable_ns:
+    if queued_ns < max(facts.notable_ns, QUEUED_FRAC * int(facts.syncs.blocked_ns[rows].sum())):
         return ""
     return f"for {units.duration(queued_ns)} of it {facts.the_device} had work queued and did not execute"
 

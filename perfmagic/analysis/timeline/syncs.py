@@ -123,8 +123,8 @@ def _at_edge(trace: Trace, rows: Int64, asker: Int64) -> Bool:
         return np.zeros(len(rows), bool)
     of_device = np.array([waits_for_all(name) for name in trace.names], bool)[trace.calls.name[rows]]
     start, end = trace.calls.start_ns[rows], trace.calls.end_ns[rows]
-    outside: Bool = (end <= launched.min()) | (start >= launched.max())
-    return of_device & (asker == NONE) & outside
+    edge: Bool = of_device & (asker == NONE) & ((end <= launched.min()) | (start >= launched.max()))
+    return edge
 
 
 def sync_rows(trace: Trace) -> Rows[Sync]:
