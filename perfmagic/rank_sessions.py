@@ -71,7 +71,9 @@ class Ranks:
 
     def end_of(self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None) -> CellEnd:
         """Run a cell whose first line is its magic's; values are shown, failures are in what it gives."""
-        end = self._session.run(source, on=on, record=record)
+        shell = running_shell()
+        count = shell.execution_count if shell is not None else 0
+        end = self._session.run(source, on=on, record=record, count=count)
         show_values(end)
         return end
 
@@ -81,11 +83,16 @@ class Ranks:
         return found if end.recorded else None
 
     def push(self, **values: Any) -> None:
-        """Give variables of this process to all ranks; raises what pickle raises."""
-        self._session.push(pickle.dumps(list(values.values())), list(values))
+        """Give variables of this process to all ranks. Raises OptionError for what cannot be pickled."""
+        try:
+            payload = pickle.dumps(list(values.values()))
+        except Exception as error:  # noqa: BLE001 - whatever the value's own code raises
+            words = f"{', '.join(values)}: {type(error).__name__}: {error}"
+            raise OptionError(words, hint="what can be pickled can be sent: data, functions of modules") from None
+        self._session.push(payload, list(values))
 
     def __getitem__(self, expression: str) -> list[Any]:
-        """The value of a variable, or of an expression, in each rank."""
+        """The value of a variable, or of an expression, in each rank; tensors of devices come on the CPU."""
         return [pickle.loads(value) for value in self._session.pull(expression)]
 
     def restart(self) -> None:

@@ -17,7 +17,7 @@ from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from perfmagic.capture.ranks.job import Job
+from perfmagic.capture.ranks.job import Job, pickled
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.capture.ranks.wire import Message, Wire
@@ -169,6 +169,9 @@ class Program:
         shell = self.shell = RankShell.instance(config=config, display_pub_class=_Publisher, displayhook_class=_Hook)
         shell.wire = self._wire
         self._run_cell: Any = shell.run_cell
+        # lines are counted from the magic, or from what stands above it
+        cleanup = shell.input_transformers_cleanup
+        cleanup[:] = [step for step in cleanup if getattr(step, "__name__", "") != "leading_empty_lines"]
         NamedCells.service = self.service
         shell.user_ns.update(rank=self._rank, world_size=settings.world)
         names.enter_rank()
@@ -184,6 +187,7 @@ class Program:
             magic.record, magic.clock_ns = message["record"], message["clock_ns"]
         else:
             source = _plain(source)
+        shell.execution_count = message["count"] or shell.execution_count
         self.service.enter(message["cell"])
         error: BaseException | None = None
         try:
@@ -227,7 +231,7 @@ class Program:
 
     def _pull(self, message: Message, _payload: bytes) -> None:
         value = eval(message["expression"], self.shell.user_ns)  # the user's own expression, as typed
-        self._wire.send({"pulled": True}, pickle.dumps(value))
+        self._wire.send({"pulled": True}, pickled(value))
 
 
 def _plain(source: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib
+import io
 import os
+import pickle
 import socket
 import sys
 import time
@@ -92,6 +94,20 @@ def _reseed(torch: Any) -> None:
     if numpy is not None:
         numpy.random.seed(int.from_bytes(os.urandom(4), "little"))
     torch.manual_seed(int.from_bytes(os.urandom(7), "little"))
+
+
+def pickled(value: Any) -> bytes:
+    """A value as another process can read it: tensors are on the CPU there."""
+    torch = require_torch("%%ranks")
+
+    class ToHost(pickle.Pickler):
+        def reducer_override(self, found: Any) -> Any:
+            on_device = isinstance(found, torch.Tensor) and found.device.type != "cpu"
+            return found.detach().cpu().__reduce_ex__(pickle.HIGHEST_PROTOCOL) if on_device else NotImplemented
+
+    written = io.BytesIO()
+    ToHost(written, pickle.HIGHEST_PROTOCOL).dump(value)
+    return written.getvalue()
 
 
 def wait_until(at_ns: int) -> None:

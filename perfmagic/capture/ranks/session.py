@@ -86,10 +86,13 @@ class Session:
                 peer.ended()
         return [peer for peer in self.peers if not peer.alive]
 
-    def run(self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None) -> CellEnd:
+    def run(
+        self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None, count: int = 0
+    ) -> CellEnd:
         """Run a cell in all ranks, or in some.
 
         source: with the line of its magic first.  record: how, None for a plain run.
+        count: the cell's number in the notebook, 0 for the ranks' own.
         Raises CaptureError where a rank has ended before, OptionError for ranks that do not exist. What the cell raised
         is in the result, an interrupt too.
         """
@@ -99,11 +102,10 @@ class Session:
                 self._renew(interrupts)
             watch = self._watch(who)
             clock_ns = time.time_ns() - time.perf_counter_ns()
+            cell = {"cell": watch.cell, "source": source, "record": record, "clock_ns": clock_ns, "count": count}
             for one in watch.ranks:
                 one.peer.messages.clear()
-                one.peer.send(
-                    {"do": "run", "cell": watch.cell, "source": source, "record": record, "clock_ns": clock_ns}
-                )
+                one.peer.send({"do": "run", **cell})
             self._follow(watch, interrupts)
             pump(who, self.outputs.line, 0.0)  # what C++ printed last
             return self._ended(watch, interrupts)

@@ -58,8 +58,8 @@ def as_edited(shell: Any, name: str, line: str, cell: str) -> str:
     head = f"%%{name} {line}".rstrip() + "\n"
     rows = shell.history_manager.input_hist_raw
     typed = rows[-1] if rows else ""
-    above, found, _ = typed.rstrip().rpartition(cell.rstrip())
-    return "\n" * (above.count("\n") - 1 if found and above else 0) + head + cell
+    above = typed.rstrip().rpartition(cell.rstrip())[0] if cell.strip() else ""
+    return "\n" * max(0, above.count("\n") - 1) + head + cell
 
 
 class LineMagic:
