@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from contextlib import suppress
 from typing import Any
 
@@ -111,6 +112,8 @@ def _become(request: dict[str, Any], sock_fd: int, out_fd: int) -> None:
             os._exit(0)
         run_rank(request, sock_fd, out_fd)
         code = 0
+    except BaseException:  # the notebook shows it where the rank could not start
+        traceback.print_exc()
     finally:
         with suppress(Exception):
             sys.stderr.flush()

@@ -10,30 +10,30 @@ from typing import Any
 
 
 class Interrupts:
-    """A resource of an Owner.  count: how many came.  wake: a descriptor that becomes readable with each."""
+    """A with block.  count: how many came.  wake: a descriptor that becomes readable with each.
+
+    No resource of an Owner: that one puts back the handlers which it found, and this replaces one.
+    """
 
     def __init__(self) -> None:
         self.count = 0
-        self.wake = -1
-        self._end = -1
+        self.wake = self._end = -1
         self._before: Any = None
 
-    def take(self) -> None:
+    def __enter__(self) -> Interrupts:  # noqa: PYI034 - typing.Self needs Python 3.11
         self.wake, self._end = os.pipe()
         for fd in (self.wake, self._end):
             os.set_blocking(fd, False)
         if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
             self._before = signal.signal(signal.SIGINT, self._came)
+        return self
 
-    def give_back(self) -> None:
-        if self._before is not None:
+    def __exit__(self, *_error: object) -> None:
+        ends, self.wake, self._end = (self.wake, self._end), -1, -1
+        for fd in ends:
+            os.close(fd)
+        if self._before is not None:  # the last of all: from here on an interrupt strikes
             signal.signal(signal.SIGINT, self._before)
-            self._before = None
-        for fd in (self.wake, self._end):
-            if fd >= 0:
-                with suppress(OSError):
-                    os.close(fd)
-        self.wake = self._end = -1
 
     def check(self) -> None:
         """Raises KeyboardInterrupt where one has come: between two messages."""

@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from perfmagic.capture.devices.backends import active_backends, choose_device, require_torch
-from perfmagic.capture.ranks.groups import Groups, Native
+from perfmagic.capture.ranks.groups import Groups, groups_for
 from perfmagic.capture.ranks.settings import LOOPBACK, Settings
 from perfmagic.errors import DeviceError
 
@@ -57,8 +57,7 @@ class Job:
         if self.kind == "cuda":
             self._torch.cuda.set_device(self.rank)
         choose_device(self.kind, self.rank if self.kind == "cuda" else 0)
-        backend = settings.backend or ("nccl" if self.kind == "cuda" else "gloo")
-        self.groups = Native(backend, settings.operation_s)
+        self.groups = groups_for(self.kind, settings.backend, settings.operation_s)
         self.groups.make(self.store, self.rank, settings.world)
 
     @property

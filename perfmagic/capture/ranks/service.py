@@ -70,12 +70,17 @@ class Service:
 
     def where(self) -> dict[str, Any]:
         """Where the main thread stands, as fields of a Place."""
-        line, call = self._line_and_call()
-        job = self.job
+        line, call, waits = self._main_stands()
         found: dict[str, Any] = {"line": line, "call": call, "mark": self._mark()}
-        if job is not None:
-            found |= job.groups.standing() if hasattr(job, "groups") else {}
-            found["device_busy"] = job.device_busy
+        job = self.job
+        if job is None:
+            return found
+        standing = job.groups.standing() if waits else {}
+        if standing:
+            since_ns, file = standing.pop("since_ns"), standing.pop("file")
+            found |= standing | {"mark": hash((since_ns, found["mark"]))}
+            found["asked_line"] = standing["asked_line"] if file == self.cell_file else 0
+        found["device_busy"] = job.device_busy
         return found
 
     def _serve(self) -> None:
@@ -125,18 +130,22 @@ class Service:
             self._strike = False
             raise KeyboardInterrupt
 
-    def _line_and_call(self) -> tuple[int, str]:
-        """The innermost line of the cell, and the outermost function of torch.distributed below it."""
+    def _main_stands(self) -> tuple[int, str, bool]:
+        """The innermost line of the cell; the outermost function of torch.distributed below it; whether it may wait.
+
+        It may where it is inside torch.distributed, or in a call of the device, which may wait for what is queued.
+        """
         frame: FrameType | None = sys._current_frames().get(self._main.ident or 0)
-        call = ""
+        call, waits = "", False
         while frame is not None:
-            name = frame.f_code.co_name
+            name, module = frame.f_code.co_name, frame.f_globals.get("__name__", "")
             if frame.f_code.co_filename == self.cell_file and self.cell:
-                return frame.f_lineno, call
-            if frame.f_globals.get("__name__", "").startswith("torch.distributed") and _is_call(name):
+                return frame.f_lineno, call, waits
+            if module.startswith("torch.distributed") and _is_call(name):
                 call = name
+            waits = waits or module.startswith(("torch.distributed", "perfmagic.capture.devices."))
             frame = frame.f_back
-        return 0, call
+        return 0, call, waits
 
     def _mark(self) -> int:
         """Grows while the main thread computes."""

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from perfmagic.capture.owner import Owner
 from perfmagic.capture.ranks.drivers import Driver, ForkServer, driver_for
 from perfmagic.capture.ranks.failures import Failure
 from perfmagic.capture.ranks.interrupts import Interrupts
@@ -227,14 +226,12 @@ class Session:
         """One caller at a time; interrupts are counted, so that none tears a message."""
         if self._busy:
             raise CaptureError(f"{ranks_words(list(range(self.world)))} run a cell already")
-        interrupts, owner = Interrupts(), Owner()
-        self._busy = True
-        try:
-            with owner, owner:
-                owner.take(interrupts)
+        with Interrupts() as interrupts:
+            self._busy = True
+            try:
                 yield interrupts
-        finally:
-            self._busy = False
+            finally:
+                self._busy = False
 
 
 _drivers: dict[tuple[str, ...], Driver] = {}  # kept: the next start needs no import of torch

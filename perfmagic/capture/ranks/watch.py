@@ -75,12 +75,17 @@ class Watch:
         found = []
         for one in self.ranks:
             if one.failure is not None:
-                place = self._seen.get(one.rank)
-                asleep = place is not None and not one.failure.place.call and one.failure.follows
-                found.append(replace(one.failure, place=place) if asleep and place else one.failure)
+                found.append(self._completed(one.failure))
             elif not one.done and not one.peer.alive:
                 found.append(Failure(one.rank, died=one.peer.death))
         return found
+
+    def _completed(self, failure: Failure) -> Failure:
+        """With what the rank could not know: its wait may have been ended from the other side."""
+        if not failure.follows:
+            return failure
+        place = failure.place if failure.place.call else self._seen.get(failure.rank, failure.place)
+        return replace(failure, place=place, interrupted=bool(self.interrupted))
 
     def step(self) -> None:
         """Take the messages that have come, and do what follows from them and from the time."""
@@ -104,6 +109,7 @@ class Watch:
             for one in left:
                 one.peer.started.kill()
             return
+        self._ask()
         for one in left:
             one.peer.send({"do": "interrupt", "cell": self.cell})
         if self.interrupted == 2 and left:
