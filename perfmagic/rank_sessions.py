@@ -26,6 +26,7 @@ PRELOAD = (  # what every rank needs; nothing that starts a thread or touches CU
     "torch", "torch.distributed", "torch.nn.parallel", "perfmagic.api", PROGRAM, "perfmagic.capture.recording.session",
     "perfmagic.capture.devices.sim", "perfmagic.trace.formats.npz",
 )  # fmt: skip
+WITH_SIM = "perfmagic.capture.ranks.with_sim"
 MOST_RANKS = 64
 DEVICES = ("auto", "cuda", "sim", "cpu")
 DEFAULT_RANKS = 2
@@ -40,7 +41,7 @@ class Ranks:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._session = Session(settings, outputs(), PRELOAD)
+        self._session = Session(settings, outputs(), preload(settings.device))
         self.result: RanksResult | Traces | None = None
 
     def __len__(self) -> int:
@@ -98,7 +99,7 @@ class Ranks:
     def restart(self) -> None:
         """New processes in place of these; their variables are lost."""
         self.stop()
-        self._session = Session(self._settings, outputs(), PRELOAD)
+        self._session = Session(self._settings, outputs(), preload(self._settings.device))
         _current[:] = [self]
 
     def stop(self) -> None:
@@ -168,6 +169,12 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
     )
     _current[:] = [Ranks(settings)]
     return _current[0]
+
+
+def preload(device: str) -> tuple[str, ...]:
+    """What a fork server imports for ranks on a device; it must not ask CUDA which there are."""
+    has_gpu = any(Path(node).exists() for node in ("/dev/nvidia0", "/dev/kfd", "/dev/dxg"))
+    return (*PRELOAD, WITH_SIM) if device == "sim" or (device == "auto" and not has_gpu) else PRELOAD
 
 
 def current() -> Ranks | None:

@@ -12,6 +12,7 @@
     interrupts  an interrupt of the notebook is counted while a cell runs in ranks
     session     starts, runs, renews and ends; what the magic and the function call
     service     in a rank: the thread that answers while the main thread runs the cell
+    with_sim    for the fork server: the simulated device, loaded once for all ranks
     job         in a rank: seeds, device, store and process group
     groups      in a rank: process groups made, freed, made anew
 

@@ -112,7 +112,7 @@ def _become(request: dict[str, Any], sock_fd: int, out_fd: int) -> None:
             os._exit(0)
         run_rank(request, sock_fd, out_fd)
         code = 0
-    except BaseException:  # the notebook shows it where the rank could not start
+    except BaseException:  # noqa: BLE001 - the notebook shows it where the rank could not start
         traceback.print_exc()
     finally:
         with suppress(Exception):

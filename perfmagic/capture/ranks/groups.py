@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib
-import importlib.util
 import os
 import socket
 import sys
 from contextlib import closing, suppress
 from typing import Any, Protocol
 
+from perfmagic.capture.devices import groups
 from perfmagic.capture.ranks.place import RECEIVES, SENDS
-
-_GROUPS = "perfmagic.capture.devices.groups"
 
 
 def groups_for(device: str, backend: str, operation_s: float) -> Groups:
     """Those that fit a device, or of the backend that was asked for."""
-    if device == "cuda" or backend not in ("", "sim", "perfmagic") or importlib.util.find_spec(_GROUPS) is None:
+    if device == "cuda" or backend not in ("", *groups.NAMES):
         return Native(backend or ("nccl" if device == "cuda" else "gloo"), operation_s)
     return Ours(backend or ("sim" if device == "sim" else "perfmagic"), operation_s)
 
@@ -44,30 +42,35 @@ class Ours:
 
     def __init__(self, backend: str, operation_s: float) -> None:
         self._backend, self._timeout = backend, dt.timedelta(seconds=operation_s)
-        self._groups: Any = importlib.import_module(_GROUPS)
 
     def make(self, store: Any, rank: int, world: int) -> None:
-        self._groups.register()
+        groups.register()
         importlib.import_module("torch.distributed").init_process_group(
             self._backend, store=store, rank=rank, world_size=world, timeout=self._timeout
         )
 
     def free(self, why: str) -> None:
-        self._groups.free(why)
+        groups.free(why)
 
     def renew(self, epoch: int) -> None:
-        self._groups.renew(epoch)
+        groups.renew(epoch)
 
     def standing(self) -> dict[str, Any]:
-        found = self._groups.standing()
+        found = groups.standing()
         if not found:
             return {}
         one = found[0]
         return {
-            "call": one.kind if one.kind in SENDS + RECEIVES else one.title, "asked_line": one.line, "group": one.group, "ranks": list(one.ranks),
-            "number": one.number, "peer": one.peer, "size_bytes": one.size_bytes,
-            "since_ns": one.since_ns, "file": one.file,
-        }  # fmt: skip
+            "call": one.kind if one.kind in SENDS + RECEIVES else one.title,
+            "asked_line": one.line,
+            "group": one.group,
+            "ranks": list(one.ranks),
+            "number": one.number,
+            "peer": one.peer,
+            "size_bytes": one.size_bytes,
+            "since_ns": one.since_ns,
+            "file": one.file,
+        }
 
 
 class Native:
