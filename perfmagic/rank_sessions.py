@@ -21,7 +21,7 @@ from perfmagic.show import remember, running_shell
 if TYPE_CHECKING:
     from perfmagic.results import RanksResult, TimelineResult, Traces
 
-PROGRAM = "perfmagic.magics.rank_shell"
+PROGRAM = "perfmagic.magics.in_rank.program"
 PRELOAD = (  # what every rank needs; nothing that starts a thread or touches CUDA
     "torch", "torch.distributed", "torch.nn.parallel", "perfmagic.api", PROGRAM, "perfmagic.capture.recording.session",
     "perfmagic.capture.devices.sim", "perfmagic.trace.formats.npz",
@@ -73,7 +73,7 @@ class Ranks:
     def end_of(self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None) -> CellEnd:
         """Run a cell whose first line is its magic's; values are shown, failures are in what it gives."""
         shell = running_shell()
-        count = shell.execution_count if shell is not None else 0
+        count = len(shell.history_manager.input_hist_parsed) - 1 if shell is not None else 0  # of the cell that runs
         end = self._session.run(source, on=on, record=record, count=count)
         show_values(end)
         return end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perfmagic.capture.ranks.session import CellEnd
 from perfmagic.errors import OptionError, PerfmagicError
@@ -13,9 +13,7 @@ from perfmagic.magics.running.options import Parser, add_name_option
 from perfmagic.magics.running.run import bind
 from perfmagic.rank_outputs import show_result
 from perfmagic.rank_sessions import DEVICES, MOST_RANKS, Ranks, raise_failure, ranks
-
-if TYPE_CHECKING:
-    from perfmagic.results import RanksResult, Traces
+from perfmagic.results import RanksResult, Traces
 
 
 def parser() -> Parser:
@@ -44,7 +42,7 @@ def run(shell: Any, line: str, source: str) -> None:
         return
     if rest:
         raise OptionError(f"%%ranks: {rest!r} is no option", hint="the code goes below; %%ranks -h lists the options")
-    if not source.partition("\n")[2].strip() and not source.strip().partition("\n")[2].strip():
+    if not source.strip().partition("\n")[2].strip():
         raise OptionError("%%ranks: the cell is empty, there is nothing to run", hint="put code below the magic")
     if options.n is not None and not 1 <= options.n <= MOST_RANKS:
         raise OptionError(f"%%ranks -n {options.n}: 1 to {MOST_RANKS} processes", hint="%%ranks -n 4")
@@ -73,8 +71,6 @@ def _show(shell: Any, options: argparse.Namespace, found: Ranks, end: CellEnd) -
 
 
 def _save(result: RanksResult | Traces, folder: Path) -> None:
-    from perfmagic.results import RanksResult
-
     folder.mkdir(parents=True, exist_ok=True)
     for one in result.timelines if isinstance(result, RanksResult) else result:
         one.save(folder / f"rank{one.trace.meta.rank}.json.gz")

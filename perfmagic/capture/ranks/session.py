@@ -80,6 +80,7 @@ class Session:
     @property
     def dead(self) -> list[Peer]:
         """Those that have ended by themselves."""
+        pump(self.peers, self.outputs.line, 0.0)
         for peer in self.peers:
             if peer.alive and peer.started.exit_code() is not None:
                 peer.ended()
@@ -103,7 +104,6 @@ class Session:
             clock_ns = time.time_ns() - time.perf_counter_ns()
             cell = {"cell": watch.cell, "source": source, "record": record, "clock_ns": clock_ns, "count": count}
             for one in watch.ranks:
-                one.peer.messages.clear()
                 one.peer.send({"do": "run", **cell})
             self._follow(watch, interrupts)
             pump(who, self.outputs.line, 0.0)  # what C++ printed last

@@ -26,7 +26,7 @@ def enter_rank() -> None:
     """In a rank, %%ranks is what records the cell; there are no ranks of ranks."""
     SENT_MAGICS.pop("ranks", None)
     LINE_MAGICS.pop("ranks", None)
-    CELL_MAGICS["ranks"] = "perfmagic.magics.rank_cell"
+    CELL_MAGICS["ranks"] = "perfmagic.magics.in_rank.cell"
 
 
 def cell_magic(name: str) -> CellMagic:
