@@ -89,9 +89,9 @@ def test_a_syntax_error_is_one_and_nothing_runs(three: Cells) -> None:
 
 def test_a_rank_that_will_not_join_is_reasoned(three: Cells) -> None:
     end = three.run("if rank != 1: use()")
+    why = "rank 0 waits in all_reduce on line 2, rank 2 waits in all_reduce on line 2"
     assert words(end) == [
-        "rank 0 waits in all_reduce on line 2, rank 2 waits in all_reduce on line 2; "
-        "rank 1 has finished the cell and will not join",
+        f"{why}; rank 1 has finished the cell and will not join",
         "rank 0 was freed on line 2 while it waited in all_reduce",
         "rank 2 was freed on line 2 while it waited in all_reduce",
     ]
