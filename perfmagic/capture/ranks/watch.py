@@ -19,7 +19,7 @@ from perfmagic.capture.ranks.wire import Message
 
 ALONE_S = 0.2  # until those are freed that may be about to fail by themselves
 AGAIN_S = 0.3
-STILL_RUNS_S = 1.0  # until it is said that a rank which waits for nobody goes on
+STILL_RUNS_S = 1.5  # until it is said that a rank which waits for nobody goes on
 LOOKS = 4  # within the grace time
 AHEAD_NS = 2_000_000  # how far ahead the common beginning is set: longer than a message takes
 
