@@ -33,7 +33,8 @@ def moved_words(facts: Facts) -> str:
     """
     by_name: dict[str, list[CollectiveStat]] = defaultdict(list)
     for one in collectives(facts.trace, facts.device, facts.comm_names):
-        if one.size_bytes and one.total_ns:
+        known = one.group or "gather" not in one.name  # the whole of a gather follows from the ranks of its group
+        if one.size_bytes and one.total_ns and known:
             by_name[one.name].append(one)
     kinds = sorted(by_name.values(), key=lambda kind: -sum(one.total_ns for one in kind))
     if not kinds:
@@ -42,7 +43,8 @@ def moved_words(facts: Facts) -> str:
     total_ns, sent = sum(one.total_ns for one in most), sum(one.size_bytes or 0 for one in most)
     if total_ns < TOLD_FRAC * facts.breakdown.communication_ns:
         return ""
-    factors = [bus_factor(one.name, one.group_size) for one in most]
+    # older files do not name the group: that all ranks took part would be a guess
+    factors = [bus_factor(one.name, one.group_size if one.group else None) for one in most]
     on_links = sum((one.size_bytes or 0) * (factor or 0) for one, factor in zip(most, factors, strict=True))
     bus = f", {units.bandwidth(on_links, total_ns)} on the links of this rank" if None not in factors else ""
     n = sum(one.n_ops for one in most)

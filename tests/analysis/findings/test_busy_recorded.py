@@ -192,3 +192,12 @@ def test_what_costs_nothing_names_no_loss(path: Path) -> None:
             busy = re.search(r"was busy >?<?(\d+)", one.sentence)
             assert busy is None or int(busy[1]) >= 95, one.sentence
     assert "streams" not in causes
+
+
+def test_a_file_that_names_no_groups_has_no_bandwidth_of_links() -> None:
+    raw = Raw.of("a100_6streams_graphs_rank0")
+    assert not any("Process Group Name" in op["args"] for op in raw.ops)
+    sizes = [e["args"]["Input Dims"][0][0] for e in raw.named("nccl:all_reduce")]
+    words = said("a100_6streams_graphs_rank0", "exposed_communication")
+    assert f"The longest collective, all_reduce ×{len(sizes)}, moved {size(4 * sum(sizes))}" in words
+    assert "on the links" not in words
