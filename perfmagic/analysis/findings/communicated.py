@@ -46,11 +46,12 @@ def moved_words(facts: Facts) -> str:
     # older files do not name the group: that all ranks took part would be a guess
     factors = [bus_factor(one.name, one.group_size if one.group else None) for one in most]
     on_links = sum((one.size_bytes or 0) * (factor or 0) for one, factor in zip(most, factors, strict=True))
-    bus = f", {units.bandwidth(on_links, total_ns)} on the links of this rank" if None not in factors else ""
+    rate, link_rate = units.bandwidth(sent, total_ns), units.bandwidth(on_links, total_ns)
+    bus = f", {link_rate} on the links of this rank" if None not in factors and link_rate != rate else ""
     n = sum(one.n_ops for one in most)
     times = f" ×{units.count(n)}" if n > 1 else ""
     moved = f"the longest collective, {most[0].name}{times}, moved {units.size(sent)} in {units.duration(total_ns)}"
-    return f"{moved}: {units.bandwidth(sent, total_ns)}{bus}, waiting for other ranks included"
+    return f"{moved}: {rate}{bus}, waiting for other ranks included"
 
 
 def pieces_words(facts: Facts) -> tuple[str, str]:
