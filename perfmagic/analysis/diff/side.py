@@ -10,6 +10,7 @@ import numpy as np
 
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
+from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.timeline.syncs import syncs
 from perfmagic.trace.columns import NONE
@@ -73,6 +74,11 @@ class Side:
     @property
     def info(self) -> DeviceInfo | None:
         return None if self.device is None else self.trace.device_info(self.device)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the file is a sample of a recording, so that counts and totals say little."""
+        return sample(self.trace) is not None
 
     @property
     def head_ns(self) -> int:

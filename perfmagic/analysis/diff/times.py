@@ -15,6 +15,7 @@ from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.idle import idle_gaps
 from perfmagic.trace.names import OpClass, op_classes
 
+UNEXPLAINED = "unexplained"  # as the causes of perfmagic.analysis.timeline.idle
 HEAD, TAIL = "before the first op", "after the last op"
 _TOTALS = ("busy", "compute", "communication", "copy", "memset", "exposed_communication", "exposed_copy", "idle")
 
@@ -47,7 +48,8 @@ def parts(first: Side, second: Side, repeats: tuple[int, int]) -> Rows[TimeChang
     last. repeats: how many steps the times are divided by. The parts of each side add up to its whole, exactly.
     Source: docs/words.md, "parts of a comparison".
     """
-    sides = [_side_parts(side) for side in (first, second)]
+    of_sample = first.sampled or second.sampled
+    sides = [_side_parts(side, of_sample=of_sample) for side in (first, second)]
     keys = list(dict.fromkeys(key for side in sides for key in side))
     divided = [
         _divided({key: side.get(key, 0) for key in keys}, repeat) for side, repeat in zip(sides, repeats, strict=True)
@@ -71,7 +73,7 @@ def totals(first: Side, second: Side, repeats: tuple[int, int]) -> Rows[TimeChan
     )
 
 
-def _side_parts(side: Side) -> dict[tuple[str, str], int]:
+def _side_parts(side: Side, *, of_sample: bool) -> dict[tuple[str, str], int]:
     """The parts of one side's whole, by kind and name."""
     if side.device is None:
         return {}
@@ -79,6 +81,8 @@ def _side_parts(side: Side) -> dict[tuple[str, str], int]:
     sums = np.zeros(len(words), np.int64)
     np.add.at(sums, places, charged_ns(side.trace, side.device, side.comm_names))
     causes = idle_gaps(side.trace, side.device).by_cause_ns
+    if of_sample:  # what a device did while nothing is recorded is not known
+        causes = {UNEXPLAINED: sum(causes.values())}
     return {
         **{("busy", word): int(ns) for word, ns in zip(words, sums, strict=True)},
         **{("idle", cause): ns for cause, ns in causes.items()},

@@ -12,6 +12,7 @@ from perfmagic.analysis.ranks.exposed import Communication, communication
 from perfmagic.analysis.ranks.matching import Matching, matched
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.collectives import bus_factor, op_bytes
+from perfmagic.analysis.timeline.sample import sample
 from perfmagic.trace.model import Trace
 
 
@@ -78,6 +79,9 @@ class Ranks:
 
     @cached_property
     def matching(self) -> Matching:
+        """The collectives beside each other; none of samples, where the n-th of one file is not that of another."""
+        if any(sample(trace) for trace in self.traces.values()):
+            return Matching((), ())
         return matched(self.traces, self.comm_names)
 
     @cached_property

@@ -32,6 +32,8 @@ def comparison_tables(diff: TraceDiff, most: int = MOST_ROWS, *, narrow: bool = 
 
     most: rows of long ones.  narrow: without the columns that a terminal has no room for.
     """
+    if diff.of_samples:
+        return [table for table in (_means(diff, most), _steps(diff), _counts(diff)) if table.rows]
     found = [
         _parts(diff),
         _ranks(diff, narrow=narrow),
@@ -176,6 +178,30 @@ def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
     return replace(made, kernels=True)
 
 
+def _means(diff: TraceDiff, most: int) -> ReportTable:
+    """Of samples: what one run of a kernel takes, of those that both kept; how many each kept says nothing."""
+    totals: dict[str, list[int]] = {}
+    for row in diff.kernels:
+        found = totals.setdefault(row.name, [0, 0, 0, 0])
+        for i, n in enumerate((row.n_a, row.n_b, row.total_a_ns, row.total_b_ns)):
+            found[i] += n
+    kept = {name: row for name, row in totals.items() if row[0] and row[1]}
+    short, order = short_names(kept), sorted(kept, key=lambda name: -sum(kept[name][2:]))
+    rows = []
+    for name in order[:most]:
+        n_a, n_b, a_ns, b_ns = kept[name]
+        mean_a, mean_b = a_ns / n_a, b_ns / n_b
+        runs = f"{units.count(n_a)} and {units.count(n_b)}"
+        rows.append(
+            (cell(short[name], full=name), runs, time_cell(mean_a), time_cell(mean_b), _signed(mean_b - mean_a))
+        )
+    made = named_table(
+        "Kernels and copies that both kept, the mean of a run", _head(diff, "runs kept"), rows, "",
+        _left_out(len(order) - most),
+    )  # fmt: skip
+    return replace(made, kernels=True)
+
+
 def _change(change: str, n_a: int, n_b: int) -> str:
     """How often in both: "12 → 10", "12", "new: 4"."""
     n = units.count(n_a) if n_a == n_b else f"{units.count(n_a)} → {units.count(n_b)}"
@@ -187,13 +213,20 @@ def _steps(diff: TraceDiff) -> ReportTable:
         (
             f"step {row.number_a}" if row.number_a == row.number_b else f"steps {row.number_a} and {row.number_b}",
             *_times(row),
-            f"{units.duration(row.busy_a_ns)} → {units.duration(row.busy_b_ns)}",
-            f"{units.count(row.n_ops_a)} → {units.count(row.n_ops_b)}",
+            *(
+                ()
+                if diff.of_samples
+                else (
+                    f"{units.duration(row.busy_a_ns)} → {units.duration(row.busy_b_ns)}",
+                    f"{units.count(row.n_ops_a)} → {units.count(row.n_ops_b)}",
+                )
+            ),
         )
         for row in diff.steps[:MOST_STEPS]
     ]
     note = "; ".join(filter(None, (diff.steps.note, _left_out(len(diff.steps) - MOST_STEPS))))
-    return ReportTable("Steps, on the host", (*_head(diff), "device busy", "ops"), tuple(rows), note)
+    work = () if diff.of_samples else ("device busy", "ops")
+    return ReportTable("Steps, on the host", (*_head(diff), *work), tuple(rows), note)
 
 
 def _lines(diff: TraceDiff, *, narrow: bool) -> ReportTable:

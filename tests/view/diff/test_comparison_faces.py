@@ -49,7 +49,7 @@ def test_the_text_has_the_verdict_first_and_tables_that_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    "pair", [("sampled_rank0of128", "sampled_rank1of128"), ("h100_qwen_orphans", "a100_nccl_rank0of2")]
+    "pair", [("v100_4streams_nccl_graphs", "a100_6streams_graphs_rank0"), ("h100_qwen_orphans", "a100_nccl_rank0of2")]
 )
 def test_long_names_of_recorded_traces_fit(pair: tuple[str, str]) -> None:
     found = perfmagic.compare(*(perfmagic.open_trace(real(name)) for name in pair))
