@@ -181,7 +181,7 @@ def _of_work(first: Side, second: Side, operators: Rows[OperatorChange], repeats
     if repeats != (1, 1):
         yield (
             f"{first.name} has {units.plural(a, 'step')}, {second.name} {units.count(b)}: times and differences are of "
-            "one step, the mean; counts are of the whole recordings"
+            "one step, the mean; operators and kernels are counted in all steps"
         )
     elif a != b:
         marked, other = (first, second) if a else (second, first)
@@ -230,8 +230,13 @@ def _of_shapes(first: Side, second: Side, operators: Rows[OperatorChange]) -> It
 def _of_trust(first: Side, second: Side) -> Iterator[str]:
     for side in (first, second):
         known = trust(side.trace)
-        if known.n_orphans or known.n_without_launch:
-            n = known.n_orphans + known.n_without_launch
+        if side.by_step and (n := int((~side.counted).sum())):
+            words = f"{side.name}: {units.plural(n, 'device op was', 'device ops were')} launched by none of its steps"
+            yield f"{words} and {'is' if n == 1 else 'are'} left out"
+        elif n := known.n_orphans:
+            words = f"{side.name}: {units.plural(n, 'device op was', 'device ops were')} launched before the recording"
+            yield f"{words}: their time is a part of its own"
+        if n := known.n_without_launch:
             words = f"{side.name}: {units.plural(n, 'device op has', 'device ops have')} no launch record"
             yield f"{words}, so no operator is known for them"
         if known.n_dropped_events:

@@ -142,6 +142,8 @@ def sides(
 
 def _diff(a: Side, b: Side) -> TraceDiff:
     repeats, of_samples = repeats_of(a, b), a.sampled or b.sampled
+    if repeats != (1, 1):
+        a, b = replace(a, by_step=True), replace(b, by_step=True)
     by_shape = has_shapes(a.trace) and has_shapes(b.trace)
     operators = operator_changes(a, b, repeats, by_shape=by_shape)
     kernels = kernel_changes(a, b, repeats, by_shape=by_shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,14 +12,15 @@ from perfmagic.analysis.diff.diff import TraceDiff
 from perfmagic.analysis.diff.replaced import Replacement
 from perfmagic.analysis.diff.times import TimeChange
 from perfmagic.analysis.diff.words import part_words
-from perfmagic.analysis.diff.work import BOTH
+from perfmagic.analysis.diff.work import BOTH, KernelChange
 from perfmagic.trace.short_names import short_names
 from perfmagic.view.report.table import Cell, ReportTable, cell, named_table, time_cell
-from perfmagic.view.svg.metrics import cut_to_columns
+from perfmagic.view.svg.metrics import columns, cut_to_columns
 
 MOST_ROWS, BRIEF_ROWS = 15, 6  # of a table of operators, kernels or replacements: on a page, in a terminal
 MOST_STEPS = 15
 NARROW, WIDE = 40, 110  # characters of a name
+SIDE = 20  # of an operator, of what went, and of what came
 TOTAL_WORDS = {
     "exposed_communication": "exposed communication",
     "exposed_copy": "exposed copies",
@@ -117,13 +119,35 @@ def _replaced(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
         for one in diff.replaced[:most]
     ]
     head = _head(diff, *(() if narrow else ("under",)))
-    return ReportTable("Replaced kernels", head, tuple(rows), _more(diff, len(diff.replaced) - most))
+    return ReportTable("Replaced kernels", head, tuple(rows), _more(diff, len(diff.replaced) - most) if rows else "")
 
 
 def _swap(one: Replacement, short: Mapping[str, str], *, narrow: bool) -> str:
-    """What went → what came, both seen where there is little room."""
-    gone, new = _sequence(one.gone, short), _sequence(one.new, short)
-    return f"{cut_to_columns(gone, 24)} → {cut_to_columns(new, 24)}" if narrow else f"{gone} → {new}"
+    """What went → what came; where there is little room with the operator, which has no column of its own then."""
+    if not narrow:
+        return f"{_sequence(one.gone, short)} → {_sequence(one.new, short)}"
+    return f"{_cut(one.operator, SIDE)}: {' → '.join(_brief(names, short) for names in (one.gone, one.new))}"
+
+
+def _brief(names: Sequence[str], short: Mapping[str, str]) -> str:
+    """Kernels in little room: the first that computes, and how many more."""
+    words = _sequence(names, short)
+    if columns(words) <= SIDE or len(names) == 1:
+        return _ends(words, SIDE)
+    first = next((short[name] for name in names if not name.startswith(("Memset", "Memcpy"))), short[names[0]])
+    more = f" + {len(names) - 1} more"
+    return _ends(first, SIDE - len(more)) + more
+
+
+def _cut(words: str, length: int) -> str:
+    """Cut to its columns; a short name may end in … already."""
+    return cut_to_columns(words, length).replace("……", "…")
+
+
+def _ends(words: str, length: int) -> str:
+    """The beginning and the end, since names of one family differ there."""
+    half = (length - 1) // 2
+    return words if columns(words) <= length else f"{words[: length - 1 - half]}…{words[-half:]}".replace("……", "…")
 
 
 def _sequence(names: Sequence[str], short: Mapping[str, str]) -> str:
@@ -162,18 +186,20 @@ def _operators(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
 
 def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
     short = short_names(row.name for row in diff.kernels)
+    shown = diff.kernels[:most]
+    twice = max(Counter(row.name for row in shown).values(), default=0) > 1  # else a name says all
     rows = [
         (
             cell(short[row.name], full=row.name),
-            *(() if narrow else (_under(row.operator, row.shape),)),
+            *((_under_ends(row) if narrow else _under(row.operator, row.shape),) if twice or not narrow else ()),
             _change(row.change, row.n_a, row.n_b),
             time_cell(row.total_a_ns),
             time_cell(row.total_b_ns),
             _signed(row.diff_ns),
         )
-        for row in diff.kernels[:most]
+        for row in shown
     ]
-    head = _head(diff, *(() if narrow else ("under",)), "runs")
+    head = _head(diff, *(("under",) if twice or not narrow else ()), "runs")
     made = named_table("Kernels and copies", head, rows, "", _more(diff, len(diff.kernels) - most))
     return replace(made, kernels=True)
 
@@ -200,6 +226,11 @@ def _means(diff: TraceDiff, most: int) -> ReportTable:
         _left_out(len(order) - most),
     )  # fmt: skip
     return replace(made, kernels=True)
+
+
+def _under_ends(row: KernelChange) -> str:
+    """The operator in little room: its name, and the end of its inputs, where these differ."""
+    return _ends(f"{row.operator or 'no operator'} {row.shape or ''}".rstrip(), SIDE)
 
 
 def _change(change: str, n_a: int, n_b: int) -> str:
@@ -251,8 +282,8 @@ def _places(a: int | None, b: int | None) -> str:
 
 
 def _more(diff: TraceDiff, n: int) -> str:
-    """What stands below a table of work, whose times are of the whole recordings, so that they can be found there."""
-    whole = "times are of the whole recordings, differences of one step" if diff.per_step else ""
+    """What stands below a table of work, whose times are of all steps, so that they can be found there."""
+    whole = "times are of all steps, differences of one" if diff.per_step else ""
     return "; ".join(filter(None, (_left_out(n), whole)))
 
 
