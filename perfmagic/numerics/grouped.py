@@ -69,14 +69,14 @@ class Depths:
 
 
 def depths(group: Int64, up: Int64, down: Int64) -> Depths:
-    """The depth of each group's intervals [up, down) from its first to its last instant; rises come before falls."""
+    """The depth of each group's intervals [up, down) from its first to its last instant; falls come before rises."""
     if not len(group):
         return Depths(group, group, np.zeros(0))
     groups = np.concatenate((group, group))
-    times = np.concatenate((up, down))
-    order = _order(groups, times)  # stable: the rises, which come first here, stay before falls
+    times = np.concatenate((down, up))
+    order = _order(groups, times)  # stable: the falls, which come first here, stay before rises
     groups, times = groups[order], times[order]
-    level = np.cumsum(np.where(order < len(group), 1, -1))  # every group ends at zero: the next begins there
+    level = np.cumsum(np.where(order < len(group), -1, 1))  # every group ends at zero: the next begins there
     starts = np.flatnonzero(np.concatenate(([True], np.diff(groups) != 0)))
     lasts = np.append(starts[1:], len(groups)) - 1
     length = np.append(np.diff(times), 0)

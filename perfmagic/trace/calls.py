@@ -18,6 +18,8 @@ _RUNTIME_NAME = re.compile(r"(?:cuda|cu|hip|hsa_)")
 
 _BLOCKING_COPY = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!.*(?:Async|DtoD|Peer))")
 
+_WAITS_FOR_ALL = re.compile(r"^(?:cuda|hip)DeviceSynchronize|^(?:cu|hip)CtxSynchronize")
+
 
 def is_blocking_copy(name: str) -> bool:
     """Whether a runtime or driver call is a copy between host and device that returns only when it is done.
@@ -25,6 +27,11 @@ def is_blocking_copy(name: str) -> bool:
     cudaMemcpy, cuMemcpyDtoH, and HIP's hipMemcpyWithStream, which is what .item() calls there.
     """
     return _BLOCKING_COPY.match(name) is not None
+
+
+def waits_for_all(name: str) -> bool:
+    """Whether a runtime or driver call waits for all the streams of a device."""
+    return _WAITS_FOR_ALL.match(name) is not None
 
 
 def call_kind(name: str) -> CallKind:

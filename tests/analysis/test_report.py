@@ -141,6 +141,7 @@ def test_a_report_is_ready_for_json() -> None:
             "ops_mean": (1 * 1 + 8 * 2 + 30 * 1) / 39,
             "launches_max": 2,
             "run_ahead_max_ns": 48 * US,
+            "run_ahead_at_least": False,
         }
     ]
     assert (device["exposed_copy_ns"], device["partition"]["copy_alone_ns"]) == (10 * US, 10 * US)

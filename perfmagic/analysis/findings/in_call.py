@@ -28,6 +28,13 @@ _ALLOCATE = (
     "The allocator asks the driver for memory in the first steps: run them before recording; where it goes on, "
     "PYTORCH_ALLOC_CONF=expandable_segments:True or constant shapes avoid it"
 )
+# the allocator frees only what it must, to find room; a library such as cuDNN or cuBLAS calls cudaFree as it starts
+_FREE = re.compile(r"^(?:cuda|hip|cuMem|hipMem)Free(?!Async)")
+_START = "One call took most of it, as when CUDA or a library such as cuDNN starts: run the cell once before recording"
+_RETRY = (
+    "The allocator gave memory back to find room: torch.cuda.memory_stats()['num_alloc_retries'] counts it; "
+    "smaller batches, or PYTORCH_ALLOC_CONF=expandable_segments:True, avoid it"
+)
 
 
 def in_call(facts: Facts, free: Intervals) -> list[Finding]:
@@ -47,6 +54,7 @@ def in_call(facts: Facts, free: Intervals) -> list[Finding]:
     more = len(order) - NAMED
     words += [units.plural(more, "other call")] if more > 0 else []
     lines = np.unique(facts.trace.calls.line[rows])
+    longest = held_ns[code == order[0]]
     held = f"{facts.the_device} had nothing to do while Python was in {listed(words)}{on_lines(lines[:3])}"
     return [
         Finding(
@@ -58,7 +66,7 @@ def in_call(facts: Facts, free: Intervals) -> list[Finding]:
             start_ns=int(where[0, 0]),
             end_ns=int(where[-1, 1]),
             device=facts.device,
-            advice=_advice(facts.trace.names[names[order[0]]]),
+            advice=_advice(facts.trace.names[names[order[0]]], longest),
             where=where,
         )
     ]
@@ -81,8 +89,13 @@ def _one(facts: Facts, rows: Int64, held_ns: Int64) -> str:
     return f"{name} for {units.duration(int(held_ns.sum()))}{times}"
 
 
-def _advice(name: str) -> str:
-    """What to do about the call that held Python longest; nothing for one of which nothing is known."""
+def _advice(name: str, held_ns: Int64) -> str:
+    """What to do about the call that held Python longest; nothing for one of which nothing is known.
+
+    held_ns: how long each call of that name did.
+    """
     if _LAUNCH.search(name) or _LOAD.search(name):
         return _LAZY
+    if _FREE.match(name):
+        return _START if 2 * int(held_ns.max()) > int(held_ns.sum()) else _RETRY
     return _ALLOCATE if _MEMORY.search(name) else ""

@@ -7,11 +7,12 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.numerics.intervals import Intervals, intersect, subtract, total_ns, union
+from perfmagic.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.names import OpClass, copy_direction
 
 SEVERAL = 3  # so many waits are a habit
+QUEUED_FRAC = 0.1  # of a wait; less is the way of a launch
 NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing that could be won
 
 
@@ -20,15 +21,17 @@ def sync(facts: Facts, free: Intervals) -> list[Finding]:
     found = facts.syncs
     mine = ~uploads(facts) & ~waits_for_uploads(facts) & ~found.after_cell
     result = []
-    for asked_by in np.unique(found.asked_by[mine]).tolist():
-        rows = np.flatnonzero(mine & (found.asked_by == asked_by))
+    for asked_by, at_edge in np.unique(np.column_stack((found.asked_by, found.at_edge))[mine], axis=0).tolist():
+        rows = np.flatnonzero(mine & (found.asked_by == asked_by) & (found.at_edge == at_edge))
         blocked_ns = int(found.blocked_ns[rows].sum())
         if blocked_ns < facts.notable_ns:
             continue
         times = f" ×{units.count(_n_asked(facts, rows))}" if _n_asked(facts, rows) > 1 else ""
         where = f" in {found.words(int(rows[0]))}{times}{on_lines(found.line[rows])}"
         cause = f"Python blocked {units.duration(blocked_ns)}"
-        detail = sentences(where, device_meanwhile(facts, rows), *_queue_afterwards(facts, rows))
+        edge = _edge(facts, rows) if at_edge else ""
+        meanwhile = device_meanwhile(facts, rows)
+        detail = sentences(where + edge, meanwhile, _queued_meanwhile(facts, rows), *_queue_afterwards(facts, rows))
         result.append(waiting(facts, free, "sync", rows, cause, detail))
         free = subtract(free, result[-1].where)
     return result
@@ -45,13 +48,15 @@ def waiting(
     *,
     less_ns: int = 0,
 ) -> Finding:
-    """A finding about calls that blocked Python; it costs the part of `free`, idle time, in which they did.
+    """A finding about calls that blocked Python; it costs the part of `free`, idle time, that they made.
 
+    That is time in which nothing was queued: what a device is idle for beside, with ops queued, has other causes.
     less_ns: what of it would be lost all the same.
     """
-    found = facts.syncs
+    found, parts = facts.syncs, facts.cell_time.parts
     blocked_ns = int(found.blocked_ns[rows].sum())
-    where = intersect(free, union(found.start_ns[rows], found.end_ns[rows]))
+    idle = intersect(free, merge(parts["blocked"], parts["other_device"]))
+    where = intersect(idle, union(found.start_ns[rows], found.end_ns[rows]))
     idle_ns = max(0, total_ns(where) - less_ns)
     return Finding(
         rule=rule,
@@ -73,12 +78,30 @@ def device_meanwhile(facts: Facts, rows: Int64) -> str:
     return f"{_device(facts, rows)} was busy {units.percent(busy_ns / blocked_ns)} of that time"
 
 
+def _queued_meanwhile(facts: Facts, rows: Int64) -> str:
+    """How long the device was idle meanwhile though work was queued: that time the calls did not cost."""
+    parts = facts.cell_time.parts
+    queued = merge(parts["other_stream"], parts["unexplained"], parts["between_ops"], parts["launching"])
+    queued_ns = total_ns(intersect(queued, union(facts.syncs.start_ns[rows], facts.syncs.end_ns[rows])))
+    if queued_ns < max(facts.notable_ns, QUEUED_FRAC * int(facts.syncs.blocked_ns[rows].sum())):
+        return ""
+    return f"for {units.duration(queued_ns)} of it {facts.the_device} had work queued and did not execute"
+
+
 def _device(facts: Facts, rows: Int64) -> str:
     """The device whose busy time the calls have: of several that of the calls, where they name one."""
     if len(facts.trace.device_ids) == 1:
         return facts.the_device
     devices = np.unique(facts.syncs.device[rows])
     return f"device {devices[0]}" if len(devices) == 1 and devices[0] != NONE else "some device"
+
+
+def _edge(facts: Facts, rows: Int64) -> str:
+    """Where in the record the calls are that begin or end it; a profiler's own cannot be told from the user's."""
+    first = facts.trace.launch_start_ns()[facts.trace.ops.launch != NONE].min()
+    begins = facts.syncs.end_ns[rows] <= first
+    ends = [" begins"] * bool(begins.any()) + [" ends"] * bool((~begins).any())
+    return f", where the record{' and'.join(ends)}: profilers wait for the device there themselves"
 
 
 def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:

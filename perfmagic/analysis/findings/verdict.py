@@ -120,9 +120,10 @@ Worded = tuple[list[str], tuple[int, ...], int | None]  # the facts one by one, 
 def _device_bound(facts: Facts, time: CellTime) -> Worded:
     words = [_busy(time, facts.the_busiest)]
     deepest = max((q.ops_max for q in facts.queues), default=0)
-    ahead_ns = max((q.run_ahead_max_ns for q in facts.queues), default=0)
+    ahead_ns, at_least = max(((q.run_ahead_max_ns, q.run_ahead_at_least) for q in facts.queues), default=(0, False))
     if deepest:
-        words.append(f"Python ran up to {units.plural(deepest, 'op')} and {units.duration(ahead_ns)} ahead")
+        least = "at least " if at_least else ""
+        words.append(f"Python ran up to {units.plural(deepest, 'op')} and {least}{units.duration(ahead_ns)} ahead")
     if waits_for_device(facts):
         words.append(f"{'Python' if facts.trace.meta.returned_ns is None else 'the cell itself'} waits for it")
     return [*words, *_idle(facts, time)], (), None
@@ -206,7 +207,7 @@ def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
 def waits_for_device(facts: Facts) -> bool:
     """Whether a blocking call of the cell itself lasted until the device had finished."""
     found = facts.syncs
-    lasted = (found.end_ns >= facts.breakdown.extent_end_ns) & ~found.after_cell
+    lasted = (found.end_ns >= facts.breakdown.extent_end_ns) & ~found.after_cell & ~found.at_edge
     return bool((lasted & (2 * found.busy_ns > found.blocked_ns)).any())
 
 

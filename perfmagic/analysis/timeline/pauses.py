@@ -49,7 +49,8 @@ class Causes:
     in_python: nothing is queued and Python works on what it will launch.
     one_by_one: an op is on its way while Python works, and the device runs dry again after it; on a simulated device,
     whose threads share Python's lock, every op that is late while Python works.
-    in_call: the thread that launches is inside a runtime or driver call for 50 µs or longer that waits for no device.
+    in_call: the thread that launches is inside a runtime or driver call for 50 µs or longer that waits for no device,
+    and no other op has arrived.
     launching: the op that ends the pause was launched in it and is on its way: its call has not returned, or did so
     less than 10 µs before it starts (simulated: however long); before its launch, an op of another stream likewise.
     between_ops: the next op was queued before the last one ended, and starts within 10 µs (simulated: at any time).
@@ -175,6 +176,12 @@ def _arrived(trace: Trace, device: int) -> Intervals:
     return _until_ops_start(trace, device, trace.launch_end_ns())
 
 
+def _waits_to_start(trace: Trace, device: int) -> Intervals:
+    """When an op had arrived; a blocking copy, whose call returns after it, from the start of its call."""
+    copies = np.isin(trace.ops.launch, np.flatnonzero(blocking_copies(trace)))
+    return _until_ops_start(trace, device, np.where(copies, trace.launch_start_ns(), trace.launch_end_ns()))
+
+
 def _until_ops_start(trace: Trace, device: int, since_ns: Int64) -> Intervals:
     """The time from an instant of each op to its start; of an op that was launched before the record, all before it."""
     ops, orphan = trace.ops, orphans(trace)
@@ -217,7 +224,9 @@ def _underway(
     next_is_copy = np.isin(pauses.launch, np.flatnonzero(blocking_copies(trace))) & (pauses.launch != NONE)
     copying = intersect(rest, union(pauses.released_ns[next_is_copy], pauses.returned_ns[next_is_copy]))
     rest = subtract(rest, copying)
-    in_launch = intersect(rest, _until_start(trace, rows[np.isin(launch, long_calls(trace))]))
+    # a call that is long because the queue is full holds up nothing: other ops have arrived
+    long = _until_start(trace, rows[np.isin(launch, long_calls(trace))])
+    in_launch = intersect(rest, subtract(long, _waits_to_start(trace, device)))
     rest = subtract(rest, in_launch)
     one_by_one = subtract(intersect(rest, late), waits)
     rest = subtract(rest, one_by_one)

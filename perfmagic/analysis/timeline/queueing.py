@@ -32,7 +32,7 @@ __all__ = [
 class CountOverTime:
     """A count over time: values[i] holds from times_ns[i] until times_ns[i + 1].
 
-    times_ns: int64, rising, may repeat (a rise and a fall at one instant keep the peak between them).
+    times_ns: int64, rising, may repeat; of several at one instant the last one's value holds.
     values: int64, same shape.
     """
 
@@ -58,7 +58,8 @@ class StreamQueue:
 
     depth_ops, depth_launches: launched and not started, counted in ops and in launches (a graph is one launch).
     in_flight: ops launched and not ended.  run_ahead_max_ns: the longest time since the launch of an op that was still
-    executing, counted from the call's return where the call held Python until the op ran; 0 where no launch is known.
+    executing, counted from the call's return where the call held Python until the op ran; 0 where nothing was queued.
+    run_ahead_at_least: that op was launched before the record began, and its time counts from there.
     n_orphans: ops launched before the window, queued from its start on.
     """
 
@@ -68,6 +69,7 @@ class StreamQueue:
     depth_launches: CountOverTime
     in_flight: CountOverTime
     run_ahead_max_ns: int
+    run_ahead_at_least: bool
     n_orphans: int
 
 
@@ -81,6 +83,7 @@ class QueueStat:
     ops_mean: float
     launches_max: int
     run_ahead_max_ns: int
+    run_ahead_at_least: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +111,10 @@ class Delays:
 
 
 def count_over_time(up_ns: Int64, down_ns: Int64) -> CountOverTime:
-    """How many of the intervals [up, down) hold at each instant; at one instant rises come before falls."""
-    times = np.concatenate((up_ns, down_ns))
-    change = np.repeat(np.array([1, -1], np.int64), (len(up_ns), len(down_ns)))
-    order = np.argsort(times, kind="stable")  # stable: the rises, which come first here, stay before falls
+    """How many of the intervals [up, down) hold at each instant; at one instant falls come before rises."""
+    times = np.concatenate((down_ns, up_ns))
+    change = np.repeat(np.array([-1, 1], np.int64), (len(down_ns), len(up_ns)))
+    order = np.argsort(times, kind="stable")  # stable: the falls, which come first here, stay before rises
     return CountOverTime(times[order], np.cumsum(change[order]))
 
 
@@ -129,14 +132,16 @@ def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = No
     start, end = ops.start_ns[rows], ops.end_ns[rows]
     up = _queued_from(trace, rows, orphan[rows], np.zeros(len(rows), np.int64))
     first = _first_of_launch(ops.launch[rows])
-    known = matched[rows]
+    ahead = end - _python_left(trace, rows, up)
+    longest = int(ahead.max(initial=0))
     return StreamQueue(
         device=device,
         stream=stream,
         depth_ops=count_over_time(up, start),
         depth_launches=count_over_time(up[first], start[first]),
         in_flight=count_over_time(up, end),
-        run_ahead_max_ns=int((end - _python_left(trace, rows, up))[known].max(initial=0)),
+        run_ahead_max_ns=longest,
+        run_ahead_at_least=longest > 0 and bool((ahead[orphan[rows]] == longest).any()),
         n_orphans=int(orphan.sum()),
     )
 
@@ -161,9 +166,12 @@ def queues(trace: Trace, device: int) -> Rows[QueueStat]:
     first = np.sort(np.concatenate((np.flatnonzero(orphan[rows]), _first_of(key, ~orphan[rows]))))
     in_launches = depths(group[first], up[first], start[first])
     ahead = np.zeros(len(streams_), np.int64)
-    known = ~orphan[rows]
-    np.maximum.at(ahead, group[known], (ops.end_ns[rows] - _python_left(trace, rows, up))[known])
-    columns = (streams_, in_ops.max, in_ops.mean, in_launches.max, ahead)
+    since_ns = ops.end_ns[rows] - _python_left(trace, rows, up)
+    np.maximum.at(ahead, group, since_ns)
+    of_orphans = np.zeros(len(streams_), np.int64)
+    np.maximum.at(of_orphans, group[orphan[rows]], since_ns[orphan[rows]])
+    at_least = (of_orphans == ahead) & (ahead > 0)
+    columns = (streams_, in_ops.max, in_ops.mean, in_launches.max, ahead, at_least)
     return Rows((QueueStat(device, *values) for values in zip(*(c.tolist() for c in columns), strict=True)), QueueStat)
 
 

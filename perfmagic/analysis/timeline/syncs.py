@@ -9,7 +9,7 @@ import numpy as np
 from perfmagic.analysis.rows import Rows, names_at
 from perfmagic.analysis.timeline.overlap import busy_intervals
 from perfmagic.numerics.intervals import Intervals, covered_ns, union
-from perfmagic.trace.calls import is_blocking_copy
+from perfmagic.trace.calls import is_blocking_copy, waits_for_all
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int32, Int64
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
@@ -36,6 +36,8 @@ class Syncs:
     asked, NONE where none is known.  asked_by: index into `askers`, the words for it.  line: of the cell.
     device: NONE where the call does not say and there are several.  busy_ns: of the call, how long the device was busy.
     pageable: a copy to or from pageable memory.  after_cell: made by the measurement, after the cell's last line.
+    at_edge: waits for all the device outside every operator, before the first or after the last op was launched in a
+    file: where a record begins and ends, profilers make such a call themselves.
     """
 
     start_ns: Int64
@@ -48,6 +50,7 @@ class Syncs:
     busy_ns: Int64
     pageable: Bool
     after_cell: Bool
+    at_edge: Bool
     askers: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -108,8 +111,20 @@ def syncs(trace: Trace) -> Syncs:
         busy_ns=_busy_ns(trace, device, start, end),
         pageable=pageable[rows],
         after_cell=np.zeros(len(rows), bool) if returned is None else start >= returned,
+        at_edge=_at_edge(trace, rows, asker),
         askers=words,
     )
+
+
+def _at_edge(trace: Trace, rows: Int64, asker: Int64) -> Bool:
+    """Which blocking calls begin or end the record of a file; see Syncs."""
+    launched = trace.launch_start_ns()[trace.ops.launch != NONE]
+    if trace.meta.returned_ns is not None or not len(launched):
+        return np.zeros(len(rows), bool)
+    of_device = np.array([waits_for_all(name) for name in trace.names], bool)[trace.calls.name[rows]]
+    start, end = trace.calls.start_ns[rows], trace.calls.end_ns[rows]
+    edge: Bool = of_device & (asker == NONE) & ((end <= launched.min()) | (start >= launched.max()))
+    return edge
 
 
 def sync_rows(trace: Trace) -> Rows[Sync]:

@@ -130,6 +130,31 @@ def test_a_sync_costs_the_time_in_which_the_device_was_idle() -> None:
     assert finding.cost_ns == 100 * US
 
 
+def test_a_sync_costs_nothing_of_the_time_in_which_the_next_op_was_queued() -> None:
+    b = busy_device(500)
+    b.op(900, 1000, launch=300)
+    b.sync(400, 890)
+    finding = found(b.trace(), "sync")
+    assert finding is not None
+    assert finding.cost_ns == 0
+
+
+def test_the_syncs_at_the_edges_of_a_file_s_record_are_not_laid_on_the_model() -> None:
+    b = Builder()
+    b.op(1, 1000)  # launched before the record
+    b.sync(0, 900, name="cudaDeviceSynchronize")
+    b.op(1000, 2000, launch=910)
+    b.sync(920, 2010, name="cudaDeviceSynchronize")
+    facts = found(b.trace(), "sync")
+    assert facts is not None
+    assert "×2, where the record begins and ends: profilers wait for the device there themselves" in plain(
+        facts.sentence
+    )
+    assert "waits for it" not in verdict(b.trace()).sentence
+    b.host_op(915, 2015, "aten::item")
+    assert "waits for it" in verdict(b.trace()).sentence
+
+
 def test_the_measurement_s_own_sync_is_no_finding() -> None:
     b = busy_device()
     b.sync(100, 1001)
@@ -522,8 +547,7 @@ def test_of_several_devices_the_verdict_and_the_findings_name_the_one_they_speak
     assert plain(gap.sentence).startswith("longest idle gap, 400 µs: device 3 waited 395 µs for Python and 5.00 µs")
     bound = findings(two_devices(1000))[0]
     assert plain(bound.sentence) == (
-        "device-bound: device 5, the busiest of 2, was busy 100 % of its extent. "
-        "Python ran up to 2 ops and 999 µs ahead"
+        "device-bound: device 5, the busiest of 2, was busy 100 % of its extent. Python ran up to 1 op and 999 µs ahead"
     )
     assert all("device 0" not in f.sentence for f in findings(busy_device().trace()))
 

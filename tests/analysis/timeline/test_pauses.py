@@ -70,6 +70,13 @@ def test_a_launch_that_takes_long_is_in_the_call_until_its_op_starts() -> None:
     assert waited(b) == {"in_python": 10, "in_call": 299_890}
 
 
+def test_a_launch_that_takes_long_for_a_full_queue_is_not_in_the_call() -> None:
+    b = busy_until_100()
+    b.op(160, 200, launch=20)  # arrived, and not begun before 160
+    b.op(300, 310, launch=(30, 280))
+    assert waited(b) == {"in_call": 80, "unexplained": 80}
+
+
 def test_a_wait_in_a_call_is_no_work_of_the_driver() -> None:
     b = busy_until_100()
     b.sync(90, 300)

@@ -18,6 +18,26 @@ def test_an_op_is_queued_from_its_launch_to_its_start() -> None:
     assert queue.depth_ops.mean == pytest.approx((5 + 10 + 20) / 30)
 
 
+def test_an_op_that_starts_as_another_is_queued_has_left_the_queue() -> None:
+    b = Builder()
+    b.op(10, 30, launch=0)
+    b.op(30, 40, launch=10)
+    assert stream_queue(b.trace(), 0, 7).depth_ops.max == 1
+    assert [queue.ops_max for queue in queues(b.trace(), 0)] == [1]
+
+
+def test_of_an_op_launched_before_the_record_the_run_ahead_is_a_least() -> None:
+    b = Builder()
+    b.op(10, 90)
+    b.op(90, 100, launch=15)
+    trace = b.trace(start=5)
+    alone, (stat,) = stream_queue(trace, 0, 7), queues(trace, 0)
+    assert (alone.run_ahead_max_ns, alone.run_ahead_at_least) == (85 * US, True)
+    assert (stat.run_ahead_max_ns, stat.run_ahead_at_least) == (85 * US, True)
+    b.op(100, 200, launch=20)
+    assert [(q.run_ahead_max_ns, q.run_ahead_at_least) for q in queues(b.trace(start=5), 0)] == [(180 * US, False)]
+
+
 def test_in_flight_counts_an_op_until_it_ends() -> None:
     b = Builder()
     b.op(10, 30, launch=0)
@@ -137,3 +157,4 @@ def test_all_queues_at_once_are_those_of_each_stream(name: str) -> None:
             alone = stream_queue(trace, device, stat.stream)
             assert (stat.ops_max, stat.ops_mean) == (alone.depth_ops.max, alone.depth_ops.mean)
             assert (stat.launches_max, stat.run_ahead_max_ns) == (alone.depth_launches.max, alone.run_ahead_max_ns)
+            assert stat.run_ahead_at_least == alone.run_ahead_at_least

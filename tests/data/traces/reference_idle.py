@@ -6,7 +6,8 @@ it. An instant of a pause belongs to, in this order:
 
 - nothing is pending: *other_device* or *blocked* while a thread is in a blocking call and another device executes or
   not; *in_call* while the thread that launches E is in a long call; else *in_python*
-- *blocked* in the call of a blocking copy that is E, *in_call* in a long call that launched a pending op
+- *blocked* in the call of a blocking copy that is E; *in_call* in a long call that launched a pending op, while no
+  pending op is out of its call or a blocking copy
 - *one_by_one* after the launch of E, where the device had run dry before it, runs dry after E, and no thread waits
 - *launching* in the call that launches E, and before it while every pending op is still in its call and one of these
   is no blocking copy
@@ -162,8 +163,7 @@ def _changes(ops: list[Work], waits: set[Call], long: set[Call]) -> dict[int, Co
             _count(changes, "arrived", [(back, op.start_ns)])
             if op.launch in long:
                 _count(changes, "holding", [(called, back)])
-            if op.launch not in waits:
-                _count(changes, "calling", [(called, back)])
+            _count(changes, "copying" if op.launch in waits else "calling", [(called, back)])
         elif op in orphans:
             _count(changes, "pending", [(before_ns, op.start_ns)])
             _count(changes, "arrived", [(before_ns, op.start_ns)])
@@ -188,7 +188,7 @@ def _label(now: Counter[Any], at: int, pause: Pause, runs_dry: bool) -> str:
         return "in_call" if pause.launch and now["long", pause.launch.thread] else "in_python"
     if pause.copies and pause.launched_ns <= at < pause.returned_ns:
         return "blocked"
-    if now["holding"]:
+    if now["holding"] and not now["arrived"] and not now["copying"]:
         return "in_call"
     if at < pause.launched_ns:
         return "launching" if now["calling"] and not now["arrived"] else "others"

@@ -5,8 +5,8 @@
 Nothing of perfmagic is used, and nothing outside the standard library. Device ops are complete events of kernels,
 copies and memsets. *busy* is the union of their intervals on a device, *span* its first start to its last end.
 Communication is what has nccl or rccl in its name. An op's launch is the first runtime or driver call with its
-correlation id. *queue_length* counts launched and not started ops of a stream; a launch comes before a start of the
-same instant. *idle_by_cause_ns* is the work of reference_idle.py.
+correlation id. *queue_length* counts launched and not started ops of a stream; a start comes before a launch of the
+same instant, as an op is queued until it starts. *idle_by_cause_ns* is the work of reference_idle.py.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _queues(ops: list[Op], calls: dict[Any, Call]) -> dict[str, dict[str, float]
     changes: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for op in ops:
         if op.correlation in calls:
-            changes[op.stream] += [(calls[op.correlation][0], 0, 1), (op.start_ns, 1, -1)]
+            changes[op.stream] += [(calls[op.correlation][0], 1, 1), (op.start_ns, 0, -1)]
     found = {}
     for stream, points in changes.items():
         points.sort()
