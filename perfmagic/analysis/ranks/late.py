@@ -76,7 +76,7 @@ def _late_too(job: OneJob, late_ones: list[int]) -> RankFinding:
         cause = (
             f"ranks {listed([str(rank) for rank in ranks])} arrive last at {_n_last(job, late_ones)}, close together"
         )
-        without = ""
+        without = f"were these in time, all would wait {units.duration(_held_up_ns(job, late_ones))} less"
     return RankFinding(
         "late_too",
         _held_up_ns(job, late_ones),
