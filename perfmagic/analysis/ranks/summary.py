@@ -12,6 +12,7 @@ from perfmagic.analysis.ranks.exposed import Communication, communication
 from perfmagic.analysis.ranks.matching import Matching, matched
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.collectives import bus_factor, op_bytes
+from perfmagic.analysis.timeline.sample import sample
 from perfmagic.trace.model import Trace
 
 
@@ -19,6 +20,8 @@ from perfmagic.trace.model import Trace
 class RankStat:
     """One rank of a job, on its busiest device; times in ns. Source: docs/words.md, "transfer".
 
+    offset_ns: from the rank's own clock to the common axis.  began_after_ns: after the rank that began first, see
+    Ranks.began_ns().
     exposed_communication_ns: with no compute beside it, the sum of exposed_waiting_ns (in a collective before the last
     rank came), exposed_transfer_ns (once all were there) and exposed_unmatched_ns (of which the other ranks say
     nothing).  waiting_ns, transfer_ns: of all matched collectives, also beside compute.
@@ -34,6 +37,7 @@ class RankStat:
     rank: int
     device: int
     offset_ns: int
+    began_after_ns: int
     extent_ns: int
     busy_ns: int
     compute_ns: int
@@ -75,6 +79,9 @@ class Ranks:
 
     @cached_property
     def matching(self) -> Matching:
+        """The collectives beside each other; none of samples, where the n-th of one file is not that of another."""
+        if any(sample(trace) for trace in self.traces.values()):
+            return Matching((), ())
         return matched(self.traces, self.comm_names)
 
     @cached_property
@@ -90,6 +97,10 @@ class Ranks:
         steps, trace = self.facts[rank].steps, self.traces[rank]
         return steps[0].start_ns if steps else min(trace.meta.start_ns, int(trace.ops.start_ns[0]))
 
+    def began_on_axis_ns(self, rank: int) -> int:
+        """The same on the common axis."""
+        return self.alignment.offset_ns[rank] + self.began_ns(rank)
+
     @cached_property
     def table(self) -> Rows[RankStat]:
         """A row a rank."""
@@ -102,6 +113,7 @@ class Ranks:
             rank=rank,
             device=parts.device,
             offset_ns=self.alignment.offset_ns[rank],
+            began_after_ns=self.began_on_axis_ns(rank) - min(map(self.began_on_axis_ns, self.ranks)),
             extent_ns=parts.extent_ns,
             busy_ns=parts.busy_ns,
             compute_ns=parts.compute_ns,
