@@ -119,6 +119,8 @@ def compare_given(
     given: Sequence[Given], names: Sequence[str], quantity: str | None, options: dict[str, Any], *, magic: str = ""
 ) -> CompareResult | SweepResult | TraceComparison:
     """What compare() does.  options: fields of BenchSpec.  magic: as there."""
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise OptionError(f"compare: names={names!r} is no list of names", hint='names=["before", "after"]')
     if quantity is not None and quantity not in QUANTITIES:
         raise OptionError(f"compare: there is no quantity {quantity!r}", hint="one of " + ", ".join(QUANTITIES))
     if _are_timelines(given):
