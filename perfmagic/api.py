@@ -123,20 +123,20 @@ def rank_findings(results: Sequence[TimelineResult]) -> Rows[RankFinding]:
     results: from open_traces(), one for each rank. Empty where the files do not name the ranks of one job.
     Raises OptionError where they are no timelines.
     """
-    if not isinstance(results, Sequence) or not all(isinstance(one, TimelineResult) for one in results):
-        raise OptionError(
-            f"rank_findings: timelines are needed, one for each rank, not {_words_of(results)}",
-            hint="rank_findings(open_traces(FOLDER))",
-        )
+    _check_timelines(results)
     found = find_in_ranks([result.trace for result in results], results[0].comm_names if results else None)
     return Rows(found, RankFinding)
 
 
-def _words_of(given: object) -> str:
-    """What was given in place of several timelines."""
-    if isinstance(given, TimelineResult):
-        return "one timeline alone"
-    return f"{given!r} ({type(given).__name__})"
+def _check_timelines(given: object) -> None:
+    """Raise OptionError for what are no timelines."""
+    if isinstance(given, Sequence) and all(isinstance(one, TimelineResult) for one in given):
+        return
+    what = "one timeline alone" if isinstance(given, TimelineResult) else f"{given!r} ({type(given).__name__})"
+    raise OptionError(
+        f"rank_findings: timelines are needed, one for each rank, not {what}",
+        hint="rank_findings(open_traces(FOLDER))",
+    )
 
 
 class timeline:  # noqa: N801  a context manager that is used as a function, like torch.no_grad

@@ -296,7 +296,8 @@ def devices(n: int, kind: str = "auto", *, pace: Any = None) -> tuple[Any, ...]:
     kind, pace: as in device().  Raises what device() raises, DeviceError for more CUDA devices than there are.
     """
     torch = require_torch("perfmagic.devices()")
-    if not isinstance(n, int) or n < 1:
+    given: object = n
+    if not isinstance(given, int) or n < 1:
         raise OptionError(f"devices({n!r}): a whole number is needed, at least 1", hint="devices(2)")
     if kind == "cuda" and torch.cuda.device_count() < n:
         raise DeviceError(
