@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfmagic.analysis.bench.queue_model import queue_model_of
+from perfmagic.analysis.bench.queue_model import QueueModel, queue_model_of
 from perfmagic.analysis.bench.result import BenchSummary, Quantity, summarise
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import CaptureError, OptionError
@@ -222,16 +222,31 @@ def test_the_queue_model_predicts_from_launches_and_device_time():
     assert model.t1_s == pytest.approx(10e-9)
     assert model.t2_s == pytest.approx(20e-9)
     assert model.t3_s == pytest.approx(30e-9)
-    assert model.predicted_s == pytest.approx(100e-9)  # 10 + 3 · 20 + 30
+    assert model.predicted_s == pytest.approx(100e-9)  # 10 + 2 · 20 + 20 + 30
     assert model.sequential_s == pytest.approx(180e-9)
     assert model.measured_s == pytest.approx(100e-9)
     assert model.caveat == ""
 
 
-def test_the_model_says_where_its_printed_form_does_not_hold():
-    model = queue_model_of(record([90e-9], [100e-9]), trace())
-    assert model.predicted_s == pytest.approx((30 + 90 + 30) * 1e-9)
-    assert model.caveat == "the form t1 + n·t2 + t3 assumes t2 > t1, which does not hold here"
+def test_where_python_is_slower_the_time_of_one_op_counts_once():
+    model = queue_model_of(record([90e-9], [140e-9]), trace())
+    assert model.predicted_s == pytest.approx((30 + 2 * 30 + 20 + 30) * 1e-9)
+    assert model.caveat == ""
+
+
+@pytest.mark.parametrize(("t1", "t2", "n"), [(10, 40, 5), (40, 10, 5), (20, 20, 3), (7, 3, 1)])
+def test_the_prediction_is_what_a_queue_of_equal_ops_takes(t1, t2, n):
+    launched = done = 0
+    for _ in range(n):
+        launched += t1
+        done = max(done, launched) + t2
+    model = QueueModel(n=n, t1_s=t1, t2_s=t2, t3_s=5, measured_s=1.0, caveat="")
+    assert model.predicted_s == done + 5
+
+
+def test_a_model_that_is_far_off_says_so():
+    model = queue_model_of(record([30e-9], [200e-9]), trace())
+    assert model.caveat == "it is more than a quarter off: the model is of equal ops, launched evenly"
 
 
 def test_the_model_of_a_cell_that_waits_says_that_t1_includes_waiting():

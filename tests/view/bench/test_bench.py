@@ -8,10 +8,12 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from perfmagic.analysis.bench.queue_model import FORMULA, QueueModel
 from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.bench.warnings import BenchWarning
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.view.bench.bench import bench_doc, bench_html, bench_svg, bench_text
+from perfmagic.view.bench.picture.queue_model import terms
 from perfmagic.view.bench.strip import Strip
 
 
@@ -61,6 +63,28 @@ def test_the_verdict_comes_first_and_who_waits_is_named() -> None:
     words = words_of(bench_svg(doc))
     assert re.search(r"idle 8\.56\sms: waits for Python", words)
     assert "device span" in words
+
+
+def model(**changes: object) -> QueueModel:
+    fields: dict[str, object] = {"n": 10, "t1_s": 5e-5, "t2_s": 1e-3, "t3_s": 1e-4, "measured_s": 0.0102}
+    return QueueModel(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("t1_s", [5e-5, 3e-3])
+@pytest.mark.parametrize("n", [1, 10, 3000])
+def test_the_terms_of_the_queue_model_lie_end_to_end_and_add_up_to_its_prediction(n: int, t1_s: float) -> None:
+    one = model(n=n, t1_s=t1_s)
+    found = terms(one)
+    assert [term.start_s for term in found] == [0.0, *(term.end_s for term in found[:-1])]
+    assert found[-1].end_s == pytest.approx(one.predicted_s)
+    words = words_of(bench_svg(bench_doc(result(synced=True, queue_model=one))))
+    assert all(term.words in words for term in found)
+    assert FORMULA in words
+
+
+def test_a_queue_model_that_does_not_fit_is_not_drawn() -> None:
+    doc = bench_doc(result(synced=True, queue_model=model(caveat="the cell uses 2 queues")))
+    assert FORMULA not in words_of(bench_svg(doc))
 
 
 def test_a_number_has_the_decimals_its_interval_allows() -> None:
