@@ -123,10 +123,26 @@ def _launched_late(trace: Trace, rows: Int64, free_ns: Int64) -> Bool:
     return late
 
 
+def _blocked_ns(trace: Trace) -> Int64:
+    """How long each call has to last to have waited for room; shape of trace.calls.
+
+    A graph's launch takes the longer the more ops it has: twice its usual length.
+    """
+    calls = trace.calls
+    found = np.full(len(calls), BLOCKED_NS, np.int64)
+    for name in np.unique(calls.name).tolist():
+        if "GraphLaunch" in trace.names[name]:
+            mine = calls.name == name
+            usual = np.median((calls.end_ns - calls.start_ns)[mine])
+            found[mine] = max(BLOCKED_NS, int(2 * usual))
+    return found
+
+
 def _full(trace: Trace) -> tuple[int, Bool]:
     """The most launches queued on one stream, and the calls that blocked while their stream was at its limit."""
     calls, ops = trace.calls, trace.ops
-    long = (calls.kind == CallKind.LAUNCH) & (calls.end_ns - calls.start_ns >= BLOCKED_NS) & ~blocking_copies(trace)
+    length = calls.end_ns - calls.start_ns
+    long = (calls.kind == CallKind.LAUNCH) & (length >= _blocked_ns(trace)) & ~blocking_copies(trace)
     full = np.zeros(len(calls), bool)
     stats = {(q.device, q.stream): q.launches_max for device in trace.device_ids for q in queues(trace, device)}
     for device, stream, rows in stream_rows(ops):

@@ -91,8 +91,8 @@ def _draw_terms(canvas: Canvas, found: list[Term], y: float, px_per_s: float, pl
     for term, left, width, middle in zip(found, lefts, widths, middles, strict=True):
         if not left - 2 <= middle <= left + width + 2:  # the words had to move: a line leads to them
             near = left if middle < left else left + width
-            foot, head = number(y + BRACKET_Y), number(y + LABEL_Y - 9)
-            canvas.stroke(f"M{number(round(middle, 1))} {foot}L{number(round(near, 1))} {head}", "ink3", 0.75)
+            foot_px, head_px = number(y + BRACKET_Y), number(y + LABEL_Y - 9)
+            canvas.stroke(f"M{number(round(middle, 1))} {foot_px}L{number(round(near, 1))} {head_px}", "ink3", 0.75)
         canvas.text(round(left, 1), y + LABEL_Y, term.words)
 
 
