@@ -10,7 +10,7 @@ from operator import index
 from types import TracebackType
 from typing import Any
 
-from perfmagic.analysis.ranks.findings import RankFinding
+from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import rank_findings as find_in_ranks
 from perfmagic.analysis.rows import Rows
 from perfmagic.capture.bench.block import Benchmark

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic import units
-from perfmagic.analysis.ranks.findings import RankFinding, findings_of, mixed_jobs
+from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.findings import findings_of, mixed_jobs
 from perfmagic.analysis.ranks.jobs import jobs
 from perfmagic.analysis.ranks.summary import Ranks, RankStat, ranks_of
 from perfmagic.analysis.rows import Rows

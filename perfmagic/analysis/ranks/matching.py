@@ -90,6 +90,12 @@ class MatchedGroup:
         return shortest
 
     @property
+    def waiting_ns(self) -> Int64:
+        """How long each rank waited in each collective for the last one; shape (r, n)."""
+        waiting: Int64 = self.duration_ns - self.transfer_ns
+        return waiting
+
+    @property
     def last(self) -> Int64:
         """The place of the rank that came last to each collective; shape (n,)."""
         last: Int64 = self.duration_ns.argmin(axis=0)

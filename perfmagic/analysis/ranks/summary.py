@@ -19,6 +19,8 @@ from perfmagic.trace.model import Trace
 class RankStat:
     """One rank of a job, on its busiest device; times in ns. Source: docs/words.md, "transfer".
 
+    offset_ns: from the rank's own clock to the common axis.  began_after_ns: after the rank that began first, see
+    Ranks.began_ns().
     exposed_communication_ns: with no compute beside it, the sum of exposed_waiting_ns (in a collective before the last
     rank came), exposed_transfer_ns (once all were there) and exposed_unmatched_ns (of which the other ranks say
     nothing).  waiting_ns, transfer_ns: of all matched collectives, also beside compute.
@@ -34,6 +36,7 @@ class RankStat:
     rank: int
     device: int
     offset_ns: int
+    began_after_ns: int
     extent_ns: int
     busy_ns: int
     compute_ns: int
@@ -90,6 +93,10 @@ class Ranks:
         steps, trace = self.facts[rank].steps, self.traces[rank]
         return steps[0].start_ns if steps else min(trace.meta.start_ns, int(trace.ops.start_ns[0]))
 
+    def began_on_axis_ns(self, rank: int) -> int:
+        """The same on the common axis."""
+        return self.alignment.offset_ns[rank] + self.began_ns(rank)
+
     @cached_property
     def table(self) -> Rows[RankStat]:
         """A row a rank."""
@@ -102,6 +109,7 @@ class Ranks:
             rank=rank,
             device=parts.device,
             offset_ns=self.alignment.offset_ns[rank],
+            began_after_ns=self.began_on_axis_ns(rank) - min(map(self.began_on_axis_ns, self.ranks)),
             extent_ns=parts.extent_ns,
             busy_ns=parts.busy_ns,
             compute_ns=parts.compute_ns,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.ranks.findings import RankFinding, findings_of
+from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.summary import Ranks, RankStat
 from perfmagic.numerics.intervals import Intervals, merge, union
 from perfmagic.trace.columns import HostKind
@@ -50,6 +51,7 @@ class RanksDoc:
 
     span_ns: of the axis, which begins with the earliest record of all at 0.  rows: by rank.  clocks: how the axis was
     made, and how well that is known.  world_size: ranks of the whole job, None where no file says so.
+    clocks_known: whether collectives tell when one rank began beside another.
     """
 
     span_ns: int
@@ -59,6 +61,7 @@ class RanksDoc:
     clocks: str
     n_matched: int
     world_size: int | None
+    clocks_known: bool = True
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -98,6 +101,7 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
         clocks=ranks.alignment.words,
         n_matched=ranks.matching.n,
         world_size=first.meta.world_size,
+        clocks_known=ranks.alignment.residual_ns is not None,
     )
 
 

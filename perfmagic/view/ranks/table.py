@@ -6,9 +6,13 @@ from perfmagic import units
 from perfmagic.view.ranks.doc import RanksDoc
 
 HEAD = (
-    "", "device", "busy", "extent", "compute", "copies", "idle", "exposed comm.", "waiting", "transfer", "last at",
-    "bus bandwidth",
+    "", "device", "began", "busy", "extent", "compute", "copies", "idle", "exposed comm.", "waiting", "transfer",
+    "last at", "bus bandwidth",
 )  # fmt: skip
+NOTE = (
+    "A rank began so long after the one that began first. Waiting and transfer are parts of the exposed "
+    "communication: before the last rank came, and with data moving"
+)
 
 
 def rank_cells(doc: RanksDoc) -> list[tuple[str, ...]]:
@@ -24,6 +28,7 @@ def rank_cells(doc: RanksDoc) -> list[tuple[str, ...]]:
             (
                 row.label,
                 str(stat.device),
+                units.duration(stat.began_after_ns) if doc.clocks_known else "",
                 units.percent(stat.busy_frac),
                 *map(units.duration, times),
                 *(units.duration(ns) if stat.n_matched else "" for ns in parts),
