@@ -8,6 +8,7 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import sentences
+from perfmagic.analysis.ranks.cores import cores
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.jobs import jobs, jobs_words
 from perfmagic.analysis.ranks.late import late
@@ -30,10 +31,10 @@ def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tup
 
 
 def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
-    """What the ranks of one job say together: for whom they wait, then the rest, the costliest first."""
+    """What the ranks of one job say together: for a core, for whom they wait, then the rest, by cost."""
     job = OneJob(ranks)
     rest = [*_exposed(job), *totals(job), *_unmatched(job)]
-    return (*late(job), *sorted(rest, key=lambda f: -(f.cost_ns or 0)))
+    return (*cores(job), *late(job), *sorted(rest, key=lambda f: -(f.cost_ns or 0)))
 
 
 def mixed_jobs(traces: Sequence[Trace]) -> tuple[RankFinding, ...]:

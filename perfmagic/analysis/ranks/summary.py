@@ -8,8 +8,12 @@ from functools import cached_property
 
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.alignment import Alignment, aligned
+from perfmagic.analysis.ranks.clock_facts import Ping
 from perfmagic.analysis.ranks.exposed import Communication, communication
+from perfmagic.analysis.ranks.host_as_device import host_as_device
 from perfmagic.analysis.ranks.matching import Matching, matched
+from perfmagic.analysis.ranks.meetings import Meeting, Message, meetings, messages_of
+from perfmagic.analysis.ranks.messages import Passed, passed
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.collectives import bus_factor, op_bytes
 from perfmagic.trace.model import Trace
@@ -62,11 +66,13 @@ class RankStat:
 class Ranks:
     """The ranks of one job: their facts, their collectives beside each other, and one time axis.
 
-    traces: by rank.  comm_names: as in perfmagic.trace.names.op_classes.
+    traces: by rank; see perfmagic.analysis.ranks.host_as_device for ranks on a CPU.  comm_names: as in
+    perfmagic.trace.names.op_classes.  pings: between ranks whose clocks were compared.
     """
 
     traces: Mapping[int, Trace]
     comm_names: str | None = None
+    pings: tuple[Ping, ...] = ()
 
     @cached_property
     def facts(self) -> Mapping[int, Facts]:
@@ -77,16 +83,38 @@ class Ranks:
         return sorted(self.traces)
 
     @cached_property
-    def matching(self) -> Matching:
+    def _matched(self) -> Matching:
         return matched(self.traces, self.comm_names)
 
     @cached_property
+    def passed(self) -> tuple[Passed, ...]:
+        return passed(self.traces, self.comm_names)
+
+    @cached_property
     def alignment(self) -> Alignment:
-        return aligned(self.traces, self.matching)
+        return aligned(self.traces, self._matched, self.passed, self.pings)
+
+    @cached_property
+    def matching(self) -> Matching:
+        """The matched collectives; their waits by the clocks where these are known."""
+        clocks = self.alignment
+        return self._matched.on_axis(clocks.offset_ns, clocks.bound_ns if clocks.comparable else None)
 
     @cached_property
     def communication(self) -> Mapping[int, Communication]:
-        return communication(self.facts, self.matching)
+        # without known clocks nothing says for whom a message waited
+        messages = self.passed if self.alignment.comparable else ()
+        return communication(self.facts, self.matching, messages, self.alignment.offset_ns)
+
+    @cached_property
+    def meetings(self) -> Rows[Meeting]:
+        """A row for each matched collective, by when its last rank came."""
+        return meetings(self.matching, self.alignment.offset_ns)
+
+    @cached_property
+    def messages(self) -> Rows[Message]:
+        """A row for each matched message, by when both of its ends had come."""
+        return messages_of(self.passed, self.alignment.offset_ns, self.alignment.bound_ns)
 
     def began_ns(self, rank: int) -> int:
         """When a rank's first training step began by its own clock; without steps its first record."""
@@ -120,10 +148,10 @@ class Ranks:
             exposed_waiting_ns=of_comm.exposed_waiting_ns,
             exposed_transfer_ns=of_comm.exposed_transfer_ns,
             exposed_unmatched_ns=of_comm.exposed_unmatched_ns,
-            waiting_ns=sum(int((group.duration_ns[i] - group.transfer_ns).sum()) for group, i in mine),
-            transfer_ns=sum(int(group.transfer_ns.sum()) for group, _ in mine),
+            waiting_ns=sum(int(group.waiting_ns[i].sum()) for group, i in mine),
+            transfer_ns=sum(int((group.duration_ns[i] - group.waiting_ns[i]).sum()) for group, i in mine),
             n_matched=sum(len(group.kinds) for group, _ in mine),
-            n_last=sum(int((group.last == i).sum()) for group, i in mine),
+            n_last=sum(int(((group.last == i) & group.decided).sum()) for group, i in mine),
             bus_bytes_per_s=self._bandwidth(rank),
         )
 
@@ -143,10 +171,13 @@ class Ranks:
         return moved / took_ns * 1e9 if took_ns else None
 
 
-def ranks_of(traces: Sequence[Trace], comm_names: str | None = None) -> Ranks | None:
-    """The ranks that some traces of one job are; None where fewer than two have device ops, or ranks are not told."""
+def ranks_of(traces: Sequence[Trace], comm_names: str | None = None, pings: Sequence[Ping] = ()) -> Ranks | None:
+    """The ranks that some traces of one job are; None where fewer than two have anything to compare, or no rank.
+
+    pings: between ranks whose clocks were compared while they ran.
+    """
     known: dict[int, Trace] = {}
-    for trace in traces:
+    for trace in map(host_as_device, traces):
         if len(trace.ops) and trace.meta.rank is not None:
             known[trace.meta.rank] = trace
-    return Ranks(known, comm_names) if len(known) > 1 else None
+    return Ranks(known, comm_names, tuple(pings)) if len(known) > 1 else None
