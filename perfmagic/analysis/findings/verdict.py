@@ -11,6 +11,7 @@ from perfmagic import units
 from perfmagic.analysis.findings.cell_time import THE_CELL, CellTime
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
 from perfmagic.analysis.timeline.idle import CAUSES
+from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.verdict import (
     DEVICE_BOUND,
     DEVICE_BOUND_FRAC,
@@ -48,6 +49,8 @@ def verdict_of(facts: Facts) -> Verdict:
         return Verdict(NO_RECORDS, 0.0, *_host_only(facts.trace))
     if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
         return Verdict(NO_VERDICT, 0.0, f"one op of {units.duration(facts.breakdown.busy_ns)} is too little for one")
+    if sampled := sample(facts.trace):
+        return Verdict(NO_VERDICT, 0.0, sentences(sampled.words, "what the device waited for cannot be told"))
     if too_much_repaired(facts):
         return Verdict(NO_VERDICT, 0.0, f"{repaired_words(facts)}, too many to say who waited for whom")
     judged = _of_times(facts)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import sentences
+from perfmagic.analysis.findings.facts import listed, sentences
 from perfmagic.analysis.ranks.cores import cores
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.jobs import jobs, jobs_words
@@ -15,6 +15,7 @@ from perfmagic.analysis.ranks.late import late
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.analysis.ranks.summary import Ranks, ranks_of
 from perfmagic.analysis.ranks.totals import totals
+from perfmagic.analysis.timeline.sample import sample
 from perfmagic.trace.model import Trace
 
 MOST_JOBS = 4  # that a sentence lists
@@ -31,10 +32,32 @@ def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tup
 
 
 def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
-    """What the ranks of one job say together: for a core, for whom they wait, then the rest, by cost."""
+    """What the ranks of one job say together: who had no core, whom they wait for, then the rest, by cost."""
+    if samples := _samples(ranks):
+        return samples
     job = OneJob(ranks)
     rest = [*_exposed(job), *totals(job), *_unmatched(job)]
     return (*cores(job), *late(job), *sorted(rest, key=lambda f: -(f.cost_ns or 0)))
+
+
+def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
+    """That a file is a sample of a recording: collectives by order and totals then depend on what was kept."""
+    found = {rank: words for rank in ranks.ranks if (words := sample(ranks.traces[rank])) is not None}
+    if not found:
+        return ()
+    first, *more = found
+    detail = f"of rank {first} {found[first].words.removeprefix('the file ')}"
+    also = [f"so {'do the files of ranks' if more[1:] else 'does that of rank'} {listed(list(map(str, more)))}"]
+    return (
+        RankFinding(
+            rule="sample",
+            cost_ns=None,
+            cause="ranks are not compared",
+            detail=": " + sentences(f"the file {detail}", *(also if more else [])),
+            ranks=tuple(found),
+            advice="Open the whole recordings",
+        ),
+    )
 
 
 def mixed_jobs(traces: Sequence[Trace]) -> tuple[RankFinding, ...]:

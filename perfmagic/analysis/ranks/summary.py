@@ -16,6 +16,7 @@ from perfmagic.analysis.ranks.meetings import Meeting, Message, meetings, messag
 from perfmagic.analysis.ranks.messages import Passed, passed
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.collectives import bus_factor, op_bytes
+from perfmagic.analysis.timeline.sample import sample
 from perfmagic.trace.model import Trace
 
 
@@ -83,12 +84,18 @@ class Ranks:
         return sorted(self.traces)
 
     @cached_property
+    def _of_samples(self) -> bool:
+        """Whether a file is a sample of a recording: the n-th collective of one is then not that of another."""
+        return any(sample(trace) for trace in self.traces.values())
+
+    @cached_property
     def _matched(self) -> Matching:
-        return matched(self.traces, self.comm_names)
+        return Matching((), ()) if self._of_samples else matched(self.traces, self.comm_names)
 
     @cached_property
     def passed(self) -> tuple[Passed, ...]:
-        return passed(self.traces, self.comm_names)
+        """The messages of each pair of ranks."""
+        return () if self._of_samples else passed(self.traces, self.comm_names)
 
     @cached_property
     def alignment(self) -> Alignment:
