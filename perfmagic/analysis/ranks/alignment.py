@@ -39,6 +39,7 @@ class Alignment:
     how: what says so: "one host", "pings", "causality": no rank leaves a collective, and no message arrives, before all
     is there that it needs; "" for nothing.
     contradiction: ranks whose facts cannot all hold, and by how much (ns) they miss; the clocks are then as recorded.
+    comparable: clocks tell better what ranks wait than the ends of collectives do: waits are read off the axis.
     """
 
     offset_ns: Mapping[int, int]
@@ -49,11 +50,7 @@ class Alignment:
     bound_ns: int | None = None
     how: str = ""
     contradiction: tuple[tuple[int, ...], int] | None = None
-
-    @property
-    def comparable(self) -> bool:
-        """Whether the clocks are known without the collectives: then what ranks wait is read off the axis."""
-        return self.how in ("one host", "pings")
+    comparable: bool = False
 
     @property
     def words(self) -> str:
@@ -63,15 +60,17 @@ class Alignment:
             ranks, by = self.contradiction
             which = listed([str(rank) for rank in ranks])
             return f"the clocks of ranks {which} contradict each other by {units.duration(by)}: they are as recorded"
-        if self.comparable:
-            return (
-                f"{certain}, by pings between the ranks" if self.how == "pings" else "one clock: one host ran all ranks"
-            )
+        if self.how == "one host":
+            return "one clock: one host ran all ranks"
+        if self.how == "pings":
+            return f"{certain}, by pings between the ranks"
         if self.begin_together:
             return "the clocks have nothing in common: each rank begins at 0"
         return self._of_collectives(certain)
 
     def _of_collectives(self, certain: str) -> str:
+        if self.comparable:
+            return f"{certain}, as none leaves a collective before all have come"
         if self.residual_ns is None:
             unknown = "the clocks are as recorded: no collective is matched by which to compare them"
             return f"{certain}, as no message arrives before it is sent" if certain else unknown
@@ -95,9 +94,10 @@ def aligned(
     """How the clocks of several ranks of one job fit together.
 
     Ranks of one host share a clock, and pings tell the clocks of several hosts. Else all ranks leave a collective at
-    one time, so the median difference of its ends on two ranks is that of their clocks. Clocks that agree as they are,
-    as on one host, are not touched. Ranks without a common group are joined through others. What is taken never leaves
-    what is certain: see perfmagic.analysis.ranks.clock_facts.
+    one time, so the median difference of its ends on two ranks is that of their clocks; not where those ends, as with
+    gloo, lie further apart than causality allows the clocks to. Clocks that agree as they are are not touched. Ranks
+    without a common group are joined through others. What is taken never leaves what is certain: see
+    perfmagic.analysis.ranks.clock_facts.
     """
     ranks = sorted(traces)
     clock = {rank: trace.meta.base_unix_ns for rank, trace in traces.items()}
@@ -108,42 +108,66 @@ def aligned(
     middles = None if facts.told.contradiction else facts.told.middles()
     raw = _residuals(groups, clock)
     moved: dict[int, int] = {}
+    by_clocks = middles is not None
     if middles is not None:
-        moved = {rank: by for rank, by in zip(ranks, middles.tolist(), strict=True) if by}
-    elif facts.certain.contradiction:
-        pass
-    else:
-        if len(raw) and int(np.abs(raw).max()) > SHARED_CLOCK_NS:
+        moved = _moved(middles, ranks)
+    elif not facts.certain.contradiction:
+        if len(raw) and int(raw.max()) > SHARED_CLOCK_NS:
             moved = {rank: -error for rank, error in off.items() if error}
         moved = _allowed(moved, ranks, facts)
-    at = {rank: clock[rank] + moved.get(rank, 0) for rank in ranks}
-    apart = not len(raw) and middles is None and _far_apart(traces)
+        better = _without_ends(ranks, facts)
+        if better is not None and len(raw) and _residuals(groups, _at(clock, moved)).max() > better[1]:
+            moved, by_clocks = better[0], True
+    at = _at(clock, moved)
+    apart = not len(raw) and not by_clocks and _far_apart(traces)
     if apart:
         at = {rank: -_first_ns(trace) for rank, trace in traces.items()}
     left = _residuals(groups, at)
     first = min((at[rank] + _first_ns(trace) for rank, trace in traces.items()), default=0)
-    chosen = np.array([moved.get(rank, 0) for rank in ranks], np.int64)
-    bound_ns, how, contradiction = _known(facts, ranks, chosen, comparable=middles is not None)
+    bound_ns, how, contradiction = _known(facts, ranks, _chosen(moved, ranks), told=middles is not None)
     return Alignment(
         offset_ns={rank: at[rank] - first for rank in ranks},
         moved_ns=moved,
         residual_ns=(int(np.median(left)), int(left.max())) if len(left) else None,
-        unknown=() if middles is not None else tuple(rank for rank in ranks if rank not in off),
+        unknown=() if by_clocks else tuple(rank for rank in ranks if rank not in off),
         begin_together=apart,
         bound_ns=None if apart else bound_ns,
         how="" if apart else how,
         contradiction=contradiction,
+        comparable=by_clocks,
     )
 
 
+def _at(clock: Mapping[int, int], moved: Mapping[int, int]) -> dict[int, int]:
+    return {rank: at + moved.get(rank, 0) for rank, at in clock.items()}
+
+
+def _chosen(moved: Mapping[int, int], ranks: Sequence[int]) -> Int64:
+    return np.array([moved.get(rank, 0) for rank in ranks], np.int64)
+
+
+def _moved(offsets: Int64, ranks: Sequence[int]) -> dict[int, int]:
+    return {rank: by for rank, by in zip(ranks, offsets.tolist(), strict=True) if by}
+
+
+def _without_ends(ranks: Sequence[int], facts: ClockFacts) -> tuple[dict[int, int], int] | None:
+    """What to add to each clock by what is certain alone, and the bound of that; None where it leaves one open.
+
+    Clocks stay as recorded where that is allowed.
+    """
+    moved = _allowed({}, ranks, facts)
+    bound_ns = facts.certain.farthest(_chosen(moved, ranks))
+    return None if bound_ns is None else (moved, bound_ns)
+
+
 def _known(
-    facts: ClockFacts, ranks: Sequence[int], chosen: Int64, *, comparable: bool
+    facts: ClockFacts, ranks: Sequence[int], chosen: Int64, *, told: bool
 ) -> tuple[int | None, str, tuple[tuple[int, ...], int] | None]:
     """The bound of all clocks, what gives it, and which ranks contradict each other."""
     wrong = facts.certain
     if facts.told.contradiction:
         wrong = facts.told
-    elif comparable:
+    elif told:
         return facts.told.farthest(chosen), "one host" if facts.one else "pings", None
     if wrong.contradiction:
         return None, "", (tuple(sorted(ranks[i] for i in wrong.contradiction)), wrong.by)
@@ -153,11 +177,11 @@ def _known(
 
 def _allowed(moved: Mapping[int, int], ranks: Sequence[int], facts: ClockFacts) -> dict[int, int]:
     """What is added to each clock, changed as little as what is certain needs."""
-    wanted = np.array([moved.get(rank, 0) for rank in ranks], np.int64)
+    wanted = _chosen(moved, ranks)
     chosen, middles = facts.certain.nearest(wanted), facts.certain.middles()
     if not moved and middles is not None and (chosen != wanted).any():
         chosen = middles  # clocks that are wrong as recorded: nothing speaks for the edge of what is certain
-    return {rank: by for rank, by in zip(ranks, chosen.tolist(), strict=True) if by}
+    return _moved(chosen, ranks)
 
 
 def _far_apart(traces: Mapping[int, Trace]) -> bool:

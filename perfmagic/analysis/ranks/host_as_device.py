@@ -46,7 +46,12 @@ def host_as_device(trace: Trace) -> Trace:
         }
     )
     cpu = DeviceInfo(0, "cpu", "CPU")
-    return replace(trace, ops=ops, collectives=tuple(map(Collective, kinds)), meta=replace(trace.meta, devices=(cpu,)))
+    return replace(
+        trace,
+        ops=ops,
+        collectives=tuple(Collective(kind, group="gloo") for kind in kinds),
+        meta=replace(trace.meta, devices=(cpu,)),
+    )
 
 
 def _outermost(host: HostOps, among: Bool) -> Bool:

@@ -189,3 +189,20 @@ def test_a_rank_that_waited_for_a_core_is_named_before_any_code(n_cores: int | N
     assert [f.rule for f in found][:2] == ["waited_for_core", "straggler"]
     calm = findings_of(one(*(waited(i, 1000) for i in range(4))))
     assert "waited_for_core" not in [f.rule for f in calm]
+
+
+def test_ends_that_lie_further_apart_than_causality_allows_are_not_taken_for_one_instant() -> None:
+    """As with gloo: who comes last to an all-reduce leaves it 5 ms after the other, which leaves 20 µs after that."""
+    traces = []
+    for number in range(2):
+        b = Builder()
+        for i in range(4):
+            at, late = 10_000 * i, number == i % 2
+            b.op(at + (100 if late else 70), at + (5120 if late else 120), launch=at, name="ncclDevKernel_AllReduce")
+        traces.append(b.trace(rank=number, world_size=2))
+    job = one(*traces)
+    assert (job.alignment.comparable, job.alignment.how, job.alignment.bound_ns) == (True, "causality", 20 * US)
+    assert (
+        plain(job.alignment.words) == "clocks agree within ±20.0 µs, as none leaves a collective before all have come"
+    )
+    assert [(m.last, m.waited_ns, m.bound_ns) for m in job.meetings] == [(i % 2, 30 * US, 20 * US) for i in range(4)]
