@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.ranks.matching import Matching
-from perfmagic.analysis.ranks.meetings import Parts, parts_of
-from perfmagic.analysis.ranks.messages import Passed
+from perfmagic.analysis.ranks.meetings import Parts
 from perfmagic.numerics.intervals import EMPTY, Intervals, intersect, merge, subtract, total_ns, union
 
 
@@ -21,12 +19,15 @@ class Communication:
     waiting: in a collective before the last rank came, in a message before the other end did.  transfer: once all were
     there.  unmatched: communication of which the other ranks say nothing. The three are disjoint and
     make up the rank's communication.
+    receives, others: of receives, and of sends and collectives, the waiting and the transfer each by itself.
     """
 
     waiting: Intervals
     transfer: Intervals
     unmatched: Intervals
     exposed: Intervals
+    receives: tuple[Intervals, Intervals] = (EMPTY, EMPTY)
+    others: tuple[Intervals, Intervals] = (EMPTY, EMPTY)
 
     @property
     def exposed_waiting_ns(self) -> int:
@@ -41,30 +42,28 @@ class Communication:
         return total_ns(intersect(self.unmatched, self.exposed))
 
 
-def communication(
-    facts: Mapping[int, Facts],
-    matching: Matching,
-    messages: Sequence[Passed] = (),
-    offset_ns: Mapping[int, int] | None = None,
-) -> dict[int, Communication]:
-    """What the communication of each rank was.
-
-    messages: those whose clocks are known by offset_ns: by rank, to be added to its times. A send waits until it is
-    asked for, and a receive until it is sent.
-    """
-    parts = parts_of(matching, messages, offset_ns or {})
+def communication(facts: Mapping[int, Facts], parts: Mapping[int, Sequence[Parts]]) -> dict[int, Communication]:
+    """What the communication of each rank was.  parts: by rank, see perfmagic.analysis.ranks.meetings.parts_of."""
     return {rank: _of_rank(mine, parts.get(rank, ())) for rank, mine in facts.items()}
 
 
 def _of_rank(facts: Facts, parts: Sequence[Parts]) -> Communication:
-    device, sets = facts.trace.ops.device, facts.breakdown.intervals
-    here = [(part, device[part.rows] == facts.device) for part in parts]
-    if not here:
-        return Communication(EMPTY, EMPTY, sets["communication"], sets["exposed_communication"])
+    sets = facts.breakdown.intervals
+    asked, got = _split(facts, [part for part in parts if part.receives])
+    waiting, transfer = _split(facts, [part for part in parts if not part.receives])
+    moving = merge(transfer, got)
+    idle = subtract(merge(waiting, asked), moving)
+    unmatched = subtract(sets["communication"], merge(idle, moving))
+    return Communication(idle, moving, unmatched, sets["exposed_communication"], (asked, got), (waiting, transfer))
+
+
+def _split(facts: Facts, parts: Sequence[Parts]) -> tuple[Intervals, Intervals]:
+    """The waiting and the transfer of some communication on the device that is looked at."""
+    if not parts:
+        return EMPTY, EMPTY
+    here = [(part, facts.trace.ops.device[part.rows] == facts.device) for part in parts]
     start, middle, end = (
         np.concatenate([getattr(part, name)[mine] for part, mine in here]) for name in ("start_ns", "met_ns", "end_ns")
     )
     transfer = union(middle, end)
-    waiting = subtract(union(start, middle), transfer)
-    unmatched = subtract(sets["communication"], merge(waiting, transfer))
-    return Communication(waiting, transfer, unmatched, sets["exposed_communication"])
+    return subtract(union(start, middle), transfer), transfer

@@ -18,13 +18,15 @@ from perfmagic.trace.columns import Int64
 class Parts:
     """Communication of one rank that is matched, by its own clock; columns of shape (n,).
 
-    rows: of its ops.  met_ns: when waiting ended and the transfer began; start_ns <= met_ns <= end_ns.
+    rows: of its ops.  met_ns: when waiting ended and the transfer began; start_ns <= met_ns <= end_ns.  receives: it is
+    the receiving end of messages.
     """
 
     rows: Int64
     start_ns: Int64
     met_ns: Int64
     end_ns: Int64
+    receives: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,11 +143,11 @@ def parts_of(matching: Matching, pairs: Sequence[Passed], offset_ns: Mapping[int
     for pair in pairs:
         *_, met = _on_axis(pair, offset_ns)
         ends = (
-            (pair.source, pair.sent_rows, pair.sent_ns, pair.sent_end_ns),
-            (pair.target, pair.got_rows, pair.asked_ns, pair.arrived_ns),
+            (pair.source, pair.sent_rows, pair.sent_ns, pair.sent_end_ns, False),
+            (pair.target, pair.got_rows, pair.asked_ns, pair.arrived_ns, True),
         )
-        for rank, rows, start, end in ends:
-            found[rank].append(Parts(rows, start, np.clip(met - offset_ns[rank], start, end), end))
+        for rank, rows, start, end, receives in ends:
+            found[rank].append(Parts(rows, start, np.clip(met - offset_ns[rank], start, end), end, receives))
     return found
 
 

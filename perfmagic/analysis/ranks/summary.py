@@ -12,7 +12,7 @@ from perfmagic.analysis.ranks.clock_facts import Ping
 from perfmagic.analysis.ranks.exposed import Communication, communication
 from perfmagic.analysis.ranks.host_as_device import host_as_device
 from perfmagic.analysis.ranks.matching import Matching, matched
-from perfmagic.analysis.ranks.meetings import Meeting, Message, meetings, messages_of
+from perfmagic.analysis.ranks.meetings import Meeting, Message, Parts, meetings, messages_of, parts_of
 from perfmagic.analysis.ranks.messages import Passed, passed
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.collectives import bus_factor, op_bytes
@@ -28,7 +28,7 @@ class RankStat:
     Ranks.began_ns().
     exposed_communication_ns: with no compute beside it, the sum of exposed_waiting_ns (in a collective before the last
     rank came), exposed_transfer_ns (once all were there) and exposed_unmatched_ns (of which the other ranks say
-    nothing).  waiting_ns, transfer_ns: of all matched collectives, also beside compute.
+    nothing).  waiting_ns, transfer_ns: of all matched collectives and messages, also beside compute.
     n_last: matched collectives to which it came last, of n_matched.
     bus_bytes_per_s: of matched collectives whose size is known, while data were on their way; None without any.
     """
@@ -108,10 +108,15 @@ class Ranks:
         return self._matched.on_axis(clocks.offset_ns, clocks.bound_ns if clocks.comparable else None)
 
     @cached_property
-    def communication(self) -> Mapping[int, Communication]:
+    def parts(self) -> Mapping[int, Sequence[Parts]]:
+        """By rank its matched communication, as waiting and transfer."""
         # without known clocks nothing says for whom a message waited
         messages = self.passed if self.alignment.comparable else ()
-        return communication(self.facts, self.matching, messages, self.alignment.offset_ns)
+        return parts_of(self.matching, messages, self.alignment.offset_ns)
+
+    @cached_property
+    def communication(self) -> Mapping[int, Communication]:
+        return communication(self.facts, self.parts)
 
     @cached_property
     def meetings(self) -> Rows[Meeting]:
@@ -155,8 +160,8 @@ class Ranks:
             exposed_waiting_ns=of_comm.exposed_waiting_ns,
             exposed_transfer_ns=of_comm.exposed_transfer_ns,
             exposed_unmatched_ns=of_comm.exposed_unmatched_ns,
-            waiting_ns=sum(int(group.waiting_ns[i].sum()) for group, i in mine),
-            transfer_ns=sum(int((group.duration_ns[i] - group.waiting_ns[i]).sum()) for group, i in mine),
+            waiting_ns=sum(int((part.met_ns - part.start_ns).sum()) for part in self.parts.get(rank, ())),
+            transfer_ns=sum(int((part.end_ns - part.met_ns).sum()) for part in self.parts.get(rank, ())),
             n_matched=sum(len(group.kinds) for group, _ in mine),
             n_last=sum(int(((group.last == i) & group.decided).sum()) for group, i in mine),
             bus_bytes_per_s=self._bandwidth(rank),
