@@ -162,10 +162,17 @@ def _waits(canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int
     canvas.fill(skyline(edges, quantised(thin * height, 1.0), y + height), "wait")
     for x, _, wide, _ in boxes:
         if wide >= LABEL_PX and height >= 10:
-            words = f"waits {units.duration(wide / scale.px_per_ns)}"
+            words = f"waits {units.duration(_longest_at(spans, scale, x, wide))}"
             room = width_px(words, 9) + 4
             canvas.boxes([(round(x + wide / 2 - room / 2, 1), y, round(room, 1), height)], "ground")
             canvas.text(round(x + wide / 2, 1), y + height - 1.5, words, "wait", size=9, anchor="middle")
+
+
+def _longest_at(spans: Intervals, scale: Scale, x: float, wide: float) -> int:
+    """How long the longest of the waits is that a box stands for."""
+    from_ns, to_ns = (scale.start_ns + at / scale.px_per_ns for at in (x, x + wide))
+    inside = (spans[:, 1] > from_ns) & (spans[:, 0] < to_ns)
+    return int((spans[inside, 1] - spans[inside, 0]).max(initial=0))
 
 
 def _key(canvas: Canvas, doc: RanksDoc, y: float, *, header: bool) -> float:
