@@ -14,8 +14,9 @@ import numpy as np
 from perfmagic import units
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.hoststack import host_stack
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Collective, Trace
 from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.signatures import function_name
 
 # what torch.distributed records around a launch: c10d::allreduce_, and inside it nccl:all_reduce
@@ -209,47 +210,70 @@ def _name(key: GroupKey, group: _Group) -> str:
 def _sequences(trace: Trace, comm_names: str | None) -> list[tuple[GroupKey, int, int, list[Took]]]:
     """Of each group of a rank what tells it apart, its size (0 where not known), its stream, and the collectives."""
     ops = trace.ops
-    rows = np.flatnonzero(op_classes(trace, comm_names) == OpClass.COMMUNICATION)
-    asked = asked_as(trace, rows)
-    streams = sorted({(int(ops.device[row]), int(ops.stream[row])) for row in rows})
+    asked = communication_ops(trace, comm_names)
+    rows = [row for row, _ in asked]
+    places = list(zip(ops.device[rows].tolist(), ops.stream[rows].tolist(), strict=True))
+    place = {one: i for i, one in enumerate(sorted(set(places)))}
+    columns = (ops.collective[rows].tolist(), ops.sequence[rows].tolist())
     found: dict[GroupKey, list[Took]] = defaultdict(list)
-    sizes: dict[GroupKey, int] = defaultdict(int)
     stream: dict[GroupKey, int] = {}
-    for row, name in zip(rows.tolist(), asked, strict=True):
-        known = trace.collectives[ops.collective[row]] if ops.collective[row] != NONE else None
-        kind = known.name if known else name
-        if not kind or _POINT_TO_POINT.match(kind):
-            continue
-        place = streams.index((int(ops.device[row]), int(ops.stream[row])))
-        group = GroupKey(f"{_BY_PLACE}{place}")
-        if known and known.group:
-            group = GroupKey(f"group {known.group}", known.ranks)
-        sizes[group] = max(sizes[group], (known.group_size or 0) if known else 0)
-        dtype = f" {known.dtype}" if known and known.dtype else ""
-        stream.setdefault(group, int(ops.stream[row]))
-        found[group].append(Took(kind + dtype, row, int(ops.sequence[row])))
+    sizes: dict[GroupKey, int] = defaultdict(int)
+    known: dict[tuple[int, str, tuple[int, int]], tuple[GroupKey, str] | None] = {}
+    for (row, name), at, collective, number in zip(asked, places, *columns, strict=True):
+        key = (collective, name, at)
+        if key not in known:
+            one = trace.collectives[collective] if collective != NONE else None
+            known[key] = _what(one, name, place[at])
+            if (told := known[key]) is not None:
+                sizes[told[0]] = max(sizes[told[0]], (one.group_size or 0) if one else 0)
+                stream.setdefault(told[0], at[1])
+        if (what := known[key]) is not None:
+            found[what[0]].append(Took(what[1], row, number))
     return [(group, sizes[group], stream[group], sequence) for group, sequence in found.items()]
 
 
-def asked_as(trace: Trace, rows: Int64) -> list[str]:
-    """What the host asked for when it launched each op: "all_reduce"; else the kernel's name; "" where it can be both
-    a collective and point to point.
+def _what(known: Collective | None, asked: str, place: int) -> tuple[GroupKey, str] | None:
+    """The group and the kind of a collective, with its type; None for a message between two ranks.
+
+    known: what the record says of it.  place: of its stream among those of communication.
+    """
+    kind = known.name if known else asked
+    if not kind or _POINT_TO_POINT.match(kind):
+        return None
+    group = GroupKey(f"{_BY_PLACE}{place}")
+    if known and known.group:
+        group = GroupKey(f"group {known.group}", known.ranks)
+    return group, kind + (f" {known.dtype}" if known and known.dtype else "")
+
+
+@once_per_trace
+def communication_ops(trace: Trace, comm_names: str | None) -> list[tuple[int, str]]:
+    """The row of each op that communicates, and what the host asked for when it launched it: "all_reduce"; else the
+    kernel's name; "" where that can be both a collective and point to point.
     """
     host, ops = trace.host_ops, trace.ops
+    rows = np.flatnonzero(op_classes(trace, comm_names) == OpClass.COMMUNICATION)
     asked = np.full(len(rows), NONE, np.int64)
     launched = np.flatnonzero(ops.launch[rows] != NONE)
-    if len(host) and len(launched):
-        named = np.array([_ASKED_AS.match(name) is not None for name in trace.names], bool)[host.name]
+    named = np.array([_ASKED_AS.match(name) is not None for name in trace.names], bool)[host.name]
+    if named.any() and len(launched):
         call = ops.launch[rows[launched]]
-        asked[launched] = host_stack(trace, named).innermost_at(trace.calls.thread[call], trace.calls.start_ns[call])
-    words = []
-    for row, by in zip(rows.tolist(), asked.tolist(), strict=True):
-        kernel = function_name(trace.names[ops.name[row]])
-        if by != NONE:
-            words.append(_ASKED_AS.sub("", trace.names[host.name[by]]).strip("_"))
-        else:
-            words.append("" if _SEND_OR_RECEIVE.search(kernel) else kernel)
-    return words
+        found = host_stack(trace, named).innermost_at(trace.calls.thread[call], trace.calls.start_ns[call])
+        asked[launched] = np.where(found != NONE, host.name[found], NONE)
+    kernels = ops.name[rows]
+    words = {
+        (kernel, by): _words_of(trace.names[kernel], trace.names[by] if by != NONE else "")
+        for kernel, by in set(zip(kernels.tolist(), asked.tolist(), strict=True))
+    }
+    found_rows = zip(rows.tolist(), kernels.tolist(), asked.tolist(), strict=True)
+    return [(row, words[kernel, by]) for row, kernel, by in found_rows]
+
+
+def _words_of(kernel: str, asked: str) -> str:
+    if asked:
+        return _ASKED_AS.sub("", asked).strip("_")
+    name = function_name(kernel)
+    return "" if _SEND_OR_RECEIVE.search(name) else name
 
 
 def _of_common_numbers(took: Mapping[int, list[Took]]) -> Mapping[int, list[Took]]:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.ranks.matching import asked_as
+from perfmagic.analysis.ranks.matching import communication_ops
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.model import Collective, Trace
-from perfmagic.trace.names import OpClass, op_classes
 
 # torch records "nccl:send 0->1" on rank 0 and "nccl:recv 1<-0" on rank 1
 _MESSAGE = re.compile(r"^i?(send|recv)\w*\s+(\d+)\s*(->|<-)\s*(\d+)", re.IGNORECASE)
@@ -49,8 +48,7 @@ def passed(traces: Mapping[int, Trace], comm_names: str | None = None) -> tuple[
     sends: dict[tuple[int, int], list[int]] = defaultdict(list)
     receives: dict[tuple[int, int], list[int]] = defaultdict(list)
     for rank, trace in sorted(traces.items()):
-        rows = np.flatnonzero(op_classes(trace, comm_names) == OpClass.COMMUNICATION)
-        for row, asked in zip(rows.tolist(), asked_as(trace, rows), strict=True):
+        for row, asked in communication_ops(trace, comm_names):
             known = trace.collectives[trace.ops.collective[row]] if trace.ops.collective[row] != NONE else None
             found = _ends_of(known, asked)
             if found is not None:

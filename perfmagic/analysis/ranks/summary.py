@@ -175,9 +175,10 @@ class Ranks:
             if rank not in group.ranks:
                 continue
             i = group.ranks.index(rank)
+            factors = {kind: bus_factor(kind.split()[0], len(group.ranks)) for kind in set(group.kinds)}
             for row, kind, ns in zip(group.rows[i].tolist(), group.kinds, group.transfer_ns.tolist(), strict=True):
-                factor = bus_factor(kind.split()[0], len(group.ranks))
-                if row in sizes and factor is not None:
+                factor = factors[kind]
+                if factor is not None and row in sizes:
                     moved += sizes[row] * factor
                     took_ns += ns
         return moved / took_ns * 1e9 if took_ns else None
