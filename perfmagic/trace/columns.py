@@ -152,7 +152,7 @@ class HostOps(Table):
     thread: Int64 = _column(np.int64, 0)
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.input_shapes, of operators
     dtype: Int32 = _column(np.int32, NONE)  # row of Trace.input_dtypes
-    value: Int32 = _column(np.int32, NONE)  # row of Trace.input_values, of convolutions
+    value: Int32 = _column(np.int32, NONE)  # row of Trace.input_values, of convolutions and attention
     line: Int32 = _column(np.int32, NO_LINE)
 
 

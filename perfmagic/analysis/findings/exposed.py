@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.findings.communicated import moved_words, pieces_words
 from perfmagic.analysis.findings.copy_overlap import exposed_words
 from perfmagic.analysis.findings.facts import Facts, line_words, sentences
 from perfmagic.analysis.findings.finding import Finding
@@ -47,17 +48,22 @@ def _exposed(
     share = f"all {units.duration(all_ns)}" if exposed_ns == all_ns else _part(exposed_ns, all_ns)
     if rule == "exposed_copy":
         share += _by_direction(facts)
-    why = exposed_words(facts) if rule == "exposed_copy" else ""
+    if rule == "exposed_copy":
+        more, advice = [exposed_words(facts)], ""
+    else:
+        pieces, advice = pieces_words(facts)
+        more = [pieces, moved_words(facts)]
     return [
         Finding(
             rule=rule,
             cost_ns=total_ns(where),
             cause=cause,
-            detail=f"{facts.on_device}: {sentences(f'{share} had no compute beside', words, why)}",
+            detail=f"{facts.on_device}: {sentences(f'{share} had no compute beside', words, *more)}",
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(facts.trace.ops.start_ns[longest]),
             end_ns=int(facts.trace.ops.end_ns[longest]),
             device=facts.device,
+            advice=advice,
             where=where,
         )
     ]

@@ -24,14 +24,16 @@ from perfmagic.analysis.verdict import (
     STALLED,
     Verdict,
 )
-from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns
-from perfmagic.trace.columns import NO_LINE
+from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, total_ns, union
+from perfmagic.trace.columns import NO_LINE, Int64
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
 
 # a verdict turns on a tenth of the time: where so much of what the device executed rests on lengths that the reader
 # had to make up, these alone could turn it
 REPAIRED_FRAC = 1 - DEVICE_BOUND_FRAC
+OUTSIDE_FRAC = 0.1  # of what the host recorded; Python between operators takes some of any time
+EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its finding
 DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
 DECIDES_RATIO = 2  # and at least so many times as long as anything else
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
@@ -110,7 +112,7 @@ def _of_times(facts: Facts) -> Verdict:
     time = facts.cell_time
     kind = kind_of(time)
     words, lines, cost_ns = _WORDED[kind](facts, time)
-    words += _exposed_beside(facts, time.window.length_ns - time.busy_ns if cost_ns is None else cost_ns)
+    words += _exposed_beside(facts, time.window.length_ns)
     return Verdict(kind, time.busy_frac, sentences(*words), lines, cost_ns)
 
 
@@ -132,7 +134,15 @@ def _device_bound(facts: Facts, time: CellTime) -> Worded:
 def _host_bound(facts: Facts, time: CellTime) -> Worded:
     where, lines = _by_line(facts, time.waited_for_host)
     waited = f"{facts.the_busiest} waited {_for_python(facts, time)}{where}"
-    return [waited, _busy(time, "it"), *_idle(facts, time, told="python")], lines, time.waited_for_host_ns
+    words = [waited, _busy(time, "it"), *_idle(facts, time, told="python"), _slowed(facts)]
+    return words, lines, time.waited_for_host_ns
+
+
+def _slowed(facts: Facts) -> str:
+    """That recording stacks slowed Python itself: torch.profiler's docs, with_stack, "additional overhead"."""
+    if not len(facts.trace.python_frames):
+        return ""
+    return "Python's stacks were recorded, which slows Python: without them the device waits less"
 
 
 def _for_python(facts: Facts, time: CellTime) -> str:
@@ -211,14 +221,14 @@ def waits_for_device(facts: Facts) -> bool:
     return bool((lasted & (2 * found.busy_ns > found.blocked_ns)).any())
 
 
-def _exposed_beside(facts: Facts, lost_ns: int) -> list[str]:
-    """What the device did alone for longer than it was idle: the finding that comes first is announced here."""
+def _exposed_beside(facts: Facts, window_ns: int) -> list[str]:
+    """What the device did with no compute beside, where that is notable: busy time that could be won as well."""
     parts = facts.breakdown
     both = ((parts.exposed_communication_ns, "communication"), (parts.exposed_copy_ns, "copies"))
-    exposed_ns, what = max(both)
-    if exposed_ns <= lost_ns:
-        return []
-    return [f"while busy, it spent {units.duration(exposed_ns)} in {what} with no compute beside"]
+    words = [
+        f"{units.duration(ns)} in {what}" for ns, what in sorted(both, reverse=True) if ns >= EXPOSED_FRAC * window_ns
+    ]
+    return [f"while busy, it spent {listed(words)} with no compute beside"] if words else []
 
 
 def repaired_words(facts: Facts) -> str:
@@ -256,4 +266,16 @@ def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
     np.add.at(sums, inverse, ops.end_ns[rows] - ops.start_ns[rows])
     top = np.argsort(-sums, kind="stable")[:3]
     words = [f"{trace.names[names[i]]} {units.duration(int(sums[i]))} in all (×{units.count(int(n[i]))})" for i in top]
-    return f"the host ran {', '.join(words)}", ()
+    return sentences(f"the host ran {', '.join(words)}", _outside(trace, rows)), ()
+
+
+def _outside(trace: Trace, rows: Int64) -> str:
+    """How much of the time passed outside of every operator on every thread; rows: the outermost operators."""
+    host = trace.host_ops
+    start_ns, end_ns = int(host.start_ns.min()), int(host.end_ns.max())
+    inside_ns = total_ns(union(host.start_ns[rows], host.end_ns[rows]))
+    length_ns = end_ns - start_ns
+    if length_ns - inside_ns < OUTSIDE_FRAC * length_ns:
+        return ""
+    share = f"{units.duration(length_ns - inside_ns)} of {units.duration(length_ns)}"
+    return f"{units.percent(1 - inside_ns / length_ns)} of the record, {share}, passed outside of every operator"

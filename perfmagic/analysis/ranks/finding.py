@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 
@@ -12,7 +12,7 @@ class RankFinding:
 
     rule: the stable name of what found it.  cost_ns: time of a rank that could be won, None where that is not the
     point.  cause, detail: the sentence, in two parts.  ranks: that the sentence is about.  advice: what to do, in a
-    sentence of its own.
+    sentence of its own.  window_ns: what to show of it, on the common axis; None for the ranks that it names.
     """
 
     shown: ClassVar[tuple[str, ...]] = ("cost_ns", "sentence")  # in a table of findings
@@ -23,6 +23,7 @@ class RankFinding:
     detail: str
     ranks: tuple[int, ...]
     advice: str = ""
+    window_ns: tuple[int, int] | None = field(default=None, compare=False)
 
     @property
     def sentence(self) -> str:
@@ -30,4 +31,6 @@ class RankFinding:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON, the whole sentence included."""
-        return {**asdict(self), "ranks": list(self.ranks), "sentence": self.sentence}
+        data = asdict(self)
+        del data["window_ns"]
+        return {**data, "ranks": list(self.ranks), "sentence": self.sentence}

@@ -89,15 +89,15 @@ def _exposed(job: OneJob) -> list[RankFinding]:
     if exposed_ns < job.notable_ns or not waiting_ns + transfer_ns:
         return []
     waits = waiting_ns > transfer_ns
-    parts = f"{units.duration(waiting_ns)} waiting for the last rank, {units.duration(transfer_ns)} with data moving"
+    parts = f"{units.duration(waiting_ns)} waiting for the last rank, {units.duration(transfer_ns)} moving data"
     return [
         RankFinding(
             rule="rank_exposed",
             cost_ns=None,
             cause=f"exposed communication is mostly {'waiting' if waits else 'transfer'}",
-            detail=f": the median of the ranks is {units.duration(exposed_ns)}, of it {parts}",
+            detail=f": a rank has {units.duration(exposed_ns)} of it in the median, {parts}",
             ranks=tuple(job.ranks),
-            advice="A faster network would not help: the ranks have to arrive together"
+            advice="A faster network would hardly help: the ranks have to arrive together"
             if waits
             else "Overlap it with compute, or move fewer bytes",
         )

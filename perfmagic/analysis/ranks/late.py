@@ -61,7 +61,7 @@ def _straggler(job: OneJob, i: int) -> RankFinding:
         why, advice = own_time(job, i)
     said = [f"it arrives last at {_n_last(job, [i])}", _waiting_words(job, [i]), _without_words(job, i)]
     detail = ": " + sentences(*([why, *said] if later_ns else [*said, why]))
-    return RankFinding("straggler", _held_up_ns(job, [i]), cause, detail, (rank,), advice)
+    return RankFinding("straggler", _held_up_ns(job, [i]), cause, detail, (rank,), advice, _longest_wait_ns(job, [i]))
 
 
 def _late_too(job: OneJob, late_ones: list[int]) -> RankFinding:
@@ -76,7 +76,7 @@ def _late_too(job: OneJob, late_ones: list[int]) -> RankFinding:
         cause = (
             f"ranks {listed([str(rank) for rank in ranks])} arrive last at {_n_last(job, late_ones)}, close together"
         )
-        without = ""
+        without = f"were these in time, all would wait {units.duration(_held_up_ns(job, late_ones))} less"
     return RankFinding(
         "late_too",
         _held_up_ns(job, late_ones),
@@ -84,6 +84,7 @@ def _late_too(job: OneJob, late_ones: list[int]) -> RankFinding:
         f": {sentences(_waiting_words(job, late_ones), without, why)}",
         ranks,
         advice,
+        _longest_wait_ns(job, late_ones),
     )
 
 
@@ -117,6 +118,18 @@ def _held_up_ns(job: OneJob, late_ones: list[int]) -> int:
         if theirs.any() and not theirs.all():
             held_ns += int(group.ahead_ns(~theirs)[theirs[group.last] & group.decided].sum())
     return held_ns
+
+
+def _longest_wait_ns(job: OneJob, late_ones: list[int]) -> tuple[int, int]:
+    """The longest time that a rank waited for some ranks, on the common axis."""
+    ranks, found = {job.ranks[i] for i in late_ones}, []
+    for group in job.matching.groups:
+        where = np.flatnonzero([group.ranks[place] in ranks for place in group.last])
+        if len(where):
+            row, k = np.unravel_index(group.waiting_ns[:, where].argmax(), (len(group.ranks), len(where)))
+            start = int(group.start_ns[row, where[k]]) + job.all.alignment.offset_ns[group.ranks[row]]
+            found.append((start, start + int(group.waiting_ns[row, where[k]])))
+    return max(found, key=lambda span: span[1] - span[0])
 
 
 def _before_last(job: OneJob, i: int) -> set[int]:

@@ -66,8 +66,8 @@ def own_time(job: OneJob, i: int) -> tuple[str, str]:
     why, advice = f"between these and the collectives before them, {longer}", own.advice
     host_ns = _excess_ns(job, i, _on_host) if own is _EXECUTED_NOTHING else 0
     if host_ns >= job.notable_ns:
-        python = f"its Python took {units.duration(host_ns)} longer from launching those to launching these"
-        return sentences(why, f"{python}, blocking calls left out"), _SLOW_HOST
+        python = f"the Python of {rank} took {units.duration(host_ns)} longer from the launches of those"
+        return sentences(why, f"{python} to the launches of these, blocking calls left out"), _SLOW_HOST
     return why, advice
 
 

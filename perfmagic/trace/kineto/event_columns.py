@@ -66,9 +66,9 @@ HOST_KINDS = {
     "Operator": HostKind.OP,
     "user_annotation": HostKind.ANNOTATION,
 }
-# Whose plain inputs are kept: what a convolution computes depends on its stride. Those of all operators would be
-# many texts: every scalar that changes from call to call is another.
-WITH_VALUES = "conv"
+# Whose plain inputs are kept: what a convolution computes depends on its stride, and what attention does on whether it
+# is causal. Those of all operators would be many texts: every scalar that changes from call to call is another.
+WITH_VALUES = ("conv", "attention")
 _MEMORY_NAME = "[memory]"
 _ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
 _NO_TOTALS = CounterArgs()  # nobody writes to it
@@ -148,7 +148,7 @@ class EventColumns:
                 if dims:
                     shape[row] = inputs[dims]
                     dtype[row] = dtypes[bytes(args.types)]
-                    if WITH_VALUES in events[row].name:
+                    if any(word in events[row].name for word in WITH_VALUES):
                         value[row] = values[bytes(args.values)]
         return {
             "kind": np.array([HOST_KINDS.get(name, 0) for name in self._categories], np.int8)[category],

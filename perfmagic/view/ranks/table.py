@@ -10,7 +10,7 @@ HEAD = (
     "last at", "bus bandwidth",
 )  # fmt: skip
 NOTE = (
-    "A rank began so long after the one that began first. Waiting and transfer are parts of the exposed "
+    "Began: how long after the rank that began first. Waiting and transfer are parts of the exposed "
     "communication: before the last rank came, and with data moving"
 )
 

@@ -99,7 +99,9 @@ def _finding(doc: RanksDoc, i: int) -> dict[str, Any]:
 def finding_window(doc: RanksDoc, i: int) -> tuple[int, int]:
     """What to show of a finding on the axis: of waiting the longest wait, else the records of the ranks it names."""
     finding = doc.findings[i]
-    if finding.rule in ("straggler", "late_too", "ranks_in_turn", "rank_exposed"):
+    if finding.window_ns is not None:
+        return finding.window_ns
+    if finding.rule in ("ranks_in_turn", "rank_exposed"):
         waits = [row.bands["wait"] for row in doc.rows if total_ns(row.bands["wait"])]
         if waits:
             longest = max(

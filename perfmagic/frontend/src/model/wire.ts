@@ -23,6 +23,8 @@ export interface FindingWire {
   start_ns: number;
   end_ns: number;
   token: string;
+  /** Of a finding about Python frames: the lane that has them. */
+  frame_lane?: number;
 }
 
 export interface ShareWire {
