@@ -174,6 +174,7 @@ def test_gloo_on_its_own_threads_is_the_communication_of_a_rank_on_the_cpu() -> 
         ("all_reduce", 900 * US, 1),
     ]
     assert meetings[1].waiting_ns == (400 * US, 0)
+    assert found.table[0].waiting_bound_ns == 0
     row = found.table[0]
     assert row.compute_ns == 300 * US  # the inner operator counts once, and asking for a collective is none
     assert row.communication_ns == 800 * US

@@ -29,6 +29,7 @@ class RankStat:
     exposed_communication_ns: with no compute beside it, the sum of exposed_waiting_ns (in a collective before the last
     rank came), exposed_transfer_ns (once all were there) and exposed_unmatched_ns (of which the other ranks say
     nothing).  waiting_ns, transfer_ns: of all matched collectives and messages, also beside compute.
+    waiting_bound_ns: how far the waiting may be wrong, over all of them: see MatchedGroup.errs_ns.
     n_last: matched collectives to which it came last, of n_matched.
     bus_bytes_per_s: of matched collectives whose size is known, while data were on their way; None without any.
     """
@@ -54,6 +55,7 @@ class RankStat:
     exposed_unmatched_ns: int
     waiting_ns: int
     transfer_ns: int
+    waiting_bound_ns: int
     n_matched: int
     n_last: int
     bus_bytes_per_s: float | None
@@ -162,10 +164,18 @@ class Ranks:
             exposed_unmatched_ns=of_comm.exposed_unmatched_ns,
             waiting_ns=sum(int((part.met_ns - part.start_ns).sum()) for part in self.parts.get(rank, ())),
             transfer_ns=sum(int((part.end_ns - part.met_ns).sum()) for part in self.parts.get(rank, ())),
+            waiting_bound_ns=sum(int(group.errs_ns.sum()) for group, _ in mine) + self._bound_of_messages(rank),
             n_matched=sum(len(group.kinds) for group, _ in mine),
             n_last=sum(int(((group.last == i) & group.decided).sum()) for group, i in mine),
             bus_bytes_per_s=self._bandwidth(rank),
         )
+
+    def _bound_of_messages(self, rank: int) -> int:
+        """How far clocks may be wrong in the waits of a rank's messages, added up."""
+        if not self.alignment.comparable or not self.alignment.bound_ns:
+            return 0
+        ends = (len(pair) for pair in self.passed for end in (pair.source, pair.target) if end == rank)
+        return sum(ends) * self.alignment.bound_ns
 
     def _bandwidth(self, rank: int) -> float | None:
         """What the rank's links carried of the matched collectives, by the time in which data were on their way."""

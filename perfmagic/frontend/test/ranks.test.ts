@@ -74,7 +74,7 @@ async function meeting() {
   };
   const of = (...values: number[]): Float64Array => Float64Array.of(...values);
   const columns = {
-    meet: { met: of(50, 300), waited: of(40, 0), last: of(1, -1), kind: of(0, 0) },
+    meet: { met: of(50, 300), waited: of(40, 0), err: of(0, 7), last: of(1, -1), kind: of(0, 0) },
     part: {
       meeting: of(0, 0, 1, 1),
       row: of(0, 1, 0, 1),
@@ -141,6 +141,7 @@ describe("where ranks meet", () => {
     );
     expect(card.rows[1].note).toBe("moves data for 20\u00a0ns");
     expect(detailsOf(model, { kind: "meeting", row: 1 }, [0, 1000]).rows[0].value).toBe("not certain");
+    expect(detailsOf(model, { kind: "meeting", row: 1 }, [0, 1000]).rows[1].value).toBe("waits 5\u00a0ns ± 7\u00a0ns");
     expect(detailsOf(model, { kind: "message", row: 0 }, [0, 1000]).rows[0].value).toBe("waits 100\u00a0ns");
   });
 

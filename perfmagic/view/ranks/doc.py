@@ -43,9 +43,11 @@ class RankRow:
 
     @property
     def words(self) -> tuple[str, str]:
-        """What stands beside the row: how long it waited for others, how busy its device was."""
-        waited = f"waits {units.duration(self.stat.waiting_ns)}" if self.stat.waiting_ns else ""
-        return waited, f"busy {units.percent(self.stat.busy_frac)}"
+        """What stands beside the row: how long it waited for others, and how far that may be wrong or how busy it was."""
+        if not self.stat.waiting_ns:
+            return "", f"busy {units.percent(self.stat.busy_frac)}"
+        waited, _, bound = units.known_within(self.stat.waiting_ns, self.stat.waiting_bound_ns).partition(" ")
+        return f"waits {waited}", bound or f"busy {units.percent(self.stat.busy_frac)}"
 
 
 @dataclass(frozen=True, eq=False)

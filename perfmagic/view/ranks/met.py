@@ -26,7 +26,8 @@ def _none() -> Int64:
 class Met:
     """Times in ns on the common axis; rows are places among the rows of the document.
 
-    met_ns: of each collective, rising, when the last rank came; waited_ns: the longest wait; last: the row that came
+    met_ns: of each collective, rising, when the last rank came; waited_ns: the longest wait; err_ns: how far waits may
+    be wrong; last: the row that came
     last, NONE where clocks do not tell; kind: place in kinds; shape (n,).
     meeting, row, start_ns, end_ns, waiting_ns: each rank's part in a collective, by collective; shape (p,).
     source, target, sent_ns, sent_end_ns, asked_ns, arrived_ns: of each message, rising by when both ends had come;
@@ -36,6 +37,7 @@ class Met:
     kinds: tuple[str, ...] = ()
     met_ns: Int64 = field(default_factory=_none)
     waited_ns: Int64 = field(default_factory=_none)
+    err_ns: Int64 = field(default_factory=_none)
     last: Int64 = field(default_factory=_none)
     kind: Int64 = field(default_factory=_none)
     meeting: Int64 = field(default_factory=_none)
@@ -79,7 +81,7 @@ def met_of(ranks: Ranks) -> Met:
     place = {rank: i for i, rank in enumerate(ranks.ranks)}
     offset_ns = ranks.alignment.offset_ns
     kinds: dict[str, int] = {}
-    columns: dict[str, list[Int64]] = {name: [] for name in ("met_ns", "waited_ns", "last", "kind")}
+    columns: dict[str, list[Int64]] = {name: [] for name in ("met_ns", "waited_ns", "err_ns", "last", "kind")}
     parts: dict[str, list[Int64]] = {name: [] for name in ("meeting", "row", "start_ns", "end_ns", "waiting_ns")}
     n = 0
     for group in ranks.matching.groups:
@@ -90,6 +92,7 @@ def met_of(ranks: Ranks) -> Met:
         last = group.last[kept]
         columns["met_ns"].append(start[last, np.arange(len(kept))])
         columns["waited_ns"].append(group.waiting_ns[:, kept].max(axis=0))
+        columns["err_ns"].append(group.errs_ns[kept])
         columns["last"].append(np.where(group.decided[kept], rows[last], NONE))
         names = [f"{group.kinds[i]} · {group.name}" for i in kept.tolist()]
         columns["kind"].append(np.array([kinds.setdefault(name, len(kinds)) for name in names], np.int64))
@@ -117,6 +120,7 @@ def met_columns(out: ColumnWriter, met: Met) -> list[str]:
     """Write where rows meet into a payload; gives the names of the collectives' kinds."""
     out.delta("meet", "met", met.met_ns)
     out.plain("meet", "waited", met.waited_ns)
+    out.plain("meet", "err", met.err_ns)
     out.signed("meet", "last", met.last)
     out.plain("meet", "kind", met.kind)
     out.delta("part", "meeting", met.meeting)

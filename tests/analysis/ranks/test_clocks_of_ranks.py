@@ -163,6 +163,7 @@ def test_waits_shorter_than_the_bound_are_no_findings_and_longer_ones_name_it() 
         ping = Ping(0, 1, asked_ns=0, answered_ns=trip_us // 2 * US, back_ns=trip_us * US)
         job = one(on_host(rank(0), "a"), on_host(rank(1, compute_us=800), "b"), pings=(ping,))
         assert job.alignment.bound_ns == trip_us // 2 * US
+        assert job.table[0].waiting_bound_ns == 4 * (trip_us // 2) * US
         assert [m.last for m in job.meetings] == ([None] * 4 if trip_us // 2 > 300 else [1] * 4)
         from perfmagic.analysis.ranks.findings import findings_of
 

@@ -132,7 +132,8 @@ def test_lines_that_would_touch_are_one_of_the_longest_wait() -> None:
     met = np.arange(n, dtype=np.int64)
     waited = (met * 37) % 101
     two = np.tile(np.array([0, 1]), n)
-    doc_met = Met(("x",), met, waited, np.zeros(n, np.int64), met * 0, np.repeat(met, 2), two, two, two, two)
+    whole = {"met_ns": met, "waited_ns": waited, "err_ns": met * 0, "last": met * 0, "kind": met * 0}
+    doc_met = Met(kinds=("x",), **whole, meeting=np.repeat(met, 2), row=two)
     xs = [float(x) / UNITS_PER_PX for x, _ in re.findall(r"M([\d.]+) ([\d.]+)V", picture_of(doc_met, n, 2)["lines"])]
     assert 40 < len(xs) <= 125
     assert min(b - a for a, b in pairwise(sorted(xs))) >= 4

@@ -16,7 +16,7 @@ export function meetingDetails(model: Model, i: number): Details {
   const rows = [row("came last", came, `at ${at(model, meets.met[i])}`)];
   const listed = [...parts].sort((a, b) => meets.wait[b] - meets.wait[a]).slice(0, MOST_RANKS);
   for (const p of listed.sort((a, b) => meets.row[a] - meets.row[b]))
-    rows.push(row(label(p), `waits ${duration(meets.wait[p])}`, `moves data for ${duration(moved(p))}`));
+    rows.push(row(label(p), `waits ${known(meets.wait[p], meets.err[i])}`, `moves data for ${duration(moved(p))}`));
   const longest = parts.reduce((most, p) => (meets.wait[p] > meets.wait[most] ? p : most), parts[0]);
   const life: [string, number][] = [
     ["wait", meets.wait[longest]],
@@ -38,6 +38,11 @@ export function messageDetails(model: Model, i: number): Details {
     row("arrived", at(model, arrived), `${duration(Math.max(0, moved))} after both had come`),
   ];
   return { title: `${source} → ${target}`, token: "comm", full: "message", life: [], rows, foot: "" };
+}
+
+/** A time and how far it may be wrong, where that is more than a hundredth of it. */
+function known(ns: number, err: number): string {
+  return err > ns / 100 && ns > 0 ? `${duration(ns)} ± ${duration(err)}` : duration(ns);
 }
 
 function split(kind: string): [string, string] {

@@ -10,6 +10,8 @@ export interface Meets {
   kinds: string[];
   met: Float64Array;
   waited: Float64Array;
+  /** How far waits may be wrong. */
+  err: Float64Array;
   /** The row that came last, -1 where the clocks do not tell. */
   last: Float64Array;
   kind: Float64Array;
@@ -44,7 +46,19 @@ export function meetsOf(kinds: string[], columns: Columns): Meets {
   const end = start.map((at, p) => at + part["length"][p]);
   const of = (name: string): Float64Array => meet[name] ?? NOTHING;
   const [row, wait] = [part["row"] ?? NOTHING, part["wait"] ?? NOTHING];
-  return { kinds, met, waited: of("waited"), last: of("last"), kind: of("kind"), first, row, start, end, wait };
+  return {
+    kinds,
+    met,
+    waited: of("waited"),
+    err: of("err"),
+    last: of("last"),
+    kind: of("kind"),
+    first,
+    row,
+    start,
+    end,
+    wait,
+  };
 }
 
 export function messagesOf(columns: Columns): Messages {
