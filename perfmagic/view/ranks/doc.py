@@ -43,7 +43,7 @@ class RankRow:
 
     @property
     def words(self) -> tuple[str, str]:
-        """What stands beside the row: how long it waited for others, and how far that may be wrong or how busy it was."""
+        """What stands beside the row: how long it waited, and how far that may be wrong or how busy it was."""
         if not self.stat.waiting_ns:
             return "", f"busy {units.percent(self.stat.busy_frac)}"
         waited, _, bound = units.known_within(self.stat.waiting_ns, self.stat.waiting_bound_ns).partition(" ")
