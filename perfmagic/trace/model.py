@@ -97,6 +97,9 @@ class TraceMeta:
     another stream, with no wait between.  repairs: what the reader repaired.  notes: what was not recorded, and why.
     repaired_ops, repaired_calls: device ops and calls whose duration was missing or impossible; repaired_ns: what those
     ops were given in all.
+    What a rank's own process says: boot: what tells this run of its host from all others; monotonic_base_ns: the
+    instant 0 on that host's monotonic clock, which all its processes share.  waited_for_core_ns: how long its threads
+    were ready to run and had no core, added up.  cores: how many the process may use. "" and None where not recorded.
     """
 
     origin: str
@@ -116,6 +119,10 @@ class TraceMeta:
     repaired_ops: int = 0
     repaired_ns: int = 0
     repaired_calls: int = 0
+    boot: str = ""
+    monotonic_base_ns: int | None = None
+    waited_for_core_ns: int | None = None
+    cores: int | None = None
 
 
 @dataclass(frozen=True)

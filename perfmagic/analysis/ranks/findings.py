@@ -8,6 +8,7 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import listed, sentences
+from perfmagic.analysis.ranks.cores import cores
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.jobs import jobs, jobs_words
 from perfmagic.analysis.ranks.late import late
@@ -31,12 +32,12 @@ def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tup
 
 
 def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
-    """What the ranks of one job say together: for whom they wait, then the rest, the costliest first."""
+    """What the ranks of one job say together: who had no core, whom they wait for, then the rest, by cost."""
     if samples := _samples(ranks):
         return samples
     job = OneJob(ranks)
     rest = [*_exposed(job), *totals(job), *_unmatched(job)]
-    return (*late(job), *sorted(rest, key=lambda f: -(f.cost_ns or 0)))
+    return (*cores(job), *late(job), *sorted(rest, key=lambda f: -(f.cost_ns or 0)))
 
 
 def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:

@@ -99,10 +99,11 @@ def _waiting_words(job: OneJob, late_ones: list[int]) -> str:
     waits = job.waits_ns[late_ones].sum(axis=0)
     longest = max(peers, key=lambda j: waits[j])
     one, it = f"rank {job.ranks[longest]}", "it" if len(late_ones) == 1 else "them"
-    most = units.duration(int(waits[longest]))
+    wrong_ns = job.errs_ns(late_ones)
+    most = units.known_within(int(waits[longest]), wrong_ns)
     if len(peers) == 1:
         return f"{one} waits {most} for {it}"
-    median = units.duration(float(np.median(waits[peers])))
+    median = units.known_within(float(np.median(waits[peers])), wrong_ns)
     return (
         f"the other {units.plural(len(peers), 'rank')} wait {median} for {it} in the median, {one} the longest, {most}"
     )
@@ -115,8 +116,7 @@ def _held_up_ns(job: OneJob, late_ones: list[int]) -> int:
     for group in job.matching.groups:
         theirs = np.array([rank in ranks for rank in group.ranks])
         if theirs.any() and not theirs.all():
-            ahead = group.duration_ns[~theirs].min(axis=0) - group.transfer_ns
-            held_ns += int(ahead[theirs[group.last]].sum())
+            held_ns += int(group.ahead_ns(~theirs)[theirs[group.last] & group.decided].sum())
     return held_ns
 
 

@@ -48,14 +48,15 @@ class OneJob:
     def waits_ns(self) -> npt.NDArray[np.int64]:
         """[last, waiting]: how long each rank waited in collectives for each rank that came last; shape (ranks, ranks).
 
-        Inside one collective all ranks end together, so the rank that was in it for the shortest time came last, and
-        what the others spent longer is their waiting. No clock of two ranks is compared.
+        Left out are waits that are no longer than they may be wrong, and collectives to which no rank came last for
+        certain.
         """
         place = {rank: i for i, rank in enumerate(self.ranks)}
         waits = np.zeros((len(place), len(place)), np.int64)
         for group in self.matching.groups:
             last = np.array([place[rank] for rank in group.ranks])[group.last]
-            for rank, ns in zip(group.ranks, group.waiting_ns, strict=True):
+            certain = np.where(group.decided & (group.waiting_ns > group.errs_ns), group.waiting_ns, 0)
+            for rank, ns in zip(group.ranks, certain, strict=True):
                 np.add.at(waits[:, place[rank]], last, ns)
         return waits
 
@@ -63,11 +64,15 @@ class OneJob:
         """By group of a rank: the group, the rank's place in it, and the collectives to which it came last."""
         rank = self.ranks[i]
         return [
-            (group, mine, np.flatnonzero(group.last == mine))
+            (group, mine, np.flatnonzero((group.last == mine) & group.decided))
             for group in self.matching.groups
             if rank in group.ranks
             for mine in (group.ranks.index(rank),)
         ]
+
+    def errs_ns(self, late_ones: Sequence[int]) -> int:
+        """How far the waiting for some ranks may be wrong, over all collectives to which one of them came last."""
+        return sum(int(group.errs_ns[where].sum()) for i in late_ones for group, _, where in self.last_at(i))
 
     def peers(self, i: int) -> list[int]:
         """The places of the other ranks that share a group with a rank."""
