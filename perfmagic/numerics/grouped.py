@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from perfmagic.numerics.intervals import Int64, Intervals
 
-Int32 = np.ndarray[tuple[int], np.dtype[np.int32]]
 IntT = TypeVar("IntT", bound=np.integer[Any])
 
 

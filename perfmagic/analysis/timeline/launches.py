@@ -133,9 +133,11 @@ def _full(trace: Trace) -> tuple[int, Bool]:
     for device, stream, rows in stream_rows(ops):
         if stats.get((device, stream), 0) < FULL_DEPTH:
             continue
-        depth = stream_queue(trace, device, stream).depth_launches
         mine = distinct(ops.launch[rows][ops.launch[rows] != NONE])
         mine = mine[long[mine]]
+        if not len(mine):
+            continue
+        depth = stream_queue(trace, device, stream).depth_launches
         at = np.searchsorted(depth.times_ns, calls.start_ns[mine], side="right") - 1
         full[mine[depth.values[at] >= FULL_DEPTH]] = True
     return max(stats.values(), default=0), full
