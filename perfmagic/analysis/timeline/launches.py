@@ -10,6 +10,7 @@ from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.queueing import queues, stream_queue
 from perfmagic.analysis.timeline.streams import stream_rows
 from perfmagic.analysis.timeline.syncs import blocked_intervals, blocking_copies, syncs
+from perfmagic.numerics.grouped import distinct
 from perfmagic.numerics.intervals import covered_ns
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64
 from perfmagic.trace.model import Trace
@@ -61,7 +62,9 @@ class Launches:
 
 def launches(trace: Trace) -> Launches:
     """How many launches, how long each held Python, and which waited for room in the queue."""
-    calls, n_ops = np.unique(trace.ops.launch[trace.ops.launch != NONE], return_counts=True)
+    of_call = np.bincount(trace.ops.launch[trace.ops.launch != NONE], minlength=len(trace.calls))
+    calls = np.flatnonzero(of_call)
+    n_ops = of_call[calls]
     length = (trace.calls.end_ns - trace.calls.start_ns)[calls]
     deepest, full = _full(trace)
     return Launches(
@@ -148,9 +151,11 @@ def _full(trace: Trace) -> tuple[int, Bool]:
     for device, stream, rows in stream_rows(ops):
         if stats.get((device, stream), 0) < FULL_DEPTH:
             continue
-        depth = stream_queue(trace, device, stream).depth_launches
-        mine = np.unique(ops.launch[rows][ops.launch[rows] != NONE])
+        mine = distinct(ops.launch[rows][ops.launch[rows] != NONE])
         mine = mine[long[mine]]
+        if not len(mine):
+            continue
+        depth = stream_queue(trace, device, stream).depth_launches
         at = np.searchsorted(depth.times_ns, calls.start_ns[mine], side="right") - 1
         full[mine[depth.values[at] >= FULL_DEPTH]] = True
     return max(stats.values(), default=0), full
