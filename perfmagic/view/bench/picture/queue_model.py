@@ -59,7 +59,8 @@ def draw_queue_model(canvas: Canvas, model: QueueModel, y: float, px_per_s: floa
         Part("predicted", "ink2", 11, gap_px=6),
     )
     _draw_terms(canvas, terms(model), y, px_per_s, plot_px)
-    canvas.text(0, y + FORMULA_Y, f"{FORMULA}, n = {units.count(model.n)} {'op' if model.n == 1 else 'ops'}", "ink2")
+    meaning = "t1 to launch one op, t2 to execute one, t3 until Python knows that all are done"
+    canvas.text(0, y + FORMULA_Y, f"{FORMULA}: {meaning}; n = {units.plural(model.n, 'op')}", "ink2")
 
 
 def _draw_lane(
@@ -87,16 +88,16 @@ def _draw_terms(canvas: Canvas, found: list[Term], y: float, px_per_s: float, pl
         foot = y + BRACKET_Y
         brackets += f"M{number(a)} {number(foot - 3)}v{number(3)}H{number(b)}v{number(-3)}"
     canvas.stroke(brackets, "ink3", 1)
-    lefts = _placed(middles, widths, plot_px)
+    lefts = placed(middles, widths, plot_px)
     for term, left, width, middle in zip(found, lefts, widths, middles, strict=True):
         if not left - 2 <= middle <= left + width + 2:  # the words had to move: a line leads to them
             near = left if middle < left else left + width
-            foot_px, head_px = number(y + BRACKET_Y), number(y + LABEL_Y - 9)
-            canvas.stroke(f"M{number(round(middle, 1))} {foot_px}L{number(round(near, 1))} {head_px}", "ink3", 0.75)
+            leader = f"M{number(round(middle, 1))} {number(y + BRACKET_Y)}"
+            canvas.stroke(f"{leader}L{number(round(near, 1))} {number(y + LABEL_Y - 9)}", "ink3", 0.75)
         canvas.text(round(left, 1), y + LABEL_Y, term.words)
 
 
-def _placed(middles: list[float], widths: list[float], room_px: float) -> list[float]:
+def placed(middles: list[float], widths: list[float], room_px: float) -> list[float]:
     """Where words begin that stand as near to their middles as they can without touching each other."""
     lefts, right = [], 0.0
     for middle, width in zip(middles, widths, strict=True):
