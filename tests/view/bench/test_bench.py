@@ -68,28 +68,6 @@ def test_the_verdict_comes_first_and_who_waits_is_named() -> None:
     assert "device span" in words
 
 
-def model(**changes: object) -> QueueModel:
-    fields: dict[str, object] = {"n": 10, "t1_s": 5e-5, "t2_s": 1e-3, "t3_s": 1e-4, "measured_s": 0.0102}
-    return QueueModel(**{**fields, **changes})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("t1_s", [5e-5, 3e-3])
-@pytest.mark.parametrize("n", [1, 10, 3000])
-def test_the_terms_of_the_queue_model_lie_end_to_end_and_add_up_to_its_prediction(n: int, t1_s: float) -> None:
-    one = model(n=n, t1_s=t1_s)
-    found = terms(one)
-    assert [term.start_s for term in found] == [0.0, *(term.end_s for term in found[:-1])]
-    assert found[-1].end_s == pytest.approx(one.predicted_s)
-    words = words_of(bench_svg(bench_doc(result(synced=True, queue_model=one))))
-    assert all(term.words in words for term in found)
-    assert FORMULA in words
-
-
-def test_a_queue_model_that_does_not_fit_is_not_drawn() -> None:
-    doc = bench_doc(result(synced=True, queue_model=model(caveat="the cell uses 2 queues")))
-    assert FORMULA not in words_of(bench_svg(doc))
-
-
 def test_a_number_has_the_decimals_its_interval_allows() -> None:
     row = bench_doc(result(done=around(12.3, spread_ms=1.0))).row("done")
     assert row is not None
