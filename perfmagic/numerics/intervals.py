@@ -97,7 +97,9 @@ def complement(a: Intervals, start_ns: int, end_ns: int) -> Intervals:
     edges = np.empty((len(inside) + 1, 2), np.int64)
     edges[0, 0], edges[-1, 1] = start_ns, end_ns
     edges[1:, 0], edges[:-1, 1] = inside[:, 1], inside[:, 0]
-    return edges[edges[:, 1] > edges[:, 0]]
+    kept = edges[:, 1] > edges[:, 0]
+    # only the outer ones can be empty: no row is copied
+    return edges[int(not kept[0]) : len(edges) - int(not kept[-1])] if kept[1:-1].all() else edges[kept]
 
 
 def clip(a: Intervals, start_ns: int, end_ns: int) -> Intervals:
