@@ -154,6 +154,7 @@ def test_sends_meet_their_receives() -> None:
     # rank 0 sends from 100 to 150 while it waits from 5 to 300 to receive: data move, so that is transfer
     assert rows[0].exposed_waiting_ns == (295 - 50) * US
     assert rows[0].exposed_transfer_ns == 100 * US
+    assert (rows[0].waiting_ns, rows[0].transfer_ns) == (245 * US, 100 * US)  # no instant counts twice
 
 
 def test_messages_in_a_group_of_some_ranks_are_those_of_the_ranks_themselves() -> None:
