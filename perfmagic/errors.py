@@ -42,6 +42,10 @@ class DeviceError(CaptureError):
     """The device asked for is absent, or cannot do what was asked of it."""
 
 
+class CommunicationError(DeviceError):
+    """An operation between ranks failed, or was ended because another rank will not take part."""
+
+
 class TorchMissingError(CaptureError, ImportError):
     """torch is needed for this and is not installed."""
 

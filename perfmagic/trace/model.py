@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import (
     NONE,
     Counters,
@@ -182,7 +183,7 @@ class Trace:
     @cached_property
     def device_ids(self) -> tuple[int, ...]:
         """Indices of the devices that executed something, rising."""
-        return tuple(int(d) for d in np.unique(self.ops.device))
+        return tuple(distinct(self.ops.device).tolist())
 
     @property
     def simulated(self) -> bool:

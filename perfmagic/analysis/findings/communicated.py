@@ -62,8 +62,15 @@ def pieces_words(facts: Facts) -> tuple[str, str]:
     each = len(rows) / max(1, len(steps))
     if each < MANY:
         return "", ""
-    median_ns = int(np.median((ops.end_ns - ops.start_ns)[rows]))
+    length_ns = (ops.end_ns - ops.start_ns)[rows]
+    median_ns = int(np.median(length_ns))
     if median_ns >= SHORT_NS:
         return "", ""
     often = f"{units.count(round(each))} a step" if steps else f"there are {units.count(len(rows))}"
-    return f"{often}, half of them no longer than {units.duration(median_ns)}", _BUCKETS
+    pieces = f"{often}, half of them no longer than {units.duration(median_ns)}"
+    long = length_ns >= SHORT_NS
+    long_ns, all_ns = int(length_ns[long].sum()), int(length_ns.sum())
+    if 2 * long_ns <= all_ns:
+        return pieces, _BUCKETS
+    share = f"{units.count(int(long.sum()))} of {units.plural(len(rows), 'op')} of {units.duration(SHORT_NS)} or more"
+    return f"{pieces}; {share} have {units.percent(long_ns / all_ns)} of the time: their size decides", ""

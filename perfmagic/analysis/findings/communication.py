@@ -9,6 +9,7 @@ from perfmagic.analysis.findings.communicated import moved_words, pieces_words
 from perfmagic.analysis.findings.exposed import EXPOSED_FRAC
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import Int64, OpKind
 from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.signatures import function_name
@@ -56,7 +57,7 @@ def _hidden(facts: Facts) -> list[Finding]:
 
 def _asked(facts: Facts) -> bool:
     """Whether the host called torch.distributed."""
-    names = (facts.trace.names[name] for name in np.unique(facts.trace.host_ops.name).tolist())
+    names = (facts.trace.names[name] for name in distinct(facts.trace.host_ops.name).tolist())
     return any(name.startswith(_ASKED) for name in names)
 
 

@@ -32,6 +32,7 @@ from perfmagic.analysis.findings.tiny_kernels import tiny_kernels
 from perfmagic.analysis.findings.unaligned_gemm import unaligned_gemm
 from perfmagic.analysis.findings.verdict import claimed_by_verdict, verdict_of
 from perfmagic.analysis.findings.waited_for_host import waited_for_host
+from perfmagic.analysis.findings.zero_grad import zero_grad
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, NO_VERDICT, Verdict
 from perfmagic.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
 from perfmagic.trace.model import Trace
@@ -42,7 +43,7 @@ __all__ = ["Finding", "findings"]
 Claim = Callable[[Facts, Intervals], list[Finding]]
 Rule = Callable[[Facts], list[Finding]]
 
-FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, one_by_one, repeated_gap)
+FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, zero_grad, one_by_one, repeated_gap)
 IDLE: tuple[Claim, ...] = (pageable, sync, repeated_gap_queued, went_on_alone)
 EXPOSED: tuple[Claim, ...] = (exposed_communication, exposed_copy)
 BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)

@@ -37,6 +37,8 @@ EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its
 DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
 DECIDES_RATIO = 2  # and at least so many times as long as anything else
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
+FEW_GAPS = 10  # with so few none is exceptional
+EARLY_FRAC = 0.05  # of the ops: a gap behind no more of them belongs to the beginning
 SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
 
 
@@ -112,7 +114,7 @@ def _of_times(facts: Facts) -> Verdict:
     time = facts.cell_time
     kind = kind_of(time)
     words, lines, cost_ns = _WORDED[kind](facts, time)
-    words += _exposed_beside(facts, time.window.length_ns)
+    words += [_first_gap(facts), *_exposed_beside(facts, time.window.length_ns)]
     return Verdict(kind, time.busy_frac, sentences(*words), lines, cost_ns)
 
 
@@ -161,6 +163,8 @@ def _host_tail(facts: Facts, time: CellTime) -> Worded:
 def _between(facts: Facts, time: CellTime) -> Worded:
     """The sentence of what is neither Python's nor the device's alone: latency-bound, stalled, mixed."""
     words = [_busy(time, facts.the_busiest), *_idle(facts, time)]
+    if time.waited_for_host_ns >= STARVED_FRAC * time.window.length_ns:
+        words.append(_slowed(facts))
     if time.window.length_ns < SHORT_CELL_NS:
         took = f"{time.window.name} took {units.duration(time.window.length_ns)}"
         words.insert(0, f"{took}, little more than a launch and a sync cost by themselves")
@@ -196,6 +200,23 @@ def _idle(facts: Facts, time: CellTime, told: str = "") -> list[str]:
     if time.tail_ns >= facts.notable_ns and told != "tail":
         found.append(f"Python worked on for {units.duration(time.tail_ns)} after the last op")
     return found
+
+
+def _first_gap(facts: Facts) -> str:
+    """That most of the idle time is one gap near the beginning, which what follows does not repeat."""
+    gaps, parts = facts.gaps, facts.breakdown
+    if not len(gaps) or len(gaps) < FEW_GAPS:
+        return ""
+    row = int(gaps.length_ns.argmax())
+    gap_ns, end_ns = int(gaps.length_ns[row]), int(gaps.end_ns[row])
+    starts = facts.trace.ops.start_ns[facts.trace.ops.device == facts.device]
+    before = int(np.searchsorted(starts, end_ns))
+    if 2 * gap_ns < parts.idle_ns or gap_ns < facts.notable_ns or before > EARLY_FRAC * len(starts):
+        return ""
+    busy_frac = 1 - (parts.idle_ns - int(gaps.length_ns[: row + 1].sum())) / max(1, parts.extent_end_ns - end_ns)
+    first = "the first op" if before == 1 else f"the first {units.count(before)} ops"
+    one = f"{units.duration(gap_ns)} of the idle time is one gap behind {first} of {units.count(len(starts))}"
+    return f"{one}: after it {facts.the_device} was busy {units.percent(busy_frac)}"
 
 
 def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:

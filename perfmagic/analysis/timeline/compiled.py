@@ -23,11 +23,17 @@ def is_compiled_code(name: str) -> bool:
     return _REGION.search(name) is not None
 
 
+def fused(trace: Trace) -> Bool:
+    """Which device ops are kernels that inductor generated; shape of trace.ops."""
+    found: Bool = np.array([_INDUCTOR.match(name) is not None for name in trace.names], bool)[trace.ops.name]
+    return found
+
+
 @once_per_trace
 def compiled(trace: Trace) -> Bool:
     """Which device ops were launched by code that torch.compile made; shape of trace.ops."""
     ops, calls, host = trace.ops, trace.calls, trace.host_ops
-    found: Bool = np.array([_INDUCTOR.match(name) is not None for name in trace.names], bool)[ops.name]
+    found = fused(trace)
     marks = np.array([is_compiled_code(name) for name in trace.names], bool)
     if not len(host) or not len(calls) or not marks[host.name].any():
         return found

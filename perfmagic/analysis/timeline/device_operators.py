@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from perfmagic.analysis.timeline.flops import flop_is_at_most, flop_of, io_bytes
 from perfmagic.analysis.timeline.inputs import Inputs, dtype_words, shape_words
 from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, origins
 from perfmagic.analysis.timeline.peaks import Peaks, peaks_of
-from perfmagic.numerics.grouped import coded
+from perfmagic.numerics.grouped import coded, distinct
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
@@ -188,7 +187,7 @@ def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) ->
     found = []
     for at, mine in zip(first.tolist(), np.split(order, edges), strict=True):
         total = int(length[mine].sum())
-        n_calls = len(np.unique(calls[mine]))
+        n_calls = len(distinct(calls[mine]))
         key = (int(origin.name[rows[at]]), *map(int, inputs[:, at]))
         if key not in parsed:
             parsed[key] = _known(trace, origin.names[key[0]], *key[1:])
@@ -229,10 +228,7 @@ def compute_type(dtypes: str, kernel: str, device_kind: str) -> str:
     first = dtypes.split(", ", maxsplit=1)[0]
     if first != "fp32" or device_kind == "rocm":
         return first if first in ("fp64", "fp32", "fp16", "bf16", "fp8", "int8") else ""
-    return {True: "tf32", False: "fp32", None: ""}[_on_tensor_cores(kernel)]
-
-
-_on_tensor_cores = lru_cache(maxsize=4096)(uses_tensor_cores)  # one kernel runs for many shapes
+    return {True: "tf32", False: "fp32", None: ""}[uses_tensor_cores(kernel)]
 
 
 @dataclass(frozen=True)
@@ -268,7 +264,7 @@ def _grouped(keys: list[Int64]) -> Int64:
 
 def _longest(values: npt.NDArray[np.integer[Any]], length_ns: Int64) -> int:
     """The value that has most of the time."""
-    known, code = np.unique(values, return_inverse=True)
+    known, code = coded(values)
     return int(known[np.argmax(np.bincount(code, weights=length_ns))])
 
 

@@ -287,6 +287,7 @@ def device(kind: str = "auto", *, pace: Any = None) -> Any:
     if has_cuda and kind != "sim":
         return torch.device("cuda")
     importlib.import_module("perfmagic.capture.devices.sim").load(pace)
+    importlib.import_module("perfmagic.capture.devices.groups").register()
     return torch.device("sim", 0)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from _thread import interrupt_main
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import wraps
 from threading import Timer
 from typing import Any
@@ -248,10 +249,12 @@ def go_on_below(key: str, func: Any, keys: Any, args: tuple[Any, ...], kwargs: d
     return func.redispatch(keys & below, *args, **kwargs)
 
 
-def before_message(look: Callable[[Any], None]) -> None:
-    """Have look(tensor) called for each message that is made for torch.distributed.batch_isend_irecv; once a process.
+def before_message(look: Callable[[Any, Any], None]) -> None:
+    """Have look(tensor, group) called for each message that is made for torch.distributed.batch_isend_irecv.
 
-    Wraps torch.distributed.P2POp.__init__(op, tensor, …) (read in 2.13.0). Where the name is gone, it is not called.
+    Once a process. group: None for the default one.
+    Wraps torch.distributed.P2POp.__init__(op, tensor, peer, group, …) (read in 2.13.0). Where the name is gone, it is
+    not called.
     """
     message = getattr(torch.distributed, "P2POp", None)
     if message is None or hasattr(message.__init__, "looks"):
@@ -261,11 +264,82 @@ def before_message(look: Callable[[Any], None]) -> None:
     @wraps(make)
     def look_and_make(self: Any, op: Any, tensor: Any, *args: Any, **kwargs: Any) -> None:
         __tracebackhide__ = True
-        look(tensor)
+        look(tensor, args[1] if len(args) > 1 else kwargs.get("group"))
         make(self, op, tensor, *args, **kwargs)
 
     vars(look_and_make)["looks"] = True
     message.__init__ = look_and_make
+
+
+def gloo_devices(interfaces: Sequence[str]) -> list[Any]:
+    """What gloo listens on: of the interfaces of those names, of the one it chooses where none is named.
+
+    Connections are made at once, so that they are known. Uses ProcessGroupGloo.create_device and
+    create_default_device (read in 2.13.0; lazy_init is left out where a version does not know it).
+    """
+    from torch._C._distributed_c10d import ProcessGroupGloo
+
+    def make(create: Callable[..., Any], **options: Any) -> Any:
+        try:
+            return create(**options, lazy_init=False)
+        except TypeError:
+            return create(**options)
+
+    if not interfaces:
+        return [make(ProcessGroupGloo.create_default_device)]
+    return [make(ProcessGroupGloo.create_device, interface=name) for name in interfaces]
+
+
+def make_gloo(
+    store: Any, prefix: str, rank: int, size: int, devices: list[Any], threads: int, timeout: timedelta
+) -> Any:
+    """A gloo group that is no group of torch.distributed's. Blocks until all ranks have come.
+
+    Uses ProcessGroupGloo and its _Options with _devices, _threads and _timeout (read in 2.13.0). No fallback.
+    """
+    from torch._C import _distributed_c10d
+
+    gloo: Any = _distributed_c10d.ProcessGroupGloo
+    options = gloo._Options()
+    options._devices, options._threads, options._timeout = devices, threads, timeout
+    return gloo(_distributed_c10d.PrefixStore(prefix, store), rank, size, options)
+
+
+def provide_peer_copies(functions: dict[str, tuple[Callable[..., Any], Callable[..., bool]]]) -> None:
+    """Have torch.nn.parallel.comm call functions for what is ours by the second of each pair; once a process.
+
+    Sets torch._C._broadcast, _scatter, _gather and their kin, which a torch without CUDA lacks (read in 2.13.0).
+    """
+    for name, (function, is_ours) in functions.items():
+        plain = getattr(torch._C, name, None)
+        if hasattr(plain, "provided"):
+            continue
+
+        def choose(*args: Any, plain: Any = plain, function: Any = function, is_ours: Any = is_ours) -> Any:
+            __tracebackhide__ = True
+            if plain is not None and not is_ours(*args):
+                return plain(*args)
+            return function(*args)
+
+        vars(choose)["provided"] = True
+        setattr(torch._C, name, choose)
+
+
+def new_options(operation: str) -> Any:
+    """The options of an operation between ranks as torch sets them: "Allreduce", "AllToAll".
+
+    Uses the classes of torch._C._distributed_c10d, of which torch.distributed exports some (read in 2.13.0).
+    """
+    from torch._C import _distributed_c10d
+
+    return getattr(_distributed_c10d, f"{operation}Options")()
+
+
+def process_group_named(name: str) -> Any:
+    """The process group of a name, as torch.ops._c10d_functional is given it. Read in 2.13.0. No fallback."""
+    from torch._C import _distributed_c10d
+
+    return _distributed_c10d._resolve_process_group(name)  # type: ignore[arg-type]  # a NewType of str
 
 
 def host_kernels() -> dict[str, str]:

@@ -123,7 +123,7 @@ class _Parts:
         self.dropped = 0
         self.races: tuple[tuple[int, int], ...] = ()
         self.tables: dict[str, dict[str, Any]] = {}
-        # of Kineto, which is the first and only one to have any
+        # of Kineto, which comes first; of the simulated device only collectives
         self.details: dict[str, Any] = {}
 
     def add_trace(self, trace: Trace) -> None:
@@ -141,6 +141,11 @@ class _Parts:
         """host_ops: False where torch's profiler recorded the same operators."""
         kept = ("ops", "calls", "waits", "counters", *(("host_ops",) if host_ops else ()))
         tables = {k: dict(getattr(records, k)) for k in kept}
+        if records.collectives:  # numbered after those of Kineto
+            before = self.details.get("collectives", ())
+            numbers = tables["ops"]["collective"]
+            tables["ops"]["collective"] = np.where(numbers == NONE, NONE, numbers + len(before))
+            self.details["collectives"] = (*before, *records.collectives)
         self._add(tables, tuple(records.names), -self.base_ns, first_device)
         from perfmagic.capture.devices import sim
 

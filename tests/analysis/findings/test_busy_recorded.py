@@ -68,19 +68,26 @@ def test_communication_is_no_operator_and_has_the_bandwidth_of_its_recorded_size
     assert f"{bandwidth(sent, took)}, {on_links} on the links of this rank, waiting for other ranks included" in words
 
 
-def test_so_many_all_reduces_a_step_are_said_to_be_too_many() -> None:
+def test_many_short_all_reduces_are_told_with_the_time_that_the_long_ones_have() -> None:
     raw = Raw.of("v100_fsdp_memory_events")
     nccl = [op for op in raw.ops if "nccl" in op["name"]]
     steps = [e for e in raw.events if e["name"].startswith("ProfilerStep#") and e["cat"] == "user_annotation"]
     sentence = said("v100_fsdp_memory_events", "exposed_communication")
     half = us(median(float(op["dur"]) for op in nccl))
     assert f"{count(len(nccl) / len(steps))} a step, half of them no longer than {half}" in sentence
-    assert "put many tensors into one buffer" in sentence
+    lengths = [float(op["dur"]) for op in nccl]
+    long = [one for one in lengths if one >= 30]
+    share = percent(sum(long) / sum(lengths))
+    many = f"{count(len(long))} of {count(len(nccl))} ops of {us(30)} or more"
+    assert f"{many} have {share} of the time: their size decides" in sentence
+    assert "one buffer" not in sentence
 
 
 def test_compiled_launches_are_not_advised_to_be_compiled() -> None:
-    assert "Compiled code made most of these launches already" in said("v100_fsdp_memory_events", "one_by_one")
+    sentence = said("v100_fsdp_memory_events", "one_by_one")
+    assert "Compiled code made most of these launches, with no fused kernel among them" in sentence
     raw = Raw.of("v100_fsdp_memory_events")
+    assert not any(op["name"].startswith("triton_") for op in raw.ops)
     compiled = [span(e) for e in raw.named("CompiledFunction", "CompiledFunctionBackward")]
     launches = [float(call["ts"]) for op in raw.ops if (call := raw.launch(op))]
     assert 2 * sum(any(a <= at < b for a, b in compiled) for at in launches) > len(launches)
@@ -201,3 +208,42 @@ def test_a_file_that_names_no_groups_has_no_bandwidth_of_links() -> None:
     words = said("a100_6streams_graphs_rank0", "exposed_communication")
     assert f"The longest collective, all_reduce ×{len(sizes)}, moved {size(4 * sum(sizes))}" in words
     assert "on the links" not in words
+
+
+@pytest.mark.parametrize("name", ["v100_2021_old_categories", "v100_fsdp_memory_events"])
+def test_gradients_that_are_filled_with_zeros_are_told_with_what_fills_them(name: str) -> None:
+    raw = Raw.of(name)
+    inside = [span(e) for e in raw.events if str(e.get("name")).startswith("Optimizer.zero_grad#") and "dur" in e]
+    fills = [
+        op
+        for op in raw.ops
+        if (call := raw.launch(op)) and any(a <= float(call["ts"]) < b for a, b in inside)
+    ]  # fmt: skip
+    sentence = said(name, "zero_grad")
+    assert sentence.startswith(
+        f"gradients set to zero: {count(len(fills))} ops of {us(sum(float(op['dur']) for op in fills))} fill them"
+    )
+    assert "set_to_none=True" in sentence
+
+
+def test_the_most_exposed_op_is_named_and_not_the_longest() -> None:
+    raw = Raw.of("v100_4streams_nccl_graphs")
+    copies = [op for op in raw.ops if op["name"].startswith("Memcpy")]
+    compute = [span(op) for op in raw.ops if not op["name"].startswith("Mem") and "nccl" not in op["name"]]
+    alone = {i: length([span(op), *compute]) - length(compute) for i, op in enumerate(copies) if op["dur"] > 1000}
+    most = max(alone, key=alone.__getitem__)
+    part = f"{us(alone[most])} of {us(float(copies[most]['dur']))}"
+    assert f"ops is an HtoD copy: {part}" in said("v100_4streams_nccl_graphs", "exposed_copy")
+    assert float(copies[most]["dur"]) < max(float(op["dur"]) for op in copies)
+
+
+def test_one_gap_at_the_beginning_is_told_apart_from_what_follows() -> None:
+    raw = Raw.of("mi300_sglang_hipgraph")
+    _, (start, end), _ = max(raw.gaps, key=lambda gap: gap[1][1] - gap[1][0])
+    before = [op for op in raw.ops if float(op["ts"]) < end]
+    after = [span(op) for op in raw.ops if float(op["ts"]) >= end]
+    busy = length(after) / (max(b for _, b in after) - end)
+    words = said("mi300_sglang_hipgraph", "verdict")
+    assert len(before) == 1
+    assert f"{us(end - start)} of the idle time is one gap behind the first op of {count(len(raw.ops))}" in words
+    assert f"after it the device was busy {percent(busy)}" in words

@@ -249,7 +249,9 @@ def test_what_is_alone_and_what_is_exposed_have_two_names_in_every_face() -> Non
 
 
 def test_the_idle_time_of_a_sample_has_no_causes() -> None:
-    sampled, whole = (TimelineResult(read_trace(real(n))).to_dict() for n in ("sampled_rank0of128", "h100_qwen_orphans"))
+    sampled, whole = (
+        TimelineResult(read_trace(real(n))).to_dict() for n in ("sampled_rank0of128", "h100_qwen_orphans")
+    )
     assert all(device["idle_ns"] for device in sampled["devices"].values())
     titles = [[table.title for table in report_tables(one)] for one in (sampled, whole)]
     assert ["Idle by cause" in one for one in titles] == [False, True]

@@ -17,7 +17,7 @@ from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.log import LOG
 from perfmagic.capture.devices.sim.memory import Memory
 from perfmagic.capture.devices.sim.pace import PaceFunction
-from perfmagic.errors import DeviceError
+from perfmagic.errors import CommunicationError, DeviceError
 
 NAME = "sim"
 FIRST_DEVICES = 2  # what two devices at once need; perfmagic.devices(n) makes more
@@ -55,6 +55,8 @@ class SimDevice:
             return
         name, error = self.errors.popleft()
         self.errors.clear()
+        if isinstance(error, CommunicationError):  # it says what failed, and why
+            raise error.with_traceback(None)
         raise DeviceError(
             f"{name} failed on the simulated device: {first_line(error)}",
             hint="it was queued on an earlier line; a device reports at the first call that waits for it",

@@ -72,8 +72,13 @@ def _look_inside(func: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
     return torch_private.go_on_below("BackendSelect", func, keys, args, kwargs)
 
 
-def _look_at_message(tensor: Any) -> None:
+def _look_at_message(tensor: Any, group: Any) -> None:
     """Refuse a message of a batch before any is sent; the batch asks for the device's process group before its ops."""
     __tracebackhide__ = True
-    if isinstance(tensor, SimTensor) and "c10d" not in _takers:
+    if isinstance(tensor, SimTensor) and "c10d" not in _takers and not knows_device(group):
         refuse_communication("torch.distributed.P2POp")
+
+
+def knows_device(group: Any) -> bool:
+    """Does a process group, the default one for None, take tensors on the device? Ours says so of itself."""
+    return bool(getattr(torch.distributed.group.WORLD if group is None else group, "takes_simulated_tensors", False))

@@ -18,7 +18,7 @@ from perfmagic.errors import DeviceError
 from perfmagic.trace.columns import NONE, OpKind
 
 Body = Callable[[], None]
-_correlations = itertools.count(1)
+next_correlation = itertools.count(1).__next__
 
 
 class NotComputedError(DeviceError):
@@ -66,6 +66,7 @@ class Job:
 
     body: what to run.  after: jobs of other streams to wait for first.  least_s: the pace.  kind None: not a device op.
     raced: the launch whose data the job uses without having waited for it, 0 for none.
+    ends_future: torch was given a future of it, and orders the streams of whoever uses what it writes.
     direct: the caller waits and raises the error itself, so that it is not reported a second time.
     """
 
@@ -76,6 +77,7 @@ class Job:
         "direct",
         "done",
         "done_ns",
+        "ends_future",
         "error",
         "in_backward",
         "kind",
@@ -93,13 +95,13 @@ class Job:
         self.name = name
         self.body = body
         self.kind = kind
-        self.correlation = next(_correlations)  # rising in the order of launches
+        self.correlation = next_correlation()  # rising in the order of launches
         self.size_bytes = NONE
         self.least_s = 0.0
         self.after: tuple[Job, ...] = ()
         self.direct = False
         self.raced = 0
-        self.in_backward = False
+        self.in_backward = self.ends_future = False
         self.seen: dict[Queue, int] = {}
         self.error: BaseException | None = None
         self.done = False

@@ -8,9 +8,10 @@ from perfmagic.capture.devices import torch_private
 from perfmagic.capture.devices.sim.chosen import current, current_lane, lane_of
 from perfmagic.capture.devices.sim.clock import now_ns
 from perfmagic.capture.devices.sim.device import check_usable, sim_device
-from perfmagic.capture.devices.sim.jobs import Body, Job
+from perfmagic.capture.devices.sim.jobs import Body, Job, next_correlation
 from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.log import LOG
+from perfmagic.capture.devices.sim.streams import Event, Stream
 from perfmagic.capture.devices.sim.tensor import Buffer, Ref
 from perfmagic.trace.columns import CallKind, OpKind
 
@@ -60,7 +61,7 @@ def queue_op(
     job.size_bytes, job.direct, job.in_backward = size_bytes, direct, in_backward
     pace = lane.device.pace
     job.least_s = least_s if least_s is not None else (pace(name, kind, size_bytes) if pace else 0.0)
-    _order(job, reads)
+    _order(job, lane, reads)
     lane.commit(job, writes)
     if hold_s:
         lane.device.closing.wait(max(0.0, hold_s - (now_ns() - start_ns) / 1e9))
@@ -69,15 +70,21 @@ def queue_op(
     return job
 
 
-def _order(job: Job, reads: Iterable[Buffer]) -> None:
-    """Hold a job behind writers on other streams. A real device would read what it finds: `raced` says of whom."""
-    lane, after = job.lane, []
+def _order(job: Job, lane: Lane, reads: Iterable[Buffer]) -> None:
+    """Hold a job behind writers on other streams. A real device would read what it finds: `raced` says of whom.
+
+    Of a writer whose future torch was given, torch would have the stream wait as soon as it uses the result.
+    """
+    after = []
     for buffer in reads:
         writer = buffer.writer
         if writer is None or writer.lane is lane:
             continue
         if not writer.done:
             after.append(writer)
+            if writer.ends_future and lane.seen.get(writer.lane, 0) < writer.correlation:
+                Event.of(writer).wait(Stream._of(lane))
+                job.correlation = next_correlation()  # launched after that wait
         # autograd orders the streams of a backward pass itself, so its ops race with nobody
         if not (job.in_backward or writer.in_backward):
             known = max(lane.seen.get(writer.lane, 0), writer.lane.device.host_seen.get(writer.lane, 0))

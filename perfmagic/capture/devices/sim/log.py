@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.trace.columns import CallKind, HostKind, OpKind
+from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
+from perfmagic.trace.model import Collective
 
 LIMIT_OPS = 300_000  # Source: docs/traces.md, "Limits"
 _ROWS_PER_OP = 2  # calls and operators kept for each device op: a blocking copy has two calls
@@ -31,6 +32,7 @@ class SimRecords:
     """What was recorded since a mark: columns by name as perfmagic.trace.model.make_trace takes them, times in unix ns.
 
     races: (correlation, correlation of the writer) of ops that used data another stream writes, with no wait between.
+    collectives: what the column of that name in ops counts; without operations between ranks there is no such column.
     dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
     """
 
@@ -43,6 +45,7 @@ class SimRecords:
     races: list[tuple[int, int]] = field(default_factory=list)
     dropped: int = 0
     full_ns: int | None = None
+    collectives: tuple[Collective, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class _Mark:
     counters: int
     races: int
     dropped: int
+    collectives: int
 
 
 class SimLog:
@@ -80,6 +84,7 @@ class SimLog:
         self._counters: list[tuple[Any, ...]] = []
         self._races: list[tuple[int, int]] = []
         self._dropped: list[int] = []  # when each of them began
+        self._collectives: list[tuple[int, Collective, int]] = []
         self._marks: list[_Mark] = []
         self._room(0, 0, 0)
 
@@ -130,7 +135,10 @@ class SimLog:
         races = self._races[at.races :]
         dropped = self._dropped[at.dropped :]
         full_ns = min(dropped, default=None)
-        return SimRecords(tuple(names), ops, calls, host_ops, waits, counters, races, len(dropped), full_ns)
+        collectives = _add_collectives(ops, self._collectives[at.collectives :])
+        return SimRecords(
+            tuple(names), ops, calls, host_ops, waits, counters, races, len(dropped), full_ns, collectives
+        )
 
     def add_op(
         self,
@@ -152,6 +160,11 @@ class SimLog:
         self._ops.append((start_ns, end_ns, int(kind), device, stream, name, correlation, size_bytes))
         if raced:
             self._races.append((correlation, raced))
+
+    def add_collective(self, correlation: int, what: Collective, sequence: int) -> None:
+        """The launch of that number is an operation between ranks.  sequence: of those of its group."""
+        if len(self._collectives) < self._ops_end:
+            self._collectives.append((correlation, what, sequence))
 
     def add_call(self, start_ns: int, end_ns: int, kind: CallKind, name: str, correlation: int) -> None:
         """One call of the host into the device, from the thread that made it."""
@@ -194,7 +207,16 @@ class SimLog:
         self._counters.append((at_ns, "Total Reserved", device, reserved))
 
     def _tables(self) -> tuple[list[Any], ...]:
-        return self._ops, self._calls, self._host_ops, self._waits, self._counters, self._races, self._dropped
+        return (
+            self._ops,
+            self._calls,
+            self._host_ops,
+            self._waits,
+            self._counters,
+            self._races,
+            self._dropped,
+            self._collectives,
+        )
 
     def _room(self, ops: int, calls: int, host_ops: int) -> None:
         self._ops_end = ops + self.limit
@@ -229,6 +251,18 @@ def _columns(keys: tuple[str, ...], rows: list[tuple[Any, ...]], names: dict[str
         plain = [names.setdefault(name, len(names)) for name in values] if key in ("name", "series") else values
         columns[key] = np.asarray(plain, dtype=np.float64 if key == "value" else np.int64)
     return columns
+
+
+def _add_collectives(ops: Columns, noted: list[tuple[int, Collective, int]]) -> tuple[Collective, ...]:
+    """Give ops the columns of what is known of operations between ranks, where there were any."""
+    if not noted:
+        return ()
+    known: dict[Collective, int] = {}
+    of = {correlation: (known.setdefault(what, len(known)), sequence) for correlation, what, sequence in noted}
+    rows = [of.get(correlation, (NONE, NONE)) for correlation in ops["correlation"].tolist()]
+    for place, key in enumerate(("collective", "sequence")):
+        ops[key] = np.asarray([row[place] for row in rows], dtype=np.int64)
+    return tuple(known)
 
 
 LOG = SimLog()

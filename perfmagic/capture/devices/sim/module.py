@@ -17,6 +17,7 @@ from perfmagic.capture.devices.sim import (
     launch,
     memory,
     moving,
+    peers,
     pinned,
     random,
     refusals,
@@ -157,6 +158,7 @@ def register(rebuild: Callable[..., Any]) -> list[Any]:
     """Tell torch of the device. Returns what has to stay alive for that.  rebuild: makes a tensor from its pickle."""
     install(dispatch.dispatch, moving.to, rebuild)
     torch_private.tell_lost_errors()
+    torch_private.provide_peer_copies(peers.functions())
     torch_private.register_python_backend(devices.NAME, make_module())
     names = torch_private.host_kernels()
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]

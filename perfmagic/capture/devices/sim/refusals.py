@@ -27,8 +27,9 @@ _NESTED = ("aten::_nested", "aten::nested", "aten::to_padded_tensor")
 def refuse_communication(name: str) -> NoReturn:
     """For collectives and messages: gloo and the others work on host memory, before the stream has filled it."""
     raise DeviceError(
-        f"{name} cannot use tensors on the simulated device: no process group here waits for its streams",
-        hint="copy the tensors with .cpu(), communicate, and copy the results back with .to(device)",
+        f"{name} cannot use tensors on the simulated device: this process group does not wait for its streams",
+        hint='make the group with torch.distributed.init_process_group("sim"); with another one, copy the tensors with '
+        ".cpu(), communicate, and copy the results back with .to(device)",
     )
 
 

@@ -87,6 +87,13 @@ class Event:
         self.enable_timing = enable_timing
         self._job: Job | None = None
 
+    @classmethod
+    def of(cls, job: Job) -> Event:
+        """The mark that a job is done."""
+        event = cls()
+        event._job = job
+        return event
+
     def record(self, stream: Stream | None = None) -> None:
         """Put the mark behind all that is queued on the stream, the current one if none is given."""
         check_usable()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 
 from perfmagic.capture.devices import torch_private
+from perfmagic.capture.devices.sim.chosen import current_lane
 from perfmagic.capture.devices.sim.device import sim_device
 from perfmagic.capture.devices.sim.jobs import Job, NotComputedError
 from perfmagic.capture.devices.sim.memory import Held
@@ -214,8 +215,11 @@ class SimTensor(torch.Tensor):
         become(self, other._ref)
 
     def record_stream(self, stream: Any) -> None:
-        """Keep the memory taken until a stream has done what it was given so far, even if the tensor goes before."""
-        lane = stream._lane
+        """Keep the memory taken until a stream has done what it was given so far, even if the tensor goes before.
+
+        A torch.Stream, which torch.accelerator.current_stream() gives, stands for the current one.
+        """
+        lane = stream._lane if hasattr(stream, "_lane") else current_lane(self._ref.buffer.device_index)
         lane.commit(Job(lane, "record_stream", partial(_hold, self._held)), ())
 
     def data_ptr(self) -> NoReturn:
@@ -227,7 +231,9 @@ class SimTensor(torch.Tensor):
     def storage(self) -> NoReturn:
         refuse_address("storage")
 
-    _typed_storage = storage  # torch.multiprocessing and share_memory_() start here
+    def _typed_storage(self) -> NoReturn:
+        """torch.multiprocessing, share_memory_() and the older FSDP start here."""
+        refuse_address("storage, which share_memory_(), torch.multiprocessing and FullyShardedDataParallel use")
 
     def __dlpack__(self, **_: Any) -> NoReturn:
         refuse_address("__dlpack__")

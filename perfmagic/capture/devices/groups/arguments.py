@@ -1,0 +1,116 @@
+"""What an operation was given, looked at before anything is queued: a mistake is told at the call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from perfmagic.capture.devices.groups.link import GATHER, SCATTER, Operation
+from perfmagic.capture.devices.groups.memory import tensors_in
+from perfmagic.capture.devices.sim.tensor import SimTensor
+
+Tensors = Sequence[torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What an operation moves. elements: put in and got out.  size_bytes: of one rank's whole buffer."""
+
+    elements: tuple[int, int]
+    size_bytes: int
+    dtype: torch.dtype | None
+
+
+class Given:
+    """Arguments of one operation.
+
+    outputs, inputs: tensors, in lists of lists; those changed in place are outputs.  title: instead of the operation's.
+    device: of the simulated devices the tensors' one, None for host tensors; given where there are no tensors.
+    peer, way: of messages (see posting.Call).
+    Raises ValueError for tensors that do not go together.
+    """
+
+    def __init__(
+        self,
+        outputs: Any,
+        inputs: Any,
+        opts: Any,
+        *,
+        device: int | None = None,
+        title: str = "",
+        peer: int | None = None,
+        way: str = "",
+    ) -> None:
+        __tracebackhide__ = True
+        self.outputs, self.inputs, self.opts = outputs, inputs, opts
+        self.title, self.peer, self.way = title, peer, way
+        self._tensors = tensors_in(outputs, inputs)
+        self.device = _device_of(self._tensors) if self._tensors else device
+        if self.device is not None:
+            _check_alike(self._tensors)
+
+    def whole(self, operation: Operation, ranks: int) -> Whole:
+        """Elements and bytes. A root alone has the whole of a gather or scatter, and all ranks count the same."""
+        n_in, n_out = (sum(t.numel() for t in tensors_in(some)) for some in (self.inputs, self.outputs))
+        if operation == GATHER:
+            n_out = n_in * ranks
+        elif operation == SCATTER:
+            n_in = n_out * ranks
+        elif not n_in or not n_out:  # in place, and messages
+            n_in = n_out = max(n_in, n_out)
+        first = self._tensors[0] if self._tensors else None
+        each = 0 if first is None else first.element_size()
+        return Whole((n_in, n_out), max(n_in, n_out) * each, None if first is None else first.dtype)
+
+    def check_whole(
+        self, name: str, ranks: int, *, whole: Sequence[torch.Tensor], part: Sequence[torch.Tensor]
+    ) -> None:
+        """One tensor for all ranks has room for the parts of all."""
+        for one, mine in zip(whole, part, strict=True):
+            if one.numel() != mine.numel() * ranks:
+                raise ValueError(
+                    f"{name}: a tensor of {one.numel()} elements does not hold one of {mine.numel()} for each of "
+                    f"{ranks} ranks"
+                )
+
+    def check_splits(self, splits: Sequence[Sequence[int]], ranks: int) -> None:
+        """The parts of all_to_all_single make up the tensors."""
+        for name, sizes, (t,) in zip(("output", "input"), splits, (self.outputs, self.inputs), strict=True):
+            n = t.shape[0] if t.dim() else 0
+            if (len(sizes) != ranks or sum(sizes) != n) if sizes else n % ranks:
+                raise ValueError(
+                    f"all_to_all_single: the {name} has {n} rows, which {list(sizes) or ranks} does not part"
+                )
+
+
+def check_parts(name: str, parts: Sequence[torch.Tensor], ranks: int) -> None:
+    """There is one tensor for each rank."""
+    if len(parts) != ranks:
+        raise ValueError(f"{name}: {len(parts)} tensors for {ranks} ranks")
+
+
+def _device_of(tensors: Sequence[torch.Tensor]) -> int | None:
+    places = {str(t.device) for t in tensors}
+    if len(places) > 1:
+        raise ValueError(f"tensors of one operation between ranks have to be on one device, not on {sorted(places)}")
+    first = tensors[0]
+    if isinstance(first, SimTensor):
+        return first._ref.buffer.device_index
+    if first.device.type != "cpu":
+        raise ValueError(f'this process group takes tensors on "sim" and "cpu", not on {first.device}')
+    return None
+
+
+def _check_alike(tensors: Sequence[torch.Tensor]) -> None:
+    dtypes = {str(t.dtype) for t in tensors}
+    if len(dtypes) > 1:
+        raise ValueError(f"tensors of one operation between ranks have to be of one type, not of {sorted(dtypes)}")
+    if not all(t.is_contiguous() or t.is_contiguous(memory_format=_memory_format(t)) for t in tensors):
+        raise ValueError("tensors have to be contiguous: give .contiguous()")
+
+
+def _memory_format(t: torch.Tensor) -> torch.memory_format:
+    return {4: torch.channels_last, 5: torch.channels_last_3d}.get(t.dim(), torch.contiguous_format)

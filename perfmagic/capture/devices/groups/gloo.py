@@ -1,0 +1,112 @@
+"""The gloo groups behind one of ours: made, freed, made anew."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from perfmagic.capture.devices import torch_private
+from perfmagic.capture.devices.groups.sockets import Opened, shut
+from perfmagic.errors import CommunicationError
+
+T = TypeVar("T")
+_HOST_THREADS, _DEVICE_THREADS = 2, 1  # torch's own number; a stream has one operation at a time
+_PLACE = re.compile(r"^\[[^\]]*\]\s*")  # "[/pytorch/third_party/gloo/…/pair.cc:547] "
+_network: list[Any] = []  # gloo's listener and its thread, which all groups of the process share
+
+
+class Gloo:
+    """Two gloo groups of the same ranks.
+
+    gloo tells operations apart by counting them, so ranks must start them in one order. Those on host tensors start at
+    the call and those on the device when their stream comes to them: in one gloo group they would be counted as it
+    happens. Messages of one tag would overtake each other likewise.
+    """
+
+    host: Any
+    device: Any
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+        self._store, self._rank, self._size, self.timeout = store, rank, size, timeout
+        self._keep_ports = _ports_of(store)
+        self._connections: frozenset[tuple[int, int]] = frozenset()
+        self.freed = ""
+        self.connect("first", timeout)
+
+    def connect(self, name: str, timeout: timedelta) -> None:
+        """Meet the other ranks under a name not used before. Raises CommunicationError where one is missing."""
+        try:
+            with Opened() as opened:
+                self.host = self._made(f"{name}/host", _HOST_THREADS, timeout)
+                self.device = self._made(f"{name}/device", _DEVICE_THREADS, timeout)
+        except RuntimeError as error:
+            raise CommunicationError(
+                f"rank {self._rank} of {self._size} could not connect to the others: {plain(error)}",
+                hint="every rank has to make its groups, all in the same order",
+            ) from None
+        self.set_timeout(self.timeout)
+        self._connections = opened.sockets
+        self.freed = ""
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long an operation may take."""
+        self.timeout = timeout
+        for group in (self.host, self.device):
+            group.set_timeout(timeout)
+
+    def free(self, reason: str) -> int:
+        """End what waits in either group; how many connections were shut. Both are of no use afterwards."""
+        self.freed = reason
+        return shut(self._connections, self._keep_ports)
+
+    def run(self, what: str, call: Callable[[], T]) -> T:
+        """Wait for an operation. Raises CommunicationError with the reason where it was freed, or with gloo's words."""
+        __tracebackhide__ = True
+        if self.is_freed():
+            raise self.given_up(what)
+        try:
+            return call()
+        except RuntimeError as error:
+            failed = failure(what, error)
+        if self.is_freed():
+            failed = self.given_up(what)
+        raise failed  # out here it has no context, whose frames would keep a gloo group that is done with
+
+    def is_freed(self) -> bool:
+        """Has free() been called, maybe from another thread, since the last connect()?"""
+        return bool(self.freed)
+
+    def given_up(self, what: str) -> CommunicationError:
+        """The error of an operation that was ended."""
+        return CommunicationError(f"{what} was given up: {self.freed}")
+
+    def _made(self, name: str, threads: int, timeout: timedelta) -> Any:
+        if not _network:
+            names = [name for name in os.environ.get("GLOO_SOCKET_IFNAME", "").split(",") if name]
+            _network.extend(torch_private.gloo_devices(names))
+        return torch_private.make_gloo(self._store, name, self._rank, self._size, _network, threads, timeout)
+
+
+def failure(what: str, error: BaseException) -> CommunicationError:
+    """gloo's words as an error of ours."""
+    words = plain(error)
+    hint = "another rank failed, ended or did not call it: look at what the others say"
+    return CommunicationError(
+        f"{what} failed: {words}", hint=hint if re.search("peer|imed out|onnect", words) else None
+    )
+
+
+def plain(error: BaseException) -> str:
+    """What torch or gloo says, without the place in its source."""
+    return _PLACE.sub("", str(error).split("\n", 1)[0]) or type(error).__name__
+
+
+def _ports_of(store: Any) -> frozenset[int]:
+    """The port of the store below all prefixes; none for a store in a file or in memory."""
+    while (below := getattr(store, "underlying_store", None)) is not None:
+        store = below
+    port = getattr(store, "port", None)
+    return frozenset() if port is None else frozenset((int(port),))

@@ -1,0 +1,70 @@
+"""Running one source in several processes that form a process group, for tests. No port is fixed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+WAIT_S = 120  # only processes that hang get there
+
+_PRELUDE = """
+import json, os, sys, warnings
+warnings.filterwarnings("ignore")
+import torch, torch.distributed as dist
+import perfmagic
+from perfmagic.capture.devices import groups
+torch.set_num_threads(1)
+rank, world_size, backend = int(sys.argv[1]), int(sys.argv[2]), sys.argv[4]
+if backend == "sim":
+    device = perfmagic.device("sim")
+else:
+    device = torch.device("cpu")
+    groups.register()
+dist.init_process_group(
+    backend, store=dist.FileStore(sys.argv[3], world_size), rank=rank, world_size=world_size
+)
+def say(**values):
+    print("SAID " + json.dumps(values), flush=True)
+"""
+
+
+def run_ranks(
+    folder: Path, n: int, source: str, *, backend: str = "sim", fails: tuple[int, ...] = ()
+) -> list[dict[str, Any]]:
+    """What each of n processes said with say(name=value); fails: the ranks that have to end with an error."""
+    script = folder / "rank.py"
+    script.write_text(_PRELUDE + source)
+    meeting = folder / uuid.uuid4().hex
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else None
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(rank), str(n), str(meeting), backend],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+        )
+        for rank in range(n)
+    ]  # fmt: skip
+    try:
+        ended = [rank.communicate(timeout=WAIT_S) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    codes = {rank: process.returncode for rank, process in enumerate(ranks)}
+    assert {rank for rank, code in codes.items() if code} == set(fails), "\n".join(
+        f"rank {rank} ended with {codes[rank]}:\n{out[-600:]}\n{err[-2000:]}" for rank, (out, err) in enumerate(ended)
+    )
+    if os.environ.get("SHOW"):
+        print(ended[0][0])
+    return [_said(out) for out, _ in ended]
+
+
+def _said(out: str) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    for line in out.splitlines():
+        if line.startswith("SAID "):
+            said |= json.loads(line.removeprefix("SAID "))
+    return said
