@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from perfmagic.api import open_traces
@@ -16,7 +17,7 @@ from perfmagic.errors import OptionError
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.results.ranks import grouped
 from perfmagic.trace.columns import HostKind
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Collective, Trace
 from tests.analysis.build import US, Builder
 from tests.analysis.ranks.test_ranks import rank
 from tests.trace.recorded import real
@@ -153,6 +154,23 @@ def test_sends_meet_their_receives() -> None:
     # rank 0 sends from 100 to 150 while it waits from 5 to 300 to receive: data move, so that is transfer
     assert rows[0].exposed_waiting_ns == (295 - 50) * US
     assert rows[0].exposed_transfer_ns == 100 * US
+    assert (rows[0].waiting_ns, rows[0].transfer_ns) == (245 * US, 100 * US)  # no instant counts twice
+
+
+def test_messages_in_a_group_of_some_ranks_are_those_of_the_ranks_themselves() -> None:
+    """As the simulated device records them: the op names places of the group, the collective the ranks of it."""
+    traces = []
+    for place, number in enumerate((2, 5)):
+        b = Builder()
+        name = "send 0->1" if place == 0 else "recv 1<-0"
+        b.op(100 + 50 * place, 300, launch=90, name=name)
+        b.op(310, 320, launch=91, name="gemm")
+        trace = on_one_host(b.trace(rank=number, world_size=8))
+        group = Collective(name.split(maxsplit=1)[0], group_size=2, group="pair", ranks=(2, 5))
+        of_op = np.where(trace.ops.name == trace.names.index(name), 0, -1).astype(np.int32)
+        traces.append(replace(trace, collectives=(group,), ops=replace(trace.ops, collective=of_op)))
+    (message,) = result_of(*traces).messages()
+    assert (message.source, message.target, message.sender_waited_ns) == (2, 5, 50 * US)
 
 
 def gloo(number: int, came_us: float) -> Trace:

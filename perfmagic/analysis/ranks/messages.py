@@ -50,7 +50,7 @@ def passed(traces: Mapping[int, Trace], comm_names: str | None = None) -> tuple[
     for rank, trace in sorted(traces.items()):
         for row, asked in communication_ops(trace, comm_names):
             known = trace.collectives[trace.ops.collective[row]] if trace.ops.collective[row] != NONE else None
-            found = _ends_of(known, asked)
+            found = _ends_of(known, asked, trace.names[trace.ops.name[row]])
             if found is not None:
                 is_send, pair = found
                 if pair[0 if is_send else 1] == rank:
@@ -69,9 +69,12 @@ def _passed(pair: tuple[int, int], traces: Mapping[int, Trace], sent: Int64, got
     return Passed(*pair, sent, got, *times)
 
 
-def _ends_of(known: Collective | None, asked: str) -> tuple[bool, tuple[int, int]] | None:
-    """Whether an op sends, and from which rank to which; None where it is no message."""
-    found = (_MESSAGE.match(known.name) if known else None) or _MESSAGE.match(asked)
+def _ends_of(known: Collective | None, *names: str) -> tuple[bool, tuple[int, int]] | None:
+    """Whether an op sends, and from which rank to which; None where it is no message.
+
+    names: what the host asked for, and the op's own, as the simulated device has it.
+    """
+    found = next(filter(None, map(_MESSAGE.match, (known.name if known else "", *names))), None)
     if not found:
         return None
     first, second = int(found[2]), int(found[4])

@@ -17,6 +17,7 @@ from perfmagic.analysis.ranks.messages import Passed, passed
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.collectives import bus_factor, op_bytes
 from perfmagic.analysis.timeline.sample import sample
+from perfmagic.numerics.intervals import total_ns
 from perfmagic.trace.model import Trace
 
 
@@ -28,7 +29,8 @@ class RankStat:
     Ranks.began_ns().
     exposed_communication_ns: with no compute beside it, the sum of exposed_waiting_ns (in a collective before the last
     rank came), exposed_transfer_ns (once all were there) and exposed_unmatched_ns (of which the other ranks say
-    nothing).  waiting_ns, transfer_ns: of all matched collectives and messages, also beside compute.
+    nothing).  waiting_ns, transfer_ns: of all matched collectives and messages, also beside compute; where one waits
+    while another moves data, that is transfer.
     waiting_bound_ns: how far the waiting may be wrong, over all of them: see MatchedGroup.errs_ns.
     n_last: matched collectives to which it came last, of n_matched.
     bus_bytes_per_s: of matched collectives whose size is known, while data were on their way; None without any.
@@ -162,8 +164,8 @@ class Ranks:
             exposed_waiting_ns=of_comm.exposed_waiting_ns,
             exposed_transfer_ns=of_comm.exposed_transfer_ns,
             exposed_unmatched_ns=of_comm.exposed_unmatched_ns,
-            waiting_ns=sum(int((part.met_ns - part.start_ns).sum()) for part in self.parts.get(rank, ())),
-            transfer_ns=sum(int((part.end_ns - part.met_ns).sum()) for part in self.parts.get(rank, ())),
+            waiting_ns=total_ns(of_comm.waiting),
+            transfer_ns=total_ns(of_comm.transfer),
             waiting_bound_ns=sum(int(group.errs_ns.sum()) for group, _ in mine) + self._bound_of_messages(rank),
             n_matched=sum(len(group.kinds) for group, _ in mine),
             n_last=sum(int(((group.last == i) & group.decided).sum()) for group, i in mine),
