@@ -65,7 +65,7 @@ _HOMES = {
     "OperatorStat": "perfmagic.analysis.timeline.operators",
     "Quantity": "perfmagic.analysis.bench.quantity",
     "QueueStat": "perfmagic.analysis.timeline.queueing",
-    "RankFinding": "perfmagic.analysis.ranks.findings",
+    "RankFinding": "perfmagic.analysis.ranks.finding",
     "RankStat": "perfmagic.analysis.ranks.summary",
     "RanksResult": "perfmagic.results.ranks",
     "Rows": "perfmagic.analysis.rows",
@@ -188,7 +188,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange
     from perfmagic.analysis.findings.finding import Finding
-    from perfmagic.analysis.ranks.findings import RankFinding
+    from perfmagic.analysis.ranks.finding import RankFinding
     from perfmagic.analysis.ranks.summary import RankStat
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat

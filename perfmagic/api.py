@@ -10,7 +10,7 @@ from operator import index
 from types import TracebackType
 from typing import Any
 
-from perfmagic.analysis.ranks.findings import RankFinding
+from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import rank_findings as find_in_ranks
 from perfmagic.analysis.rows import Rows
 from perfmagic.capture.bench.block import Benchmark
@@ -121,9 +121,22 @@ def rank_findings(results: Sequence[TimelineResult]) -> Rows[RankFinding]:
     """How do the ranks of one job differ: which is the straggler at collectives, whose totals are outliers?
 
     results: from open_traces(), one for each rank. Empty where the files do not name the ranks of one job.
+    Raises OptionError where they are no timelines.
     """
+    _check_timelines(results)
     found = find_in_ranks([result.trace for result in results], results[0].comm_names if results else None)
     return Rows(found, RankFinding)
+
+
+def _check_timelines(given: object) -> None:
+    """Raise OptionError for what are no timelines."""
+    if isinstance(given, Sequence) and all(isinstance(one, TimelineResult) for one in given):
+        return
+    what = "one timeline alone" if isinstance(given, TimelineResult) else f"{given!r} ({type(given).__name__})"
+    raise OptionError(
+        f"rank_findings: timelines are needed, one for each rank, not {what}",
+        hint="rank_findings(open_traces(FOLDER))",
+    )
 
 
 class timeline:  # noqa: N801  a context manager that is used as a function, like torch.no_grad

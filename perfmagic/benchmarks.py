@@ -197,8 +197,14 @@ def measurement(result: BenchResult, quantity: str | None = None) -> Any:
     """A result as a torch.utils.benchmark.Measurement, for torch's own tables (benchmark.Compare).
 
     quantity: "returns", "done", "span" or "queued"; None: *done* where a device was in use, else *returns*.
-    Raises OptionError for a quantity that was not measured, TorchMissingError without torch.
+    Raises OptionError for what is no result of a benchmark and for a quantity that was not measured,
+    TorchMissingError without torch.
     """
+    if not isinstance(result, BenchResult):
+        raise OptionError(
+            f"measurement: the result of a benchmark is needed, not {result!r} ({type(result).__name__})",
+            hint="perfmagic.bench(function) gives one",
+        )
     name = quantity or ("done" if result.done is not None else "returns")
     if name not in result.quantities:
         have = ", ".join(result.quantities) or "nothing"
@@ -229,10 +235,10 @@ def given_options(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in _WORDS if name in values}
 
 
-def spec_of(body: Callable[[], object], options: Mapping[str, Any]) -> BenchSpec:
-    """How a function is to be measured. Raises OptionError where it is no function."""
+def spec_of(body: Callable[[], object], options: Mapping[str, Any], where: str = "bench") -> BenchSpec:
+    """How a function is to be measured. Raises OptionError, in the name of `where`, if it is no function."""
     if not callable(body):
-        raise no_function("bench", body)
+        raise no_function(where, body)
     return BenchSpec(**options, inputs=partial(read_by_function, body))
 
 
@@ -251,7 +257,7 @@ def no_function(where: str, given: object) -> OptionError:
 
 
 def _measure(body: Callable[[], object], options: Mapping[str, Any], *, synced: bool) -> BenchResult:
-    engine = new_engine(spec_of(body, options), synced=synced)
+    engine = new_engine(spec_of(body, options, "syncbench" if synced else "bench"), synced=synced)
     with engine, engine:  # twice: see capture/owner.py
         try:
             run(engine.loop(), (body,))

@@ -171,9 +171,16 @@ def _timelines(
     if n != 2:
         raise OptionError(f"compare: {plural(n, 'timeline')}, two are compared", hint="%compare before after")
     _refuse_options({**options, **({} if quantity is None else {"quantity": quantity})}, (), magic)
+    _check_names(names)
     found = compare_timelines(given[0], given[1], names=names)
     remember(found)
     return found
+
+
+def _check_names(names: object) -> None:
+    """Raise OptionError for what is no list of names."""
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise OptionError(f"compare: names={names!r} is no list of names", hint='names=["before", "after"]')
 
 
 def _kind_words(one: object) -> str:
@@ -222,6 +229,7 @@ def _measured_in_turns(
             "compare: queued is the time of one of several calls in a row, and 1 call is made at a time",
             hint=f"{option(magic, 'calls', 50)} makes 50, where a device works",
         )
+    _check_names(names)
     words = list(names) or [getattr(body, "__name__", "") for body in bodies]
     if len(words) != len(bodies):
         raise OptionError(f"compare: {len(words)} names given for {len(bodies)} functions")

@@ -69,3 +69,14 @@ def write_text(path: str | os.PathLike[str], text: str) -> Path:
 def _why(error: OSError, target: Path) -> str:
     missing = isinstance(error, FileNotFoundError)
     return f"there is no folder {target.parent}" if missing else (error.strerror or type(error).__name__)
+
+
+def made_folder(path: str | os.PathLike[str]) -> Path:
+    """A folder, made with those above it where it is not there. Raises OptionError where that cannot be done."""
+    target = file_path(path)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        why = _why(error, target) if isinstance(error, OSError) else str(error)
+        raise OptionError(f"{target} cannot be made: {why}", hint="choose another folder") from None
+    return target

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from perfmagic.analysis.diff.diff import jobs_diff, sides, trace_diff
+from perfmagic.analysis.ranks.pair import waiting_words
 from perfmagic.api import open_traces
 from perfmagic.errors import OptionError
 from perfmagic.files import file_path
@@ -56,7 +58,8 @@ def compare_timelines(
         a, b = opened[0][0], opened[1][0]
         patterns = a.comm_names, b.comm_names
         found = trace_diff(a.trace, b.trace, names=called, titles=(a.title, b.title), comm_names=patterns)
-        return TraceComparison.of(found, (a, b))
+        waited = waiting_words(a.trace, b.trace, called, comm_names=a.comm_names)
+        return TraceComparison.of(replace(found, notes=(*waited, *found.notes)), (a, b))
     return _jobs(opened[0], opened[1], called)
 
 

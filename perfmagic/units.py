@@ -83,6 +83,11 @@ def within(fraction: float) -> str:
     return f"±{NBSP}{percent_known(fraction, 1)}"
 
 
+def known_within(ns: float, bound_ns: float) -> str:
+    """A time and how far it may be wrong, where that is more than a hundredth of it: "1.20 ms ± 84.0 µs"."""
+    return duration(ns) + (f" ±{NBSP}{duration(bound_ns)}" if bound_ns > abs(ns) / 100 else "")
+
+
 def given_s(seconds: float) -> str:
     """A time as somebody gave it, without digits of its own: 2.0 → "2 s"."""
     return f"{seconds:g}{NBSP}s"

@@ -70,3 +70,9 @@ def test_a_share_that_was_measured_keeps_the_digits_that_whole_percent_hide() ->
     assert said == ["1.4 %", "1 %", "12 %"]
     assert units.within(0.03).replace(units.NBSP, " ") == "± 3 %"
     assert [units.given_s(s).replace(units.NBSP, " ") for s in (2.0, 0.25)] == ["2 s", "0.25 s"]
+
+
+def test_a_time_names_its_bound_from_a_hundredth_on() -> None:
+    assert units.known_within(1_200_000, 84_000).replace(units.NBSP, " ") == "1.20 ms ± 84.0 µs"
+    assert units.known_within(1_200_000, 12_000).replace(units.NBSP, " ") == "1.20 ms"
+    assert units.known_within(0, 0).replace(units.NBSP, " ") == "0 ns"

@@ -23,6 +23,12 @@ WRONG: dict[str, tuple[Callable[[], object], str, str]] = {
     "a number for a trace": (lambda: perfmagic.open_trace(3), "a path is needed, not 3 (int)", "name of a file"),
     "a number for traces": (lambda: perfmagic.open_traces(3), "a path is needed, not 3 (int)", "name of a file"),
     "a number for a result": (lambda: perfmagic.load(3), "a path is needed, not 3 (int)", "name of a file"),
+    "a number for ranks": (lambda: perfmagic.rank_findings(3), "timelines are needed", "open_traces"),
+    "a number for a benchmark": (lambda: perfmagic.measurement(3), "measurement: the result of", "perfmagic.bench"),
+    "text for a count": (lambda: perfmagic.devices("2"), "devices('2'): a whole number", "devices(2)"),
+    "no device": (lambda: perfmagic.devices(0), "devices(0): a whole number", "devices(2)"),
+    "a number to syncbench": (lambda: perfmagic.syncbench(3), "syncbench: int is no function", "without ()"),
+    "a number for names to compare": (lambda: perfmagic.compare(int, str, names=3), "names=3", '["before", "after"]'),
     "a number for names": (
         lambda: perfmagic.open_trace("run.json", comm_names=3),
         "comm names 3 are no regular expression",

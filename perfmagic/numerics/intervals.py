@@ -26,11 +26,14 @@ def union(start_ns: npt.NDArray[Any], end_ns: npt.NDArray[Any]) -> Intervals:
     start = np.asarray(start_ns, np.int64)
     end = np.asarray(end_ns, np.int64)
     keep = end > start
-    if not keep.any():
+    if not keep.all():
+        start, end = start[keep], end[keep]
+    if not len(start):
         return EMPTY
-    start, end = start[keep], end[keep]
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], np.maximum.accumulate(end[order])
+    if not (start[1:] >= start[:-1]).all():
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    end = np.maximum.accumulate(end)
     opens = np.empty(len(start), bool)
     opens[0] = True
     np.greater(start[1:], end[:-1], out=opens[1:])
@@ -42,8 +45,8 @@ def union(start_ns: npt.NDArray[Any], end_ns: npt.NDArray[Any]) -> Intervals:
 def merge(*parts: Intervals) -> Intervals:
     """The union of several interval sets."""
     rows = [p for p in parts if len(p)]
-    if not rows:
-        return EMPTY
+    if len(rows) < 2:
+        return rows[0] if rows else EMPTY
     stacked = np.concatenate(rows)
     return union(stacked[:, 0], stacked[:, 1])
 
@@ -57,6 +60,8 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
     """The time during which both a and b are active."""
     if not len(a) or not len(b):
         return EMPTY
+    if len(a) > len(b):  # fewer rows are searched for among more
+        a, b = b, a
     # of each row of a, the rows of b it touches: those that end after its start and start before its end
     low = np.searchsorted(b[:, 1], a[:, 0], side="right")
     high = np.searchsorted(b[:, 0], a[:, 1], side="left")
@@ -89,14 +94,25 @@ def subtract(a: Intervals, b: Intervals) -> Intervals:
 def complement(a: Intervals, start_ns: int, end_ns: int) -> Intervals:
     """The time inside [start_ns, end_ns) during which a is not active."""
     inside = clip(a, start_ns, end_ns)
-    edges = np.concatenate(([start_ns], inside.ravel(), [end_ns])).reshape(-1, 2)
-    return edges[edges[:, 1] > edges[:, 0]]
+    edges = np.empty((len(inside) + 1, 2), np.int64)
+    edges[0, 0], edges[-1, 1] = start_ns, end_ns
+    edges[1:, 0], edges[:-1, 1] = inside[:, 1], inside[:, 0]
+    kept = edges[:, 1] > edges[:, 0]
+    # only the outer ones can be empty: no row is copied
+    return edges[int(not kept[0]) : len(edges) - int(not kept[-1])] if kept[1:-1].all() else edges[kept]
 
 
 def clip(a: Intervals, start_ns: int, end_ns: int) -> Intervals:
     """The part of a inside [start_ns, end_ns)."""
-    cut = np.clip(a, start_ns, end_ns)
-    return cut[cut[:, 1] > cut[:, 0]]
+    if end_ns <= start_ns:
+        return EMPTY
+    first = np.searchsorted(a[:, 1], start_ns, side="right")
+    inside = a[first : np.searchsorted(a[:, 0], end_ns, side="left")]
+    if not len(inside) or (inside[0, 0] >= start_ns and inside[-1, 1] <= end_ns):
+        return inside
+    cut = inside.copy()
+    cut[0, 0], cut[-1, 1] = max(cut[0, 0], start_ns), min(cut[-1, 1], end_ns)
+    return cut
 
 
 def overlap_ns(a: Intervals, b: Intervals) -> int:
@@ -144,12 +160,13 @@ def covered_ns(a: Intervals, start_ns: Int64, end_ns: Int64) -> Int64:
     """How much of each [start, end) a covers, exact, shape of start_ns; 0 where end <= start."""
     if not len(a):
         return np.zeros(len(start_ns), np.int64)
-    covered: Int64 = np.maximum(_before_ns(a, end_ns) - _before_ns(a, start_ns), 0)
+    whole = np.concatenate(([0], np.cumsum(a[:, 1] - a[:, 0])))
+    covered: Int64 = np.maximum(_before_ns(a, whole, end_ns) - _before_ns(a, whole, start_ns), 0)
     return covered
 
 
-def _before_ns(a: Intervals, at_ns: Int64) -> Int64:
-    whole = np.concatenate(([0], np.cumsum(a[:, 1] - a[:, 0])))
+def _before_ns(a: Intervals, whole: Int64, at_ns: Int64) -> Int64:
+    """How much of a lies before each instant. whole: how much lies before each row, and all of it."""
     row = np.searchsorted(a[:, 0], at_ns, side="right")
     last = np.maximum(row - 1, 0)
     after_end = np.maximum(a[last, 1] - at_ns, 0)

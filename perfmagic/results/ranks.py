@@ -11,12 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic import units
-from perfmagic.analysis.ranks.findings import RankFinding, findings_of, mixed_jobs
+from perfmagic.analysis.ranks.alignment import Alignment
+from perfmagic.analysis.ranks.arrows import arrows
+from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.findings import findings_of, mixed_jobs
+from perfmagic.analysis.ranks.host_as_device import host_as_device
 from perfmagic.analysis.ranks.jobs import jobs
+from perfmagic.analysis.ranks.meetings import Meeting, Message
 from perfmagic.analysis.ranks.summary import Ranks, RankStat, ranks_of
-from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.rows import Rows, pandas
 from perfmagic.errors import OptionError
-from perfmagic.files import write_text
+from perfmagic.files import made_folder, write_text
 from perfmagic.results.faces import LiveView, Result
 from perfmagic.results.timeline import TimelineResult
 from perfmagic.view.svg.canvas import escaped
@@ -24,6 +29,8 @@ from perfmagic.view.timeline.viewstate import ViewState
 
 # Views are imported where they are drawn: a script that reads numbers need not load them.
 if TYPE_CHECKING:
+    import pandas as pd
+
     from perfmagic.view.ranks.doc import RanksDoc
     from perfmagic.view.timeline.wire import Wire
 
@@ -57,9 +64,24 @@ class RanksResult(Result):
         return self.ranks.table
 
     @property
-    def clocks(self) -> str:
-        """How the ranks were put on one axis, and how far the ends of a collective still lie apart."""
-        return self.ranks.alignment.words
+    def clocks(self) -> Alignment:
+        """How the ranks were put on one axis, and how well that is known: offsets (ns), bound (ns), words."""
+        return self.ranks.alignment
+
+    def meetings(self) -> Rows[Meeting]:
+        """Each collective on all its ranks: when the last one came and which, how long each waited and moved (ns)."""
+        return self.ranks.meetings
+
+    def messages(self) -> Rows[Message]:
+        """Each send with its receive: when both ends had come, when it arrived, how long each end waited (ns)."""
+        return self.ranks.messages
+
+    def rank(self, number: int) -> TimelineResult:
+        """The timeline of one rank, by its own clock. Raises OptionError for one that is not here."""
+        if number not in self.ranks.traces:
+            known = ", ".join(map(str, self.ranks.ranks))
+            raise OptionError(f"rank {number} is not here", hint=f"ranks with something to compare: {known}")
+        return self.timelines[self.ranks.ranks.index(number)]
 
     @cached_property
     def doc(self) -> RanksDoc:
@@ -87,9 +109,10 @@ class RanksResult(Result):
         self.view_state.ask((int(start_ns), int(end_ns)))
 
     def to_dict(self) -> dict[str, Any]:
-        """The findings and the table, ready for JSON."""
+        """The findings, the clocks and the table, ready for JSON."""
         return {
-            "clocks": self.clocks,
+            "clocks": self.clocks.words,
+            "clocks_bound_ns": self.clocks.bound_ns,
             "rank_findings": [finding.to_dict() for finding in self.findings],
             "ranks": self.table.to_dict(),
         }
@@ -97,6 +120,34 @@ class RanksResult(Result):
     def to_json(self) -> str:
         """to_dict() as JSON text."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a device op: its rank, name, stream, launched, started, ended (ns on the axis). Needs pandas."""
+        frames = []
+        for number in self.ranks.ranks:
+            frame = TimelineResult(self.ranks.traces[number]).to_frame()
+            for column in ("launched_ns", "start_ns", "end_ns"):
+                frame[column] += self.clocks.offset_ns[number]
+            frame.insert(0, "rank", number)
+            frames.append(frame)
+        joined: pd.DataFrame = pandas().concat(frames, ignore_index=True)
+        return joined
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write all ranks and give the path.
+
+        Chrome JSON (.json, .json.gz) is one file on one axis for Perfetto, a process a rank, with an arrow for each
+        message and from each collective's last rank. Any other name is a folder with a file a rank, with every column:
+        perfmagic.open_traces(folder).ranks opens it. Raises OptionError where it cannot be written.
+        """
+        if str(path).endswith((".json", ".json.gz")):
+            from perfmagic.trace.formats.chrome_ranks import write_chrome_ranks
+
+            return write_chrome_ranks(self.ranks.traces, self.clocks.offset_ns, arrows(self.ranks), path)
+        folder = made_folder(path)
+        for number, one in zip(self.ranks.ranks, self.timelines, strict=True):
+            one.save(folder / f"rank{number}.npz")
+        return folder
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the live view of all ranks (no network) and give its path."""
@@ -205,11 +256,11 @@ def grouped(results: Sequence[TimelineResult]) -> tuple[list[RanksResult], list[
     alone: list[TimelineResult] = []
     for job in jobs([result.trace for result in results]):
         mine = [results[i] for i in job.members]
-        with_ops = [one for one in mine if len(one.trace.ops)]
+        with_ops = [one for one in mine if len(host_as_device(one.trace).ops)]
         ranks = ranks_of([one.trace for one in with_ops], with_ops[0].comm_names) if with_ops else None
         if ranks is None:
             alone += mine
             continue
         found.append(RanksResult(tuple(with_ops), ranks))
-        alone += [one for one in mine if not len(one.trace.ops)]
+        alone += [one for one in mine if one not in with_ops]
     return found, alone

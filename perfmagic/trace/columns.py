@@ -92,7 +92,9 @@ class Table:
         return cls(**{name: _frozen(a[order]) for name, a in arrays.items()})
 
     def take(self: TableT, rows: npt.NDArray[Any]) -> TableT:
-        """The given rows (a mask or indices in rising order) as a table of the same kind."""
+        """The given rows (a mask or indices in rising order) as a table of the same kind: this one for all."""
+        if len(rows) == len(self) and (rows.all() if rows.dtype == bool else (np.diff(rows) == 1).all()):
+            return self
         return type(self)(**{f.name: _frozen(getattr(self, f.name)[rows]) for f in fields(self)})
 
     def to_dict(self) -> dict[str, npt.NDArray[Any]]:
@@ -152,7 +154,7 @@ class HostOps(Table):
     thread: Int64 = _column(np.int64, 0)
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.input_shapes, of operators
     dtype: Int32 = _column(np.int32, NONE)  # row of Trace.input_dtypes
-    value: Int32 = _column(np.int32, NONE)  # row of Trace.input_values, of convolutions
+    value: Int32 = _column(np.int32, NONE)  # row of Trace.input_values, of convolutions and attention
     line: Int32 = _column(np.int32, NO_LINE)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from perfmagic.numerics.intervals import Intervals
 from perfmagic.trace.columns import Bool, HostKind, HostOps, Int64
 
 _KEPT = ("start_ns", "end_ns", "name", "thread", "line")  # kind and shape are the same in all rows
@@ -58,6 +59,16 @@ class PythonFrames:
         begin, end = self._columns["start_ns"], self._columns["end_ns"]
         mine = {name: column[touches(begin, end, start_ns, end_ns)] for name, column in self._columns.items()}
         return PythonFrames(cut(mine, start_ns, end_ns))
+
+    def reaching(self, where: Intervals) -> HostOps:
+        """Those that run in some time at least, cut at its two ends."""
+        if not len(where):
+            return self._some(np.zeros(len(self), bool))
+        begin, end = self._columns["start_ns"], self._columns["end_ns"]
+        last = np.searchsorted(where[:, 0], end, side="left") - 1  # the last interval that begins before the frame ends
+        runs = (last >= 0) & (where[np.maximum(last, 0), 1] > begin)
+        mine = {name: column[runs] for name, column in self._columns.items()}
+        return self._rows(cut(mine, int(where[0, 0]), int(where[-1, 1])))
 
     def _some(self, mask: Bool) -> HostOps:
         return self._rows({name: column[mask] for name, column in self._columns.items()})

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -34,9 +35,10 @@ class HostStack:
 
     def each_level_at(self, thread: Int64, at_ns: Int64) -> Iterator[Int64]:
         """For each depth, the outermost first, the row running on each thread at each instant, NONE where none does."""
+        threads = distinct(thread).tolist()
         for depth in range(max((len(levels) for levels in self.levels.values()), default=0)):
             found = np.full(len(at_ns), NONE, np.int64)
-            for one in np.unique(thread).tolist():
+            for one in threads:
                 levels = self.levels.get(one, ())
                 if depth < len(levels):
                     asked = thread == one
@@ -53,7 +55,7 @@ class HostStack:
 
     def _at(self, thread: Int64, at_ns: Int64, deepest: bool) -> Int64:
         found = np.full(len(at_ns), NONE, np.int64)
-        for one in np.unique(thread).tolist():
+        for one in distinct(thread).tolist():
             asked = np.flatnonzero(thread == one)
             for rows in self.levels.get(one, ()):
                 running = self._running(rows, at_ns[asked])
@@ -77,7 +79,7 @@ def nested(ops: HostOps, which: Bool | None = None) -> HostStack:
     lasting = ops.end_ns > ops.start_ns
     rows = np.flatnonzero(lasting if which is None else lasting & which)
     threads = ops.thread[rows]
-    return HostStack(ops, {int(t): _levels(ops, rows[threads == t]) for t in np.unique(threads)})
+    return HostStack(ops, {t: _levels(ops, rows[threads == t]) for t in distinct(threads).tolist()})
 
 
 @once_per_trace

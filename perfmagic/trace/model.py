@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import (
     NONE,
     Counters,
@@ -97,6 +98,9 @@ class TraceMeta:
     another stream, with no wait between.  repairs: what the reader repaired.  notes: what was not recorded, and why.
     repaired_ops, repaired_calls: device ops and calls whose duration was missing or impossible; repaired_ns: what those
     ops were given in all.
+    What a rank's own process says: boot: what tells this run of its host from all others; monotonic_base_ns: the
+    instant 0 on that host's monotonic clock, which all its processes share.  waited_for_core_ns: how long its threads
+    were ready to run and had no core, added up.  cores: how many the process may use. "" and None where not recorded.
     """
 
     origin: str
@@ -116,6 +120,10 @@ class TraceMeta:
     repaired_ops: int = 0
     repaired_ns: int = 0
     repaired_calls: int = 0
+    boot: str = ""
+    monotonic_base_ns: int | None = None
+    waited_for_core_ns: int | None = None
+    cores: int | None = None
 
 
 @dataclass(frozen=True)
@@ -175,7 +183,7 @@ class Trace:
     @cached_property
     def device_ids(self) -> tuple[int, ...]:
         """Indices of the devices that executed something, rising."""
-        return tuple(int(d) for d in np.unique(self.ops.device))
+        return tuple(distinct(self.ops.device).tolist())
 
     @property
     def simulated(self) -> bool:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from perfmagic.errors import OptionError
-from perfmagic.numerics.grouped import coded
+from perfmagic.numerics.grouped import coded, distinct
 from perfmagic.trace.columns import NONE, Int8, OpKind
 from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.once import once_per_name, once_per_trace
 from perfmagic.trace.signatures import function_name
 from perfmagic.units import plural
 
@@ -115,6 +115,8 @@ _DIRECTIONS = (
     (re.compile(r"\bPtoP|PeerToPeer", re.IGNORECASE), OpClass.PTOP),
 )
 
+_DIRECTED = re.compile("to[dahp]")  # stands in all of these: looked for first, as files have many names of no copy
+
 _NAMED, _ALIKE = 5, 0.7  # names that an error lists, and how alike words have to be, of difflib's 0 to 1
 _WORDS, _CAMEL = re.compile(r"[A-Za-z]{3,}"), re.compile(r"[A-Z]*[a-z]+")
 
@@ -141,17 +143,19 @@ def op_classes(trace: Trace, comm_names: str | None = None) -> Int8:
 def comm_kernel_names(trace: Trace, comm_names: str | None = None) -> tuple[str, ...]:
     """The kernel names that count as communication under the rule, sorted: what a report must list."""
     rows = op_classes(trace, comm_names) == OpClass.COMMUNICATION
-    return tuple(sorted({trace.names[i] for i in np.unique(trace.ops.name[rows]).tolist()}))
+    return tuple(sorted({trace.names[i] for i in distinct(trace.ops.name[rows]).tolist()}))
 
 
 def copy_direction(name: str) -> OpClass:
     """The direction a copy's name gives; a copy that names none stays on its device (DTOD)."""
-    for pattern, direction in _DIRECTIONS:
-        if pattern.search(name):
-            return direction
+    if _DIRECTED.search(name.lower()):
+        for pattern, direction in _DIRECTIONS:
+            if pattern.search(name):
+                return direction
     return OpClass.DTOD
 
 
+@once_per_name
 def uses_tensor_cores(name: str) -> bool | None:
     """Whether a kernel's name says that it computes on tensor cores (AMD: matrix cores); None where it does not tell.
 

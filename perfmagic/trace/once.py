@@ -1,15 +1,17 @@
-"""Results worked out once for each trace, or table of one: these never change, so neither does what follows."""
+"""Results worked out once for each trace, table or name: these never change, so neither does what follows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import lru_cache, update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 P = ParamSpec("P")
 R = TypeVar("R")
 K = TypeVar("K")  # Trace, or a Table
+MOST_NAMES = 2048  # kept for each function
+LONGEST_NAME = 4096  # characters: what a file with names of a megabyte says is not kept
 
 
 def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concatenate[K, P], R]:
@@ -26,6 +28,20 @@ def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concate
         if key not in mine:
             mine[key] = function(trace, *args, **options)
         return mine[key]
+
+    update_wrapper(remembered, function)
+    return remembered
+
+
+def once_per_name(function: Callable[[str], R]) -> Callable[[str], R]:
+    """Keep what a pure function of a kernel's name gave, for the names asked for last.
+
+    Several analyses ask the same of each name, and traces of one program have the same names.
+    """
+    known = lru_cache(maxsize=MOST_NAMES)(function)
+
+    def remembered(name: str) -> R:
+        return known(name) if len(name) <= LONGEST_NAME else function(name)
 
     update_wrapper(remembered, function)
     return remembered

@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
+from perfmagic.numerics.grouped import distinct
 from perfmagic.terminal import columns, printable, squeezed
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -84,7 +83,7 @@ def short_names(names: Iterable[str], width: int = WIDTH, *, kernels: bool = Tru
 @once_per_trace
 def kernel_short_names(trace: Trace, width: int = WIDTH) -> Mapping[str, str]:
     """The short form of every device op's name in a trace; the same in every table, card and sentence about it."""
-    return short_names((trace.names[i] for i in np.unique(trace.ops.name).tolist()), width)
+    return short_names((trace.names[i] for i in distinct(trace.ops.name).tolist()), width)
 
 
 @once_per_trace

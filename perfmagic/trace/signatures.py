@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 
 from perfmagic.trace.mangled import is_mangled, mangled_parts
+from perfmagic.trace.once import once_per_name
 from perfmagic.trace.terms import Kind, Term, leaf, typed, value
 
 
@@ -42,6 +43,7 @@ _LAMBDA_NUMBER = re.compile(r"#(\d+)\}$|'lambda(\d*)'|\$_(\d+)")
 _WITHOUT = ("(anonymous namespace)::", "{anonymous}::", "<unnamed>::")
 
 
+@once_per_name
 def is_signature(name: str) -> bool:
     """Whether a name is C++ with more than a path: what a compiler wrote for a kernel."""
     if is_mangled(name):
@@ -49,6 +51,7 @@ def is_signature(name: str) -> bool:
     return not (_NOT_A_KERNEL.search(name) or _PLAIN_NAMESPACED.match(name)) and bool(_CPP_NAME.search(name))
 
 
+@once_per_name
 def function_name(name: str) -> str:
     """The kernel's function alone: without return type, namespaces, template and call arguments.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import perfmagic
 from perfmagic.cli import main
 from perfmagic.results import TimelineResult
 from perfmagic.trace.kineto.reader import read_trace
@@ -231,6 +232,27 @@ def test_the_card_of_an_op_of_a_graph_says_how_many_ops_it_carried(tab: Any, tmp
     opened(tab, TimelineResult(carried).to_html(tmp_path / "page.html"))
     card = first_card_with(tab, "in one launch")
     assert re.search(r"graph\s+[\d,]+ ops\s+in one launch", card)
+
+
+def test_a_finding_about_python_frames_unfolds_their_lane_and_folds_it_again(tab: Any, tmp_path: Path) -> None:
+    found = perfmagic.open_trace(real("b200_pdl_overlaps_python_stacks"))
+    told = opened(tab, found.to_html(tmp_path / "page.html"))
+    gap = next(i for i, one in enumerate(found.findings) if one.frames)
+    show = tab.locator(".pm-finding").nth(gap).locator(".pm-show")
+
+    def height() -> float:
+        tab.wait_for_timeout(400)
+        return float(tab.locator(".pm canvas").first.bounding_box()["height"])
+
+    folded = height()
+    show.click()
+    unfolded = height()
+    assert unfolded > folded + 50
+    show.click()
+    assert height() == folded
+    tab.locator(".pm-finding").first.locator(".pm-show").click()  # of another finding
+    assert height() == folded
+    assert told == []
 
 
 def test_python_frames_have_a_lane_and_their_card_names_function_file_and_line(tab: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from perfmagic.cli import main
 from perfmagic.trace.formats.chrome import write_chrome
 from tests.view.ranks.build import ranks, result
 
-from .conftest import SCREENS
+from .conftest import SCREENS, Saved
+from .notebook import open_notebook, run_all, shut_down, write_notebook
 from .test_live_page import opened
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
@@ -93,4 +95,57 @@ def test_zooming_one_view_moves_all_of_them(tab: Any, tmp_path: Path) -> None:
     tab.keyboard.press("f")
     tab.wait_for_timeout(500)
     assert windows(tab) == whole
+    assert told == []
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_in_jupyterlab_the_ranks_open_zoom_together_and_are_in_the_colours_of_the_theme(
+    tab: Any, lab: str, saved: Saved, theme: str
+) -> None:
+    folder = Path(__file__).parents[1] / "data" / "traces" / "real" / "dlrm_8ranks"
+    cells = ("%load_ext perfmagic", f"import perfmagic\nperfmagic.open_traces({str(folder)!r}).ranks")
+    write_notebook(saved.folder / "ranks.ipynb", cells)
+    told: list[str] = []
+    tab.on("pageerror", lambda error: told.append(str(error)))
+    open_notebook(tab, lab, "ranks.ipynb")
+    tab.evaluate("(theme) => jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+    try:
+        run_all(tab)
+        tab.wait_for_selector(".pm canvas")
+        tab.evaluate("() => document.querySelector('.pm').scrollIntoView()")
+        tab.wait_for_timeout(800)
+        assert "rank 7 began" in tab.locator(".pm-finding").first.inner_text()
+        click_rank(tab, 7)
+        tab.wait_for_selector(".pm-open-rank canvas")
+        assert tab.locator(".pm-open-rank").get_attribute("data-rank") == "7"
+        tab.screenshot(path=SCREENS / f"lab-ranks-{theme.split()[1].lower()}.png")
+        whole = windows(tab)
+        tab.locator(".pm-show").first.click()  # the longest wait for rank 7: 7,625 µs of rank 1, and 6 % to both sides
+        tab.wait_for_timeout(500)
+        shown = windows(tab)
+        assert len(set(shown)) == 1 != len(set(whole) | set(shown))
+        assert shown[0].startswith("8.54")
+        ground = tab.evaluate("() => getComputedStyle(document.querySelector('.pm')).color")
+        light = sum(map(int, re.findall(r"\d+", ground)[:3])) < 384
+        assert light is (theme == "JupyterLab Light")
+        assert told == []
+    finally:
+        shut_down(tab)
+
+
+def test_pointing_at_a_collective_says_what_each_rank_did_in_it(tab: Any, tmp_path: Path) -> None:
+    told = opened(tab, result().to_html(tmp_path / "page.html"))
+    box = tab.locator(".pm canvas").first.bounding_box()
+    plot = box["width"] - 92 - 104  # layout.ts: without the gutters
+    comm_px = AXIS_PX + (5 + 14 + 5) / 36 * ROW_PX  # rank_bands.ts: the middle of the communication of the first row
+    tab.mouse.move(box["x"] + 92 + plot * 0.15, box["y"] + comm_px)  # 600 µs of 4 ms: rank 0 waits since 320
+    tab.wait_for_timeout(300)
+    card = tab.locator(".pm-card").inner_text().replace("\u00a0", " ")
+    assert "came last" in card
+    assert card.split("came last")[1].split()[:2] == ["rank", "2"]
+    assert "waits 500 µs" in card
+    assert "moves data for 180 µs" in card
+    tab.mouse.move(box["x"] + 92 + plot * 0.02, box["y"] + comm_px)  # nothing communicates there
+    tab.wait_for_timeout(200)
+    assert not tab.locator(".pm-card").is_visible()
     assert told == []

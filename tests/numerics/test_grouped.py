@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmagic.analysis.timeline.queueing import count_over_time
-from perfmagic.numerics.grouped import coded, depths, running_max, unions
+from perfmagic.numerics.grouped import coded, depths, distinct, running_max, unions
 from perfmagic.numerics.intervals import union
 
 rows = st.lists(st.tuples(st.integers(0, 3), st.integers(-20, 20), st.integers(0, 12)), max_size=40)
@@ -52,6 +52,13 @@ def test_coded_values_are_those_of_unique(found: list[int], apart: int) -> None:
     distinct, places = np.unique(values, return_inverse=True)
     mine = coded(values)
     assert (mine[0].tolist(), mine[1].tolist()) == (distinct.tolist(), places.tolist())
+
+
+@given(st.lists(st.integers(-30, 30), max_size=40), st.sampled_from([1, 1000]), st.sampled_from(["i1", "i4", "i8"]))
+def test_distinct_values_are_those_of_unique(found: list[int], apart: int, dtype: str) -> None:
+    values = np.array(found, dtype) * np.dtype(dtype).type(1 if dtype == "i1" else apart)
+    mine = distinct(values)
+    assert (mine.dtype, mine.tolist()) == (values.dtype, np.unique(values).tolist())
 
 
 def test_a_running_maximum_of_groups_reaches_to_the_ends_of_int64() -> None:

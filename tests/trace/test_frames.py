@@ -119,3 +119,11 @@ def test_frames_that_do_not_fit_or_come_in_two_places_are_refused() -> None:
         make_trace(["f"], TraceMeta("test"), python_frames=rows | {"name": [0, 0]})
     with pytest.raises(ValueError, match="among host_ops and apart"):
         make_trace(["f"], TraceMeta("test"), host_ops=rows | {"kind": [HostKind.PYTHON]}, python_frames=rows)
+
+
+def test_frames_that_run_in_some_time_are_cut_at_its_ends_alone() -> None:
+    frames = marked().python_frames
+    found = frames.reaching(np.array([[10, 15], [45, 55]]))
+    assert list(zip(found.start_ns.tolist(), found.end_ns.tolist(), strict=True)) == [(10, 50), (30, 55)]
+    assert len(frames.reaching(np.array([[90, 95]]))) == 0
+    assert len(frames.reaching(np.zeros((0, 2), np.int64))) == 0

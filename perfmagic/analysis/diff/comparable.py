@@ -11,7 +11,9 @@ from perfmagic import units
 from perfmagic.analysis.diff.owners import has_shapes
 from perfmagic.analysis.diff.side import Side
 from perfmagic.analysis.diff.work import BOTH, RESHAPED, KernelChange, OperatorChange
+from perfmagic.analysis.findings.facts import listed
 from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.trace.model import DeviceInfo
 
@@ -33,6 +35,7 @@ def unlike(
     """Why no verdict can be given, in words; "" where it can."""
     return (
         _failed(first, second)
+        or _sampled(first, second)
         or _without_ops(first, second)
         or _other_device(first, second)
         or _nothing_in_common(first, second, operators, kernels)
@@ -44,6 +47,18 @@ def unlike(
 def _failed(first: Side, second: Side) -> str:
     failed = [f"the code of {side.name} failed ({side.facts.failed})" for side in (first, second) if side.facts.failed]
     return " and ".join(failed)
+
+
+def _sampled(first: Side, second: Side) -> str:
+    """What a sample lacks, nobody knows: it may be what the other has."""
+    samples = [side.name for side in (first, second) if side.sampled]
+    if not samples:
+        return ""
+    several = len(samples) == 2
+    are = (
+        f"{listed(samples)} look like samples of recordings" if several else f"{samples[0]} looks like a sample of one"
+    )
+    return f"{are}, so that counts and totals differ by what was kept"
 
 
 def _without_ops(first: Side, second: Side) -> str:
@@ -143,6 +158,7 @@ def _other_amount(first: Side, second: Side, operators: Rows[OperatorChange], re
 def notes(first: Side, second: Side, operators: Rows[OperatorChange], repeats: tuple[int, int]) -> tuple[str, ...]:
     """What a reader must know beside the numbers, in sentences."""
     return (
+        *_of_samples(first, second),
         ONE_RUN,
         *_of_work(first, second, operators, repeats),
         *_of_devices(first, second),
@@ -152,12 +168,20 @@ def notes(first: Side, second: Side, operators: Rows[OperatorChange], repeats: t
     )
 
 
+def _of_samples(first: Side, second: Side) -> Iterator[str]:
+    for side in (first, second):
+        if found := sample(side.trace):
+            yield f"{side.name}: {found.words}"
+    if first.sampled or second.sampled:
+        yield "only means of a run can be compared; new, gone and replaced work is not told"
+
+
 def _of_work(first: Side, second: Side, operators: Rows[OperatorChange], repeats: tuple[int, int]) -> Iterator[str]:
     a, b = len(first.steps), len(second.steps)
     if repeats != (1, 1):
         yield (
             f"{first.name} has {units.plural(a, 'step')}, {second.name} {units.count(b)}: times and differences are of "
-            "one step, the mean; counts are of the whole recordings"
+            "one step, the mean; operators and kernels are counted in all steps"
         )
     elif a != b:
         marked, other = (first, second) if a else (second, first)
@@ -195,6 +219,8 @@ def _of_shapes(first: Side, second: Side, operators: Rows[OperatorChange]) -> It
         words = f"{' and '.join(without)} recorded no input shapes: operators are matched by name"
         simulated = first.trace.simulated or second.trace.simulated  # records none, whatever is asked for
         yield words if simulated else f"{words} (record_shapes=True records them)"
+    if first.sampled or second.sampled:  # what the other has, it may have had as well
+        return
     for side, share in zip((first, second), _other_shapes(operators), strict=True):
         if share >= OTHER_SHAPES_FRAC:
             words = f"{units.percent(share)} of the device time of {side.name} is of operators that the other has"
@@ -204,8 +230,13 @@ def _of_shapes(first: Side, second: Side, operators: Rows[OperatorChange]) -> It
 def _of_trust(first: Side, second: Side) -> Iterator[str]:
     for side in (first, second):
         known = trust(side.trace)
-        if known.n_orphans or known.n_without_launch:
-            n = known.n_orphans + known.n_without_launch
+        if side.by_step and (n := int((~side.counted).sum())):
+            words = f"{side.name}: {units.plural(n, 'device op was', 'device ops were')} launched by none of its steps"
+            yield f"{words} and {'is' if n == 1 else 'are'} left out"
+        elif n := known.n_orphans:
+            words = f"{side.name}: {units.plural(n, 'device op was', 'device ops were')} launched before the recording"
+            yield f"{words}: their time is a part of its own"
+        if n := known.n_without_launch:
             words = f"{side.name}: {units.plural(n, 'device op has', 'device ops have')} no launch record"
             yield f"{words}, so no operator is known for them"
         if known.n_dropped_events:

@@ -30,6 +30,7 @@ class TraceDiff:
     a, b: the two.  no_verdict: why none is given, "" where one is.  repeats: the steps of each by which times are
     divided, (1, 1) where whole recordings are compared.  as_cell: whole cells are compared, not extents of a device.
     by_shape: operators are matched by the shape of their inputs too, which both recorded.
+    of_samples: one is a sample of a recording, so that counts, totals, and what is new or gone say little.
     parts: each instant of both once; they add up.  totals: by class, which may overlap.  operators, kernels, replaced:
     the work, matched by name and shape, and what took whose place.  steps, lines: empty where a trace has none.
     notes: what a reader must know, in sentences.  ranks: of two jobs; the rest is then about the median rank.
@@ -41,6 +42,7 @@ class TraceDiff:
     as_cell: bool
     by_shape: bool
     repeats: tuple[int, int]
+    of_samples: bool
     parts: Rows[TimeChange]
     totals: Rows[TimeChange]
     operators: Rows[OperatorChange]
@@ -80,6 +82,7 @@ class TraceDiff:
             "per_step": self.per_step,
             "as_cell": self.as_cell,
             "by_shape": self.by_shape,
+            "of_samples": self.of_samples,
             "a": self.a.to_dict(),
             "b": self.b.to_dict(),
             "notes": list(self.notes),
@@ -138,7 +141,9 @@ def sides(
 
 
 def _diff(a: Side, b: Side) -> TraceDiff:
-    repeats = repeats_of(a, b)
+    repeats, of_samples = repeats_of(a, b), a.sampled or b.sampled
+    if repeats != (1, 1):
+        a, b = replace(a, by_step=True), replace(b, by_step=True)
     by_shape = has_shapes(a.trace) and has_shapes(b.trace)
     operators = operator_changes(a, b, repeats, by_shape=by_shape)
     kernels = kernel_changes(a, b, repeats, by_shape=by_shape)
@@ -149,11 +154,12 @@ def _diff(a: Side, b: Side) -> TraceDiff:
         as_cell=a.as_cell,
         by_shape=by_shape,
         repeats=repeats,
+        of_samples=of_samples,
         parts=parts(a, b, repeats),
         totals=totals(a, b, repeats),
         operators=operators,
         kernels=kernels,
-        replaced=replacements(a, b, repeats, by_shape=by_shape),
+        replaced=Rows((), Replacement) if of_samples else replacements(a, b, repeats, by_shape=by_shape),
         steps=step_changes(a, b),
         lines=line_changes(a, b),
         notes=notes(a, b, operators, repeats),

@@ -79,7 +79,7 @@ class _Found:
     """The replacements so far: of each the calls and the time of both sides."""
 
     def __init__(self, first: Side, second: Side) -> None:
-        self._lengths = [side.trace.ops.end_ns - side.trace.ops.start_ns for side in (first, second)]
+        self._lengths = [side.work.ops.end_ns - side.work.ops.start_ns for side in (first, second)]
         self._known: dict[tuple[object, object], list[tuple[slice, slice]]] = {}
         self.totals: dict[tuple[Place, Names, Names], list[int]] = defaultdict(lambda: [0] * 4)
 
@@ -101,7 +101,7 @@ class _Found:
 
 def _calls(side: Side, *, by_shape: bool, settled: AbstractSet[Place] | None = None) -> Mapping[Place, Sequence[_Call]]:
     """The calls that launched something, in order, by innermost operator; by outermost where some are settled."""
-    trace = side.trace
+    trace = side.work
     inner = places(trace, by_shape=by_shape)
     named, place_of = inner if settled is None else places(trace, by_shape=by_shape, outermost=True)
     call = owners(trace).inner if settled is None else owners(trace).outer

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from perfmagic.analysis.diff.charged import charged_ns
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
+from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.timeline.syncs import syncs
-from perfmagic.trace.columns import NONE
+from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import DeviceInfo, Trace
 
 
@@ -52,7 +54,11 @@ class ComparedTrace:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """A trace with what several parts of a comparison ask of it.  as_cell: a whole cell is compared, not an extent."""
+    """A trace with what several parts of a comparison ask of it.
+
+    as_cell: a whole cell is compared, not an extent.  by_step: steps are compared, by their mean: ops that no step
+    launched are left out, since a recording has as many of them whatever its number of steps.
+    """
 
     trace: Trace
     name: str
@@ -60,6 +66,36 @@ class Side:
     device: int | None
     as_cell: bool
     comm_names: str | None
+    by_step: bool = False
+
+    @cached_property
+    def counted(self) -> Bool:
+        """The ops that are compared; shape of trace.ops."""
+        if not self.by_step:
+            return np.ones(len(self.trace.ops), bool)
+        counted: Bool = (self.trace.ops.launch != NONE) & self._in_steps(self.trace.launch_start_ns())
+        return counted
+
+    @cached_property
+    def work(self) -> Trace:
+        """The trace with the ops and the host's rows that are compared."""
+        if not self.by_step:
+            return self.trace
+        ops, host = self.trace.ops.take(self.counted), self.trace.host_ops
+        return replace(self.trace, ops=ops, host_ops=host.take(self._in_steps(host.start_ns)))
+
+    @cached_property
+    def charged_ns(self) -> Int64:
+        """What each op is charged with; shape of trace.ops."""
+        if self.device is None:
+            return np.zeros(len(self.trace.ops), np.int64)
+        return charged_ns(self.trace, self.device, self.comm_names)
+
+    def _in_steps(self, at_ns: Int64) -> Bool:
+        starts, ends = (np.array([getattr(step, name) for step in self.steps]) for name in ("start_ns", "end_ns"))
+        last = np.searchsorted(starts, at_ns, side="right") - 1
+        inside: Bool = (last >= 0) & (at_ns < ends[np.maximum(last, 0)])
+        return inside
 
     @cached_property
     def parts(self) -> Breakdown:
@@ -75,6 +111,11 @@ class Side:
         return None if self.device is None else self.trace.device_info(self.device)
 
     @property
+    def sampled(self) -> bool:
+        """Whether the file is a sample of a recording, so that counts and totals say little."""
+        return sample(self.trace) is not None
+
+    @property
     def head_ns(self) -> int:
         return self.parts.head_ns if self.as_cell else 0
 
@@ -84,7 +125,8 @@ class Side:
 
     @property
     def whole_ns(self) -> int:
-        return self.head_ns + self.parts.extent_ns + self.tail_ns
+        left_out_ns = int(self.charged_ns[~self.counted].sum())
+        return self.head_ns + self.parts.extent_ns + self.tail_ns - left_out_ns
 
     @cached_property
     def facts(self) -> ComparedTrace:
@@ -97,7 +139,7 @@ class Side:
             device_label=self.info.label if self.info else "",
             simulated=trace.simulated,
             n_devices=len(trace.device_ids),
-            whole_ns=self.whole_ns,
+            whole_ns=replace(self, by_step=False).whole_ns if self.by_step else self.whole_ns,
             n_steps=len(self.steps),
             n_ops=len(trace.ops),
             n_launches=len(np.unique(trace.ops.launch[trace.ops.launch != NONE])),

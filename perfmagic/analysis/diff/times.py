@@ -9,12 +9,15 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from perfmagic.analysis.diff.categories import op_categories
-from perfmagic.analysis.diff.charged import charged_ns
 from perfmagic.analysis.diff.side import Side
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.idle import idle_gaps
+from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.analysis.timeline.streams import orphans
 from perfmagic.trace.names import OpClass, op_classes
 
+UNEXPLAINED = "unexplained"  # as the causes of perfmagic.analysis.timeline.idle
+EARLY = "launched before the recording"  # orphans: they are work of no step and of no operator
 HEAD, TAIL = "before the first op", "after the last op"
 _TOTALS = ("busy", "compute", "communication", "copy", "memset", "exposed_communication", "exposed_copy", "idle")
 
@@ -43,11 +46,13 @@ class TimeChange:
 def parts(first: Side, second: Side, repeats: tuple[int, int]) -> Rows[TimeChange]:
     """Each instant of both once, by what the device did or waited for, the largest difference first.
 
-    Busy time by category, as charged to the ops; idle time by cause; of a cell also before the first op and after the
-    last. repeats: how many steps the times are divided by. The parts of each side add up to its whole, exactly.
+    Busy time by category, as charged to the ops, but that of orphans together; idle time by cause; of a cell also
+    before the first op and after the last. repeats: how many steps the times are divided by. The parts of each side
+    add up to its whole, exactly.
     Source: docs/words.md, "parts of a comparison".
     """
-    sides = [_side_parts(side) for side in (first, second)]
+    of_sample = first.sampled or second.sampled
+    sides = [_side_parts(side, of_sample=of_sample) for side in (first, second)]
     keys = list(dict.fromkeys(key for side in sides for key in side))
     divided = [
         _divided({key: side.get(key, 0) for key in keys}, repeat) for side, repeat in zip(sides, repeats, strict=True)
@@ -64,23 +69,35 @@ def parts(first: Side, second: Side, repeats: tuple[int, int]) -> Rows[TimeChang
 def totals(first: Side, second: Side, repeats: tuple[int, int]) -> Rows[TimeChange]:
     """The whole, and the time of each class, of both; classes overlap, so these do not add up."""
     values: list[tuple[str, Callable[[Side], int]]] = [("whole", lambda side: side.whole_ns)]
-    values += [(name, lambda side, name=name: side.parts.class_ns(name)) for name in _TOTALS]  # type: ignore[misc]
+    values += [(name, lambda side, name=name: _class_ns(side, name)) for name in _TOTALS]  # type: ignore[misc]
     a, b = repeats
     return Rows(
         (TimeChange(name, "total", "", _per(of(first), a), _per(of(second), b)) for name, of in values), TimeChange
     )
 
 
-def _side_parts(side: Side) -> dict[tuple[str, str], int]:
+def _class_ns(side: Side, name: str) -> int:
+    """The time of a class; where steps are compared, of the ops that they launched."""
+    if not side.by_step or side.device is None or name == "idle":
+        return side.parts.class_ns(name)
+    return breakdown(side.work, side.device, side.comm_names).class_ns(name)
+
+
+def _side_parts(side: Side, *, of_sample: bool) -> dict[tuple[str, str], int]:
     """The parts of one side's whole, by kind and name."""
     if side.device is None:
         return {}
     words, places = op_categories(side.trace, side.comm_names)
-    sums = np.zeros(len(words), np.int64)
-    np.add.at(sums, places, charged_ns(side.trace, side.device, side.comm_names))
+    sums, early = np.zeros(len(words), np.int64), orphans(side.trace)
+    launched = side.counted & ~early
+    np.add.at(sums, places[launched], side.charged_ns[launched])
+    early_ns = int(side.charged_ns[side.counted & early].sum())
     causes = idle_gaps(side.trace, side.device).by_cause_ns
+    if of_sample:  # what a device did while nothing is recorded is not known
+        causes = {UNEXPLAINED: sum(causes.values())}
     return {
         **{("busy", word): int(ns) for word, ns in zip(words, sums, strict=True)},
+        ("busy", EARLY): early_ns,
         **{("idle", cause): ns for cause, ns in causes.items()},
         ("edge", HEAD): side.head_ns,
         ("edge", TAIL): side.tail_ns,
@@ -93,7 +110,9 @@ def _main_classes(side: Side) -> dict[str, str]:
     classes = op_classes(side.trace, side.comm_names)
     counts = np.zeros((len(words), len(OpClass)), np.int64)
     np.add.at(counts, (places, classes), 1)
-    return {word: OpClass(int(row.argmax())).name.lower() for word, row in zip(words, counts, strict=True)}
+    main = {word: OpClass(int(row.argmax())).name.lower() for word, row in zip(words, counts, strict=True)}
+    early = classes[orphans(side.trace)]
+    return main | ({EARLY: OpClass(int(np.bincount(early).argmax())).name.lower()} if len(early) else {})
 
 
 def _divided(parts_ns: Mapping[tuple[str, str], int], repeat: int) -> dict[tuple[str, str], int]:

@@ -8,16 +8,16 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from perfmagic.analysis.diff.charged import charged_ns
 from perfmagic.analysis.diff.owners import places
 from perfmagic.analysis.diff.side import Side
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.operators import operators
+from perfmagic.analysis.timeline.streams import orphans
 from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import Bool, Int64
 from perfmagic.trace.model import Trace
 
-BOTH, NEW, GONE, RESHAPED = "both", "new", "gone", "other shape"
+BOTH, NEW, GONE, RESHAPED, EARLY = "both", "new", "gone", "other shape", "launched before"
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ class OperatorChange:
 class KernelChange:
     """The runs of one kernel, copy or memset under one operator in two traces; summed durations in ns.
 
-    change: as in OperatorChange.  operator, shape: that launched it, the innermost; None where none is known.
+    change: as in OperatorChange, or "launched before" of orphans: which of them a recording has depends on when it
+    began.  operator, shape: that launched it, the innermost; None where none is known.
     diff_ns: of one step where steps are compared.
     """
 
@@ -135,7 +136,8 @@ def kernel_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_sh
     for key in dict.fromkeys(key for side in sides for key in side):
         (n_a, a_ns), (n_b, b_ns) = (side.get(key, (0, 0)) for side in sides)
         diff_ns = difference(a_ns, b_ns, repeats)
-        found.append(KernelChange(str(key[0]), key[1], key[2], _change(n_a, n_b), n_a, n_b, a_ns, b_ns, diff_ns))
+        change = EARLY if key[3] else _change(n_a, n_b)
+        found.append(KernelChange(str(key[0]), key[1], key[2], change, n_a, n_b, a_ns, b_ns, diff_ns))
     shaped = _reshaped(found, [(row.name, row.operator) for row in found])
     return Rows(sorted(shaped, key=lambda row: -abs(row.diff_ns)), KernelChange)
 
@@ -143,10 +145,10 @@ def kernel_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_sh
 def changed_ops(trace: Trace, kernels: Rows[KernelChange], least_frac: float, *, by_shape: bool) -> Bool:
     """Which ops of a trace are of kernels that are new, gone, or differ by that share of their time; shape of ops."""
     changed = {
-        (row.name, row.operator, row.shape)
+        (row.name, row.operator, row.shape, None)
         for row in kernels
-        if row.change != BOTH or abs(row.diff_ns) >= least_frac * max(row.total_a_ns, row.total_b_ns)
-    }
+        if row.change not in (BOTH, EARLY) or abs(row.diff_ns) >= least_frac * max(row.total_a_ns, row.total_b_ns)
+    }  # orphans are never marked: their keys end otherwise
     keys, inverse = _kernel_keys(trace, by_shape=by_shape)
     mask: Bool = np.array([key in changed for key in keys], bool)[inverse]
     return mask
@@ -159,14 +161,14 @@ def difference(a_ns: int, b_ns: int, repeats: tuple[int, int]) -> int:
 
 def _operators(side: Side, *, by_shape: bool) -> dict[Key, _Cost]:
     """Calls, ops, and time on the host, on devices and charged, by name and shape."""
-    named, owner = places(side.trace, by_shape=by_shape)
+    named, owner = places(side.work, by_shape=by_shape)
     n_ops = np.bincount(owner + 1, minlength=len(named) + 1)[1:]
     sums = np.zeros(len(named) + 1, np.int64)
     if side.device is not None:
-        np.add.at(sums, owner + 1, charged_ns(side.trace, side.device, side.comm_names))
+        np.add.at(sums, owner + 1, side.charged_ns[side.counted])
     own = {key: (int(n), int(ns)) for key, n, ns in zip(named, n_ops, sums[1:], strict=True)}
     found: dict[Key, _Cost] = {}
-    for row in operators(side.trace, by_shape=by_shape):
+    for row in operators(side.work, by_shape=by_shape):
         n, charged = own.get((row.name, row.shape), (0, 0))
         found[row.name, row.shape] = _Cost(row.n_calls, n, row.host_ns, row.device_self_ns, charged)
     return found
@@ -174,17 +176,25 @@ def _operators(side: Side, *, by_shape: bool) -> dict[Key, _Cost]:
 
 def _kernels(side: Side, *, by_shape: bool) -> dict[Key, tuple[int, int]]:
     """Runs and their summed duration, by name, operator and shape."""
-    ops, (keys, inverse) = side.trace.ops, _kernel_keys(side.trace, by_shape=by_shape)
+    ops, (keys, inverse) = side.work.ops, _kernel_keys(side.work, by_shape=by_shape)
     n, total = np.bincount(inverse, minlength=len(keys)), np.zeros(len(keys), np.int64)
     np.add.at(total, inverse, ops.end_ns - ops.start_ns)
     return {key: (int(n[i]), int(total[i])) for i, key in enumerate(keys)}
 
 
 def _kernel_keys(trace: Trace, *, by_shape: bool) -> tuple[list[Key], Int64]:
-    """The name, operator and shape of each kind of op that occurs, and for each op its place among them."""
+    """The name, operator and shape of each kind of op that occurs, and for each op its place among them.
+
+    A fourth element tells orphans from ops that no operator launched.
+    """
     named, owner = places(trace, by_shape=by_shape)
-    codes, inverse = coded(trace.ops.name.astype(np.int64) * (len(named) + 1) + owner + 1)
-    under: tuple[tuple[str | None, str | None], ...] = ((None, None), *named)
+    under: tuple[tuple[str | None, ...], ...] = (
+        (None, None, EARLY),
+        (None, None, None),
+        *((*at, None) for at in named),
+    )
+    place = np.where(orphans(trace), 0, owner + 2)
+    codes, inverse = coded(trace.ops.name.astype(np.int64) * len(under) + place)
     return [(trace.names[code // len(under)], *under[code % len(under)]) for code in codes.tolist()], inverse
 
 
@@ -194,8 +204,8 @@ def _change(n_a: int, n_b: int) -> str:
 
 def _reshaped(rows: Sequence[ChangeT], called: Sequence[object]) -> list[ChangeT]:
     """The same rows; what is gone or new in one shape, and is there in another one on the other side, says so."""
-    in_a = {name for row, name in zip(rows, called, strict=True) if row.change != NEW}
-    in_b = {name for row, name in zip(rows, called, strict=True) if row.change != GONE}
+    in_a = {name for row, name in zip(rows, called, strict=True) if row.change not in (NEW, EARLY)}
+    in_b = {name for row, name in zip(rows, called, strict=True) if row.change not in (GONE, EARLY)}
     other = {GONE: in_b, NEW: in_a}
     return [
         replace(row, change=RESHAPED) if name in other.get(row.change, ()) else row

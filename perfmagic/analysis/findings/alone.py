@@ -1,4 +1,4 @@
-"""The findings "the device began late" and "Python went on alone", and their sentences."""
+"""The findings "start-up", "the device began late" and "Python went on alone", and their sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.numerics.intervals import Intervals, clip, intersect, total_ns
+from perfmagic.numerics.intervals import Intervals, clip, intersect, total_ns, union
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.correlate import lines_at
 
@@ -21,6 +21,35 @@ def began_late(facts: Facts, free: Intervals) -> list[Finding]:
     if meta.returned_ns is None or not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
         return []  # a file has no beginning and end but its records
     return [_alone(facts, f"{facts.the_device} began late", f"it ran no op{facts.on_device} for the first", where)]
+
+
+def start_up(facts: Facts) -> list[Finding]:
+    """Calls into the runtime or driver before the first op of a file, as long as they do not happen in its extent."""
+    trace, first_ns = facts.trace, facts.breakdown.extent_start_ns
+    calls, begun_ns = trace.calls, trace.meta.start_ns
+    if trace.meta.returned_ns is not None or trace.simulated or not len(calls):
+        return []
+    held = np.minimum(calls.end_ns, first_ns) - np.maximum(calls.start_ns, begun_ns)
+    before = np.flatnonzero(held > 0)
+    in_calls_ns = total_ns(clip(union(calls.start_ns[before], calls.end_ns[before]), begun_ns, first_ns))
+    if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
+        return []
+    longest = int(before[held[before].argmax()])
+    name, passed_ns = trace.names[calls.name[longest]], first_ns - begun_ns
+    inside = f"{units.duration(int(held[longest]))} of it in one {name}"
+    return [
+        Finding(
+            rule="alone",
+            cost_ns=None,
+            cause="start-up",
+            detail=f": {units.duration(passed_ns)} of the record passed before the first op{facts.on_device}, {inside}",
+            lines=(),
+            start_ns=begun_ns,
+            end_ns=first_ns,
+            device=facts.device,
+            advice="The first calls make the device ready: run the cell once before recording",
+        )
+    ]
 
 
 def went_on_alone(facts: Facts, free: Intervals) -> list[Finding]:

@@ -17,6 +17,7 @@ from perfmagic.analysis.timeline.categories import Category, categories
 from perfmagic.analysis.timeline.device_operators import DeviceOperator
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.numerics.grouped import coded
 from perfmagic.numerics.intervals import Intervals, merge, subtract, union
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.model import Trace
@@ -64,7 +65,7 @@ def in_short(operator: DeviceOperator) -> str:
 
 def in_kernels(trace: Trace, rows: Int64) -> tuple[str, int]:
     """The kernel with most of some ops' time by its short name, and how many different kernels there are."""
-    names, inverse = np.unique(trace.ops.name[rows], return_inverse=True)
+    names, inverse = coded(trace.ops.name[rows])
     length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
     longest = trace.names[names[np.argmax(np.bincount(inverse, weights=length))]]
     return kernel_short_names(trace)[longest], len(names)
@@ -89,7 +90,7 @@ def _claims(trace: Trace, device: int, comm_names: str | None) -> dict[str, Clai
 
 def _kernels_named(trace: Trace, says: Callable[[str], bool]) -> Bool:
     """Which ops are kernels with such names; shape of ops."""
-    used, inverse = np.unique(trace.ops.name, return_inverse=True)
+    used, inverse = coded(trace.ops.name)
     named = np.array([says(trace.names[row]) for row in used.tolist()], bool)
     result: Bool = (trace.ops.kind == OpKind.KERNEL) & named[inverse]
     return result

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from perfmagic.analysis.timeline.idle import CAUSES
+from perfmagic.analysis.timeline.idle import CAUSES, idle_causes
 from perfmagic.analysis.timeline.overlap import busy_intervals, extent
 from perfmagic.analysis.timeline.pauses import (
     Causes,
     before_dry_ns,
     busy_elsewhere,
     causes,
+    gap_pauses,
     pauses_from,
     python_waits,
 )
@@ -157,7 +158,10 @@ def cell_time(trace: Trace, device: int) -> CellTime:
         window=window,
         working=subtract(busy, unfed),
         unfed=unfed,
-        causes=causes(trace, device, pauses, waits),
+        # a file's window has no pauses but the gaps; what Python waited for outside of them decides nothing
+        causes=idle_causes(trace, device)
+        if pauses is gap_pauses(trace, device)
+        else causes(trace, device, pauses, waits),
         after_last=subtract(intersect(after, waits), after_elsewhere),
         after_elsewhere=after_elsewhere,
         tail=subtract(subtract(after, waits), after_elsewhere),

@@ -1,12 +1,15 @@
-"""The findings on communication that the rule for names may miss, and their sentences."""
+"""The findings on communication beside compute, and that the rule for names may miss, and their sentences."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.findings.communicated import moved_words, pieces_words
+from perfmagic.analysis.findings.exposed import EXPOSED_FRAC
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import Int64, OpKind
 from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.signatures import function_name
@@ -19,7 +22,7 @@ _ASKED = ("record_param_comms", "c10d::", "nccl:")  # what torch.distributed rec
 
 
 def communication(facts: Facts) -> list[Finding]:
-    """A distributed job without a kernel that counts as communication, or kernels that look like communication.
+    """Communication that compute hides; a job without any; or kernels that look like it and do not count.
 
     Such kernels are long, have a stream for themselves and names that run nowhere else. Nobody but the user knows:
     the sentence says which option decides.
@@ -35,12 +38,26 @@ def communication(facts: Facts) -> list[Finding]:
     if facts.comm_names is not None and not has_any:
         said = f"no kernel matches comm_names={facts.comm_names!r}"
         return [_finding(facts, said, "", "Correct the expression, or leave it out")]
-    return [_nothing(facts)] if distributed and not has_any else []
+    if has_any:
+        return _hidden(facts)
+    return [_nothing(facts)] if distributed else []
+
+
+def _hidden(facts: Facts) -> list[Finding]:
+    """How long communication took and what it moved, where too little is exposed for the finding about that."""
+    parts = facts.breakdown
+    all_ns, exposed_ns = parts.communication_ns, parts.exposed_communication_ns
+    if all_ns < NOTABLE_FRAC * parts.extent_ns or exposed_ns >= EXPOSED_FRAC * parts.extent_ns:
+        return []
+    beside = f"{units.duration(all_ns - exposed_ns)} of {units.duration(all_ns)}"
+    took = f"{beside if exposed_ns else f'all {units.duration(all_ns)}'} ran beside compute"
+    pieces, advice = pieces_words(facts)
+    return [_finding(facts, "communication", f": {sentences(took, pieces, moved_words(facts))}", advice)]
 
 
 def _asked(facts: Facts) -> bool:
     """Whether the host called torch.distributed."""
-    names = (facts.trace.names[name] for name in np.unique(facts.trace.host_ops.name).tolist())
+    names = (facts.trace.names[name] for name in distinct(facts.trace.host_ops.name).tolist())
     return any(name.startswith(_ASKED) for name in names)
 
 

@@ -1,83 +1,170 @@
-"""The finding "device time" of a busy device: which operators took it, and how fast they were. And its sentence."""
+"""The finding "device time" of a busy device: what kinds of work took it, and which operators. And its sentence."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.busy import in_short
-from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category, categories, category_times
+from perfmagic.analysis.timeline.compiled import compiled, in_graphs
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
-from perfmagic.analysis.timeline.origin import Source
+from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.numerics.intervals import merge, subtract
+from perfmagic.trace.columns import Bool
 
 BUSY_FRAC = 0.5  # of the window: of a device that is busy for less, what it waits for matters more
-TOLD = 3  # operators in the sentence; the table has all
-TOLD_FRAC = 0.05  # of the device's ops: an operator with less is not named behind another
+TOLD = 3  # kinds of work in the sentence; the table has all
+TOLD_FRAC = 0.05  # of the device's ops: a kind of work with less is not named behind another
 ONE_SHAPE_FRAC = 0.5  # of an operator's time: one shape with more stands for all
+_KINDS = {  # the words of a table's column where they are no subject of a sentence
+    Category.ELEMENTWISE: "elementwise kernels",
+    Category.FUSED: "kernels fused by torch.compile",
+    Category.OTHER: "other kernels",
+}
+FUSIBLE_FRAC = 0.3  # of the device's ops: so much elementwise work is worth fusing
+_FUSE = (
+    "Elementwise kernels read and write memory and compute little: torch.compile fuses neighbours, so that values "
+    "between them stay on the chip"
+)
 
 
 def device_time(facts: Facts) -> list[Finding]:
-    """The operators that took most of a busy device's time."""
+    """The kinds of work that took most of a busy device's time, and the longest operator of each.
+
+    Kernels without a recorded operator are of a kind by their names, and no operators: their share is said.
+    """
     parts = facts.breakdown
     if facts.trace.simulated:  # how long its ops take is a matter of its pace, or of the CPU
         return []
     if parts.busy_ns < BUSY_FRAC * max(1, facts.window_ns):
         return []
-    rows = device_operators(facts.trace, facts.device, facts.comm_names)
-    ops_ns = sum(row.total_ns for row in rows)
-    by_operator: dict[tuple[Source, str, str], list[DeviceOperator]] = defaultdict(list)
-    for row in rows:
-        by_operator[row.source, row.name, row.dtypes].append(row)
-    longest = sorted(by_operator.values(), key=lambda mine: -_total_ns(mine))[:TOLD]
-    told = [mine for i, mine in enumerate(longest) if i == 0 or _total_ns(mine) >= TOLD_FRAC * ops_ns]
-    if not told or not ops_ns:
+    kinds = category_times(facts.trace, facts.device, facts.comm_names)
+    ops_ns = sum(kind.total_ns for kind in kinds)
+    if not ops_ns:
         return []
-    words = [_words(mine, ops_ns, first=i == 0) for i, mine in enumerate(told)]
+    told = [kind for i, kind in enumerate(kinds[:TOLD]) if i == 0 or kind.share_frac >= TOLD_FRAC]
+    words = []
+    for i, kind in enumerate(told):
+        whole = f" of {units.duration(ops_ns)} of device ops" if i == 0 else ""
+        took = f"took {units.duration(kind.total_ns)}{whole} ({units.percent(kind.share_frac)})"
+        longest = _longest(facts, kind.category)
+        name = _KINDS.get(kind.category, CATEGORY_WORDS[kind.category])
+        words.append(f"{name} {took}{longest.words(kind.total_ns) if longest else ''}")
     sets = parts.intervals
     return [
         Finding(
             rule="device_time",
             cost_ns=None,
             cause="device time",
-            detail=f"{facts.on_device}: {'; '.join(words)}",
+            detail=f"{facts.on_device}: {sentences('; '.join(words), _without_operator(facts, ops_ns))}",
             lines=(),
             start_ns=parts.extent_start_ns,
             end_ns=parts.extent_end_ns,
             device=facts.device,
+            advice=_FUSE if _to_fuse(facts, ops_ns) else "",
             where=subtract(sets["busy"], merge(sets["exposed_communication"], sets["exposed_copy"])),
         )
     ]
 
 
-def _total_ns(rows: Sequence[DeviceOperator]) -> int:
-    return sum(row.total_ns for row in rows)
+@dataclass(frozen=True)
+class _Longest:
+    """The operator with most of the time of a kind of work.  own_ns: that time.  rows: all of the operator."""
+
+    own_ns: int
+    rows: Sequence[DeviceOperator]
+
+    def words(self, kind_ns: int) -> str:
+        """: ", the longest aten::mm bf16 [64, 128] [128, 32] with 6.67 ms, at 410 of 989 TFLOP/s"."""
+        time = "all of it" if self.own_ns == kind_ns else units.duration(self.own_ns)
+        if self.rows[0].source == Source.GRAPH:
+            return f", {time.removesuffix(' of it')} of it in a {self.rows[0].name}"
+        speed = _speed(self.rows)
+        return f", the longest operator {_name(self.rows)} with {time}{f', at {speed}' if speed else ''}"
 
 
-def _words(rows: Sequence[DeviceOperator], ops_ns: int, *, first: bool) -> str:
-    """One operator: "aten::mm [64, 128] [128, 32] bf16 took 262 ms of 567 ms (46 %), at 410 of 989 TFLOP/s"."""
-    total_ns, most = _total_ns(rows), rows[0]
-    name = in_short(most)
-    if len(rows) > 1:
-        plain = " ".join(filter(None, (most.name, most.dtypes)))
-        known = len({row.shapes for row in rows if row.shapes})
-        mostly = most.shapes and most.total_ns >= ONE_SHAPE_FRAC * total_ns
-        name = f"{plain} (mostly {most.shapes})" if mostly else plain
-        name += f" in {units.count(known)} shapes" if known > 1 and not mostly else ""
-    whole = f" of {units.duration(ops_ns)} of device ops" if first else ""
-    share = f"{units.duration(total_ns)}{whole} ({units.percent(total_ns / ops_ns)})"
-    speed = _speed(rows, total_ns)
-    return f"{name} took {share}{f', at {speed}' if speed else ''}"
+def _longest(facts: Facts, category: Category) -> _Longest | None:
+    """The longest recorded operator of a kind of work; None where none was recorded, and for communication.
+
+    Communication is told by its collectives: see the findings on it.
+    """
+    trace, origin = facts.trace, origins(facts.trace)
+    mine = _here(facts) & (categories(trace, facts.comm_names) == category) & _with_operator(facts)
+    if category in (Category.COMMUNICATION, Category.MEMSET) or not mine.any():
+        return None
+    length = (trace.ops.end_ns - trace.ops.start_ns)[mine]
+    sums = np.bincount(origin.name[mine], weights=length)
+    name = int(sums.argmax())
+    rows = device_operators(trace, facts.device, facts.comm_names)
+    of_name = [row for row in rows if row.name == origin.names[name] and row.source in _RECORDED]
+    return _Longest(int(sums[name]), of_name)
 
 
-def _speed(rows: Sequence[DeviceOperator], total_ns: int) -> str:
+_RECORDED = (Source.OPERATOR, Source.GRAPH)
+
+
+def _here(facts: Facts) -> Bool:
+    here: Bool = facts.trace.ops.device == facts.device
+    return here
+
+
+def _with_operator(facts: Facts) -> Bool:
+    known: Bool = np.isin(origins(facts.trace).source, _RECORDED)
+    return known
+
+
+def _without_operator(facts: Facts, ops_ns: int) -> str:
+    """How much is of kernels that no recorded operator launched, and why; "" for little, or where all is so."""
+    ops, source = facts.trace.ops, origins(facts.trace).source
+    length = ops.end_ns - ops.start_ns
+    lone = _here(facts) & ~_with_operator(facts)
+    lone_ns = int(length[lone].sum())
+    if lone_ns < TOLD_FRAC * ops_ns or lone_ns == ops_ns:
+        return ""
+    unknown_ns = int(length[lone & (source == Source.UNKNOWN)].sum())
+    why = "its launches are not in the record" if 2 * unknown_ns >= lone_ns else "none was around its launches"
+    return f"{units.duration(lone_ns)} ({units.percent(lone_ns / ops_ns)}) has no recorded operator: {why}"
+
+
+def _to_fuse(facts: Facts, ops_ns: int) -> bool:
+    """Whether elementwise work comes first and is much; not where something is compiled, as that may be the rest."""
+    trace = facts.trace
+    kinds = category_times(trace, facts.device, facts.comm_names)
+    if kinds[0].category != Category.ELEMENTWISE or kinds[0].total_ns < FUSIBLE_FRAC * ops_ns:
+        return False
+    mine = _here(facts) & (categories(trace, facts.comm_names) == Category.ELEMENTWISE)
+    length = trace.ops.end_ns - trace.ops.start_ns
+    in_graph_ns = int(length[mine & in_graphs(trace)].sum())
+    return not compiled(trace)[_here(facts)].any() and 2 * in_graph_ns < int(length[mine].sum())
+
+
+def _name(rows: Sequence[DeviceOperator]) -> str:
+    """An operator with its types, and its shapes where it has one, or one has most of its time."""
+    most = rows[0]
+    if len(rows) == 1:
+        return in_short(most)
+    types = {row.dtypes for row in rows}
+    plain = " ".join(filter(None, (most.name, most.dtypes if len(types) == 1 else "")))
+    known = len({row.shapes for row in rows if row.shapes})
+    if most.shapes and most.total_ns >= ONE_SHAPE_FRAC * sum(row.total_ns for row in rows):
+        return f"{plain} (mostly {most.shapes})"
+    return plain + (f" in {units.count(known)} shapes" if known > 1 else "")
+
+
+def _speed(rows: Sequence[DeviceOperator]) -> str:
     """What was achieved, beside the peak where that is one for all; "" where some operations are not known."""
+    total_ns = sum(row.total_ns for row in rows)
     if any(row.flop is None for row in rows) or not total_ns:
         return ""
     rate = sum(row.flop or 0 for row in rows) / total_ns * 1e9
     peaks = {row.peak_flop_per_s for row in rows}
     peak = peaks.pop() if len(peaks) == 1 else None
     of = f" of {units.significant(peak / 1e12)}" if peak else ""
-    return f"{units.significant(rate / 1e12)}{of}{units.NBSP}TFLOP/s"
+    most = "up to " if any(row.flop_at_most for row in rows) else ""
+    return f"{most}{units.significant(rate / 1e12)}{of}{units.NBSP}TFLOP/s"

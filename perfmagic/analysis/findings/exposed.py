@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.findings.communicated import moved_words, pieces_words
 from perfmagic.analysis.findings.copy_overlap import exposed_words
 from perfmagic.analysis.findings.facts import Facts, line_words, sentences
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.numerics.intervals import Intervals, intersect, subtract, total_ns
+from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, subtract, total_ns
 from perfmagic.trace.columns import NO_LINE, Int8, Int64
 from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.short_names import kernel_short_names
@@ -43,21 +44,26 @@ def _exposed(
         return []
     kinds = op_classes(facts.trace, facts.comm_names)
     rows = np.flatnonzero((facts.trace.ops.device == facts.device) & np.isin(kinds, classes))
-    longest, line, words = _longest(facts, rows, kinds)
+    most, line, words = _most_exposed(facts, rows, kinds, parts.intervals[rule])
     share = f"all {units.duration(all_ns)}" if exposed_ns == all_ns else _part(exposed_ns, all_ns)
     if rule == "exposed_copy":
         share += _by_direction(facts)
-    why = exposed_words(facts) if rule == "exposed_copy" else ""
+    if rule == "exposed_copy":
+        more, advice = [exposed_words(facts)], ""
+    else:
+        pieces, advice = pieces_words(facts)
+        more = [pieces, moved_words(facts)]
     return [
         Finding(
             rule=rule,
             cost_ns=total_ns(where),
             cause=cause,
-            detail=f"{facts.on_device}: {sentences(f'{share} had no compute beside', words, why)}",
+            detail=f"{facts.on_device}: {sentences(f'{share} had no compute beside', words, *more)}",
             lines=(line,) if line != NO_LINE else (),
-            start_ns=int(facts.trace.ops.start_ns[longest]),
-            end_ns=int(facts.trace.ops.end_ns[longest]),
+            start_ns=int(facts.trace.ops.start_ns[most]),
+            end_ns=int(facts.trace.ops.end_ns[most]),
             device=facts.device,
+            advice=advice,
             where=where,
         )
     ]
@@ -75,15 +81,17 @@ def _part(ns: int, of_ns: int) -> str:
     return f"{units.duration(ns)} of {units.duration(of_ns)}"
 
 
-def _longest(facts: Facts, rows: Int64, kinds: Int8) -> tuple[int, int, str]:
-    """The longest of some ops, its line, and "the longest of 14 ops is an HtoD copy of 5.15 ms, queued by line 3"."""
+def _most_exposed(facts: Facts, rows: Int64, kinds: Int8, exposed: Intervals) -> tuple[int, int, str]:
+    """The op that was exposed longest, its line, and "the most exposed of 14 ops is an HtoD copy: 4 ms of 5.15 ms"."""
     ops = facts.trace.ops
-    row = int(rows[(ops.end_ns - ops.start_ns)[rows].argmax()])
-    line = int(ops.line[row])
+    alone_ns = covered_ns(exposed, ops.start_ns[rows], ops.end_ns[rows])
+    row, most_ns = int(rows[alone_ns.argmax()]), int(alone_ns.max())
+    line, length_ns = int(ops.line[row]), int(ops.end_ns[row] - ops.start_ns[row])
     copy = COPIES.get(OpClass(int(kinds[row])), "")
     kernel = kernel_short_names(facts.trace)[facts.trace.names[ops.name[row]]]
     name = f"{'an' if copy == 'HtoD' else 'a'} {copy} copy" if copy else kernel
-    length = units.duration(int(ops.end_ns[row] - ops.start_ns[row]))
-    which = "it" if len(rows) == 1 else f"the longest of {units.count(len(rows))} ops"
     queued_by = f", queued by {line_words([line])}" if line != NO_LINE else ""
-    return row, line, f"{which} is {name} of {length}{queued_by}"
+    if len(rows) == 1:
+        return row, line, f"it is {name} of {units.duration(length_ns)}{queued_by}"
+    length = f"all its {units.duration(length_ns)}" if most_ns == length_ns else _part(most_ns, length_ns)
+    return row, line, f"the most exposed of {units.count(len(rows))} ops is {name}: {length}{queued_by}"

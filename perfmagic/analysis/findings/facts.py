@@ -20,10 +20,6 @@ from perfmagic.analysis.timeline.syncs import Syncs, syncs
 from perfmagic.trace.columns import Bool, Int64
 from perfmagic.trace.model import Trace
 
-# An eager operator takes 5–20 µs of Python, under the profiler with stacks up to 0.2 ms: half of the gaps that Python
-# made were shorter than 96 µs on an A100, 62 µs on a B200, 98 µs on a V100 (traces/)
-ONE_BY_ONE_GAP_NS = 200_000
-
 
 @dataclass(frozen=True, eq=False)
 class Facts:
@@ -97,7 +93,7 @@ class Facts:
     @cached_property
     def one_by_one(self) -> Rows[LaunchBound]:
         """The stretches in which the device waited for each launch, Python's time in an eager operator included."""
-        return launch_bound(self.trace, self.device, longest_gap_ns=ONE_BY_ONE_GAP_NS)
+        return launch_bound(self.trace, self.device)
 
     @cached_property
     def in_stretches(self) -> Bool:

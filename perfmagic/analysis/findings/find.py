@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from perfmagic.analysis.findings.alone import began_late, went_on_alone
+from perfmagic.analysis.findings.alone import began_late, start_up, went_on_alone
 from perfmagic.analysis.findings.clocks import clocks
 from perfmagic.analysis.findings.communication import communication
 from perfmagic.analysis.findings.data_loading import data_loading
@@ -23,7 +23,7 @@ from perfmagic.analysis.findings.one_by_one import one_by_one
 from perfmagic.analysis.findings.pageable import pageable, slower_copies
 from perfmagic.analysis.findings.queue_full import queue_full
 from perfmagic.analysis.findings.race import race
-from perfmagic.analysis.findings.repeated_gap import repeated_gap
+from perfmagic.analysis.findings.repeated_gap import repeated_gap, repeated_gap_queued
 from perfmagic.analysis.findings.step import step
 from perfmagic.analysis.findings.streams import streams
 from perfmagic.analysis.findings.sync import sync
@@ -32,6 +32,7 @@ from perfmagic.analysis.findings.tiny_kernels import tiny_kernels
 from perfmagic.analysis.findings.unaligned_gemm import unaligned_gemm
 from perfmagic.analysis.findings.verdict import claimed_by_verdict, verdict_of
 from perfmagic.analysis.findings.waited_for_host import waited_for_host
+from perfmagic.analysis.findings.zero_grad import zero_grad
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, NO_VERDICT, Verdict
 from perfmagic.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
 from perfmagic.trace.model import Trace
@@ -42,11 +43,11 @@ __all__ = ["Finding", "findings"]
 Claim = Callable[[Facts, Intervals], list[Finding]]
 Rule = Callable[[Facts], list[Finding]]
 
-FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, one_by_one, repeated_gap)
-IDLE: tuple[Claim, ...] = (pageable, sync, went_on_alone)
+FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, zero_grad, one_by_one, repeated_gap)
+IDLE: tuple[Claim, ...] = (pageable, sync, repeated_gap_queued, went_on_alone)
 EXPOSED: tuple[Claim, ...] = (exposed_communication, exposed_copy)
 BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)
-WITHOUT_TIME: tuple[Rule, ...] = (step, streams, graph_launch, communication)
+WITHOUT_TIME: tuple[Rule, ...] = (start_up, step, streams, graph_launch, communication)
 WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete)  # true whatever the ops lasted
 MOSTLY = 0.9  # of the longest gap: a finding that explains so much of it has it as its part
 

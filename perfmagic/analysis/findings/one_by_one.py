@@ -8,8 +8,10 @@ from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.timeline.compiled import compiled, fused
 from perfmagic.analysis.timeline.launches import LaunchBound
 from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, total_ns, union
+from perfmagic.trace.columns import Bool
 
 LAUNCH_BOUND_FRAC = 0.05  # of the extent: as of the longest gap, less is not worth a rewrite of the step
 
@@ -22,6 +24,8 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
     lost_ns = total_ns(where)
     if not stretches or lost_ns < LAUNCH_BOUND_FRAC * facts.breakdown.extent_ns:
         return []
+    # launched at once the ops would follow each other: the way of each launch to the device is won, too
+    gaps_ns = sum(s.lost_ns for s in stretches)
     n_ops, median_ns = sum(s.n_ops for s in stretches), _median_ns(facts, stretches)
     length_ns = sum(s.end_ns - s.start_ns for s in stretches)
     lines = np.unique(gaps.line[mine])
@@ -33,6 +37,7 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
     late = (
         f"{facts.the_device} had finished what was queued before each, and waited {units.duration(lost_ns)} for Python"
     )
+    saved = f"could save up to {units.duration(gaps_ns)}, all gaps between these ops"
     return [
         Finding(
             rule="one_by_one",
@@ -44,14 +49,33 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
             end_ns=max(s.end_ns for s in stretches),
             device=facts.device,
             where=where,
-            advice=f"CUDA graphs or torch.compile launch many at once and could save up to {units.duration(lost_ns)}",
+            advice=f"{_how(facts, stretches)} and {saved}",
         )
     ]
+
+
+def _how(facts: Facts, stretches: Rows[LaunchBound]) -> str:
+    """What launches many ops at once, without what the trace has for most of them already."""
+    ops = facts.trace.ops
+    mine = (ops.device == facts.device) & _inside(facts, stretches)
+    if 2 * int((mine & compiled(facts.trace)).sum()) < int(mine.sum()):
+        return "CUDA graphs or torch.compile launch many at once"
+    if not fused(facts.trace)[mine].any():
+        unfused = "Compiled code made most of these launches, with no fused kernel among them: torch.compile's default"
+        return f"{unfused} backend (inductor) fuses neighbours. CUDA graphs launch many at once"
+    return "Compiled code made most of these launches already. CUDA graphs launch many at once"
 
 
 def _median_ns(facts: Facts, stretches: Rows[LaunchBound]) -> int:
     """The median duration of the ops in some stretches: one long collective would move the mean."""
     ops = facts.trace.ops
-    spans = union(*(np.array(column) for column in zip(*((s.start_ns, s.end_ns) for s in stretches), strict=True)))
-    mine = (ops.device == facts.device) & (covered_ns(spans, ops.start_ns, ops.end_ns) > 0)
+    mine = (ops.device == facts.device) & _inside(facts, stretches)
     return int(np.median((ops.end_ns - ops.start_ns)[mine]))
+
+
+def _inside(facts: Facts, stretches: Rows[LaunchBound]) -> Bool:
+    """Which ops ran in some stretches; shape of ops."""
+    ops = facts.trace.ops
+    spans = union(*(np.array(column) for column in zip(*((s.start_ns, s.end_ns) for s in stretches), strict=True)))
+    inside: Bool = covered_ns(spans, ops.start_ns, ops.end_ns) > 0
+    return inside

@@ -14,26 +14,35 @@ from perfmagic.analysis.timeline.pauses import LAUNCH_LATENCY_NS
 from perfmagic.numerics.intervals import Intervals, intersect, total_ns
 from perfmagic.trace.columns import NONE, Int64
 
+FAR_RATIO = 3  # to the longest of the others, as of a gap far longer than those like it
+
 
 def pageable(facts: Facts, free: Intervals) -> list[Finding]:
     """Copies from pageable memory to the device that blocked Python.
 
     They cost the time that the device was idle because Python was held, less a launch each: so long a pinned copy holds
-    it, too. What they take longer than pinned ones is a part of exposed copies: see slower_copies.
+    it, too. What they take longer than pinned ones is a part of exposed copies: see slower_copies. The device's
+    first op is left out where its call took far longer than the others: that was the start of the device.
     """
     syncs = facts.syncs
-    calls = np.flatnonzero(uploads(facts) & ~syncs.after_cell)
-    rows = np.flatnonzero((uploads(facts) | waits_for_uploads(facts)) & ~syncs.after_cell)
+    start_up = _start_up(facts)
+    counts = ~syncs.after_cell & ~np.isin(np.arange(len(syncs)), start_up)
+    calls = np.flatnonzero(uploads(facts) & counts)
+    rows = np.flatnonzero((uploads(facts) | waits_for_uploads(facts)) & counts)
     blocked_ns = int(syncs.blocked_ns[rows].sum())
     launches_ns = LAUNCH_LATENCY_NS * len(calls)
     if not len(calls) or blocked_ns - launches_ns < facts.notable_ns:
         return []
     copies = _copies(facts, calls)
     waited_ns = blocked_ns - int(syncs.blocked_ns[calls].sum())
-    waited = f", {units.duration(waited_ns)} of it until the stream had done all before" if waited_ns else ""
+    waited = f", {units.duration(waited_ns)} of it in the wait for the stream after each" if waited_ns else ""
     held = f" blocked Python for {units.duration(blocked_ns)}{on_lines(syncs.line[rows])}{waited}"
     cause = units.plural(len(calls), "pageable HtoD copy", "pageable HtoD copies")
-    detail = sentences(held, device_meanwhile(facts, rows), copies.words)
+    first = ""
+    if len(start_up):
+        took = units.duration(int(syncs.blocked_ns[start_up].sum()))
+        first = f"another one, the first op of {facts.the_device}, blocked it for {took} and is not counted"
+    detail = sentences(held, device_meanwhile(facts, rows), first, copies.words)
     return [waiting(facts, free, "pageable", rows, cause, detail, _advice(copies), less_ns=launches_ns)]
 
 
@@ -70,6 +79,20 @@ def slower_copies(facts: Facts, exposed: Intervals) -> list[Finding]:
             where=where,
         )
     ]
+
+
+def _start_up(facts: Facts) -> Int64:
+    """The call of the device's first op, row of facts.syncs, where it is such a copy and far longer than all others."""
+    syncs, trace = facts.syncs, facts.trace
+    first = int(np.argmax(trace.ops.device == facts.device))  # the ops are in the order of their starts
+    mine = np.flatnonzero(uploads(facts) & ~syncs.after_cell)
+    of_first = mine[syncs.call[mine] == trace.ops.launch[first]]
+    others = np.setdiff1d(mine, of_first)
+    if trace.simulated or not len(of_first) or not len(others):
+        return mine[:0]
+    longest_ns = int(syncs.blocked_ns[others].max())
+    far: Int64 = of_first[syncs.blocked_ns[of_first] > FAR_RATIO * longest_ns]
+    return far
 
 
 def _copies(facts: Facts, calls: Int64) -> Copies:

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.timeline.host_time import FrameTime, HostTime, held_by, host_time
+from perfmagic.analysis.timeline.host_time import MOST_FRAC, FrameTime, HostTime, held_by, host_time
 from perfmagic.numerics.intervals import Intervals
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.signatures import function_name
@@ -24,11 +24,13 @@ class PythonWas:
 
     words: "Python was in zoom (scipy/ndimage/_interpolation.py:12) for 104 ms of 126 ms, in aten::mm all that time"; ""
     where nothing held it for half of the time.  names: of the operator, the annotation and the frame that are told, ""
-    for none.  frames: the functions in which most of the time passed.
+    for none.  around: all operators and annotations that ran for half of the time or more.  frames: the functions in
+    which most of the time passed.
     """
 
     words: str
     names: tuple[str, str, str]
+    around: frozenset[str]
     frames: tuple[FrameTime, ...]
 
 
@@ -36,7 +38,7 @@ def python_was(facts: Facts, where: Intervals) -> PythonWas:
     """What Python was doing in some time within the idle gaps, on the threads that launched what ended them."""
     trace, gaps = facts.trace, facts.gaps
     if not len(where) or not len(gaps) or not trace.has_host_rows:
-        return PythonWas("", ("", "", ""), ())
+        return PythonWas("", ("", "", ""), frozenset(), ())
     gap = np.maximum(np.searchsorted(gaps.start_ns, where[:, 0], side="right") - 1, 0)
     launch = trace.ops.launch[gaps.op[gap]]
     known = launch != NONE
@@ -58,7 +60,9 @@ def _worded(time: HostTime) -> PythonWas:
     words = [f"{what} {_how_long(ns, time.total_ns)}" for ns, what in told]
     names = (operator.name if operator else "", annotation.name if annotation else "", frame.function if frame else "")
     frames = tuple(one for one in time.frames[:FRAMES] if one.share_ns)
-    return PythonWas(f"Python was {', '.join(words)}" if words else "", names, frames)
+    both = (*time.operators, *time.annotations)
+    around = frozenset(one.name for one in both if one.inclusive_ns >= MOST_FRAC * time.total_ns)
+    return PythonWas(f"Python was {', '.join(words)}" if words else "", names, around, frames)
 
 
 def _how_long(ns: int, of_ns: int) -> str:

@@ -22,7 +22,7 @@ def streams(facts: Facts) -> list[Finding]:
     return [
         Finding(
             rule="streams",
-            cost_ns=0,
+            cost_ns=None,  # what runs apart may lose nothing, or all that is exposed: their findings say
             cause=cause,
             detail=sentences(f" for {units.duration(at_once_ns)}, {share}", beside_words(facts)) if at_once_ns else "",
             lines=(),

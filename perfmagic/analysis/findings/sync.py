@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from perfmagic import units
@@ -30,9 +32,11 @@ def sync(facts: Facts, free: Intervals) -> list[Finding]:
         where = f" in {found.words(int(rows[0]))}{times}{on_lines(found.line[rows])}"
         cause = f"Python blocked {units.duration(blocked_ns)}"
         edge = _edge(facts, rows) if at_edge else ""
-        meanwhile = device_meanwhile(facts, rows)
-        detail = sentences(where + edge, meanwhile, _queued_meanwhile(facts, rows), *_queue_afterwards(facts, rows))
-        result.append(waiting(facts, free, "sync", rows, cause, detail))
+        meanwhile, afterwards = device_meanwhile(facts, rows), _queue_afterwards(facts, rows)
+        detail = sentences(where + edge, meanwhile, _queued_meanwhile(facts, rows), *afterwards)
+        one = waiting(facts, free, "sync", rows, cause, detail)
+        # what it left the device without is lost, and told where that time is
+        result.append(replace(one, cost_ns=None) if one.cost_ns == 0 and afterwards else one)
         free = subtract(free, result[-1].where)
     return result
 
@@ -60,7 +64,7 @@ def waiting(
     idle_ns = max(0, total_ns(where) - less_ns)
     return Finding(
         rule=rule,
-        cost_ns=idle_ns if idle_ns > (1 - NO_COST_FRAC) * blocked_ns else 0,
+        cost_ns=_cost_ns(idle_ns, blocked_ns, int(found.busy_ns[rows].sum())),
         cause=cause,
         detail=detail,
         lines=tuple(int(n) for n in np.unique(found.line[rows]) if n > 0),
@@ -70,6 +74,13 @@ def waiting(
         advice=advice,
         where=where,
     )
+
+
+def _cost_ns(idle_ns: int, blocked_ns: int, busy_ns: int) -> int | None:
+    """What calls cost: nothing only where the device was busy all the while, not where it was idle for other causes."""
+    if idle_ns > (1 - NO_COST_FRAC) * blocked_ns:
+        return idle_ns
+    return 0 if busy_ns >= NO_COST_FRAC * blocked_ns else None
 
 
 def device_meanwhile(facts: Facts, rows: Int64) -> str:

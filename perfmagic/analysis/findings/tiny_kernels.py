@@ -8,10 +8,12 @@ from perfmagic import units
 from perfmagic.analysis.findings.busy import NOTABLE_FRAC, TINY_NS, claim
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.timeline.compiled import compiled
 from perfmagic.trace.columns import OpKind
 
 MANY_FRAC = 0.5  # of the kernels
 MANY = 100  # fewer are no pattern
+_FUSE = "torch.compile fuses neighbours, which saves starts and traffic between them"
 
 
 def tiny_kernels(facts: Facts) -> list[Finding]:
@@ -37,7 +39,7 @@ def tiny_kernels(facts: Facts) -> list[Finding]:
             start_ns=int(ops.start_ns[mine.rows].min()),
             end_ns=int(ops.end_ns[mine.rows].max()),
             device=facts.device,
-            advice="torch.compile fuses neighbours, which saves starts and traffic between them",
+            advice="" if compiled(facts.trace)[mine.rows].any() else _FUSE,
             where=mine.where,
         )
     ]

@@ -14,6 +14,7 @@ from perfmagic.analysis.timeline.categories import Category
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.trace.columns import Int64
 
+MEASURED_FRAC = 0.5  # of the kernels' time
 LIKE_FRAC = 0.5  # of the operations of a call: a much smaller product is slower for other reasons
 
 
@@ -31,11 +32,13 @@ def unaligned_gemm(facts: Facts) -> list[Finding]:
     rows = [r for r in device_operators(facts.trace, facts.device, facts.comm_names) if r.flop is not None]
     slow, fast = _split(facts, rows, mine.rows)
     cost_ns = _cost_ns(slow, fast)
-    rates = ""
-    if slow:
+    known_ns = sum(row.total_ns for row in slow)
+    rates = shapes = ""
+    if known_ns >= MEASURED_FRAC * mine.ops_ns:  # the rate and the shape of a few say nothing about the rest
         beside = f", aligned ones as large and of the same type {_rate(fast)}" if cost_ns else ""
-        rates = f"those with known shapes reached {_rate(slow)}{beside}"
-    shapes = f"the longest is {slow[0].name} {slow[0].shapes}" if slow else ""
+        part = "they" if known_ns >= mine.ops_ns else f"those with known shapes, {units.duration(known_ns)} of it,"
+        rates = f"{part} reached {_rate(slow)}{beside}"
+        shapes = f"the longest is {slow[0].name} {slow[0].shapes}"
     return [
         Finding(
             rule="unaligned_gemm",

@@ -11,6 +11,7 @@ from perfmagic import units
 from perfmagic.analysis.findings.cell_time import THE_CELL, CellTime
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
 from perfmagic.analysis.timeline.idle import CAUSES
+from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.verdict import (
     DEVICE_BOUND,
     DEVICE_BOUND_FRAC,
@@ -23,17 +24,21 @@ from perfmagic.analysis.verdict import (
     STALLED,
     Verdict,
 )
-from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns
-from perfmagic.trace.columns import NO_LINE
+from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, total_ns, union
+from perfmagic.trace.columns import NO_LINE, Int64
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
 
 # a verdict turns on a tenth of the time: where so much of what the device executed rests on lengths that the reader
 # had to make up, these alone could turn it
 REPAIRED_FRAC = 1 - DEVICE_BOUND_FRAC
+OUTSIDE_FRAC = 0.1  # of what the host recorded; Python between operators takes some of any time
+EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its finding
 DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
 DECIDES_RATIO = 2  # and at least so many times as long as anything else
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
+FEW_GAPS = 10  # with so few none is exceptional
+EARLY_FRAC = 0.05  # of the ops: a gap behind no more of them belongs to the beginning
 SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
 
 
@@ -48,6 +53,8 @@ def verdict_of(facts: Facts) -> Verdict:
         return Verdict(NO_RECORDS, 0.0, *_host_only(facts.trace))
     if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
         return Verdict(NO_VERDICT, 0.0, f"one op of {units.duration(facts.breakdown.busy_ns)} is too little for one")
+    if sampled := sample(facts.trace):
+        return Verdict(NO_VERDICT, 0.0, sentences(sampled.words, "what the device waited for cannot be told"))
     if too_much_repaired(facts):
         return Verdict(NO_VERDICT, 0.0, f"{repaired_words(facts)}, too many to say who waited for whom")
     judged = _of_times(facts)
@@ -107,7 +114,7 @@ def _of_times(facts: Facts) -> Verdict:
     time = facts.cell_time
     kind = kind_of(time)
     words, lines, cost_ns = _WORDED[kind](facts, time)
-    words += _exposed_beside(facts, time.window.length_ns - time.busy_ns if cost_ns is None else cost_ns)
+    words += [_first_gap(facts), *_exposed_beside(facts, time.window.length_ns)]
     return Verdict(kind, time.busy_frac, sentences(*words), lines, cost_ns)
 
 
@@ -129,7 +136,15 @@ def _device_bound(facts: Facts, time: CellTime) -> Worded:
 def _host_bound(facts: Facts, time: CellTime) -> Worded:
     where, lines = _by_line(facts, time.waited_for_host)
     waited = f"{facts.the_busiest} waited {_for_python(facts, time)}{where}"
-    return [waited, _busy(time, "it"), *_idle(facts, time, told="python")], lines, time.waited_for_host_ns
+    words = [waited, _busy(time, "it"), *_idle(facts, time, told="python"), _slowed(facts)]
+    return words, lines, time.waited_for_host_ns
+
+
+def _slowed(facts: Facts) -> str:
+    """That recording stacks slowed Python itself: torch.profiler's docs, with_stack, "additional overhead"."""
+    if not len(facts.trace.python_frames):
+        return ""
+    return "Python's stacks were recorded, which slows Python: without them the device waits less"
 
 
 def _for_python(facts: Facts, time: CellTime) -> str:
@@ -148,6 +163,8 @@ def _host_tail(facts: Facts, time: CellTime) -> Worded:
 def _between(facts: Facts, time: CellTime) -> Worded:
     """The sentence of what is neither Python's nor the device's alone: latency-bound, stalled, mixed."""
     words = [_busy(time, facts.the_busiest), *_idle(facts, time)]
+    if time.waited_for_host_ns >= STARVED_FRAC * time.window.length_ns:
+        words.append(_slowed(facts))
     if time.window.length_ns < SHORT_CELL_NS:
         took = f"{time.window.name} took {units.duration(time.window.length_ns)}"
         words.insert(0, f"{took}, little more than a launch and a sync cost by themselves")
@@ -185,6 +202,23 @@ def _idle(facts: Facts, time: CellTime, told: str = "") -> list[str]:
     return found
 
 
+def _first_gap(facts: Facts) -> str:
+    """That most of the idle time is one gap near the beginning, which what follows does not repeat."""
+    gaps, parts = facts.gaps, facts.breakdown
+    if not len(gaps) or len(gaps) < FEW_GAPS:
+        return ""
+    row = int(gaps.length_ns.argmax())
+    gap_ns, end_ns = int(gaps.length_ns[row]), int(gaps.end_ns[row])
+    starts = facts.trace.ops.start_ns[facts.trace.ops.device == facts.device]
+    before = int(np.searchsorted(starts, end_ns))
+    if 2 * gap_ns < parts.idle_ns or gap_ns < facts.notable_ns or before > EARLY_FRAC * len(starts):
+        return ""
+    busy_frac = 1 - (parts.idle_ns - int(gaps.length_ns[: row + 1].sum())) / max(1, parts.extent_end_ns - end_ns)
+    first = "the first op" if before == 1 else f"the first {units.count(before)} ops"
+    one = f"{units.duration(gap_ns)} of the idle time is one gap behind {first} of {units.count(len(starts))}"
+    return f"{one}: after it {facts.the_device} was busy {units.percent(busy_frac)}"
+
+
 def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
     """On which lines Python was in some time, the two longest: ", 885 µs of it on line 3, 10 µs on line 2"."""
     marks = facts.trace.marks
@@ -208,14 +242,14 @@ def waits_for_device(facts: Facts) -> bool:
     return bool((lasted & (2 * found.busy_ns > found.blocked_ns)).any())
 
 
-def _exposed_beside(facts: Facts, lost_ns: int) -> list[str]:
-    """What the device did alone for longer than it was idle: the finding that comes first is announced here."""
+def _exposed_beside(facts: Facts, window_ns: int) -> list[str]:
+    """What the device did with no compute beside, where that is notable: busy time that could be won as well."""
     parts = facts.breakdown
     both = ((parts.exposed_communication_ns, "communication"), (parts.exposed_copy_ns, "copies"))
-    exposed_ns, what = max(both)
-    if exposed_ns <= lost_ns:
-        return []
-    return [f"while busy, it spent {units.duration(exposed_ns)} in {what} with no compute beside"]
+    words = [
+        f"{units.duration(ns)} in {what}" for ns, what in sorted(both, reverse=True) if ns >= EXPOSED_FRAC * window_ns
+    ]
+    return [f"while busy, it spent {listed(words)} with no compute beside"] if words else []
 
 
 def repaired_words(facts: Facts) -> str:
@@ -253,4 +287,16 @@ def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
     np.add.at(sums, inverse, ops.end_ns[rows] - ops.start_ns[rows])
     top = np.argsort(-sums, kind="stable")[:3]
     words = [f"{trace.names[names[i]]} {units.duration(int(sums[i]))} in all (×{units.count(int(n[i]))})" for i in top]
-    return f"the host ran {', '.join(words)}", ()
+    return sentences(f"the host ran {', '.join(words)}", _outside(trace, rows)), ()
+
+
+def _outside(trace: Trace, rows: Int64) -> str:
+    """How much of the time passed outside of every operator on every thread; rows: the outermost operators."""
+    host = trace.host_ops
+    start_ns, end_ns = int(host.start_ns.min()), int(host.end_ns.max())
+    inside_ns = total_ns(union(host.start_ns[rows], host.end_ns[rows]))
+    length_ns = end_ns - start_ns
+    if length_ns - inside_ns < OUTSIDE_FRAC * length_ns:
+        return ""
+    share = f"{units.duration(length_ns - inside_ns)} of {units.duration(length_ns)}"
+    return f"{units.percent(1 - inside_ns / length_ns)} of the record, {share}, passed outside of every operator"

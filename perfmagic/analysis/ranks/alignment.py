@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.findings.facts import listed
+from perfmagic.analysis.ranks.clock_facts import ClockFacts, Ping, clock_facts
 from perfmagic.analysis.ranks.matching import MatchedGroup, Matching
+from perfmagic.analysis.ranks.messages import Passed
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import Trace
 
@@ -32,6 +35,11 @@ class Alignment:
     residual_ns: how far apart the ends of one collective still are, the median and the largest; None where there were
     none to compare.  unknown: ranks that share no collective with the others: their clocks are as recorded.
     begin_together: nothing tells how the clocks fit together, and as recorded they are far apart: each begins at 0.
+    bound_ns: no two clocks are further apart than this on the axis, for certain; None where nothing says so.
+    how: what says so: "one host", "pings", "causality": no rank leaves a collective, and no message arrives, before all
+    is there that it needs; "" for nothing.
+    contradiction: ranks whose facts cannot all hold, and by how much (ns) they miss; the clocks are then as recorded.
+    comparable: clocks tell better what ranks wait than the ends of collectives do: waits are read off the axis.
     """
 
     offset_ns: Mapping[int, int]
@@ -39,52 +47,141 @@ class Alignment:
     residual_ns: tuple[int, int] | None
     unknown: tuple[int, ...]
     begin_together: bool = False
+    bound_ns: int | None = None
+    how: str = ""
+    contradiction: tuple[tuple[int, ...], int] | None = None
+    comparable: bool = False
 
     @property
     def words(self) -> str:
-        """The method and its residual, in a sentence."""
+        """The method, its residual and its bound, in a sentence."""
+        certain = "" if self.bound_ns is None else f"clocks agree within ±{units.duration(self.bound_ns)}"
+        if self.contradiction:
+            ranks, by = self.contradiction
+            which = listed([str(rank) for rank in ranks])
+            return f"the clocks of ranks {which} contradict each other by {units.duration(by)}: they are as recorded"
+        if self.how == "one host":
+            return "one clock: one host ran all ranks"
+        if self.how == "pings":
+            return f"{certain}, by pings between the ranks"
         if self.begin_together:
             return "the clocks have nothing in common: each rank begins at 0"
+        return self._of_collectives(certain)
+
+    def _of_collectives(self, certain: str) -> str:
+        if self.comparable:
+            return f"{certain}, as none leaves a collective before all have come"
         if self.residual_ns is None:
-            return "the clocks are as recorded: no collective is matched by which to compare them"
+            unknown = "the clocks are as recorded: no collective is matched by which to compare them"
+            return f"{certain}, as no message arrives before it is sent" if certain else unknown
         median, most = (units.duration(ns) for ns in self.residual_ns)
         within = f"ends of collectives agree within {most} ({median} in the median)"
         lost = f"; no collective tells the clock of rank {', '.join(map(str, self.unknown))}" if self.unknown else ""
+        lost += f"; {certain} for certain, as none leaves a collective before all have come" if certain else ""
         if not self.moved_ns:
             return f"one clock, {within}{lost}"
         largest = max(abs(ns) for ns in self.moved_ns.values())
         moved = f"clocks moved by up to {units.duration(largest)}, as all ranks leave a collective together"
         return f"{moved}: {within}{lost}"
 
+    def __str__(self) -> str:
+        return self.words
 
-def aligned(traces: Mapping[int, Trace], matching: Matching) -> Alignment:
+
+def aligned(
+    traces: Mapping[int, Trace], matching: Matching, messages: Sequence[Passed] = (), pings: Sequence[Ping] = ()
+) -> Alignment:
     """How the clocks of several ranks of one job fit together.
 
-    All ranks leave a collective at one time, so the median difference of its ends on two ranks is that of their clocks.
-    Clocks that agree as they are, as on one host, are not touched. Ranks without a common group are joined through
-    others.
+    Ranks of one host share a clock, and pings tell the clocks of several hosts. Else all ranks leave a collective at
+    one time, so the median difference of its ends on two ranks is that of their clocks; not where those ends, as with
+    gloo, lie further apart than causality allows the clocks to. Clocks that agree as they are are not touched. Ranks
+    without a common group are joined through others. What is taken never leaves what is certain: see
+    perfmagic.analysis.ranks.clock_facts.
     """
+    ranks = sorted(traces)
     clock = {rank: trace.meta.base_unix_ns for rank, trace in traces.items()}
     groups = [_of_common_end(group) for group in matching.groups]
     groups = [group for group in groups if group.kinds]
-    off = _clock_errors(sorted(traces), groups, clock)
+    facts = clock_facts(traces, groups, messages, pings)
+    off = _clock_errors(ranks, groups, clock)
+    middles = None if facts.told.contradiction else facts.told.middles()
     raw = _residuals(groups, clock)
     moved: dict[int, int] = {}
-    if len(raw) and int(np.abs(raw).max()) > SHARED_CLOCK_NS:
-        moved = {rank: -error for rank, error in off.items() if error}
-    at = {rank: clock[rank] + moved.get(rank, 0) for rank in traces}
-    apart = not len(raw) and _far_apart(traces)
+    by_clocks = middles is not None
+    if middles is not None:
+        moved = _moved(middles, ranks)
+    elif not facts.certain.contradiction:
+        if len(raw) and int(raw.max()) > SHARED_CLOCK_NS:
+            moved = {rank: -error for rank, error in off.items() if error}
+        moved = _allowed(moved, ranks, facts)
+        better = _without_ends(ranks, facts)
+        if better is not None and len(raw) and _residuals(groups, _at(clock, moved)).max() > better[1]:
+            moved, by_clocks = better[0], True
+    at = _at(clock, moved)
+    apart = not len(raw) and not by_clocks and _far_apart(traces)
     if apart:
         at = {rank: -_first_ns(trace) for rank, trace in traces.items()}
     left = _residuals(groups, at)
     first = min((at[rank] + _first_ns(trace) for rank, trace in traces.items()), default=0)
+    bound_ns, how, contradiction = _known(facts, ranks, _chosen(moved, ranks), told=middles is not None)
     return Alignment(
-        offset_ns={rank: at[rank] - first for rank in traces},
+        offset_ns={rank: at[rank] - first for rank in ranks},
         moved_ns=moved,
         residual_ns=(int(np.median(left)), int(left.max())) if len(left) else None,
-        unknown=tuple(rank for rank in sorted(traces) if rank not in off),
+        unknown=() if by_clocks else tuple(rank for rank in ranks if rank not in off),
         begin_together=apart,
+        bound_ns=None if apart else bound_ns,
+        how="" if apart else how,
+        contradiction=contradiction,
+        comparable=by_clocks,
     )
+
+
+def _at(clock: Mapping[int, int], moved: Mapping[int, int]) -> dict[int, int]:
+    return {rank: at + moved.get(rank, 0) for rank, at in clock.items()}
+
+
+def _chosen(moved: Mapping[int, int], ranks: Sequence[int]) -> Int64:
+    return np.array([moved.get(rank, 0) for rank in ranks], np.int64)
+
+
+def _moved(offsets: Int64, ranks: Sequence[int]) -> dict[int, int]:
+    return {rank: by for rank, by in zip(ranks, offsets.tolist(), strict=True) if by}
+
+
+def _without_ends(ranks: Sequence[int], facts: ClockFacts) -> tuple[dict[int, int], int] | None:
+    """What to add to each clock by what is certain alone, and the bound of that; None where it leaves one open.
+
+    Clocks stay as recorded where that is allowed.
+    """
+    moved = _allowed({}, ranks, facts)
+    bound_ns = facts.certain.farthest(_chosen(moved, ranks))
+    return None if bound_ns is None else (moved, bound_ns)
+
+
+def _known(
+    facts: ClockFacts, ranks: Sequence[int], chosen: Int64, *, told: bool
+) -> tuple[int | None, str, tuple[tuple[int, ...], int] | None]:
+    """The bound of all clocks, what gives it, and which ranks contradict each other."""
+    wrong = facts.certain
+    if facts.told.contradiction:
+        wrong = facts.told
+    elif told:
+        return facts.told.farthest(chosen), "one host" if facts.one else "pings", None
+    if wrong.contradiction:
+        return None, "", (tuple(sorted(ranks[i] for i in wrong.contradiction)), wrong.by)
+    farthest = wrong.farthest(chosen)
+    return farthest, "" if farthest is None else "causality", None
+
+
+def _allowed(moved: Mapping[int, int], ranks: Sequence[int], facts: ClockFacts) -> dict[int, int]:
+    """What is added to each clock, changed as little as what is certain needs."""
+    wanted = _chosen(moved, ranks)
+    chosen, middles = facts.certain.nearest(wanted), facts.certain.middles()
+    if not moved and middles is not None and (chosen != wanted).any():
+        chosen = middles  # clocks that are wrong as recorded: nothing speaks for the edge of what is certain
+    return _moved(chosen, ranks)
 
 
 def _far_apart(traces: Mapping[int, Trace]) -> bool:

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.ranks.matching import MatchedGroup, Matching
+from perfmagic.analysis.ranks.meetings import Parts
 from perfmagic.numerics.intervals import EMPTY, Intervals, intersect, merge, subtract, total_ns, union
-from perfmagic.trace.columns import Int64
 
 
 @dataclass(frozen=True, eq=False)
 class Communication:
     """The matched communication of one rank, by its own clock.
 
-    waiting: in a collective before the last rank came.  transfer: once all were there; the shortest time that any rank
-    was in the collective.  unmatched: communication of which the other ranks say nothing. The three are disjoint and
+    waiting: in a collective before the last rank came, in a message before the other end did.  transfer: once all were
+    there.  unmatched: communication of which the other ranks say nothing. The three are disjoint and
     make up the rank's communication.
+    receives, others: of receives, and of sends and collectives, the waiting and the transfer each by itself.
     """
 
     waiting: Intervals
     transfer: Intervals
     unmatched: Intervals
     exposed: Intervals
+    receives: tuple[Intervals, Intervals] = (EMPTY, EMPTY)
+    others: tuple[Intervals, Intervals] = (EMPTY, EMPTY)
 
     @property
     def exposed_waiting_ns(self) -> int:
@@ -40,31 +42,28 @@ class Communication:
         return total_ns(intersect(self.unmatched, self.exposed))
 
 
-def communication(facts: Mapping[int, Facts], matching: Matching) -> dict[int, Communication]:
-    """What the communication of each rank was, from the least time over the ranks of each collective. No clock of two
-    ranks is compared: all leave together, so the last part of the time inside is the transfer.
-    """
-    return {rank: _of_rank(rank, mine, matching.groups) for rank, mine in facts.items()}
+def communication(facts: Mapping[int, Facts], parts: Mapping[int, Sequence[Parts]]) -> dict[int, Communication]:
+    """What the communication of each rank was.  parts: by rank, see perfmagic.analysis.ranks.meetings.parts_of."""
+    return {rank: _of_rank(mine, parts.get(rank, ())) for rank, mine in facts.items()}
 
 
-def _of_rank(rank: int, facts: Facts, groups: tuple[MatchedGroup, ...]) -> Communication:
-    device = facts.trace.ops.device
-    starts: list[Int64] = []
-    middles: list[Int64] = []
-    ends: list[Int64] = []
-    for group in groups:
-        if rank not in group.ranks:
-            continue
-        i = group.ranks.index(rank)
-        here = device[group.rows[i]] == facts.device
-        starts.append(group.start_ns[i][here])
-        middles.append((group.end_ns[i] - group.transfer_ns)[here])
-        ends.append(group.end_ns[i][here])
+def _of_rank(facts: Facts, parts: Sequence[Parts]) -> Communication:
     sets = facts.breakdown.intervals
-    if not starts:
-        return Communication(EMPTY, EMPTY, sets["communication"], sets["exposed_communication"])
-    start, middle, end = (np.concatenate(parts) for parts in (starts, middles, ends))
+    asked, got = _split(facts, [part for part in parts if part.receives])
+    waiting, transfer = _split(facts, [part for part in parts if not part.receives])
+    moving = merge(transfer, got)
+    idle = subtract(merge(waiting, asked), moving)
+    unmatched = subtract(sets["communication"], merge(idle, moving))
+    return Communication(idle, moving, unmatched, sets["exposed_communication"], (asked, got), (waiting, transfer))
+
+
+def _split(facts: Facts, parts: Sequence[Parts]) -> tuple[Intervals, Intervals]:
+    """The waiting and the transfer of some communication on the device that is looked at."""
+    if not parts:
+        return EMPTY, EMPTY
+    here = [(part, facts.trace.ops.device[part.rows] == facts.device) for part in parts]
+    start, middle, end = (
+        np.concatenate([getattr(part, name)[mine] for part, mine in here]) for name in ("start_ns", "met_ns", "end_ns")
+    )
     transfer = union(middle, end)
-    waiting = subtract(union(start, middle), transfer)
-    unmatched = subtract(sets["communication"], merge(waiting, transfer))
-    return Communication(waiting, transfer, unmatched, sets["exposed_communication"])
+    return subtract(union(start, middle), transfer), transfer

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from perfmagic import units
-from perfmagic.trace.columns import NONE, Int64
+from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.hoststack import host_stack
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Collective, Trace
 from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.signatures import function_name
 
 # what torch.distributed records around a launch: c10d::allreduce_, and inside it nccl:all_reduce
@@ -70,6 +72,10 @@ class MatchedGroup:
     name: for people.  ranks: rising, shape (r,).  kinds: of each collective, n of them.  rows: of their ops in each
     rank's trace.ops, start_ns, end_ns: of those, by each rank's own clock; shape (r, n). A rank that arrives early
     waits inside.
+    offset_ns: what puts each rank's times on a common axis, shape (r,), None before that is known.  bound_ns: no two
+    clocks are further apart on it, None where that rests on the collectives themselves. With it a rank waits until
+    the last one comes; without it all leave together, so that the rank that was inside for the shortest time came last
+    and no clock is compared.
     """
 
     name: str
@@ -78,22 +84,62 @@ class MatchedGroup:
     rows: Int64
     start_ns: Int64
     end_ns: Int64
+    offset_ns: Int64 | None = None
+    bound_ns: int | None = None
 
     @property
     def duration_ns(self) -> Int64:
         return self.end_ns - self.start_ns
 
-    @property
+    @cached_property
     def transfer_ns(self) -> Int64:
         """How long each collective takes once all ranks are there: no rank was in it for less; shape (n,)."""
-        shortest: Int64 = self.duration_ns.min(axis=0)
+        shortest: Int64 = (self.duration_ns - self.waiting_ns).min(axis=0)
         return shortest
 
-    @property
+    @cached_property
+    def waiting_ns(self) -> Int64:
+        """How long each rank waited in each collective for the last one; shape (r, n)."""
+        waiting: Int64 = np.minimum(-self._came_ns(), self.duration_ns)
+        return waiting
+
+    @cached_property
     def last(self) -> Int64:
         """The place of the rank that came last to each collective; shape (n,)."""
-        last: Int64 = self.duration_ns.argmin(axis=0)
+        last: Int64 = self._came_ns().argmax(axis=0)
         return last
+
+    @cached_property
+    def errs_ns(self) -> Int64:
+        """How far the waits in each collective may be wrong; shape (n,).
+
+        The clocks' bound; else how far apart the ranks' ends lie on the axis, as they are taken for one instant.
+        """
+        if self.bound_ns is not None or self.offset_ns is None:
+            return np.full(len(self.kinds), self.bound_ns or 0, np.int64)
+        apart: Int64 = np.ptp(self.end_ns + self.offset_ns[:, None], axis=0)
+        return apart
+
+    @cached_property
+    def decided(self) -> Bool:
+        """To which collectives one rank came last for certain: by more than waits may be wrong; shape (n,)."""
+        before = np.partition(self._came_ns(), -2, axis=0)[-2]
+        return np.asarray(-before > self.errs_ns)
+
+    def ahead_ns(self, some: Bool) -> Int64:
+        """How long before the last of all ranks the last of some came; shape (n,).  some: which, shape (r,)."""
+        ahead: Int64 = -self._came_ns()[some].max(axis=0)
+        return ahead
+
+    def _came_ns(self) -> Int64:
+        """When each rank came to each collective, from when the last one did: 0 or less; shape (r, n)."""
+        at = -self.duration_ns if self.bound_ns is None else self.start_ns + self._axis_ns
+        came: Int64 = at - at.max(axis=0)
+        return came
+
+    @property
+    def _axis_ns(self) -> Int64:
+        return np.zeros((len(self.ranks), 1), np.int64) if self.offset_ns is None else self.offset_ns[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +152,14 @@ class Matching:
     @property
     def n(self) -> int:
         return sum(len(group.kinds) for group in self.groups)
+
+    def on_axis(self, offset_ns: Mapping[int, int], bound_ns: int | None) -> Matching:
+        """The same on an axis.  offset_ns: by rank.  bound_ns: of clocks that are known without the collectives."""
+        groups = (
+            replace(one, offset_ns=np.array([offset_ns[rank] for rank in one.ranks], np.int64), bound_ns=bound_ns)
+            for one in self.groups
+        )
+        return Matching(tuple(groups), self.refused)
 
 
 def matched(traces: Mapping[int, Trace], comm_names: str | None = None) -> Matching:
@@ -156,47 +210,70 @@ def _name(key: GroupKey, group: _Group) -> str:
 def _sequences(trace: Trace, comm_names: str | None) -> list[tuple[GroupKey, int, int, list[Took]]]:
     """Of each group of a rank what tells it apart, its size (0 where not known), its stream, and the collectives."""
     ops = trace.ops
-    rows = np.flatnonzero(op_classes(trace, comm_names) == OpClass.COMMUNICATION)
-    asked = _asked_as(trace, rows)
-    streams = sorted({(int(ops.device[row]), int(ops.stream[row])) for row in rows})
+    asked = communication_ops(trace, comm_names)
+    rows = [row for row, _ in asked]
+    places = list(zip(ops.device[rows].tolist(), ops.stream[rows].tolist(), strict=True))
+    place = {one: i for i, one in enumerate(sorted(set(places)))}
+    columns = (ops.collective[rows].tolist(), ops.sequence[rows].tolist())
     found: dict[GroupKey, list[Took]] = defaultdict(list)
-    sizes: dict[GroupKey, int] = defaultdict(int)
     stream: dict[GroupKey, int] = {}
-    for row, name in zip(rows.tolist(), asked, strict=True):
-        known = trace.collectives[ops.collective[row]] if ops.collective[row] != NONE else None
-        kind = known.name if known else name
-        if not kind or _POINT_TO_POINT.match(kind):
-            continue
-        place = streams.index((int(ops.device[row]), int(ops.stream[row])))
-        group = GroupKey(f"{_BY_PLACE}{place}")
-        if known and known.group:
-            group = GroupKey(f"group {known.group}", known.ranks)
-        sizes[group] = max(sizes[group], (known.group_size or 0) if known else 0)
-        dtype = f" {known.dtype}" if known and known.dtype else ""
-        stream.setdefault(group, int(ops.stream[row]))
-        found[group].append(Took(kind + dtype, row, int(ops.sequence[row])))
+    sizes: dict[GroupKey, int] = defaultdict(int)
+    known: dict[tuple[int, str, tuple[int, int]], tuple[GroupKey, str] | None] = {}
+    for (row, name), at, collective, number in zip(asked, places, *columns, strict=True):
+        key = (collective, name, at)
+        if key not in known:
+            one = trace.collectives[collective] if collective != NONE else None
+            known[key] = _what(one, name, place[at])
+            if (told := known[key]) is not None:
+                sizes[told[0]] = max(sizes[told[0]], (one.group_size or 0) if one else 0)
+                stream.setdefault(told[0], at[1])
+        if (what := known[key]) is not None:
+            found[what[0]].append(Took(what[1], row, number))
     return [(group, sizes[group], stream[group], sequence) for group, sequence in found.items()]
 
 
-def _asked_as(trace: Trace, rows: Int64) -> list[str]:
-    """What the host asked for when it launched each op: "all_reduce"; else the kernel's name; "" where it can be both
-    a collective and point to point.
+def _what(known: Collective | None, asked: str, place: int) -> tuple[GroupKey, str] | None:
+    """The group and the kind of a collective, with its type; None for a message between two ranks.
+
+    known: what the record says of it.  place: of its stream among those of communication.
+    """
+    kind = known.name if known else asked
+    if not kind or _POINT_TO_POINT.match(kind):
+        return None
+    group = GroupKey(f"{_BY_PLACE}{place}")
+    if known and known.group:
+        group = GroupKey(f"group {known.group}", known.ranks)
+    return group, kind + (f" {known.dtype}" if known and known.dtype else "")
+
+
+@once_per_trace
+def communication_ops(trace: Trace, comm_names: str | None) -> list[tuple[int, str]]:
+    """The row of each op that communicates, and what the host asked for when it launched it: "all_reduce"; else the
+    kernel's name; "" where that can be both a collective and point to point.
     """
     host, ops = trace.host_ops, trace.ops
+    rows = np.flatnonzero(op_classes(trace, comm_names) == OpClass.COMMUNICATION)
     asked = np.full(len(rows), NONE, np.int64)
     launched = np.flatnonzero(ops.launch[rows] != NONE)
-    if len(host) and len(launched):
-        named = np.array([_ASKED_AS.match(name) is not None for name in trace.names], bool)[host.name]
+    named = np.array([_ASKED_AS.match(name) is not None for name in trace.names], bool)[host.name]
+    if named.any() and len(launched):
         call = ops.launch[rows[launched]]
-        asked[launched] = host_stack(trace, named).innermost_at(trace.calls.thread[call], trace.calls.start_ns[call])
-    words = []
-    for row, by in zip(rows.tolist(), asked.tolist(), strict=True):
-        kernel = function_name(trace.names[ops.name[row]])
-        if by != NONE:
-            words.append(_ASKED_AS.sub("", trace.names[host.name[by]]).strip("_"))
-        else:
-            words.append("" if _SEND_OR_RECEIVE.search(kernel) else kernel)
-    return words
+        found = host_stack(trace, named).innermost_at(trace.calls.thread[call], trace.calls.start_ns[call])
+        asked[launched] = np.where(found != NONE, host.name[found], NONE)
+    kernels = ops.name[rows]
+    words = {
+        (kernel, by): _words_of(trace.names[kernel], trace.names[by] if by != NONE else "")
+        for kernel, by in set(zip(kernels.tolist(), asked.tolist(), strict=True))
+    }
+    found_rows = zip(rows.tolist(), kernels.tolist(), asked.tolist(), strict=True)
+    return [(row, words[kernel, by]) for row, kernel, by in found_rows]
+
+
+def _words_of(kernel: str, asked: str) -> str:
+    if asked:
+        return _ASKED_AS.sub("", asked).strip("_")
+    name = function_name(kernel)
+    return "" if _SEND_OR_RECEIVE.search(name) else name
 
 
 def _of_common_numbers(took: Mapping[int, list[Took]]) -> Mapping[int, list[Took]]:

@@ -8,10 +8,16 @@ from functools import cached_property
 
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.alignment import Alignment, aligned
+from perfmagic.analysis.ranks.clock_facts import Ping
 from perfmagic.analysis.ranks.exposed import Communication, communication
+from perfmagic.analysis.ranks.host_as_device import host_as_device
 from perfmagic.analysis.ranks.matching import Matching, matched
+from perfmagic.analysis.ranks.meetings import Meeting, Message, Parts, meetings, messages_of, parts_of
+from perfmagic.analysis.ranks.messages import Passed, passed
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.collectives import bus_factor, op_bytes
+from perfmagic.analysis.timeline.sample import sample
+from perfmagic.numerics.intervals import total_ns
 from perfmagic.trace.model import Trace
 
 
@@ -19,9 +25,13 @@ from perfmagic.trace.model import Trace
 class RankStat:
     """One rank of a job, on its busiest device; times in ns. Source: docs/words.md, "transfer".
 
+    offset_ns: from the rank's own clock to the common axis.  began_after_ns: after the rank that began first, see
+    Ranks.began_ns().
     exposed_communication_ns: with no compute beside it, the sum of exposed_waiting_ns (in a collective before the last
     rank came), exposed_transfer_ns (once all were there) and exposed_unmatched_ns (of which the other ranks say
-    nothing).  waiting_ns, transfer_ns: of all matched collectives, also beside compute.
+    nothing).  waiting_ns, transfer_ns: of all matched collectives and messages, also beside compute; where one waits
+    while another moves data, that is transfer.
+    waiting_bound_ns: how far the waiting may be wrong, over all of them: see MatchedGroup.errs_ns.
     n_last: matched collectives to which it came last, of n_matched.
     bus_bytes_per_s: of matched collectives whose size is known, while data were on their way; None without any.
     """
@@ -34,6 +44,7 @@ class RankStat:
     rank: int
     device: int
     offset_ns: int
+    began_after_ns: int
     extent_ns: int
     busy_ns: int
     compute_ns: int
@@ -46,6 +57,7 @@ class RankStat:
     exposed_unmatched_ns: int
     waiting_ns: int
     transfer_ns: int
+    waiting_bound_ns: int
     n_matched: int
     n_last: int
     bus_bytes_per_s: float | None
@@ -59,11 +71,13 @@ class RankStat:
 class Ranks:
     """The ranks of one job: their facts, their collectives beside each other, and one time axis.
 
-    traces: by rank.  comm_names: as in perfmagic.trace.names.op_classes.
+    traces: by rank; see perfmagic.analysis.ranks.host_as_device for ranks on a CPU.  comm_names: as in
+    perfmagic.trace.names.op_classes.  pings: between ranks whose clocks were compared.
     """
 
     traces: Mapping[int, Trace]
     comm_names: str | None = None
+    pings: tuple[Ping, ...] = ()
 
     @cached_property
     def facts(self) -> Mapping[int, Facts]:
@@ -74,21 +88,58 @@ class Ranks:
         return sorted(self.traces)
 
     @cached_property
-    def matching(self) -> Matching:
-        return matched(self.traces, self.comm_names)
+    def _of_samples(self) -> bool:
+        """Whether a file is a sample of a recording: the n-th collective of one is then not that of another."""
+        return any(sample(trace) for trace in self.traces.values())
+
+    @cached_property
+    def _matched(self) -> Matching:
+        return Matching((), ()) if self._of_samples else matched(self.traces, self.comm_names)
+
+    @cached_property
+    def passed(self) -> tuple[Passed, ...]:
+        """The messages of each pair of ranks."""
+        return () if self._of_samples else passed(self.traces, self.comm_names)
 
     @cached_property
     def alignment(self) -> Alignment:
-        return aligned(self.traces, self.matching)
+        return aligned(self.traces, self._matched, self.passed, self.pings)
+
+    @cached_property
+    def matching(self) -> Matching:
+        """The matched collectives; their waits by the clocks where these are known."""
+        clocks = self.alignment
+        return self._matched.on_axis(clocks.offset_ns, clocks.bound_ns if clocks.comparable else None)
+
+    @cached_property
+    def parts(self) -> Mapping[int, Sequence[Parts]]:
+        """By rank its matched communication, as waiting and transfer."""
+        # without known clocks nothing says for whom a message waited
+        messages = self.passed if self.alignment.comparable else ()
+        return parts_of(self.matching, messages, self.alignment.offset_ns)
 
     @cached_property
     def communication(self) -> Mapping[int, Communication]:
-        return communication(self.facts, self.matching)
+        return communication(self.facts, self.parts)
+
+    @cached_property
+    def meetings(self) -> Rows[Meeting]:
+        """A row for each matched collective, by when its last rank came."""
+        return meetings(self.matching, self.alignment.offset_ns)
+
+    @cached_property
+    def messages(self) -> Rows[Message]:
+        """A row for each matched message, by when both of its ends had come."""
+        return messages_of(self.passed, self.alignment.offset_ns, self.alignment.bound_ns)
 
     def began_ns(self, rank: int) -> int:
         """When a rank's first training step began by its own clock; without steps its first record."""
         steps, trace = self.facts[rank].steps, self.traces[rank]
         return steps[0].start_ns if steps else min(trace.meta.start_ns, int(trace.ops.start_ns[0]))
+
+    def began_on_axis_ns(self, rank: int) -> int:
+        """The same on the common axis."""
+        return self.alignment.offset_ns[rank] + self.began_ns(rank)
 
     @cached_property
     def table(self) -> Rows[RankStat]:
@@ -102,6 +153,7 @@ class Ranks:
             rank=rank,
             device=parts.device,
             offset_ns=self.alignment.offset_ns[rank],
+            began_after_ns=self.began_on_axis_ns(rank) - min(map(self.began_on_axis_ns, self.ranks)),
             extent_ns=parts.extent_ns,
             busy_ns=parts.busy_ns,
             compute_ns=parts.compute_ns,
@@ -112,12 +164,20 @@ class Ranks:
             exposed_waiting_ns=of_comm.exposed_waiting_ns,
             exposed_transfer_ns=of_comm.exposed_transfer_ns,
             exposed_unmatched_ns=of_comm.exposed_unmatched_ns,
-            waiting_ns=sum(int((group.duration_ns[i] - group.transfer_ns).sum()) for group, i in mine),
-            transfer_ns=sum(int(group.transfer_ns.sum()) for group, _ in mine),
+            waiting_ns=total_ns(of_comm.waiting),
+            transfer_ns=total_ns(of_comm.transfer),
+            waiting_bound_ns=sum(int(group.errs_ns.sum()) for group, _ in mine) + self._bound_of_messages(rank),
             n_matched=sum(len(group.kinds) for group, _ in mine),
-            n_last=sum(int((group.last == i).sum()) for group, i in mine),
+            n_last=sum(int(((group.last == i) & group.decided).sum()) for group, i in mine),
             bus_bytes_per_s=self._bandwidth(rank),
         )
+
+    def _bound_of_messages(self, rank: int) -> int:
+        """How far clocks may be wrong in the waits of a rank's messages, added up."""
+        if not self.alignment.comparable or not self.alignment.bound_ns:
+            return 0
+        ends = (len(pair) for pair in self.passed for end in (pair.source, pair.target) if end == rank)
+        return sum(ends) * self.alignment.bound_ns
 
     def _bandwidth(self, rank: int) -> float | None:
         """What the rank's links carried of the matched collectives, by the time in which data were on their way."""
@@ -127,18 +187,22 @@ class Ranks:
             if rank not in group.ranks:
                 continue
             i = group.ranks.index(rank)
+            factors = {kind: bus_factor(kind.split()[0], len(group.ranks)) for kind in set(group.kinds)}
             for row, kind, ns in zip(group.rows[i].tolist(), group.kinds, group.transfer_ns.tolist(), strict=True):
-                factor = bus_factor(kind.split()[0], len(group.ranks))
-                if row in sizes and factor is not None:
+                factor = factors[kind]
+                if factor is not None and row in sizes:
                     moved += sizes[row] * factor
                     took_ns += ns
         return moved / took_ns * 1e9 if took_ns else None
 
 
-def ranks_of(traces: Sequence[Trace], comm_names: str | None = None) -> Ranks | None:
-    """The ranks that some traces of one job are; None where fewer than two have device ops, or ranks are not told."""
+def ranks_of(traces: Sequence[Trace], comm_names: str | None = None, pings: Sequence[Ping] = ()) -> Ranks | None:
+    """The ranks that some traces of one job are; None where fewer than two have anything to compare, or no rank.
+
+    pings: between ranks whose clocks were compared while they ran.
+    """
     known: dict[int, Trace] = {}
-    for trace in traces:
+    for trace in map(host_as_device, traces):
         if len(trace.ops) and trace.meta.rank is not None:
             known[trace.meta.rank] = trace
-    return Ranks(known, comm_names) if len(known) > 1 else None
+    return Ranks(known, comm_names, tuple(pings)) if len(known) > 1 else None

@@ -12,6 +12,7 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.rows import Rows
+from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Collective, Trace
@@ -202,7 +203,7 @@ def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -
 def _why(trace: Trace) -> str:
     if not trace.has_host_rows:
         return "no host operator was recorded. Record ProfilerActivity.CPU too: the metadata come from there"
-    recorded = _PARAM_COMMS in (trace.names[name] for name in np.unique(trace.host_ops.name).tolist())
+    recorded = _PARAM_COMMS in (trace.names[name] for name in distinct(trace.host_ops.name).tolist())
     if not recorded:
         return f"the host has no {_PARAM_COMMS}: only calls through torch.distributed record metadata"
     if (trace.ops.collective != NONE).any():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,10 +11,11 @@ import numpy.typing as npt
 
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.categories import Category, categories
-from perfmagic.analysis.timeline.flops import Inputs, dtype_words, flop_of, io_bytes_of, shape_words
+from perfmagic.analysis.timeline.flops import flop_is_at_most, flop_of, io_bytes_of
+from perfmagic.analysis.timeline.inputs import Inputs, dtype_words, shape_words
 from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, origins
 from perfmagic.analysis.timeline.peaks import Peaks, peaks_of
-from perfmagic.numerics.grouped import coded
+from perfmagic.numerics.grouped import coded, distinct
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
@@ -34,7 +34,8 @@ class DeviceOperator:
     the time, "" where no stack was recorded.  n_calls: of the operator, graph launch or kernel.  total_ns: the summed
     duration of its n_ops device ops.  share_frac: of the summed duration of all the device's ops.  kernel: the one
     with the most time.
-    flop, io_bytes: of all calls; None where they are not known.  io_bytes: inputs and outputs, each once.
+    flop, io_bytes: of all calls; None where they are not known.  flop_at_most: fewer may have been needed, as the
+    record does not say whether attention was causal.  io_bytes: inputs and outputs, each once.
     compute: the type that its arithmetic has a peak for: "tf32" where float32 ran on tensor cores.
     peak_flop_per_s, peak_bytes_per_s: of the device, None where it has no known peak.
     """
@@ -58,6 +59,7 @@ class DeviceOperator:
     share_frac: float
     kernel: str
     flop: int | None
+    flop_at_most: bool
     io_bytes: int | None
     compute: str
     peak_flop_per_s: float | None
@@ -185,7 +187,7 @@ def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) ->
     found = []
     for at, mine in zip(first.tolist(), np.split(order, edges), strict=True):
         total = int(length[mine].sum())
-        n_calls = len(np.unique(calls[mine]))
+        n_calls = len(distinct(calls[mine]))
         key = (int(origin.name[rows[at]]), *map(int, inputs[:, at]))
         if key not in parsed:
             parsed[key] = _known(trace, origin.names[key[0]], *key[1:])
@@ -207,6 +209,7 @@ def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) ->
                 share_frac=total / whole,
                 kernel=kernel,
                 flop=None if known.flop is None else known.flop * n_calls,
+                flop_at_most=known.flop_at_most,
                 io_bytes=None if known.io_bytes is None or crosses[mine].any() else known.io_bytes * n_calls,
                 compute=compute_type(known.dtypes, kernel, trace.device_info(device).kind),
                 peak_flop_per_s=None,
@@ -225,10 +228,7 @@ def compute_type(dtypes: str, kernel: str, device_kind: str) -> str:
     first = dtypes.split(", ", maxsplit=1)[0]
     if first != "fp32" or device_kind == "rocm":
         return first if first in ("fp64", "fp32", "fp16", "bf16", "fp8", "int8") else ""
-    return {True: "tf32", False: "fp32", None: ""}[_on_tensor_cores(kernel)]
-
-
-_on_tensor_cores = lru_cache(maxsize=4096)(uses_tensor_cores)  # one kernel runs for many shapes
+    return {True: "tf32", False: "fp32", None: ""}[uses_tensor_cores(kernel)]
 
 
 @dataclass(frozen=True)
@@ -238,17 +238,19 @@ class _Known:
     shapes: str
     dtypes: str
     flop: int | None
+    flop_at_most: bool
     io_bytes: int | None
 
 
 def _known(trace: Trace, name: str, shape: int, dtype: int, value: int) -> _Known:
     if shape == NONE:
-        return _Known("", "", None, None)
+        return _Known("", "", None, False, None)
     dtypes = trace.input_dtypes[dtype] if dtype != NONE else None
     values = trace.input_values[value] if value != NONE else None
     inputs = Inputs.read(trace.input_shapes[shape], dtypes, values)
     types = dtype_words([one for _, one in inputs.tensors])
-    return _Known(shape_words(inputs.shapes), types, flop_of(name, inputs), io_bytes_of(name, inputs))
+    flop, at_most = flop_of(name, inputs), flop_is_at_most(name, inputs)
+    return _Known(shape_words(inputs.shapes), types, flop, at_most, io_bytes_of(name, inputs))
 
 
 def _grouped(keys: list[Int64]) -> Int64:
@@ -262,7 +264,7 @@ def _grouped(keys: list[Int64]) -> Int64:
 
 def _longest(values: npt.NDArray[np.integer[Any]], length_ns: Int64) -> int:
     """The value that has most of the time."""
-    known, code = np.unique(values, return_inverse=True)
+    known, code = coded(values)
     return int(known[np.argmax(np.bincount(code, weights=length_ns))])
 
 

@@ -2,90 +2,19 @@
 
 From the shapes of its inputs alone, as the record writes them. A product of numbers and its addition are two
 operations; a convolution counts every product of a filter with a place of the output, padding included; attention
-counts its products whole, whatever a mask leaves out, and not its softmax. These are the conventions of
-torch.utils.flop_counter (read in torch 2.13), which the tests compare with.
+counts its products and not its softmax. These are the conventions of torch.utils.flop_counter (read in torch 2.13),
+which the tests compare with, but for causal attention: fused kernels leave out the half that its mask hides, and so
+does the count. Where the record does not say whether a call was causal, the count is the most it can be.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-Shape = tuple[int, ...]
-
-# Bytes of an element, by the names that the profiler writes for C++ types
-DTYPE_BYTES = {
-    "double": 8,
-    "float": 4,
-    "c10::Half": 2,
-    "c10::BFloat16": 2,
-    "c10::Float8_e4m3fn": 1,
-    "c10::Float8_e5m2": 1,
-    "c10::Float8_e4m3fnuz": 1,
-    "c10::Float8_e5m2fnuz": 1,
-    "long int": 8,
-    "long": 8,
-    "int": 4,
-    "short": 2,
-    "short int": 2,
-    "signed char": 1,
-    "unsigned char": 1,
-    "bool": 1,
-    "c10::complex<float>": 8,
-    "c10::complex<double>": 16,
-}
-DTYPE_WORDS = {
-    "double": "fp64",
-    "float": "fp32",
-    "c10::Half": "fp16",
-    "c10::BFloat16": "bf16",
-    **{name: "fp8" for name in DTYPE_BYTES if name.startswith("c10::Float8")},
-    "long int": "int64",
-    "long": "int64",
-    "int": "int32",
-    "short": "int16",
-    "short int": "int16",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "bool": "bool",
-}
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """The inputs of one call: of each its shape and type, () and "" where it is no tensor or the record does not say.
-
-    values: of each plain input its value as the record writes it ("[2, 2]", "False"), () where it has none.
-    """
-
-    shapes: tuple[Shape, ...]
-    dtypes: tuple[str, ...]
-    values: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, shapes: str | None, dtypes: str | None = None, values: str | None = None) -> Inputs:
-        """From the JSON texts of a record. What is no list of whole numbers is no shape: (), as for a plain number."""
-        found = tuple(map(_shape, _list(shapes)))
-        types = [one if isinstance(one, str) else "" for one in _list(dtypes)]
-        plain = tuple(one if isinstance(one, str) else "" for one in _list(values))
-        return cls(found, tuple((*types, *[""] * len(found))[: len(found)]), plain)
-
-    @property
-    def tensors(self) -> list[tuple[Shape, str]]:
-        """Shape and type of the inputs that are tensors with at least one dimension."""
-        return [(s, d) for s, d in zip(self.shapes, self.dtypes, strict=True) if s]
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one call does: floating-point operations, and the shape of what it writes; None where that is not known."""
-
-    flop: int | None
-    output: Shape | None
+from perfmagic.analysis.timeline.attention import fused, fused_backward, inner
+from perfmagic.analysis.timeline.inputs import DTYPE_BYTES, Inputs, Shape, Work, must
 
 
 def flop_of(name: str, inputs: Inputs) -> int | None:
@@ -96,6 +25,16 @@ def flop_of(name: str, inputs: Inputs) -> int | None:
     """
     work = _work(name, inputs)
     return work.flop if work else None
+
+
+def flop_is_at_most(name: str, inputs: Inputs) -> bool:
+    """Whether flop_of() is the most a call can have taken: attention of which the record does not say if it is causal.
+
+    >>> flop_is_at_most("aten::_scaled_dot_product_flash_attention", Inputs(((1, 2, 8, 4),) * 3, ("float",) * 3))
+    True
+    """
+    work = _work(name, inputs)
+    return work is not None and work.at_most
 
 
 def io_bytes_of(name: str, inputs: Inputs) -> int | None:
@@ -123,38 +62,10 @@ def io_bytes_of(name: str, inputs: Inputs) -> int | None:
     return sum(read) + math.prod(output) * written
 
 
-def dtype_words(dtypes: Sequence[str]) -> str:
-    """The types of a call's tensors in words, each once: "bf16", "fp32, int64"; "" where none is known."""
-    return ", ".join(dict.fromkeys(DTYPE_WORDS.get(one, one) for one in dtypes if one in DTYPE_BYTES))
-
-
-def shape_words(shapes: Sequence[Shape]) -> str:
-    """The shapes of a call's tensors: "[64, 128] [128, 32]"."""
-    return " ".join(f"[{', '.join(map(str, shape))}]" for shape in shapes if shape)
-
-
-def _list(text: str | None) -> list[Any]:
-    if not text:
-        return []
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
-    return found if isinstance(found, list) else []
-
-
-def _shape(value: Any) -> Shape:
-    if isinstance(value, list) and all(type(n) is int and n >= 0 for n in value):
-        return tuple(value)
-    return ()
-
-
 def _work(name: str, inputs: Inputs) -> Work | None:
     if not name.startswith("aten::"):
         return None
     counted = _COUNTED.get(name.removeprefix("aten::").removesuffix("_"))
-    if counted is None:
-        counted = next((count for pattern, count in _FAMILIES if pattern.fullmatch(name)), None)
     if counted is None:
         return None
     try:
@@ -165,62 +76,32 @@ def _work(name: str, inputs: Inputs) -> Work | None:
 
 def _mm(a: Shape, b: Shape) -> Work:
     (m, k), (k2, n) = a, b
-    _must(k == k2)
+    must(k == k2)
     return Work(2 * m * n * k, (m, n))
 
 
 def _bmm(a: Shape, b: Shape) -> Work:
     (batch, m, k), (batch2, k2, n) = a, b
-    _must(k == k2 and batch == batch2)
+    must(k == k2 and batch == batch2)
     return Work(2 * batch * m * n * k, (batch, m, n))
 
 
 def _mv(a: Shape, b: Shape) -> Work:
     (m, k), (k2,) = a, b
-    _must(k == k2)
+    must(k == k2)
     return Work(2 * m * k, (m,))
 
 
 def _linear(inputs: Inputs) -> Work:
     *rows, k = inputs.shapes[0]
     n, k2 = inputs.shapes[1]
-    _must(k == k2)
+    must(k == k2)
     return Work(2 * math.prod(rows) * n * k, (*rows, n))
-
-
-def _attention(q: Shape, k: Shape, v: Shape) -> Work:
-    """Shapes (batch, heads, length, dimension); fewer heads of keys and values than of queries are shared."""
-    batch, heads, n, d = q
-    batch2, heads2, m, d2 = k
-    batch3, heads3, m3, d_v = v
-    _must(batch == batch2 == batch3 and heads2 == heads3 and heads % heads2 == 0 and d == d2 and m == m3)
-    return Work(2 * batch * heads * n * m * (d + d_v), (batch, heads, n, d_v))
-
-
-def _attention_backward(inputs: Inputs) -> Work:
-    """The scores again, then the gradients of scores, values, queries and keys: three products over d, two over d_v."""
-    grad, q, k, v = inputs.shapes[:4]
-    forward = _attention(q, k, v)
-    _must(grad == forward.output)
-    (batch, heads, n, d), m, d_v = q, k[2], v[3]
-    return Work(2 * batch * heads * n * m * (3 * d + 2 * d_v), None)
-
-
-def _by_heads(inputs: Inputs, first: int, lengths: int) -> list[Shape]:
-    """Queries, keys and values of the inner operators, which have (batch, length, heads, dimension).
-
-    lengths: where those of packed sequences stand; with them the shapes do not tell how long each sequence is.
-    """
-    _must(lengths >= len(inputs.shapes) or not inputs.shapes[lengths])
-    turned: list[Shape] = []
-    for batch, length, heads, d in inputs.shapes[first : first + 3]:  # ValueError for another number of dimensions
-        turned.append((batch, heads, length, d))
-    return turned
 
 
 def _convolution(x: Shape, w: Shape, places: Shape, channels: int) -> Work:
     """places: of the output, of a transposed convolution of the input: the filter is applied once at each."""
-    _must(len(x) == len(w) == len(places) + 2)
+    must(len(x) == len(w) == len(places) + 2)
     return Work(2 * x[0] * math.prod(places) * math.prod(w), (x[0], channels, *places))
 
 
@@ -246,7 +127,7 @@ class _Places:
             (size + 2 * pad - spread * (filter_size - 1) - 1) // step + 1
             for size, filter_size, step, pad, spread in zip(x[2:], w[2:], stride, padding, dilation, strict=True)
         )
-        _must(all(n > 0 for n in out))
+        must(all(n > 0 for n in out))
         return _convolution(x, w, out, w[0])
 
 
@@ -265,20 +146,15 @@ def _convolution_backward(inputs: Inputs) -> Work:
 
 def _flag(text: str) -> bool:
     known = {"True": True, "False": False, "1": True, "0": False}
-    _must(text.strip() in known)
+    must(text.strip() in known)
     return known[text.strip()]
 
 
 def _numbers(text: str, n: int) -> list[int]:
     """One number for each spatial dimension; a single one holds for all."""
     found = [int(one) for one in text.strip("[] ").split(",")]
-    _must(len(found) in (1, n))
+    must(len(found) in (1, n))
     return found * n if len(found) == 1 else found
-
-
-def _must(fits: bool) -> None:
-    if not fits:
-        raise ValueError("shapes that do not fit")
 
 
 def _elementwise_output(name: str, inputs: Inputs) -> Shape | None:
@@ -319,13 +195,20 @@ _COUNTED: dict[str, Callable[[Inputs], Work]] = {
     "cudnn_convolution_transpose": _transposed,
     "miopen_convolution_transpose": _transposed,
     "convolution_backward": _convolution_backward,
-    "_flash_attention_forward": lambda i: _attention(*_by_heads(i, 0, 3)),
-    "_efficient_attention_forward": lambda i: _attention(*_by_heads(i, 0, 4)),
+    "_flash_attention_forward": inner(3, causal_at=8),
+    "_efficient_attention_forward": inner(4, causal_at=9),
+    **{
+        f"_scaled_dot_product_{kind}": count
+        for kind, forward, backward in (
+            ("flash_attention", 4, 11),
+            ("efficient_attention", 6, 11),
+            ("cudnn_attention", 6, 14),
+            ("fused_attention_overrideable", 5, 13),
+            ("flash_attention_for_cpu", 4, 7),
+        )
+        for kind, count in ((kind, fused(forward)), (f"{kind}_backward", fused_backward(backward)))
+    },
 }
-_FAMILIES: tuple[tuple[re.Pattern[str], Callable[[Inputs], Work]], ...] = (
-    (re.compile(r"aten::_scaled_dot_product_\w+_attention"), lambda i: _attention(*i.shapes[:3])),
-    (re.compile(r"aten::_scaled_dot_product_\w+_attention_backward"), _attention_backward),
-)
 # How many tensors these read: one more is where the result goes, as with mm(a, b, out=c)
 _READ = {"mm": 2, "_int_mm": 2, "addmm": 3, "bmm": 2, "baddbmm": 3, "add": 2, "sub": 2, "mul": 2, "div": 2}
 _WRITE_ONLY = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})  # the first input is not read

@@ -13,10 +13,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from perfmagic.numerics.intervals import Intervals
+from perfmagic.numerics.grouped import coded, distinct
+from perfmagic.numerics.intervals import Intervals, union
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
 from perfmagic.trace.hoststack import HostStack, nested
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 STEP_NAME = "ProfilerStep#"  # torch.profiler's own mark, which says nothing about the place
 MOST_FRAC = 0.5  # of the time: what held Python so long is worth naming
@@ -144,9 +146,9 @@ def longest_operator(trace: Trace, thread: Int64, where: Intervals) -> Int64:
         row = stack.innermost_at(pieces.thread, pieces.start_ns)
         known = row != NONE
         name = trace.host_ops.name[row[known]].astype(np.int64)
-        key, group = np.unique(pieces.interval[known] * (len(trace.names) + 1) + name, return_inverse=True)
+        key, group = coded(pieces.interval[known] * (len(trace.names) + 1) + name)
         sums = np.zeros(len(key), np.int64)
-        np.add.at(sums, group.reshape(-1), pieces.length_ns[known])
+        np.add.at(sums, group, pieces.length_ns[known])
         interval = key // (len(trace.names) + 1)
         order = np.lexsort((sums, interval))
         found[interval[order]] = key[order] % (len(trace.names) + 1)  # the last write of an interval is its longest
@@ -169,8 +171,8 @@ def _frames(trace: Trace, thread: Int64, where: Intervals) -> tuple[FrameTime, .
     """
     if not len(trace.python_frames) or not len(where):
         return ()
-    table = trace.python_frames.window(int(where[:, 0].min()), int(where[:, 1].max())).table
-    labels = _Labels(trace.names)
+    table = trace.python_frames.reaching(union(where[:, 0], where[:, 1]))
+    labels = _labels(trace)
     share, inclusive = _Sums(), _Sums()
     for pieces, stack in _cut(table, np.ones(len(table), bool), thread, where):
         shown = np.full(len(pieces.start_ns), NONE, np.int64)
@@ -220,6 +222,11 @@ class _Labels:
         return FrameTime(function, file, line, share_ns, inclusive_ns)
 
 
+@once_per_trace
+def _labels(trace: Trace) -> _Labels:
+    return _Labels(trace.names)
+
+
 class _Sums:
     """Time by key, exact, over several threads."""
 
@@ -228,9 +235,9 @@ class _Sums:
 
     def add(self, key: Int64, length_ns: Int64) -> None:
         """Add the length of each piece to its key; those of NONE are left out."""
-        keys, group = np.unique(key, return_inverse=True)
+        keys, group = coded(key)
         sums = np.zeros(len(keys), np.int64)
-        np.add.at(sums, group.reshape(-1), length_ns)
+        np.add.at(sums, group, length_ns)
         for one, ns in zip(keys.tolist(), sums.tolist(), strict=True):
             if one != NONE and ns:
                 self.of[one] = self.of.get(one, 0) + ns
@@ -261,7 +268,7 @@ def _each_level(stack: HostStack, pieces: Pieces) -> list[Int64]:
 
 def _cut(table: HostOps, which: Bool, thread: Int64, where: Intervals) -> Iterator[tuple[Pieces, HostStack]]:
     """Of each thread its time, cut wherever a row of a table begins or ends, and what ran on it."""
-    for one in np.unique(thread).tolist():
+    for one in distinct(thread).tolist():
         mine = np.flatnonzero((thread == one) & (where[:, 1] > where[:, 0]))
         if not len(mine):
             continue
@@ -271,7 +278,7 @@ def _cut(table: HostOps, which: Bool, thread: Int64, where: Intervals) -> Iterat
         last = np.searchsorted(start, table.end_ns, side="left") - 1
         reaches = (last >= 0) & (end[np.maximum(last, 0)] > table.start_ns)
         rows = which & (table.thread == one) & reaches
-        cuts = np.unique(np.concatenate((table.start_ns[rows], table.end_ns[rows])))
+        cuts = distinct(np.concatenate((table.start_ns[rows], table.end_ns[rows])))
         first = np.searchsorted(cuts, start, side="right")
         n = np.searchsorted(cuts, end, side="left") + 1 - first
         part = np.repeat(np.arange(len(mine)), n)

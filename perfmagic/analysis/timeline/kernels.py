@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.rows import Rows
+from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
@@ -119,7 +120,7 @@ def tensor_core_share(trace: Trace, device: int, comm_names: str | None = None) 
     rows = (trace.ops.device == device) & (trace.ops.kind == OpKind.KERNEL)
     name, classes = trace.ops.name[rows], op_classes(trace, comm_names)[rows]
     length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
-    used, inverse = np.unique(name, return_inverse=True)
+    used, inverse = coded(name)
     says = [uses_tensor_cores(trace.names[i]) for i in used.tolist()]
     yes: Bool = np.array([answer is True for answer in says], bool)[inverse]
     unknown: Bool = np.array([answer is None for answer in says], bool)[inverse]

@@ -10,13 +10,16 @@ from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.queueing import queues, stream_queue
 from perfmagic.analysis.timeline.streams import stream_rows
 from perfmagic.analysis.timeline.syncs import blocked_intervals, blocking_copies, syncs
+from perfmagic.numerics.grouped import distinct
 from perfmagic.numerics.intervals import covered_ns
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64
 from perfmagic.trace.model import Trace
 
 FULL_DEPTH = 900  # a stream takes about 1000 launches before the call blocks; 994 to 1024 were seen on V100 and A100
 BLOCKED_NS = 50_000  # a launch call takes 3–10 µs; far longer, with the queue at its limit, it waited for room
-SHORT_GAP_NS = 50_000  # between launches Python takes 5–20 µs an operator; far longer, it did something else
+# An eager operator takes 5–20 µs of Python, under the profiler with stacks up to 0.2 ms: half of the gaps that Python
+# made were shorter than 96 µs on an A100, 62 µs on a B200, 98 µs on a V100 (traces/). Far longer, it did something else
+SHORT_GAP_NS = 200_000
 STRETCH_OPS = 10  # fewer ops one by one are no stretch: every loop begins with an empty queue
 
 
@@ -59,7 +62,9 @@ class Launches:
 
 def launches(trace: Trace) -> Launches:
     """How many launches, how long each held Python, and which waited for room in the queue."""
-    calls, n_ops = np.unique(trace.ops.launch[trace.ops.launch != NONE], return_counts=True)
+    of_call = np.bincount(trace.ops.launch[trace.ops.launch != NONE], minlength=len(trace.calls))
+    calls = np.flatnonzero(of_call)
+    n_ops = of_call[calls]
     length = (trace.calls.end_ns - trace.calls.start_ns)[calls]
     deepest, full = _full(trace)
     return Launches(
@@ -121,18 +126,36 @@ def _launched_late(trace: Trace, rows: Int64, free_ns: Int64) -> Bool:
     return late
 
 
+def _blocked_ns(trace: Trace) -> Int64:
+    """How long each call has to last to have waited for room; shape of trace.calls.
+
+    A graph's launch takes the longer the more ops it has: twice its usual length.
+    """
+    calls = trace.calls
+    found = np.full(len(calls), BLOCKED_NS, np.int64)
+    for name in np.unique(calls.name).tolist():
+        if "GraphLaunch" in trace.names[name]:
+            mine = calls.name == name
+            usual = np.median((calls.end_ns - calls.start_ns)[mine])
+            found[mine] = max(BLOCKED_NS, int(2 * usual))
+    return found
+
+
 def _full(trace: Trace) -> tuple[int, Bool]:
     """The most launches queued on one stream, and the calls that blocked while their stream was at its limit."""
     calls, ops = trace.calls, trace.ops
-    long = (calls.kind == CallKind.LAUNCH) & (calls.end_ns - calls.start_ns >= BLOCKED_NS) & ~blocking_copies(trace)
+    length = calls.end_ns - calls.start_ns
+    long = (calls.kind == CallKind.LAUNCH) & (length >= _blocked_ns(trace)) & ~blocking_copies(trace)
     full = np.zeros(len(calls), bool)
     stats = {(q.device, q.stream): q.launches_max for device in trace.device_ids for q in queues(trace, device)}
     for device, stream, rows in stream_rows(ops):
         if stats.get((device, stream), 0) < FULL_DEPTH:
             continue
-        depth = stream_queue(trace, device, stream).depth_launches
-        mine = np.unique(ops.launch[rows][ops.launch[rows] != NONE])
+        mine = distinct(ops.launch[rows][ops.launch[rows] != NONE])
         mine = mine[long[mine]]
+        if not len(mine):
+            continue
+        depth = stream_queue(trace, device, stream).depth_launches
         at = np.searchsorted(depth.times_ns, calls.start_ns[mine], side="right") - 1
         full[mine[depth.values[at] >= FULL_DEPTH]] = True
     return max(stats.values(), default=0), full

@@ -9,6 +9,7 @@ import numpy as np
 from perfmagic.analysis.timeline.idle import idle_gaps
 from perfmagic.analysis.timeline.queueing import delays
 from perfmagic.analysis.timeline.syncs import syncs
+from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import NO_LINE, NONE, Int64
 from perfmagic.trace.model import Trace
 
@@ -38,7 +39,7 @@ def lines(trace: Trace) -> tuple[LineStat, ...]:
     ops, blocked = trace.ops, syncs(trace)
     host = _host_ns(trace)
     n_lines = max([len(host), *(int(c.max()) + 1 for c in (ops.line, blocked.line) if len(c))])
-    launch_line = trace.calls.line[np.unique(ops.launch[ops.launch != NONE])]
+    launch_line = trace.calls.line[distinct(ops.launch[ops.launch != NONE])]
     inside = ~blocked.after_cell
     columns = {
         "host_ns": np.pad(host, (0, n_lines - len(host))),

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.numerics.grouped import coded
-from perfmagic.trace.columns import NONE, Bool, Int8, Int32, Int64
+from perfmagic.numerics.grouped import coded, distinct
+from perfmagic.trace.columns import NONE, Bool, HostOps, Int8, Int32, Int64
 from perfmagic.trace.hoststack import HostStack, nested, operator_stack
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -146,23 +146,20 @@ class Places:
     row: Int32
 
 
-@once_per_trace
 def modules(trace: Trace) -> Places:
     """The innermost torch.nn module that was running where each op was launched, as "Linear_0".
 
     None for what autograd's own thread launches: a module is a Python frame, and that thread has none.
     """
-    said = [MODULE.fullmatch(name) for name in trace.names]
-    return _running(trace, tuple(m[1] if m else "" for m in said))
+    return _places(trace)[0]
 
 
-@once_per_trace
 def frames(trace: Trace) -> Places:
     """The innermost Python frame of the user's own code where each op was launched: no library's, none built in.
 
     As the record has it: "train.py(3): step".
     """
-    return _running(trace, tuple(name if is_user_frame(name) else "" for name in trace.names))
+    return _places(trace)[1]
 
 
 def is_user_frame(name: str) -> bool:
@@ -170,19 +167,30 @@ def is_user_frame(name: str) -> bool:
     return _FILE_FRAME.search(name) is not None and _LIBRARY_FRAME.search(name) is None
 
 
-def _running(trace: Trace, words: tuple[str, ...]) -> Places:
-    """The innermost Python frame with words around each launch. words: of each name, "" for names that do not count."""
+@once_per_trace
+def _places(trace: Trace) -> tuple[Places, Places]:
+    """Modules and frames of the user's own code: both from the Python frames that ran where something was launched."""
     nowhere = Places((), np.broadcast_to(np.int32(NONE), len(trace.ops)))
-    wanted: Bool = np.array([bool(one) for one in words], bool)
-    if not len(trace.python_frames) or not wanted.any() or not len(trace.calls):
-        return nowhere
-    launched = np.unique(trace.ops.launch[trace.ops.launch != NONE])
-    around = trace.python_frames.running_at(trace.calls.start_ns[launched])
-    mine = around.take(wanted[around.name])
+    if not len(trace.python_frames) or not len(trace.calls):
+        return nowhere, nowhere
+    around = trace.python_frames.running_at(trace.calls.start_ns[distinct(trace.ops.launch[trace.ops.launch != NONE])])
+    names = {row: trace.names[row] for row in distinct(around.name).tolist()}
+    is_module = {row: found[1] for row, name in names.items() if (found := MODULE.fullmatch(name))}
+    is_user = {row: name for row, name in names.items() if is_user_frame(name)}
+    return _running(trace, around, is_module), _running(trace, around, is_user)
+
+
+def _running(trace: Trace, around: HostOps, words: Mapping[int, str]) -> Places:
+    """The innermost Python frame with words around each launch. around: the frames; words: of names that count."""
+    mine = around.take(np.isin(around.name, list(words)))
+    if not len(mine):
+        return Places((), np.broadcast_to(np.int32(NONE), len(trace.ops)))
     at = nested(mine).innermost_at(trace.calls.thread, trace.calls.start_ns)
-    name = np.where(at != NONE, mine.name[at], NONE) if len(mine) else np.full(len(trace.calls), NONE, np.int64)
+    number = np.full(len(trace.names), NONE, np.int32)
+    number[list(words)] = np.arange(len(words))
+    name = np.where(at != NONE, number[mine.name[at]], NONE)
     row = np.where(trace.ops.launch != NONE, name[trace.ops.launch], NONE).astype(np.int32)
-    return Places(words, row)
+    return Places(tuple(words.values()), row)
 
 
 def _launching(trace: Trace, stack: HostStack) -> Int64:

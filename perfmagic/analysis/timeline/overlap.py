@@ -207,6 +207,7 @@ def extent(ops: DeviceOps, default_ns: int = 0) -> tuple[int, int]:
     return int(ops.start_ns[0]), int(ops.end_ns.max())
 
 
+@once_per_trace
 def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
     """When a device, or with None any device, executed at least one op. Source: docs/words.md, "busy"."""
     everything = np.ones(len(trace.ops), bool)

@@ -311,8 +311,9 @@ def devices(n: int, kind: str = "auto", *, pace: Any = None) -> tuple[Any, ...]:
     kind, pace: as in device().  Raises what device() raises, DeviceError for more CUDA devices than there are.
     """
     torch = require_torch("perfmagic.devices()")
-    if n < 1:
-        raise OptionError(f"devices({n}): at least one")
+    given: object = n
+    if not isinstance(given, int) or n < 1:
+        raise OptionError(f"devices({n!r}): a whole number is needed, at least 1", hint="devices(2)")
     if kind == "cuda" and torch.cuda.device_count() < n:
         raise DeviceError(
             f"{n} CUDA devices were asked for, torch sees {torch.cuda.device_count()}",

@@ -11,6 +11,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.capture.cell.marks import MarkLog
 from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
+from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.trace.remarks import Remark
@@ -39,6 +40,7 @@ class Recorded:
     steps: name, start and end of named stretches.  memory: whether it was asked for.  failed: what ended the code.
     notes: what came up while waiting for the devices.
     limit: what made the recording incomplete, None where nothing did.
+    waited_for_core_ns: how long the threads of a rank waited for a core; None where that is not known.
     """
 
     start_ns: int
@@ -55,6 +57,7 @@ class Recorded:
     failed: str = ""
     notes: list[Remark] = field(default_factory=list)
     limit: Limit | None = None
+    waited_for_core_ns: int | None = None
 
 
 def assembled(found: Recorded) -> Trace:
@@ -73,7 +76,7 @@ def assembled(found: Recorded) -> Trace:
         dropped_events=parts.dropped,
         races=parts.races,
         notes=tuple(_notes(found, parts)),
-        **_rank(),
+        **_of_rank(found),
     )
     marks = found.marks.columns(found.offset_ns - base, found.returned_ns - base)
     tables: dict[str, Any] = parts.tables
@@ -220,9 +223,18 @@ def _no_ops_note(parts: _Parts, sim: SimRecords | None) -> list[Remark]:
     return []
 
 
-def _rank() -> dict[str, Any]:
+def is_rank() -> bool:
+    """Whether this process is a rank of a job: torch.distributed is set up in it."""
+    distributed = getattr(torch_if_imported(), "distributed", None)
+    return distributed is not None and distributed.is_available() and bool(distributed.is_initialized())
+
+
+def _of_rank(found: Recorded) -> dict[str, Any]:
+    """Which rank this process is, and what its host says; nothing for a process that is none."""
     torch = torch_if_imported()
-    distributed = getattr(torch, "distributed", None)
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    if torch is None or not is_rank():
         return {}
-    return {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}
+    distributed = torch.distributed
+    ranks = {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}
+    waited = {"waited_for_core_ns": found.waited_for_core_ns, "cores": cores()}
+    return ranks | waited | host_clock(found.start_ns, found.offset_ns)

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 from perfmagic import units
 from perfmagic.capture.cell.marks import INNER_MARKS_LIMIT, MarkLog
 from perfmagic.capture.devices.backends import active_backends, cuda_available, sim_loaded, torch_if_imported
+from perfmagic.capture.devices.clock import unix_offset_ns
 from perfmagic.capture.owner import Owner
-from perfmagic.capture.recording.assembly import Limit, Recorded, assembled
+from perfmagic.capture.recording.assembly import Limit, Recorded, assembled, is_rank
+from perfmagic.capture.recording.host import waited_for_core_ns
 from perfmagic.errors import DeviceError, OptionError
 from perfmagic.trace.model import Cell, Trace
 from perfmagic.trace.remarks import Remark
@@ -57,6 +59,7 @@ class Recorder:
     _sim: SimRecording | None = None
     _start_ns: int = 0
     _offset_ns: int = 0
+    _waited_ns: int | None = None  # for a core before the recording, of a rank of a job
     _steps: list[tuple[str, int, int]] = field(default_factory=list)
     _pid: int = 0
 
@@ -79,7 +82,8 @@ class Recorder:
         except BaseException:  # an interrupt too
             self.give_back()
             raise
-        self._offset_ns = self.clock_ns or time.time_ns() - time.perf_counter_ns()
+        self._waited_ns = waited_for_core_ns() if is_rank() else None
+        self._offset_ns = self.clock_ns or unix_offset_ns()
         self._start_ns = self.now_ns()
 
     def take(self) -> None:
@@ -124,6 +128,7 @@ class Recorder:
                 returned_ns=returned_ns,
                 end_ns=end_ns,
                 offset_ns=self._offset_ns,
+                waited_for_core_ns=_less(waited_for_core_ns(), self._waited_ns),
                 origin=self.origin,
                 cell=self.cell,
                 marks=self.marks,
@@ -190,3 +195,8 @@ def _synchronize(backend: Any) -> list[Remark]:
     except RuntimeError as error:
         return [Remark("async_error", f"an asynchronous error came up while waiting for {backend.kind}: {error}")]
     return []
+
+
+def _less(now_ns: int | None, before_ns: int | None) -> int | None:
+    """What was added since; None where one is not known. Threads that ended meanwhile take theirs with them."""
+    return None if now_ns is None or before_ns is None else max(0, now_ns - before_ns)

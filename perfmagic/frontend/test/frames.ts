@@ -15,12 +15,14 @@ export interface Painted {
   frame: Frame;
   written: Written[];
   calls: string[];
+  /** Each call with numbers: its name and the first two. */
+  places: [string, number, number][];
 }
 
 export function painted(model: Model, changes: Partial<State> = {}, width = 1000, theme: Theme = "light"): Painted {
   const state: State = { ...initial(model.span), ...changes };
   const layout = layoutOf(model, state, width);
-  const { context, written, calls } = recorder();
+  const { context, written, calls, places } = recorder();
   const scale = new Scale(state.view[0], state.view[1], layout.plot);
   const frame: Frame = {
     ...{ model, state, layout, rows: layout.rows, scale, dpr: 1, columnPx: 1, moving: false },
@@ -32,7 +34,7 @@ export function painted(model: Model, changes: Partial<State> = {}, width = 1000
   };
   paintPixels(frame, [0, frame.px.height]);
   paintWords(frame);
-  return { frame, written, calls };
+  return { frame, written, calls, places };
 }
 
 /** How many pixels of a column inside a row have a colour. */

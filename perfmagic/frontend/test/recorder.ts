@@ -10,9 +10,15 @@ export interface Written {
   align: string;
 }
 
-export function recorder(): { context: Context; written: Written[]; calls: string[] } {
+export function recorder(): {
+  context: Context;
+  written: Written[];
+  calls: string[];
+  places: [string, number, number][];
+} {
   const written: Written[] = [];
   const calls: string[] = [];
+  const places: [string, number, number][] = [];
   const state: Record<string, unknown> = { font: "", fillStyle: "", strokeStyle: "" };
   const context = new Proxy(state, {
     get(target, name: string) {
@@ -20,6 +26,7 @@ export function recorder(): { context: Context; written: Written[]; calls: strin
       if (name === "measureText") return (text: string) => ({ width: text.length * 6 });
       return (...values: unknown[]) => {
         calls.push(name);
+        if (typeof values[0] === "number") places.push([name, values[0], values[1] as number]);
         if (name === "fillText") {
           const [text, x, y] = values as [string, number, number];
           written.push({
@@ -38,5 +45,5 @@ export function recorder(): { context: Context; written: Written[]; calls: strin
       return true;
     },
   }) as unknown as Context;
-  return { context, written, calls };
+  return { context, written, calls, places };
 }

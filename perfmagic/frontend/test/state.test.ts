@@ -30,6 +30,21 @@ describe("looking around", () => {
     expect(reduce(shown, { do: "finding", number: 1, window: [400, 500], line: 4 }).view).toEqual([0, 1000]);
   });
 
+  test("a finding about Python frames unfolds their lane, and folds what it has unfolded", () => {
+    const show = (number: number, thread?: number): Action => ({
+      do: "finding",
+      number,
+      window: [400, 500],
+      line: 0,
+      thread,
+    });
+    expect(after(show(1, 2)).open).toEqual([2]);
+    expect(after(show(1, 2), show(1, 2)).open).toEqual([]);
+    expect(after(show(1, 2), show(3)).open).toEqual([]);
+    expect(after(show(1, 2), { do: "escape" }).open).toEqual([]);
+    expect(after({ do: "thread", thread: 2 }, show(1, 2), show(1, 2)).open).toEqual([2]);
+  });
+
   test("escape takes back one thing at a time", () => {
     let state = after({ do: "select", window: [1, 2] }, { do: "search", query: "mm" }, { do: "help" });
     state = reduce(state, { do: "escape" });

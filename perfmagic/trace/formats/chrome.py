@@ -32,6 +32,7 @@ _ABSOLUTE_FOLDER = re.compile(r"(?:(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\])(?:[^\s/\\
 _META_KEYS = (
     *("start_ns", "end_ns", "returned_ns", "torch_version", "dropped_events", "races"),
     *("repaired_ops", "repaired_ns", "repaired_calls"),
+    *("boot", "monotonic_base_ns", "waited_for_core_ns", "cores"),
 )
 
 
@@ -40,7 +41,7 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> Path:
 
     The file appears whole or not at all. Raises OptionError where it cannot be written.
     """
-    return write_events(path, header(trace), _events(trace))
+    return write_events(path, header(trace), events_of(trace))
 
 
 def write_events(path: str | os.PathLike[str], head: dict[str, Any], events: Iterable[str]) -> Path:
@@ -110,7 +111,8 @@ def _remark(remark: Remark) -> dict[str, Any]:
     return remark.to_dict() | {"words": without_folders(remark.words)}
 
 
-def _events(trace: Trace) -> Iterator[str]:
+def events_of(trace: Trace) -> Iterator[str]:
+    """Every event of a trace, as JSON."""
     names = json_names(trace)
     yield from metadata(trace)
     yield from _ops(trace, names)
@@ -235,8 +237,8 @@ def flows(trace: Trace) -> Iterator[str]:
             call = row["launch"]
             thread, call_ns = int(trace.calls.thread[call]), int(trace.calls.start_ns[call])
             flow = f'"cat": "ac2g", "name": "ac2g", "id": {at}'
-            yield f'{{"ph": "s", {flow}, "pid": {HOST_PID}, "tid": {thread}, "ts": {_us(call_ns)}}}'
-            place = f'"pid": {row["device"]}, "tid": {row["stream"]}, "ts": {_us(row["start_ns"])}'
+            yield f'{{"ph": "s", {flow}, "pid": {HOST_PID}, "tid": {thread}, "ts": {microseconds(call_ns)}}}'
+            place = f'"pid": {row["device"]}, "tid": {row["stream"]}, "ts": {microseconds(row["start_ns"])}'
             yield f'{{"ph": "f", "bp": "e", {flow}, {place}}}'
 
 
@@ -257,7 +259,7 @@ def _waits(trace: Trace) -> Iterator[str]:
 def counters(trace: Trace, names: list[str]) -> Iterator[str]:
     """Memory and power over time."""
     for row in rows(trace.counters):
-        name, place = names[row["series"]], f'"pid": {row["device"]}, "ts": {_us(row["at_ns"])}'
+        name, place = names[row["series"]], f'"pid": {row["device"]}, "ts": {microseconds(row["at_ns"])}'
         yield f'{{"ph": "C", "name": {name}, {place}, "args": {{"value": {json.dumps(row["value"])}}}}}'
 
 
@@ -270,11 +272,12 @@ def rows(table: Any) -> Iterator[dict[str, Any]]:
 
 def span(category: str, name: str, pid: int, tid: int, row: dict[str, Any], args: dict[str, Any]) -> str:
     """One complete event; name is JSON text already."""
-    place = f'"pid": {pid}, "tid": {tid}, "ts": {_us(row["start_ns"])}, "dur": {_us(row["end_ns"] - row["start_ns"])}'
+    start, length = microseconds(row["start_ns"]), microseconds(row["end_ns"] - row["start_ns"])
+    place = f'"pid": {pid}, "tid": {tid}, "ts": {start}, "dur": {length}'
     return f'{{"ph": "X", "cat": "{category}", "name": {name}, {place}, "args": {json.dumps(args)}}}'
 
 
-def _us(ns: int) -> str:
+def microseconds(ns: int) -> str:
     """Nanoseconds as microseconds with three decimals, digit by digit: no rounding on the way."""
     sign, ns = ("-", -ns) if ns < 0 else ("", ns)
     return f"{sign}{ns // 1000}.{ns % 1000:03d}"

@@ -38,8 +38,12 @@ from perfmagic.trace.remarks import remark_of
 from perfmagic.trace.text import all_printable
 from perfmagic.units import size
 
-SCHEMA = 4  # 1 had no sequence numbers and ranks of collectives; 2 had repairs and notes as text
-READ = (3, 4)  # 3 had no types and values of operators' inputs, and no sizes of devices
+SCHEMA = 5  # 1 had no sequence numbers and ranks of collectives; 2 had repairs and notes as text
+READ = (
+    3,
+    4,
+    5,
+)  # 3 had no types and values of operators' inputs, and no sizes of devices; 4 not what a rank's host says
 NPZ_MAGIC = b"PK\x03\x04"
 
 _TABLES: dict[str, type[Table]] = {
@@ -52,6 +56,7 @@ _TABLES: dict[str, type[Table]] = {
 }
 _KINDS: dict[str, type[enum.IntEnum]] = {"ops": OpKind, "calls": CallKind, "host_ops": HostKind}
 _NEWER = frozenset({("host_ops", "dtype"), ("host_ops", "value")})  # since schema 4
+_WITH_NEWER = 4
 _ABOUT = "about"
 # what zipfile, numpy and json raise for damage, and what follows from wrong numbers
 _DAMAGE = (
@@ -167,7 +172,7 @@ def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
 
 def _columns(table: str, kind: type[Table], arrays: dict[str, Any], schema: int) -> dict[str, Any]:
     """The columns of a table; NONE in those that an older file did not have."""
-    newer = _NEWER if schema < SCHEMA else frozenset()
+    newer = _NEWER if schema < _WITH_NEWER else frozenset()
     columns = {f.name: arrays[f"{table}.{f.name}"] for f in fields(kind) if (table, f.name) not in newer}
     n_rows = len(next(iter(columns.values())))
     return {f.name: columns.get(f.name, np.full(n_rows, NONE, f.metadata["dtype"])) for f in fields(kind)}

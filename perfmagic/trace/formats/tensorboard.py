@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.errors import OptionError
-from perfmagic.files import file_path
+from perfmagic.files import file_path, made_folder
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64, OpKind
 from perfmagic.trace.formats.chrome import (
     HOST_CATEGORY,
@@ -69,11 +69,7 @@ def worker_file(folder: str | os.PathLike[str], trace: Trace, worker: str | None
     name = worker or ("worker" if rank is None else f"rank{rank}")
     if re.search(r"[/\\\0]", name):
         raise OptionError(f"the worker {name!r} cannot be part of a file's name", hint="leave slashes out")
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"{target} cannot be made: {error.strerror}", hint="choose another folder") from error
-    return target / f"{name}.{time.time_ns()}.pt.trace.json.gz"
+    return made_folder(target) / f"{name}.{time.time_ns()}.pt.trace.json.gz"
 
 
 def _device_properties(trace: Trace) -> list[dict[str, Any]]:

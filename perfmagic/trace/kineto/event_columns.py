@@ -66,9 +66,9 @@ HOST_KINDS = {
     "Operator": HostKind.OP,
     "user_annotation": HostKind.ANNOTATION,
 }
-# Whose plain inputs are kept: what a convolution computes depends on its stride. Those of all operators would be
-# many texts: every scalar that changes from call to call is another.
-WITH_VALUES = "conv"
+# Whose plain inputs are kept: what a convolution computes depends on its stride, and what attention does on whether it
+# is causal. Those of all operators would be many texts: every scalar that changes from call to call is another.
+WITH_VALUES = ("conv", "attention")
 _MEMORY_NAME = "[memory]"
 _ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
 _NO_TOTALS = CounterArgs()  # nobody writes to it
@@ -97,6 +97,7 @@ class EventColumns:
         self._gathered = gathered
         self._categories = categories
         self._shape_of = _Known(self._new_shape)
+        self._has_values = _Known(lambda name: any(word in name for word in WITH_VALUES))
         self._call_kind_of = _Known(lambda name: int(call_kind(name)))
 
     def ops(self, events: list[Span], category: Int64, _chunk: Chunk) -> Columns:
@@ -143,13 +144,14 @@ class EventColumns:
         shape, dtype, value = np.full((3, len(events)), NONE, np.int32)
         if chunk.inputs:
             inputs, dtypes, values = (self._gathered.books[book] for book in (INPUTS, DTYPES, VALUES))
-            for row, args in enumerate(host_args(events)):
-                dims = bytes(args.dims)
-                if dims:
-                    shape[row] = inputs[dims]
-                    dtype[row] = dtypes[bytes(args.types)]
-                    if WITH_VALUES in events[row].name:
-                        value[row] = values[bytes(args.values)]
+            found = host_args(events)
+            dims = [bytes(args.dims) for args in found]
+            rows = [row for row, text in enumerate(dims) if text]
+            shape[rows] = [inputs[dims[row]] for row in rows]
+            dtype[rows] = [dtypes[bytes(found[row].types)] for row in rows]
+            has_values = self._has_values
+            rows = [row for row in rows if has_values[events[row].name]]
+            value[rows] = [values[bytes(found[row].values)] for row in rows]
         return {
             "kind": np.array([HOST_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
             "name": self._interned(events),

@@ -13,6 +13,7 @@ from perfmagic.trace.remarks import Remark, remark_of
 
 EXPORT_SCHEMA = 2  # 1 had repairs and notes as text
 _FAR_NS = 2**62
+_OF_THE_HOST = ("monotonic_base_ns", "waited_for_core_ns", "cores")
 _REPAIRED = ("repaired_ops", "repaired_ns", "repaired_calls")
 _EPOCH_NS = 10**18  # of 2001: times above are unix time already
 _AMD = re.compile(r"AMD|Instinct|Radeon|gfx\d|MI\d{3}", re.IGNORECASE)
@@ -68,9 +69,10 @@ def _check(fields: dict[str, Any], marks: dict[str, list[int]]) -> None:
     numbers += [fields.get(key, 0) for key in _REPAIRED]
     if fields.get("returned_ns") is not None:
         numbers.append(fields["returned_ns"])
+    numbers += [fields[key] for key in _OF_THE_HOST if fields.get(key) is not None]
     if not all(type(n) is int and abs(n) < _FAR_NS for n in numbers):
         raise ValueError("times are not whole numbers")
-    if not all(isinstance(fields.get(key), str) for key in ("torch_version", "failed")):
+    if not all(isinstance(fields.get(key, ""), str) for key in ("torch_version", "failed", "boot")):
         raise ValueError("words are not text")
     if len({len(column) for column in marks.values()}) > 1:
         raise ValueError("marks of different lengths")

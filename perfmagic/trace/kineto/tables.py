@@ -86,7 +86,7 @@ class Tables:
 
     @property
     def input_values(self) -> list[str]:
-        """Values of convolutions' plain inputs as JSON, by the numbers in `value` of host_ops; empty where none are."""
+        """Plain inputs of convolutions and attention as JSON, by the numbers in `value` of host_ops; () without any."""
         return self._texts(VALUES)
 
     def _texts(self, book: int) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from perfmagic import units
 from perfmagic.analysis.bench.bottleneck import UNCLEAR, unconfirmed
+from perfmagic.analysis.bench.queue_model import QueueModel
 from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 from perfmagic.flags import called
@@ -54,6 +55,7 @@ class BenchDoc:
     span_s also where it leaves out streams.
     python_wait: after the cell's last line until the device was done, None where too short to notice.  device_idle: the
     part of done beyond the device span, likewise.
+    queue_model: where it was asked for (%%syncbench) and fits the cell.
     fine_print: how it was measured, the most important first, the device last.  details: the rest, shown on demand.
     """
 
@@ -65,6 +67,7 @@ class BenchDoc:
     span_s: float | None
     python_wait: Wait | None
     device_idle: Wait | None
+    queue_model: QueueModel | None
     device_label: str
     simulated: bool
     fine_print: tuple[str, ...]
@@ -102,6 +105,7 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
         span_s=result.whole_span.median_s if result.whole_span else None,
         python_wait=_python_wait(result),
         device_idle=_device_idle(result),
+        queue_model=result.queue_model if result.queue_model and not result.queue_model.caveat else None,
         device_label=result.device_label,
         simulated=result.simulated,
         fine_print=tuple(part for part in fine_print if part),

@@ -25,7 +25,7 @@ def comparison_html(diff: TraceDiff, first: Drawn, second: Drawn, *, whole: bool
     tables = "".join(html_table(table) for table in comparison_tables(diff, PAGE_ROWS if whole else MOST_ROWS))
     unfolds = f'<details style="{_SMALL}"><summary>tables</summary>{tables}</details>'
     below = paragraphs(diff.notes) + (tables if whole else unfolds)
-    drawn = above + (image(waterfall_svg(diff), _alt(diff)) if len(diff.parts) else "")
+    drawn = above + (image(waterfall_svg(diff), _alt(diff)) if len(diff.parts) and not diff.of_samples else "")
     used = len((drawn + below).encode()) + 500
     room = MAX_BYTES if whole else (MAX_OUTPUT_BYTES - used) * 3 // 4
     if first.trace.device_ids and second.trace.device_ids:

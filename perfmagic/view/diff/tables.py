@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,14 +12,15 @@ from perfmagic.analysis.diff.diff import TraceDiff
 from perfmagic.analysis.diff.replaced import Replacement
 from perfmagic.analysis.diff.times import TimeChange
 from perfmagic.analysis.diff.words import part_words
-from perfmagic.analysis.diff.work import BOTH
+from perfmagic.analysis.diff.work import BOTH, KernelChange
 from perfmagic.trace.short_names import short_names
 from perfmagic.view.report.table import Cell, ReportTable, cell, named_table, time_cell
-from perfmagic.view.svg.metrics import cut_to_columns
+from perfmagic.view.svg.metrics import columns, cut_to_columns
 
 MOST_ROWS, BRIEF_ROWS = 15, 6  # of a table of operators, kernels or replacements: on a page, in a terminal
 MOST_STEPS = 15
 NARROW, WIDE = 40, 110  # characters of a name
+SIDE = 20  # of an operator, of what went, and of what came
 TOTAL_WORDS = {
     "exposed_communication": "exposed communication",
     "exposed_copy": "exposed copies",
@@ -32,6 +34,8 @@ def comparison_tables(diff: TraceDiff, most: int = MOST_ROWS, *, narrow: bool = 
 
     most: rows of long ones.  narrow: without the columns that a terminal has no room for.
     """
+    if diff.of_samples:
+        return [table for table in (_means(diff, most), _steps(diff), _counts(diff)) if table.rows]
     found = [
         _parts(diff),
         _ranks(diff, narrow=narrow),
@@ -115,13 +119,35 @@ def _replaced(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
         for one in diff.replaced[:most]
     ]
     head = _head(diff, *(() if narrow else ("under",)))
-    return ReportTable("Replaced kernels", head, tuple(rows), _more(diff, len(diff.replaced) - most))
+    return ReportTable("Replaced kernels", head, tuple(rows), _more(diff, len(diff.replaced) - most) if rows else "")
 
 
 def _swap(one: Replacement, short: Mapping[str, str], *, narrow: bool) -> str:
-    """What went → what came, both seen where there is little room."""
-    gone, new = _sequence(one.gone, short), _sequence(one.new, short)
-    return f"{cut_to_columns(gone, 24)} → {cut_to_columns(new, 24)}" if narrow else f"{gone} → {new}"
+    """What went → what came; where there is little room with the operator, which has no column of its own then."""
+    if not narrow:
+        return f"{_sequence(one.gone, short)} → {_sequence(one.new, short)}"
+    return f"{_cut(one.operator, SIDE)}: {' → '.join(_brief(names, short) for names in (one.gone, one.new))}"
+
+
+def _brief(names: Sequence[str], short: Mapping[str, str]) -> str:
+    """Kernels in little room: the first that computes, and how many more."""
+    words = _sequence(names, short)
+    if columns(words) <= SIDE or len(names) == 1:
+        return _ends(words, SIDE)
+    first = next((short[name] for name in names if not name.startswith(("Memset", "Memcpy"))), short[names[0]])
+    more = f" + {len(names) - 1} more"
+    return _ends(first, SIDE - len(more)) + more
+
+
+def _cut(words: str, length: int) -> str:
+    """Cut to its columns; a short name may end in … already."""
+    return cut_to_columns(words, length).replace("……", "…")
+
+
+def _ends(words: str, length: int) -> str:
+    """The beginning and the end, since names of one family differ there."""
+    half = (length - 1) // 2
+    return words if columns(words) <= length else f"{words[: length - 1 - half]}…{words[-half:]}".replace("……", "…")
 
 
 def _sequence(names: Sequence[str], short: Mapping[str, str]) -> str:
@@ -160,20 +186,51 @@ def _operators(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
 
 def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
     short = short_names(row.name for row in diff.kernels)
+    shown = diff.kernels[:most]
+    twice = max(Counter(row.name for row in shown).values(), default=0) > 1  # else a name says all
     rows = [
         (
             cell(short[row.name], full=row.name),
-            *(() if narrow else (_under(row.operator, row.shape),)),
+            *((_under_ends(row) if narrow else _under(row.operator, row.shape),) if twice or not narrow else ()),
             _change(row.change, row.n_a, row.n_b),
             time_cell(row.total_a_ns),
             time_cell(row.total_b_ns),
             _signed(row.diff_ns),
         )
-        for row in diff.kernels[:most]
+        for row in shown
     ]
-    head = _head(diff, *(() if narrow else ("under",)), "runs")
+    head = _head(diff, *(("under",) if twice or not narrow else ()), "runs")
     made = named_table("Kernels and copies", head, rows, "", _more(diff, len(diff.kernels) - most))
     return replace(made, kernels=True)
+
+
+def _means(diff: TraceDiff, most: int) -> ReportTable:
+    """Of samples: what one run of a kernel takes, of those that both kept; how many each kept says nothing."""
+    totals: dict[str, list[int]] = {}
+    for row in diff.kernels:
+        found = totals.setdefault(row.name, [0, 0, 0, 0])
+        for i, n in enumerate((row.n_a, row.n_b, row.total_a_ns, row.total_b_ns)):
+            found[i] += n
+    kept = {name: row for name, row in totals.items() if row[0] and row[1]}
+    short, order = short_names(kept), sorted(kept, key=lambda name: -sum(kept[name][2:]))
+    rows = []
+    for name in order[:most]:
+        n_a, n_b, a_ns, b_ns = kept[name]
+        mean_a, mean_b = a_ns / n_a, b_ns / n_b
+        runs = f"{units.count(n_a)} and {units.count(n_b)}"
+        rows.append(
+            (cell(short[name], full=name), runs, time_cell(mean_a), time_cell(mean_b), _signed(mean_b - mean_a))
+        )
+    made = named_table(
+        "Kernels and copies that both kept, the mean of a run", _head(diff, "runs kept"), rows, "",
+        _left_out(len(order) - most),
+    )  # fmt: skip
+    return replace(made, kernels=True)
+
+
+def _under_ends(row: KernelChange) -> str:
+    """The operator in little room: its name, and the end of its inputs, where these differ."""
+    return _ends(f"{row.operator or 'no operator'} {row.shape or ''}".rstrip(), SIDE)
 
 
 def _change(change: str, n_a: int, n_b: int) -> str:
@@ -187,13 +244,20 @@ def _steps(diff: TraceDiff) -> ReportTable:
         (
             f"step {row.number_a}" if row.number_a == row.number_b else f"steps {row.number_a} and {row.number_b}",
             *_times(row),
-            f"{units.duration(row.busy_a_ns)} → {units.duration(row.busy_b_ns)}",
-            f"{units.count(row.n_ops_a)} → {units.count(row.n_ops_b)}",
+            *(
+                ()
+                if diff.of_samples
+                else (
+                    f"{units.duration(row.busy_a_ns)} → {units.duration(row.busy_b_ns)}",
+                    f"{units.count(row.n_ops_a)} → {units.count(row.n_ops_b)}",
+                )
+            ),
         )
         for row in diff.steps[:MOST_STEPS]
     ]
     note = "; ".join(filter(None, (diff.steps.note, _left_out(len(diff.steps) - MOST_STEPS))))
-    return ReportTable("Steps, on the host", (*_head(diff), "device busy", "ops"), tuple(rows), note)
+    work = () if diff.of_samples else ("device busy", "ops")
+    return ReportTable("Steps, on the host", (*_head(diff), *work), tuple(rows), note)
 
 
 def _lines(diff: TraceDiff, *, narrow: bool) -> ReportTable:
@@ -218,8 +282,8 @@ def _places(a: int | None, b: int | None) -> str:
 
 
 def _more(diff: TraceDiff, n: int) -> str:
-    """What stands below a table of work, whose times are of the whole recordings, so that they can be found there."""
-    whole = "times are of the whole recordings, differences of one step" if diff.per_step else ""
+    """What stands below a table of work, whose times are of all steps, so that they can be found there."""
+    whole = "times are of all steps, differences of one" if diff.per_step else ""
     return "; ".join(filter(None, (_left_out(n), whole)))
 
 

@@ -8,22 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.ranks.findings import RankFinding, findings_of
+from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.summary import Ranks, RankStat
 from perfmagic.numerics.intervals import Intervals, merge, union
 from perfmagic.trace.columns import HostKind
-from perfmagic.trace.model import devices_label
+from perfmagic.trace.model import Trace, devices_label
+from perfmagic.view.ranks.met import NOWHERE, Met, met_of
 
-BANDS = ("host", "compute", "transfer", "wait", "copy", "idle")  # of a row; each instant may be in several
+# of a row; each instant may be in several
+BANDS = ("host", "blocked", "compute", "transfer", "wait", "got", "asked", "copy", "idle")
 
 
 @dataclass(frozen=True, eq=False)
 class RankRow:
     """One rank on the common axis.
 
-    title: of its file.  start_ns, end_ns: of its records.  bands: by the names of BANDS when it did what: Python ran an
-    operator or a call; the device computed; data of a communication were on their way, or nobody knows; the rank was in
-    a collective before the last one came; copies; the device was idle between its first op and its last.
+    title: of its file.  start_ns, end_ns: of its records.  bands: by the names of BANDS when it did what: Python ran a
+    line of the cell, an operator or a call; Python was in a call that blocks it; the device computed; data of a
+    collective or a send were on their way, or nobody knows; the rank was in one before the last one came; the same of
+    receives, data and waiting; copies; the device was idle between its first op and its last.
     """
 
     rank: int
@@ -39,9 +43,11 @@ class RankRow:
 
     @property
     def words(self) -> tuple[str, str]:
-        """What stands beside the row: how long it waited for others, how busy its device was."""
-        waited = f"waits {units.duration(self.stat.waiting_ns)}" if self.stat.waiting_ns else ""
-        return waited, f"busy {units.percent(self.stat.busy_frac)}"
+        """What stands beside the row: how long it waited, and how far that may be wrong or how busy it was."""
+        if not self.stat.waiting_ns:
+            return "", f"busy {units.percent(self.stat.busy_frac)}"
+        waited, _, bound = units.known_within(self.stat.waiting_ns, self.stat.waiting_bound_ns).partition(" ")
+        return f"waits {waited}", bound or f"busy {units.percent(self.stat.busy_frac)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +56,7 @@ class RanksDoc:
 
     span_ns: of the axis, which begins with the earliest record of all at 0.  rows: by rank.  clocks: how the axis was
     made, and how well that is known.  world_size: ranks of the whole job, None where no file says so.
+    clocks_known: whether collectives tell when one rank began beside another.  met: where the rows meet.
     """
 
     span_ns: int
@@ -59,14 +66,19 @@ class RanksDoc:
     clocks: str
     n_matched: int
     world_size: int | None
+    clocks_known: bool = True
+    met: Met = NOWHERE
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The first line in pieces, the length of the axis first."""
         n = units.plural(len(self.rows), "rank")
         of = f" of {self.world_size}" if self.world_size and self.world_size != len(self.rows) else ""
-        matched = units.plural(self.n_matched, "matched collective")
-        return units.duration(self.span_ns), n + of, self.device_label, matched
+        n_messages = len(self.met.source)
+        met = [units.plural(n_messages, "message")] if n_messages else []
+        if self.n_matched or not n_messages:
+            met.insert(0, units.plural(self.n_matched, "matched collective"))
+        return units.duration(self.span_ns), n + of, self.device_label, *met
 
     @property
     def sentence(self) -> str:
@@ -98,19 +110,24 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
         clocks=ranks.alignment.words,
         n_matched=ranks.matching.n,
         world_size=first.meta.world_size,
+        clocks_known=ranks.alignment.residual_ns is not None or ranks.alignment.comparable,
+        met=met_of(ranks),
     )
 
 
 def _row(ranks: Ranks, stat: RankStat, title: str) -> RankRow:
     trace, sets = ranks.traces[stat.rank], ranks.facts[stat.rank].breakdown.intervals
     of_comm, by = ranks.communication[stat.rank], stat.offset_ns
-    host = trace.host_ops.take(trace.host_ops.kind == HostKind.OP)
-    calls = union(trace.calls.start_ns, trace.calls.end_ns)
+    syncs = ranks.facts[stat.rank].syncs
+    (asked, got), (waiting, transfer) = of_comm.receives, of_comm.others
     bands = {
-        "host": merge(union(host.start_ns, host.end_ns), calls),
+        "host": _python(trace),
+        "blocked": union(syncs.start_ns, syncs.end_ns),
         "compute": sets["compute"],
-        "transfer": merge(of_comm.transfer, of_comm.unmatched),
-        "wait": of_comm.waiting,
+        "transfer": merge(transfer, of_comm.unmatched),
+        "wait": waiting,
+        "got": got,
+        "asked": asked,
         "copy": merge(sets["copy"], sets["memset"]),
         "idle": sets["idle"],
     }
@@ -118,3 +135,14 @@ def _row(ranks: Ranks, stat: RankStat, title: str) -> RankRow:
     end = int(trace.ops.end_ns.max(initial=trace.meta.end_ns))
     moved = {name: (rows + np.int64(by)) for name, rows in bands.items()}
     return RankRow(stat.rank, title, stat, start + by, end + by, moved)
+
+
+def _python(trace: Trace) -> Intervals:
+    """When Python ran a line of the cell; of a record without lines, an operator or a call."""
+    marks = trace.marks
+    if len(marks):
+        ends = np.append(marks.at_ns[1:], trace.meta.returned_ns or max(trace.meta.end_ns, int(marks.at_ns[-1])))
+        ran = (marks.top_line > 0) & (ends > marks.at_ns)
+        return union(marks.at_ns[ran], ends[ran])
+    host = trace.host_ops.take(trace.host_ops.kind == HostKind.OP)
+    return merge(union(host.start_ns, host.end_ns), union(trace.calls.start_ns, trace.calls.end_ns))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from perfmagic.view.html import MAX_OUTPUT_BYTES, cells_table, framed, headline, image, paragraphs, short
 from perfmagic.view.ranks.doc import RanksDoc
 from perfmagic.view.ranks.picture import MAX_BYTES, ranks_svg
-from perfmagic.view.ranks.table import HEAD, cost_words, rank_cells
+from perfmagic.view.ranks.table import HEAD, NOTE, cost_words, rank_cells
 from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.timeline.html import STATIC_CLASS
 
 _CELL = "border:0;background:transparent;vertical-align:top;padding:2px 0"
-_NOTE = "waiting and transfer are parts of the exposed communication: before the last rank came, and with data moving"
 
 
 def ranks_html(doc: RanksDoc, *, table: bool = True) -> str:
@@ -28,7 +27,7 @@ def ranks_html(doc: RanksDoc, *, table: bool = True) -> str:
 
 def table_html(doc: RanksDoc) -> str:
     """The table of the ranks, which opens without a script."""
-    table = cells_table(HEAD, rank_cells(doc)) + paragraphs([_NOTE])
+    table = cells_table(HEAD, rank_cells(doc)) + paragraphs([NOTE])
     return f'<details style="margin:4px 0"><summary>All numbers of the ranks</summary>{table}</details>'
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from perfmagic import units
 from perfmagic.numerics.intervals import Intervals, occupancy
 from perfmagic.view.ranks.doc import RankRow, RanksDoc
+from perfmagic.view.ranks.picture_met import Heights, Places, draw_met
 from perfmagic.view.ranks.table import cost_words
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, Part
 from perfmagic.view.svg.metrics import fitted, width_px
-from perfmagic.view.svg.palette import LOST_SHARE, tint
-from perfmagic.view.svg.path import quantised, rects, skyline, stretches
+from perfmagic.view.svg.palette import LOST_SHARE, Tone, tint
+from perfmagic.view.svg.path import number, quantised, rects, skyline, stretches
 from perfmagic.view.svg.scale import Scale, ticks
 
 MAX_BYTES = 40_000  # as a timeline's picture: base64 in a notebook's output makes 53,400 of it
@@ -24,25 +23,10 @@ FINDING_PX, AXIS_PX = 21, 17
 WAIT_SHARE = 0.5  # of a column: from there on it is a box of waiting, with hatching
 LABEL_PX = 60  # of a wait that says its length
 KEY = (
-    ("host1", "Python"), ("comp", "compute"), ("comm", "data moving"), ("wait", "waiting for a rank"),
-    ("htod", "copies"), ("idle", "device idle"),
+    ("host1", "Python"), ("blocked", "Python blocked"), ("comp", "compute"), ("comm", "data moving"),
+    ("wait", "waiting for a rank"), ("last", "came last"), ("htod", "copies"), ("idle", "device idle"),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Heights:
-    """Of the bands of a row and the gap after it, in px; bands of 0 are left out."""
-
-    host: int
-    compute: int
-    comm: int
-    copy: int
-    idle: int
-    gap: int
-
-    @property
-    def row(self) -> int:
-        return self.host + self.compute + self.comm + self.copy + self.idle
+BLOCKED = tint("wait", 0.28, 0.34)  # over Python's grey
 
 
 def heights(n_rows: int) -> Heights:
@@ -78,6 +62,7 @@ def _picture(doc: RanksDoc, column_px: int, most_rows: int, header: bool) -> str
     for row in rows:
         _draw_row(canvas, row, scale, high, y, column_px, bold=row.rank in late)
         y += high.row + high.gap
+    draw_met(canvas, doc.met, scale, Places(y - len(rows) * (high.row + high.gap), high, len(rows)), column_px)
     canvas.back()
     if len(doc.rows) > len(rows):
         canvas.text(LEFT_PX, y + 8, f"and {units.plural(len(doc.rows) - len(rows), 'more rank')}", "ink2")
@@ -124,26 +109,36 @@ def _draw_row(
         canvas.text(PLOT_PX + 8, middle + 7, busy if waited else "", "ink2")
     else:
         canvas.text(PLOT_PX + 8, middle, waited or busy, "ink2")
-    for name, token, height in (
-        ("host", "host1", high.host),
-        ("compute", "comp", high.compute),
-    ):
-        _sky(canvas, row.bands[name], scale, y, height, token, column_px)
+    _sky(canvas, row.bands["host"], scale, y, high.host, "host1", column_px)
+    _sky(canvas, row.bands["blocked"], scale, y, high.host, BLOCKED, column_px)
+    y += high.host
+    _sky(canvas, row.bands["compute"], scale, y, high.compute, "comp", column_px)
+    y += high.compute
+    for waits, moves, height in _comm_bands(row, high.comm):
+        _waits(canvas, waits, scale, y, height, column_px)
+        _sky(canvas, moves, scale, y, height, "comm", column_px)
         y += height
-    _waits(canvas, row.bands["wait"], scale, y, high.comm, column_px)
-    _sky(canvas, row.bands["transfer"], scale, y, high.comm, "comm", column_px)
-    y += high.comm
     _sky(canvas, row.bands["copy"], scale, y, high.copy, "htod", column_px)
     y += high.copy
     _sky(canvas, row.bands["idle"], scale, y, high.idle, "idle", column_px)
     canvas.boxes([(0, round(y + high.idle + high.gap / 2 - 1, 1), PLOT_PX, 0.5)], "rule")
 
 
+def _comm_bands(row: RankRow, height: int) -> list[tuple[Intervals, Intervals, int]]:
+    """The waiting and the transfer of collectives and sends, and below them those of receives."""
+    asked, got = row.bands["asked"], row.bands["got"]
+    below = height // 2 if len(asked) + len(got) else 0
+    above = (row.bands["wait"], row.bands["transfer"], height - below)
+    return [above, (asked, got, below)] if below else [above]
+
+
 def _columns(spans: Intervals, scale: Scale, column_px: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return occupancy(spans, scale.start_ns, scale.end_ns, PLOT_PX // column_px)
 
 
-def _sky(canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int, token: str, column_px: int) -> None:
+def _sky(
+    canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int, token: str | Tone, column_px: int
+) -> None:
     """Columns as high as their share of time, standing on y + height."""
     if not height or not len(spans):
         return
@@ -167,10 +162,17 @@ def _waits(canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int
     canvas.fill(skyline(edges, quantised(thin * height, 1.0), y + height), "wait")
     for x, _, wide, _ in boxes:
         if wide >= LABEL_PX and height >= 10:
-            words = f"waits {units.duration(wide / scale.px_per_ns)}"
+            words = f"waits {units.duration(_longest_at(spans, scale, x, wide))}"
             room = width_px(words, 9) + 4
             canvas.boxes([(round(x + wide / 2 - room / 2, 1), y, round(room, 1), height)], "ground")
             canvas.text(round(x + wide / 2, 1), y + height - 1.5, words, "wait", size=9, anchor="middle")
+
+
+def _longest_at(spans: Intervals, scale: Scale, x: float, wide: float) -> int:
+    """How long the longest of the waits is that a box stands for."""
+    from_ns, to_ns = (scale.start_ns + at / scale.px_per_ns for at in (x, x + wide))
+    inside = (spans[:, 1] > from_ns) & (spans[:, 0] < to_ns)
+    return int((spans[inside, 1] - spans[inside, 0]).max(initial=0))
 
 
 def _key(canvas: Canvas, doc: RanksDoc, y: float, *, header: bool) -> float:
@@ -180,10 +182,13 @@ def _key(canvas: Canvas, doc: RanksDoc, y: float, *, header: bool) -> float:
         if token == "wait":
             canvas.boxes([box], tint("wait", LOST_SHARE, LOST_SHARE))
             canvas.hatch_lost(rects([box]))
+        elif token == "last":
+            canvas.stroke(f"M{number(box[0] + 5)} {number(box[1] + 4)}h0", "wait", 7, cap="round")
         else:
-            canvas.boxes([box], tint("wait", 0.45, 0.45) if token == "idle" else token)
+            tones = {"idle": tint("wait", 0.45, 0.45), "blocked": BLOCKED}
+            canvas.boxes([box], tones.get(token, token))
         canvas.text(round(x + 14, 1), y + 10.5, words, "ink2")
-        x += 14 + width_px(words, 10) * 1.1 + 14
+        x += 14 + width_px(words, 10) * 1.1 + 12
     if header:
         canvas.text(0, y + 29, fitted(doc.clocks, WIDTH_PX, 10), "ink2")
     return y + (34 if header else 16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfmagic import terminal
 from perfmagic.view.ranks.doc import RanksDoc
-from perfmagic.view.ranks.table import HEAD, cost_words, rank_cells
+from perfmagic.view.ranks.table import HEAD, NOTE, cost_words, rank_cells
 from perfmagic.view.svg.metrics import columns
 from perfmagic.view.text import table, wrapped
 
@@ -18,7 +18,7 @@ def ranks_text(doc: RanksDoc) -> str:
     lines = wrapped(doc.sentence)
     for finding in doc.findings:
         lines += wrapped(f"{cost_words(finding.cost_ns):>{_GUTTER}}  {finding.sentence}", indent=_GUTTER + 2)
-    return "\n".join([*lines, "", *rank_lines(doc), "", *wrapped(doc.clocks)])
+    return "\n".join([*lines, "", *rank_lines(doc), "", *wrapped(NOTE), *wrapped(doc.clocks)])
 
 
 def rank_lines(doc: RanksDoc) -> list[str]:

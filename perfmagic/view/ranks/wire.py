@@ -14,6 +14,7 @@ import numpy as np
 
 from perfmagic.numerics.intervals import total_ns
 from perfmagic.view.ranks.doc import RankRow, RanksDoc
+from perfmagic.view.ranks.met import met_columns
 from perfmagic.view.ranks.table import cost_words
 from perfmagic.view.timeline.wire import SCHEMA, Wire, cut
 from perfmagic.view.timeline.wire_columns import ColumnWriter
@@ -27,6 +28,7 @@ def ranks_wire(doc: RanksDoc, parts: Mapping[int, Wire]) -> Wire:
     for i, row in enumerate(doc.rows):
         for name, spans in row.bands.items():
             out.spans(f"rank{i}_{name}", spans[:, 0], spans[:, 1], 0)
+    kinds = met_columns(out, doc.met)
     overview = out.payload()
     payloads, at, placed = [overview], len(overview), []
     for row in doc.rows:
@@ -39,6 +41,7 @@ def ranks_wire(doc: RanksDoc, parts: Mapping[int, Wire]) -> Wire:
     header = _header(doc) | {
         "ranks": [_rank(row, part) for row, part in zip(doc.rows, placed, strict=True)],
         "overview_bytes": len(overview),
+        "kinds": kinds,
         "columns": out.layout,
     }
     n_slices = sum(wire.n_slices for wire in parts.values())
@@ -96,7 +99,9 @@ def _finding(doc: RanksDoc, i: int) -> dict[str, Any]:
 def finding_window(doc: RanksDoc, i: int) -> tuple[int, int]:
     """What to show of a finding on the axis: of waiting the longest wait, else the records of the ranks it names."""
     finding = doc.findings[i]
-    if finding.rule in ("straggler", "ranks_in_turn", "rank_exposed"):
+    if finding.window_ns is not None:
+        return finding.window_ns
+    if finding.rule in ("ranks_in_turn", "rank_exposed"):
         waits = [row.bands["wait"] for row in doc.rows if total_ns(row.bands["wait"])]
         if waits:
             longest = max(

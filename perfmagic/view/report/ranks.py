@@ -8,10 +8,8 @@ from typing import Protocol
 from perfmagic.analysis.ranks.findings import mixed_jobs
 from perfmagic.trace.model import Trace
 from perfmagic.view.ranks.doc import RanksDoc
-from perfmagic.view.ranks.table import HEAD, rank_cells
+from perfmagic.view.ranks.table import HEAD, NOTE, rank_cells
 from perfmagic.view.report.table import ReportTable
-
-NOTE = "Waiting and transfer are parts of the exposed communication: before the last rank came, and with data moving"
 
 
 class TraceOf(Protocol):

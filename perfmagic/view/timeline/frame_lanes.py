@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, is_own_frame, main_thread
 from perfmagic.trace.columns import NONE, Bool, HostOps, Int64
 from perfmagic.trace.frames import touches
@@ -66,6 +67,18 @@ def frame_lanes(trace: Trace, start_ns: int, end_ns: int) -> FrameLanes:
     lanes = tuple(_lane(table, thread, rows, level) for thread, rows in rows_of if len(rows))
     used = np.unique(table.name[longest]).tolist()
     return FrameLanes(lanes, {name: frame_words(trace.names[name]) for name in used}, _note(longest, seen, left_out))
+
+
+def frame_lane_of(finding: Finding, frames: FrameLanes) -> int | None:
+    """The lane that has the frames a finding is about, for the longest in its time; None where none is drawn."""
+    functions = {frame.function for frame in finding.frames}
+    known = np.array([name for name, words in frames.words.items() if words.split(" (")[0] in functions], np.int64)
+    times = []
+    for lane in frames.lanes:
+        rows = np.isin(lane.name, known)
+        start, end = (np.clip(at[rows], finding.start_ns, finding.end_ns) for at in (lane.start_ns, lane.end_ns))
+        times.append(int((end - start).sum()))
+    return int(np.argmax(times)) if max(times, default=0) else None
 
 
 def frame_words(name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.timeline.flops import Inputs, dtype_words, shape_words
+from perfmagic.analysis.timeline.inputs import Inputs, dtype_words, shape_words
 from perfmagic.analysis.timeline.origin import frames, modules, origins
 from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, Int64

@@ -66,8 +66,8 @@ class Pile:
         queued = (edges_ns[1:] > self.launch_ns[rank]) & (edges_ns[:-1] < self.start_ns[rank])
         below = np.full(len(queued), np.nan)
         if queued.any():
-            first = int(np.searchsorted(self.start_ns, edges_ns[:-1][queued][0], side="right"))
             slots = np.flatnonzero(queued)
+            first = int(_started(self.start_ns, edges_ns[slots[0]]))
             part = edges_ns[slots[0] : slots[-1] + 2]
             below[queued] = self.layer_depth(min(first, rank), rank, part)[queued[slots[0] : slots[-1] + 1]]
         return below
@@ -108,6 +108,12 @@ def _mean_waiting(launch_ns: Int64, start_ns: Int64, edges_ns: Float64) -> Float
     return np.where(mean > 1e-9, mean, 0.0)
 
 
+def _started(at_ns: Int64, by_ns: Float64) -> Int64:
+    """How many of some rising instants had come by others; whole ns, or numpy makes all of them doubles each time."""
+    number: Int64 = np.searchsorted(at_ns, np.floor(by_ns).astype(np.int64), side="right")
+    return number
+
+
 def _summed_before(at_ns: Int64, edges_ns: Float64) -> Float64:
     """Over all events before each edge, the time since the event, summed."""
     if not len(at_ns):
@@ -115,6 +121,6 @@ def _summed_before(at_ns: Int64, edges_ns: Float64) -> Float64:
     # relative to the first edge, so that the sums keep their last digits
     since = at_ns - edges_ns[0]
     before = np.concatenate(([0.0], np.cumsum(since)))
-    number = np.searchsorted(at_ns, edges_ns, side="right")
+    number = _started(at_ns, edges_ns)
     summed: Float64 = number * (edges_ns - edges_ns[0]) - before[number]
     return summed

@@ -18,7 +18,7 @@ from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from perfmagic.view.timeline.doc import TimelineDoc
-from perfmagic.view.timeline.frame_lanes import FrameLanes, frame_lanes
+from perfmagic.view.timeline.frame_lanes import FrameLanes, frame_lane_of, frame_lanes
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, StreamLane
 from perfmagic.view.timeline.origins import origin_words
 from perfmagic.view.timeline.wire_columns import ColumnWriter
@@ -93,6 +93,9 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     header["trust"] += [cut(frames.note)] if frames.note else []
     header["thread_lanes"] = [_thread(out, names, lane, f"host{i}", doc.start_ns) for i, lane in enumerate(doc.threads)]
     header["frame_lanes"] = _frames(out, names, frames, doc)
+    for finding, said in zip(doc.findings, header["findings"], strict=True):
+        if (lane := frame_lane_of(finding, frames)) is not None:
+            said["frame_lane"] = lane
     header["cell_lane"] = _cell(out, doc)
     header["launch_lane"] = _launches(out, names, doc, trace)
     calls = np.zeros(0, np.int64) if doc.launches is None else doc.launches.call

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from perfmagic.analysis.bench.queue_model import queue_model_of
+from perfmagic.analysis.bench.queue_model import QueueModel, queue_model_of
 from perfmagic.analysis.bench.result import BenchSummary, Quantity, summarise
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import CaptureError, OptionError
@@ -222,16 +224,32 @@ def test_the_queue_model_predicts_from_launches_and_device_time():
     assert model.t1_s == pytest.approx(10e-9)
     assert model.t2_s == pytest.approx(20e-9)
     assert model.t3_s == pytest.approx(30e-9)
-    assert model.predicted_s == pytest.approx(100e-9)  # 10 + 3 · 20 + 30
+    assert model.predicted_s == pytest.approx(100e-9)  # 10 + 2 · 20 + 20 + 30
     assert model.sequential_s == pytest.approx(180e-9)
     assert model.measured_s == pytest.approx(100e-9)
     assert model.caveat == ""
 
 
-def test_the_model_says_where_its_printed_form_does_not_hold():
+def test_a_model_of_slow_launches_ends_one_op_after_the_last_launch():
+    model = queue_model_of(record([90e-9], [140e-9]), trace())
+    assert model.predicted_s == pytest.approx((3 * 30 + 20 + 30) * 1e-9)
+    assert model.caveat == ""
+
+
+def test_a_model_that_misses_the_measured_time_says_so():
     model = queue_model_of(record([90e-9], [100e-9]), trace())
-    assert model.predicted_s == pytest.approx((30 + 90 + 30) * 1e-9)
-    assert model.caveat == "the form t1 + n·t2 + t3 assumes t2 > t1, which does not hold here"
+    assert model.caveat == "it is more than a quarter off: the model is of equal ops, launched evenly"
+
+
+@given(st.integers(1, 40), st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
+def test_the_model_is_what_a_queue_does_op_by_op(n, t1, t2, t3):
+    """Python launches one op after the other; an op begins when it is launched and the one before has ended."""
+    launched = ended = 0
+    for _ in range(n):
+        launched += t1
+        ended = max(launched, ended) + t2
+    model = QueueModel(n, t1 / 1e6, t2 / 1e6, t3 / 1e6, measured_s=1.0)
+    assert model.predicted_s == pytest.approx((ended + t3) / 1e6)
 
 
 def test_the_model_of_a_cell_that_waits_says_that_t1_includes_waiting():

@@ -52,14 +52,16 @@ def attention(s: Shaped, n: int = 1) -> Shaped:
     return s
 
 
-def test_a_busy_devices_time_is_told_by_operator_with_what_was_achieved() -> None:
+def test_a_busy_devices_time_is_told_by_kind_and_operator_with_what_was_achieved() -> None:
     s = Shaped().op("aten::mm", [[1000, 1000], [1000, 1000]], BF16, ((ALIGNED, 60.0),))
     s.op("aten::mm", [[1000, 1000], [1000, 2000]], BF16, ((ALIGNED, 20.0),))
-    s.op("aten::add", [[8], [8]], FLOAT, (("add", 15.0),)).bare((("lone", 5.0),))
+    s.op("aten::add", [[8], [8]], FLOAT, (("vectorized_elementwise_kernel", 15.0),)).bare((("lone", 5.0),))
     found = one(device_time(Facts(s.trace())))
     assert plain(found.sentence) == (
-        "device time: aten::mm bf16 (mostly [1000, 1000] [1000, 1000]) took 80.0 µs of 100 µs of device ops (80 %), "
-        "at 75.0 of 312 TFLOP/s; aten::add [8] [8] fp32 took 15.0 µs (15 %); kernel lone took 5.00 µs (5 %)"
+        "device time: matrix products took 80.0 µs of 100 µs of device ops (80 %), the longest operator aten::mm bf16 "
+        "(mostly [1000, 1000] [1000, 1000]) with all of it, at 75.0 of 312 TFLOP/s; elementwise kernels took 15.0 µs "
+        "(15 %), the longest operator aten::add [8] [8] fp32 with all of it; other kernels took 5.00 µs (5 %). "
+        "5.00 µs (5 %) has no recorded operator: none was around its launches"
     )
     assert (found.cost_ns, total_ns(found.where)) == (None, 100 * US)
     assert findings(s.trace())[1].rule == "device_time"
@@ -170,6 +172,69 @@ def test_float64_products_are_not_told_to_use_float16() -> None:
     assert total_ns(one(tensor_cores(Facts(single.trace()))).where) == 100 * US
 
 
+CONVOLUTION = "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>"
+
+
+@pytest.mark.parametrize(
+    ("products_us", "convolutions_us", "words"),
+    [
+        (100.0, 0.0, ["set_float32_matmul_precision"]),
+        (0.0, 100.0, ["torch.backends.cudnn.allow_tf32", "channels_last"]),
+        (50.0, 50.0, ["set_float32_matmul_precision", "torch.backends.cudnn.allow_tf32", "channels_last"]),
+        (2.0, 98.0, ["torch.backends.cudnn.allow_tf32", "channels_last"]),  # not worth a setting
+    ],
+)
+def test_products_and_convolutions_use_tensor_cores_by_settings_of_their_own(
+    products_us: float, convolutions_us: float, words: list[str]
+) -> None:
+    s = Shaped()
+    if products_us:
+        s.op("aten::mm", kernels=(("ampere_sgemm_128x64_nn", products_us),))
+    if convolutions_us:
+        s.op("aten::cudnn_convolution", kernels=((CONVOLUTION, convolutions_us),))
+    found = one(tensor_cores(Facts(s.trace())))
+    every = ("set_float32_matmul_precision", "torch.backends.cudnn.allow_tf32", "channels_last")
+    assert [word for word in every if word in found.advice] == words
+
+
+def test_a_few_microseconds_without_tensor_cores_are_nothing_in_a_long_trace() -> None:
+    s = Shaped().op("aten::mm", kernels=(("ampere_sgemm_128x64_nn", 49.0),))
+    s.device_us += 941
+    assert tensor_cores(Facts(s.op("aten::add", kernels=(("add", 10.0),)).trace())) == []
+
+
+def elementwise(name: str = "aten::mul", inside: tuple[str, ...] = ()) -> Shaped:
+    return Shaped().op(name, [[8], [8]], FLOAT, (("vectorized_elementwise_kernel", 40.0),), inside=inside)
+
+
+def test_fusing_is_advised_where_elementwise_work_leads_and_nothing_is_compiled() -> None:
+    gemm = (ALIGNED, 30.0)
+    plainly = elementwise().op("aten::mm", kernels=(gemm,))
+    assert "torch.compile fuses neighbours" in one(device_time(Facts(plainly.trace()))).advice
+    compiled = elementwise(inside=("CompiledFunction",)).op("aten::mm", kernels=(gemm,))
+    assert one(device_time(Facts(compiled.trace()))).advice == ""
+    triton = elementwise().op("triton_poi_fused_add_0", kernels=(("triton_poi_fused_add_0", 10.0),))
+    assert one(device_time(Facts(triton.trace()))).advice == ""
+    fewer = elementwise().op("aten::mm", kernels=((ALIGNED, 50.0),))
+    assert one(device_time(Facts(fewer.trace()))).advice == ""
+
+
+def test_communication_leads_as_a_kind_of_work_and_never_as_an_operator() -> None:
+    s = Shaped().op("c10d::allreduce_", [[8]], FLOAT, (("ncclDevKernel_AllReduce", 60.0),))
+    words = plain(one(device_time(Facts(s.op("aten::mm", kernels=((ALIGNED, 40.0),)).trace()))).sentence)
+    assert words.startswith("device time: communication took 60.0 µs of 100 µs of device ops (60 %); matrix products")
+    assert "c10d" not in words
+
+
+def test_attention_of_which_nobody_knows_whether_it_is_causal_reached_up_to_a_rate() -> None:
+    shapes, name = [[1, 10, 1000, 50]] * 3, "aten::_scaled_dot_product_flash_attention"
+    rates = []
+    for values in (None, ["", "", "", "0.", "False"], ["", "", "", "0.", "True"]):
+        s = Shaped().op(name, shapes, BF16, (("flash_fwd_kernel", 100.0),), values=values)
+        rates.append(plain(one(device_time(Facts(s.trace()))).sentence).rpartition(", at ")[2])
+    assert rates == ["up to 20.0 of 312 TFLOP/s", "20.0 of 312 TFLOP/s", "10.0 of 312 TFLOP/s"]
+
+
 def test_an_op_is_told_once() -> None:
     s = attention(Shaped(), 2)
     for event in s.events:
@@ -211,9 +276,9 @@ def test_on_recorded_traces_no_instant_is_told_twice_and_no_cost_exceeds_its_tim
         (
             "h100_qwen_orphans",
             "device_time",
-            "aten::mm bf16 (mostly [8944, 1024] [1024, 2816]) took 6.67 ms of 45.6 ms",
+            "aten::mm bf16 (mostly [8944, 1024] [1024, 2816]) with 6.59 ms, at 624 of 990 TFLOP/s",
         ),
-        ("v100_float_epoch_ns", "tensor_cores", "matrix kernels ran without them for 293 ms"),
+        ("v100_float_epoch_ns", "tensor_cores", "convolutions ran without them for 293 ms"),
     ],
 )
 def test_recorded_traces_show_them(name: str, rule: str, words: str) -> None:

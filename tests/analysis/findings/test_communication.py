@@ -39,7 +39,8 @@ def test_long_kernels_alone_on_a_stream_are_named_with_the_option_to_set() -> No
         'compute. The job has 8 ranks. If it is, say so: comm_names="exchange_tokens"'
     )
     assert found.cost_ns is None
-    assert said(job(), comm_names="exchange_tokens") == []
+    (known,) = said(job(), comm_names="exchange_tokens")
+    assert known.sentence.replace("\u00a0", " ") == "communication: all 1.00 ms ran beside compute"
 
 
 def test_a_job_of_several_ranks_without_communication_says_so() -> None:
@@ -47,6 +48,32 @@ def test_a_job_of_several_ranks_without_communication_says_so() -> None:
     assert found.sentence.startswith("no communication: the job has 8 ranks. No kernel counts as communication")
     (found,) = said(job(side="", world_size=None, asked="c10d::allreduce_"))
     assert found.sentence.startswith("no communication: the host calls torch.distributed")
+
+
+def test_communication_that_compute_hides_says_how_long_it_took_and_exposed_one_is_told_once() -> None:
+    (found,) = said(job(side="ncclAllReduce"))
+    assert (found.cause, found.cost_ns) == ("communication", None)
+    b = Builder()
+    b.op(10, 210, launch=0, name="gemm")
+    b.op(210, 310, launch=5, name="ncclAllReduce", stream=20)
+    assert said(b.trace()) == []
+    assert "exposed_communication" in {one.rule for one in findings(b.trace())}
+
+
+def many(n: int, length: float) -> list[Finding]:
+    """What is exposed of n all-reduces after a product."""
+    b = Builder()
+    b.op(10, 210, launch=0, name="gemm")
+    for i in range(n):
+        b.op(210 + length * i, 210 + length * (i + 1), launch=5, name="ncclAllReduce")
+    return [one for one in findings(b.trace()) if one.rule == "exposed_communication"]
+
+
+def test_many_short_collectives_are_counted_and_larger_ones_advised() -> None:
+    (short,) = many(100, 20)
+    assert "There are 100, half of them no longer than 20.0 µs" in short.sentence.replace("\u00a0", " ")
+    assert "put many tensors into one buffer" in short.advice
+    assert not any(one.advice for one in (*many(99, 20), *many(100, 30)))
 
 
 def test_an_expression_that_matches_nothing_is_named_in_a_cell() -> None:
@@ -59,7 +86,7 @@ def test_an_expression_that_matches_nothing_is_named_in_a_cell() -> None:
     [
         job(world_size=1),  # nobody to talk to
         job(side="", world_size=None),
-        job(side="ncclAllReduce"),
+        job(side="ncclAllReduce", length=10),  # little of it
         job(length=20, world_size=None),  # as short as an elementwise kernel
         job(side="flash_fwd_kernel", world_size=None),  # attention on a stream of its own
     ],

@@ -108,5 +108,5 @@ def test_a_pinned_copy_that_python_waits_for_runs_beside_the_kernel_before_it() 
 def test_a_copy_and_the_wait_that_ends_it_are_told_once() -> None:
     trace = recorded(pinned=False, own=False, non_blocking=False)
     assert "3 pageable HtoD copies" in said(trace, "pageable")
-    assert "until the stream had done all before" in said(trace, "pageable")
+    assert "of it in the wait for the stream after each" in said(trace, "pageable")
     assert ".to()" not in said(trace, "sync")

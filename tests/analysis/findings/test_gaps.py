@@ -58,6 +58,29 @@ def test_the_others_are_told_with_their_median_and_spread_and_share_no_time_with
     assert not total_ns(intersect(group.where, longest.where))
 
 
+def test_gaps_of_two_lengths_before_one_op_are_two_repetitions() -> None:
+    trace = pauses([500.0, 5_000.0] * 4).trace()
+    told = [f for f in findings(trace) if f.rule == "repeated_gap"]
+    assert [(plain(f.cause), f.cost_ns) for f in told] == [
+        ("the same gap ×4", 20_000 * US),
+        ("the same gap ×4", 2_000 * US),
+    ]
+
+
+def test_gaps_with_work_queued_that_come_again_are_found_too() -> None:
+    b = Builder()
+    for i in range(5):
+        b.op(1000 * i, 1000 * i + 500, launch=i, name="gemm")
+        b.op(1000 * i + 700, 1000 * i + 1000, launch=i + 0.5, name="relu")
+    again = found(b.trace(), "repeated_gap")
+    assert again is not None
+    assert again.cost_ns == 5 * 200 * US
+    assert plain(again.sentence) == (
+        "the same gap ×5 between gemm and relu: the device waited 1.00 ms with work queued, for reasons that the "
+        "record does not show, 200 µs each"
+    )
+
+
 def test_gaps_before_one_kernel_of_two_operators_are_not_the_same() -> None:
     b = pauses([500.0] * 2)
     for at in (5000.0, 5650.9):

@@ -11,14 +11,25 @@ from perfmagic.analysis.findings import find
 
 ROOM = Path(find.__file__).parent
 # verdict.py words the verdict; copy_overlap.py and python_was.py word what several findings say
-NO_RULE = {"__init__", "busy", "cell_time", "copy_overlap", "facts", "find", "finding", "python_was", "verdict"}
+NO_RULE = {
+    "__init__",
+    "busy",
+    "cell_time",
+    "communicated",
+    "copy_overlap",
+    "facts",
+    "find",
+    "finding",
+    "python_was",
+    "verdict",
+}
 # the rules that are given time, those that are not, and those that find.py asks by themselves
 RULES = (
     *(find.FOR_HOST + find.IDLE + find.EXPOSED),
     *(find.BUSY + find.WITHOUT_TIME + find.WITHOUT_DURATIONS),
     *(find.longest_gap, find.waited_for_host, find.device_time, find.slower_copies),
 )
-OF_ONE_RULE = {"began_late": "alone", "went_on_alone": "alone", "slower_copies": "pageable"}
+OF_ONE_RULE = {"began_late": "alone", "start_up": "alone", "went_on_alone": "alone", "slower_copies": "pageable"}
 
 
 def rules_in(path: Path) -> set[str]:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmagic.analysis.timeline.flops import Inputs, dtype_words, flop_of, io_bytes_of, shape_words
+from perfmagic.analysis.timeline.flops import flop_is_at_most, flop_of, io_bytes_of
+from perfmagic.analysis.timeline.inputs import Inputs, dtype_words, shape_words
 
 torch = pytest.importorskip("torch")
 from torch.utils.flop_counter import FlopCounterMode, flop_registry  # noqa: E402
@@ -115,6 +116,32 @@ def test_attention_is_counted_as_torch_counts_it(b: int, kv: int, share: int, n:
         assert flop_of(f"aten::{name}", inputs(q, k, v)) == rule(q, k, v, **result)
         assert flop_of(f"aten::{name}_backward", inputs(grad, q, k, v)) == back(grad, q, k, v, **result)
         assert io_bytes_of(f"aten::{name}", inputs(q, k, v)) == size_bytes(q, k, v, grad)
+
+
+@PLENTY
+@given(SIZE, st.integers(1, 3), SIZE, SIZE, SIZE, st.sampled_from(("flash", "efficient", "cudnn")))
+def test_causal_attention_counts_the_products_that_its_mask_leaves(
+    b: int, heads: int, n: int, d: int, d_v: int, kind: str
+) -> None:
+    q, v = meta(b, heads, n, d), meta(b, heads, n, d_v)
+    pairs = sum(key <= query for query in range(n) for key in range(n))
+    at = {"flash": (4, 11), "efficient": (6, 11), "cudnn": (6, 14)}[kind]  # of is_causal, by torch's schema
+    for backward, flop in ((False, 2 * (d + d_v)), (True, 2 * (3 * d + 2 * d_v))):
+        tensors = [v, q, q, v] if backward else [q, q, v]
+        name = f"aten::_scaled_dot_product_{kind}_attention{'_backward' if backward else ''}"
+        names = [a.name for a in getattr(torch.ops.aten, name.removeprefix("aten::")).default._schema.arguments]
+        assert names[at[backward]] == "is_causal"
+        rest: list[Any] = [None] * (at[backward] - len(tensors))
+        whole, half, unknown = (inputs(*tensors, *more) for more in ([*rest, False], [*rest, True], []))
+        assert flop_of(name, half) == flop * b * heads * pairs
+        assert flop_of(name, whole) == flop_of(name, unknown) == flop * b * heads * n * n
+        assert [flop_is_at_most(name, one) for one in (whole, half, unknown)] == [False, False, True]
+
+
+def test_causal_attention_of_fewer_queries_than_keys_is_at_most_all_of_it() -> None:
+    few = inputs(meta(1, 1, 3, 4), meta(1, 1, 8, 4), meta(1, 1, 8, 4), None, True)
+    assert flop_of("aten::_scaled_dot_product_flash_attention", few) == 2 * 3 * 8 * 8
+    assert flop_is_at_most("aten::_scaled_dot_product_flash_attention", few)
 
 
 def test_the_inner_operators_of_attention_have_length_before_heads_and_may_pack_sequences() -> None:

@@ -37,14 +37,14 @@ def test_an_op_launched_before_the_one_before_it_ended_ends_a_stretch() -> None:
     assert (second.n_ops, second.start_ns) == (11, (end + 5) * US)
 
 
-def test_a_gap_of_50_us_ends_a_stretch_and_fewer_than_ten_ops_are_none() -> None:
+def test_a_gap_of_200_us_ends_a_stretch_and_fewer_than_ten_ops_are_none() -> None:
     b = Builder()
     end = one_by_one(b, 9)
-    one_by_one(b, 9, start=end + 50)
+    one_by_one(b, 9, start=end + 200)
     assert launch_bound(b.trace(), 0) == ()
     c = Builder()
     one_by_one(c, 9)
-    one_by_one(c, 9, start=end + 49)
+    one_by_one(c, 9, start=end + 199)
     assert [s.n_ops for s in launch_bound(c.trace(), 0)] == [18]
 
 
@@ -71,7 +71,7 @@ def test_an_op_of_another_stream_underneath_ends_a_stretch() -> None:
     assert launch_bound(b.trace(), 0) == ()
 
 
-@pytest.mark.parametrize(("name", "n"), [("a100_alexnet_cuda_sync", 3), ("gp100_gpu_user_annotation", 47)])
+@pytest.mark.parametrize(("name", "n"), [("a100_alexnet_cuda_sync", 11), ("gp100_gpu_user_annotation", 2)])
 def test_the_stretches_of_a_recorded_trace_are_those_found_op_by_op(name: str, n: int) -> None:
     trace = recorded(name)
     found = launch_bound(trace, trace.device_ids[0], least_ops=2)

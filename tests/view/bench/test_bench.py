@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
+from perfmagic import units
+from perfmagic.analysis.bench.queue_model import QueueModel
 from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.bench.warnings import BenchWarning
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.view.bench.bench import bench_doc, bench_html, bench_svg, bench_text
+from perfmagic.view.bench.picture.queue_model import placed, terms
 from perfmagic.view.bench.strip import Strip
+from perfmagic.view.svg.metrics import width_px
 
 
 def around(median_ms: float, spread_ms: float = 0.2, n: int = 40) -> Quantity:
@@ -232,3 +237,43 @@ def test_the_rest_of_the_fine_print_is_there_on_demand() -> None:
     html = bench_html(doc).replace("\u00a0", " ")
     assert re.search(r"<details.*<summary.*40 samples · warm.*</summary>.*peak device memory.*</details>", html)
     assert "peak device memory" not in bench_text(doc)
+
+
+def model_of(n: int, t1_ms: float, t2_ms: float, t3_ms: float, caveat: str = "") -> QueueModel:
+    model = QueueModel(n, t1_ms / 1e3, t2_ms / 1e3, t3_ms / 1e3, 0.0, caveat)
+    return replace(model, measured_s=model.predicted_s)
+
+
+@pytest.mark.parametrize(("t1_ms", "t2_ms", "slower"), [(0.04, 5.0, "5.00"), (4.0, 0.3, "4.00"), (2.0, 2.0, "2.00")])
+def test_the_queue_model_stands_term_by_term_below_the_bars(t1_ms: float, t2_ms: float, slower: str) -> None:
+    model = model_of(6, t1_ms, t2_ms, 0.5)
+    found = terms(model)
+    assert [re.split(r" = ", term.words)[0] for term in found] == ["t1", "5 · max(t1, t2)", "t2", "t3"]
+    lengths_ms = [(term.end_s - term.start_s) * 1e3 for term in found]
+    assert lengths_ms == pytest.approx([t1_ms, 5 * max(t1_ms, t2_ms), t2_ms, 0.5])
+    assert found[-1].end_s == pytest.approx(model.predicted_s)
+    words = words_of(bench_svg(bench_doc(result(synced=True, queue_model=model)))).replace("\u00a0", " ")
+    assert f"5 · max(t1, t2) = 5 · {slower} ms" in words
+    assert "t1 + (n − 1) · max(t1, t2) + t2 + t3" in words
+    assert "t1 + (n − 1) · max(t1, t2) + t2 + t3" in model.sentence
+    assert f"{units.duration_s(model.predicted_s)} predicted".replace("\u00a0", " ") in words
+
+
+def test_the_words_of_the_queue_model_never_touch_each_other() -> None:
+    found = terms(model_of(1000, 0.001, 3.0, 0.001))
+    widths = [width_px(term.words, 10) for term in found]
+    lefts = placed([(term.start_s + term.end_s) / 2 * 258 for term in found], widths, 776)
+    edges = [edge for left, width in zip(lefts, widths, strict=True) for edge in (left, left + width)]
+    assert edges == sorted(edges)
+    assert edges[0] >= 0
+    assert edges[-1] <= 776
+
+
+def test_a_queue_model_that_does_not_fit_is_not_drawn() -> None:
+    doc = bench_doc(result(synced=True, queue_model=model_of(6, 1, 2, 3, caveat="the cell uses 2 queues")))
+    assert "queue model" not in words_of(bench_svg(doc))
+
+
+def test_a_thousand_ops_of_the_model_keep_the_picture_small() -> None:
+    drawn = bench_svg(bench_doc(result(synced=True, queue_model=model_of(100_000, 1e-4, 1e-4, 0.1))))
+    assert len(drawn.encode()) < 30_000

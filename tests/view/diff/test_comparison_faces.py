@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import configparser
 import difflib
+import gzip
+import json
 import pickle
 import re
 
@@ -44,18 +46,44 @@ def test_the_text_has_the_verdict_first_and_tables_that_fit() -> None:
     lines = compared(eager(steps=2), fused(steps=2)).text().splitlines()
     assert plain(lines[0]).startswith("B is 48.0 µs shorter than A (154 µs → 106 µs, −31 %)")
     assert all(len(line) <= 100 for line in lines)
-    (row,) = (plain(line) for line in lines if "gemm + softmax" in line)
-    assert re.search(r"gemm \+ softmax \+ gemm → flash_fwd +60.0 µs +20.0 µs +−40.0 µs$", row)
+    (row,) = (plain(line) for line in lines if "→ flash_fwd" in line)
+    assert re.search(r"aten::attention: gemm \+ 2 more → flash_fwd +60.0 µs +20.0 µs +−40.0 µs$", row)
 
 
 @pytest.mark.parametrize(
-    "pair", [("sampled_rank0of128", "sampled_rank1of128"), ("h100_qwen_orphans", "a100_nccl_rank0of2")]
+    "pair", [("v100_4streams_nccl_graphs", "a100_6streams_graphs_rank0"), ("h100_qwen_orphans", "a100_nccl_rank0of2")]
 )
 def test_long_names_of_recorded_traces_fit(pair: tuple[str, str]) -> None:
     found = perfmagic.compare(*(perfmagic.open_trace(real(name)) for name in pair))
     assert all(len(line) <= 100 for line in found.text().splitlines())
     assert len(found.html().encode()) <= MAX_OUTPUT_BYTES
     assert found.markdown().count("\n| ---") >= 5
+
+
+def test_in_a_narrow_text_one_kernel_under_two_operators_reads_as_two() -> None:
+    found = compared(
+        program(("aten::add", ("elementwise",)), ("aten::mul", ("elementwise",))),
+        program(("aten::add", ("elementwise",)), ("aten::mul", ("elementwise",)), kernel_us=20),
+    )
+    text = plain(found.text())
+    kernels = text[text.index("Kernels and copies") :].splitlines()[1:3]
+    assert [line.split()[:2] for line in kernels] == [["elementwise", "aten::add"], ["elementwise", "aten::mul"]]
+    other = program(("aten::add", ("elementwise",)), ("aten::mul", ("scale",)), kernel_us=20)
+    assert not re.search(r"^  Kernels and copies +under", plain(compared(other, other).text()), re.MULTILINE)
+
+
+def test_of_two_ranks_of_one_job_the_waiting_is_told_as_the_files_have_it() -> None:
+    names = ("dlrm_8ranks/worker0_step_12.1694128201545", "dlrm_8ranks/worker1_step_12.1694128201556")
+    took = []
+    for name in names:
+        events = json.loads(gzip.decompress(real(name).read_bytes()))["traceEvents"]
+        comm = [e for e in events if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
+        took.append([e["dur"] for e in sorted(comm, key=lambda e: e["ts"])])
+    waits = [sum(max(0, x - y) for x, y in zip(*pair, strict=True)) for pair in (took, took[::-1])]
+    n_later = sum(x < y for x, y in zip(*took, strict=True))
+    first = plain(perfmagic.compare(*(perfmagic.open_trace(real(name)) for name in names)).notes[0])
+    assert f"A comes later than B to {n_later} of the 8 matched collectives" in first
+    assert f"B waits {waits[1] / 1000:.2f} ms inside them, A {waits[0]:.1f} µs inside the others" in first
 
 
 def test_the_bars_of_the_waterfall_lead_from_one_whole_to_the_other() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from perfmagic.analysis.ranks.summary import Ranks, ranks_of
 from perfmagic.results import RanksResult, TimelineResult
+from perfmagic.trace.model import Trace
 from perfmagic.view.ranks.doc import RanksDoc, ranks_doc
+from tests.analysis.build import Builder
 from tests.analysis.ranks.test_ranks import rank
 
 
@@ -26,3 +30,28 @@ def four_ranks() -> RanksDoc:
 def result(n: int = 4, *, skew_us: float = 0) -> RanksResult:
     found = ranks(n, skew_us=skew_us)
     return RanksResult(tuple(TimelineResult(found.traces[i], title=f"rank{i}.json") for i in found.ranks), found)
+
+
+def ring(number: int) -> Trace:
+    """One of four ranks of one host that pass messages around once: each sends from 100 to 140 µs, which arrive at 150.
+
+    Python runs line 1 from 0 to 90 µs and is blocked from 200 to 300.
+    """
+    b = Builder()
+    before, after = (number - 1) % 4, (number + 1) % 4
+    b.line(0, 1)
+    b.line(90, 0)
+    b.host_op(1, 4, f"nccl:send {number}->{after}")
+    b.op(100, 140, launch=2, name="ncclDevKernel_SendRecv", stream=8)
+    b.host_op(5, 9, f"nccl:recv {number}<-{before}")
+    b.op(10 * number + 20, 150, launch=6, name="ncclDevKernel_SendRecv", stream=9)
+    b.sync(200, 300)
+    b.op(310, 320, launch=305, name="gemm")
+    trace = b.trace(rank=number, world_size=4)
+    return replace(trace, meta=replace(trace.meta, boot="one", monotonic_base_ns=0))
+
+
+def ring_doc() -> RanksDoc:
+    found = ranks_of([ring(i) for i in range(4)])
+    assert found is not None
+    return ranks_doc(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import xml.etree.ElementTree as ET
 import zlib
@@ -9,6 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
+import perfmagic
 from perfmagic.results.ranks import Traces
 from perfmagic.view.html import MAX_OUTPUT_BYTES
 from perfmagic.view.ranks.picture import DETAILS, MAX_BYTES, heights, ranks_svg
@@ -16,6 +18,7 @@ from perfmagic.view.ranks.table import HEAD, rank_cells
 from perfmagic.view.ranks.wire import window_on_axis
 from perfmagic.view.svg.metrics import columns
 from tests.analysis.ranks.test_ranks import rank
+from tests.trace.recorded import real
 from tests.view.ranks.build import four_ranks, ranks, result
 
 
@@ -114,3 +117,19 @@ def test_several_files_are_a_tuple_that_knows_its_jobs() -> None:
 def test_the_ranks_of_a_result_are_pickled_and_shown_in_one_sentence() -> None:
     assert repr(result()).startswith("Ranks 0, 1, 2, 3 on one axis. rank 2 is a straggler")
     assert ranks().alignment.moved_ns == {}
+
+
+def test_what_is_shown_of_a_late_rank_is_the_longest_wait_for_it() -> None:
+    found = perfmagic.open_traces(real("dlrm_8ranks/worker0_step_12.1694128201545").parent).ranks
+    shown = {f["rule"]: (f["start_ns"], f["end_ns"]) for f in found.wire.header["findings"]}
+    starts, durations = {}, {}
+    for path in sorted(real("dlrm_8ranks/worker0_step_12.1694128201545").parent.glob("*.gz")):
+        data = json.loads(gzip.decompress(path.read_bytes()))
+        comm = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
+        comm.sort(key=lambda e: e["ts"])
+        starts[data["distributedInfo"]["rank"]] = [e["ts"] for e in comm]
+        durations[data["distributedInfo"]["rank"]] = [e["dur"] for e in comm]
+    first, last = shown["straggler"], shown["late_too"]  # in collectives 0 and 7 of 8
+    assert last[0] - first[0] == 1000 * (starts[0][7] - starts[1][0])
+    assert first[1] - first[0] == 1000 * (durations[1][0] - durations[7][0])
+    assert last[1] - last[0] == 1000 * (durations[0][7] - durations[4][7])

@@ -12,6 +12,7 @@ import pytest
 from perfmagic.results import TimelineResult
 from perfmagic.tables import SORTABLE
 from perfmagic.trace.columns import Counters, HostKind
+from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.view.report.html import html_tables
 from perfmagic.view.report.markdown import markdown
@@ -22,7 +23,7 @@ from perfmagic.view.timeline.lanes import StreamLane
 from perfmagic.view.timeline.text import MAX_STREAMS, timeline_text
 from tests.analysis.build import US, Builder
 from tests.analysis.shaped import FLOAT, Shaped
-from tests.trace.recorded import NAMES, recorded
+from tests.trace.recorded import NAMES, real, recorded
 
 LONG = "void at::native::kernel_of_a_long_name<" + "float, " * 12 + "{}>(int)"
 
@@ -245,3 +246,12 @@ def test_what_is_alone_and_what_is_exposed_have_two_names_in_every_face() -> Non
     said = {finding.rule: finding.cost_ns for finding in result.findings}
     # the 5 µs of both cost once
     assert (said["exposed_copy"], said["exposed_communication"]) == (15 * US, 20 * US)
+
+
+def test_the_idle_time_of_a_sample_has_no_causes() -> None:
+    sampled, whole = (
+        TimelineResult(read_trace(real(n))).to_dict() for n in ("sampled_rank0of128", "h100_qwen_orphans")
+    )
+    assert all(device["idle_ns"] for device in sampled["devices"].values())
+    titles = [[table.title for table in report_tables(one)] for one in (sampled, whole)]
+    assert ["Idle by cause" in one for one in titles] == [False, True]

@@ -70,8 +70,8 @@ COMPARISONS: dict[str, Callable[[], tuple[Trace, Trace]]] = {
     "comparison_of_cells": lambda: (cell_with_copies(), queue_of()),
     "comparison_of_steps": lambda: (eager(steps=3), fused(steps=3)),
     "comparison_of_ranks": lambda: (
-        recorded("real/sampled_rank0of128"),
-        recorded("real/sampled_rank1of128"),
+        recorded("real/dlrm_8ranks/worker0_step_12.1694128201545.pt.trace"),
+        recorded("real/dlrm_8ranks/worker1_step_12.1694128201556.pt.trace"),
     ),
 }
 

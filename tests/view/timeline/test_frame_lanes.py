@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.timeline.host_time import FrameTime
 from perfmagic.trace.columns import NONE, CallKind, OpKind
+from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.view.timeline import frame_lanes as module
 from perfmagic.view.timeline.doc import timeline_doc
-from perfmagic.view.timeline.frame_lanes import FrameLanes, frame_lanes, frame_words
+from perfmagic.view.timeline.frame_lanes import FrameLanes, frame_lane_of, frame_lanes, frame_words
 from perfmagic.view.timeline.wire import timeline_wire
-from tests.trace.recorded import recorded
+from tests.trace.recorded import real, recorded
 
 US = 1000
 END = 1000 * US
@@ -133,3 +138,23 @@ def test_the_lane_is_sent_with_its_place_and_the_note_is_said_once() -> None:
     assert [words for words in wire.header["trust"] if "Python frames" in words] == [frame_lanes(trace, 0, END).note]
     assert wire.n_slices == 1 + 1 + 3  # the op, its launch, three frames
     assert not any("Python frames" in words for words in doc.trust)  # the picture has none of them
+
+
+def test_a_finding_about_frames_names_the_lane_that_has_them() -> None:
+    rows = [(STEP, 0, 900, 7), (LOSS, 100, 400, 7), (LOSS, 0, 50, 8)]
+    frames = frame_lanes(with_frames(rows), 0, END)
+    about = Finding("longest_gap", 1, "a gap", "", (), 60 * US, 500 * US, 0)
+    loss, other = (FrameTime(name, "/home/me/loss.py", 3, 1, 1) for name in ("loss", "zoom"))
+    assert frame_lane_of(about, frames) is None
+    assert frame_lane_of(replace(about, frames=(other,)), frames) is None
+    assert frame_lane_of(replace(about, frames=(loss,)), frames) == 0
+    assert frame_lane_of(replace(about, frames=(loss,), start_ns=450 * US), frames) is None  # it ran before
+
+
+def test_in_a_recorded_trace_the_gap_with_frames_points_to_their_lane() -> None:
+    trace = read_trace(real("b200_pdl_overlaps_python_stacks"))
+    found = findings(trace)
+    wire = timeline_wire(timeline_doc(trace, found), trace)
+    lanes = {said["rule"]: said.get("frame_lane") for said in wire.header["findings"]}
+    assert lanes == {one.rule: 0 if one.frames else None for one in found}
+    assert 0 in lanes.values()

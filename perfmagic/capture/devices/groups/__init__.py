@@ -5,6 +5,7 @@ are queued on a stream of their own and run by gloo on real memory; those on hos
 
     sockets     no torch: which connections a group has opened, and how they are shut
     standing    no torch: what a group was asked for and has not done; the sequence numbers
+    host_log    no torch: what was communicated on host tensors while somebody records
     link        no torch: what passes a rank's link; names and sizes as records of real devices have them
     gloo        the two gloo groups behind one of ours, made, freed and made anew
     memory      the real memory of arguments, on the stream's thread
@@ -15,7 +16,8 @@ are queued on a stream of their own and run by gloo on real memory; those on hos
     functional  torch.ops._c10d_functional: what DTensor and compiled code call
     life        all groups of the process: free, renew, leave
 
-The engine of a notebook's ranks uses register(), standing(), free() and renew(); importing this imports no torch.
+The engine of a notebook's ranks uses register(), standing(), free(), renew() and HostLog; importing this imports no
+torch. What the device communicates is in its log, and so in every trace; what the host does, in HostLog.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from perfmagic.capture.devices.groups.standing import Standing
+from perfmagic.capture.devices.groups.host_log import HostLog
+from perfmagic.capture.devices.groups.standing import Standing, Took
 from perfmagic.errors import TorchMissingError
 
-__all__ = ["Standing", "free", "freed", "register", "renew", "standing"]
+__all__ = ["HostLog", "Standing", "Took", "free", "freed", "register", "renew", "standing"]
 
 NAMES = ("sim", "perfmagic")  # both name one backend; the second for ranks that compute on the CPU
 

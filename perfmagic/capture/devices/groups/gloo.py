@@ -65,14 +65,19 @@ class Gloo:
     def run(self, what: str, call: Callable[[], T]) -> T:
         """Wait for an operation. Raises CommunicationError with the reason where it was freed, or with gloo's words."""
         __tracebackhide__ = True
-        if self.freed:
+        if self.is_freed():
             raise self.given_up(what)
         try:
             return call()
         except RuntimeError as error:
-            if self.freed:
-                raise self.given_up(what) from None
-            raise failure(what, error) from None
+            failed = failure(what, error)
+        if self.is_freed():
+            failed = self.given_up(what)
+        raise failed  # out here it has no context, whose frames would keep a gloo group that is done with
+
+    def is_freed(self) -> bool:
+        """Has free() been called, maybe from another thread, since the last connect()?"""
+        return bool(self.freed)
 
     def given_up(self, what: str) -> CommunicationError:
         """The error of an operation that was ended."""

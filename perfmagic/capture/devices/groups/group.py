@@ -12,12 +12,15 @@ import torch
 from perfmagic.capture.devices.groups import link, operations
 from perfmagic.capture.devices.groups.arguments import Given, check_parts
 from perfmagic.capture.devices.groups.gloo import failure
+from perfmagic.capture.devices.groups.host_log import noting
 from perfmagic.capture.devices.groups.identity import Identity
 from perfmagic.capture.devices.groups.link import Operation
 from perfmagic.capture.devices.groups.memory import refs_of
 from perfmagic.capture.devices.groups.posting import Call, post
 from perfmagic.capture.devices.groups.standing import Asked, where_asked
 from perfmagic.capture.devices.groups.work import HostWork
+from perfmagic.capture.devices.sim.clock import OFFSET_NS
+from perfmagic.capture.devices.sim.log import LOG
 from perfmagic.capture.devices.torch_private import new_options
 from perfmagic.errors import DeviceError
 
@@ -240,7 +243,10 @@ class SimGroup(Identity):
         asked.is_done = lambda: all(work.is_completed() for work in works)
         asked.settle = partial(_end_all, works)
         self.ledger.add(asked)
-        return HostWork(gloo, asked, works, finish)
+        known = self.known
+        note = noting(asked, known.name, known.ranks, _note_on_host)
+        _when_done(works, note)
+        return HostWork(gloo, asked, works, finish, note)
 
     def _settle_on(self, device: int) -> None:
         """A rank communicates from one device. Raises DeviceError for tensors on another."""
@@ -256,6 +262,18 @@ class SimGroup(Identity):
 
 def _list(tensors: Any) -> list[torch.Tensor]:
     return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+
+
+def _when_done(works: list[Any], note: Callable[..., None]) -> None:
+    """Call note at the end of all works; gloo has no such thing for messages, whose end is when somebody waits."""
+    with suppress(RuntimeError):
+        torch.futures.collect_all([work.get_future() for work in works]).add_done_callback(note)
+
+
+def _note_on_host(start_ns: int, end_ns: int, name: str) -> None:
+    """As a row of the host, where the simulated device records and torch's profiler, which has such rows, does not."""
+    if LOG.recording:
+        LOG.add_host_op(start_ns + OFFSET_NS, end_ns + OFFSET_NS, name)
 
 
 def _end_all(works: list[Any]) -> None:

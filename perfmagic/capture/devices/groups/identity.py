@@ -42,13 +42,9 @@ class Identity(_ProcessGroup):  # type: ignore[misc]
         if known is None:
             return []
         return [
-            Standing(
-                known.name, known.ranks, a.kind, a.title, a.number, a.size_bytes,
-                None if a.peer is None else known.ranks[a.peer],
-                a.on_device, a.running, a.file, a.line, a.since_ns,
-            )
-            for a in self.ledger.open()
-        ]  # fmt: skip
+            Standing(known.name, known.ranks, *asked.what(known.ranks), asked.running, asked.since_ns)
+            for asked in self.ledger.open()
+        ]
 
     def renew(self, epoch: int, timeout: timedelta) -> None:
         """Connect anew and count from 1 again; whoever holds the group goes on with it."""

@@ -13,15 +13,14 @@ _OURS = ("torch", "perfmagic")
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One operation that is queued or under way.
+class Operation:
+    """One operation between ranks, as a rank was asked for it.
 
     group: its name.  ranks: of the group, in the whole job.  kind, title: as in a record ("allreduce", "all_reduce").
     number: from 1, of the group's collectives; of a message, of those to or from the same rank.
-    peer: a message's other rank in the whole job; None for a collective, and for a message from any rank.
-    on_device: the simulated device runs it.  running: it has begun; False while it waits for its stream.
+    size_bytes: of one rank's whole buffer.  peer: a message's other rank in the whole job; None for a collective, and
+    for a message from any rank.  on_device: the simulated device runs it.
     file, line: where the code that asked for it stands; "", 0 for a backward pass.
-    since_ns: when it was asked for, by perf_counter_ns.
     """
 
     group: str
@@ -32,10 +31,27 @@ class Standing:
     size_bytes: int
     peer: int | None
     on_device: bool
-    running: bool
     file: str
     line: int
+
+
+@dataclass(frozen=True)
+class Standing(Operation):
+    """One that is queued or under way.
+
+    running: it has begun; False while it waits for its stream.  since_ns: when it was asked for, by perf_counter_ns.
+    """
+
+    running: bool
     since_ns: int
+
+
+@dataclass(frozen=True)
+class Took(Operation):
+    """One on host tensors that is over. start_ns, end_ns: from the call to its end, by perf_counter_ns."""
+
+    start_ns: int
+    end_ns: int
 
 
 @dataclass
@@ -54,6 +70,11 @@ class Asked:
     running: bool = False
     is_done: Callable[[], bool] = lambda: False
     settle: Callable[[], object] = lambda: None
+
+    def what(self, ranks: tuple[int, ...]) -> tuple[str, str, int, int, int | None, bool, str, int]:
+        """What an Operation says after its ranks; ranks: of its group, in the whole job."""
+        peer = None if self.peer is None else ranks[self.peer]
+        return self.kind, self.title, self.number, self.size_bytes, peer, self.on_device, self.file, self.line
 
     def done(self) -> None:
         """It is over: let go what is_done and settle hold."""

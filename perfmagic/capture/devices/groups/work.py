@@ -75,12 +75,14 @@ class DeviceWork(_Work):  # type: ignore[misc]
 class HostWork(_Work):  # type: ignore[misc]
     """An operation of gloo on host tensors.
 
-    works: of gloo.  finish: what is left to do once they are over, by whoever waits.
+    works: of gloo.  finish: what is left to do once they are over, by whoever waits.  note: to be called at the end.
     """
 
-    def __init__(self, gloo: Gloo, asked: Asked, works: list[Any], finish: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, gloo: Gloo, asked: Asked, works: list[Any], finish: Callable[[], None] | None, note: Callable[..., None]
+    ) -> None:
         super().__init__()
-        self._gloo, self._asked, self._works, self._finish = gloo, asked, works, finish
+        self._gloo, self._asked, self._works, self._finish, self._note = gloo, asked, works, finish, note
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Block until it is done. Raises CommunicationError where it failed or was ended."""
@@ -88,6 +90,7 @@ class HostWork(_Work):  # type: ignore[misc]
         limit = () if timeout is None else (timeout,)
         for work in self._works:
             self._gloo.run(self._asked.title, partial(work.wait, *limit))
+        self._note()
         finish, self._finish = self._finish, None
         if finish is not None:
             finish()

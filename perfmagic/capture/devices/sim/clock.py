@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import time
 
+from perfmagic.capture.devices.clock import unix_offset_ns
 
-def _offset_ns() -> int:
-    """Unix time minus perf_counter, from the closest of a few readings (time_ns can step by 15.6 ms)."""
-    best_gap_ns, best_offset_ns = 1 << 62, 0
-    for _ in range(5):
-        before_ns = time.perf_counter_ns()
-        unix_ns = time.time_ns()
-        after_ns = time.perf_counter_ns()
-        if after_ns - before_ns < best_gap_ns:
-            best_gap_ns = after_ns - before_ns
-            best_offset_ns = unix_ns - (before_ns + after_ns) // 2
-    return best_offset_ns
-
-
-OFFSET_NS = _offset_ns()
+OFFSET_NS = unix_offset_ns()
 
 
 def now_ns() -> int:

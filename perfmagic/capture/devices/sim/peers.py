@@ -46,7 +46,8 @@ def _place(index: int) -> torch.device:
 
 
 def _on(t: torch.Tensor, place: torch.device) -> torch.Tensor:
-    return t if t.device == place else t.to(place, non_blocking=True)
+    """The tensor there; on the host it is complete."""
+    return t if t.device == place else t.to(place, non_blocking=place.type == NAME)
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
@@ -61,7 +62,7 @@ def _broadcast_out(tensor: torch.Tensor, out: Tensors) -> list[torch.Tensor]:
     for t in out:
         if t.shape != tensor.shape:
             raise RuntimeError(f"broadcast: an output has the shape {tuple(t.shape)}, not {tuple(tensor.shape)}")
-        t.copy_(tensor, non_blocking=True)
+        t.copy_(tensor, non_blocking=t.device.type == NAME)
     return list(out)
 
 
@@ -94,7 +95,7 @@ def _scatter_out(tensor: torch.Tensor, out: Tensors, dim: int, streams: Sequence
     """The same into tensors that are there, whose sizes say what each gets."""
     for number, (part, t) in enumerate(zip(torch.split(tensor, [t.shape[dim] for t in out], dim), out, strict=True)):
         with stream(_ours(streams, number)):
-            t.copy_(part, non_blocking=True)
+            t.copy_(part, non_blocking=t.device.type == NAME)
     return list(out)
 
 
@@ -113,5 +114,5 @@ def _gather(tensors: Tensors, dim: int, destination: int | None) -> torch.Tensor
 def _gather_out(tensors: Tensors, out: torch.Tensor, dim: int) -> torch.Tensor:
     """The same into a tensor that is there."""
     for part, t in zip(torch.split(out, [t.shape[dim] for t in tensors], dim), tensors, strict=True):
-        part.copy_(t, non_blocking=True)
+        part.copy_(t, non_blocking=out.device.type == NAME)
     return out

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from perfmagic.capture.devices.sim.refusals import refuse_address
+from perfmagic.errors import DeviceError
 
 
 class SimStorage:
@@ -20,6 +21,14 @@ class SimStorage:
         return self._size_bytes
 
     size = __len__ = nbytes
+
+    def resize_(self, _size_bytes: int) -> NoReturn:
+        """What FSDP does between two uses of a parameter."""
+        raise DeviceError(
+            "untyped_storage().resize_: the simulated device cannot free a tensor's memory and allocate it again, as "
+            "FSDP (fully_shard, FullyShardedDataParallel) does",
+            hint="use DistributedDataParallel, ZeroRedundancyOptimizer or DTensor with parallelize_module",
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # Python and notebooks look for these everywhere

@@ -231,7 +231,9 @@ class SimTensor(torch.Tensor):
     def storage(self) -> NoReturn:
         refuse_address("storage")
 
-    _typed_storage = storage  # torch.multiprocessing and share_memory_() start here
+    def _typed_storage(self) -> NoReturn:
+        """torch.multiprocessing, share_memory_() and the older FSDP start here."""
+        refuse_address("storage, which share_memory_(), torch.multiprocessing and FullyShardedDataParallel use")
 
     def __dlpack__(self, **_: Any) -> NoReturn:
         refuse_address("__dlpack__")

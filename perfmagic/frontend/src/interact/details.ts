@@ -1,28 +1,14 @@
 // Everything known of one slice, as rows of words: what the hover card shows. No DOM here.
 import type { Picked } from "./pick.ts";
+import { at, type DetailRow, type Details, row } from "./detail_rows.ts";
+import { meetingDetails, messageDetails } from "./meet_details.ts";
 import { CLASS_TOKENS } from "../model/classes.ts";
 import type { Window } from "../model/scale.ts";
 import { freeAt, fullName, lineAt, type Model, type Ref, shortName } from "../model/store.ts";
 import { likeIt } from "../model/totals.ts";
-import { bandwidth, count, duration, durationLike, plural, size } from "../model/units.ts";
+import { bandwidth, count, duration, plural, size } from "../model/units.ts";
 
 const GRAPH = /GraphLaunch/;
-
-export interface DetailRow {
-  name: string;
-  value: string;
-  note: string;
-}
-
-export interface Details {
-  title: string;
-  token: string;
-  full: string;
-  /** The life of the op to scale: [token, ns]; "queued …" tokens are tints. */
-  life: [string, number][];
-  rows: DetailRow[];
-  foot: string;
-}
 
 export function detailsOf(model: Model, ref: Ref, window: Window, picked?: Picked): Details {
   const details =
@@ -30,19 +16,13 @@ export function detailsOf(model: Model, ref: Ref, window: Window, picked?: Picke
     : ref.kind === "host" ? hostDetails(model, ref.thread, ref.level, ref.row)
     : ref.kind === "launch" ? launchDetails(model, ref.row)
     : ref.kind === "blocked" ? blockedDetails(model, ref.row)
+    : ref.kind === "meeting" ? meetingDetails(model, ref.row)
+    : ref.kind === "message" ? messageDetails(model, ref.row)
     : lineDetails(model, ref.row); // prettier-ignore
   if (picked && picked.folded > 1) {
     details.foot = `${plural(picked.folded - 1, "more slice")} in this pixel column; zoom in to see each`;
   }
   return details;
-}
-
-function at(model: Model, ns: number): string {
-  return durationLike(ns, Math.max(1, 10 ** Math.floor(Math.log10(Math.max(1, model.span))) / 1e4), model.span);
-}
-
-function row(name: string, value: string, note = ""): DetailRow {
-  return { name, value, note };
 }
 
 function opDetails(model: Model, s: number, i: number, window: Window): Details {

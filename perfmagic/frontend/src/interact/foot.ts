@@ -102,9 +102,11 @@ const ONE_TIMELINE: [string[], string][] = [
 ];
 const RANK_KEY = [
   ["host1", "Python"],
+  ["blocked", "Python blocked"],
   ["comp", "compute"],
   ["comm", "data moving"],
   ["wait", "waiting for a rank"],
+  ["last", "came last"],
   ["htod", "copies"],
 ] as const;
 
@@ -125,7 +127,10 @@ export function colourKey(model: Model, act: (action: Action) => void, signal: A
     );
   }
   const several = model.ranks.length > 0;
-  for (const [token, words] of several ? RANK_KEY : []) node.append(el("span", "", swatch(token), words));
+  for (const [token, words] of several ? RANK_KEY : []) {
+    const own = token === "blocked" || token === "last"; // drawn by the style sheet, not in one colour
+    node.append(el("span", "", own ? el("i", `pm-swatch pm-${token}`) : swatch(token), words));
+  }
   if (several) node.append(el("span", "", el("i", "pm-swatch pm-idle"), "device idle"));
   if (model.blocked) node.append(el("span", "", swatch("wait"), "Python blocked"));
   const keys = el("span", "pm-hints");

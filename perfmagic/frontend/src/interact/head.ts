@@ -85,7 +85,9 @@ export function findingList(model: Model, act: Do, signal: AbortSignal): Part {
     const said = el("span", "pm-said", el("b", "", finding.cause), ...linked(finding, act, signal, lines));
     const window = [finding.start_ns, Math.max(finding.end_ns, finding.start_ns + 1)] as const;
     const line = finding.lines.length === 1 ? finding.lines[0] : 0;
-    const show = button("show ▸", "", () => act({ do: "finding", number: i, window, line }), signal, "pm-show");
+    const lane = finding.frame_lane;
+    const thread = lane === undefined ? undefined : model.header.thread_lanes.length + lane;
+    const show = button("show ▸", "", () => act({ do: "finding", number: i, window, line, thread }), signal, "pm-show");
     const row = el("div", finding.rule === "race" ? "pm-finding pm-alarm" : "pm-finding", cost, said, show);
     row.style.setProperty("--pm-depth", String(finding.depth));
     row.hidden = i >= AT_ONCE;

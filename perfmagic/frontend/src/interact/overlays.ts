@@ -1,5 +1,5 @@
 // What lies over the lanes for a while: the hover card, the search field, the list of keys.
-import type { Details } from "./details.ts";
+import type { Details } from "./detail_rows.ts";
 import { el, swatch } from "./dom.ts";
 import { HELP } from "./keys.ts";
 import type { Hits } from "../model/hits.ts";

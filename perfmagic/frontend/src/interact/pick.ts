@@ -1,6 +1,8 @@
 // What lies under the pointer.
 import { pileView } from "../model/crop.ts";
 import { firstLevel, type Layout, LEVEL_PX, type Row, rowAt } from "../model/layout.ts";
+import { takenAt, takenBy } from "../model/meets.ts";
+import { placeOf, twoWay } from "../model/rank_bands.ts";
 import type { Scale } from "../model/scale.ts";
 import { upTo } from "../model/sorted.ts";
 import type { Model, Ref, Stream } from "../model/store.ts";
@@ -44,9 +46,25 @@ export function pick(model: Model, layout: Layout, scale: Scale, x: number, y: n
       const found = model.cell ? model.cell.spans.at(at) : -1;
       return found < 0 ? nothing : { ...nothing, ref: { kind: "line", row: found } };
     }
+    case "rank": {
+      const found = pickMeeting(model, row, scale, x, y);
+      return found ? { ...nothing, ref: found } : nothing;
+    }
     default:
       return nothing;
   }
+}
+
+/** The collective or message of a rank whose part lies under the pointer. */
+function pickMeeting(model: Model, row: Row, scale: Scale, x: number, y: number): Ref | null {
+  const [top, high] = placeOf(row, "comm");
+  if (y < top || y >= top + high) return null;
+  const rank = model.ranks[row.index];
+  const lower = twoWay(rank) && y >= top + high / 2;
+  const taken = takenBy(model.meets, model.messages, row.index);
+  const found = takenAt(taken, scale.ns(x), REACH_PX / scale.pxPerNs, lower);
+  if (found === null) return null;
+  return found < 0 ? { kind: "message", row: -1 - found } : { kind: "meeting", row: found };
 }
 
 interface Near {

@@ -41,6 +41,8 @@ export function beside(model: Model, from: Ref | null, by: 1 | -1, view: Window)
     : from.kind === "host" ? model.threads[from.thread].levels[from.level].length
     : from.kind === "launch" ? model.launches!.track.length
     : from.kind === "blocked" ? model.blocked!.start.length
+    : from.kind === "meeting" ? model.meets.met.length
+    : from.kind === "message" ? model.messages.met.length
     : model.cell!.spans.length; // prettier-ignore
   const row = from.row + by;
   return row >= 0 && row < length ? { ...from, row } : from;
@@ -70,8 +72,18 @@ export function nextHit(model: Model, hits: Hits, from: Ref | null, by: 1 | -1, 
   return best ?? round;
 }
 
-/** When a slice ran. */
+/** When a slice ran; of what several ranks did, from the first of them to the last. */
 export function spanOf(model: Model, ref: Ref): Window {
+  if (ref.kind === "meeting") {
+    const { first, start, end } = model.meets;
+    const parts = [first[ref.row], first[ref.row + 1]] as const;
+    return [Math.min(...start.slice(...parts)), Math.max(...end.slice(...parts))];
+  }
+  if (ref.kind === "message") {
+    const { sent, sentEnd, asked, arrived } = model.messages;
+    const i = ref.row;
+    return [Math.min(sent[i], asked[i]), Math.max(sentEnd[i], arrived[i])];
+  }
   const from =
     ref.kind === "op" ? model.streams[ref.stream]
     : ref.kind === "host" ? model.threads[ref.thread].levels[ref.level]

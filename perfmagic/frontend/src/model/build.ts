@@ -1,6 +1,7 @@
 // From decoded columns to the model: tracks, piles and unions.
 import { CLASSES, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, PTOP } from "./classes.ts";
 import type { Columns, Decoded } from "./decode.ts";
+import { meetsOf, messagesOf } from "./meets.ts";
 import { BEFORE_THE_RECORD, Pile } from "./pile.ts";
 import { gaps, NOTHING, Spans, subtract, unionAll, unionOf } from "./spans.ts";
 import type {
@@ -44,6 +45,8 @@ export function buildModel(header: Header, decoded: Decoded): Model {
     groups,
     memory: header.memory_lanes.map((wire, i) => memory(columns[`memory${i}`], wire)),
     ranks: (header.ranks ?? []).map((wire, i) => rank(wire, (name) => columns[`rank${i}_${name}`])),
+    meets: meetsOf(header.kinds ?? [], columns),
+    messages: messagesOf(columns),
   };
 }
 
@@ -52,8 +55,9 @@ function rank(wire: RankWire, table: (name: string) => Columns[string] | undefin
     const found = table(name);
     return found?.["start"] ? new Spans(found["start"], found["end"]) : NOTHING;
   };
-  const [host, compute, transfer] = [of("host"), of("compute"), of("transfer")];
-  return { wire, host, compute, transfer, wait: of("wait"), copy: of("copy"), idle: of("idle") };
+  const [host, blocked, compute] = [of("host"), of("blocked"), of("compute")];
+  const [transfer, wait, got, asked] = [of("transfer"), of("wait"), of("got"), of("asked")];
+  return { wire, host, blocked, compute, transfer, wait, got, asked, copy: of("copy"), idle: of("idle") };
 }
 
 function stream(wire: StreamWire, columns: Columns[string], classes: Uint8Array, calls?: Float64Array): Stream {

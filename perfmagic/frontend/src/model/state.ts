@@ -20,6 +20,8 @@ export interface State {
   readonly help: boolean;
   /** Threads all of whose levels are drawn. */
   readonly open: readonly number[];
+  /** The thread that the shown finding has unfolded, -1 for none; it is folded again with the finding. */
+  readonly unfolded: number;
   /** How many streams of each device are drawn. */
   readonly streams: number;
   /** Ranks whose own lanes are shown, rows of the model's ranks. */
@@ -39,7 +41,7 @@ export type Action =
   | { do: "search"; query: string }
   | { do: "searching"; on: boolean }
   | { do: "line"; line: number }
-  | { do: "finding"; number: number; window: Window; line: number }
+  | { do: "finding"; number: number; window: Window; line: number; thread?: number | undefined }
   | { do: "class"; cls: readonly number[] }
   | { do: "help" }
   | { do: "thread"; thread: number }
@@ -51,7 +53,7 @@ export function initial(span: number): State {
   const whole: Window = [0, span];
   return {
     ...{ whole, view: whole, selection: null, hover: null, focus: null, query: "", searching: false },
-    ...{ line: 0, shown: -1, off: 0, help: false, open: [], streams: FIRST_STREAMS, ranks: [] },
+    ...{ line: 0, shown: -1, off: 0, help: false, open: [], unfolded: -1, streams: FIRST_STREAMS, ranks: [] },
   };
 }
 
@@ -82,7 +84,7 @@ export function reduce(state: State, action: Action): State {
     case "line":
       return { ...state, line: state.line === action.line ? 0 : action.line, query: "", searching: false };
     case "finding":
-      return finding(state, action.number, action.window, action.line);
+      return finding(state, action.number, action.window, action.line, action.thread ?? -1);
     case "class": {
       const bits = action.cls.reduce((all, c) => all | (1 << c), 0);
       return { ...state, off: state.off & bits ? state.off & ~bits : state.off | bits };
@@ -90,7 +92,7 @@ export function reduce(state: State, action: Action): State {
     case "help":
       return { ...state, help: !state.help };
     case "thread":
-      return { ...state, open: toggled(state.open, action.thread) };
+      return { ...state, open: toggled(state.open, action.thread), unfolded: -1 };
     case "rank":
       return { ...state, ranks: toggled(state.ranks, action.rank) };
     case "more":
@@ -111,16 +113,24 @@ function escaped(state: State): State {
   if (state.line) return { ...state, line: 0 };
   if (state.focus) return { ...state, focus: null };
   if (!state.selection && state.shown < 0) return state;
-  return { ...state, selection: null, shown: -1 };
+  return { ...refolded(state), selection: null, shown: -1 };
 }
 
-/** Its window, and where it speaks of one cell line, what that line queued. */
-function finding(state: State, number: number, window: Window, line: number): State {
+/** Without what the finding that was shown has unfolded. */
+function refolded(state: State): State {
+  return { ...state, open: state.open.filter((thread) => thread !== state.unfolded), unfolded: -1 };
+}
+
+/** Its window; where it speaks of one cell line, what that line queued; where of Python frames, all their levels. */
+function finding(before: State, number: number, window: Window, line: number, thread: number): State {
+  const state = refolded(before);
   if (state.shown === number) return { ...state, shown: -1, selection: null, view: state.whole, line: 0 };
   const selection = ordered(window, state.whole);
   const margin = (selection[1] - selection[0]) * 0.06;
   const view = held([selection[0] - margin, selection[1] + margin], state.whole);
-  return { ...state, shown: number, selection, view, line, query: "", searching: false };
+  const unfolded = thread < 0 || state.open.includes(thread) ? -1 : thread;
+  const open = unfolded < 0 ? state.open : [...state.open, unfolded];
+  return { ...state, shown: number, selection, view, line, open, unfolded, query: "", searching: false };
 }
 
 function looking(state: State, view: Window): State {

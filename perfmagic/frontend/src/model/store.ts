@@ -1,5 +1,6 @@
 // The model of a timeline: what was sent, as tracks, piles and unions. Immutable once built; every view reads it.
 import type { NameRow, OriginRow } from "./decode.ts";
+import type { Meets, Messages } from "./meets.ts";
 import type { Pile, Run } from "./pile.ts";
 import { upTo } from "./sorted.ts";
 import type { Spans } from "./spans.ts";
@@ -12,7 +13,9 @@ export type Ref =
   | { kind: "host"; thread: number; level: number; row: number }
   | { kind: "launch"; row: number }
   | { kind: "blocked"; row: number }
-  | { kind: "line"; row: number };
+  | { kind: "line"; row: number }
+  | { kind: "meeting"; row: number }
+  | { kind: "message"; row: number };
 
 export interface Stream {
   wire: StreamWire;
@@ -110,9 +113,14 @@ export interface CellLines {
 export interface Rank {
   wire: RankWire;
   host: Spans;
+  /** Python in a call that blocks it. */
+  blocked: Spans;
   compute: Spans;
+  /** Of collectives and sends; of receives below them `got` and `asked`. */
   transfer: Spans;
   wait: Spans;
+  got: Spans;
+  asked: Spans;
   copy: Spans;
   idle: Spans;
 }
@@ -132,6 +140,8 @@ export interface Model {
   memory: Memory[];
   /** Rows of a page of several ranks; empty for one timeline. */
   ranks: Rank[];
+  meets: Meets;
+  messages: Messages;
 }
 
 export function shortName(model: Model, name: number): string {

@@ -23,6 +23,8 @@ export interface FindingWire {
   start_ns: number;
   end_ns: number;
   token: string;
+  /** Of a finding about Python frames: the lane that has them. */
+  frame_lane?: number;
 }
 
 export interface ShareWire {
@@ -103,6 +105,8 @@ export interface Header {
   /** Of several ranks: the rows, and the bytes of the payload that hold their columns. */
   ranks?: RankWire[];
   overview_bytes?: number;
+  /** What collectives are, and of which group: "all_reduce · group 0". */
+  kinds?: string[];
 }
 
 /** The header of a timeline. Throws with a sentence for readers when it was written for another version of this file. */

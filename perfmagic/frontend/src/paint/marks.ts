@@ -39,6 +39,7 @@ export function boxOf(f: Frame, ref: Ref): Box | null {
     const track = thread.levels[ref.level];
     return spans(track.start[ref.row], track.end[ref.row], row.y + level * LEVEL_PX, LEVEL_PX - 1);
   }
+  if (ref.kind === "meeting" || ref.kind === "message") return null;
   const row = find(ref.kind === "line" ? "cell" : "launches", 0);
   const from = ref.kind === "line" ? model.cell?.spans : ref.kind === "launch" ? model.launches?.track : model.blocked;
   return row && from ? spans(from.start[ref.row], from.end[ref.row], row.y, row.h) : null;

@@ -7,6 +7,7 @@ import { crossesPole, paintFlags } from "./flags.ts";
 import { writeGutters } from "./gutters.ts";
 import { lengthPill, paintFocus, paintSelection } from "./marks.ts";
 import { paintOverview } from "./overview.ts";
+import { paintMeeting, paintMeets } from "./meets.ts";
 import { paintMemory, writeMemory } from "./memory.ts";
 import { paintPathOf } from "./path.ts";
 import { paintPile } from "./pile.ts";
@@ -93,6 +94,7 @@ export function paintWords(f: Frame): void {
     f.layout.rows.find((row) => row.kind === "axis")!,
   );
   if (!f.moving) for (const row of f.rows) WORDS.get(row.kind)?.(f, row);
+  if (f.model.ranks.length) paintMeets(f);
   writeGutters(f);
   paintSelection(f);
   const { hover, focus } = f.state;
@@ -100,5 +102,6 @@ export function paintWords(f: Frame): void {
     paintPathOf(f, focus);
     paintFocus(f, focus);
   }
-  if (hover) paintPathOf(f, hover);
+  if (hover?.kind === "meeting" || hover?.kind === "message") paintMeeting(f, hover);
+  else if (hover) paintPathOf(f, hover);
 }

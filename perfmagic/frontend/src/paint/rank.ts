@@ -1,15 +1,13 @@
 // A row of a page of several ranks: Python, compute, communication as waiting and data moving, copies, idle.
 import type { Row } from "../model/layout.ts";
+import { bands, placeOf, twoWay } from "../model/rank_bands.ts";
 import type { Spans } from "../model/spans.ts";
 import { below } from "../model/sorted.ts";
 import { duration } from "../model/units.ts";
 import { box, type Frame, lost, skyline } from "./draw.ts";
 
-// the shares of a row's height; a low row has neither Python nor idle time
-const HIGH = { host: 5, compute: 14, comm: 10, copy: 4, idle: 3 };
-const LOW = { host: 0, compute: 9, comm: 7, copy: 3, idle: 0 };
-const LOW_PX = 30;
 const IDLE_SHARE = 0.45; // of red: idle time is lost, but it is not this rank that makes others wait
+const BLOCKED_SHARE = 0.28; // over Python's grey
 const BOX_PX = 2; // a wait at least so wide is hatched
 const LABEL_PX = 64;
 
@@ -17,13 +15,21 @@ export function paintRank(f: Frame, row: Row): void {
   const rank = f.model.ranks[row.index];
   let y = row.y;
   for (const [name, high] of bands(row)) {
-    if (name === "host") sky(f, rank.host, y, high, "host1");
-    else if (name === "compute") sky(f, rank.compute, y, high, "comp");
+    if (name === "host") {
+      sky(f, rank.host, y, high, "host1");
+      sky(f, rank.blocked, y, high, "wait", BLOCKED_SHARE);
+    }
+    if (name === "compute") sky(f, rank.compute, y, high, "comp");
     else if (name === "copy") sky(f, rank.copy, y, high, "htod");
     else if (name === "idle") sky(f, rank.idle, y, high, "wait", IDLE_SHARE);
-    else {
-      paintWaits(f, rank.wait, y, high);
-      sky(f, rank.transfer, y, high, "comm");
+    else if (name === "comm") {
+      const [above, share] = commOf(f, row, false);
+      paintWaits(f, rank.wait, above, share);
+      sky(f, rank.transfer, above, share, "comm");
+      if (twoWay(rank)) {
+        paintWaits(f, rank.asked, above + share, share);
+        sky(f, rank.got, above + share, share, "comm");
+      }
     }
     y += high;
   }
@@ -32,7 +38,7 @@ export function paintRank(f: Frame, row: Row): void {
 
 /** How long each wait is, where it has room for that. */
 export function writeRank(f: Frame, row: Row): void {
-  const [y, high] = placeOf(row, "comm");
+  const [y, high] = commOf(f, row, false);
   if (high < 10) return;
   for (const [from, to, x0, x1] of boxes(f, f.model.ranks[row.index].wait, LABEL_PX)) {
     const words = `waits ${duration(to - from)}`;
@@ -44,22 +50,11 @@ export function writeRank(f: Frame, row: Row): void {
   }
 }
 
-type Name = keyof typeof HIGH;
-
-/** The bands of a row from top to bottom, with their heights. */
-function bands(row: Row): [Name, number][] {
-  const parts = Object.entries(row.h > LOW_PX ? HIGH : LOW) as [Name, number][];
-  const all = parts.reduce((sum, [, high]) => sum + high, 0);
-  return parts.filter(([, high]) => high).map(([name, high]) => [name, (high / all) * row.h]);
-}
-
-function placeOf(row: Row, wanted: Name): [number, number] {
-  let y = row.y;
-  for (const [name, high] of bands(row)) {
-    if (name === wanted) return [y, high];
-    y += high;
-  }
-  return [y, 0];
+/** Where a rank's collectives and sends, or its receives, are drawn. */
+export function commOf(f: Frame, row: Row, receives: boolean): [number, number] {
+  const [y, high] = placeOf(row, "comm");
+  if (!twoWay(f.model.ranks[row.index])) return [y, high];
+  return receives ? [y + high / 2, high / 2] : [y, high / 2];
 }
 
 function sky(f: Frame, spans: Spans, y: number, h: number, token: string, share = 1): void {

@@ -7,6 +7,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.view.bench.doc import BenchDoc, Row
 from perfmagic.view.bench.fine_print import BETWEEN
+from perfmagic.view.bench.picture.queue_model import MODEL_PX, draw_queue_model
 from perfmagic.view.bench.strip import Strip
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, Part
 from perfmagic.view.svg.dots import draw_distribution, draw_dots
@@ -52,7 +53,9 @@ def draw_bench(doc: BenchDoc, *, header: bool) -> str:
 
 def _draw_bars(canvas: Canvas, doc: BenchDoc, y: float) -> float:
     quantities = [row.quantity for row in doc.rows if row.name != "device span"]
-    end_s = max(1e-9, *(max(q.median_s, q.high_s or 0.0) for q in quantities)) * 1.02  # a body of nothing takes none
+    shown_s = [max(q.median_s, q.high_s or 0.0) for q in quantities]
+    shown_s += [doc.queue_model.predicted_s] if doc.queue_model else []
+    end_s = max(1e-9, *shown_s) * 1.02  # a body of nothing takes none
     canvas.shifted(LEFT_PX)
     for tick in ticks(end_s * 1e9, PLOT_PX):
         x = round(tick.offset_ns / 1e9 / end_s * PLOT_PX, 1)
@@ -66,6 +69,9 @@ def _draw_bars(canvas: Canvas, doc: BenchDoc, y: float) -> float:
         y += BAR_STEP_PX
         _draw_device(canvas, doc, doc.done_s, y, PLOT_PX / end_s)
         _beside(canvas, doc, "done", "device", y, PLOT_PX / end_s)
+    if doc.queue_model:
+        draw_queue_model(canvas, doc.queue_model, y + BAR_STEP_PX + 6, PLOT_PX / end_s, PLOT_PX)
+        y += MODEL_PX
     canvas.back()
     return y + BAR_STEP_PX + 4
 

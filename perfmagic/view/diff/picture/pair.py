@@ -87,7 +87,7 @@ def pair_svg(diff: TraceDiff, first: Drawn, second: Drawn, most_bytes: int = MAX
             facts,
             device,
             mine,
-            changed_ops(drawn.trace, diff.kernels, CHANGED_FRAC, by_shape=diff.by_shape),
+            _marked(diff, drawn.trace),
             breakdown(drawn.trace, device, drawn.comm_names).intervals["idle"],
         )
         for drawn, facts, mine in zip((first, second), (diff.a, diff.b), segments, strict=True)
@@ -95,6 +95,13 @@ def pair_svg(diff: TraceDiff, first: Drawn, second: Drawn, most_bytes: int = MAX
         if device is not None
     ]
     return smallest_fit(lambda detail: _picture(diff, bands, detail), min(MAX_BYTES, max(8_000, most_bytes)))
+
+
+def _marked(diff: TraceDiff, trace: Trace) -> Bool:
+    """The ops that are marked; none in samples, of which nobody knows what they lack."""
+    if diff.of_samples:
+        return np.zeros(len(trace.ops), bool)
+    return changed_ops(trace, diff.kernels, CHANGED_FRAC, by_shape=diff.by_shape)
 
 
 def aligned(diff: TraceDiff, first: Drawn, second: Drawn) -> tuple[list[Segment], list[Segment]]:

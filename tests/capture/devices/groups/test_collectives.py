@@ -204,4 +204,4 @@ def test_host_and_device_operations_and_messages_in_any_order_reach_the_right_pa
     said = run_ranks(tmp_path, 3, _OWN_ORDER)
     assert _of(said, "on_device") == [[3.0] * 4] * 3
     assert _of(said, "on_host") == [[60.0] * 4] * 3
-    assert _of(said, "got") == [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [0.0, 1.0, 2.0]]
+    assert _of(said, "got") == [[0.0, 1.0, 2.0], [0.0, 0.0, 2.0], [0.0, 1.0, 0.0]]  # nothing comes from itself

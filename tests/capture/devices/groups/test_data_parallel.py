@@ -117,7 +117,7 @@ def test_its_all_reduces_are_in_the_record_as_communication_beside_backward(tmp_
     for rank, mine in enumerate(said):
         assert mine["races"] == 0
         assert (mine["rank"], mine["world_size"], mine["note"]) == (rank, 2, "")
-        assert "link 10 MB/s and 5 ms" in mine["words"]
+        assert "link 10\xa0MB/s and 5\xa0ms" in mine["words"]
         ((name, dtype, group, size, n_ops, size_bytes),) = mine["stats"]
         assert (name, dtype, group, size) == ("allreduce", "Double", "0", 2)
         assert size_bytes == 8 * mine["parameters"]

@@ -1,0 +1,64 @@
+"""A rank that computes on the CPU as if the CPU were its device, so that all that is said of ranks holds for it.
+
+torch.profiler records gloo's collectives as rows on gloo's own threads ("gloo:all_reduce"), from start to end: they
+are the rank's communication. Its operators are its compute. Nothing is queued: such an op starts when it is called.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from perfmagic.trace.columns import NONE, Bool, DeviceOps, HostKind, HostOps, Int64, OpKind
+from perfmagic.trace.model import Collective, DeviceInfo, Trace
+
+_GLOO = re.compile(r"^gloo:(\w.*)$")
+_ASKS = re.compile(r"^_?c10d(?:_functional)?::")  # asks for a collective, and does nothing else
+GLOO_STREAM = -2  # gloo runs a queue on several threads: one stream, whatever thread takes it
+
+
+def host_as_device(trace: Trace) -> Trace:
+    """The trace with what its CPU computed and communicated as device ops; unchanged where it has device ops, or no
+    communication on the CPU.
+    """
+    found = [_GLOO.match(name) for name in trace.names]
+    is_gloo = np.array([one is not None for one in found], bool)
+    host = trace.host_ops
+    if len(trace.ops) or not len(host) or not is_gloo[host.name].any():
+        return trace
+    asks = np.array([_ASKS.match(name) is not None for name in trace.names], bool)
+    moves = is_gloo[host.name]
+    computes = _outermost(host, (host.kind == HostKind.OP) & ~moves & ~asks[host.name])
+    kept = np.flatnonzero(moves | computes)
+    kinds = sorted({one[1] for i, one in enumerate(found) if one and (host.name == i).any()})
+    number = np.array([kinds.index(one[1]) if one and one[1] in kinds else NONE for one in found], np.int32)
+    ops = DeviceOps.make(
+        {
+            "start_ns": host.start_ns[kept],
+            "end_ns": host.end_ns[kept],
+            "kind": np.full(len(kept), OpKind.KERNEL),
+            "stream": np.where(moves[kept], GLOO_STREAM, host.thread[kept]),
+            "name": host.name[kept],
+            "collective": number[host.name[kept]],
+            "line": host.line[kept],
+        }
+    )
+    cpu = DeviceInfo(0, "cpu", "CPU")
+    return replace(
+        trace,
+        ops=ops,
+        collectives=tuple(Collective(kind, group="gloo") for kind in kinds),
+        meta=replace(trace.meta, devices=(cpu,)),
+    )
+
+
+def _outermost(host: HostOps, among: Bool) -> Bool:
+    """Which of some rows run inside no other of them on their thread; rows are in the order of their start."""
+    outer = np.zeros(len(host), bool)
+    for thread in np.unique(host.thread[among]):
+        rows: Int64 = np.flatnonzero(among & (host.thread == thread))
+        before = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(host.end_ns[rows])[:-1]))
+        outer[rows[host.start_ns[rows] >= before]] = True
+    return outer

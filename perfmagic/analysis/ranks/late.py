@@ -1,0 +1,170 @@
+"""Which rank the others wait for, how much that holds them up, and why it is late."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perfmagic import units
+from perfmagic.analysis.findings.facts import listed, sentences
+from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.one_job import OneJob
+from perfmagic.analysis.ranks.own_time import own_time
+
+LATE_SHARE = 2 / 3  # of all waiting in collectives: of two ranks one always has half of it or more
+BEGAN_FRAC = 0.5  # of the waiting for a rank: then its late beginning is the reason
+ALONE_FRAC = 0.9  # of the waiting for a rank: where less of it would end without the rank, others come late too
+
+
+def late(job: OneJob) -> list[RankFinding]:
+    """The straggler and who else comes late, the straggler first; or that ranks wait for each other in turn."""
+    waits, everything = job.waits_ns, int(job.waits_ns.sum())
+    if not everything:
+        return []
+    by_last = waits.sum(axis=1)
+    i = int(by_last.argmax())
+    share = by_last[i] / everything
+    if share < LATE_SHARE:
+        return _in_turn(job, i, share)
+    notable = [j for j in range(len(job.ranks)) if job.waited_for_ns(j) >= job.notable_ns]
+    others = [j for j in notable if j != i]
+    together = len(others) > 1 and all(_before_last(job, j) <= set(others) for j in others)
+    beside = [_late_too(job, others)] if together else [_late_too(job, [j]) for j in others]
+    return [_straggler(job, i), *sorted(beside, key=lambda f: -(f.cost_ns or 0))] if i in notable else []
+
+
+def _in_turn(job: OneJob, i: int, share: float) -> list[RankFinding]:
+    each_ns = round(float(np.median(job.waits_ns.sum(axis=0))))
+    if each_ns < job.notable_ns:
+        return []
+    median = f"the median rank waits {units.duration(each_ns)} in {job.n_collectives}"
+    no_straggler = f"no rank causes most of it (rank {job.ranks[i]} causes {units.percent(share)})"
+    return [
+        RankFinding(
+            rule="ranks_in_turn",
+            cost_ns=each_ns,
+            cause="ranks wait for each other in turn",
+            detail=": " + sentences(median, no_straggler),
+            ranks=tuple(job.ranks),
+            advice="The work of a step varies from rank to rank: sequence lengths, experts, or Python's pauses",
+        )
+    ]
+
+
+def _straggler(job: OneJob, i: int) -> RankFinding:
+    later_ns, rank = _began_later_ns(job, i), job.ranks[i]
+    if later_ns:
+        cause = f"rank {rank} began {units.duration(later_ns)} after {job.than_others(i)}"
+        why = f"{units.percent(_first_share(job, i))} of the waiting for it is in the first collective that it came to"
+        advice = "Look at what it did before: data loading, a checkpoint, or a profiler that started later"
+    else:
+        cause = f"rank {rank} is a straggler"
+        why, advice = own_time(job, i)
+    said = [f"it arrives last at {_n_last(job, [i])}", _waiting_words(job, [i]), _without_words(job, i)]
+    detail = ": " + sentences(*([why, *said] if later_ns else [*said, why]))
+    return RankFinding("straggler", _held_up_ns(job, [i]), cause, detail, (rank,), advice, _longest_wait_ns(job, [i]))
+
+
+def _late_too(job: OneJob, late_ones: list[int]) -> RankFinding:
+    """Ranks that others wait for as well, beside the straggler; several of them come late to the same collectives."""
+    most = max(late_ones, key=job.waited_for_ns)
+    ranks = tuple(job.ranks[i] for i in late_ones)
+    why, advice = own_time(job, most)
+    if len(ranks) == 1:
+        cause = f"rank {ranks[0]} arrives last at {_n_last(job, late_ones)}, too"
+        without = _without_words(job, most)
+    else:
+        cause = (
+            f"ranks {listed([str(rank) for rank in ranks])} arrive last at {_n_last(job, late_ones)}, close together"
+        )
+        without = f"were these in time, all would wait {units.duration(_held_up_ns(job, late_ones))} less"
+    return RankFinding(
+        "late_too",
+        _held_up_ns(job, late_ones),
+        cause,
+        f": {sentences(_waiting_words(job, late_ones), without, why)}",
+        ranks,
+        advice,
+        _longest_wait_ns(job, late_ones),
+    )
+
+
+def _n_last(job: OneJob, late_ones: list[int]) -> str:
+    n_last = sum(len(where) for i in late_ones for _, _, where in job.last_at(i))
+    return f"{units.count(n_last)} of {job.n_collectives}"
+
+
+def _waiting_words(job: OneJob, late_ones: list[int]) -> str:
+    """How long the others waited for some ranks: the median of them, and the one that waited longest."""
+    peers = sorted({j for i in late_ones for j in job.peers(i)} - set(late_ones))
+    waits = job.waits_ns[late_ones].sum(axis=0)
+    longest = max(peers, key=lambda j: waits[j])
+    one, it = f"rank {job.ranks[longest]}", "it" if len(late_ones) == 1 else "them"
+    wrong_ns = job.errs_ns(late_ones)
+    most = units.known_within(int(waits[longest]), wrong_ns)
+    if len(peers) == 1:
+        return f"{one} waits {most} for {it}"
+    median = units.known_within(float(np.median(waits[peers])), wrong_ns)
+    return (
+        f"the other {units.plural(len(peers), 'rank')} wait {median} for {it} in the median, {one} the longest, {most}"
+    )
+
+
+def _held_up_ns(job: OneJob, late_ones: list[int]) -> int:
+    """How much less all would wait, did some ranks come with the last of the others wherever one of them comes last."""
+    ranks = {job.ranks[i] for i in late_ones}
+    held_ns = 0
+    for group in job.matching.groups:
+        theirs = np.array([rank in ranks for rank in group.ranks])
+        if theirs.any() and not theirs.all():
+            held_ns += int(group.ahead_ns(~theirs)[theirs[group.last] & group.decided].sum())
+    return held_ns
+
+
+def _longest_wait_ns(job: OneJob, late_ones: list[int]) -> tuple[int, int]:
+    """The longest time that a rank waited for some ranks, on the common axis."""
+    ranks, found = {job.ranks[i] for i in late_ones}, []
+    for group in job.matching.groups:
+        where = np.flatnonzero([group.ranks[place] in ranks for place in group.last])
+        if len(where):
+            row, k = np.unravel_index(group.waiting_ns[:, where].argmax(), (len(group.ranks), len(where)))
+            start = int(group.start_ns[row, where[k]]) + job.all.alignment.offset_ns[group.ranks[row]]
+            found.append((start, start + int(group.waiting_ns[row, where[k]])))
+    return max(found, key=lambda span: span[1] - span[0])
+
+
+def _before_last(job: OneJob, i: int) -> set[int]:
+    """The places of the ranks that come last but one where a rank comes last."""
+    return {
+        job.ranks.index(group.ranks[int(np.argsort(group.duration_ns[:, k], kind="stable")[1])])
+        for group, _, where in job.last_at(i)
+        for k in where.tolist()
+    }
+
+
+def _without_words(job: OneJob, i: int) -> str:
+    """What would be won without this rank's lateness, where others come late too."""
+    held_ns = _held_up_ns(job, [i])
+    if held_ns >= ALONE_FRAC * job.waited_for_ns(i):
+        return ""
+    before = _before_last(job, i)
+    who = f"rank {job.ranks[before.pop()]} is" if len(before) == 1 else "others are"
+    return (
+        f"{who} nearly as late: were rank {job.ranks[i]} alone in time, all would wait {units.duration(held_ns)} less"
+    )
+
+
+def _began_later_ns(job: OneJob, i: int) -> int:
+    """By how much a rank began after the others, where that explains most of the waiting for it; else 0."""
+    if job.all.alignment.residual_ns is None:
+        return 0
+    began = [job.all.began_on_axis_ns(rank) for rank in job.ranks]
+    later_ns = round(began[i] - job.others(i, began))
+    explains = later_ns >= BEGAN_FRAC * job.waited_for_ns(i) and _first_share(job, i) >= BEGAN_FRAC
+    return later_ns if explains else 0
+
+
+def _first_share(job: OneJob, i: int) -> float:
+    """How much of the waiting for a rank is in the first collective that it came to."""
+    group, _, where = min(job.last_at(i), key=lambda one: int(one[0].start_ns[one[1], 0]))
+    first_ns = int(group.waiting_ns[:, 0].sum()) if 0 in where.tolist() else 0
+    return first_ns / max(1, int(job.waits_ns[i].sum()))

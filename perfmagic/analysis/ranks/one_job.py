@@ -1,0 +1,97 @@
+"""The ranks of one job as its findings look at them: who waits for whom, and how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from perfmagic import units
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.ranks.matching import MatchedGroup, Matching
+from perfmagic.analysis.ranks.summary import Ranks
+from perfmagic.trace.columns import Int64
+
+NOTABLE_FRAC = 0.02  # of the median extent, as of an exposed copy
+
+
+@dataclass(frozen=True, eq=False)
+class OneJob:
+    """The ranks of one job, each with its facts."""
+
+    all: Ranks
+
+    @property
+    def facts(self) -> Mapping[int, Facts]:
+        return self.all.facts
+
+    @property
+    def matching(self) -> Matching:
+        return self.all.matching
+
+    @cached_property
+    def ranks(self) -> list[int]:
+        return self.all.ranks
+
+    @cached_property
+    def extent_ns(self) -> int:
+        return int(np.median([facts.breakdown.extent_ns for facts in self.facts.values()]))
+
+    @property
+    def notable_ns(self) -> float:
+        return NOTABLE_FRAC * self.extent_ns
+
+    @cached_property
+    def waits_ns(self) -> npt.NDArray[np.int64]:
+        """[last, waiting]: how long each rank waited in collectives for each rank that came last; shape (ranks, ranks).
+
+        Left out are waits that are no longer than they may be wrong, and collectives to which no rank came last for
+        certain.
+        """
+        place = {rank: i for i, rank in enumerate(self.ranks)}
+        waits = np.zeros((len(place), len(place)), np.int64)
+        for group in self.matching.groups:
+            last = np.array([place[rank] for rank in group.ranks])[group.last]
+            certain = np.where(group.decided & (group.waiting_ns > group.errs_ns), group.waiting_ns, 0)
+            for rank, ns in zip(group.ranks, certain, strict=True):
+                np.add.at(waits[:, place[rank]], last, ns)
+        return waits
+
+    def last_at(self, i: int) -> list[tuple[MatchedGroup, int, Int64]]:
+        """By group of a rank: the group, the rank's place in it, and the collectives to which it came last."""
+        rank = self.ranks[i]
+        return [
+            (group, mine, np.flatnonzero((group.last == mine) & group.decided))
+            for group in self.matching.groups
+            if rank in group.ranks
+            for mine in (group.ranks.index(rank),)
+        ]
+
+    def errs_ns(self, late_ones: Sequence[int]) -> int:
+        """How far the waiting for some ranks may be wrong, over all collectives to which one of them came last."""
+        return sum(int(group.errs_ns[where].sum()) for i in late_ones for group, _, where in self.last_at(i))
+
+    def peers(self, i: int) -> list[int]:
+        """The places of the other ranks that share a group with a rank."""
+        groups = [group.ranks for group in self.matching.groups if self.ranks[i] in group.ranks]
+        return [j for j, rank in enumerate(self.ranks) if j != i and any(rank in ranks for ranks in groups)]
+
+    def waited_for_ns(self, i: int) -> int:
+        """How long the median of its peers waited for a rank that came last."""
+        peers = self.peers(i)
+        return round(float(np.median(self.waits_ns[i, peers]))) if peers else 0
+
+    def others(self, i: int, values: Sequence[int] | npt.NDArray[np.int64]) -> float:
+        """The median of the ranks but one."""
+        return float(np.median(np.delete(np.asarray(values), i)))
+
+    def than_others(self, i: int) -> str:
+        """Whom a rank is compared with: of two ranks the other one."""
+        return "the others in the median" if len(self.ranks) > 2 else f"rank {self.ranks[1 - i]}"
+
+    @property
+    def n_collectives(self) -> str:
+        return units.plural(self.matching.n, "matched collective")

@@ -1,0 +1,51 @@
+"""Operations on host tensors while somebody records: the host has no device log they could stand in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from perfmagic.capture.devices.groups.standing import Asked, Took
+
+_open: list[HostLog] = []
+
+
+class HostLog:
+    """What was communicated from take() to give_back(), as a resource (perfmagic.capture.owner)."""
+
+    def __init__(self) -> None:
+        self._rows: list[Took] = []
+
+    def take(self) -> None:
+        _open.append(self)
+
+    def give_back(self) -> None:
+        if self in _open:
+            _open.remove(self)
+
+    def read(self) -> list[Took]:
+        """What is over by now, in the order it was asked for."""
+        return sorted(self._rows, key=lambda took: took.start_ns)
+
+    def add(self, took: Took) -> None:
+        """One that is over, from any thread."""
+        self._rows.append(took)
+
+
+def noting(
+    asked: Asked, group: str, ranks: tuple[int, ...], also: Callable[[int, int, str], None]
+) -> Callable[..., None]:
+    """What to call when an operation is over; further calls change nothing.  also: called with start, end and name."""
+    logs = list(_open)
+    ended: list[int] = []
+
+    def note(*_: object) -> None:
+        if ended:
+            return
+        ended.append(time.perf_counter_ns())
+        took = Took(group, ranks, *asked.what(ranks), asked.since_ns, ended[0])
+        for log in logs:
+            log.add(took)
+        also(took.start_ns, took.end_ns, f"gloo:{took.title}")
+
+    return note

@@ -1,0 +1,49 @@
+"""What a rank's own process can say of its host: which run of it, by which clock, and how long it had no core.
+
+All of it is the system's own word, on Linux; elsewhere it is left out, and clocks are compared by other means.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # one for each start of a kernel
+THREADS = Path("/proc/self/task")
+
+
+def host_clock(base_unix_ns: int, offset_ns: int) -> dict[str, Any]:
+    """The fields of a TraceMeta that let ranks of one host share a clock; none where the system does not tell.
+
+    base_unix_ns: the trace's instant 0.  offset_ns: from perf_counter, which is the host's monotonic clock on Linux.
+    """
+    try:
+        boot = hashlib.sha256(BOOT_ID.read_bytes()).hexdigest()[:16]
+    except OSError:
+        return {}
+    return {"boot": boot, "monotonic_base_ns": base_unix_ns - offset_ns}
+
+
+def waited_for_core_ns() -> int | None:
+    """How long the threads that live now were ready to run and had no core, since they began; None if not told.
+
+    Source: proc(5), /proc/pid/schedstat, the second number.
+    """
+    found = list(_waits_ns())
+    return sum(found) if found else None
+
+
+def _waits_ns() -> Iterator[int]:
+    with suppress(OSError):
+        for thread in THREADS.iterdir():
+            with suppress(OSError, ValueError, IndexError):  # it may have ended meanwhile
+                yield int((thread / "schedstat").read_text("ascii").split()[1])
+
+
+def cores() -> int | None:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -1,0 +1,27 @@
+// What the words of a hover card are made of.
+import type { Model } from "../model/store.ts";
+import { durationLike } from "../model/units.ts";
+
+export interface DetailRow {
+  name: string;
+  value: string;
+  note: string;
+}
+
+export interface Details {
+  title: string;
+  token: string;
+  full: string;
+  /** The life of the op to scale: [token, ns]; "queued …" tokens are tints. */
+  life: [string, number][];
+  rows: DetailRow[];
+  foot: string;
+}
+
+export function at(model: Model, ns: number): string {
+  return durationLike(ns, Math.max(1, 10 ** Math.floor(Math.log10(Math.max(1, model.span))) / 1e4), model.span);
+}
+
+export function row(name: string, value: string, note = ""): DetailRow {
+  return { name, value, note };
+}

@@ -1,0 +1,51 @@
+// What is known of a collective on all its ranks, and of a message: the hover card's words.
+import { at, type Details, row } from "./detail_rows.ts";
+import type { Model } from "../model/store.ts";
+import { duration, plural } from "../model/units.ts";
+
+const MOST_RANKS = 8; // that a card lists, those that waited longest
+
+export function meetingDetails(model: Model, i: number): Details {
+  const { meets, ranks } = model;
+  const [title, full] = split(meets.kinds[meets.kind[i]] ?? "");
+  const label = (place: number): string => ranks[meets.row[place]].wire.label;
+  const parts = Array.from({ length: meets.first[i + 1] - meets.first[i] }, (_, p) => meets.first[i] + p);
+  const moved = (p: number): number => meets.end[p] - meets.start[p] - meets.wait[p];
+  const last = meets.last[i];
+  const came = last < 0 ? "not certain" : ranks[last].wire.label;
+  const rows = [row("came last", came, `at ${at(model, meets.met[i])}`)];
+  const listed = [...parts].sort((a, b) => meets.wait[b] - meets.wait[a]).slice(0, MOST_RANKS);
+  for (const p of listed.sort((a, b) => meets.row[a] - meets.row[b]))
+    rows.push(row(label(p), `waits ${known(meets.wait[p], meets.err[i])}`, `moves data for ${duration(moved(p))}`));
+  const longest = parts.reduce((most, p) => (meets.wait[p] > meets.wait[most] ? p : most), parts[0]);
+  const life: [string, number][] = [
+    ["wait", meets.wait[longest]],
+    ["comm", moved(longest)],
+  ];
+  const foot = parts.length > listed.length ? `${plural(parts.length - listed.length, "more rank")} waited less` : "";
+  return { title, token: "comm", full: `${full} · ${plural(parts.length, "rank")}`, life, rows, foot };
+}
+
+export function messageDetails(model: Model, i: number): Details {
+  const { messages, ranks } = model;
+  const [source, target] = [messages.source[i], messages.target[i]].map((place) => ranks[place].wire.label);
+  const [met, sentEnd, arrived] = [messages.met[i], messages.sentEnd[i], messages.arrived[i]];
+  const waited = (from: number, to: number): string => `waits ${duration(Math.max(0, Math.min(met, to) - from))}`;
+  const moved = arrived - met;
+  const rows = [
+    row(source, waited(messages.sent[i], sentEnd), `sends from ${at(model, messages.sent[i])}`),
+    row(target, waited(messages.asked[i], arrived), `asks at ${at(model, messages.asked[i])}`),
+    row("arrived", at(model, arrived), `${duration(Math.max(0, moved))} after both had come`),
+  ];
+  return { title: `${source} → ${target}`, token: "comm", full: "message", life: [], rows, foot: "" };
+}
+
+/** A time and how far it may be wrong, where that is more than a hundredth of it. */
+function known(ns: number, err: number): string {
+  return err > ns / 100 && ns > 0 ? `${duration(ns)} ± ${duration(err)}` : duration(ns);
+}
+
+function split(kind: string): [string, string] {
+  const cut = kind.indexOf(" · ");
+  return cut < 0 ? [kind, ""] : [kind.slice(0, cut), kind.slice(cut + 3)];
+}

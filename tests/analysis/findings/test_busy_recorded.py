@@ -1,0 +1,249 @@
+"""What sentences say of recorded traces, beside figures that are counted in the files' JSON."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import lru_cache
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.findings.finding import Finding
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.units import bandwidth, count, duration, percent, size
+from tests.analysis.findings.raw import Raw, length, span
+from tests.analysis.timeline.test_pauses import RECORDED
+from tests.trace.recorded import real
+
+ELEMENTWISE = re.compile(r"elementwise|CatArray|fill", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4)
+def found(name: str) -> tuple[Finding, ...]:
+    return findings(read_trace(real(name)))
+
+
+def said(name: str, rule: str) -> str:
+    """The sentences of a rule."""
+    return " | ".join(one.sentence for one in found(name) if one.rule == rule)
+
+
+def us(value: float) -> str:
+    return duration(round(value * 1000))
+
+
+@pytest.mark.parametrize("name", ["h100_qwen_orphans", "mi300_qwen"])
+def test_elementwise_kernels_lead_where_they_are_most_of_the_time_with_what_has_no_operator(name: str) -> None:
+    raw = Raw.of(name)
+    whole = sum(float(op["dur"]) for op in raw.ops)
+    mine = sum(float(op["dur"]) for op in raw.ops if ELEMENTWISE.search(op["name"]))
+    lone = sum(float(op["dur"]) for op in raw.ops if raw.launch(op) is None)
+    sentence = said(name, "device_time")
+    assert sentence.startswith(
+        f"device time: elementwise kernels took {us(mine)} of {us(whole)} of device ops ({percent(mine / whole)}), "
+        "the longest operator aten::mul in 5 shapes with"
+    )
+    share = f"{us(lone)} ({percent(lone / whole)})"
+    assert f"{share} has no recorded operator: its launches are not in the record" in sentence
+    assert "the longest operator kernel" not in sentence
+    assert "torch.compile fuses neighbours" in sentence
+
+
+def test_communication_is_no_operator_and_has_the_bandwidth_of_its_recorded_sizes() -> None:
+    raw = Raw.of("mi300_resnet_2streams")
+    nccl = [op for op in raw.ops if "nccl" in op["name"]]
+    both = sum(float(op["dur"]) for op in nccl)
+    sized = [op for op in nccl if op["args"].get("Collective name") == "allreduce"]
+    sent = sum(2 * op["args"]["In msg nelems"] for op in sized)  # bfloat16
+    took = sum(float(op["dur"]) for op in sized) * 1000
+    (ranks,) = {op["args"]["Group size"] for op in sized}
+    assert f"device time: communication took {us(both)} of " in said("mi300_resnet_2streams", "device_time")
+    assert "nccl" not in said("mi300_resnet_2streams", "device_time")
+    on_links = bandwidth(sent * 2 * (ranks - 1) / ranks, took)
+    words = said("mi300_resnet_2streams", "exposed_communication")
+    assert f"The longest collective, allreduce ×{len(sized)}, moved {size(sent)} in {duration(took)}: " in words
+    assert f"{bandwidth(sent, took)}, {on_links} on the links of this rank, waiting for other ranks included" in words
+
+
+def test_many_short_all_reduces_are_told_with_the_time_that_the_long_ones_have() -> None:
+    raw = Raw.of("v100_fsdp_memory_events")
+    nccl = [op for op in raw.ops if "nccl" in op["name"]]
+    steps = [e for e in raw.events if e["name"].startswith("ProfilerStep#") and e["cat"] == "user_annotation"]
+    sentence = said("v100_fsdp_memory_events", "exposed_communication")
+    half = us(median(float(op["dur"]) for op in nccl))
+    assert f"{count(len(nccl) / len(steps))} a step, half of them no longer than {half}" in sentence
+    lengths = [float(op["dur"]) for op in nccl]
+    long = [one for one in lengths if one >= 30]
+    share = percent(sum(long) / sum(lengths))
+    many = f"{count(len(long))} of {count(len(nccl))} ops of {us(30)} or more"
+    assert f"{many} have {share} of the time: their size decides" in sentence
+    assert "one buffer" not in sentence
+
+
+def test_compiled_launches_are_not_advised_to_be_compiled() -> None:
+    sentence = said("v100_fsdp_memory_events", "one_by_one")
+    assert "Compiled code made most of these launches, with no fused kernel among them" in sentence
+    raw = Raw.of("v100_fsdp_memory_events")
+    assert not any(op["name"].startswith("triton_") for op in raw.ops)
+    compiled = [span(e) for e in raw.named("CompiledFunction", "CompiledFunctionBackward")]
+    launches = [float(call["ts"]) for op in raw.ops if (call := raw.launch(op))]
+    assert 2 * sum(any(a <= at < b for a, b in compiled) for at in launches) > len(launches)
+
+
+def test_a_pause_before_a_graph_that_comes_six_times_is_found() -> None:
+    raw = Raw.of("a100_6streams_graphs_rank0")
+    long = [(before, gap, behind) for before, gap, behind in raw.gaps if gap[1] - gap[0] > 20_000]
+    assert {behind["name"] for _, _, behind in long} == {"Memset (Device)"}
+    launches = {call["name"] for *_, behind in long if (call := raw.launch(behind))}
+    lengths = [b - a for _, (a, b), _ in long]
+    assert launches == {"cudaGraphLaunch"}
+    sentence = said("a100_6streams_graphs_rank0", "repeated_gap")
+    assert f"the same gap ×{len(long)} between " in sentence
+    assert f"waited {us(sum(lengths))} with work queued" in sentence
+    assert f"({us(min(lengths))} to {us(max(lengths))}). The op behind it is the first of a graph launch" in sentence
+
+
+def test_the_broadcast_of_buffers_before_each_forward_is_named_with_the_option() -> None:
+    raw = Raw.of("a100_nccl_rank0of2")
+    spans = [span(e) for e in raw.named("aten::unflatten_dense_tensors")]
+    inside = [gap for _, gap, _ in raw.gaps if any(min(b, gap[1]) - max(a, gap[0]) > 1000 for a, b in spans)]
+    (finding,) = (one for one in found("a100_nccl_rank0of2") if "broadcast_buffers=False" in one.advice)
+    assert f"×{len(spans)} before Memcpy DtoD" in finding.sentence
+    assert finding.cost_ns == pytest.approx(1000 * sum(b - a for a, b in inside), rel=0.01)
+    unflattened = sum(b - a for a, b in spans)
+    assert unflattened > 0.5 * finding.cost_ns / 1000
+
+
+def test_a_custom_operator_is_not_advised_to_be_compiled_and_recorded_stacks_are_a_caveat() -> None:
+    raw = Raw.of("b200_pdl_overlaps_python_stacks")
+    assert sum(e["cat"] == "python_function" for e in raw.events) > 1000
+    assert "Python's stacks were recorded, which slows Python" in said("b200_pdl_overlaps_python_stacks", "verdict")
+    assert "stacks were recorded" not in said("a100_nccl_rank0of2", "verdict")
+    gap = said("b200_pdl_overlaps_python_stacks", "repeated_gap")
+    assert "torch.compile does not look into the operator vllm::moe_forward" in gap
+    assert "torch.compile or CUDA graphs remove" not in gap
+
+
+def test_a_call_before_the_first_op_is_told_once_as_start_up() -> None:
+    raw = Raw.of("a100_alexnet_cuda_sync")
+    first = float(raw.ops[0]["ts"])
+    longest = max((e for e in raw.calls.values() if float(e["ts"]) < first), key=lambda e: float(e["dur"]))
+    (start_up,) = (one for one in found("a100_alexnet_cuda_sync") if one.cause == "start-up")
+    assert f"{us(float(longest['dur']))} of it in one {longest['name']}" in start_up.sentence
+    assert start_up.cost_ns is None
+    assert said("a100_alexnet_cuda_sync", "tensor_cores") == ""  # 5 ms of 43 s
+    assert not any(one.cause == "start-up" for one in found("a100_nccl_rank0of2"))
+
+
+def test_time_outside_of_every_operator_is_said_of_a_record_of_the_host() -> None:
+    spans = [span(e) for e in Raw.of("cpu_only_no_device_props").events if e["cat"] == "cpu_op"]
+    whole = max(b for _, b in spans) - min(a for a, _ in spans)
+    outside = whole - length(spans)
+    words = f"{percent(outside / whole)} of the record, {us(outside)} of {us(whole)}, passed outside of every operator"
+    assert words in said("cpu_only_no_device_props", "verdict")
+
+
+def test_a_rate_measured_on_a_hundredth_of_the_products_is_left_out() -> None:
+    raw = Raw.of("a100_6streams_graphs_rank0")
+    mine = [op for op in raw.ops if re.search(r"align[12](?!\d)", op["name"])]
+    launched = [op for op in mine if (call := raw.launch(op)) and "Graph" not in call["name"]]
+    assert 0 < sum(float(op["dur"]) for op in launched) < 0.1 * sum(float(op["dur"]) for op in mine)
+    sentence = said("a100_6streams_graphs_rank0", "unaligned_gemm")
+    assert f"{len(mine)} kernels read one or two elements" in sentence
+    assert "FLOP/s" not in sentence
+
+
+def test_the_first_copy_holds_the_start_of_the_device_and_is_not_counted() -> None:
+    raw = Raw.of("v100_2021_old_categories")
+    copies = [raw.launch(op) for op in raw.ops if "HtoD" in op["name"] and "Pageable" in op["name"]]
+    held = [float(call["dur"]) for call in copies if call]
+    sentence = said("v100_2021_old_categories", "pageable")
+    assert f"{len(held) - 1} pageable HtoD copies blocked Python for" in sentence
+    assert f"Another one, the first op of the device, blocked it for {us(held[0])} and is not counted" in sentence
+
+
+def test_what_ops_launched_one_by_one_could_save_is_every_gap_between_them() -> None:
+    raw, whole, run, n = Raw.of("gp100_gpu_user_annotation"), 0.0, 0.0, 0
+    for _, (start, end), behind in raw.gaps:
+        call = raw.launch(behind)
+        if call and float(call["ts"]) >= start and end - start < 200:
+            run, n = run + end - start, n + 1
+        else:
+            whole, run, n = whole + run * (n >= 9), 0.0, 0
+    assert len(raw.gaps) == len(raw.ops) - 1  # each op ends a gap, so that a run of gaps is a run of ops
+    sentence = said("gp100_gpu_user_annotation", "one_by_one")
+    assert f"could save up to {us(whole + run * (n >= 9))}, all gaps between these ops" in sentence
+
+
+def test_causal_attention_reached_half_the_rate_of_all_its_products() -> None:
+    raw = Raw.of("h100_qwen_orphans")
+    calls = raw.named("aten::_scaled_dot_product_flash_attention")
+    assert {call["args"]["Concrete Inputs"][4] for call in calls} == {"True"}
+    (b, heads, n, d), *_ = calls[0]["args"]["Input Dims"]
+    took = sum(float(op["dur"]) for op in raw.ops if "aten::_scaled_dot_product_flash_attention" in raw.around(op))
+    rate = len(calls) * 2 * b * heads * 2 * d * n * (n + 1) / 2 / took / 1e6
+    assert f"at {rate:.1f} of 990\u00a0TFLOP/s" in said("h100_qwen_orphans", "device_time")
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_what_costs_nothing_names_no_loss(path: Path) -> None:
+    causes: Counter[str] = Counter()
+    for one in findings(read_trace(path)):
+        if one.cost_ns == 0:
+            causes[one.rule] += 1
+            assert "then waited" not in one.sentence
+            assert "did not execute" not in one.sentence
+            busy = re.search(r"was busy >?<?(\d+)", one.sentence)
+            assert busy is None or int(busy[1]) >= 95, one.sentence
+    assert "streams" not in causes
+
+
+def test_a_file_that_names_no_groups_has_no_bandwidth_of_links() -> None:
+    raw = Raw.of("a100_6streams_graphs_rank0")
+    assert not any("Process Group Name" in op["args"] for op in raw.ops)
+    sizes = [e["args"]["Input Dims"][0][0] for e in raw.named("nccl:all_reduce")]
+    words = said("a100_6streams_graphs_rank0", "exposed_communication")
+    assert f"The longest collective, all_reduce ×{len(sizes)}, moved {size(4 * sum(sizes))}" in words
+    assert "on the links" not in words
+
+
+@pytest.mark.parametrize("name", ["v100_2021_old_categories", "v100_fsdp_memory_events"])
+def test_gradients_that_are_filled_with_zeros_are_told_with_what_fills_them(name: str) -> None:
+    raw = Raw.of(name)
+    inside = [span(e) for e in raw.events if str(e.get("name")).startswith("Optimizer.zero_grad#") and "dur" in e]
+    fills = [
+        op
+        for op in raw.ops
+        if (call := raw.launch(op)) and any(a <= float(call["ts"]) < b for a, b in inside)
+    ]  # fmt: skip
+    sentence = said(name, "zero_grad")
+    assert sentence.startswith(
+        f"gradients set to zero: {count(len(fills))} ops of {us(sum(float(op['dur']) for op in fills))} fill them"
+    )
+    assert "set_to_none=True" in sentence
+
+
+def test_the_most_exposed_op_is_named_and_not_the_longest() -> None:
+    raw = Raw.of("v100_4streams_nccl_graphs")
+    copies = [op for op in raw.ops if op["name"].startswith("Memcpy")]
+    compute = [span(op) for op in raw.ops if not op["name"].startswith("Mem") and "nccl" not in op["name"]]
+    alone = {i: length([span(op), *compute]) - length(compute) for i, op in enumerate(copies) if op["dur"] > 1000}
+    most = max(alone, key=alone.__getitem__)
+    part = f"{us(alone[most])} of {us(float(copies[most]['dur']))}"
+    assert f"ops is an HtoD copy: {part}" in said("v100_4streams_nccl_graphs", "exposed_copy")
+    assert float(copies[most]["dur"]) < max(float(op["dur"]) for op in copies)
+
+
+def test_one_gap_at_the_beginning_is_told_apart_from_what_follows() -> None:
+    raw = Raw.of("mi300_sglang_hipgraph")
+    _, (start, end), _ = max(raw.gaps, key=lambda gap: gap[1][1] - gap[1][0])
+    before = [op for op in raw.ops if float(op["ts"]) < end]
+    after = [span(op) for op in raw.ops if float(op["ts"]) >= end]
+    busy = length(after) / (max(b for _, b in after) - end)
+    words = said("mi300_sglang_hipgraph", "verdict")
+    assert len(before) == 1
+    assert f"{us(end - start)} of the idle time is one gap behind the first op of {count(len(raw.ops))}" in words
+    assert f"after it the device was busy {percent(busy)}" in words

@@ -1,0 +1,209 @@
+"""The clocks of several ranks: what one host, pings and causality say, and how far the axis may be wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfmagic.analysis.ranks.clock_facts import Ping
+from perfmagic.analysis.ranks.summary import Ranks, ranks_of
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import Trace
+from tests.analysis.build import US, Builder
+from tests.analysis.ranks.test_ranks import rank
+from tests.trace.recorded import real
+
+UNIX = 1_700_000_000_000_000_000
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def one(*traces: Trace, pings: tuple[Ping, ...] = ()) -> Ranks:
+    found = ranks_of(traces, pings=pings)
+    assert found is not None
+    return found
+
+
+def on_host(trace: Trace, boot: str, *, unix_off_ns: int = 0, monotonic_off_ns: int = 0) -> Trace:
+    """The trace as a host records it whose unix clock is off, and whose monotonic clock began at some time."""
+    meta = replace(
+        trace.meta,
+        base_unix_ns=UNIX + unix_off_ns,
+        boot=boot,
+        monotonic_base_ns=5_000_000_000 + monotonic_off_ns,
+    )
+    return replace(trace, meta=meta)
+
+
+def test_ranks_of_one_host_share_a_clock_whatever_their_unix_times_say() -> None:
+    """Rank 1 read its unix time 9 ms late; both monotonic clocks are one."""
+    found = one(on_host(rank(0), "a"), on_host(rank(1, compute_us=800), "a", unix_off_ns=9_000_000)).alignment
+    assert (found.how, found.bound_ns, found.comparable) == ("one host", 0, True)
+    assert found.offset_ns[0] == found.offset_ns[1]
+    assert found.words == "one clock: one host ran all ranks"
+
+
+def test_pings_bound_two_hosts_by_half_the_shortest_round_trip() -> None:
+    """The true difference of the monotonic clocks is 7 ms; answers took 40 to 60 µs there and 10 to 30 back."""
+    pings = tuple(
+        Ping(0, 1, asked_ns=k * US, answered_ns=k * US + (40 + k) * US + 7_000_000, back_ns=k * US + (50 + 2 * k) * US)
+        for k in range(20)
+    )
+    traces = (on_host(rank(0), "a"), on_host(rank(1), "b", monotonic_off_ns=7_000_000))
+    found = one(*traces, pings=pings).alignment
+    assert (found.how, found.bound_ns) == ("pings", 25 * US)
+    assert abs(found.offset_ns[1] - found.offset_ns[0]) <= 25 * US
+    assert plain(found.words) == "clocks agree within ±25.0 µs, by pings between the ranks"
+
+
+def test_two_rounds_of_pings_between_which_clocks_drift_hold_both() -> None:
+    """Before the cell the clocks agree, after it rank 1's is 100 µs ahead: any moment lies between."""
+    before = Ping(0, 1, asked_ns=0, answered_ns=10 * US, back_ns=20 * US, round=0)
+    after = Ping(0, 1, asked_ns=0, answered_ns=110 * US, back_ns=20 * US, round=1)
+    found = one(on_host(rank(0), "a"), on_host(rank(1), "b"), pings=(before, after)).alignment
+    assert found.contradiction is None
+    assert found.bound_ns == 60 * US
+
+
+def test_exchanges_of_one_round_that_cannot_both_be_are_a_contradiction() -> None:
+    first = Ping(0, 1, asked_ns=0, answered_ns=10 * US, back_ns=20 * US)
+    second = Ping(0, 1, asked_ns=0, answered_ns=510 * US, back_ns=20 * US)
+    found = one(on_host(rank(0), "a"), on_host(rank(1), "b"), pings=(first, second)).alignment
+    assert found.contradiction == ((0, 1), 480 * US)
+    assert "clocks of ranks 0 and 1 contradict each other by 480 µs" in plain(found.words)
+    assert not found.comparable
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    skews=st.lists(st.integers(-40_000, 40_000), min_size=3, max_size=3),
+    came=st.lists(st.lists(st.integers(1, 900), min_size=3, max_size=3), min_size=1, max_size=5),
+    left=st.lists(st.lists(st.integers(0, 80), min_size=3, max_size=3), min_size=5, max_size=5),
+)
+def test_causality_of_collectives_holds_the_true_clocks(
+    skews: list[int], came: list[list[int]], left: list[list[int]]
+) -> None:
+    """Ranks come when they like, and leave up to 80 µs apart, none before the last has come."""
+    traces = []
+    for number, skew in enumerate(skews):
+        b = Builder()
+        for i, times in enumerate(came):
+            at = 2000 * i + skew
+            b.op(at + times[number], at + max(times) + left[i][number] + 1, launch=at, name="ncclDevKernel_AllReduce")
+        b.op(20_000 + skew, 20_001 + skew, launch=20_000 + skew)
+        traces.append(b.trace(rank=number, world_size=3))
+    found = one(*traces).alignment
+    assert found.how == "causality"
+    assert found.contradiction is None
+    bound = found.bound_ns
+    assert bound is not None
+    for i, j in product(range(3), repeat=2):
+        true = (skews[i] - skews[j]) * US
+        assert abs(found.offset_ns[j] - found.offset_ns[i] - true) <= bound
+
+
+def messages(*, skew_us: float) -> tuple[Trace, Trace]:
+    """Rank 0 sends at 10 µs and gets its answer at 90; rank 1 gets at 40 and sends at 60."""
+    first, second = Builder(), Builder()
+    first.host_op(5, 8, "nccl:send 0->1")
+    first.op(10, 30, launch=6, name="ncclDevKernel_SendRecv")
+    first.host_op(50, 53, "nccl:recv 0<-1")
+    first.op(55, 90, launch=51, name="ncclDevKernel_SendRecv")
+    s = skew_us
+    second.host_op(s + 1, s + 4, "nccl:recv 1<-0")
+    second.op(s + 5, s + 40, launch=s + 2, name="ncclDevKernel_SendRecv")
+    second.host_op(s + 52, s + 54, "nccl:send 1->0")
+    second.op(s + 60, s + 80, launch=s + 53, name="ncclDevKernel_SendRecv")
+    return first.trace(rank=0, world_size=2), second.trace(rank=1, world_size=2)
+
+
+def test_messages_there_and_back_bound_two_clocks() -> None:
+    """Rank 1's clock lies at most 10 - 40 = 30 µs behind, and at most 90 - 60 = 30 µs ahead."""
+    found = one(*messages(skew_us=0)).alignment
+    assert (found.how, found.bound_ns) == ("causality", 30 * US)
+    far = one(*messages(skew_us=500)).alignment
+    assert far.moved_ns == {1: -500 * US}
+    assert plain(far.words) == "clocks agree within ±30.0 µs, as no message arrives before it is sent"
+
+
+def test_the_clocks_of_eight_recorded_ranks_are_as_well_known_as_their_files_say() -> None:
+    """Straight from the JSON: the least end less start of any two ranks, joined over all others."""
+    kernels: dict[int, list[tuple[int, int]]] = {}
+    paths = sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz"))
+    for path in paths:
+        data = json.loads(gzip.decompress(path.read_bytes()))
+        found = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
+        found.sort(key=lambda e: e["ts"])
+        kernels[data["distributedInfo"]["rank"]] = [(e["ts"], e["ts"] + e["dur"]) for e in found]
+    most = [
+        [0 if i == j else min(a[1] - b[0] for a, b in zip(kernels[i], kernels[j], strict=True)) for j in range(8)]
+        for i in range(8)
+    ]
+    for k, i, j in product(range(8), repeat=3):
+        most[i][j] = min(most[i][j], most[i][k] + most[k][j])
+    farthest = max(most[i][j] for i, j in product(range(8), repeat=2))  # the clocks are as recorded
+    eight = one(*(read_trace(path) for path in paths)).alignment
+    assert eight.moved_ns == {}
+    assert eight.bound_ns == farthest * US
+    assert f"clocks agree within ±{farthest} µs for certain" in plain(eight.words)
+
+
+def test_waits_shorter_than_the_bound_are_no_findings_and_longer_ones_name_it() -> None:
+    """Rank 1 comes 300 µs late to 4 collectives; pings leave ±400 µs, then ±20."""
+
+    def told(trip_us: int) -> list[str]:
+        ping = Ping(0, 1, asked_ns=0, answered_ns=trip_us // 2 * US, back_ns=trip_us * US)
+        job = one(on_host(rank(0), "a"), on_host(rank(1, compute_us=800), "b"), pings=(ping,))
+        assert job.alignment.bound_ns == trip_us // 2 * US
+        assert job.table[0].waiting_bound_ns == 4 * (trip_us // 2) * US
+        assert [m.last for m in job.meetings] == ([None] * 4 if trip_us // 2 > 300 else [1] * 4)
+        from perfmagic.analysis.ranks.findings import findings_of
+
+        return [plain(f.sentence) for f in findings_of(job) if f.rule == "straggler"]
+
+    assert told(800) == []
+    (sentence,) = told(40)
+    assert "Rank 0 waits 1.20 ms ± 80.0 µs for it" in sentence
+
+
+@pytest.mark.parametrize("n_cores", [2, None])
+def test_a_rank_that_waited_for_a_core_is_named_before_any_code(n_cores: int | None) -> None:
+    from perfmagic.analysis.ranks.findings import findings_of
+
+    def waited(number: int, ns: int) -> Trace:
+        trace = on_host(rank(number, compute_us=800 if number == 2 else 300, world_size=4), "a")
+        return replace(trace, meta=replace(trace.meta, waited_for_core_ns=ns, cores=n_cores))
+
+    found = findings_of(one(*(waited(i, 41_000_000 if i == 2 else 1_000_000 * (i + 1)) for i in range(4))))
+    first = plain(found[0].sentence)
+    on_two = "rank 2 waited 41.0 ms for a core, the others 2.00 ms in the median; all threads of a rank added up. "
+    assert first.startswith(("4 ranks on 2 cores: " if n_cores else "") + on_two)
+    assert first.endswith("before you look for a cause in the code")
+    assert [f.rule for f in found][:2] == ["waited_for_core", "straggler"]
+    calm = findings_of(one(*(waited(i, 1000) for i in range(4))))
+    assert "waited_for_core" not in [f.rule for f in calm]
+
+
+def test_ends_that_lie_further_apart_than_causality_allows_are_not_taken_for_one_instant() -> None:
+    """As with gloo: who comes last to an all-reduce leaves it 5 ms after the other, which leaves 20 µs after that."""
+    traces = []
+    for number in range(2):
+        b = Builder()
+        for i in range(4):
+            at, late = 10_000 * i, number == i % 2
+            b.op(at + (100 if late else 70), at + (5120 if late else 120), launch=at, name="ncclDevKernel_AllReduce")
+        traces.append(b.trace(rank=number, world_size=2))
+    job = one(*traces)
+    assert (job.alignment.comparable, job.alignment.how, job.alignment.bound_ns) == (True, "causality", 20 * US)
+    assert (
+        plain(job.alignment.words) == "clocks agree within ±20.0 µs, as none leaves a collective before all have come"
+    )
+    assert [(m.last, m.waited_ns, m.bound_ns) for m in job.meetings] == [(i % 2, 30 * US, 20 * US) for i in range(4)]

@@ -1,0 +1,102 @@
+"""Files that are samples of recordings are told from whole ones, and nothing is concluded from what they lack."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import perfmagic
+from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.ranks.findings import rank_findings
+from perfmagic.analysis.timeline.sample import sample
+from perfmagic.analysis.timeline.trust import trust
+from perfmagic.trace.columns import CallKind
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import Trace
+from tests.analysis.build import Builder
+from tests.trace.recorded import FOLDER, real
+
+SAMPLED = ("sampled_rank0of128", "sampled_rank1of128")
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def launches(n: int, *, apart: int, syncs: bool = False) -> Trace:
+    """n launches of an op each, every `apart`-th number of a call kept; with as many synchronisations or none."""
+    b = Builder()
+    for i in range(n):
+        b.launch(10 * i, correlation=apart * i + 1)
+        b.op(10 * i + 5, 10 * i + 8, of=apart * i + 1)
+        if syncs:
+            b.launch(10 * i + 2, correlation=apart * i + 2, name="cudaEventQuery", kind=CallKind.OTHER)
+    return b.trace()
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_a_sample_is_told_by_the_numbers_of_its_calls_as_the_file_has_them(name: str) -> None:
+    events = json.loads(gzip.decompress(real(name).read_bytes()))["traceEvents"]
+    ids = {e["args"]["correlation"] for e in events if e.get("cat") == "cuda_runtime"}
+    launched = ids & {e["args"]["correlation"] for e in events if str(e.get("cat")).startswith(("kernel", "gpu_mem"))}
+    trace = read_trace(real(name))
+    found = sample(trace)
+    assert found is not None
+    numbers = {"n_calls": len(ids), "n_call_numbers": max(ids) - min(ids) + 1, "n_calls_with_op": len(launched)}
+    assert found.numbers == numbers
+    assert trust(trace).sentences[0] == found.words
+    first = findings(trace)[0]
+    assert (first.rule, first.cost_ns) == ("verdict", None)
+    assert plain(first.sentence).startswith("no verdict: the file looks like a sample of a recording")
+    assert {finding.rule for finding in findings(trace)} <= {"verdict", "race", "queue_full", "clocks", "incomplete"}
+
+
+def test_whole_recordings_are_no_samples() -> None:
+    paths = [path for path in FOLDER.rglob("*.json.gz") if "sampled" not in path.name and "malformed" not in path.parts]
+    assert len(paths) > 15
+    assert [path.name for path in paths if sample(read_trace(path))] == []
+
+
+def test_few_calls_near_numbers_or_calls_that_execute_nothing_are_no_sample() -> None:
+    assert sample(launches(300, apart=100)) is not None
+    assert sample(launches(150, apart=100)) is None
+    assert sample(launches(300, apart=40)) is None
+    assert sample(launches(300, apart=200, syncs=True)) is None
+
+
+def test_samples_are_compared_by_the_mean_of_a_run_and_what_they_lack_is_no_change() -> None:
+    a, b = (perfmagic.open_trace(real(name)) for name in SAMPLED)
+    found = perfmagic.compare(a, b)
+    assert found.no_verdict.startswith("A and B look like samples of recordings")
+    assert "sample" in found.notes[0]
+    assert len(found.replaced) == 0
+    assert [part.name for part in found.idle] == ["unexplained"]
+    text = plain(found.text())
+    for word in ("new:", "gone:", "other shape", "Replaced"):
+        assert word not in text
+    files = [json.loads(gzip.decompress(real(name).read_bytes()))["traceEvents"] for name in SAMPLED]
+    means = [
+        np.mean([e["dur"] for e in events if e.get("cat") == "kernel" and "SendRecv" in e["name"]]) for events in files
+    ]
+    assert f"{means[0] / 1000:.1f} ms  {means[1] / 1000:.1f} ms" in text
+    assert all(len(line) <= 100 for line in found.text().splitlines())
+
+
+def test_a_whole_recording_is_not_judged_against_a_sample() -> None:
+    whole, part = launches(300, apart=2), launches(300, apart=100)
+    found = perfmagic.compare(perfmagic.TimelineResult(whole), perfmagic.TimelineResult(part))
+    assert found.no_verdict.startswith("B looks like a sample of one")
+
+
+def test_ranks_that_are_samples_are_not_compared() -> None:
+    whole = launches(300, apart=2)
+    ranks = [
+        replace(trace, meta=replace(trace.meta, rank=i, world_size=2))
+        for i, trace in enumerate((whole, launches(300, apart=100)))
+    ]
+    (finding,) = rank_findings(ranks)
+    assert (finding.rule, finding.ranks, finding.cost_ns) == ("sample", (1,), None)

@@ -1,0 +1,70 @@
+"""What a rank's record says of its host."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from perfmagic.capture.devices.clock import unix_offset_ns
+from perfmagic.capture.recording import host
+
+
+def test_the_clock_of_a_host_is_its_monotonic_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    boot = tmp_path / "boot_id"
+    boot.write_text("4711")
+    monkeypatch.setattr(host, "BOOT_ID", boot)
+    found = host.host_clock(1_700_000_000_000_000_000, 1_699_999_990_000_000_000)
+    assert found["monotonic_base_ns"] == 10_000_000_000
+    assert "4711" not in found["boot"]
+    boot.write_text("4712")
+    assert host.host_clock(0, 0)["boot"] != found["boot"]
+    monkeypatch.setattr(host, "BOOT_ID", tmp_path / "none")
+    assert host.host_clock(0, 0) == {}
+
+
+def test_the_waits_of_all_threads_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for thread, text in (("1", "900 41 7"), ("2", "5 1000 3"), ("3", "damaged")):
+        (tmp_path / thread).mkdir()
+        (tmp_path / thread / "schedstat").write_text(text)
+    (tmp_path / "4").mkdir()  # ended between two looks
+    monkeypatch.setattr(host, "THREADS", tmp_path)
+    assert host.waited_for_core_ns() == 1041
+    monkeypatch.setattr(host, "THREADS", tmp_path / "none")
+    assert host.waited_for_core_ns() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux tells threads where to run")
+def test_two_threads_on_one_core_wait_for_it() -> None:
+    """Outside Python, so that it is not its lock they wait for."""
+    import hashlib
+
+    before = host.waited_for_core_ns()
+    if before is None:
+        pytest.skip("this kernel keeps no schedstat")
+    allowed = os.sched_getaffinity(0)
+    stop = time.monotonic() + 0.3
+
+    def busy() -> None:
+        os.sched_setaffinity(0, {min(allowed)})  # this thread alone
+        while time.monotonic() < stop:
+            hashlib.sha256(b"x" * 1_000_000).digest()
+
+    waited: list[int] = []
+    threads = [threading.Thread(target=busy) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    waited.append(host.waited_for_core_ns() or 0)
+    for thread in threads:
+        thread.join()
+    assert waited[0] - before > 10_000_000
+
+
+def test_unix_time_by_the_monotonic_clock_is_unix_time() -> None:
+    before = time.time_ns()
+    now = time.perf_counter_ns() + unix_offset_ns()
+    assert before - 50_000_000 <= now <= time.time_ns() + 50_000_000

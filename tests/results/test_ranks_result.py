@@ -1,0 +1,202 @@
+"""What a result of several ranks gives: meetings, messages, one frame, files that give it back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfmagic.api import open_traces
+from perfmagic.errors import OptionError
+from perfmagic.results import RanksResult, TimelineResult
+from perfmagic.results.ranks import grouped
+from perfmagic.trace.columns import HostKind
+from perfmagic.trace.model import Collective, Trace
+from tests.analysis.build import US, Builder
+from tests.analysis.ranks.test_ranks import rank
+from tests.trace.recorded import real
+
+FOLDER = real("dlrm_8ranks/worker0_step_12").parent
+
+
+def result_of(*traces: Trace) -> RanksResult:
+    (found,), alone = grouped([TimelineResult(trace, title=f"rank{trace.meta.rank}") for trace in traces])
+    assert not alone
+    return found
+
+
+def on_one_host(trace: Trace) -> Trace:
+    return replace(trace, meta=replace(trace.meta, boot="a", monotonic_base_ns=0))
+
+
+@pytest.fixture(scope="module")
+def eight() -> RanksResult:
+    return open_traces(FOLDER).ranks
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[int, list[dict[str, Any]]]:
+    """By rank the kernels of NCCL in the order of their start, straight from the JSON."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.gz")):
+        data = json.loads(gzip.decompress(path.read_bytes()))
+        mine = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
+        found[data["distributedInfo"]["rank"]] = sorted(mine, key=lambda e: e["ts"])
+    return found
+
+
+def test_meetings_of_recorded_ranks_say_what_the_files_say(
+    eight: RanksResult, kernels: dict[int, list[dict[str, Any]]]
+) -> None:
+    first = min(e["ts"] for mine in kernels.values() for e in mine)
+    seen = sorted(eight.meetings(), key=lambda m: m.number)
+    assert [m.kind for m in seen] == ["all_to_all"] * 4 + ["all_reduce", "all_to_all", "all_reduce", "all_reduce"]
+    began = seen[0].start_ns[seen[0].ranks.index(1)]  # rank 1 is the first of all to come
+    for i, m in enumerate(seen):
+        took = {r: mine[i]["dur"] for r, mine in kernels.items()}
+        last = min(took, key=lambda r: took[r])
+        ends = [mine[i]["ts"] + mine[i]["dur"] for mine in kernels.values()]
+        assert m.ranks == tuple(range(8))
+        assert m.last == last
+        assert m.waiting_ns == tuple((took[r] - took[last]) * US for r in range(8))
+        assert set(m.transfer_ns) == {took[last] * US}
+        assert m.met_ns - began == (kernels[last][i]["ts"] - first) * US
+        assert m.bound_ns == (max(ends) - min(ends)) * US
+        assert m.waited_ns == max(m.waiting_ns)
+
+
+def test_one_frame_has_the_ops_of_all_ranks_on_one_axis(eight: RanksResult) -> None:
+    frame = eight.to_frame()
+    assert len(frame) == sum(len(one.trace.ops) for one in eight.timelines)
+    assert sorted(frame["rank"].unique()) == list(range(8))
+    of_nccl = frame[frame["name"].str.contains("nccl")]
+    ends = of_nccl.groupby("rank")["end_ns"].max()
+    assert ends.max() - ends.min() <= 7 * US
+
+
+def test_a_rank_is_a_timeline_and_one_that_is_not_there_is_named(eight: RanksResult) -> None:
+    assert eight.rank(5) is eight.timelines[5]
+    with pytest.raises(OptionError, match="rank 9 is not here"):
+        eight.rank(9)
+
+
+def test_a_folder_of_columns_gives_everything_back_clocks_too(tmp_path: Path) -> None:
+    traces = [on_one_host(rank(i, compute_us=800 if i == 2 else 300, world_size=4)) for i in range(4)]
+    traces[3] = replace(traces[3], meta=replace(traces[3].meta, waited_for_core_ns=5_000_000, cores=2))
+    found = result_of(*traces)
+    again = open_traces(found.save(tmp_path / "runs" / "one")).ranks
+    assert again.clocks == found.clocks
+    assert again.clocks.how == "one host"
+    assert list(again.meetings()) == list(found.meetings())
+    assert [f.sentence for f in again.findings] == [f.sentence for f in found.findings]
+    assert again.findings[0].cause.startswith("4 ranks on 2 cores")
+
+
+def test_chrome_json_keeps_what_a_rank_s_host_says(tmp_path: Path) -> None:
+    trace = on_one_host(rank(0))
+    trace = replace(trace, meta=replace(trace.meta, waited_for_core_ns=7, cores=3))
+    TimelineResult(trace).save(tmp_path / "rank0.json")
+    TimelineResult(on_one_host(rank(1))).save(tmp_path / "rank1.json")
+    again = open_traces(tmp_path)
+    meta = again[0].trace.meta
+    assert (meta.boot, meta.monotonic_base_ns, meta.waited_for_core_ns, meta.cores) == ("a", 0, 7, 3)
+    assert again.ranks.clocks.how == "one host"
+
+
+def test_one_file_for_perfetto_has_a_process_a_rank_and_an_arrow_a_wait(tmp_path: Path) -> None:
+    found = result_of(*(rank(i, compute_us=800 if i == 1 else 300, skew_us=-77_000 * i) for i in range(2)))
+    data = json.loads(found.save(tmp_path / "all.json").read_text())
+    events = data["traceEvents"]
+    names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert names == {"rank 0: Python", "rank 0: Test GPU", "rank 1: Python", "rank 1: Test GPU"}
+    ends = [e["ts"] + e["dur"] for e in events if e["ph"] == "X" and "nccl" in e["name"]]
+    assert Counter(ends) == {1000.0: 2, 2000.0: 2, 3000.0: 2, 4000.0: 2}  # on one axis, though recorded 77 ms apart
+    flows = [e for e in events if e.get("cat") == "ranks"]
+    assert [e["ph"] for e in flows] == ["s", "f"] * 4  # from rank 1, which comes last, to rank 0
+    assert {e["pid"] for e in flows if e["ph"] == "s"} == {10_001}
+    ids = Counter((e["ph"], e["cat"], str(e["id"])) for e in events if e["ph"] in "sf")
+    assert max(ids.values()) == 1
+
+
+def ring(number: int) -> Trace:
+    """Three ranks pass one message around: rank r sends to r + 1 at 100 (r + 1) µs, and asks for its own at 10 r."""
+    b = Builder()
+    before, after = (number - 1) % 3, (number + 1) % 3
+    b.host_op(0, 3, f"nccl:recv {number}<-{before}")
+    b.op(10 * number + 5, 100 * (before + 1) + 50, launch=1, name="ncclDevKernel_SendRecv")
+    b.host_op(4, 8, f"nccl:send {number}->{after}")
+    b.op(100 * (number + 1), 100 * (number + 1) + 50, launch=5, name="ncclDevKernel_SendRecv", stream=8)
+    b.op(400, 410, launch=380, name="gemm")
+    return on_one_host(b.trace(rank=number, world_size=3))
+
+
+def test_sends_meet_their_receives() -> None:
+    found = result_of(*map(ring, range(3)))
+    seen = [
+        (m.source, m.target, m.met_ns, m.arrived_ns, m.sender_waited_ns, m.receiver_waited_ns) for m in found.messages()
+    ]
+    # rank 0's receive at 5 µs; rank 1's at 15, rank 2's at 25; the axis begins with the first record at 0
+    assert seen == [
+        (0, 1, 100 * US, 150 * US, 0, 85 * US),
+        (1, 2, 200 * US, 250 * US, 0, 175 * US),
+        (2, 0, 300 * US, 350 * US, 0, 295 * US),
+    ]
+    rows = {row.rank: row for row in found.table}
+    # rank 1 waits 85 µs to receive, of which its own send at 200 hides nothing, and moves 50 + 50
+    assert rows[1].exposed_waiting_ns == 85 * US
+    assert rows[1].exposed_transfer_ns == 100 * US
+    # rank 0 sends from 100 to 150 while it waits from 5 to 300 to receive: data move, so that is transfer
+    assert rows[0].exposed_waiting_ns == (295 - 50) * US
+    assert rows[0].exposed_transfer_ns == 100 * US
+    assert (rows[0].waiting_ns, rows[0].transfer_ns) == (245 * US, 100 * US)  # no instant counts twice
+
+
+def test_messages_in_a_group_of_some_ranks_are_those_of_the_ranks_themselves() -> None:
+    """As the simulated device records them: the op names places of the group, the collective the ranks of it."""
+    traces = []
+    for place, number in enumerate((2, 5)):
+        b = Builder()
+        name = "send 0->1" if place == 0 else "recv 1<-0"
+        b.op(100 + 50 * place, 300, launch=90, name=name)
+        b.op(310, 320, launch=91, name="gemm")
+        trace = on_one_host(b.trace(rank=number, world_size=8))
+        group = Collective(name.split(maxsplit=1)[0], group_size=2, group="pair", ranks=(2, 5))
+        of_op = np.where(trace.ops.name == trace.names.index(name), 0, -1).astype(np.int32)
+        traces.append(replace(trace, collectives=(group,), ops=replace(trace.ops, collective=of_op)))
+    (message,) = result_of(*traces).messages()
+    assert (message.source, message.target, message.sender_waited_ns) == (2, 5, 50 * US)
+
+
+def gloo(number: int, came_us: float) -> Trace:
+    """What torch.profiler records of two all-reduces on gloo's threads: the second waits from came_us to 900 µs."""
+    b = Builder()
+    b.host_op(0, 300, "aten::mm", thread=1)
+    b.host_op(10, 200, "aten::inner", thread=1)
+    b.host_op(300, 310, "c10d::allreduce_", thread=1)
+    b.host_op(100, 400, "gloo:all_reduce", thread=50, kind=HostKind.ANNOTATION)
+    b.host_op(came_us, 1000, "gloo:all_reduce", thread=51, kind=HostKind.ANNOTATION)
+    return on_one_host(b.trace(rank=number, world_size=2, devices=()))
+
+
+def test_gloo_on_its_own_threads_is_the_communication_of_a_rank_on_the_cpu() -> None:
+    found = result_of(gloo(0, 500), gloo(1, 900))
+    meetings = found.meetings()
+    assert [(m.kind, m.met_ns, m.last) for m in meetings] == [
+        ("all_reduce", 100 * US, None),  # both came at one instant
+        ("all_reduce", 900 * US, 1),
+    ]
+    assert meetings[1].waiting_ns == (400 * US, 0)
+    assert found.table[0].waiting_bound_ns == 0
+    row = found.table[0]
+    assert row.compute_ns == 300 * US  # the inner operator counts once, and asking for a collective is none
+    assert row.communication_ns == 800 * US
+    assert row.exposed_communication_ns == 600 * US
+    assert row.exposed_waiting_ns == 400 * US
+    assert found.doc.device_label == "CPU"
+    assert not len(found.timelines[0].trace.ops)  # the timeline of the rank itself stays what was recorded
