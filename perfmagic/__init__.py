@@ -26,6 +26,7 @@ _HOMES = {
     "open_trace": "perfmagic.api",
     "open_traces": "perfmagic.api",
     "rank_findings": "perfmagic.api",
+    "ranks": "perfmagic.rank_sessions",
     "sweep": "perfmagic.benchmarks",
     "syncbench": "perfmagic.benchmarks",
     "synchronize": "perfmagic.api",
@@ -45,6 +46,7 @@ _HOMES = {
     "TimelineResult": "perfmagic.results",
     "TraceComparison": "perfmagic.results",
     "Trace": "perfmagic.trace.model",
+    "Ranks": "perfmagic.rank_sessions",
     # what results hold: tables, their rows, and single facts
     "AnnotationStat": "perfmagic.analysis.timeline.annotations",
     "BenchWarning": "perfmagic.analysis.bench.warnings",
@@ -87,6 +89,7 @@ _HOMES = {
     "KeywordError": "perfmagic.errors",
     "OptionError": "perfmagic.errors",
     "PerfmagicError": "perfmagic.errors",
+    "RanksError": "perfmagic.errors",
     "TorchMissingError": "perfmagic.errors",
     "TraceError": "perfmagic.errors",
 }
@@ -126,6 +129,8 @@ __all__ = [
     "RankChange",
     "RankFinding",
     "RankStat",
+    "Ranks",
+    "RanksError",
     "RanksResult",
     "Replacement",
     "Result",
@@ -158,6 +163,7 @@ __all__ = [
     "open_trace",
     "open_traces",
     "rank_findings",
+    "ranks",
     "sweep",
     "syncbench",
     "synchronize",
@@ -224,9 +230,11 @@ if TYPE_CHECKING:
         KeywordError,
         OptionError,
         PerfmagicError,
+        RanksError,
         TorchMissingError,
         TraceError,
     )
+    from perfmagic.rank_sessions import Ranks, ranks
     from perfmagic.results import (
         BenchResult,
         CompareResult,

@@ -38,6 +38,35 @@ class CaptureError(PerfmagicError, RuntimeError):
     """A cell or a block cannot be measured here."""
 
 
+class RanksError(CaptureError):
+    """A cell failed in one or more ranks: what they raised, and who was freed because of it.
+
+    failures: one for each rank that did not end well.
+    """
+
+    def __init__(self, message: str, failures: tuple[object, ...] = ()) -> None:
+        super().__init__(message)
+        self.failures = failures
+
+    @classmethod
+    def named(cls, name: str, message: str, failures: tuple[object, ...]) -> RanksError:
+        """One that is called as what the ranks raised, so that a notebook's error output names it."""
+        kind = cls if name == cls.__name__ else type(name, (cls,), {"__module__": cls.__module__})
+        found: RanksError = kind(message, failures)
+        return found
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the ranks' own tracebacks, and none of ours."""
+        return self.message.split("\n")
+
+
+class RanksInterrupt(KeyboardInterrupt):
+    """The notebook was interrupted while a cell ran in ranks; the message says where each stood."""
+
+    def _render_traceback_(self) -> list[str]:
+        return str(self).split("\n")
+
+
 class DeviceError(CaptureError):
     """The device asked for is absent, or cannot do what was asked of it."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import perfmagic
-from perfmagic.magics.running.names import CELL_MAGICS, LINE_MAGICS, cell_magic, line_magic
+from perfmagic.magics.running.names import CELL_MAGICS, LINE_MAGICS, SENT_MAGICS, cell_magic, line_magic, sent_magic
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_README_WORDS = 650  # read in thirty seconds, pictures and tables included
@@ -29,13 +29,19 @@ def options_in(section: str) -> set[str]:
     return {name for row in rows for name in re.findall(r"--?[a-z][a-z-]*", row)}
 
 
-@pytest.mark.parametrize("name", [*CELL_MAGICS, *LINE_MAGICS])
+PARSERS = {
+    **{f"%%{name}": cell_magic(name).parser for name in CELL_MAGICS},
+    **{f"%%{name}": sent_magic(name).parser for name in SENT_MAGICS},
+    **{f"%{name}": line_magic(name).parser for name in LINE_MAGICS},
+}
+
+
+@pytest.mark.parametrize("name", PARSERS)
 def test_every_option_of_a_magic_has_its_row(name: str) -> None:
-    prefix = "%%" if name in CELL_MAGICS else "%"
-    parser = cell_magic(name).parser() if name in CELL_MAGICS else line_magic(name).parser()
+    parser = PARSERS[name]()
     known = {word for action in parser._actions for word in action.option_strings}
-    told = options_in(section_of((ROOT / "docs" / "magics.md").read_text(), prefix + name))
-    assert told == known if name != "perfmagic" else told <= known
+    told = options_in(section_of((ROOT / "docs" / "magics.md").read_text(), name))
+    assert told == known if name != "%perfmagic" else told <= known
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

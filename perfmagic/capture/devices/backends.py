@@ -267,8 +267,20 @@ def _other_accelerator(torch: Any) -> str | None:
     return str(current.type)
 
 
+_of_this_rank: list[Any] = []
+
+
+def choose_device(kind: str, index: int) -> Any:
+    """What device() gives in this process from now on: a rank of several has a device of its own."""
+    found = device(kind)
+    _of_this_rank[:] = [require_torch("perfmagic.device()").device(found.type, index) if kind != "cpu" else found]
+    return _of_this_rank[0]
+
+
 def device(kind: str = "auto", *, pace: Any = None) -> Any:
     """The device to run on: torch.device("cuda") where there is one, else the simulated device.
+
+    In a rank of %%ranks it is that rank's own device.
 
     kind: "auto", "cuda", "sim" or "cpu".  pace: how a simulated device is slowed down (see perfmagic.Pace).
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, OptionError for another word.
@@ -276,6 +288,8 @@ def device(kind: str = "auto", *, pace: Any = None) -> Any:
     torch = require_torch("perfmagic.device()")
     if kind not in ("auto", "cuda", "sim", "cpu"):
         raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
+    if _of_this_rank and kind in ("auto", _of_this_rank[0].type) and pace is None:
+        return _of_this_rank[0]
     if kind == "cpu":
         return torch.device("cpu")
     has_cuda = torch.cuda.is_available()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,9 @@ class Recorder:
     cell: the text, for line numbers.  origin: "cell" or "block".  device: which devices to record; "auto" takes those
     in use or possible here.  memory: also what is allocated on the devices.
     shapes: also shapes and types of operators' inputs; the simulated device alone has none.
+    ready: called when everything records, before time 0: several ranks begin together.
+    clock_ns: unix time less perf_counter, where several processes of a machine have to agree on it; 0: taken at the
+    start.
     Both calls come from the same thread. The caller of start() calls stop() or give_back() in every case.
     """
 
@@ -47,6 +51,8 @@ class Recorder:
     device: str = "auto"
     memory: bool = False
     shapes: bool = False
+    ready: Callable[[], None] | None = None
+    clock_ns: int = 0
     marks: MarkLog = field(default_factory=MarkLog)
     _owner: Owner = field(default_factory=Owner)
     _session: Session | None = None
@@ -71,11 +77,13 @@ class Recorder:
                 self._open_session(torch)
             if use_sim:
                 self._open_sim_log()
+            if self.ready is not None:
+                self.ready()
         except BaseException:  # an interrupt too
             self.give_back()
             raise
         self._waited_ns = waited_for_core_ns() if is_rank() else None
-        self._offset_ns = unix_offset_ns()
+        self._offset_ns = self.clock_ns or unix_offset_ns()
         self._start_ns = self.now_ns()
 
     def take(self) -> None:

@@ -10,8 +10,8 @@ from IPython.core.error import UsageError
 
 from perfmagic.capture.cell.marks import RUNTIME
 from perfmagic.capture.cell.source import Head
-from perfmagic.errors import PerfmagicError
-from perfmagic.magics.running.names import cell_magic, line_magic
+from perfmagic.errors import PerfmagicError, RanksError
+from perfmagic.magics.running.names import cell_magic, line_magic, sent_magic
 
 
 class NamedMagic:
@@ -37,6 +37,31 @@ class MisplacedMagic:
         raise UsageError(f"%{self.__name__} must be the first line of its cell: move it to the top")
 
 
+class SentMagic:
+    """A cell magic whose text goes elsewhere as typed: %%ranks."""
+
+    def __init__(self, shell: Any, name: str) -> None:
+        self._shell, self.__name__ = shell, name
+
+    def __call__(self, line: str, cell: str) -> object:
+        __tracebackhide__ = True
+        try:
+            return sent_magic(self.__name__).run(self._shell, line, as_edited(self._shell, self.__name__, line, cell))
+        except RanksError:
+            raise
+        except PerfmagicError as error:
+            raise UsageError(str(error)) from None
+
+
+def as_edited(shell: Any, name: str, line: str, cell: str) -> str:
+    """The cell with its magic's line, at the lines where the editor has them: below blank lines, or another magic."""
+    head = f"%%{name} {line}".rstrip() + "\n"
+    rows = shell.history_manager.input_hist_raw
+    typed = rows[-1] if rows else ""
+    above = typed.rstrip().rpartition(cell.rstrip())[0] if cell.strip() else ""
+    return "\n" * max(0, above.count("\n") - 1) + head + cell
+
+
 class LineMagic:
     """A magic without a body: %trace, %perfmagic."""
 
@@ -55,6 +80,9 @@ class LineMagic:
 NamedMagic.__doc__ = property(lambda self: cell_magic(self.__name__).parser().format_help())  # type: ignore[assignment]
 LineMagic.__doc__ = property(  # type: ignore[assignment]
     lambda self: line_magic(self.__name__).parser().format_help()
+)
+SentMagic.__doc__ = property(  # type: ignore[assignment]
+    lambda self: sent_magic(self.__name__).parser().format_help()
 )
 
 

@@ -15,8 +15,8 @@ from perfmagic.capture.cell.marks import RUNTIME
 from perfmagic.capture.cell.source import Head, replace_head
 from perfmagic.capture.cell.tree import head_of, refusal, wrap
 from perfmagic.errors import PerfmagicError
-from perfmagic.magics.running.forms import LineMagic, MisplacedMagic, NamedMagic
-from perfmagic.magics.running.names import CELL_MAGICS, LINE_MAGICS, cell_magic
+from perfmagic.magics.running.forms import LineMagic, MisplacedMagic, NamedMagic, SentMagic
+from perfmagic.magics.running.names import CELL_MAGICS, LINE_MAGICS, SENT_MAGICS, cell_magic
 from perfmagic.magics.running.runtime import Runtime
 
 _RESULT = ("perfmagic.results.faces", "Result")  # by name: the classes of results come in with the first result
@@ -82,6 +82,9 @@ def load(shell: Any) -> None:
     for name in CELL_MAGICS:
         shell.register_magic_function(NamedMagic(shell, name), "line_cell", name)
         shell.register_magic_function(MisplacedMagic(name), "line", f"%{name}")
+    for name in SENT_MAGICS:
+        shell.register_magic_function(SentMagic(shell, name), "cell", name)
+        shell.register_magic_function(MisplacedMagic(name), "line", f"%{name}")
     for name in LINE_MAGICS:
         shell.register_magic_function(LineMagic(shell, name), "line", name)
     shell.display_formatter.ipython_display_formatter.for_type_by_name(*_RESULT, _display)
@@ -109,7 +112,8 @@ def unload(shell: Any) -> None:
 
 def _kinds_and_names() -> list[tuple[str, str]]:
     in_cells = [(kind, name) for name in CELL_MAGICS for kind in ("line", "cell")]
-    in_cells += [("line", f"%{name}") for name in CELL_MAGICS]
+    in_cells += [("cell", name) for name in SENT_MAGICS]
+    in_cells += [("line", f"%{name}") for name in (*CELL_MAGICS, *SENT_MAGICS)]
     return [*in_cells, *(("line", name) for name in LINE_MAGICS)]
 
 

@@ -1,0 +1,171 @@
+"""How ranks come to be on this machine: forked from a server that has torch imported, or started one by one.
+
+A driver gives each rank a socket to the notebook and a pipe for what C++ prints. Drivers for ranks elsewhere (engines
+of a cluster, a job that was started by others) have the same two methods and give the same Started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from perfmagic.capture.ranks.settings import ONE_THREAD, surroundings
+from perfmagic.capture.ranks.wire import Message, Wire
+from perfmagic.errors import CaptureError
+
+_START = "import sys; sys.path[:] = {path!r}; from perfmagic.capture.ranks import forkserver; {call}"
+
+
+@dataclass
+class Started:
+    """A rank that runs.  output: the read end of its stdout and stderr.  exit_code: None while it runs."""
+
+    rank: int
+    pid: int
+    wire: Wire
+    output: int
+    exit_code: Callable[[], int | None] = field(default=lambda: None)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            if self.exit_code() is None:
+                os.kill(self.pid, signal.SIGKILL)
+
+
+class Driver(Protocol):
+    """Starts ranks.  how: in words, for the status."""
+
+    how: str
+
+    def start(self, rank: int, world: int, program: str) -> Started:
+        """One rank. Raises CaptureError where it cannot be started."""
+
+    def close(self) -> None:
+        """End what the driver itself has started; ranks end by their own sockets."""
+
+
+def driver_for(preload: Sequence[str]) -> Driver:
+    """The driver of this platform. Raises CaptureError where there is none."""
+    if os.name != "posix":
+        raise CaptureError("%%ranks needs Linux or macOS", hint="run the notebook in WSL, or record one process")
+    if sys.platform != "linux" or os.environ.get("PERFMAGIC_RANKS") == "spawn":
+        return Spawned()
+    server = ForkServer(preload)
+    if server.threads > 1:  # a lock that another thread held would never be released in a fork
+        server.close()
+        return Spawned()
+    return server
+
+
+class ForkServer:
+    """Forks ranks from one process: torch is imported once, and its memory is shared."""
+
+    how = "forked from a server that has torch imported"
+
+    def __init__(self, preload: Sequence[str]) -> None:
+        self._codes: dict[int, int] = {}
+        ours, theirs = socket.socketpair()
+        with theirs:
+            call = f"forkserver.main({theirs.fileno()}, {list(preload)!r})"
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _START.format(path=sys.path, call=call)],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **ONE_THREAD},
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+            )
+        self._wire = Wire(ours)
+        try:
+            self.threads = int(self._answer("ready")["threads"])
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self, rank: int, world: int, program: str) -> Started:
+        ours, theirs = socket.socketpair()
+        read, write = os.pipe()
+        request = {**surroundings(rank, world), "program": program, "server": self._process.pid}
+        try:
+            socket.send_fds(self._wire.sock, [b"+"], [theirs.fileno(), write])
+            self._wire.send(request)
+            pid = int(self._answer("forked")["forked"])
+        except OSError as error:
+            raise CaptureError(f"the server that ranks are forked from has ended: {error}") from None
+        finally:
+            theirs.close()
+            os.close(write)
+        return Started(rank, pid, Wire(ours), read, lambda: self._code(pid))
+
+    def close(self) -> None:
+        self._wire.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(2)
+            return
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def _answer(self, key: str) -> Message:
+        while True:
+            try:
+                message, _ = self._wire.receive()
+            except EOFError:
+                code = self._process.wait()
+                raise CaptureError(f"the server that ranks are forked from has ended with code {code}") from None
+            if key in message:
+                return message
+            self._note(message)
+
+    def _note(self, message: Message) -> None:
+        if "ended" in message:
+            self._codes[message["ended"]] = message["code"]
+
+    def _code(self, pid: int) -> int | None:
+        self._wire.sock.setblocking(False)
+        try:
+            with suppress(EOFError):
+                for message, _ in self._wire.arrived():
+                    self._note(message)
+        finally:
+            self._wire.sock.setblocking(True)
+        return self._codes.get(pid)
+
+
+class Spawned:
+    """Starts each rank as a program of its own, which imports torch itself."""
+
+    how = "started one by one, each with an import of torch"
+
+    def start(self, rank: int, world: int, program: str) -> Started:
+        ours, theirs = socket.socketpair()
+        read, write = os.pipe()
+        request = {**surroundings(rank, world), "program": program}
+        call = f"import json; forkserver.run_rank(json.loads(sys.stdin.read()), {theirs.fileno()}, None)"
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-c", _START.format(path=sys.path, call=call)],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **ONE_THREAD},
+                stdin=subprocess.PIPE,
+                stdout=write,
+                stderr=write,
+            )
+        os.close(write)
+        assert process.stdin is not None
+        with suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(json.dumps(request).encode())
+        return Started(rank, process.pid, Wire(ours), read, process.poll)
+
+    def close(self) -> None:
+        """Nothing but the ranks was started."""

@@ -1,0 +1,121 @@
+"""What a cell raised in several ranks, as one message: the same failure once, a line for each that followed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perfmagic.capture.ranks.place import NOWHERE, Place, ranks_words
+
+# what gloo and the store say where another rank has gone
+_LOST = re.compile(r"onnection closed by peer|onnection reset|roken pipe|was never computed|ocket closed|was given up")
+_HEAD_CHARS = 200  # of an error's text that is said in one line
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a cell ended in one rank.
+
+    type, text, line, traceback: of what was raised; line 0 where none of the cell's lines is in the traceback.
+    freed: why the rank's operations were ended, "" where they were not.  place: where it stood then.
+    interrupted: by the notebook.  died: how the process ended, "" where it lives.
+    """
+
+    rank: int
+    type: str = ""
+    text: str = ""
+    line: int = 0
+    traceback: str = ""
+    freed: str = ""
+    place: Place = NOWHERE
+    interrupted: bool = False
+    died: str = ""
+
+    @classmethod
+    def of(cls, rank: int, message: Mapping[str, Any]) -> Failure:
+        """A failure as it came over a wire."""
+        return cls(rank, **{**message, "place": Place.of(message.get("place", {}))})
+
+    @property
+    def follows(self) -> bool:
+        """Whether it comes of another rank's end, and not of this one's own code."""
+        return not self.died and not self.interrupted and bool(self.freed or _LOST.search(self.text))
+
+    @property
+    def words(self) -> str:
+        """What the others are told: `rank 1 failed on line 2 with ValueError`."""
+        if self.died:
+            return f"rank {self.rank} {self.died}"
+        return f"rank {self.rank} failed{_on_line(self.line)} with {self.type}"
+
+
+def first_of(failures: Sequence[Failure]) -> Failure | None:
+    """The one that all others follow from, as far as that is known."""
+    own = [failure for failure in failures if not failure.follows]
+    return min(own, key=lambda f: (not f.died, f.rank)) if own else None
+
+
+def message_of(failures: Sequence[Failure], standstill: str = "") -> str:
+    """All of them in words: what was raised with its traceback, then a line for each rank that was freed.
+
+    standstill: why no rank could go on, where that ended the cell.
+    """
+    parts = [f"rank {failure.rank} {failure.died}" for failure in failures if failure.died]
+    groups: dict[tuple[str, int, str], list[Failure]] = {}
+    for failure in failures:
+        if not failure.died and not failure.follows and not failure.interrupted:
+            groups.setdefault((failure.type, failure.line, failure.text[:80]), []).append(failure)
+    for (kind, line, _), same in groups.items():
+        text = same[0].text.strip().split("\n")[0][:_HEAD_CHARS]
+        who = ranks_words([failure.rank for failure in same])
+        head = f"{kind} on {who}{f', line {line}' if line else ''}" + (f": {text}" if text else "")
+        parts.append("\n".join([head, same[0].traceback] if same[0].traceback else [head]))
+    parts += _interrupted(failures)
+    if standstill:
+        parts.append(standstill)
+    first = first_of(failures)
+    parts += [_followed(failure, first, standstill) for failure in failures if failure.follows]
+    return "\n".join(parts)
+
+
+def type_of(failures: Sequence[Failure], standstill: str = "") -> str:
+    """What the whole is called: the type that was raised, where it is one."""
+    kinds = {failure.type for failure in failures if failure.type and not failure.follows and not failure.died}
+    if any(failure.died for failure in failures):
+        return "RankDied"
+    if len(kinds) == 1:
+        return kinds.pop()
+    return "Deadlock" if standstill and not kinds else "RanksFailed"
+
+
+def _interrupted(failures: Sequence[Failure]) -> list[str]:
+    groups: dict[str, list[Failure]] = {}
+    for failure in failures:
+        if failure.interrupted:
+            place = failure.place
+            waited = f" while it waited in {place.call}" if place.call else ""
+            groups.setdefault(f"{_on_line(failure.line or place.line)}{waited}", []).append(failure)
+    found = []
+    for where, same in groups.items():
+        many = len(same) > 1
+        words = where.replace("while it", "while they") if many else where
+        found.append(f"{ranks_words([f.rank for f in same])} {'were' if many else 'was'} interrupted{words}")
+    return found
+
+
+def _followed(failure: Failure, first: Failure | None, standstill: str) -> str:
+    place = failure.place
+    line = place.line or failure.line
+    if failure.freed:
+        peer = "" if place.peer is None else f" with rank {place.peer}"
+        waited = f" while it waited in {place.call}{peer}" if place.call else ""
+        why = "" if standstill else f": {failure.freed}"
+        return f"rank {failure.rank} was freed{_on_line(line)}{waited}{why}"
+    why = f": {first.words}" if first else f": {failure.text.splitlines()[0][:_HEAD_CHARS]}"
+    return f"rank {failure.rank} lost its connection{_on_line(line)}{why}"
+
+
+def _on_line(line: int) -> str:
+    return f" on line {line}" if line else ""

@@ -1,0 +1,135 @@
+"""A program of one thread that has imported torch, and forks a rank whenever it is asked to.
+
+Not multiprocessing's own fork server, which costs the same (2.5 CPU s for four ranks): a process has one of that, so
+a notebook's DataLoader workers would share ours, or have started theirs without torch; it imports the script it was
+started from again; and one more process keeps track of semaphores that ranks do not have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from typing import Any
+
+from perfmagic.capture.ranks.settings import take_over
+from perfmagic.capture.ranks.wire import Wire
+
+_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+
+def main(control_fd: int, preload: list[str]) -> None:
+    """Serve until the notebook's end of the socket closes."""
+    control = socket.socket(fileno=control_fd)
+    wire = Wire(control)
+    problems = _import_all(preload)
+    gc.collect()
+    gc.freeze()  # a collection in a rank would else write to every page that ranks share
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    wire.send({"ready": True, "threads": _threads(), "problems": problems})
+    woken, wake = os.pipe()
+    for end in (woken, wake):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    both: list[Any] = [control, woken]
+    while True:
+        ready, _, _ = select.select(both, [], [])
+        if woken in ready:
+            with suppress(BlockingIOError):
+                os.read(woken, 4096)
+            _tell_who_ended(wire)
+        if control in ready:
+            mark, fds, _, _ = socket.recv_fds(control, 1, 2)
+            if not mark:
+                os._exit(0)  # ranks see the end of their own sockets
+            request, _ = wire.receive()
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for fd in (control.fileno(), woken, wake):
+                    os.close(fd)
+                _become(request, *fds)
+            for fd in fds:
+                os.close(fd)
+            wire.send({"forked": pid})
+
+
+def _import_all(names: list[str]) -> list[str]:
+    return [words for name in names if (words := _problem_of(name))]
+
+
+def _problem_of(name: str) -> str:
+    try:
+        importlib.import_module(name)
+    except Exception as error:  # noqa: BLE001 - a rank that needs it says so where it is seen
+        return f"{name}: {type(error).__name__}: {error}"
+    return ""
+
+
+def _threads() -> int:
+    try:
+        return len(os.listdir("/proc/self/task"))  # noqa: PTH208 - also those that Python did not start
+    except OSError:
+        return threading.active_count()
+
+
+def _tell_who_ended(wire: Wire) -> None:
+    while True:
+        pid, status = _one_that_ended()
+        if not pid:
+            return
+        try:
+            wire.send({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
+        except OSError:
+            os._exit(0)
+
+
+def _one_that_ended() -> tuple[int, int]:
+    try:
+        return os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return 0, 0
+
+
+def _become(request: dict[str, Any], sock_fd: int, out_fd: int) -> None:
+    """Run as a rank, and never come back."""
+    code = 1
+    try:
+        parent = request["server"]
+        with suppress(OSError, AttributeError):  # also where a rank holds the GIL for ever and sees no end of a socket
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(0)
+        run_rank(request, sock_fd, out_fd)
+        code = 0
+    except BaseException:  # noqa: BLE001 - the notebook shows it where the rank could not start
+        traceback.print_exc()
+    finally:
+        with suppress(Exception):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def run_rank(request: dict[str, Any], sock_fd: int, out_fd: int | None) -> None:
+    """The program of a rank, in this process.  out_fd: where C++ prints to; None where it does already."""
+    os.setsid()  # an interrupt of the notebook's process group is for the notebook alone
+    if out_fd is not None:
+        os.dup2(out_fd, 1)
+        os.dup2(out_fd, 2)
+        os.close(out_fd)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+    take_over(request)
+    wire = Wire(socket.socket(fileno=sock_fd))
+    importlib.import_module(request["program"]).main(wire, request["rank"])

@@ -1,0 +1,115 @@
+"""A rank's part of the job: random states, device, store and process groups."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib
+import io
+import os
+import pickle
+import socket
+import sys
+import time
+from typing import Any
+
+from perfmagic.capture.devices.backends import active_backends, choose_device, require_torch
+from perfmagic.capture.ranks.groups import Groups, groups_for
+from perfmagic.capture.ranks.settings import LOOPBACK, Settings
+from perfmagic.errors import DeviceError
+
+
+class Job:
+    """One rank of a job.  device: torch's name of where it computes.  groups: its process groups."""
+
+    groups: Groups
+
+    def __init__(self, rank: int, settings: Settings) -> None:
+        self.rank, self.settings = rank, settings
+        torch = self._torch = require_torch("%%ranks")
+        _reseed(torch)
+        torch.set_num_threads(max(1, settings.threads // settings.world))
+        self.kind = _kind(torch, settings)
+        self.store: Any = None
+
+    def listen(self) -> int:
+        """Rank 0: open the store, for this machine alone, and give its port."""
+        dist = importlib.import_module("torch.distributed")
+
+        # left to itself the store listens on every interface, and it asks nobody who they are
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.bind((LOOPBACK, 0))
+        listener.listen(self.settings.world)
+        port = int(listener.getsockname()[1])
+        self.store = dist.TCPStore(
+            LOOPBACK, port, self.settings.world, True, wait_for_workers=False, timeout=self._connect_within(),
+            master_listen_fd=listener.detach(),
+        )  # fmt: skip
+        return port
+
+    def connect(self, port: int) -> None:
+        """Meet the others: store, process group, device."""
+        dist = importlib.import_module("torch.distributed")
+
+        settings = self.settings
+        if self.store is None:
+            self.store = dist.TCPStore(LOOPBACK, port, settings.world, False, timeout=self._connect_within())
+        os.environ["MASTER_PORT"] = str(port)
+        if self.kind == "cuda":
+            self._torch.cuda.set_device(self.rank)
+        choose_device(self.kind, self.rank if self.kind == "cuda" else 0)
+        self.groups = groups_for(self.kind, settings.backend, settings.operation_s)
+        self.groups.make(self.store, self.rank, settings.world)
+
+    @property
+    def device_busy(self) -> bool:
+        """Whether the device has work queued; asked from the service's thread."""
+        if not active_backends():
+            return False
+        if self.kind == "cuda":
+            return not self._torch.cuda.current_stream().query()
+        sim = sys.modules.get("perfmagic.capture.devices.sim.device")
+        return bool(sim and sim.in_flight())
+
+    def _connect_within(self) -> dt.timedelta:
+        return dt.timedelta(seconds=self.settings.connect_s)
+
+
+def _kind(torch: Any, settings: Settings) -> str:
+    """cuda where every rank gets one of its own; else the simulated device."""
+    n_cuda = torch.cuda.device_count()
+    if settings.device == "cuda" and n_cuda < settings.world:
+        raise DeviceError(
+            f"{settings.world} ranks on CUDA need as many devices, torch sees {n_cuda}",
+            hint=f"%%ranks -n {n_cuda}" if n_cuda else "%%ranks --device sim",
+        )
+    if settings.device == "auto":
+        return "cuda" if n_cuda >= settings.world else "sim"
+    return settings.device
+
+
+def _reseed(torch: Any) -> None:
+    """Forked ranks share random states; ranks that torchrun starts do not. Python's own is renewed by the fork."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(int.from_bytes(os.urandom(4), "little"))
+    torch.manual_seed(int.from_bytes(os.urandom(7), "little"))
+
+
+def pickled(value: Any) -> bytes:
+    """A value as another process can read it: tensors are on the CPU there."""
+    torch = require_torch("%%ranks")
+
+    class ToHost(pickle.Pickler):
+        def reducer_override(self, found: Any) -> Any:
+            on_device = isinstance(found, torch.Tensor) and found.device.type != "cpu"
+            return found.detach().cpu().__reduce_ex__(pickle.HIGHEST_PROTOCOL) if on_device else NotImplemented
+
+    written = io.BytesIO()
+    ToHost(written, pickle.HIGHEST_PROTOCOL).dump(value)
+    return written.getvalue()
+
+
+def wait_until(at_ns: int) -> None:
+    """Come back at an instant of perf_counter, which all processes of a machine share on Linux and macOS."""
+    while (left_ns := at_ns - time.perf_counter_ns()) > 0:
+        time.sleep(max(0.0, (left_ns - 200_000) / 1e9))

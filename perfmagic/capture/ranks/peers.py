@@ -1,0 +1,164 @@
+"""The notebook's end of each rank: what it sent, whether it lives."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from perfmagic.capture.ranks.drivers import Started
+from perfmagic.capture.ranks.wire import Message, Wire
+from perfmagic.errors import CaptureError
+
+OUTPUT_BYTES = 1 << 16
+KEPT_OUTPUT = 2000  # characters of a rank that could not start
+# DDP's C++ code says so of every device it does not know, once a process
+_NO_NEWS = ("Time stats are currently only collected for CPU and CUDA",)
+_CODE_S = 1.0  # until the exit code of a rank whose socket has closed is known
+Say = Callable[[int, str, str], None]  # (rank, "stdout" or "stderr", one line)
+
+
+@dataclass
+class Peer:
+    """One rank, seen from the notebook.
+
+    alive: False once its socket has closed.  messages: received, and nobody has taken them yet.
+    """
+
+    started: Started
+    alive: bool = True
+    code: int | None = None
+    messages: list[tuple[Message, bytes]] = field(default_factory=list)
+    _output: str = ""
+    _last_output: str = ""
+
+    @property
+    def rank(self) -> int:
+        return self.started.rank
+
+    @property
+    def wire(self) -> Wire:
+        return self.started.wire
+
+    def send(self, message: Message, payload: bytes = b"") -> None:
+        """Send, or note that the rank has ended."""
+        try:
+            self.wire.send(message, payload)
+        except OSError:
+            self.ended()
+
+    def ended(self) -> None:
+        """Its socket has closed."""
+        self.alive = False
+        waits_until = time.monotonic() + _CODE_S
+        while (code := self.started.exit_code()) is None and time.monotonic() < waits_until:
+            time.sleep(0.005)
+        self.code = code
+
+    def receive(self) -> None:
+        """Take in what has come; the socket is ready."""
+        try:
+            self.messages += self.wire.arrived()
+        except EOFError:
+            self.ended()
+
+    def read_output(self, say: Say) -> None:
+        """Pass on what C++ printed, line by line."""
+        with suppress(OSError):
+            text = os.read(self.started.output, OUTPUT_BYTES).decode(errors="replace")
+            self._last_output = (self._last_output + text)[-KEPT_OUTPUT:]
+            *lines, self._output = (self._output + text).split("\n")
+            for line in lines:
+                if not any(words in line for words in _NO_NEWS):
+                    say(self.rank, "stderr", line)
+
+    @property
+    def last_output(self) -> str:
+        """The end of what it printed to its own stdout and stderr."""
+        return self._last_output.strip()
+
+    @property
+    def death(self) -> str:
+        """How it ended, in words."""
+        if self.code is None:
+            return "ended"
+        if self.code == -signal.SIGKILL:
+            return "was killed (SIGKILL), most often for want of memory"
+        if self.code < 0:
+            with suppress(ValueError):
+                return f"was killed by {signal.Signals(-self.code).name}"
+        return f"ended with exit code {self.code}"
+
+    def close(self) -> None:
+        """Give back the socket and the pipe; a rank that still runs sees the end of its socket and ends."""
+        self.wire.close()
+        with suppress(OSError):
+            os.close(self.started.output)
+        self.alive = False
+
+
+def pump(peers: Iterable[Peer], say: Say, timeout_s: float, wake: int | None = None) -> None:
+    """Wait until some rank has sent or printed something, and take it in.  wake: one more descriptor to wait for."""
+    living = [peer for peer in peers if peer.alive]
+    poll = select.poll()  # select() refuses descriptors above 1024
+    for peer in living:
+        poll.register(peer.wire.fileno(), select.POLLIN)
+        poll.register(peer.started.output, select.POLLIN)
+    if wake is not None:
+        poll.register(wake, select.POLLIN)
+    ready = {fd for fd, _ in poll.poll(timeout_s * 1000)}
+    if wake is not None and wake in ready:
+        _drain(wake)
+    for peer in living:  # what a rank printed before it ended comes first
+        if peer.started.output in ready:
+            peer.read_output(say)
+        if peer.wire.fileno() in ready:
+            peer.receive()
+
+
+def _drain(fd: int) -> None:
+    with suppress(BlockingIOError):
+        os.read(fd, 4096)
+
+
+def expect(
+    peer: Peer, key: str, say: Say, timeout_s: float, check: Callable[[], None] = lambda: None
+) -> tuple[Message, bytes]:
+    """The message with that key. Raises CaptureError where the rank ends, fails or does not answer in time.
+
+    check: called now and then; raises where nobody waits any longer.
+    """
+    until = time.monotonic() + timeout_s
+    while True:
+        for i, (message, payload) in enumerate(peer.messages):
+            if key in message:
+                del peer.messages[i]
+                return message, payload
+            if "failed" in message:
+                del peer.messages[i]
+                raise CaptureError(f"rank {peer.rank}: {message['failed']}")
+        if not peer.alive:
+            raise CaptureError(_ended_early(peer))
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            raise CaptureError(f"rank {peer.rank} did not answer within {timeout_s:g} s", hint="%ranks restart")
+        pump([peer], say, min(left_s, 0.1))
+        check()
+
+
+def _ended_early(peer: Peer) -> str:
+    if _has_output(peer):
+        peer.read_output(lambda *_: None)
+    words = f"rank {peer.rank} {peer.death}"
+    return f"{words}; it printed last:\n{peer.last_output}" if peer.last_output else words
+
+
+def _has_output(peer: Peer) -> bool:
+    try:
+        return bool(select.select([peer.started.output], [], [], 0)[0])
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,75 @@
+"""A cell of %%ranks inside one rank: recorded as %%timeline records, and sent to the notebook instead of shown."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from perfmagic.api import describe
+from perfmagic.capture.ranks.job import wait_until
+from perfmagic.capture.ranks.service import Service
+from perfmagic.capture.recording.recorder import Recorder
+from perfmagic.magics.running.options import Parser
+from perfmagic.trace.formats.npz import write_npz
+from perfmagic.trace.model import Cell
+
+
+class RankMagic:
+    """What `%%ranks` is in a rank.  record: how the next cell is recorded.  recorded: its trace as .npz."""
+
+    repeated = False
+
+    def __init__(self) -> None:
+        self.service: Service | None = None
+        self.record: dict[str, Any] = {}
+        self.clock_ns = 0
+        self.recorded = b""
+
+    def parser(self) -> Parser:
+        """The notebook has read the line: whatever it says is right."""
+        return _Anything("%%ranks", "Several processes from one cell.", form="")
+
+    def begin(self, _shell: Any, cell: Cell, _options: argparse.Namespace, _rest: str) -> RankRun:
+        return RankRun(self, cell)
+
+
+class _Anything(Parser):
+    def split(self, text: str) -> tuple[argparse.Namespace, str]:
+        return argparse.Namespace(help=False), ""
+
+
+class RankRun:
+    """One recorded cell of a rank."""
+
+    def __init__(self, magic: RankMagic, cell: Cell) -> None:
+        self._magic = magic
+        self._recorder = Recorder(cell=cell, ready=self._together, clock_ns=magic.clock_ns, **magic.record)
+        self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
+
+    def start(self) -> None:
+        __tracebackhide__ = True
+        self._recorder.start()
+
+    def finish(self, error: BaseException | None) -> None:
+        if self._recorder.forked():
+            return
+        trace = self._recorder.stop(describe(error))
+        service = self._magic.service
+        if service is not None and service.job is not None:
+            job = service.job
+            trace = replace(trace, meta=replace(trace.meta, rank=job.rank, world_size=job.settings.world))
+        with tempfile.TemporaryDirectory() as folder:
+            self._magic.recorded = write_npz(trace, Path(folder) / "trace.npz").read_bytes()
+
+    def release(self) -> None:
+        self._recorder.give_back()
+
+    def _together(self) -> None:
+        if self._magic.service is not None:
+            wait_until(self._magic.service.wait_for_go())
+
+
+MAGICS = {"ranks": RankMagic()}

@@ -1,0 +1,150 @@
+"""The program of a rank: an IPython shell without a kernel. Its main thread runs cells, a thread answers the notebook.
+
+Variables stay from cell to cell. What is printed, displayed or the value of a cell goes to the notebook.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import traceback
+from typing import Any
+
+from traitlets.config import Config
+
+from perfmagic.capture.ranks.job import Job, pickled
+from perfmagic.capture.ranks.service import Service
+from perfmagic.capture.ranks.settings import Settings
+from perfmagic.capture.ranks.wire import Message, Wire
+from perfmagic.magics.in_rank.cell import MAGICS
+from perfmagic.magics.in_rank.shell import Hook, NamedCells, Publisher, RankShell, Stream
+from perfmagic.magics.running import names
+from perfmagic.magics.running.registry import load
+
+_OWN_TYPES = (RuntimeError, KeyboardInterrupt)  # what an operation raises that was ended, or the interrupt itself
+
+
+class Program:
+    """One rank, until its notebook goes."""
+
+    shell: RankShell
+
+    def __init__(self, wire: Wire, rank: int) -> None:
+        self._wire, self._rank = wire, rank
+        self.service = Service(wire)
+
+    def loop(self) -> None:
+        """Do what the notebook asks for, for ever."""
+        self.service.begin()
+        while True:
+            message, payload = self.service.jobs.get()
+            try:
+                getattr(self, "_" + message["do"])(message, payload)
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the notebook says it
+                self._report(message, error)
+
+    def _report(self, message: Message, error: BaseException) -> None:
+        """What went wrong outside of the user's code."""
+        words = f"{type(error).__name__}: {error}"
+        if message["do"] == "run":
+            failure = self._failure(error) | {"traceback": "".join(traceback.format_exception(error))}
+            self.service.leave()
+            self._wire.send({"done": True, "cell": message["cell"], "failure": failure})
+        else:
+            self._wire.send({"failed": words})
+
+    def _init(self, message: Message, _payload: bytes) -> None:
+        settings = Settings(**message["settings"])
+        self._make_shell(settings)
+        job = Job(self._rank, settings)
+        port = message.get("port")
+        if port is None:
+            port = job.listen()
+            self._wire.send({"port": port})
+        job.connect(port)
+        self.service.job = job
+        self._wire.send({"ready": job.kind})
+
+    def _make_shell(self, settings: Settings) -> None:
+        config = Config()
+        config.HistoryManager.enabled = False  # ranks would wait for each other's locks on one database
+        if settings.colors:
+            config.InteractiveShell.colors = settings.colors
+        shell = self.shell = RankShell.instance(config=config, display_pub_class=Publisher, displayhook_class=Hook)
+        shell.wire = self._wire
+        self._run_cell: Any = shell.run_cell
+        # lines are counted from the magic, or from what stands above it
+        cleanup = shell.input_transformers_cleanup
+        cleanup[:] = [step for step in cleanup if getattr(step, "__name__", "") != "leading_empty_lines"]
+        NamedCells.service = self.service
+        shell.user_ns.update(rank=self._rank, world_size=settings.world)
+        names.enter_rank()
+        load(shell)
+        MAGICS["ranks"].service = self.service
+        sys.stdout, sys.stderr = Stream(self._wire, "stdout"), Stream(self._wire, "stderr")
+
+    def _run(self, message: Message, _payload: bytes) -> None:
+        shell, magic = self.shell, MAGICS["ranks"]
+        shell.traceback_text, shell.value, magic.recorded = "", None, b""
+        source: str = message["source"]
+        if message["record"] is not None:
+            magic.record, magic.clock_ns = message["record"], message["clock_ns"]
+        else:
+            source = _plain(source)
+        shell.execution_count = message["count"] or shell.execution_count
+        self.service.enter(message["cell"])
+        error: BaseException | None = None
+        try:
+            result = self._run_cell(source, store_history=True)
+            error = result.error_before_exec or result.error_in_exec
+        except KeyboardInterrupt as stop:  # between the user's code and ours
+            error = stop
+        self.service.leave()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, Stream):
+                stream.end()
+        reply: Message = {"done": True, "cell": message["cell"], "value": shell.value}
+        if error is not None:
+            reply["failure"] = self._failure(error)
+        self._wire.send(reply, magic.recorded)
+
+    def _failure(self, error: BaseException) -> dict[str, Any]:
+        """How the cell failed, as fields of a Failure."""
+        service = self.service
+        mine = [row for row in traceback.extract_tb(error.__traceback__) if row.filename == service.cell_file]
+        line = mine[-1].lineno if mine else getattr(error, "lineno", None) if isinstance(error, SyntaxError) else 0
+        ended = isinstance(error, _OWN_TYPES)
+        return {
+            "type": type(error).__name__,
+            "text": str(error),
+            "line": line or 0,
+            "traceback": self.shell.traceback_text,
+            "freed": service.freed if ended and not service.interrupted else "",
+            "place": service.freed_at,
+            "interrupted": service.interrupted and ended,
+        }
+
+    def _renew(self, message: Message, _payload: bytes) -> None:
+        assert self.service.job is not None
+        self.service.job.groups.renew(message["epoch"])
+        self._wire.send({"renewed": message["epoch"]})
+
+    def _push(self, message: Message, payload: bytes) -> None:
+        self.shell.user_ns.update(zip(message["names"], pickle.loads(payload), strict=True))
+        self._wire.send({"pushed": True})
+
+    def _pull(self, message: Message, _payload: bytes) -> None:
+        value = eval(message["expression"], self.shell.user_ns)  # the user's own expression, as typed
+        self._wire.send({"pulled": True}, pickled(value))
+
+
+def _plain(source: str) -> str:
+    """A cell without its magic, and with its lines where they were."""
+    lines = source.split("\n")
+    head = next(i for i, line in enumerate(lines) if line.strip())
+    return "\n".join([*lines[:head], "", *lines[head + 1 :]])
+
+
+def main(wire: Wire, rank: int) -> None:
+    """Be a rank."""
+    Program(wire, rank).loop()

@@ -1,0 +1,110 @@
+"""The shell of a rank: streams, displays, values and tracebacks that go to the notebook."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from IPython.core.compilerop import CachingCompiler
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+
+from perfmagic.capture.ranks.service import Service
+from perfmagic.capture.ranks.wire import Wire
+
+
+class Stream:
+    """A stream of a rank: whole lines go to the notebook; of one that was overwritten, its last state."""
+
+    encoding, errors, closed = "utf-8", "replace", False
+
+    def __init__(self, wire: Wire, name: str) -> None:
+        self.name = name
+        self._wire, self._rest, self._lock = wire, "", threading.RLock()
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            whole, newline, self._rest = (self._rest + text).rpartition("\n")
+            if newline:
+                self._send(whole)
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def end(self) -> None:
+        """Send what has no end of line."""
+        with self._lock:
+            rest, self._rest = self._rest, ""
+            if rest:
+                self._send(rest)
+
+    def flush(self) -> None:
+        """A line is sent when it ends: a part of one could be anybody's."""
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return 1 if self.name == "stdout" else 2
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def _send(self, text: str) -> None:
+        lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+        self._wire.send({"stream": self.name, "text": "\n".join(lines)})
+
+
+class NamedCells(CachingCompiler):
+    """Remembers what the running cell's code is called."""
+
+    service: Service | None = None
+
+    def cache(self, *args: Any, **kwargs: Any) -> str:
+        name: str = super().cache(*args, **kwargs)
+        if self.service is not None and not self.service.cell_file:
+            self.service.cell_file = name
+        return name
+
+
+class Publisher(DisplayPublisher):
+    """Sends what is displayed to the notebook."""
+
+    def publish(self, data: Any, *_: Any, **__: Any) -> None:
+        shell: Any = self.shell
+        shell.wire.send({"display": data})
+
+    def clear_output(self, wait: bool = False) -> None:
+        """Nothing: the output is shared."""
+
+
+class Hook(DisplayHook):
+    """Keeps the last value of a cell."""
+
+    def write_output_prompt(self) -> None:
+        pass
+
+    def write_format_data(self, format_dict: dict[str, Any], md_dict: Any = None) -> None:
+        shell: Any = self.shell
+        shell.value = format_dict
+
+    def finish_displayhook(self) -> None:
+        pass
+
+
+class RankShell(InteractiveShell):
+    """Keeps tracebacks and values instead of printing them."""
+
+    compiler_class = NamedCells
+    traceback_text = ""
+    value: Any = None
+    wire: Any = None
+
+    def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
+        self.traceback_text = "\n".join(stb)

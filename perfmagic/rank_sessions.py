@@ -1,0 +1,236 @@
+"""perfmagic.ranks(n): several processes of one notebook or script, which %%ranks runs its cells in."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfmagic.capture.ranks.failures import message_of, type_of
+from perfmagic.capture.ranks.session import CellEnd, Session, close_drivers
+from perfmagic.capture.ranks.settings import Settings
+from perfmagic.errors import OptionError, RanksError, RanksInterrupt
+from perfmagic.keywords import documented
+from perfmagic.rank_outputs import outputs, show_values
+from perfmagic.show import remember, running_shell
+
+if TYPE_CHECKING:
+    from perfmagic.results import RanksResult, TimelineResult, Traces
+
+PROGRAM = "perfmagic.magics.in_rank.program"
+PRELOAD = (  # what every rank needs; nothing that starts a thread or touches CUDA
+    "torch", "torch.distributed", "torch.nn.parallel", "perfmagic.api", PROGRAM, "perfmagic.capture.recording.session",
+    "perfmagic.capture.devices.sim", "perfmagic.trace.formats.npz",
+)  # fmt: skip
+WITH_SIM = "perfmagic.capture.ranks.with_sim"
+MOST_RANKS = 64
+DEVICES = ("auto", "cuda", "sim", "cpu")
+DEFAULT_RANKS = 2
+GRACE = "PERFMAGIC_RANKS_GRACE_S"  # how long a standstill lasts before it is said, for tests
+
+
+class Ranks:
+    """Some processes with variables of their own, from ranks() to stop().
+
+    result: of the last recorded cell.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._session = Session(settings, outputs(), preload(settings.device))
+        self.result: RanksResult | Traces | None = None
+
+    def __len__(self) -> int:
+        return self._settings.world
+
+    @property
+    def settings(self) -> Settings:
+        """What they were started with."""
+        return self._settings
+
+    def run(
+        self,
+        code: str,
+        *,
+        on: Sequence[int] | None = None,
+        record: bool = False,
+        memory: bool = False,
+        shapes: bool = False,
+    ) -> RanksResult | Traces | None:
+        """Run code in all ranks, or in those of `on`; what was recorded, None for a plain run.
+
+        Raises RanksError where it fails in a rank: the others are freed, and all go on with the next one.
+        """
+        end = self.end_of(f"%%ranks\n{code}", on=on, record={"memory": memory, "shapes": shapes} if record else None)
+        found = self.recorded(end)
+        raise_failure(end)
+        return found
+
+    def end_of(self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None) -> CellEnd:
+        """Run a cell whose first line is its magic's; values are shown, failures are in what it gives."""
+        shell = running_shell()
+        count = len(shell.history_manager.input_hist_parsed) - 1 if shell is not None else 0  # of the cell that runs
+        end = self._session.run(source, on=on, record=record, count=count)
+        show_values(end)
+        return end
+
+    def recorded(self, end: CellEnd) -> RanksResult | Traces | None:
+        """The result of what a cell recorded; None where that is nothing."""
+        found = self.result = _result(end) if end.recorded else self.result
+        return found if end.recorded else None
+
+    def push(self, **values: Any) -> None:
+        """Give variables of this process to all ranks. Raises OptionError for what cannot be pickled."""
+        try:
+            payload = pickle.dumps(list(values.values()))
+        except Exception as error:  # noqa: BLE001 - whatever the value's own code raises
+            words = f"{', '.join(values)}: {type(error).__name__}: {error}"
+            raise OptionError(words, hint="what can be pickled can be sent: data, functions of modules") from None
+        self._session.push(payload, list(values))
+
+    def __getitem__(self, expression: str) -> list[Any]:
+        """The value of a variable, or of an expression, in each rank; tensors of devices come on the CPU."""
+        return [pickle.loads(value) for value in self._session.pull(expression)]
+
+    def restart(self) -> None:
+        """New processes in place of these; their variables are lost."""
+        self.stop()
+        self._session = Session(self._settings, outputs(), preload(self._settings.device))
+        _current[:] = [self]
+
+    def stop(self) -> None:
+        """End the processes."""
+        self._session.close()
+        if _current[:1] == [self]:
+            _current.clear()
+
+    @property
+    def running(self) -> bool:
+        """Whether they are there: some may have ended by themselves."""
+        return bool(self._session.peers)
+
+    def status(self) -> str:
+        """A line for each rank: its process, its memory and where it stands."""
+        session = self._session
+        if not self.running:
+            return "no ranks run; %%ranks -n 4 starts some"
+        places = session.places()
+        lines = [f"{session.world} ranks on {session.device}, {session.how}"]
+        for peer in session.peers:
+            place = places[peer.rank]
+            does = "ready" if place else "does not answer" if peer.alive else f"{peer.death}; %ranks restart"
+            lines.append(f"rank {peer.rank}  process {peer.started.pid}  {_memory(peer.started.pid)}  {does}")
+        return "\n".join(lines)
+
+    def __enter__(self) -> Ranks:  # noqa: PYI034 - typing.Self needs Python 3.11
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return self.status()
+
+
+@documented()
+def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> Ranks:
+    """How does code behave in several processes? Those that %%ranks runs its cells in; they are started where needed.
+
+    n (None): how many; None for those that run, else two.
+    device ("auto"): what each computes on: "auto" for a GPU each where there are enough, else the simulated device;
+    "cuda", "sim" or "cpu".
+    backend (""): of torch.distributed; the one that fits the device where none is given.
+    Others in number, device or backend than those that run replace them: their variables are lost.
+    Raises CaptureError where they cannot be started.
+    """
+    running = _current[0] if _current and _current[0].running else None
+    if n is not None and not 1 <= n <= MOST_RANKS:
+        raise OptionError(f"ranks({n}): 1 to {MOST_RANKS} processes", hint="perfmagic.ranks(4)")
+    if device not in DEVICES:
+        raise OptionError(f"device kind {device!r} is not known", hint="one of " + ", ".join(DEVICES))
+    if running is not None and _fits(running, n, device, backend):
+        return running
+    if running is not None:
+        running.stop()
+    before = running.settings if running is not None else None
+    world = n or (before.world if before else DEFAULT_RANKS)
+    shell = running_shell()
+    settings = Settings(
+        world,
+        PROGRAM,
+        device=device,
+        backend=backend,
+        colors=str(getattr(shell, "colors", "")) if shell is not None else "nocolor",
+        grace_s=float(os.environ.get(GRACE, "3")),
+    )
+    _current[:] = [Ranks(settings)]
+    return _current[0]
+
+
+def preload(device: str) -> tuple[str, ...]:
+    """What a fork server imports for ranks on a device; it must not ask CUDA which there are."""
+    has_gpu = any(Path(node).exists() for node in ("/dev/nvidia0", "/dev/kfd", "/dev/dxg"))
+    return (*PRELOAD, WITH_SIM) if device == "sim" or (device == "auto" and not has_gpu) else PRELOAD
+
+
+def current() -> Ranks | None:
+    """The ranks that run, None where there are none."""
+    return _current[0] if _current else None
+
+
+def raise_failure(end: CellEnd) -> None:
+    """Raise what a cell failed with in ranks; nothing where it did not."""
+    words = message_of(end.failures, end.standstill)
+    if end.interrupted:
+        raise RanksInterrupt(words or "KeyboardInterrupt: the cell had ended in all ranks")
+    if end.failures or end.standstill:
+        raise RanksError.named(type_of(end.failures, end.standstill), words, end.failures)
+
+
+_current: list[Ranks] = []
+
+
+def _end_all() -> None:
+    while _current:
+        _current[0].stop()
+    close_drivers()
+
+
+atexit.register(_end_all)
+
+
+def _fits(running: Ranks, n: int | None, device: str, backend: str) -> bool:
+    has = running.settings
+    return n in (None, has.world) and device in ("auto", has.device) and backend in ("", has.backend)
+
+
+def _result(end: CellEnd) -> RanksResult | Traces:
+    from perfmagic.results import TimelineResult, Traces
+    from perfmagic.trace.formats.sources import read_file
+
+    timelines: list[TimelineResult] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for rank, payload in sorted(end.recorded.items()):
+            path = Path(folder) / f"rank{rank}.npz"
+            path.write_bytes(payload)
+            timelines.append(TimelineResult(read_file(path), title=f"rank {rank}"))
+    found = Traces(timelines)
+    result: RanksResult | Traces = found.jobs[0] if len(found.jobs) == 1 and not found.alone else found
+    if isinstance(result, Traces) and timelines:
+        remember(timelines[0])
+    return result
+
+
+def _memory(pid: int) -> str:
+    """What a rank has for itself; what it shares with the others was there before it."""
+    from perfmagic import units
+
+    try:
+        rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return ""
+    return "private " + units.size(sum(int(row.split()[1]) * 1024 for row in rows if row.startswith("Private_")))

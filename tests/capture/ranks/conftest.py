@@ -1,0 +1,76 @@
+"""Two or three ranks on the CPU, started once for all tests of a file, and what they print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from perfmagic.capture.ranks.failures import Failure, message_of
+from perfmagic.capture.ranks.session import CellEnd, Outputs, Session
+from perfmagic.capture.ranks.settings import Settings
+from perfmagic.rank_sessions import PRELOAD, PROGRAM
+
+GRACE_S = 0.4
+USE = "import os, time, torch, torch.distributed as dist\nt = torch.ones(8)\ndef use():\n    t.fill_(1.0)\n    dist.all_reduce(t)\n    return t.sum().item()"
+
+
+@dataclass
+class Heard:
+    """What ranks said: lines as (rank, stream, text), displays, and the words of the notebook's side."""
+
+    lines: list[tuple[int, str, str]] = field(default_factory=list)
+    displays: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def outputs(self) -> Outputs:
+        return Outputs(
+            line=lambda *said: self.lines.append(said),
+            display=lambda *shown: self.displays.append(shown),
+            tell=self.told.append,
+        )
+
+
+class Cells:
+    """Ranks as a test uses them."""
+
+    def __init__(self, world: int, **settings: Any) -> None:
+        self.heard = Heard()
+        self._settings = Settings(world, PROGRAM, device="cpu", colors="nocolor", grace_s=GRACE_S, **settings)
+        self.session = Session(self._settings, self.heard.outputs(), PRELOAD)
+
+    def run(self, body: str, **how: Any) -> CellEnd:
+        """A cell whose body begins on line 2."""
+        self.heard.lines.clear()
+        self.heard.displays.clear()
+        self.heard.told.clear()
+        return self.session.run(f"%%ranks\n{body}", **how)
+
+    def works(self) -> bool:
+        """Whether the next cell of all ranks is a good one."""
+        end = self.run("use()")
+        world = self.session.world
+        return not end.failures and [v["text/plain"] for v in end.values.values()] == [str(8.0 * world)] * world
+
+    def restart(self) -> None:
+        self.session.close()
+        self.session = Session(self._settings, self.heard.outputs(), PRELOAD)
+        self.run(USE)
+
+
+def words(end: CellEnd) -> list[str]:
+    """What is said of a cell's failures, without tracebacks."""
+    plain = tuple(Failure(**{**vars(failure), "traceback": ""}) for failure in end.failures)
+    return message_of(plain, end.standstill).split("\n")
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cells]:
+    """Three ranks with `use()`, which needs them all."""
+    pytest.importorskip("torch")
+    found = Cells(3)
+    found.run(USE)
+    yield found
+    found.session.close()

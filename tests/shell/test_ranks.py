@@ -1,0 +1,260 @@
+"""A cell with %%ranks behaves as the plain cell does, in each of its processes; options, output and results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="ranks need torch")
+
+import perfmagic
+from perfmagic.results import RanksResult
+
+from .conftest import Notebook
+
+pytestmark = pytest.mark.slow
+HEAD = "%%ranks -n 2 --device cpu --plain"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _end() -> Iterator[None]:
+    yield
+    perfmagic.ranks().stop()
+
+
+@pytest.fixture
+def cells(notebook: Notebook) -> Notebook:
+    """A shell whose ranks run on the CPU."""
+    assert notebook.run(f"{HEAD}\nimport os, torch, torch.distributed as dist").error is None
+    return notebook
+
+
+@pytest.fixture
+def on_sim(notebook: Notebook) -> Iterator[Notebook]:
+    """A shell whose ranks have a simulated device each."""
+    setup = "import torch, perfmagic, torch.distributed as dist\nx = torch.ones(64, device=perfmagic.device())"
+    assert notebook.run(f"%%ranks -n 2 --device sim --plain\n{setup}").error is None
+    yield notebook
+
+
+def said(text: str) -> list[str]:
+    return sorted(text.splitlines())
+
+
+def test_variables_stay_in_the_ranks_and_none_enters_the_notebook(cells: Notebook) -> None:
+    before = {name for name in cells.names if name.strip("_i0123456789")}
+    cells.run(f"{HEAD}\nx = rank + 40")
+    assert said(cells.run("%%ranks --plain\nx").printed) == ["[0] 40", "[1] 41"]
+    assert {name for name in cells.names if name.strip("_i0123456789")} == before
+
+
+def test_equal_values_are_shown_once(cells: Notebook) -> None:
+    assert cells.run("%%ranks --plain\n[world_size]").printed == "[0, 1] [2]\n"
+    assert cells.run("%%ranks --plain\n[world_size];").printed == ""
+
+
+def test_await_and_magics_work_in_ranks(cells: Notebook) -> None:
+    ran = cells.run("%%ranks --plain\nimport asyncio\nx = await asyncio.sleep(0, 41)\nhere = %pwd\nx + 1")
+    assert (ran.printed, ran.error) == ("[0, 1] 42\n", None)
+
+
+def test_an_exception_is_called_as_in_the_rank_and_shows_the_users_line(cells: Notebook) -> None:
+    ran = cells.run("%%ranks --plain\nif rank == 1:\n    raise ValueError('boom')\ndist.barrier()")
+    assert type(ran.error).__name__ == "ValueError"
+    assert isinstance(ran.error, perfmagic.RanksError)
+    assert "ValueError on rank 1, line 3: boom" in ran.traceback
+    assert "----> 3     raise ValueError('boom')" in ran.traceback
+    assert ran.traceback.splitlines()[-1] == (
+        "rank 0 was freed on line 4 while it waited in barrier: rank 1 failed on line 3 with ValueError"
+    )
+    assert "perfmagic" not in ran.traceback
+    assert cells.run("%%ranks --plain\ndist.barrier()\n1").printed == "[0, 1] 1\n"
+
+
+@pytest.mark.parametrize(("above", "line"), [("", 2), ("\n\n  \n", 5), ("%%capture\n", 3)])
+def test_lines_are_counted_as_the_editor_counts_them(cells: Notebook, above: str, line: int) -> None:
+    ran = cells.run(f"{above}%%ranks --plain\n1 / 0")
+    assert f"ZeroDivisionError on ranks 0, 1, line {line}: division by zero" in ran.traceback + ran.warned
+    ran = cells.run(f"{above}%%ranks -q\n1 / 0")  # recorded, by another way of running it
+    assert f"ZeroDivisionError on ranks 0, 1, line {line}: division by zero" in ran.traceback + ran.warned
+
+
+def test_a_syntax_error_names_the_line(cells: Notebook) -> None:
+    for options in ("--plain", "-q"):
+        ran = cells.run(f"%%ranks {options}\nx = 1\nx = = 1")
+        assert type(ran.error).__name__ == "SyntaxError"
+        assert "SyntaxError on ranks 0, 1, line 3" in ran.traceback
+
+
+def test_cells_are_numbered_as_in_the_notebook(cells: Notebook) -> None:
+    plain = re.search(r"In ?\[(\d+)\]", cells.run("1 / 0").traceback)
+    ranks = re.search(r"In ?\[(\d+)\]", cells.run("%%ranks --plain\n1 / 0").traceback)
+    assert plain
+    assert ranks
+    assert int(ranks[1]) == int(plain[1]) + 1
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("%%ranks --nonsense", "unrecognized arguments: --nonsense"),
+        ("%%ranks -n 0", "1 to 64 processes"),
+        ("%%ranks -n 999", "1 to 64 processes"),
+        ("%%ranks --on 7", "there is no rank 7"),
+        ("%%ranks --on x", "'x' names no rank"),
+        ("%%ranks --device tpu", "invalid choice: 'tpu'"),
+        ("%%ranks x = 1", "'x = 1' is no option"),
+        ("%%ranks -o 1x", "'1x' is not a Python name"),
+    ],
+)
+def test_a_wrong_option_is_refused_in_one_line_and_runs_nothing(cells: Notebook, head: str, words: str) -> None:
+    cells.run("%%ranks --plain\nran = False")
+    ran = cells.run(f"{head}\nran = True")
+    assert words in ran.refusal
+    assert "Hint: " in ran.refusal
+    assert cells.run("%%ranks --plain\nran").printed == "[0, 1] False\n"
+
+
+def test_an_empty_cell_is_refused_and_help_runs_nothing(cells: Notebook) -> None:
+    assert "the cell is empty" in cells.run("%%ranks\n\n").refusal
+    assert "--plain" in cells.run("%%ranks -h\n1 / 0").printed
+    assert "push NAME" in cells.run("%ranks -h").printed
+
+
+def test_a_recorded_cell_on_sim_gives_the_ranks_on_one_axis(on_sim: Notebook, tmp_path: Path) -> None:
+    body = "for _ in range(3):\n    y = x * 2\n    dist.all_reduce(y)\ny.sum().item()"
+    ran = on_sim.run(f"%%ranks -o found --save {tmp_path / 'saved'}\n{body}")
+    assert ran.error is None
+    assert ran.printed == f"[0, 1] {64 * 2 * 2.0}\n"
+    found = on_sim.names["found"]
+    assert isinstance(found, RanksResult)
+    assert [row.rank for row in found.table] == [0, 1]
+    assert [row.n_matched for row in found.table] == [3, 3]
+    assert found.clocks
+    assert len(ran.outputs) == 1
+    assert "2 ranks" in ran.report
+    assert perfmagic.last() is found
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["rank0.json.gz", "rank1.json.gz"]
+    again = perfmagic.open_traces(tmp_path / "saved").ranks
+    assert [row.n_matched for row in again.table] == [3, 3]
+
+
+def test_a_quiet_cell_shows_no_picture_and_keeps_its_result(on_sim: Notebook) -> None:
+    ran = on_sim.run("%%ranks -q\ny = x + 1")
+    assert (ran.outputs, ran.printed) == ([], "")
+    assert isinstance(perfmagic.ranks().result, RanksResult)
+
+
+def test_a_failing_recorded_cell_shows_its_record_and_then_fails(on_sim: Notebook) -> None:
+    ran = on_sim.run("%%ranks\ny = x + 1\ny.sum().item()\nif rank: raise ValueError('boom')")
+    assert "2 ranks" in ran.report
+    assert type(ran.error).__name__ == "ValueError"
+
+
+def test_a_model_lives_on_after_a_failure(on_sim: Notebook) -> None:
+    setup = """%%ranks --plain
+torch.manual_seed(rank)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1).to("sim"))
+def step():
+    model(torch.ones(2, 4, device="sim")).sum().backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.1 * p.grad
+            p.grad = None
+    return [round(v, 5) for v in model.module.weight.detach().cpu().flatten().tolist()]
+"""
+    assert on_sim.run(setup).error is None
+    first = on_sim.run("%%ranks --plain\nstep()").printed
+    assert first.startswith("[0, 1] [")
+    assert type(on_sim.run("%%ranks --plain\nif rank: raise KeyError('x')\nstep()").error).__name__ == "KeyError"
+    assert on_sim.run("%%ranks --plain\ndist.broadcast(model.module.weight.data, 0)\nstep()").printed.startswith(
+        "[0, 1]"
+    )
+
+
+def test_operations_of_a_group_that_do_not_match_are_named_with_their_lines(on_sim: Notebook) -> None:
+    ran = on_sim.run(
+        "%%ranks --plain\ny = x + 1\nif rank: dist.broadcast(y, 0)\nelse: dist.all_reduce(y)\ny.sum().item()"
+    )
+    assert type(ran.error).__name__ == "Deadlock"
+    assert re.search(
+        r"collectives do not match: rank 0 is in all_reduce \(line 4\), rank 1 is in broadcast \(line 3\), each its "
+        r"number \d+",
+        ran.traceback,
+    )
+    assert on_sim.run("%%ranks --plain\ny = x + 1; dist.all_reduce(y)\ny[0].item()").printed == "[0, 1] 4.0\n"
+
+
+def test_a_rank_whose_device_still_works_is_no_absent_partner(
+    on_sim: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    perfmagic.ranks().stop()
+    monkeypatch.setenv("PERFMAGIC_RANKS_GRACE_S", "0.3")
+    on_sim.run("%%ranks -n 2 --device sim --plain\nimport torch, perfmagic, torch.distributed as dist")
+    # rank 1's cell ends at once, and its device reaches the operation after several times the grace
+    body = """%%ranks --plain
+d = perfmagic.device('sim', pace='matmul=300ms')
+a = torch.ones(8, 8, device=d)
+if rank:
+    for _ in range(5): a @ a
+b = torch.ones(8, device=d)
+dist.all_reduce(b)
+if rank == 0: b.sum().item()
+"""
+    ran = on_sim.run(body)
+    assert ran.error is None
+    perfmagic.ranks().stop()
+
+
+def test_variables_go_in_and_out(cells: Notebook) -> None:
+    cells.run("data = [1, 2]")
+    assert cells.run("%ranks push data").error is None
+    assert cells.run("%%ranks --plain\nmine = torch.tensor(data) * rank\ndata").printed == "[0, 1] [1, 2]\n"
+    cells.run("%ranks pull mine")
+    assert [t.tolist() for t in cells.names["mine"]] == [[0, 0], [1, 2]]
+    assert "there is no variable nothing" in cells.run("%ranks push nothing").refusal
+    assert "NameError" in cells.run("%ranks pull nothing").refusal
+    assert "cannot pickle" in cells.run("f = (i for i in [])\n%ranks push f").refusal
+
+
+def test_the_status_names_each_rank(cells: Notebook) -> None:
+    told = cells.run("%ranks").printed.splitlines()
+    assert told[0].startswith("2 ranks on cpu")
+    assert [re.match(r"rank (\d)  process \d+  private .*B  ready$", line)[1] for line in told[1:]] == ["0", "1"]
+    assert "%ranks knows no 'nonsense'" in cells.run("%ranks nonsense").refusal
+
+
+def test_a_restart_forgets_variables_and_another_number_starts_anew(cells: Notebook) -> None:
+    cells.run("%%ranks --plain\nx = 1")
+    cells.run("%ranks restart")
+    assert "NameError on ranks 0, 1" in cells.run("%%ranks --plain\nx").traceback
+    assert said(cells.run("%%ranks -n 3 --plain\nrank, world_size").printed) == [f"[{r}] ({r}, 3)" for r in range(3)]
+    cells.run("%ranks stop")
+    assert cells.run("%ranks").printed == "no ranks run; %%ranks -n 4 starts some\n"
+    assert "no ranks run" in cells.run("%ranks restart").refusal
+
+
+def test_capture_around_takes_everything(cells: Notebook) -> None:
+    ran = cells.run("%%capture got\n%%ranks --on 0 --plain\nprint('inside')\n5")
+    assert (ran.outputs, ran.printed) == ([], "")
+    assert cells.names["got"].stdout == "[0] inside\n[0] 5\n"
+
+
+def test_a_magic_below_the_first_line_is_refused(cells: Notebook) -> None:
+    assert "must be the first line" in cells.run("x = 1\n%%ranks --plain").refusal
+
+
+def test_the_function_runs_code_in_the_same_ranks(cells: Notebook) -> None:
+    cells.run("%%ranks --plain\nx = rank")
+    ranks = perfmagic.ranks()
+    assert len(ranks) == 2
+    ranks.push(y=5)
+    assert ranks.run("z = x + y") is None
+    assert ranks["z"] == [5, 6]
+    with pytest.raises(perfmagic.RanksError, match="ZeroDivisionError on rank 0, line 2"):
+        ranks.run("1 / x", on=[0])
+    with pytest.raises(perfmagic.OptionError, match="1 to 64"):
+        perfmagic.ranks(0)
