@@ -276,7 +276,10 @@ def too_much_repaired(facts: Facts) -> bool:
 
 
 def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
-    """What the host did: its outermost operators with the largest sums."""
+    """What the host did: its outermost operators with the largest sums.
+
+    Only these: operators inside others are in the times of those, and the sums can be added.
+    """
     ops = trace.host_ops
     levels = operator_stack(trace).levels.values()
     rows = np.concatenate([level[0] for level in levels]) if levels else np.zeros(0, np.int64)
@@ -286,8 +289,8 @@ def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
     sums = np.zeros(len(names), np.int64)
     np.add.at(sums, inverse, ops.end_ns[rows] - ops.start_ns[rows])
     top = np.argsort(-sums, kind="stable")[:3]
-    words = [f"{trace.names[names[i]]} {units.duration(int(sums[i]))} in all (×{units.count(int(n[i]))})" for i in top]
-    return sentences(f"the host ran {', '.join(words)}", _outside(trace, rows)), ()
+    words = [f"{trace.names[names[i]]} {units.duration(int(sums[i]))} (×{units.count(int(n[i]))})" for i in top]
+    return sentences(f"by outermost operator, the host ran {', '.join(words)}", _outside(trace, rows)), ()
 
 
 def _outside(trace: Trace, rows: Int64) -> str:
