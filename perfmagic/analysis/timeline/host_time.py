@@ -16,7 +16,7 @@ import numpy as np
 from perfmagic.numerics.grouped import coded, distinct
 from perfmagic.numerics.intervals import Intervals, union
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
-from perfmagic.trace.hoststack import HostStack, nested
+from perfmagic.trace.hoststack import HostStack, is_operator, nested
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
@@ -109,7 +109,7 @@ def host_time(trace: Trace, thread: Int64, where: Intervals) -> HostTime:
     marks = (host.kind == HostKind.ANNOTATION) & ~(step[host.name] if len(host) else np.zeros(0, bool))
     return HostTime(
         total_ns=int((where[:, 1] - where[:, 0]).sum()),
-        operators=_names(trace, host.kind == HostKind.OP, thread, where),
+        operators=_names(trace, is_operator(trace), thread, where),
         annotations=_names(trace, marks, thread, where),
         frames=_frames(trace, thread, where),
     )
@@ -142,7 +142,7 @@ def held_by(times: Sequence[TimeT], total_ns: int) -> TimeT | None:
 def longest_operator(trace: Trace, thread: Int64, where: Intervals) -> Int64:
     """Of each interval the operator that was innermost for most of it, as row of trace.names, NONE where none ran."""
     found = np.full(len(where), NONE, np.int64)
-    for pieces, stack in _cut(trace.host_ops, trace.host_ops.kind == HostKind.OP, thread, where):
+    for pieces, stack in _cut(trace.host_ops, is_operator(trace), thread, where):
         row = stack.innermost_at(pieces.thread, pieces.start_ns)
         known = row != NONE
         name = trace.host_ops.name[row[known]].astype(np.int64)

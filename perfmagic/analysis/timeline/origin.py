@@ -2,8 +2,8 @@
 
 An op belongs to the innermost recorded operator around its launch: aten::addmm rather than the aten::linear it was
 called for. Some things people know by another name: what the inner operators of attention launch belongs to
-aten::_scaled_dot_product_…, what stands inside torch's record of a collective to the collective, a kernel of
-torch.compile that has no operator of its own to its own name, and the ops of a graph to the graph.
+aten::_scaled_dot_product_…, a kernel of torch.compile that has no operator of its own to its own name, and the ops of
+a graph to the graph.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ _GRAPH_LAUNCH = re.compile(r"GraphLaunch")
 _ENGINE = "autograd::engine::evaluate_function: "  # the autograd engine's frame around what it calls
 _FUSED_ATTENTION = re.compile(r"aten::_(?:flash|efficient|cudnn)_attention_(?:forward|backward)")
 _SDPA = re.compile(r"aten::_scaled_dot_product_\w+_attention")
-_COLLECTIVE_RECORD = re.compile(r"record_param_comms$")  # torch's own note about a collective, inside c10d::allreduce_
 _TRITON = re.compile(r"triton_")
 _LIBRARY_FRAME = re.compile(
     r"site-packages|dist-packages|(?:^|[\\/])(?:torch|triton)[\\/]|torchinductor|^<|built-in|lib[\\/]python3|^nn\.Module"
@@ -207,14 +206,14 @@ def _launching(trace: Trace, stack: HostStack) -> Int64:
 
 
 def _known_as(trace: Trace, stack: HostStack, rows: Int64) -> Int64:
-    """The rows, those of attention's inner operators and of the record of a collective replaced by the one around."""
-    inner, record = (_named(trace, pattern)[trace.host_ops.name] for pattern in (_FUSED_ATTENTION, _COLLECTIVE_RECORD))
-    if not (inner | record).any():
+    """The rows, those of attention's inner operators replaced by the one around."""
+    inner = _named(trace, _FUSED_ATTENTION)[trace.host_ops.name]
+    if not inner.any():
         return rows
     outer = _named(trace, _SDPA)[trace.host_ops.name]
     parent = stack.parents()
     above = np.where(rows != NONE, parent[rows], NONE)
-    replaced = (rows != NONE) & (above != NONE) & (record[rows] | (inner[rows] & outer[above]))
+    replaced = (rows != NONE) & (above != NONE) & inner[rows] & outer[above]
     return np.where(replaced, above, rows)
 
 
