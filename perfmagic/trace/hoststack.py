@@ -96,7 +96,8 @@ def is_operator(trace: Trace) -> Bool:
     if not noted.any():
         return operator
     note = operator & noted[trace.host_ops.name]
-    return operator & ~(note & (host_stack(trace, operator).parents() != NONE))
+    found: Bool = operator & ~(note & (host_stack(trace, operator).parents() != NONE))
+    return found
 
 
 @once_per_trace
