@@ -36,7 +36,6 @@ _NAMELESS = frozenset({"kernel", "Kernel", "run", "operator", "operator_"})
 # flash_bwd_kernel.h, <Kernel_traits, Is_dropout, Is_causal, …>.
 _NAMED_FLAGS = {("flash_fwd_kernel", 2): "causal", ("flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 2): "causal"}
 
-_QUALIFIERS = ("const", "volatile", "")
 _OPERATOR = re.compile(r"\boperator\s*(?:\(\)|<=>|<<|>>|->\*?|<=|>=|<|>|\[\])")
 _LAMBDA = re.compile(r"\{lambda\(|\{?'lambda\d*'|\$_\d|\{unnamed")
 _LAMBDA_NUMBER = re.compile(r"#(\d+)\}$|'lambda(\d*)'|\$_(\d+)")

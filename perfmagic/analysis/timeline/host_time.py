@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.host_rows import Pieces, RowTimes, by_thread
 from perfmagic.numerics.grouped import coded, unions
 from perfmagic.numerics.intervals import Intervals, covered_ns, union
@@ -83,9 +84,9 @@ class HostTime:
     """
 
     total_ns: int
-    operators: tuple[NameTime, ...]
-    annotations: tuple[NameTime, ...]
-    frames: tuple[FrameTime, ...]
+    operators: Rows[NameTime]
+    annotations: Rows[NameTime]
+    frames: Rows[FrameTime]
 
 
 def host_time(trace: Trace, thread: Int64, where: Intervals) -> HostTime:
@@ -98,9 +99,9 @@ def host_time(trace: Trace, thread: Int64, where: Intervals) -> HostTime:
     marks = (host.kind == HostKind.ANNOTATION) & ~(step[host.name] if len(host) else np.zeros(0, bool))
     return HostTime(
         total_ns=int((where[:, 1] - where[:, 0]).sum()),
-        operators=_names(trace, is_operator(trace), thread, where),
-        annotations=_names(trace, marks, thread, where),
-        frames=_frames(trace, thread, where),
+        operators=Rows(_names(trace, is_operator(trace), thread, where), NameTime),
+        annotations=Rows(_names(trace, marks, thread, where), NameTime),
+        frames=Rows(_frames(trace, thread, where), FrameTime),
     )
 
 
