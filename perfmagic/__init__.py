@@ -59,9 +59,12 @@ _HOMES = {
     "Mode": "perfmagic.analysis.bench.quantity",
     "QueueModel": "perfmagic.analysis.bench.queue_model",
     "Finding": "perfmagic.analysis.findings.finding",
+    "FrameTime": "perfmagic.analysis.timeline.host_time",
+    "HostTime": "perfmagic.analysis.timeline.host_time",
     "IdleGap": "perfmagic.analysis.timeline.idle",
     "KernelStat": "perfmagic.analysis.timeline.kernels",
     "LineStat": "perfmagic.analysis.timeline.line_totals",
+    "NameTime": "perfmagic.analysis.timeline.host_time",
     "OperatorStat": "perfmagic.analysis.timeline.operators",
     "Quantity": "perfmagic.analysis.bench.quantity",
     "QueueStat": "perfmagic.analysis.timeline.queueing",
@@ -110,6 +113,8 @@ __all__ = [
     "DeviceError",
     "DeviceOperator",
     "Finding",
+    "FrameTime",
+    "HostTime",
     "IdleGap",
     "KernelChange",
     "KernelStat",
@@ -117,6 +122,7 @@ __all__ = [
     "LineChange",
     "LineStat",
     "Mode",
+    "NameTime",
     "OperatorChange",
     "OperatorStat",
     "OptionError",
@@ -197,6 +203,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.timeline.concurrency import ClassOverlap
     from perfmagic.analysis.timeline.copies import CopyStat
     from perfmagic.analysis.timeline.device_operators import DeviceOperator
+    from perfmagic.analysis.timeline.host_time import FrameTime, HostTime, NameTime
     from perfmagic.analysis.timeline.idle import IdleGap
     from perfmagic.analysis.timeline.kernels import KernelStat
     from perfmagic.analysis.timeline.line_totals import LineStat

@@ -225,11 +225,12 @@ def _syncs(found: Syncs) -> list[dict[str, Any]]:
     """The blocking calls by who asked for them, the longest in sum first."""
     table = []
     for asked_by in np.unique(found.asked_by).tolist():
-        rows = (found.asked_by == asked_by) & ~found.after_cell
+        rows = np.flatnonzero((found.asked_by == asked_by) & ~found.after_cell)
         table.append(
             {
                 "asked_by": found.askers[asked_by],
-                "n_calls": int(rows.sum()),
+                "n_asked": found.n_asked(rows),
+                "n_calls": len(rows),
                 "blocked_ns": int(found.blocked_ns[rows].sum()),
                 "busy_ns": int(found.busy_ns[rows].sum()),
                 "lines": sorted({int(line) for line in found.line[rows] if line > 0}),

@@ -21,10 +21,12 @@ from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives
 from perfmagic.analysis.timeline.concurrency import ClassOverlap, overlap_matrix
 from perfmagic.analysis.timeline.copies import CopyStat, copies
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
+from perfmagic.analysis.timeline.host_time import HostTime, python_during
 from perfmagic.analysis.timeline.idle import IdleGap, gap_rows
 from perfmagic.analysis.timeline.kernels import KernelStat, kernels
 from perfmagic.analysis.timeline.line_totals import LineStat, lines
 from perfmagic.analysis.timeline.operators import OperatorStat, operators
+from perfmagic.analysis.timeline.origin import launched_from
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.analysis.timeline.peaks import Peaks
 from perfmagic.analysis.timeline.queueing import QueueStat, queues
@@ -182,6 +184,15 @@ class TimelineResult(Result):
         """The gaps between device ops, by start: their parts by cause (ns), the line, the op that ended them."""
         return self._by_device(lambda d: gap_rows(self.trace, d), device, IdleGap)
 
+    def python_during(self, start_ns: float, end_ns: float, *, thread: int | None = None) -> HostTime:
+        """What was Python doing in [start_ns, end_ns): its operators, annotations and functions, with times (ns).
+
+        Of a finding: `t.python_during(f.start_ns, f.end_ns)`.  thread: the one with most calls if left out.
+        """
+        if not start_ns < end_ns:
+            raise OptionError(f"python_during: the time ends at {end_ns} ns, not after its start at {start_ns} ns")
+        return python_during(self.trace, int(start_ns), int(end_ns), thread)
+
     def overlap(self, device: int | None = None) -> Rows[ClassOverlap]:
         """How long (ns) each two classes of ops ran at once: compute, copies by direction, communication, memset."""
         return self._by_device(lambda d: overlap_matrix(self.trace, d, self.comm_names), device, ClassOverlap)
@@ -211,7 +222,10 @@ class TimelineResult(Result):
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a device op: name, stream, launched, started, ended (ns), line. Needs pandas."""
+        """One row a device op: name, stream, launched, started, ended (ns), line, who launched it. Needs pandas.
+
+        operator, module, frame: the innermost around the launch, None where none was recorded.
+        """
         ops, names = self.trace.ops, self.trace.names
         frame: pd.DataFrame = pandas().DataFrame(
             {
@@ -223,6 +237,7 @@ class TimelineResult(Result):
                 "end_ns": ops.end_ns,
                 "size_bytes": ops.size_bytes,
                 "line": ops.line,
+                **launched_from(self.trace),
             }
         )
         return frame

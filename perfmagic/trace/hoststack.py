@@ -13,6 +13,9 @@ from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
+# torch's own note about a collective, recorded like an operator: its inputs are the collective's parameters
+COLLECTIVE_NOTE = "record_param_comms"
+
 
 @dataclass(frozen=True, eq=False)
 class HostStack:
@@ -83,9 +86,24 @@ def nested(ops: HostOps, which: Bool | None = None) -> HostStack:
 
 
 @once_per_trace
+def is_operator(trace: Trace) -> Bool:
+    """Which rows of host_ops are operators; shape of host_ops.
+
+    COLLECTIVE_NOTE inside an operator is none: what happens in it is c10d::allreduce_'s, under one name.
+    """
+    operator: Bool = trace.host_ops.kind == HostKind.OP
+    noted = np.array([name == COLLECTIVE_NOTE for name in trace.names], bool)
+    if not noted.any():
+        return operator
+    note = operator & noted[trace.host_ops.name]
+    own: Bool = operator & ~(note & (host_stack(trace, operator).parents() != NONE))
+    return own
+
+
+@once_per_trace
 def operator_stack(trace: Trace) -> HostStack:
     """The nesting of a trace's operators."""
-    return host_stack(trace, trace.host_ops.kind == HostKind.OP)
+    return host_stack(trace, is_operator(trace))
 
 
 def inside_same_name(host_ops: HostOps, parent: Int64, *, by_shape: bool = False) -> Bool:

@@ -204,3 +204,17 @@ def test_idle_time_blocking_and_queueing_add_up_in_the_report() -> None:
     assert device["queued"] == {"in_call_ns": 5 * US, "behind_ns": 0, "waiting_ns": 15 * US}
     (sync,) = report(b.trace(end=160))["syncs"]
     assert sync == {"asked_by": ".item()", "n_calls": 1, "blocked_ns": 20 * US, "busy_ns": 0, "lines": [2]}
+
+
+def test_what_asked_once_and_blocked_in_two_calls_is_told_apart_from_the_calls() -> None:
+    b = Builder()
+    for start in (0, 300, 600):
+        b.op(start + 5, start + 150, launch=start)
+        b.host_op(start + 10, start + 260, "aten::item")
+        b.sync(start + 20, start + 100)
+        b.sync(start + 110, start + 250)
+    b.op(900, 950, launch=890)
+    (row,) = report(b.trace())["syncs"]
+    assert (row["asked_by"], row["n_asked"], row["n_calls"]) == (".item()", 3, 6)
+    (told,) = [one for one in report(b.trace())["findings"] if one["rule"] == "sync"]
+    assert ".item() ×3" in told["sentence"].replace("\u00a0", " ")

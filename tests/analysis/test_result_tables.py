@@ -75,3 +75,21 @@ def test_the_rows_of_a_recorded_trace_are_those_of_the_columns() -> None:
     assert [g.cause for g in found] == [gaps.cause(i) for i in range(len(gaps))]
     assert sum(g.length_ns for g in found) == gaps.total_ns
     assert [s.asked_by for s in result.syncs()] == [syncs(trace).words(i) for i in range(len(syncs(trace)))]
+
+
+def test_what_python_did_is_told_for_any_time() -> None:
+    found = two_devices().python_during(40 * US, 60 * US)
+    assert found.total_ns == 20 * US
+    assert [(one.name, one.share_ns, one.inclusive_ns) for one in found.operators] == [("aten::item", 15 * US, 15 * US)]
+    assert isinstance(found.frames, Rows)
+    assert two_devices().python_during(40 * US, 60 * US, thread=99).operators == ()
+    with pytest.raises(OptionError, match="python_during: the time ends at 5 ns, not after its start at 5 ns"):
+        two_devices().python_during(5, 5)
+
+
+def test_a_frame_of_device_ops_says_who_launched_each() -> None:
+    pytest.importorskip("pandas")
+    frame = two_devices().to_frame()
+    assert frame.set_index("name")["operator"].to_dict()["add"] == "aten::item"
+    assert frame["operator"].isna().sum() == 3
+    assert frame["module"].isna().all()

@@ -11,6 +11,7 @@ from perfmagic.analysis.findings.facts import Facts, listed, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import Int64, OpKind
+from perfmagic.trace.hoststack import COLLECTIVE_NOTE
 from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.signatures import function_name
 
@@ -18,7 +19,7 @@ FEW_NAMES = 8  # a library of collectives runs a handful of kernels; a model's s
 LONG_NS = 50_000  # in the mean; an all-to-all between GPUs takes more, most elementwise kernels less
 NOTABLE_FRAC = 0.05  # of the extent, as of an exposed copy
 NAMED = 3  # kernels that a sentence lists
-_ASKED = ("record_param_comms", "c10d::", "nccl:")  # what torch.distributed records on the host
+_ASKED = (COLLECTIVE_NOTE, "c10d::", "nccl:")  # what torch.distributed records on the host
 
 
 def communication(facts: Facts) -> list[Finding]:

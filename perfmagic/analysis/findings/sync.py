@@ -28,7 +28,7 @@ def sync(facts: Facts, free: Intervals) -> list[Finding]:
         blocked_ns = int(found.blocked_ns[rows].sum())
         if blocked_ns < facts.notable_ns:
             continue
-        times = f" ×{units.count(_n_asked(facts, rows))}" if _n_asked(facts, rows) > 1 else ""
+        times = f" ×{units.count(found.n_asked(rows))}" if found.n_asked(rows) > 1 else ""
         where = f" in {found.words(int(rows[0]))}{times}{on_lines(found.line[rows])}"
         cause = f"Python blocked {units.duration(blocked_ns)}"
         edge = _edge(facts, rows) if at_edge else ""
@@ -127,12 +127,6 @@ def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
     if lost_ns < facts.notable_ns:
         return []
     return ["each left the queue empty", f"{facts.the_device} then waited {units.duration(lost_ns)} for Python"]
-
-
-def _n_asked(facts: Facts, rows: Int64) -> int:
-    """How often it was asked: one operator may make several blocking calls."""
-    asker = facts.syncs.asker[rows]
-    return len(np.unique(asker[asker != NONE])) + int((asker == NONE).sum())
 
 
 def uploads(facts: Facts) -> Bool:

@@ -14,13 +14,12 @@ from perfmagic import units
 from perfmagic.analysis.rows import Rows
 from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import NONE
-from perfmagic.trace.hoststack import host_stack
+from perfmagic.trace.hoststack import COLLECTIVE_NOTE, host_stack
 from perfmagic.trace.model import Collective, Trace
 from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.remarks import Remark
 
-_PARAM_COMMS = "record_param_comms"
 # what torch.distributed records around the launch, with the tensors: nccl:all_reduce, nccl:_all_gather_base
 _ASKED = re.compile(r"^(?:nccl|gloo|ucc|xccl|mpi):(\w+)")
 
@@ -203,12 +202,12 @@ def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -
 def _why(trace: Trace) -> str:
     if not trace.has_host_rows:
         return "no host operator was recorded. Record ProfilerActivity.CPU too: the metadata come from there"
-    recorded = _PARAM_COMMS in (trace.names[name] for name in distinct(trace.host_ops.name).tolist())
+    recorded = COLLECTIVE_NOTE in (trace.names[name] for name in distinct(trace.host_ops.name).tolist())
     if not recorded:
-        return f"the host has no {_PARAM_COMMS}: only calls through torch.distributed record metadata"
+        return f"the host has no {COLLECTIVE_NOTE}: only calls through torch.distributed record metadata"
     if (trace.ops.collective != NONE).any():
         return "others have it. Coalesced operations, other libraries and launches outside the record have none"
-    return f"the host has {_PARAM_COMMS}, which this PyTorch did not copy to the kernels. Record with a newer one"
+    return f"the host has {COLLECTIVE_NOTE}, which this PyTorch did not copy to the kernels. Record with a newer one"
 
 
 def _stat(

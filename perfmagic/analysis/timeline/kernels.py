@@ -110,11 +110,6 @@ def kernels(trace: Trace, device: int, comm_names: str | None = None) -> Rows[Ke
     )
 
 
-def top_kernels(trace: Trace, device: int, limit: int = 10, comm_names: str | None = None) -> Rows[KernelStat]:
-    """The kernels with the largest summed duration, the first seen first where they tie."""
-    return kernels(trace, device, comm_names)[:limit]
-
-
 def tensor_core_share(trace: Trace, device: int, comm_names: str | None = None) -> TensorCoreShare:
     """How much of a device's kernel time was on tensor cores (AMD: matrix cores), by the kernels' names."""
     rows = (trace.ops.device == device) & (trace.ops.kind == OpKind.KERNEL)

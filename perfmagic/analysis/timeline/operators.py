@@ -9,8 +9,8 @@ import numpy as np
 
 from perfmagic.analysis.rows import Rows
 from perfmagic.numerics.grouped import coded
-from perfmagic.trace.columns import NONE, HostKind, HostOps, Int64
-from perfmagic.trace.hoststack import HostStack, inside_same_name, operator_stack
+from perfmagic.trace.columns import NONE, HostOps, Int64
+from perfmagic.trace.hoststack import HostStack, inside_same_name, is_operator, operator_stack
 from perfmagic.trace.model import Trace
 
 
@@ -40,10 +40,10 @@ def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) 
     """What each operator cost on the host and on the devices, the longest on the host first.
 
     by_thread, by_shape: a row for each name and thread, or shape of inputs (recorded with record_shapes=True).
-    Annotations and Python frames are no operators.
+    Annotations and Python frames are no operators, and neither is torch's note about a collective inside one.
     """
     host = trace.host_ops
-    rows = np.flatnonzero(host.kind == HostKind.OP)
+    rows = np.flatnonzero(is_operator(trace))
     if not len(rows):
         return Rows((), OperatorStat)
     stack = operator_stack(trace)

@@ -2,8 +2,8 @@
 
 An op belongs to the innermost recorded operator around its launch: aten::addmm rather than the aten::linear it was
 called for. Some things people know by another name: what the inner operators of attention launch belongs to
-aten::_scaled_dot_product_…, what stands inside torch's record of a collective to the collective, a kernel of
-torch.compile that has no operator of its own to its own name, and the ops of a graph to the graph.
+aten::_scaled_dot_product_…, a kernel of torch.compile that has no operator of its own to its own name, and the ops of
+a graph to the graph.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from perfmagic.analysis.rows import names_at
 from perfmagic.numerics.grouped import coded, distinct
 from perfmagic.trace.columns import NONE, Bool, HostOps, Int8, Int32, Int64
 from perfmagic.trace.hoststack import HostStack, nested, operator_stack
@@ -29,7 +32,6 @@ _GRAPH_LAUNCH = re.compile(r"GraphLaunch")
 _ENGINE = "autograd::engine::evaluate_function: "  # the autograd engine's frame around what it calls
 _FUSED_ATTENTION = re.compile(r"aten::_(?:flash|efficient|cudnn)_attention_(?:forward|backward)")
 _SDPA = re.compile(r"aten::_scaled_dot_product_\w+_attention")
-_COLLECTIVE_RECORD = re.compile(r"record_param_comms$")  # torch's own note about a collective, inside c10d::allreduce_
 _TRITON = re.compile(r"triton_")
 _LIBRARY_FRAME = re.compile(
     r"site-packages|dist-packages|(?:^|[\\/])(?:torch|triton)[\\/]|torchinductor|^<|built-in|lib[\\/]python3|^nn\.Module"
@@ -74,24 +76,6 @@ class Origins:
         return found
 
 
-@dataclass(frozen=True)
-class OpOrigin:
-    """Where one device op comes from.
-
-    operator: the operator that launched it, "" where none was recorded.  shapes, dtypes: of its inputs, as the record
-    writes them, None where it has none.  module: the innermost torch.nn module, frame: the innermost frame of the
-    user's own code, "" where no stack was recorded.  graph_ops: how many ops the graph launch carried, 0 for no graph.
-    """
-
-    source: Source
-    operator: str
-    shapes: str | None
-    dtypes: str | None
-    module: str
-    frame: str
-    graph_ops: int
-
-
 @once_per_trace
 def origins(trace: Trace) -> Origins:
     """Which operator, graph or kernel each device op is charged to."""
@@ -115,27 +99,15 @@ def origins(trace: Trace) -> Origins:
     return Origins(tuple(names.known), source, name, charged, ops.launch, graph_ops.astype(np.int32))
 
 
-def op_origins(trace: Trace, rows: Int64 | list[int]) -> list[OpOrigin]:
-    """Where some device ops come from, with module and frame. rows: of trace.ops, shape (n,); the same order."""
-    found, asked = origins(trace), np.asarray(rows, np.int64)
-    module, frame = modules(trace), frames(trace)
-    host = trace.host_ops
-    result = []
-    for row in asked.tolist():
-        host_op = int(found.host_op[row])
-        shape, dtype = (int(host.shape[host_op]), int(host.dtype[host_op])) if host_op != NONE else (NONE, NONE)
-        result.append(
-            OpOrigin(
-                source=Source(int(found.source[row])),
-                operator=found.names[found.name[row]] if host_op != NONE else "",
-                shapes=None if shape == NONE else trace.input_shapes[shape],
-                dtypes=None if dtype == NONE else trace.input_dtypes[dtype] or None,
-                module=module.words[module.row[row]] if module.row[row] != NONE else "",
-                frame=frame.words[frame.row[row]] if frame.row[row] != NONE else "",
-                graph_ops=int(found.graph_ops[row]),
-            )
-        )
-    return result
+def launched_from(trace: Trace) -> dict[str, npt.NDArray[Any]]:
+    """The operator, module and frame that each device op was launched in, by name, None for none; shape of ops."""
+    origin, module, frame = origins(trace), modules(trace), frames(trace)
+    operator = np.where(origin.host_op != NONE, origin.name, NONE)
+    return {
+        "operator": names_at(origin.names, operator.astype(np.int64)),
+        "module": names_at(module.words, module.row.astype(np.int64)),
+        "frame": names_at(frame.words, frame.row.astype(np.int64)),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,14 +179,14 @@ def _launching(trace: Trace, stack: HostStack) -> Int64:
 
 
 def _known_as(trace: Trace, stack: HostStack, rows: Int64) -> Int64:
-    """The rows, those of attention's inner operators and of the record of a collective replaced by the one around."""
-    inner, record = (_named(trace, pattern)[trace.host_ops.name] for pattern in (_FUSED_ATTENTION, _COLLECTIVE_RECORD))
-    if not (inner | record).any():
+    """The rows, those of attention's inner operators replaced by the one around."""
+    inner = _named(trace, _FUSED_ATTENTION)[trace.host_ops.name]
+    if not inner.any():
         return rows
     outer = _named(trace, _SDPA)[trace.host_ops.name]
     parent = stack.parents()
     above = np.where(rows != NONE, parent[rows], NONE)
-    replaced = (rows != NONE) & (above != NONE) & (record[rows] | (inner[rows] & outer[above]))
+    replaced = (rows != NONE) & (above != NONE) & inner[rows] & outer[above]
     return np.where(replaced, above, rows)
 
 

@@ -121,22 +121,6 @@ class Breakdown:
         return self.class_ns("copy")
 
     @property
-    def htod_ns(self) -> int:
-        return self.class_ns("htod")
-
-    @property
-    def dtoh_ns(self) -> int:
-        return self.class_ns("dtoh")
-
-    @property
-    def dtod_ns(self) -> int:
-        return self.class_ns("dtod")
-
-    @property
-    def ptop_ns(self) -> int:
-        return self.class_ns("ptop")
-
-    @property
     def memset_ns(self) -> int:
         return self.class_ns("memset")
 

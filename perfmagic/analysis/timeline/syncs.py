@@ -10,8 +10,8 @@ from perfmagic.analysis.rows import Rows, names_at
 from perfmagic.analysis.timeline.overlap import busy_intervals
 from perfmagic.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.trace.calls import is_blocking_copy, waits_for_all
-from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int32, Int64
-from perfmagic.trace.hoststack import host_stack
+from perfmagic.trace.columns import NONE, Bool, CallKind, Int32, Int64
+from perfmagic.trace.hoststack import host_stack, is_operator
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import is_pageable
 from perfmagic.trace.once import once_per_trace
@@ -63,6 +63,11 @@ class Syncs:
     def words(self, row: int) -> str:
         """Who asked, as people write it: ".item()"."""
         return self.askers[int(self.asked_by[row])]
+
+    def n_asked(self, rows: Int64) -> int:
+        """How often some calls were asked for: one operator may make several; a call that none asked for is one."""
+        known = self.asker[rows] != NONE
+        return len(np.unique(self.asker[rows][known])) + int((~known).sum())
 
 
 @dataclass(frozen=True)
@@ -170,7 +175,7 @@ def _askers(trace: Trace, rows: Int64) -> Int64:
     ops = trace.host_ops
     instants = np.sort(start)
     around = np.searchsorted(instants, ops.end_ns) > np.searchsorted(instants, ops.start_ns)
-    is_op = (ops.kind == HostKind.OP) & around
+    is_op = is_operator(trace) & around
     aten = np.array([name.startswith("aten::") for name in trace.names], bool)
     from_torch = is_op & aten[ops.name] if len(ops) else is_op
     outermost = host_stack(trace, from_torch).outermost_at(thread, start)

@@ -27,7 +27,8 @@ def operator_table(device: Mapping[str, Any], where: str) -> ReportTable:
         )
         for row in device["device_operators"]
     ]
-    head = ("", "calls", "total", "mean", "of all ops", "achieved", "in and out")
+    of_calls = "self" if any(row["source"] == "operator" for row in device["device_operators"]) else "total"
+    head = ("", "calls", of_calls, "mean", "of all ops", "achieved", "in and out")
     return named_table(f"Device time by operator{where}", head, rows, "operator", _note(device, len(rows)))
 
 
@@ -75,6 +76,8 @@ def _note(device: Mapping[str, Any], n_rows: int) -> str:
     found, words = device["achieved"], []
     if not n_rows:
         return ""
+    if any(row["source"] == "operator" for row in device["device_operators"]):
+        words.append("self: an op counts for the innermost operator around its launch")
     if found["unattributed_ns"]:
         words.append(f"{units.duration(found['unattributed_ns'])} were launched by no recorded operator")
     if found["flop_ns"]:

@@ -33,12 +33,12 @@ def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bo
     timeline's own text has.
     """
     found = [_steps(report)]
-    # of a sample of a recording nobody can tell what its idle time waited for: work is missing from it
-    sampled = any(remark["kind"] == "sample" for remark in report["trust"]["remarks"])
+    # where work is missing from a record, nobody can tell what its idle time waited for
+    lacks = any(remark["kind"] in ("sample", "graph_ops") for remark in report["trust"]["remarks"])
     for device, where in _devices(report):
         found += [
             _time(device, where),
-            *([] if sampled else [_idle(device, where)]),
+            *([] if lacks else [_idle(device, where)]),
             *([] if brief else [_streams(device, where)]),
             category_table(device, where),
             brief_operator_table(device, where) if brief else operator_table(device, where),
@@ -121,7 +121,7 @@ def _steps(report: Mapping[str, Any]) -> ReportTable:
         )
         for step in report["steps"]
     ]
-    head = ("", "on the host", "busy then", "compute", "communication", "copies", "lap", "ops")
+    head = ("", "on the host", "busy then", "compute", "communication", "copies", "lap", "ops, all threads")
     return ReportTable("Steps", head, tuple(rows), report["steps_note"], thing="step")
 
 
@@ -218,7 +218,7 @@ def _host_operators(report: Mapping[str, Any]) -> ReportTable:
         )
         for one in report["operators"]
     ]
-    head = ("", "calls", "host", "host, self", "device", "device, self", "ops")
+    head = ("", "calls", "host total", "host self", "device total", "device self", "ops")
     return named_table("Operators on the host", head, rows, "operator")
 
 
@@ -233,7 +233,7 @@ def _annotations(report: Mapping[str, Any]) -> ReportTable:
         )
         for one in report["annotations"]
     ]
-    head = ("", "times", "host", "device busy", "ops")
+    head = ("", "times", "host", "device busy, own thread", "ops, own thread")
     return named_table("Annotations", head, rows, "annotation")
 
 
@@ -254,11 +254,12 @@ def _syncs(report: Mapping[str, Any]) -> ReportTable:
     rows = [
         (
             one["asked_by"] + (f", line {', '.join(map(str, one['lines']))}" if one["lines"] else ""),
+            count_cell(one["n_asked"]),
             count_cell(one["n_calls"]),
             time_cell(one["blocked_ns"]),
             time_cell(one["busy_ns"]),
         )
         for one in report["syncs"]
     ]
-    head = ("", "calls", "Python blocked", "device busy meanwhile")
+    head = ("", "asked", "calls", "Python blocked", "device busy meanwhile")
     return named_table("Waits for the device", head, rows, "wait")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -44,15 +43,6 @@ class Pile:
     def __len__(self) -> int:
         return len(self.start_ns)
 
-    @cached_property
-    def total_wait_ns(self) -> int:
-        return int((self.start_ns - self.launch_ns).sum())
-
-    @cached_property
-    def latest_launch_ns(self) -> Int64:
-        """The latest launch among the ops of lower rank or the same, by rank."""
-        return np.maximum.accumulate(self.launch_ns)
-
     def depth(self, edges_ns: Float64) -> Float64:
         """Mean number of queued ops in each slot between edges, shape (len(edges) - 1,)."""
         return self.layer_depth(0, len(self), edges_ns)
@@ -71,14 +61,6 @@ class Pile:
             part = edges_ns[slots[0] : slots[-1] + 2]
             below[queued] = self.layer_depth(min(first, rank), rank, part)[queued[slots[0] : slots[-1] + 1]]
         return below
-
-    def max_depth(self) -> int:
-        """The most ops queued at one instant."""
-        if not len(self):
-            return 0
-        waits = self.launch_ns < self.start_ns
-        launch, start = np.sort(self.launch_ns[waits]), self.start_ns[waits]
-        return int((np.arange(1, len(launch) + 1) - np.searchsorted(start, launch, side="right")).max(initial=0))
 
     def runs(self, keys: Int64) -> tuple[Run, ...]:
         """Neighbouring ranks with the same key, bottom first."""

@@ -13,7 +13,7 @@ import pytest
 
 from perfmagic.analysis.timeline.categories import Category, categories, category_of, category_times
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, achieved, compute_type, device_operators
-from perfmagic.analysis.timeline.origin import Source, is_user_frame, op_origins, origins
+from perfmagic.analysis.timeline.origin import Source, is_user_frame, launched_from, origins
 from perfmagic.analysis.timeline.peaks import Peaks
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
@@ -139,11 +139,12 @@ def test_modules_and_user_frames_are_the_innermost_around_the_launch() -> None:
         s.span("python_function", name, start, length)
     s.op("aten::mm", [[2, 2], [2, 2]], FLOAT).op("aten::mm", [[2, 2], [2, 2]], FLOAT).orphan("k", 1.0)
     trace = s.trace()
-    first, second, orphan = op_origins(trace, [0, 1, 2])
-    assert (first.operator, first.module, first.frame) == ("aten::mm", "Linear_1", "model.py(7): forward")
-    assert (first.shapes, first.dtypes, first.graph_ops) == ("[[2, 2], [2, 2]]", '["float", "float"]', 0)
-    assert (second.module, second.frame) == ("Net_0", "train.py(3): step")
-    assert (orphan.source, orphan.operator, orphan.module, orphan.shapes) == (Source.UNKNOWN, "", "", None)
+    found = launched_from(trace)
+    assert list(zip(found["operator"], found["module"], found["frame"], strict=True)) == [
+        ("aten::mm", "Linear_1", "model.py(7): forward"),
+        ("aten::mm", "Net_0", "train.py(3): step"),
+        (None, None, None),
+    ]
     assert by_name(trace)["aten::mm"].module in ("Linear_1", "Net_0")
     apart = device_operators(trace, 0, by_module=True)
     assert sorted(row.module for row in apart) == ["", "Linear_1", "Net_0"]

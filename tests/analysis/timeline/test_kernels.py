@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.timeline.copies import copies
-from perfmagic.analysis.timeline.kernels import kernels, tensor_core_share, top_kernels
+from perfmagic.analysis.timeline.kernels import kernels, tensor_core_share
 from perfmagic.analysis.timeline.streams import streams
 from perfmagic.trace.columns import NONE, OpKind
 from perfmagic.trace.model import LaunchShape, Trace
@@ -85,11 +85,6 @@ def test_a_device_without_kernels_has_no_rows_and_no_share() -> None:
     assert kernels(trace, 5) == ()
     assert tensor_core_share(trace, 5).frac_of_matrix == 0.0
     assert copies(trace, 5).to_dict() == []
-
-
-def test_the_top_kernels_are_the_first_of_all() -> None:
-    trace = recorded("v100_4streams_nccl_step")
-    assert top_kernels(trace, trace.device_ids[0], limit=3) == kernels(trace, trace.device_ids[0])[:3]
 
 
 @pytest.mark.parametrize(("name", "n"), [("v100_4streams_nccl_step", 2328), ("gp100_gpu_user_annotation", 130)])

@@ -113,6 +113,8 @@ def walk(trace: Trace) -> dict[str, list[int]]:
                     sums[who][4] += value
                 innermost[5] += value
                 continue
+            if words == "record_param_comms" and running:
+                continue  # torch's note about the collective that runs
             end = -value
             sums[words][0] += 1
             sums[words][1] += 0 if words in names else end - at
@@ -168,3 +170,21 @@ def test_an_operator_inside_one_of_another_shape_counts_for_its_own_shape() -> N
     ]
     found = operators(read_trace(as_bytes(rows)), by_shape=True)
     assert [(stat.shape, stat.host_ns) for stat in found] == [("[[8, 8]]", 10_000), ("[[4, 4]]", 5000)]
+
+
+def test_a_collective_has_one_name_and_torch_s_note_about_it_none() -> None:
+    b = Builder()
+    b.host_op(0, 100, "c10d::allreduce_")
+    b.host_op(10, 90, "record_param_comms")
+    b.op(200, 230, launch=50)
+    (found,) = operators(b.trace())
+    assert (found.name, found.n_calls, found.host_self_ns) == ("c10d::allreduce_", 1, 100 * US)
+    assert (found.n_ops, found.device_ns, found.device_self_ns) == (1, 30 * US, 30 * US)
+
+
+def test_a_note_about_a_collective_that_no_operator_is_around_stands_for_it() -> None:
+    b = Builder()
+    b.host_op(10, 90, "record_param_comms")
+    b.op(200, 230, launch=50)
+    (found,) = operators(b.trace())
+    assert (found.name, found.device_self_ns) == ("record_param_comms", 30 * US)

@@ -255,3 +255,12 @@ def test_the_idle_time_of_a_sample_has_no_causes() -> None:
     assert all(device["idle_ns"] for device in sampled["devices"].values())
     titles = [[table.title for table in report_tables(one)] for one in (sampled, whole)]
     assert ["Idle by cause" in one for one in titles] == [False, True]
+
+
+def test_the_heads_of_columns_say_whose_ops_count_and_with_what_is_inside() -> None:
+    heads = {table.title.split(",")[0]: table.head for table in report_tables(everything().to_dict())}
+    assert heads["Steps"][-1] == "ops, all threads"
+    assert heads["Annotations"][-2:] == ("device busy, own thread", "ops, own thread")
+    assert heads["Operators on the host"][2:6] == ("host total", "host self", "device total", "device self")
+    assert "self" in heads["Device time by operator"]
+    assert heads["Waits for the device"][1:3] == ("asked", "calls")

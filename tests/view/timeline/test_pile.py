@@ -25,7 +25,6 @@ def test_the_surface_is_the_queue_depth() -> None:
     pile = pile_of((0, 10), (2, 20), (4, 30))
     edges = np.array([0, 2, 4, 10, 20, 30, 40], float)
     assert pile.depth(edges).tolist() == [1, 2, 3, 2, 1, 0]
-    assert pile.max_depth() == 3
 
 
 def test_an_op_that_waits_half_a_slot_is_half_a_layer() -> None:
@@ -39,7 +38,6 @@ def test_the_area_of_the_pile_is_the_sum_of_all_waiting(found: list[tuple[int, i
     edges = np.linspace(0, 1300, columns + 1)
     area = float((pile.depth(edges) * np.diff(edges)).sum())
     assert area == pytest.approx(sum(b - a for a, b in found), abs=1e-6)
-    assert area == pytest.approx(pile.total_wait_ns, abs=1e-6)
 
 
 @UNHURRIED
@@ -49,14 +47,6 @@ def test_layers_add_up_to_the_pile(found: list[tuple[int, int]], cut: int) -> No
     cut = min(cut, len(pile))
     parts = pile.layer_depth(0, cut, edges) + pile.layer_depth(cut, len(pile), edges)
     assert parts == pytest.approx(pile.depth(edges), abs=1e-6)
-
-
-@UNHURRIED
-@given(waits)
-def test_the_deepest_instant_is_that_of_a_sweep(found: list[tuple[int, int]]) -> None:
-    times = sorted({t for wait in found for t in wait})
-    deepest = max((sum(a <= t < b for a, b in found) for t in times), default=0)
-    assert pile_of(*found).max_depth() == deepest
 
 
 def test_a_path_sinks_as_the_ops_before_it_start() -> None:
