@@ -22,6 +22,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.pluginmanager.hasplugin("xdist"):  # the oldest environment has none
         for item in items:
             item.add_marker(pytest.mark.xdist_group(_group(item)))
+    if "stress" not in (config.option.markexpr or ""):
+        items[:] = [item for item in items if not item.get_closest_marker("stress")]
     wanting = [item for item in items if item.get_closest_marker("gpu")]
     if not wanting or _has_gpu():
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perfmagic import units
 from perfmagic.analysis.ranks.alignment import Alignment
 from perfmagic.analysis.ranks.arrows import arrows
+from perfmagic.analysis.ranks.clock_facts import Ping
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of, mixed_jobs
 from perfmagic.analysis.ranks.host_as_device import host_as_device
@@ -67,6 +68,10 @@ class RanksResult(Result):
     def clocks(self) -> Alignment:
         """How the ranks were put on one axis, and how well that is known: offsets (ns), bound (ns), words."""
         return self.ranks.alignment
+
+    def aligned_by(self, pings: Sequence[Ping]) -> RanksResult:
+        """The same ranks on an axis by pings between them, exchanged while they ran: see Ping for its clocks (ns)."""
+        return RanksResult(self.timelines, replace(self.ranks, pings=tuple(pings)))
 
     def meetings(self) -> Rows[Meeting]:
         """Each collective on all its ranks: when the last one came and which, how long each waited and moved (ns)."""

@@ -96,8 +96,8 @@ def is_operator(trace: Trace) -> Bool:
     if not noted.any():
         return operator
     note = operator & noted[trace.host_ops.name]
-    found: Bool = operator & ~(note & (host_stack(trace, operator).parents() != NONE))
-    return found
+    own: Bool = operator & ~(note & (host_stack(trace, operator).parents() != NONE))
+    return own
 
 
 @once_per_trace

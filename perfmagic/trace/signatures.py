@@ -27,7 +27,7 @@ MAX_DEPTH = 10  # of arguments in arguments; deeper ones are left out
 
 _CPP_NAME = re.compile(r"^void |::|\w<|\w\(")
 _PLAIN_NAMESPACED = re.compile(r"^[\w:]+(?:\.\w+)?$")
-_NOT_A_KERNEL = re.compile(r"^Mem(?:cpy|set)\b|^<|\(\d+\): |^## |: ")
+_NOT_A_KERNEL = re.compile(r"^Mem(?:cpy|set)\b|^<|\(\d+\): |^## |: |\brecv \d+<-\d")  # the last: torch's "recv 0<-1"
 # Kernels that are only a shell: the first template argument says what runs.
 SHELLS = frozenset({"Kernel", "Kernel2", "device_kernel", "enable_sm90", "enable_sm90_or_later", "enable_sm80_to_sm89"})
 _NAMELESS = frozenset({"kernel", "Kernel", "run", "operator", "operator_"})

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfmagic.analysis.ranks.clock_facts import Ping
 from perfmagic.api import open_traces
 from perfmagic.errors import OptionError
 from perfmagic.results import RanksResult, TimelineResult
@@ -200,3 +201,14 @@ def test_gloo_on_its_own_threads_is_the_communication_of_a_rank_on_the_cpu() -> 
     assert row.exposed_waiting_ns == 400 * US
     assert found.doc.device_label == "CPU"
     assert not len(found.timelines[0].trace.ops)  # the timeline of the rank itself stays what was recorded
+
+
+def test_pings_give_the_axis_of_two_hosts_its_bound() -> None:
+    traces = [rank(0), rank(1, compute_us=800)]
+    traces = [replace(t, meta=replace(t.meta, boot=f"host {i}", monotonic_base_ns=0)) for i, t in enumerate(traces)]
+    found = result_of(*traces)
+    assert found.clocks.how == "causality"
+    known = found.aligned_by([Ping(0, 1, asked_ns=0, answered_ns=20 * US, back_ns=40 * US)])
+    assert (known.clocks.how, known.clocks.bound_ns) == ("pings", 20 * US)
+    assert [m.bound_ns for m in known.meetings()] == [20 * US] * 4
+    assert found.clocks.how == "causality"

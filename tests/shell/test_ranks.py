@@ -33,11 +33,11 @@ def cells(notebook: Notebook) -> Notebook:
 
 
 @pytest.fixture
-def on_sim(notebook: Notebook) -> Iterator[Notebook]:
+def on_sim(notebook: Notebook) -> Notebook:
     """A shell whose ranks have a simulated device each."""
     setup = "import torch, perfmagic, torch.distributed as dist\nx = torch.ones(64, device=perfmagic.device())"
     assert notebook.run(f"%%ranks -n 2 --device sim --plain\n{setup}").error is None
-    yield notebook
+    return notebook
 
 
 def said(text: str) -> list[str]:

@@ -66,3 +66,8 @@ def test_a_mangled_name_gives_the_arguments_that_stand_in_the_open() -> None:
     name = "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bLi256ELin4ELb0ENS_3RowIfEEEEvPT0_"
     assert mangled_parts(name, ()) == ("add_rmsnorm_quant_kernel", ["bf16", "256", "-4", "false", "Row", "float"])
     assert mangled_parts("_Z", ()) == ("", [])
+
+
+def test_a_message_between_ranks_is_no_template() -> None:
+    assert signature("recv 0<-3").head == signature("recv 0<-3", depth=0).head == "recv 0<-3"
+    assert signature("void shift2<-1>(int)").head == "shift2"

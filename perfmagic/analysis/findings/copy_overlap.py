@@ -92,7 +92,7 @@ class Copies:
         if overlap_ns(self.exposed, union(syncs.start_ns, syncs.end_ns)) >= needed_ns:
             return "Python waited for them: it does not with non_blocking=True"
         if overlap_ns(self.exposed, self._kernels_queued()) >= needed_ns:
-            return "no kernel queued meanwhile could begin"
+            return "kernels queued beside them waited for something else"
         return "Python had queued no kernel to run beside"
 
     def _kernels_queued(self) -> Intervals:

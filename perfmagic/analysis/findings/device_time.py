@@ -85,7 +85,7 @@ class _Longest:
         time = "all of it" if self.own_ns == kind_ns else units.duration(self.own_ns)
         if self.rows[0].source == Source.GRAPH:
             return f", {time.removesuffix(' of it')} of it in a {self.rows[0].name}"
-        speed = _speed(self.rows)
+        speed = _speed(self.rows, self.own_ns)
         return f", the longest operator {_name(self.rows)} with {time}{f', at {speed}' if speed else ''}"
 
 
@@ -157,12 +157,11 @@ def _name(rows: Sequence[DeviceOperator]) -> str:
     return plain + (f" in {units.count(known)} shapes" if known > 1 else "")
 
 
-def _speed(rows: Sequence[DeviceOperator]) -> str:
-    """What was achieved, beside the peak where that is one for all; "" where some operations are not known."""
-    total_ns = sum(row.total_ns for row in rows)
-    if any(row.flop is None for row in rows) or not total_ns:
+def _speed(rows: Sequence[DeviceOperator], in_ns: int) -> str:
+    """What was achieved in some time, beside the peak where that is one for all; "" where operations are not known."""
+    if any(row.flop is None for row in rows) or not in_ns:
         return ""
-    rate = sum(row.flop or 0 for row in rows) / total_ns * 1e9
+    rate = sum(row.flop or 0 for row in rows) / in_ns * 1e9
     peaks = {row.peak_flop_per_s for row in rows}
     peak = peaks.pop() if len(peaks) == 1 else None
     of = f" of {units.significant(peak / 1e12)}" if peak else ""

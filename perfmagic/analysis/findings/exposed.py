@@ -9,11 +9,12 @@ from perfmagic.analysis.findings.communicated import moved_words, pieces_words
 from perfmagic.analysis.findings.copy_overlap import exposed_words
 from perfmagic.analysis.findings.facts import Facts, line_words, sentences
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, subtract, total_ns
-from perfmagic.trace.columns import NO_LINE, Int8, Int64
+from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, subtract, total_ns, union
+from perfmagic.trace.columns import NO_LINE, NONE, Int8, Int64, OpKind
 from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.short_names import kernel_short_names
 
+KNOWN_FRAC = 0.9  # of compute kernels: with fewer known launches nobody can say that none was queued
 EXPOSED_FRAC = 0.02  # of the extent; below it the sentence costs more than the copy
 COPIES = {OpClass.HTOD: "HtoD", OpClass.DTOH: "DtoH", OpClass.DTOD: "DtoD", OpClass.PTOP: "PtoP"}
 
@@ -52,7 +53,7 @@ def _exposed(
         more, advice = [exposed_words(facts)], ""
     else:
         pieces, advice = pieces_words(facts)
-        more = [pieces, moved_words(facts)]
+        more = [_nothing_queued(facts, parts.intervals[rule]), pieces, moved_words(facts)]
     return [
         Finding(
             rule=rule,
@@ -67,6 +68,21 @@ def _exposed(
             where=where,
         )
     ]
+
+
+def _nothing_queued(facts: Facts, exposed: Intervals) -> str:
+    """How long Python had queued no compute meanwhile, where that is most: Python is late, and not the network."""
+    ops, launched = facts.trace.ops, facts.trace.launch_start_ns()
+    kinds = op_classes(facts.trace, facts.comm_names)
+    compute = (ops.device == facts.device) & (ops.kind == OpKind.KERNEL) & (kinds != OpClass.COMMUNICATION)
+    known = compute & (ops.launch != NONE)
+    if facts.trace.simulated or not known.any() or known.sum() < KNOWN_FRAC * compute.sum():
+        return ""
+    without = subtract(exposed, union(np.minimum(launched, ops.start_ns)[known], ops.start_ns[known]))
+    ns = total_ns(without)
+    if 2 * ns < total_ns(exposed):
+        return ""
+    return f"for {units.duration(ns)} of it Python had queued nothing to compute"
 
 
 def _by_direction(facts: Facts) -> str:

@@ -33,6 +33,7 @@ from perfmagic.analysis.findings.unaligned_gemm import unaligned_gemm
 from perfmagic.analysis.findings.verdict import claimed_by_verdict, verdict_of
 from perfmagic.analysis.findings.waited_for_host import waited_for_host
 from perfmagic.analysis.findings.zero_grad import zero_grad
+from perfmagic.analysis.timeline.graph_record import incomplete_graphs
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, NO_VERDICT, Verdict
 from perfmagic.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
 from perfmagic.trace.model import Trace
@@ -79,7 +80,9 @@ def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]
     judged = verdict_of(facts)
     untimed = [_Node(finding) for rule in WITHOUT_DURATIONS for finding in rule(facts)]
     if judged.kind == NO_VERDICT:
-        return _flat([*_by_cost(untimed)], _Node(_verdict(facts, judged)))
+        # where ops of graphs are missing, those that are recorded took their time all the same
+        told = [*_busy_nodes(facts), *untimed] if incomplete_graphs(trace) else untimed
+        return _flat([*_by_cost(told)], _Node(_verdict(facts, judged)))
     head, idle = _idle_tree(facts, judged)
     sets = facts.breakdown.intervals
     exposed, _ = _claimed(facts, EXPOSED, merge(sets["exposed_communication"], sets["exposed_copy"]))

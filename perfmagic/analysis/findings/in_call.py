@@ -30,7 +30,10 @@ _ALLOCATE = (
 )
 # the allocator frees only what it must, to find room; a library such as cuDNN or cuBLAS calls cudaFree as it starts
 _FREE = re.compile(r"^(?:cuda|hip|cuMem|hipMem)Free(?!Async)")
-_START = "One call took most of it, as when CUDA or a library such as cuDNN starts: run the cell once before recording"
+_START = (
+    "Most of its time is one call, as when CUDA or a library such as cuDNN starts: run the cell once before recording, "
+    "and do not empty the allocator's cache behind it"
+)
 _RETRY = (
     "The allocator gave memory back to find room: torch.cuda.memory_stats()['num_alloc_retries'] counts it; "
     "smaller batches, or PYTORCH_ALLOC_CONF=expandable_segments:True, avoid it"
@@ -97,5 +100,6 @@ def _advice(name: str, held_ns: Int64) -> str:
     if _LAUNCH.search(name) or _LOAD.search(name):
         return _LAZY
     if _FREE.match(name):
-        return _START if 2 * int(held_ns.max()) > int(held_ns.sum()) else _RETRY
+        start = f"{name}: {_START[0].lower()}{_START[1:]}"
+        return start if 2 * int(held_ns.max()) > int(held_ns.sum()) else _RETRY
     return _ALLOCATE if _MEMORY.search(name) else ""

@@ -10,6 +10,8 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.cell_time import THE_CELL, CellTime
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
+from perfmagic.analysis.timeline.graph_record import incomplete_graphs
+from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.verdict import (
@@ -25,7 +27,7 @@ from perfmagic.analysis.verdict import (
     Verdict,
 )
 from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, total_ns, union
-from perfmagic.trace.columns import NO_LINE, Int64
+from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
 
@@ -53,8 +55,8 @@ def verdict_of(facts: Facts) -> Verdict:
         return Verdict(NO_RECORDS, 0.0, *_host_only(facts.trace))
     if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
         return Verdict(NO_VERDICT, 0.0, f"one op of {units.duration(facts.breakdown.busy_ns)} is too little for one")
-    if sampled := sample(facts.trace):
-        return Verdict(NO_VERDICT, 0.0, sentences(sampled.words, "what the device waited for cannot be told"))
+    if lacks := sample(facts.trace) or incomplete_graphs(facts.trace):
+        return Verdict(NO_VERDICT, 0.0, sentences(lacks.words, "what the device waited for cannot be told"))
     if too_much_repaired(facts):
         return Verdict(NO_VERDICT, 0.0, f"{repaired_words(facts)}, too many to say who waited for whom")
     judged = _of_times(facts)
@@ -276,21 +278,33 @@ def too_much_repaired(facts: Facts) -> bool:
 
 
 def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
-    """What the host did: its outermost operators with the largest sums.
-
-    Only these: operators inside others are in the times of those, and the sums can be added.
-    """
+    """What the host did: its outermost operators with the largest sums."""
     ops = trace.host_ops
     levels = operator_stack(trace).levels.values()
     rows = np.concatenate([level[0] for level in levels]) if levels else np.zeros(0, np.int64)
     if not len(rows):
         return "the device ran nothing that was recorded", ()
-    names, inverse, n = np.unique(ops.name[rows], return_inverse=True, return_counts=True)
+    names, inverse = np.unique(ops.name[rows], return_inverse=True)
     sums = np.zeros(len(names), np.int64)
     np.add.at(sums, inverse, ops.end_ns[rows] - ops.start_ns[rows])
     top = np.argsort(-sums, kind="stable")[:3]
-    words = [f"{trace.names[names[i]]} {units.duration(int(sums[i]))} (×{units.count(int(n[i]))})" for i in top]
-    return sentences(f"by outermost operator, the host ran {', '.join(words)}", _outside(trace, rows)), ()
+    words = [f"{trace.names[names[i]]} {units.duration(int(sums[i]))}" for i in top]
+    longest = f"the host's longest operators, with what they called: {', '.join(words)}"
+    return sentences(longest, _outside(trace, rows), _annotated(trace)), ()
+
+
+def _annotated(trace: Trace) -> str:
+    """The longest annotations, which say whose time it was where operators are missing; "" where there are none."""
+    host = trace.host_ops
+    rows = np.flatnonzero(host.kind == HostKind.ANNOTATION)
+    totals = {}
+    for name in np.unique(host.name[rows]).tolist():
+        mine = rows[host.name[rows] == name]
+        if not trace.names[name].startswith(STEP_NAME):
+            totals[trace.names[name]] = total_ns(union(host.start_ns[mine], host.end_ns[mine]))
+    longest = sorted(totals.items(), key=lambda item: -item[1])[:3]
+    words = ", ".join(f"{name} {units.duration(ns)}" for name, ns in longest)
+    return f"the longest annotations: {words}" if words else ""
 
 
 def _outside(trace: Trace, rows: Int64) -> str:
@@ -302,4 +316,6 @@ def _outside(trace: Trace, rows: Int64) -> str:
     if length_ns - inside_ns < OUTSIDE_FRAC * length_ns:
         return ""
     share = f"{units.duration(length_ns - inside_ns)} of {units.duration(length_ns)}"
-    return f"{units.percent(1 - inside_ns / length_ns)} of the record, {share}, passed outside of every operator"
+    return (
+        f"{units.percent(1 - inside_ns / length_ns)} of the record, {share}, passed outside of every recorded operator"
+    )

@@ -7,17 +7,19 @@ passed outside of all add up to the time asked for. Beside it stands how long ea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 
 from perfmagic.analysis.rows import Rows
-from perfmagic.numerics.grouped import coded, distinct
-from perfmagic.numerics.intervals import Intervals, union
+from perfmagic.analysis.timeline.host_rows import Pieces, RowTimes, by_thread
+from perfmagic.numerics.grouped import coded, unions
+from perfmagic.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
-from perfmagic.trace.hoststack import HostStack, is_operator, nested
+from perfmagic.trace.hoststack import HostStack, is_operator
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
@@ -87,19 +89,6 @@ class HostTime:
     frames: Rows[FrameTime]
 
 
-@dataclass(frozen=True, eq=False)
-class Pieces:
-    """Some time, cut wherever what ran on its thread changed; arrays of equal length.
-
-    interval: the number of the interval asked for.  thread, start_ns, length_ns: of the piece.
-    """
-
-    interval: Int64
-    thread: Int64
-    start_ns: Int64
-    length_ns: Int64
-
-
 def host_time(trace: Trace, thread: Int64, where: Intervals) -> HostTime:
     """What was Python doing in some time, each interval on the thread beside it?
 
@@ -143,8 +132,9 @@ def held_by(times: Sequence[TimeT], total_ns: int) -> TimeT | None:
 def longest_operator(trace: Trace, thread: Int64, where: Intervals) -> Int64:
     """Of each interval the operator that was innermost for most of it, as row of trace.names, NONE where none ran."""
     found = np.full(len(where), NONE, np.int64)
-    for pieces, stack in _cut(trace.host_ops, is_operator(trace), thread, where):
-        row = stack.innermost_at(pieces.thread, pieces.start_ns)
+    for part in by_thread(trace.host_ops, is_operator(trace), thread, where):
+        pieces = part.pieces()
+        row = part.stack.innermost_at(pieces.thread, pieces.start_ns)
         known = row != NONE
         name = trace.host_ops.name[row[known]].astype(np.int64)
         key, group = coded(pieces.interval[known] * (len(trace.names) + 1) + name)
@@ -157,11 +147,18 @@ def longest_operator(trace: Trace, thread: Int64, where: Intervals) -> Int64:
 
 
 def _names(trace: Trace, which: Bool, thread: Int64, where: Intervals) -> tuple[NameTime, ...]:
-    share, inclusive = _Sums(), _Sums()
-    for pieces, stack in _cut(trace.host_ops, which, thread, where):
-        row = stack.innermost_at(pieces.thread, pieces.start_ns)
-        share.add(_at(trace.host_ops.name, row), pieces.length_ns)
-        inclusive.add_once(_each_level(stack, pieces), pieces.length_ns)
+    host, share, inclusive = trace.host_ops, _Sums(), _Sums()
+    for part in by_thread(host, which, thread, where):
+        rows = part.row_times()
+        if rows is not None:
+            name = host.name[rows.row].astype(np.int64)
+            share.add(name, rows.alone_ns)
+            inclusive.add_rows(name, host, rows.row, part.where)
+            continue
+        for pieces in part.blocks():
+            row = part.stack.innermost_at(pieces.thread, pieces.start_ns)
+            share.add(_at(host.name, row), pieces.length_ns)
+            inclusive.add_once(_each_level(part.stack, pieces), pieces.length_ns)
     return tuple(NameTime(trace.names[n], ns, inclusive.of[n]) for n, ns in share.longest(inclusive))
 
 
@@ -175,20 +172,46 @@ def _frames(trace: Trace, thread: Int64, where: Intervals) -> tuple[FrameTime, .
     table = trace.python_frames.reaching(union(where[:, 0], where[:, 1]))
     labels = _labels(trace)
     share, inclusive = _Sums(), _Sums()
-    for pieces, stack in _cut(table, np.ones(len(table), bool), thread, where):
-        shown = np.full(len(pieces.start_ns), NONE, np.int64)
-        above = shown
-        levels = []
-        for row in stack.each_level_at(pieces.thread, pieces.start_ns):
-            name = _at(table.name, row)
-            label = labels.of(name, above)
-            levels.append(label)
-            shown = np.where(label != NONE, label, shown)
-            above = np.where(name != NONE, name, above)
-        shown = np.where((shown == NONE) & (above != NONE), labels.plain(above), shown)
-        share.add(shown, pieces.length_ns)
-        inclusive.add_once([*levels, shown], pieces.length_ns)
+    for part in by_thread(table, np.ones(len(table), bool), thread, where):
+        rows = part.row_times()
+        if rows is not None:
+            own, told = _told(table, rows, labels)
+            plain = labels.plain(table.name[rows.row].astype(np.int64))
+            share.add(np.where(told != NONE, told, plain), rows.alone_ns)
+            inclusive.add_rows(own, table, rows.row, part.where)
+            inclusive.add(np.where(told == NONE, plain, NONE), rows.alone_ns)
+            continue
+        for pieces in part.blocks():
+            levels, shown = _told_by_piece(part.stack, pieces, labels)
+            share.add(shown, pieces.length_ns)
+            inclusive.add_once([*levels, shown], pieces.length_ns)
     return tuple(labels.frame(n, ns, inclusive.of[n]) for n, ns in share.longest(inclusive))
+
+
+def _told(table: HostOps, rows: RowTimes, labels: _Labels) -> tuple[Int64, Int64]:
+    """The label of each frame, NONE where it is not to be told, and of the innermost around it that is, or itself."""
+    name = table.name[rows.row].astype(np.int64)
+    own = labels.of(name, np.where(rows.parent != NONE, table.name[rows.parent], NONE))
+    of_row, told = np.full(len(table), NONE, np.int64), own.copy()
+    for begin, end in pairwise(rows.levels):
+        if begin:
+            level = slice(begin, end)
+            told[level] = np.where(own[level] != NONE, own[level], of_row[rows.parent[level]])
+        of_row[rows.row[begin:end]] = told[begin:end]
+    return own, told
+
+
+def _told_by_piece(stack: HostStack, pieces: Pieces, labels: _Labels) -> tuple[list[Int64], Int64]:
+    """The label of the frame at each depth of each piece, and which of them is told."""
+    above = shown = np.full(len(pieces.start_ns), NONE, np.int64)
+    levels = []
+    for row in stack.each_level_at(pieces.thread, pieces.start_ns):
+        name = _at(stack.host_ops.name, row)
+        label = labels.of(name, above)
+        levels.append(label)
+        shown = np.where(label != NONE, label, shown)
+        above = np.where(name != NONE, name, above)
+    return levels, np.where((shown == NONE) & (above != NONE), labels.plain(above), shown)
 
 
 def is_own_frame(name: str) -> bool:
@@ -243,6 +266,12 @@ class _Sums:
             if one != NONE and ns:
                 self.of[one] = self.of.get(one, 0) + ns
 
+    def add_rows(self, key: Int64, table: HostOps, row: Int64, where: Intervals) -> None:
+        """Add to each key how long one of its rows ran at least; of a recursion once. where: the time that counts."""
+        known = key != NONE
+        keys, spans = unions(key[known], table.start_ns[row[known]], table.end_ns[row[known]])
+        self.add(keys, covered_ns(where, spans[:, 0], spans[:, 1]))
+
     def add_once(self, levels: Sequence[Int64], length_ns: Int64) -> None:
         """Add the length of each piece to every key that some level has for it; of a recursion once."""
         pieces = [np.column_stack((keys, np.arange(len(keys))))[keys != NONE] for keys in levels]
@@ -265,25 +294,3 @@ def _at(names: Int64 | np.ndarray[tuple[int, ...], np.dtype[np.int32]], row: Int
 
 def _each_level(stack: HostStack, pieces: Pieces) -> list[Int64]:
     return [_at(stack.host_ops.name, row) for row in stack.each_level_at(pieces.thread, pieces.start_ns)]
-
-
-def _cut(table: HostOps, which: Bool, thread: Int64, where: Intervals) -> Iterator[tuple[Pieces, HostStack]]:
-    """Of each thread its time, cut wherever a row of a table begins or ends, and what ran on it."""
-    for one in distinct(thread).tolist():
-        mine = np.flatnonzero((thread == one) & (where[:, 1] > where[:, 0]))
-        if not len(mine):
-            continue
-        mine = mine[np.argsort(where[mine, 0], kind="stable")]
-        start, end = where[mine, 0], where[mine, 1]
-        # the last interval that began before the row ended
-        last = np.searchsorted(start, table.end_ns, side="left") - 1
-        reaches = (last >= 0) & (end[np.maximum(last, 0)] > table.start_ns)
-        rows = which & (table.thread == one) & reaches
-        cuts = distinct(np.concatenate((table.start_ns[rows], table.end_ns[rows])))
-        first = np.searchsorted(cuts, start, side="right")
-        n = np.searchsorted(cuts, end, side="left") + 1 - first
-        part = np.repeat(np.arange(len(mine)), n)
-        at = np.arange(len(part)) - np.repeat(np.cumsum(n) - n, n) + first[part]
-        low = np.maximum(np.concatenate((start[:1], cuts))[at], start[part])
-        high = np.minimum(np.concatenate((cuts, end[-1:]))[at], end[part])
-        yield Pieces(mine[part], np.full(len(part), one), low, high - low), nested(table, rows)

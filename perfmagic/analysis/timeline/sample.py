@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perfmagic import units
+from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -21,7 +22,7 @@ ONLY_LAUNCHES_FRAC = 0.95
 @once_per_trace
 def sample(trace: Trace) -> Remark | None:
     """Why a file is taken for a sample of a recording, in a sentence; None where nothing says so."""
-    ids = np.unique(trace.calls.correlation[trace.calls.correlation != NONE])
+    ids = distinct(trace.calls.correlation[trace.calls.correlation != NONE])
     if len(ids) < LEAST_CALLS:
         return None
     n_ids = int(ids[-1] - ids[0]) + 1

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.timeline.graph_record import incomplete_graphs
 from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.timeline.streams import orphans, previous_end_ns
 from perfmagic.trace.columns import NONE, Bool, CallKind
@@ -26,7 +27,7 @@ class Trust:
     launches recorded into a graph are left out.  n_orphans: ops launched before the window.  n_without_launch: later
     ops without a launch record.  n_before_launch: ops that start before their launch.  n_overlaps: ops that start
     before an earlier op on their stream has ended.  n_zero_durations: ops without length.  n_dropped_events: left out
-    by a limit.  repairs: what the reader repaired.  notes: what was not recorded, and why.  sampled: that most of the
+    by a limit.  repairs: what the reader repaired.  notes: what was not recorded, and why.  lacking: that much of the
     recording is missing.
     """
 
@@ -40,12 +41,12 @@ class Trust:
     n_dropped_events: int
     repairs: tuple[Remark, ...] = ()
     notes: tuple[Remark, ...] = ()
-    sampled: tuple[Remark, ...] = ()
+    lacking: tuple[Remark, ...] = ()
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """That it is a sample, counts that are not 0, repairs and notes."""
-        return (*self.sampled, *self._counted(), *self.repairs, *self.notes)
+        return (*self.lacking, *self._counted(), *self.repairs, *self.notes)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -95,7 +96,7 @@ def trust(trace: Trace) -> Trust:
         n_dropped_events=trace.meta.dropped_events,
         repairs=trace.meta.repairs,
         notes=trace.meta.notes,
-        sampled=tuple(filter(None, (sample(trace),))),
+        lacking=tuple(filter(None, (sample(trace), incomplete_graphs(trace)))),
     )
 
 

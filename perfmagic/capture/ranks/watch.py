@@ -6,6 +6,7 @@ can never go on and that has lasted for the grace time.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,9 +18,10 @@ from perfmagic.capture.ranks.standstill import standstill
 from perfmagic.capture.ranks.wire import Message
 
 ALONE_S = 0.2  # until those are freed that may be about to fail by themselves
-STILL_RUNS_S = 1.0  # until it is said that a rank which waits for nobody goes on
+AGAIN_S = 0.3
+STILL_RUNS_S = 1.5  # until it is said that a rank which waits for nobody goes on
 LOOKS = 4  # within the grace time
-AHEAD_NS = 3_000_000  # how far ahead the common beginning is set: longer than a message takes
+AHEAD_NS = 2_000_000  # how far ahead the common beginning is set: longer than a message takes
 
 
 @dataclass
@@ -31,7 +33,7 @@ class Watched:
     done: bool = False
     failure: Failure | None = None
     payload: bytes = b""
-    freed: bool = False
+    freed_s: float = -math.inf
     value: dict[str, str] | None = None
 
     @property
@@ -96,9 +98,11 @@ class Watch:
         self._begin_together()
         if self.running:
             now_s = time.monotonic()
-            if any(one.ended and (one.failure or not one.done) for one in self.ranks):
+            if self.standstill:
+                self._free(self.running, self.standstill)
+            elif any(one.ended and (one.failure or not one.done) for one in self.ranks):
                 self._after_a_failure(now_s)
-            elif not self.interrupted and not self.standstill:
+            elif not self.interrupted:
                 self._look_around(now_s)
 
     def interrupt(self) -> None:
@@ -165,9 +169,10 @@ class Watch:
             self.tell(f"{words}; {ranks_words([one.rank for one in left])} still {verb}, interrupt to end the cell")
 
     def _free(self, ranks: Sequence[Watched], why: str) -> None:
+        now_s = time.monotonic()
         for one in ranks:
-            if not one.freed:
-                one.freed = True
+            if now_s - one.freed_s > AGAIN_S:  # a rank may have begun to connect only after the first time
+                one.freed_s = now_s
                 one.peer.send({"do": "free", "cell": self.cell, "why": why})
 
     def _look_around(self, now_s: float) -> None:

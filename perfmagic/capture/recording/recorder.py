@@ -10,6 +10,7 @@ a launch).
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,11 +23,13 @@ from perfmagic.capture.devices.clock import unix_offset_ns
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assembled, is_rank
 from perfmagic.capture.recording.host import waited_for_core_ns
+from perfmagic.capture.recording.host_messages import with_partners
 from perfmagic.errors import DeviceError, OptionError
 from perfmagic.trace.model import Cell, Trace
 from perfmagic.trace.remarks import Remark
 
 if TYPE_CHECKING:
+    from perfmagic.capture.devices.groups.host_log import HostLog
     from perfmagic.capture.devices.sim.log import SimRecording, SimRecords
     from perfmagic.capture.recording.session import Session
 
@@ -57,6 +60,7 @@ class Recorder:
     _owner: Owner = field(default_factory=Owner)
     _session: Session | None = None
     _sim: SimRecording | None = None
+    _host_log: HostLog | None = None
     _start_ns: int = 0
     _offset_ns: int = 0
     _waited_ns: int | None = None  # for a core before the recording, of a rank of a job
@@ -75,6 +79,7 @@ class Recorder:
         try:
             if torch is not None and hasattr(torch, "autograd") and not alone:
                 self._open_session(torch)
+                self._open_host_log()
             if use_sim:
                 self._open_sim_log()
             if self.ready is not None:
@@ -122,6 +127,8 @@ class Recorder:
         finally:
             self.give_back()
         kineto = self._session.read() if self._session is not None else None
+        if kineto is not None and self._host_log is not None:
+            kineto = with_partners(kineto, self._host_log.read())
         return assembled(
             Recorded(
                 start_ns=self._start_ns,
@@ -152,6 +159,14 @@ class Recorder:
             f"a recording ends after {statements} statements inside loops; measure fewer rounds"
         )
         session.open(self._owner)
+
+    def _open_host_log(self) -> None:
+        """Where this process has a process group of ours."""
+        groups = sys.modules.get("perfmagic.capture.devices.groups")
+        if groups is not None:
+            log: HostLog = groups.HostLog()
+            self._owner.take(log)
+            self._host_log = log
 
     def _open_sim_log(self) -> None:
         from perfmagic.capture.devices import sim

@@ -62,7 +62,7 @@ class RankRun:
             job = service.job
             trace = replace(trace, meta=replace(trace.meta, rank=job.rank, world_size=job.settings.world))
         with tempfile.TemporaryDirectory() as folder:
-            self._magic.recorded = write_npz(trace, Path(folder) / "trace.npz").read_bytes()
+            self._magic.recorded = write_npz(trace, Path(folder) / "trace.npz", compressed=False).read_bytes()
 
     def release(self) -> None:
         self._recorder.give_back()

@@ -17,11 +17,9 @@ from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.capture.ranks.wire import Message, Wire
 from perfmagic.magics.in_rank.cell import MAGICS
-from perfmagic.magics.in_rank.shell import Hook, NamedCells, Publisher, RankShell, Stream
+from perfmagic.magics.in_rank.shell import Hook, NamedCells, Publisher, RankShell, Stream, ended_by_others
 from perfmagic.magics.running import names
 from perfmagic.magics.running.registry import load
-
-_OWN_TYPES = (RuntimeError, KeyboardInterrupt)  # what an operation raises that was ended, or the interrupt itself
 
 
 class Program:
@@ -71,7 +69,7 @@ class Program:
         if settings.colors:
             config.InteractiveShell.colors = settings.colors
         shell = self.shell = RankShell.instance(config=config, display_pub_class=Publisher, displayhook_class=Hook)
-        shell.wire = self._wire
+        shell.wire, shell.service = self._wire, self.service
         self._run_cell: Any = shell.run_cell
         # lines are counted from the magic, or from what stands above it
         cleanup = shell.input_transformers_cleanup
@@ -113,7 +111,7 @@ class Program:
         service = self.service
         mine = [row for row in traceback.extract_tb(error.__traceback__) if row.filename == service.cell_file]
         line = mine[-1].lineno if mine else getattr(error, "lineno", None) if isinstance(error, SyntaxError) else 0
-        ended = isinstance(error, _OWN_TYPES)
+        ended = ended_by_others(service, error)
         return {
             "type": type(error).__name__,
             "text": str(error),

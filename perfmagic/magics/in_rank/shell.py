@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -12,6 +13,11 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.wire import Wire
+
+
+def ended_by_others(service: Service, error: BaseException) -> bool:
+    """Whether a cell ended because its operations were ended, or because the notebook was interrupted."""
+    return bool(service.freed or service.interrupted) and isinstance(error, (RuntimeError, KeyboardInterrupt))
 
 
 class Stream:
@@ -105,6 +111,13 @@ class RankShell(InteractiveShell):
     traceback_text = ""
     value: Any = None
     wire: Any = None
+    service: Any = None
+
+    def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Format what was raised, unless nobody will see it: for frames of torch that takes a second the first time."""
+        error = exc_tuple[1] if exc_tuple else sys.exc_info()[1]
+        if error is None or not ended_by_others(self.service, error):
+            super().showtraceback(exc_tuple, *args, **kwargs)
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
         self.traceback_text = "\n".join(stb)

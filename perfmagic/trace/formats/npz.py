@@ -65,8 +65,10 @@ _DAMAGE = (
 )
 
 
-def write_npz(trace: Trace, path: str | os.PathLike[str]) -> Path:
+def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = True) -> Path:
     """Save every column of a trace; gives the path.
+
+    compressed: False for a file that is read at once: it is written in a third of the time.
 
     The file appears whole or not at all. Raises OptionError where it cannot be written.
     """
@@ -85,7 +87,7 @@ def write_npz(trace: Trace, path: str | os.PathLike[str]) -> Path:
     }
     arrays[_ABOUT] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     with whole_file(path) as (target, file):
-        np.savez_compressed(file, **arrays)
+        (np.savez_compressed if compressed else np.savez)(file, **arrays)
     return target
 
 

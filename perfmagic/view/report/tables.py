@@ -33,12 +33,12 @@ def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bo
     timeline's own text has.
     """
     found = [_steps(report)]
-    # of a sample of a recording nobody can tell what its idle time waited for: work is missing from it
-    sampled = any(remark["kind"] == "sample" for remark in report["trust"]["remarks"])
+    # where work is missing from a record, nobody can tell what its idle time waited for
+    lacks = any(remark["kind"] in ("sample", "graph_ops") for remark in report["trust"]["remarks"])
     for device, where in _devices(report):
         found += [
             _time(device, where),
-            *([] if sampled else [_idle(device, where)]),
+            *([] if lacks else [_idle(device, where)]),
             *([] if brief else [_streams(device, where)]),
             category_table(device, where),
             brief_operator_table(device, where) if brief else operator_table(device, where),

@@ -10,8 +10,12 @@ from statistics import median
 
 import pytest
 
+from perfmagic.analysis.findings.communicated import moved_words
+from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.repeated_gap import repeated_gap_queued
+from perfmagic.analysis.timeline.graph_record import incomplete_graphs
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.units import bandwidth, count, duration, percent, size
 from tests.analysis.findings.raw import Raw, length, span
@@ -93,14 +97,15 @@ def test_compiled_launches_are_not_advised_to_be_compiled() -> None:
     assert 2 * sum(any(a <= at < b for a, b in compiled) for at in launches) > len(launches)
 
 
-def test_a_pause_before_a_graph_that_comes_six_times_is_found() -> None:
+def test_a_pause_before_a_graph_that_comes_six_times_is_found_where_the_record_is_trusted() -> None:
     raw = Raw.of("a100_6streams_graphs_rank0")
     long = [(before, gap, behind) for before, gap, behind in raw.gaps if gap[1] - gap[0] > 20_000]
     assert {behind["name"] for _, _, behind in long} == {"Memset (Device)"}
     launches = {call["name"] for *_, behind in long if (call := raw.launch(behind))}
     lengths = [b - a for _, (a, b), _ in long]
     assert launches == {"cudaGraphLaunch"}
-    sentence = said("a100_6streams_graphs_rank0", "repeated_gap")
+    facts = Facts(read_trace(real("a100_6streams_graphs_rank0")))
+    sentence = " | ".join(one.sentence for one in repeated_gap_queued(facts, facts.cell_time.not_busy))
     assert f"the same gap ×{len(long)} between " in sentence
     assert f"waited {us(sum(lengths))} with work queued" in sentence
     assert f"({us(min(lengths))} to {us(max(lengths))}). The op behind it is the first of a graph launch" in sentence
@@ -142,8 +147,8 @@ def test_time_outside_of_every_operator_is_said_of_a_record_of_the_host() -> Non
     spans = [span(e) for e in Raw.of("cpu_only_no_device_props").events if e["cat"] == "cpu_op"]
     whole = max(b for _, b in spans) - min(a for a, _ in spans)
     outside = whole - length(spans)
-    words = f"{percent(outside / whole)} of the record, {us(outside)} of {us(whole)}, passed outside of every operator"
-    assert words in said("cpu_only_no_device_props", "verdict")
+    part = f"{percent(outside / whole)} of the record, {us(outside)} of {us(whole)}"
+    assert f"{part}, passed outside of every recorded operator" in said("cpu_only_no_device_props", "verdict")
 
 
 def test_a_rate_measured_on_a_hundredth_of_the_products_is_left_out() -> None:
@@ -175,7 +180,7 @@ def test_what_ops_launched_one_by_one_could_save_is_every_gap_between_them() -> 
             whole, run, n = whole + run * (n >= 9), 0.0, 0
     assert len(raw.gaps) == len(raw.ops) - 1  # each op ends a gap, so that a run of gaps is a run of ops
     sentence = said("gp100_gpu_user_annotation", "one_by_one")
-    assert f"could save up to {us(whole + run * (n >= 9))}, all gaps between these ops" in sentence
+    assert f"could save up to {us(whole + run * (n >= 9))}" in sentence
 
 
 def test_causal_attention_reached_half_the_rate_of_all_its_products() -> None:
@@ -205,8 +210,8 @@ def test_a_file_that_names_no_groups_has_no_bandwidth_of_links() -> None:
     raw = Raw.of("a100_6streams_graphs_rank0")
     assert not any("Process Group Name" in op["args"] for op in raw.ops)
     sizes = [e["args"]["Input Dims"][0][0] for e in raw.named("nccl:all_reduce")]
-    words = said("a100_6streams_graphs_rank0", "exposed_communication")
-    assert f"The longest collective, all_reduce ×{len(sizes)}, moved {size(4 * sum(sizes))}" in words
+    words = moved_words(Facts(read_trace(real("a100_6streams_graphs_rank0"))))
+    assert f"the longest collective, all_reduce ×{len(sizes)}, moved {size(4 * sum(sizes))}" in words
     assert "on the links" not in words
 
 
@@ -247,3 +252,20 @@ def test_one_gap_at_the_beginning_is_told_apart_from_what_follows() -> None:
     assert len(before) == 1
     assert f"{us(end - start)} of the idle time is one gap behind the first op of {count(len(raw.ops))}" in words
     assert f"after it the device was busy {percent(busy)}" in words
+
+
+def test_pauses_inside_graphs_make_a_record_of_which_nothing_can_be_told() -> None:
+    raw = Raw.of("a100_6streams_graphs_rank0")
+    inside = [
+        (behind["args"]["correlation"], gap[1] - gap[0])
+        for before, gap, behind in raw.gaps
+        if gap[1] - gap[0] >= 100
+        and before["args"].get("correlation") == behind["args"].get("correlation")
+        and (call := raw.launch(behind))
+        and call["name"] == "cudaGraphLaunch"
+    ]
+    words = said("a100_6streams_graphs_rank0", "verdict")
+    n, longest = len({launch for launch, _ in inside}), us(max(length for _, length in inside))
+    assert f"within {n} graph launches nothing is recorded for {us(sum(one for _, one in inside))}, {longest}" in words
+    assert {one.rule for one in found("a100_6streams_graphs_rank0")} == {"verdict", "unaligned_gemm", "queue_full"}
+    assert incomplete_graphs(read_trace(real("v100_4streams_nccl_graphs"))) is None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfmagic.analysis.timeline.host_rows import ThreadTime
 from perfmagic.analysis.timeline.host_time import held_by, host_time, longest_operator, python_during
 from perfmagic.numerics.intervals import parts_of, union
 from perfmagic.trace.columns import HostKind
@@ -148,3 +150,48 @@ def test_the_parts_of_intervals_agree_with_counting_instants(
     for i, (first, n) in enumerate(asked):
         got = [t for s, e in parts[number == i].tolist() for t in range(s, e)]
         assert got == [t for t in range(first, first + n) if t in instants]
+
+
+FRAME_NAMES = ("train.py(3): step", "scipy/a.py(5): zoom", "torch/nn/m.py(7): call", "<built-in function f>")
+
+
+def put_frames(b: Builder, tree: tuple[int, tuple], start: int, length: int) -> None:  # type: ignore[type-arg]
+    b.host_op(start, start + length, FRAME_NAMES[tree[0]], kind=FRAME)
+    width = (length - 2) // max(1, len(tree[1]))
+    for i, inner in enumerate(tree[1]):
+        if width >= 1:
+            put_frames(b, inner, start + 1 + i * width, width)
+
+
+FRAME_TREE = st.recursive(
+    st.tuples(st.integers(0, 3), st.just(())),
+    lambda inner: st.tuples(st.integers(0, 3), st.lists(inner, max_size=3).map(tuple)),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(FRAME_TREE, TREE, SPANS)
+def test_time_by_row_is_time_by_piece(frames: tuple, tree: tuple, spans: list[tuple[int, int]]) -> None:  # type: ignore[type-arg]
+    b = Builder()
+    put_frames(b, frames, 2, 44)
+    put(b, tree, 3, 40)
+    trace = b.trace()
+    start, length = np.array(spans, np.int64).reshape(-1, 2).T * US
+    where = union(start, start + length)
+    thread = np.ones(len(where), np.int64)
+    by_row = host_time(trace, thread, where)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ThreadTime, "row_times", lambda _self: None)
+        assert host_time(trace, thread, where) == by_row
+
+
+def test_frames_that_overshoot_the_one_around_them_are_cut_into_pieces() -> None:
+    b = Builder()
+    b.host_op(0, 50, "train.py(3): step", kind=FRAME)
+    b.host_op(40, 52, "scipy/a.py(5): zoom", kind=FRAME)
+    found = python_during(b.trace(), 0, 60 * US, thread=1)
+    assert [(f.function, f.share_ns, f.inclusive_ns) for f in found.frames] == [
+        ("step", 40 * US, 50 * US),
+        ("zoom", 12 * US, 12 * US),
+    ]

@@ -14,7 +14,12 @@ from perfmagic.capture.ranks.settings import Settings
 from perfmagic.rank_sessions import PRELOAD, PROGRAM
 
 GRACE_S = 0.4
-USE = "import os, time, torch, torch.distributed as dist\nt = torch.ones(8)\ndef use():\n    t.fill_(1.0)\n    dist.all_reduce(t)\n    return t.sum().item()"
+USE = """import os, time, torch, torch.distributed as dist
+t = torch.ones(8)
+def use():
+    t.fill_(1.0)
+    dist.all_reduce(t)
+    return t.sum().item()"""
 
 
 @dataclass

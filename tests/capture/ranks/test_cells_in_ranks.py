@@ -118,14 +118,10 @@ def test_a_plain_cell_records_nothing(three: Cells) -> None:
 
 
 def test_the_store_listens_to_this_machine_alone(three: Cells) -> None:
-    rows = Path(f"/proc/{three.session.peers[0].started.pid}/net/tcp").read_text().splitlines()[1:]
-    rows += Path(f"/proc/{three.session.peers[0].started.pid}/net/tcp6").read_text().splitlines()[1:]
-    inodes = {
-        os.readlink(f"/proc/{peer.started.pid}/fd/{fd}")[8:-1]
-        for peer in three.session.peers
-        for fd in os.listdir(f"/proc/{peer.started.pid}/fd")
-        if os.readlink(f"/proc/{peer.started.pid}/fd/{fd}").startswith("socket:")
-    }
+    pids = [peer.started.pid for peer in three.session.peers]
+    rows = [row for kind in ("tcp", "tcp6") for row in Path(f"/proc/{pids[0]}/net/{kind}").read_text().splitlines()[1:]]
+    targets = [str(fd.readlink()) for pid in pids for fd in Path(f"/proc/{pid}/fd").iterdir()]
+    inodes = {target[8:-1] for target in targets if target.startswith("socket:")}
     listening = [row.split()[1].split(":")[0] for row in rows if row.split()[3] == "0A" and row.split()[9] in inodes]
     assert listening
     assert set(listening) <= {"0100007F", "0000000000000000FFFF00000100007F"}

@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 _kept: list[Any] = []  # torch's registrations: gone with this list
+_has_devices: list[bool] = []
 _loading = threading.RLock()
 
 
@@ -58,22 +59,31 @@ def load(pace: Pace | str | PaceFunction | None = None, *, devices: int = 1) -> 
     """
     wanted = as_pace(pace)
     with _loading:
-        if not _kept:
-            _register()
+        prepare()
+        if not loaded():
+            from perfmagic.capture.devices.sim import device
+
+            device.create_devices()
+            _has_devices.append(True)
     _loaded_device().make_devices(devices)
     if wanted is not None:
         set_pace(wanted)
 
 
-def _register() -> None:
+def prepare() -> None:
+    """Tell torch of the device without making one: forks of this process then load it for little.
+
+    A process that has loaded it cannot be forked so: its streams have no threads there.
+    """
+    if _kept:
+        return
     try:
         import torch
     except ImportError as error:
         raise TorchMissingError("the simulated device") from error
-    from perfmagic.capture.devices.sim import device, module
+    from perfmagic.capture.devices.sim import module
 
     registrations = module.register(rebuild)
-    device.create_devices()
     # torch imports much of itself at the first op on meta: here, so that no cell is charged with it
     torch.empty(1, device="meta").add(1)
     _kept.extend(registrations)
@@ -81,7 +91,7 @@ def _register() -> None:
 
 def loaded() -> bool:
     """Has load() been called?"""
-    return bool(_kept)
+    return bool(_has_devices)
 
 
 def set_pace(pace: Pace | str | PaceFunction | None) -> None:

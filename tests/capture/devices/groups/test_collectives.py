@@ -171,6 +171,60 @@ def test_averages_functional_collectives_and_meshes_work_and_mistakes_are_told_a
         assert mine["goes_on"] == 2.0
 
 
+_BUILT_ON_IT = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+mesh = init_device_mesh("sim", (world_size,))
+rows = distribute_tensor(torch.arange(8.0).view(4, 2).to(device), mesh, [Shard(0)])
+say(sharded=[rows.to_local().tolist(), rows.sum().full_tensor().item(), (rows + 1).full_tensor().tolist()])
+say(replicated=rows.redistribute(mesh, [Replicate()]).to_local().tolist())
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4)).double().to(device)
+x = torch.ones(2, 4, dtype=torch.float64, device=device)
+split = parallelize_module(model(), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+out = split(x); out.sum().backward()
+say(tensor_parallel=(out - model()(x)).abs().max().item(), part=list(split[0].weight.to_local().shape))
+net, alone = model(), model()
+optimizer = ZeroRedundancyOptimizer(net.parameters(), torch.optim.SGD, lr=0.1)
+for one, by in ((net, optimizer), (alone, torch.optim.SGD(alone.parameters(), lr=0.1))):
+    one(x).sum().backward(); by.step()
+say(zero=max((a - b).abs().max().item() for a, b in zip(net.parameters(), alone.parameters())))
+refused = []
+for wrap in (lambda: fully_shard(model(), mesh=mesh), lambda: FullyShardedDataParallel(model())):
+    try:
+        wrap()(x).sum().backward()
+    except perfmagic.PerfmagicError as error:
+        refused.append(str(error))
+say(refused=refused)
+# another group after the end of the first one
+dist.destroy_process_group()
+dist.init_process_group(
+    "sim", store=dist.FileStore(sys.argv[3] + " again", world_size), rank=rank, world_size=world_size)
+t = torch.ones(2, device=device); dist.all_reduce(t); say(again=t.tolist())
+"""
+
+
+def test_what_is_built_on_the_group_works_or_is_refused_by_name(tmp_path: Path) -> None:
+    said = run_ranks(tmp_path, 2, _BUILT_ON_IT)
+    for rank, mine in enumerate(said):
+        rows = [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]
+        plus_one = [[one + 1 for one in row] for row in rows]
+        assert mine["sharded"] == [rows[2 * rank : 2 * rank + 2], 28.0, plus_one]
+        assert mine["replicated"] == rows
+        assert mine["tensor_parallel"] < 1e-14
+        assert mine["part"] == [4, 4]
+        assert mine["zero"] < 1e-15
+        assert len(mine["refused"]) == 2
+        for words in mine["refused"]:
+            assert "simulated device" in words
+            assert "FullyShardedDataParallel" in words
+        assert mine["again"] == [2.0, 2.0]
+
+
 def _of(said: list[dict[str, Any]], key: str) -> list[Any]:
     return [mine[key] for mine in said]
 

@@ -52,3 +52,35 @@ def test_operations_on_host_tensors_are_noted_while_a_log_is_open(tmp_path: Path
         ]
         assert mine["inside"]
         assert mine["in_turn"]
+
+
+_TIMELINE = """
+import perfmagic
+t, got = torch.ones(1000), torch.zeros(1000)
+right, left = (rank + 1) % world_size, (rank - 1) % world_size
+dist.all_reduce(t)
+with perfmagic.timeline(device="cpu") as timeline:
+    for _ in range(2):
+        for work in (dist.isend(t, right), dist.irecv(got, left)):
+            work.wait()
+    dist.all_reduce(t)
+timeline.result.save(os.path.join(os.path.dirname(__file__), f"rank{rank}.npz"))
+dist.barrier()
+"""
+
+
+def test_a_timeline_on_the_cpu_says_to_whom_messages_went_and_ranks_match_them(tmp_path: Path) -> None:
+    import perfmagic
+
+    run_ranks(tmp_path, 3, _TIMELINE, backend="perfmagic")
+    for rank in range(3):
+        trace = perfmagic.open_trace(tmp_path / f"rank{rank}.npz").trace
+        names = [trace.names[i] for i in trace.host_ops.name if trace.names[i].startswith("gloo:")]
+        right, left = (rank + 1) % 3, (rank - 1) % 3
+        assert sorted(names) == sorted(
+            [*[f"gloo:send {rank}->{right}", f"gloo:recv {rank}<-{left}"] * 2, "gloo:all_reduce"]
+        )
+    ranks = perfmagic.open_traces(tmp_path).ranks
+    pairs = sorted((m.source, m.target, m.number) for m in ranks.messages())
+    assert pairs == sorted((rank, (rank + 1) % 3, n) for rank in range(3) for n in range(2))
+    assert [meeting.kind for meeting in ranks.meetings()] == ["all_reduce"]

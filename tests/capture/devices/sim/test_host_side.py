@@ -266,7 +266,22 @@ def test_a_pace_gives_each_op_its_least_time() -> None:
     assert pace("Memcpy HtoD (Pageable -> Device)", OpKind.MEMCPY, 1000) == 0.002
 
 
-@pytest.mark.parametrize("text", ["matmul", "matmul=3", "copy=3ms", "x=1.2.3ms", "kernel=-1ms"])
+def test_a_link_takes_its_latency_and_the_bytes_at_its_bandwidth_and_a_named_time_goes_before_it() -> None:
+    pace = sim.Pace.parse("link=1MB/s, latency=2ms, broadcast=5ms, kernel=1ms")
+    assert pace == sim.Pace(0.001, {"broadcast": 0.005}, link_bytes_per_s=1e6, link_latency_s=0.002)
+    assert pace.link_s("all_reduce", 3000) == pytest.approx(0.005)
+    assert pace.link_s("broadcast", 3000) == 0.005
+    assert sim.Pace(kernel_s=0.001).link_s("all_reduce", 3000) == 0.0  # a collective is no kernel of the device's own
+    assert pickle.loads(pickle.dumps(pace)) == pace
+    assert hash(pace) != hash(sim.Pace(0.001, {"broadcast": 0.005}, link_bytes_per_s=1e6))
+    assert eval(repr(pace), {"Pace": sim.Pace}) == pace
+    words = "paced: broadcast ≥ 5 ms, other kernels ≥ 1 ms, link 1 MB/s and 2 ms"
+    assert pace.words.replace("\u00a0", " ") == words
+
+
+@pytest.mark.parametrize(
+    "text", ["matmul", "matmul=3", "copy=3ms", "x=1.2.3ms", "kernel=-1ms", "link=3ms", "latency=1GB/s", "link=0GB/s"]
+)
 def test_a_pace_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="pace"):
         sim.Pace.parse(text)
