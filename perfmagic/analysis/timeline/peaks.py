@@ -5,6 +5,11 @@ fp32 is ordinary arithmetic (AMD: the matrix cores, which take float32 as it is)
 where the device has them. fp16 holds for bfloat16 too, but where bf16 has its own number. Sums in float32, as torch's
 products have them, where a sheet also prints a faster kind. A GPU that is not here has no peak, and neither has a
 part of one (MIG).
+
+bfloat16 of A100, H100, H200, B200, MI300X, MI325X and MI250X is what torchtitan has (tools/utils.py, get_peak_flops),
+and rates of CDNA 3 are multiprocessors × 2.1 GHz × 256 for float32, 1024, 2048 and 4096 for the shorter types.
+A GeForce runs above the boost clock that its rates are of, so that a share can exceed 100 %. Its float8 is left out:
+sums that torch calls fast run at twice the printed rate.
 """
 
 from __future__ import annotations
@@ -99,8 +104,8 @@ _H200 = (
 )
 _GH200 = "NVIDIA GH200 data sheet: resources.nvidia.com/en-us-grace-cpu/grace-hopper-superchip"
 _B200 = (
-    "NVIDIA HGX B200, a table of eight: "
-    "nvidia.com/en-us/data-center/hgx; bandwidth: DGX B200 data sheet, 64 TB/s of eight"
+    "NVIDIA Blackwell data sheet, HGX B200, one GPU: nvdam.widen.net/s/wwnsxrhm2w/blackwell-datasheet-3384703; TF32: "
+    "nvidia.com/en-us/data-center/hgx, 18 PFLOPS of eight with sparsity"
 )
 _ADA = "NVIDIA {} data sheet: resources.nvidia.com/en-us-l40s/l40s-datasheet-28413, nvidia.com/en-us/data-center/{}"
 _MI200 = "AMD Instinct {} data sheet: amd.com/en/products/accelerators/instinct/mi200/{}.html"
@@ -108,6 +113,7 @@ _MI300 = "AMD Instinct {} data sheet: amd.com/en/products/accelerators/instinct/
 _RTX = "NVIDIA {} GPU architecture white paper, appendix: GeForce {}; float32 sums"
 
 _HOPPER = {"fp64": 67, "fp32": 67, "tf32": 494.5, "fp16": 989.5, "fp8": 1979, "int8": 1979}
+_HOPPER_NVL = {"fp64": 60, "fp32": 60, "tf32": 417.5, "fp16": 835.5, "fp8": 1670.5, "int8": 1670.5}
 _AMPERE = {"fp64": 19.5, "fp32": 19.5, "tf32": 156, "fp16": 312, "int8": 624}
 _CDNA3 = {"fp64": 163.4, "fp32": 163.4, "tf32": 653.7, "fp16": 1307.4, "fp8": 2614.9, "int8": 2614.9}
 
@@ -157,12 +163,12 @@ SHEETS: tuple[_Sheet, ...] = (
     ),
     _Sheet(
         "RTX 4090", "GeForce RTX 4090", 128, 1008,
-        {"fp32": 82.6, "tf32": 82.6, "fp16": 165.2, "fp8": 330.3, "int8": 660.6},
+        {"fp32": 82.6, "tf32": 82.6, "fp16": 165.2, "int8": 660.6},
         _RTX.format("Ada", "RTX 4090"),
     ),
     _Sheet(
         "RTX 5090", "GeForce RTX 5090", 170, 1792,
-        {"fp32": 104.8, "tf32": 104.8, "fp16": 209.5, "fp8": 419, "int8": 838},
+        {"fp32": 104.8, "tf32": 104.8, "fp16": 209.5, "int8": 838},
         _RTX.format("RTX Blackwell", "RTX 5090"),
     ),
     _Sheet("H100 SXM", "H100 80GB HBM3", 132, 3350, _HOPPER, _H100),
@@ -170,19 +176,13 @@ SHEETS: tuple[_Sheet, ...] = (
         "H100 PCIe", "H100 PCIe", 114, 2000,
         {"fp64": 51, "fp32": 51, "tf32": 378, "fp16": 756.5, "fp8": 1513, "int8": 1513}, _H100_PCIE,
     ),
-    _Sheet(
-        "H100 NVL", "H100 NVL", 132, 3900,
-        {"fp64": 60, "fp32": 60, "tf32": 417.5, "fp16": 835.5, "fp8": 1670.5, "int8": 1670.5}, _H100,
-    ),
+    _Sheet("H100 NVL", "H100 NVL", 132, 3900, _HOPPER_NVL, _H100),
     _Sheet("H200 SXM", "H200", 132, 4800, _HOPPER, _H200),
-    _Sheet(
-        "H200 NVL", "H200 NVL", 132, 4800,
-        {"fp64": 60, "fp32": 60, "tf32": 417.5, "fp16": 835.5, "fp8": 1670.5, "int8": 1670.5}, _H200,
-    ),
+    _Sheet("H200 NVL", "H200 NVL", 132, 4800, _HOPPER_NVL, _H200),
     _Sheet("GH200 96 GB", "GH200 (?:480|120)GB", 132, 4000, _HOPPER, _GH200),
     _Sheet("GH200 144 GB", "GH200 144G HBM3e", 132, 4900, _HOPPER, _GH200),
     _Sheet(
-        "B200", "B200", 148, 8000,
+        "B200", "B200", 148, 7700,
         {"fp64": 37, "fp32": 75, "tf32": 1125, "fp16": 2250, "fp8": 4500, "int8": 4500}, _B200,
     ),
     _Sheet(

@@ -8,7 +8,16 @@ from typing import Any
 
 from perfmagic import units
 from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category
-from perfmagic.view.report.table import ReportTable, cell, count_cell, named_table, rate_cell, share_cell, time_cell
+from perfmagic.view.report.table import (
+    ReportTable,
+    cell,
+    columns_of,
+    count_cell,
+    named_table,
+    rate_cell,
+    share_cell,
+    time_cell,
+)
 
 _SHAPES_LENGTH = 60
 
@@ -45,16 +54,16 @@ def brief_operator_table(device: Mapping[str, Any], where: str) -> ReportTable:
 
 def category_table(device: Mapping[str, Any], where: str) -> ReportTable:
     """Device time by what it was for; adds up to the summed time of all ops."""
-    rows = [
+    head, rows = columns_of(
+        device["categories"],
+        lambda row: CATEGORY_WORDS[Category[row["category"].upper()]],
         (
-            CATEGORY_WORDS[Category[row["category"].upper()]],
-            count_cell(row["n_ops"]),
-            time_cell(row["total_ns"]),
-            share_cell(row["share_frac"]),
-        )
-        for row in device["categories"]
-    ]
-    return ReportTable(f"Device time by category{where}", ("", "ops", "total", "of all ops"), tuple(rows))
+            ("ops", count_cell, "n_ops"),
+            ("total", time_cell, "total_ns"),
+            ("of all ops", share_cell, "share_frac"),
+        ),
+    )
+    return ReportTable(f"Device time by category{where}", head, tuple(rows))
 
 
 def _name(row: Mapping[str, Any], length: int | None = None) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from perfmagic import units
 
@@ -24,6 +25,9 @@ def cell(text: str, value: float | None = None, full: str = "") -> Cell:
     made = Cell(text)
     made.value, made.full = value, full
     return made
+
+
+Column = tuple[str, Callable[[Any], Cell], str]  # its heading, what makes its cells, and of which key of a report
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,22 @@ def named_table(
     return ReportTable(title, head, tuple(rows), note, thing, tuple(whole_names(rows)))
 
 
-def time_cell(ns: float) -> Cell:
-    """A time."""
-    return cell(units.duration(ns), ns)
+def columns_of(
+    items: Sequence[Mapping[str, Any]], first: Callable[[Mapping[str, Any]], str], columns: Sequence[Column]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The head and the rows of a table: a row for each item of a report.  first: the cell that names it."""
+    head = ("", *(heading for heading, _, _ in columns))
+    return head, [(first(one), *(made(one[key]) for _, made, key in columns)) for one in items]
+
+
+def whole_name(item: Mapping[str, Any]) -> Cell:
+    """The cell with an item's name, which may be shortened."""
+    return cell(item["name"], full=item["name"])
+
+
+def time_cell(ns: float | None) -> Cell:
+    """A time; empty where it is not known."""
+    return cell("") if ns is None else cell(units.duration(ns), ns)
 
 
 def count_cell(n: int) -> Cell:

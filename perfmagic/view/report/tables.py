@@ -9,10 +9,12 @@ from typing import Any
 from perfmagic import units
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.trace.short_names import short_names
+from perfmagic.view.report import host
 from perfmagic.view.report.operators import brief_operator_table, category_table, operator_table
 from perfmagic.view.report.table import (
     ReportTable,
     cell,
+    columns_of,
     count_cell,
     named_table,
     rate_cell,
@@ -32,7 +34,7 @@ def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bo
     report: from perfmagic.analysis.report.  brief: as a terminal has room for; without those of the streams, which the
     timeline's own text has.
     """
-    found = [_steps(report)]
+    found = [host.steps_table(report)]
     # where work is missing from a record, nobody can tell what its idle time waited for
     lacks = any(remark["kind"] in ("sample", "graph_ops") for remark in report["trust"]["remarks"])
     for device, where in _devices(report):
@@ -48,7 +50,12 @@ def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bo
             _overlaps(device, where),
             _memory(device, where),
         ]
-    found += [_host_operators(report), _annotations(report), _lines(report), _syncs(report)]
+    found += [
+        host.operators_table(report),
+        host.annotations_table(report),
+        host.lines_table(report),
+        host.syncs_table(report),
+    ]
     return [table.first(most) for table in found if table.rows or table.note]
 
 
@@ -109,22 +116,6 @@ def _streams(device: Mapping[str, Any], where: str) -> ReportTable:
     return ReportTable(f"Streams{where}", head, tuple(rows), thing="stream")
 
 
-def _steps(report: Mapping[str, Any]) -> ReportTable:
-    rows = [
-        (
-            cell(f"step {step['number']}", step["number"]),
-            time_cell(step["duration_ns"]),
-            share_cell(step["window_busy_frac"]),
-            *(time_cell(step[f"{what}_ns"]) for what in ("compute", "communication", "copy")),
-            cell("") if step["lap_ns"] is None else time_cell(step["lap_ns"]),
-            count_cell(step["n_ops"]),
-        )
-        for step in report["steps"]
-    ]
-    head = ("", "on the host", "busy then", "compute", "communication", "copies", "lap", "ops, all threads")
-    return ReportTable("Steps", head, tuple(rows), report["steps_note"], thing="step")
-
-
 def _idle(device: Mapping[str, Any], where: str) -> ReportTable:
     idle_ns = device["idle_ns"]
     by_cause = dict(device["idle"]["by_cause_ns"])
@@ -139,63 +130,58 @@ def _idle(device: Mapping[str, Any], where: str) -> ReportTable:
 
 
 def _collectives(device: Mapping[str, Any], where: str) -> ReportTable:
-    rows = [
+    head, rows = columns_of(
+        device["collectives"],
+        lambda one: f"{one['name']} {one['dtype']}".rstrip() + (f", group {one['group']}" if one["group"] else ""),
         (
-            f"{one['name']} {one['dtype']}".rstrip() + (f", group {one['group']}" if one["group"] else ""),
-            count_cell(one["n_ops"]),
-            time_cell(one["total_ns"]),
-            size_cell(one["size_bytes"]),
-            rate_cell(one["bus_bytes_per_s"]),
-        )
-        for one in device["collectives"]
-    ]
-    head = ("", "ops", "total", "size", "bus bandwidth")
+            ("ops", count_cell, "n_ops"),
+            ("total", time_cell, "total_ns"),
+            ("size", size_cell, "size_bytes"),
+            ("bus bandwidth", rate_cell, "bus_bytes_per_s"),
+        ),
+    )
     note = "; ".join(note["words"] for note in device["notes"])
     return named_table(f"Collectives{where}", head, rows, "collective", note)
 
 
 def _kernels(device: Mapping[str, Any], where: str) -> ReportTable:
-    rows = [
+    head, rows = columns_of(
+        device["kernels"],
+        lambda kernel: cell(kernel["short_name"], full=kernel["name"]),
         (
-            cell(kernel["short_name"], full=kernel["name"]),
-            count_cell(kernel["n_ops"]),
-            time_cell(kernel["total_ns"]),
-            time_cell(kernel["mean_ns"]),
-            share_cell(kernel["share_frac"]),
-        )
-        for kernel in device["kernels"]
-    ]
-    head = ("", "ops", "total", "mean", "of all kernels")
+            ("ops", count_cell, "n_ops"),
+            ("total", time_cell, "total_ns"),
+            ("mean", time_cell, "mean_ns"),
+            ("of all kernels", share_cell, "share_frac"),
+        ),
+    )
     return replace(named_table(f"Kernels{where}", head, rows, "kernel"), kernels=True)
 
 
 def _copies(device: Mapping[str, Any], where: str) -> ReportTable:
-    rows = [
+    head, rows = columns_of(
+        device["copies"],
+        lambda copy: copy["name"],
         (
-            copy["name"],
-            count_cell(copy["n_ops"]),
-            time_cell(copy["total_ns"]),
-            size_cell(copy["size_bytes"]),
-            rate_cell(copy["bandwidth_bytes_per_s"]),
-        )
-        for copy in device["copies"]
-    ]
-    head = ("", "copies", "total", "size", "while copying")
+            ("copies", count_cell, "n_ops"),
+            ("total", time_cell, "total_ns"),
+            ("size", size_cell, "size_bytes"),
+            ("while copying", rate_cell, "bandwidth_bytes_per_s"),
+        ),
+    )
     return named_table(f"Copies{where}", head, rows, "kind")
 
 
 def _overlaps(device: Mapping[str, Any], where: str) -> ReportTable:
-    rows = [
+    head, rows = columns_of(
+        [one for one in sorted(device["overlaps"], key=lambda one: -one["overlap_ns"]) if one["overlap_ns"]],
+        lambda one: f"{one['first']} and {one['second']}",
         (
-            f"{one['first']} and {one['second']}",
-            time_cell(one["overlap_ns"]),
-            share_cell(one["frac_of_first"]),
-            share_cell(one["frac_of_second"]),
-        )
-        for one in sorted(device["overlaps"], key=lambda one: -one["overlap_ns"])
-        if one["overlap_ns"]
-    ]
-    head = ("", "time", "of the first", "of the second")
+            ("time", time_cell, "overlap_ns"),
+            ("of the first", share_cell, "frac_of_first"),
+            ("of the second", share_cell, "frac_of_second"),
+        ),
+    )
     return ReportTable(f"At the same time{where}", head, tuple(rows), thing="pair")
 
 
@@ -206,60 +192,3 @@ def _memory(device: Mapping[str, Any], where: str) -> ReportTable:
     rows: list[tuple[str, ...]] = [("allocated, at most", size_cell(memory["peak_bytes"]))]
     rows += [("reserved, at most", size_cell(memory["reserved_max_bytes"]))] if memory["reserved_max_bytes"] else []
     return ReportTable(f"Memory{where}", ("", "size"), tuple(rows))
-
-
-def _host_operators(report: Mapping[str, Any]) -> ReportTable:
-    rows = [
-        (
-            cell(one["name"], full=one["name"]),
-            count_cell(one["n_calls"]),
-            *(time_cell(one[f"{what}_ns"]) for what in ("host", "host_self", "device", "device_self")),
-            count_cell(one["n_ops"]),
-        )
-        for one in report["operators"]
-    ]
-    head = ("", "calls", "host total", "host self", "device total", "device self", "ops")
-    return named_table("Operators on the host", head, rows, "operator")
-
-
-def _annotations(report: Mapping[str, Any]) -> ReportTable:
-    rows = [
-        (
-            cell(one["name"], full=one["name"]),
-            count_cell(one["n_occurrences"]),
-            time_cell(one["host_ns"]),
-            time_cell(one["busy_ns"]),
-            count_cell(one["n_ops"]),
-        )
-        for one in report["annotations"]
-    ]
-    head = ("", "times", "host", "device busy, own thread", "ops, own thread")
-    return named_table("Annotations", head, rows, "annotation")
-
-
-def _lines(report: Mapping[str, Any]) -> ReportTable:
-    rows = [
-        (
-            cell(f"{one['line']}: {one['text'].strip()}", one["line"]),
-            *(time_cell(one[f"{what}_ns"]) for what in ("host", "blocked", "device", "queued", "idle")),
-            count_cell(one["n_ops"]),
-        )
-        for one in report["lines"]
-    ]
-    head = ("", "host", "blocked", "device", "queued", "idle", "ops")
-    return ReportTable("Lines of the cell", head, tuple(rows), thing="line")
-
-
-def _syncs(report: Mapping[str, Any]) -> ReportTable:
-    rows = [
-        (
-            one["asked_by"] + (f", line {', '.join(map(str, one['lines']))}" if one["lines"] else ""),
-            count_cell(one["n_asked"]),
-            count_cell(one["n_calls"]),
-            time_cell(one["blocked_ns"]),
-            time_cell(one["busy_ns"]),
-        )
-        for one in report["syncs"]
-    ]
-    head = ("", "asked", "calls", "Python blocked", "device busy meanwhile")
-    return named_table("Waits for the device", head, rows, "wait")

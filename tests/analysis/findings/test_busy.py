@@ -22,6 +22,7 @@ from perfmagic.analysis.findings.unaligned_gemm import unaligned_gemm
 from perfmagic.numerics.intervals import intersect, total_ns, union
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
+from tests.analysis.findings.build import plain
 from tests.analysis.shaped import A100, BF16, FLOAT, Shaped
 from tests.trace.recorded import FOLDER, real
 
@@ -29,10 +30,6 @@ US = 1000
 REAL = tuple(sorted(path.name.split(".")[0] for path in [*FOLDER.glob("*.gz"), *(FOLDER / "real").glob("*.gz")]))
 ALIGNED = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
 UNALIGNED = "void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_nn_align2>(int)"
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
 
 
 def one(found: list[Finding]) -> Finding:

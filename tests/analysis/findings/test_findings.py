@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perfmagic.analysis.findings.find import Finding, findings
+from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.timeline.launches import launches
 from perfmagic.analysis.timeline.line_totals import lines
@@ -13,25 +13,11 @@ from perfmagic.trace.columns import CallKind, DeviceOps, HostKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.build import US, Builder
+from tests.analysis.findings.build import busy_device, found, plain
 from tests.trace.recorded import as_bytes, launch_and_kernel
 
 UPLOAD = "Memcpy HtoD (Pageable -> Device)"
 PINNED = "Memcpy HtoD (Pinned -> Device)"
-
-
-def found(trace: Trace, rule: str) -> Finding | None:
-    return next((f for f in findings(trace) if f.rule == rule), None)
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
-
-
-def busy_device(until: float = 1000) -> Builder:
-    b = Builder()
-    b.line(0, 2)
-    b.op(10, until, launch=2, name="gemm")
-    return b
 
 
 def test_a_device_busy_nine_tenths_of_the_time_is_the_bottleneck() -> None:

@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.analysis.findings.find import Finding, findings
+from perfmagic.analysis.findings.find import findings
 from perfmagic.numerics.intervals import intersect, total_ns
 from perfmagic.trace.columns import HostKind
-from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
-
-
-def found(trace: Trace, rule: str) -> Finding | None:
-    return next((f for f in findings(trace) if f.rule == rule), None)
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
-
-
-def busy_device(until: float = 1000) -> Builder:
-    b = Builder()
-    b.line(0, 2)
-    b.op(10, until, launch=2, name="gemm")
-    return b
+from tests.analysis.findings.build import busy_device, found, plain
 
 
 def pauses(lengths_us: list[float], operator: str = "aten::relu", name: str = "relu") -> Builder:

@@ -19,11 +19,8 @@ from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from perfmagic.units import duration
 from tests.analysis.build import US, Builder
+from tests.analysis.findings.build import plain
 from tests.analysis.timeline.test_pauses import RECORDED, traces
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
 
 
 def siblings(found: tuple[Finding, ...]) -> list[tuple[Finding | None, list[Finding]]]:

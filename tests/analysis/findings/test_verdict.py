@@ -21,6 +21,7 @@ from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.units import percent
 from perfmagic.view.timeline.doc import timeline_doc
 from tests.analysis.build import US, Builder
+from tests.analysis.findings.build import plain
 
 DOC = Path(__file__).parents[3] / "docs" / "verdict.md"
 _TERM = r"[\d.]+i|[\d.]+(?:\+[\d.]+i)?"
@@ -93,10 +94,6 @@ def test_the_document_names_every_kind() -> None:
     text = DOC.read_text(encoding="utf-8").lower()
     assert {kind for kind in KINDS if f"**{kind}**" in text} == set(KINDS)
     assert {case.kind for case in cases()} < set(KINDS)
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
 
 
 @st.composite

@@ -82,3 +82,50 @@ def test_impossible_peaks_are_refused(rates: dict[str, float]) -> None:
         Peaks(flop_per_s=rates)
     with pytest.raises(OptionError):
         Peaks(bytes_per_s=-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "multiprocessors", "flop_per_clock", "boost_ghz"),
+    [  # of a multiprocessor, in half precision with float32 sums: each architecture's white paper; and the boost clock
+        ("Tesla V100-SXM2-32GB", 80, 1024, 1.53),
+        ("Tesla T4", 40, 1024, 1.59),
+        ("NVIDIA A100-SXM4-80GB", 108, 2048, 1.41),
+        ("NVIDIA A30", 56, 2048, 1.44),
+        ("NVIDIA A10", 72, 1024, 1.695),
+        ("NVIDIA A40", 84, 1024, 1.74),
+        ("NVIDIA L4", 58, 1024, 2.04),
+        ("NVIDIA L40", 142, 512, 2.49),
+        ("NVIDIA L40S", 142, 1024, 2.52),
+        ("NVIDIA GeForce RTX 3090", 82, 512, 1.695),
+        ("NVIDIA GeForce RTX 4090", 128, 512, 2.52),
+        ("NVIDIA GeForce RTX 5090", 170, 512, 2.407),
+        ("NVIDIA H100 80GB HBM3", 132, 4096, 1.83),
+        ("NVIDIA GH200 480GB", 132, 4096, 1.83),
+        ("AMD Instinct MI100", 120, 1024, 1.502),
+        ("AMD Instinct MI210", 104, 1024, 1.7),
+        ("AMD Instinct MI250X", 110, 1024, 1.7),
+        ("AMD Instinct MI300X", 304, 2048, 2.1),
+        ("AMD Instinct MI325X", 304, 2048, 2.1),
+    ],
+)
+def test_a_peak_is_what_the_multiprocessors_do_at_the_boost_clock(
+    name: str, multiprocessors: int, flop_per_clock: int, boost_ghz: float
+) -> None:
+    peaks = peaks_of(DeviceInfo(0, "cuda", name, multiprocessors=multiprocessors))
+    assert peaks is not None
+    assert peaks.of("fp16") == pytest.approx(multiprocessors * flop_per_clock * boost_ghz * 1e9, rel=0.015)
+
+
+def test_the_matrix_cores_of_cdna_3_are_twice_as_fast_for_each_half_of_the_bits() -> None:
+    peaks = peaks_of(DeviceInfo(0, "rocm", "AMD Instinct MI300X", multiprocessors=304))
+    assert peaks is not None
+    at_clock = 304 * 2.1e9
+    for dtype, flop in (("fp64", 256), ("fp32", 256), ("tf32", 1024), ("fp16", 2048), ("fp8", 4096), ("int8", 4096)):
+        assert peaks.of(dtype) == pytest.approx(at_clock * flop, rel=1e-3)
+
+
+def test_the_float8_of_a_geforce_has_no_peak() -> None:
+    for name in ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090"):
+        peaks = peaks_of(DeviceInfo(0, "cuda", name))
+        assert peaks is not None
+        assert peaks.of("fp8") is None
