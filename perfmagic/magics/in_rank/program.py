@@ -12,7 +12,6 @@ from typing import Any
 
 from traitlets.config import Config
 
-import perfmagic
 from perfmagic.capture.ranks.job import Job, pickled
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.settings import Settings
@@ -76,7 +75,7 @@ class Program:
         cleanup = shell.input_transformers_cleanup
         cleanup[:] = [step for step in cleanup if getattr(step, "__name__", "") != "leading_empty_lines"]
         NamedCells.service = self.service
-        shell.user_ns.update(rank=self._rank, world_size=settings.world, perfmagic=perfmagic)
+        shell.user_ns.update(rank=self._rank, world_size=settings.world, perfmagic=sys.modules["perfmagic"])
         names.enter_rank()
         load(shell)
         MAGICS["ranks"].service = self.service
