@@ -34,7 +34,7 @@ def timeline_svg(doc: TimelineDoc, *, header: bool = True, most_bytes: int = MAX
 
 
 def smallest_fit(draw: Callable[[Detail], str], most_bytes: int) -> str:
-    """The finest picture that fits, else the coarsest one. A coarser one is smaller: half of the rest goes each time."""
+    """The finest picture that fits, else the coarsest one, found by halves: a coarser one is smaller."""
     finest = draw(DETAILS[0])
     if len(finest.encode()) <= most_bytes:
         return finest
