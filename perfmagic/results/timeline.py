@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +85,7 @@ class TimelineResult(Result):
 
     def zoom(self, start_ns: int, end_ns: int) -> None:
         """Show [start_ns, end_ns) in the live timeline; times of the trace, as in findings and tables."""
-        if end_ns <= start_ns:
-            raise OptionError(f"zoom: the window ends at {end_ns} ns, not after its start at {start_ns} ns")
-        self.view_state.ask((int(start_ns), int(end_ns)))
+        self.view_state.ask(_span("zoom", start_ns, end_ns))
 
     def highlight(self, name: str = "", *, line: int = 0) -> None:
         """Mark in the live timeline the slices whose name holds a text, or what a cell line queued; nothing clears."""
@@ -119,7 +119,7 @@ class TimelineResult(Result):
 
     def operators(self, *, by_thread: bool = False, by_shape: bool = False) -> Rows[OperatorStat]:
         """Every operator by name, the longest first: its time on the host and its ops' time on the devices (ns)."""
-        return operators(self.trace, by_thread=by_thread, by_shape=by_shape)
+        return operators(self.trace, by_thread=bool(by_thread), by_shape=bool(by_shape))
 
     def device_operators(
         self, device: int | None = None, *, by_module: bool = False, peaks: Peaks | None = None
@@ -128,8 +128,9 @@ class TimelineResult(Result):
 
         by_module: a row for each torch.nn module, too.  peaks: instead of the data sheet's, see perfmagic.Peaks.
         """
+        _check_peaks("device_operators", peaks)
         return self._by_device(
-            lambda d: device_operators(self.trace, d, self.comm_names, peaks=peaks, by_module=by_module),
+            lambda d: device_operators(self.trace, d, self.comm_names, peaks=peaks, by_module=bool(by_module)),
             device,
             DeviceOperator,
         )
@@ -144,6 +145,7 @@ class TimelineResult(Result):
         device: the one that was busy longest if left out.  peaks: instead of the data sheet's. Raises TraceError where
         the record has no shapes.
         """
+        _check_peaks("roofline", peaks)
         known = self.trace.device_ids
         if device is None and known:
             device = max(known, key=lambda one: breakdown(self.trace, one, self.comm_names).busy_ns)
@@ -189,9 +191,8 @@ class TimelineResult(Result):
 
         Of a finding: `t.python_during(f.start_ns, f.end_ns)`.  thread: the one with most calls if left out.
         """
-        if not start_ns < end_ns:
-            raise OptionError(f"python_during: the time ends at {end_ns} ns, not after its start at {start_ns} ns")
-        return python_during(self.trace, int(start_ns), int(end_ns), thread)
+        start, end = _span("python_during", start_ns, end_ns)
+        return python_during(self.trace, start, end, _thread("python_during", thread))
 
     def overlap(self, device: int | None = None) -> Rows[ClassOverlap]:
         """How long (ns) each two classes of ops ran at once: compute, copies by direction, communication, memset."""
@@ -289,6 +290,28 @@ class TimelineResult(Result):
         first = f" {self.findings[0].sentence}" if self.findings else ""
         failed = f" The code failed: {meta.failed}." if meta.failed else ""
         return f"Timeline of {total} on {devices}: {units.plural(len(self.trace.ops), 'device op')}.{failed}{first}"
+
+
+def _span(where: str, start_ns: Any, end_ns: Any) -> tuple[int, int]:
+    """A time that is not empty, in whole ns."""
+    if not all(isinstance(one, Real) and math.isfinite(one) for one in (start_ns, end_ns)):
+        given = f"{start_ns!r} and {end_ns!r}"
+        raise OptionError(f"{where}: times in ns are needed, not {given}", hint="finding.start_ns, finding.end_ns")
+    if end_ns <= start_ns:
+        raise OptionError(f"{where}: the window ends at {end_ns} ns, not after its start at {start_ns} ns")
+    return int(start_ns), int(end_ns)
+
+
+def _thread(where: str, thread: Any) -> int | None:
+    if thread is not None and not isinstance(thread, Integral):
+        raise OptionError(f"{where}: a thread is a number, not {thread!r}", hint="operators(by_thread=True)")
+    return None if thread is None else int(thread)
+
+
+def _check_peaks(where: str, peaks: object) -> None:
+    if peaks is not None and not isinstance(peaks, Peaks):
+        hint = 'perfmagic.Peaks(flop_per_s={"fp16": 312e12}, bytes_per_s=2.0e12)'
+        raise OptionError(f"{where}: peaks are perfmagic.Peaks, not {peaks!r}", hint=hint)
 
 
 @dataclass(frozen=True)
