@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +38,7 @@ from perfmagic.analysis.timeline.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.files import write_text
+from perfmagic.results.arguments import check_peaks, span_ns, thread_number
 from perfmagic.results.faces import LiveView, Result
 from perfmagic.results.roofline import RooflineResult
 from perfmagic.trace.formats.chrome import write_chrome
@@ -85,7 +84,7 @@ class TimelineResult(Result):
 
     def zoom(self, start_ns: int, end_ns: int) -> None:
         """Show [start_ns, end_ns) in the live timeline; times of the trace, as in findings and tables."""
-        self.view_state.ask(_span("zoom", start_ns, end_ns))
+        self.view_state.ask(span_ns("zoom", start_ns, end_ns))
 
     def highlight(self, name: str = "", *, line: int = 0) -> None:
         """Mark in the live timeline the slices whose name holds a text, or what a cell line queued; nothing clears."""
@@ -128,7 +127,7 @@ class TimelineResult(Result):
 
         by_module: a row for each torch.nn module, too.  peaks: instead of the data sheet's, see perfmagic.Peaks.
         """
-        _check_peaks("device_operators", peaks)
+        check_peaks("device_operators", peaks)
         return self._by_device(
             lambda d: device_operators(self.trace, d, self.comm_names, peaks=peaks, by_module=bool(by_module)),
             device,
@@ -145,7 +144,7 @@ class TimelineResult(Result):
         device: the one that was busy longest if left out.  peaks: instead of the data sheet's. Raises TraceError where
         the record has no shapes.
         """
-        _check_peaks("roofline", peaks)
+        check_peaks("roofline", peaks)
         known = self.trace.device_ids
         if device is None and known:
             device = max(known, key=lambda one: breakdown(self.trace, one, self.comm_names).busy_ns)
@@ -191,8 +190,8 @@ class TimelineResult(Result):
 
         Of a finding: `t.python_during(f.start_ns, f.end_ns)`.  thread: the one with most calls if left out.
         """
-        start, end = _span("python_during", start_ns, end_ns)
-        return python_during(self.trace, start, end, _thread("python_during", thread))
+        start, end = span_ns("python_during", start_ns, end_ns)
+        return python_during(self.trace, start, end, thread_number("python_during", thread))
 
     def overlap(self, device: int | None = None) -> Rows[ClassOverlap]:
         """How long (ns) each two classes of ops ran at once: compute, copies by direction, communication, memset."""
@@ -290,28 +289,6 @@ class TimelineResult(Result):
         first = f" {self.findings[0].sentence}" if self.findings else ""
         failed = f" The code failed: {meta.failed}." if meta.failed else ""
         return f"Timeline of {total} on {devices}: {units.plural(len(self.trace.ops), 'device op')}.{failed}{first}"
-
-
-def _span(where: str, start_ns: Any, end_ns: Any) -> tuple[int, int]:
-    """A time that is not empty, in whole ns."""
-    if not all(isinstance(one, Real) and math.isfinite(one) for one in (start_ns, end_ns)):
-        given = f"{start_ns!r} and {end_ns!r}"
-        raise OptionError(f"{where}: times in ns are needed, not {given}", hint="finding.start_ns, finding.end_ns")
-    if end_ns <= start_ns:
-        raise OptionError(f"{where}: the window ends at {end_ns} ns, not after its start at {start_ns} ns")
-    return int(start_ns), int(end_ns)
-
-
-def _thread(where: str, thread: Any) -> int | None:
-    if thread is not None and not isinstance(thread, Integral):
-        raise OptionError(f"{where}: a thread is a number, not {thread!r}", hint="operators(by_thread=True)")
-    return None if thread is None else int(thread)
-
-
-def _check_peaks(where: str, peaks: object) -> None:
-    if peaks is not None and not isinstance(peaks, Peaks):
-        hint = 'perfmagic.Peaks(flop_per_s={"fp16": 312e12}, bytes_per_s=2.0e12)'
-        raise OptionError(f"{where}: peaks are perfmagic.Peaks, not {peaks!r}", hint=hint)
 
 
 @dataclass(frozen=True)
