@@ -56,7 +56,7 @@ class RanksResult(Result):
 
     @cached_property
     def findings(self) -> Rows[RankFinding]:
-        """How the ranks differ, the costliest first: the straggler at collectives, ranks whose totals stand out."""
+        """What would win most first, whether Python or late ranks; then ranks whose totals stand out."""
         return Rows(findings_of(self.ranks), RankFinding)
 
     @property

@@ -64,6 +64,18 @@ def test_an_interrupt_leaves_nothing_behind(ready: Notebook, what: str) -> None:
     assert swept.interrupted >= 4
 
 
+def test_an_interrupt_of_a_cell_in_ranks_leaves_nothing_behind(notebook: Notebook) -> None:
+    setup = "%%ranks -n 2 --device cpu --plain\nimport torch.distributed as dist"
+    assert notebook.run(setup).error is None
+    try:
+        swept = sweep(notebook, "%%ranks --plain\ny = 1\ndist.barrier()", most=8, visits=1, signals=True)
+    finally:
+        notebook.run("%ranks stop")
+    # a plain cell displays nothing, and that is what a measured one is held to
+    assert [fault for fault in swept.faults if not fault.endswith("the next cell displayed 0 outputs")] == []
+    assert swept.interrupted >= 8
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="raise() is taken from the program itself")
 @pytest.mark.parametrize("what", ["timeline of a block"])
 def test_an_interrupt_during_the_last_operator_of_a_block_leaves_nothing_behind(ready: Notebook) -> None:

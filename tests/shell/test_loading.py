@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -143,3 +145,15 @@ def test_the_tree_transformer_survives_a_cell_it_cannot_prepare(
     assert "x" not in notebook.names  # never run unmeasured
     monkeypatch.undo()
     assert len(notebook.run(f"{head}\nx = 1").outputs) == 1
+
+
+def test_a_cell_that_loads_the_simulated_device_itself_says_that_it_is_not_recorded() -> None:
+    code = (
+        "from IPython.testing.globalipapp import start_ipython\n"
+        "shell = start_ipython()\n"
+        "shell.run_line_magic('load_ext', 'perfmagic')\n"
+        "shell.run_cell('import torch, perfmagic')\n"
+        "shell.run_cell('%%timeline\\nx = torch.ones(3, device=perfmagic.device(\"sim\"))')\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "loaded inside the cell and not recorded: run the cell again" in told.stdout

@@ -15,6 +15,7 @@ from perfmagic.analysis.ranks.late import late
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.analysis.ranks.summary import Ranks, ranks_of
 from perfmagic.analysis.ranks.totals import totals
+from perfmagic.analysis.ranks.waited_for_python import waited_for_python
 from perfmagic.analysis.timeline.sample import sample
 from perfmagic.trace.model import Trace
 
@@ -32,12 +33,14 @@ def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tup
 
 
 def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
-    """What the ranks of one job say together: who had no core, whom they wait for, then the rest, by cost."""
+    """What the ranks of one job say together: who had no core, what could be won, then the rest, each by cost."""
     if samples := _samples(ranks):
         return samples
     job = OneJob(ranks)
-    rest = [*_exposed(job), *totals(job), *_unmatched(job)]
-    return (*cores(job), *late(job), *sorted(rest, key=lambda f: -(f.cost_ns or 0)))
+    of_late = late(job)
+    won = [*waited_for_python(job, of_late), *of_late]
+    rest = [*_exposed(job), *totals(job), *_unmatched(job)]  # what a rank has more than others is not all to be won
+    return (*cores(job), *(one for some in (won, rest) for one in sorted(some, key=lambda f: -(f.cost_ns or 0))))
 
 
 def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:

@@ -16,7 +16,7 @@ ALONE_FRAC = 0.9  # of the waiting for a rank: where less of it would end withou
 
 
 def late(job: OneJob) -> list[RankFinding]:
-    """The straggler and who else comes late, the straggler first; or that ranks wait for each other in turn."""
+    """The straggler and who else comes late; or that ranks wait for each other in turn."""
     waits, everything = job.waits_ns, int(job.waits_ns.sum())
     if not everything:
         return []
@@ -29,7 +29,7 @@ def late(job: OneJob) -> list[RankFinding]:
     others = [j for j in notable if j != i]
     together = len(others) > 1 and all(_before_last(job, j) <= set(others) for j in others)
     beside = [_late_too(job, others)] if together else [_late_too(job, [j]) for j in others]
-    return [_straggler(job, i), *sorted(beside, key=lambda f: -(f.cost_ns or 0))] if i in notable else []
+    return [_straggler(job, i), *beside] if i in notable else []
 
 
 def _in_turn(job: OneJob, i: int, share: float) -> list[RankFinding]:
@@ -58,7 +58,7 @@ def _straggler(job: OneJob, i: int) -> RankFinding:
         advice = "Look at what it did before: data loading, a checkpoint, or a profiler that started later"
     else:
         cause = f"rank {rank} is a straggler"
-        why, advice = own_time(job, i)
+        why, advice = own_time(job, [i])
     said = [f"it arrives last at {_n_last(job, [i])}", _waiting_words(job, [i]), _without_words(job, i)]
     detail = ": " + sentences(*([why, *said] if later_ns else [*said, why]))
     return RankFinding("straggler", _held_up_ns(job, [i]), cause, detail, (rank,), advice, _longest_wait_ns(job, [i]))
@@ -66,12 +66,11 @@ def _straggler(job: OneJob, i: int) -> RankFinding:
 
 def _late_too(job: OneJob, late_ones: list[int]) -> RankFinding:
     """Ranks that others wait for as well, beside the straggler; several of them come late to the same collectives."""
-    most = max(late_ones, key=job.waited_for_ns)
     ranks = tuple(job.ranks[i] for i in late_ones)
-    why, advice = own_time(job, most)
+    why, advice = own_time(job, late_ones)
     if len(ranks) == 1:
-        cause = f"rank {ranks[0]} arrives last at {_n_last(job, late_ones)}, too"
-        without = _without_words(job, most)
+        cause = f"rank {ranks[0]} arrives last at {_n_last(job, late_ones)}"
+        without = _without_words(job, late_ones[0])
     else:
         cause = (
             f"ranks {listed([str(rank) for rank in ranks])} arrive last at {_n_last(job, late_ones)}, close together"

@@ -6,18 +6,19 @@ time. Totals of a whole trace are not: a rank that comes early waits inside coll
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, sentences
+from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.matching import MatchedGroup
+from perfmagic.analysis.ranks.one_host import what_else_runs
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.numerics.intervals import covered_ns, union
-from perfmagic.trace.columns import NONE, Int64
+from perfmagic.trace.columns import NONE, Bool, Int64
 
 Spent = npt.NDArray[np.int64]  # by rank of a group and collective, in ns; shape (r, n)
 
@@ -26,7 +27,7 @@ Spent = npt.NDArray[np.int64]  # by rank of a group and collective, in ns; shape
 class _Own:
     """What a rank may spend more of than others before a collective, and what to do about it.
 
-    did: in words, with a place for the rank.  of: of one rank, in each [start, end).
+    did: in words, behind the rank; "" for what is no evidence by itself.  of: of one rank, in each [start, end).
     """
 
     did: str
@@ -36,49 +37,80 @@ class _Own:
 
 _OWN = (
     _Own(
-        "{rank} computed",
+        "computed",
         lambda facts, start, end: covered_ns(facts.breakdown.intervals["compute"], start, end),
         "Compare its kernels with another rank's: more of them mean an uneven share of the work, "
         "longer ones a slower device",
     ),
     _Own(
-        "{rank} copied",
+        "copied",
         lambda facts, start, end: covered_ns(facts.breakdown.intervals["copy"], start, end),
         "Compare its copies with another rank's: only it may load or save data, or use pageable memory",
     ),
     _Own(
-        "the device of {rank} executed nothing for",
+        "",  # a device that comes late executes nothing while others are still inside the collective before
         lambda facts, start, end: end - start - covered_ns(facts.breakdown.intervals["busy"], start, end),
-        "Look at what its device waited for in its own findings",
+        "",
     ),
 )
 _EXECUTED_NOTHING = _OWN[2]
-_SLOW_HOST = "Look at what Python does there, and at what else runs on its host"
+IN_TIME_FRAC = 0.5  # of the longest wait in a collective: a rank that waited so long there was not late itself
 
 
-def own_time(job: OneJob, i: int) -> tuple[str, str]:
-    """What a rank spent more time with before the collectives that it came last to, in words, and what to do."""
-    than, rank = job.than_others(i), f"rank {job.ranks[i]}"
-    excess_ns, own = max(((_excess_ns(job, i, _on_device(own)), own) for own in _OWN), key=lambda one: one[0])
+def own_time(job: OneJob, late_ones: Sequence[int]) -> tuple[str, str]:
+    """What the one of some ranks that came last to a collective spent more time with before it, and what to do.
+
+    Over all collectives to which one of them came last, against the ranks that were in time there.
+    """
+    one = f"rank {job.ranks[late_ones[0]]}" if len(late_ones) == 1 else "the one that came last"
+    before = f"Look at what {one} does before its collectives"
+    if len(late_ones) > 1:
+        before = "Look at what these ranks do before their collectives"
+    excess_ns, own = max(
+        ((_excess_ns(job, late_ones, _on_device(own)), own) for own in _OWN), key=lambda found: found[0]
+    )
     if excess_ns < job.notable_ns:
-        return "", f"Look at what {rank} does before its collectives"
-    longer = f"{own.did.format(rank=rank)} {units.duration(excess_ns)} longer than {than}"
-    why, advice = f"between these and the collectives before them, {longer}", own.advice
-    host_ns = _excess_ns(job, i, _on_host) if own is _EXECUTED_NOTHING else 0
-    if host_ns >= job.notable_ns:
-        python = f"the Python of {rank} took {units.duration(host_ns)} longer from the launches of those"
-        return sentences(why, f"{python} to the launches of these, blocking calls left out"), _SLOW_HOST
-    return why, advice
+        return "", before
+    than = _than(job, late_ones)
+    if own is not _EXECUTED_NOTHING:
+        longer = f"{one} {own.did} {units.duration(excess_ns)} longer than {than}"
+        return f"between these and the collectives before them, {longer}", own.advice
+    host_ns = _excess_ns(job, late_ones, _on_host)
+    if host_ns < job.notable_ns:
+        return "", before
+    where = [int(k) for i in late_ones for _, _, of_group in job.last_at(i) for k in of_group]
+    began = ", or the beginning," if 0 in where else ""
+    these, in_all = (f"each of these {units.count(len(where))}", " in all") if len(where) > 1 else ("this one", "")
+    longer = f"the Python of {one} took {units.duration(host_ns)} longer{in_all} than {than}"
+    why = f"from launching the collective before{began} to launching {these}, {longer}, blocking calls left out"
+    return why, f"Look at what Python does there, and at {what_else_runs(job)}"
 
 
-def _excess_ns(job: OneJob, i: int, spent_by: Callable[[OneJob, MatchedGroup], Spent]) -> float:
-    """By how much what a rank spent exceeds the median of the others, summed over the collectives it came last to."""
+def _excess_ns(job: OneJob, late_ones: Sequence[int], spent_by: Callable[[OneJob, MatchedGroup], Spent]) -> float:
+    """By how much what the last rank spent exceeds the median of those in time, summed over its collectives."""
     excess_ns = 0.0
-    for group, place, where in job.last_at(i):
-        if len(where):
-            spent = spent_by(job, group)
-            excess_ns += float((spent[place] - np.median(np.delete(spent, place, axis=0), axis=0))[where].sum())
+    for i in late_ones:
+        for group, place, where in job.last_at(i):
+            if len(where):
+                spent = spent_by(job, group)[:, where].astype(float)
+                usual = np.nanmedian(np.where(_in_time(group, where), spent, np.nan), axis=0)
+                excess_ns += float((spent[place] - usual).sum())
     return excess_ns
+
+
+def _in_time(group: MatchedGroup, where: Int64) -> Bool:
+    """Which ranks were not late to some collectives themselves; shape (r, collectives)."""
+    waiting = group.waiting_ns[:, where]
+    return np.asarray(waiting >= IN_TIME_FRAC * waiting.max(axis=0))
+
+
+def _than(job: OneJob, late_ones: Sequence[int]) -> str:
+    """With whom the last rank is compared."""
+    if len(job.ranks) == 2:
+        return job.than_others(late_ones[0])
+    asked = [(group, where) for i in late_ones for group, _, where in job.last_at(i) if len(where)]
+    every = all(bool((_in_time(group, where).sum(axis=0) == len(group.ranks) - 1).all()) for group, where in asked)
+    return "the others in the median" if every else "the ranks that were in time there, in the median"
 
 
 def _on_device(own: _Own) -> Callable[[OneJob, MatchedGroup], Spent]:

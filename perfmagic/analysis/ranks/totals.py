@@ -10,6 +10,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.one_host import what_else_runs
 from perfmagic.analysis.ranks.one_job import OneJob
 
 OUTLIER_FRAC = 0.05  # of the median extent, as of the longest gap
@@ -43,7 +44,7 @@ TOTALS = (
         "rank_idle",
         "waited for Python",
         lambda facts: facts.cell_time.waited_for_host_ns,
-        "Look at its own findings, and at what else runs on its host",
+        "Look at its own findings, and at {what_else_runs}",
         alone=True,
     ),
     Total(
@@ -87,7 +88,7 @@ def _outlier(job: OneJob, total: Total, i: int, values: list[int]) -> RankFindin
         cause=f"rank {job.ranks[i]} {total.did} longer",
         detail=f": {units.duration(values[i])}, {others}",
         ranks=(job.ranks[i],),
-        advice=total.advice,
+        advice=total.advice.format(what_else_runs=what_else_runs(job)),
     )
 
 

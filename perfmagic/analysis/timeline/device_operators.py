@@ -77,8 +77,14 @@ class DeviceOperator:
 
     @property
     def bytes_per_s(self) -> float | None:
-        """Of inputs and outputs, achieved while its ops ran."""
-        return None if self.io_bytes is None or not self.total_ns else self.io_bytes / self.total_ns * 1e9
+        """Of inputs and outputs, achieved while its ops ran.
+
+        None above the device's peak: a cache served them, or an output was counted among the inputs, too.
+        """
+        if self.io_bytes is None or not self.total_ns:
+            return None
+        rate = self.io_bytes / self.total_ns * 1e9
+        return None if self.peak_bytes_per_s is not None and rate > self.peak_bytes_per_s else rate
 
     @property
     def flop_per_byte(self) -> float | None:

@@ -12,11 +12,13 @@ from typing import Any
 class Interrupts:
     """A with block.  count: how many came.  wake: a descriptor that becomes readable with each.
 
+    hear() gives the count; one that comes after the last hear() strikes at the end of the block.
+
     No resource of an Owner: that one puts back the handlers which it found, and this replaces one.
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self._heard = 0
         self.wake = self._end = -1
         self._before: Any = None
 
@@ -28,12 +30,19 @@ class Interrupts:
             self._before = signal.signal(signal.SIGINT, self._came)
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, kind: object, *_error: object) -> None:
         ends, self.wake, self._end = (self.wake, self._end), -1, -1
         for fd in ends:
             os.close(fd)
         if self._before is not None:  # the last of all: from here on an interrupt strikes
             signal.signal(signal.SIGINT, self._before)
+            if kind is None and self.count > self._heard:
+                self._before(signal.SIGINT, None)
+
+    def hear(self) -> int:
+        """How many have come, all of which are acted upon."""
+        self._heard = self.count
+        return self._heard
 
     def check(self) -> None:
         """Raises KeyboardInterrupt where one has come: between two messages."""

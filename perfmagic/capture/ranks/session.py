@@ -191,7 +191,7 @@ class Session:
 
     def _ended(self, watch: Watch, interrupts: Interrupts) -> CellEnd:
         failures = tuple(watch.failures)
-        interrupted = bool(interrupts.count)
+        interrupted = bool(interrupts.hear())
         self._stale = self._stale or bool(failures) or interrupted
         return CellEnd(
             tuple(one.rank for one in watch.ranks),

@@ -66,6 +66,7 @@ class Recorder:
     _waited_ns: int | None = None  # for a core before the recording, of a rank of a job
     _steps: list[tuple[str, int, int]] = field(default_factory=list)
     _pid: int = 0
+    _had_sim: bool = False
 
     def start(self) -> None:
         """Begin to record. Raises CaptureError where another profiler is active, DeviceError for an absent device."""
@@ -74,7 +75,8 @@ class Recorder:
         torch = torch_if_imported()
         for backend in active_backends():
             backend.synchronize()  # what was queued before does not belong to this recording
-        use_sim = sim_loaded() and self.device in ("auto", "sim")
+        self._had_sim = sim_loaded()
+        use_sim = self._had_sim and self.device in ("auto", "sim")
         alone = use_sim and (self.device == "sim" or not cuda_available())
         try:
             if torch is not None and hasattr(torch, "autograd") and not alone:
@@ -124,6 +126,8 @@ class Recorder:
                 notes += _synchronize(backend)
             end_ns = self.now_ns()
             sim = self._sim.read() if self._sim is not None else None
+            if sim_loaded() and not self._had_sim:
+                notes.append(Remark("sim_late", _SIM_LATE))
         finally:
             self.give_back()
         kineto = self._session.read() if self._session is not None else None
@@ -201,6 +205,9 @@ class Recorder:
             words = f"the simulated device's log holds {units.count(LIMIT_OPS)} ops; measure fewer rounds"
             found.append(Limit(sim.full_ns, words))
         return min(found, key=lambda limit: limit.at_ns, default=None)
+
+
+_SIM_LATE = "the simulated device was loaded inside the cell and not recorded: run the cell again"
 
 
 def _synchronize(backend: Any) -> list[Remark]:

@@ -75,7 +75,7 @@ class Program:
         cleanup = shell.input_transformers_cleanup
         cleanup[:] = [step for step in cleanup if getattr(step, "__name__", "") != "leading_empty_lines"]
         NamedCells.service = self.service
-        shell.user_ns.update(rank=self._rank, world_size=settings.world)
+        shell.user_ns.update(rank=self._rank, world_size=settings.world, perfmagic=sys.modules["perfmagic"])
         names.enter_rank()
         load(shell)
         MAGICS["ranks"].service = self.service

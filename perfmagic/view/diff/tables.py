@@ -205,14 +205,22 @@ def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
 
 
 def _means(diff: TraceDiff, most: int) -> ReportTable:
-    """Of samples: what one run of a kernel takes, of those that both kept; how many each kept says nothing."""
+    """Of samples: what one run of a kernel takes, of those that both kept; how many each kept says nothing.
+
+    The largest differences first, by that of the means over as many runs as both kept.
+    """
     totals: dict[str, list[int]] = {}
     for row in diff.kernels:
         found = totals.setdefault(row.name, [0, 0, 0, 0])
         for i, n in enumerate((row.n_a, row.n_b, row.total_a_ns, row.total_b_ns)):
             found[i] += n
     kept = {name: row for name, row in totals.items() if row[0] and row[1]}
-    short, order = short_names(kept), sorted(kept, key=lambda name: -sum(kept[name][2:]))
+
+    def weight_ns(name: str) -> float:
+        n_a, n_b, a_ns, b_ns = kept[name]
+        return abs(b_ns / n_b - a_ns / n_a) * min(n_a, n_b)
+
+    short, order = short_names(kept), sorted(kept, key=weight_ns, reverse=True)
     rows = []
     for name in order[:most]:
         n_a, n_b, a_ns, b_ns = kept[name]

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from perfmagic.capture.ranks.drivers import Spawned
+from perfmagic.capture.ranks.interrupts import Interrupts
 from perfmagic.capture.ranks.session import Session
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.errors import CaptureError
@@ -134,6 +135,15 @@ def test_an_interrupt_ends_the_cell_in_all_ranks(three: Cells, monkeypatch: pyte
     assert "rank 1 was interrupted on line 4" in words(end)
     assert signal.getsignal(signal.SIGINT) == handler == signal.default_int_handler
     assert three.works()
+
+
+def test_an_interrupt_that_comes_when_the_cell_has_ended_strikes_and_is_not_lost() -> None:
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        signal.raise_signal(signal.SIGINT)
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.hear() == 1
+    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
 
 
 def test_an_interrupt_after_the_cell_is_nobodys(three: Cells) -> None:

@@ -58,7 +58,7 @@ def roofline_words(data: RooflineData) -> str:
     """What the picture holds, and where its roofs are from."""
     n = units.plural(len(data.operators), "operator")
     share = units.percent(data.placed_ns / max(1, data.ops_ns))
-    words = f"{n} with known shapes, {share} of the device's time"
+    words = f"{n} with counted FLOP, {share} of the device's time"
     if not data.kind:
         return f"{words}; no peak of {data.label} is known, give peaks=perfmagic.Peaks(...)"
     return f"{words}; roofs: {data.kind}"

@@ -34,15 +34,19 @@ def timeline_svg(doc: TimelineDoc, *, header: bool = True, most_bytes: int = MAX
 
 
 def smallest_fit(draw: Callable[[Detail], str], most_bytes: int) -> str:
-    """The first picture of falling detail that fits, else the last; far too large ones skip ahead."""
-    picture, level = "", 0
-    while level < len(DETAILS):
-        picture = draw(DETAILS[level])
-        excess = len(picture.encode()) / most_bytes
-        if excess <= 1:
-            break
-        level = level + 1 + (excess > 2) + (excess > 5) if level < len(DETAILS) - 4 else level + 1
-    return picture
+    """The finest picture that fits, else the coarsest one, found by halves: a coarser one is smaller."""
+    finest = draw(DETAILS[0])
+    if len(finest.encode()) <= most_bytes:
+        return finest
+    fits, low, high = "", 1, len(DETAILS) - 1
+    while low < high:
+        middle = (low + high) // 2
+        picture = draw(DETAILS[middle])
+        if len(picture.encode()) <= most_bytes:
+            fits, high = picture, middle
+        else:
+            low = middle + 1
+    return fits or draw(DETAILS[-1])
 
 
 def _picture(doc: TimelineDoc, detail: Detail, header: bool) -> str:

@@ -1,0 +1,158 @@
+"""What eight recorded ranks of one job say together; each figure comes from a walk over the files themselves."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from statistics import median
+from typing import Any
+
+import pytest
+
+from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.findings import rank_findings
+from perfmagic.trace.kineto.reader import read_trace
+from tests.analysis.build import US
+from tests.analysis.ranks.test_ranks import plain
+from tests.trace.recorded import FOLDER
+
+PATHS = sorted(FOLDER.glob("real/dlrm_8ranks/*.json.gz"))
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[RankFinding, ...]:
+    return rank_findings([read_trace(path) for path in PATHS])
+
+
+def eight_ranks() -> dict[int, tuple[int, list[dict[str, Any]], list[dict[str, Any]]]]:
+    """When the step began, the collectives by start and the calls of eight recorded ranks, straight from the JSON."""
+    found = {}
+    for path in PATHS:
+        file = json.loads(gzip.decompress(path.read_bytes()))
+        events = file["traceEvents"]
+        began = next(e["ts"] for e in events if e["name"].startswith("ProfilerStep"))
+        comm = [e for e in events if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
+        calls = [e for e in events if e.get("cat") == "cuda_runtime"]
+        found[file["distributedInfo"]["rank"]] = began, sorted(comm, key=lambda e: e["ts"]), calls
+    return found
+
+
+def test_a_real_straggler_that_began_late_is_told_so_with_the_figures_of_the_files(
+    found: tuple[RankFinding, ...],
+) -> None:
+    """Of eight DLRM ranks the clocks agree within 7 µs, so that the beginnings of their steps can be compared."""
+    recorded = eight_ranks()
+    began = {rank: began for rank, (began, _, _) in recorded.items()}
+    took = {rank: [e["dur"] for e in comm] for rank, (_, comm, _) in recorded.items()}
+    by_collective = [{rank: took[rank][k] for rank in took} for k in range(8)]
+    its = [inside for inside in by_collective if inside[7] == min(inside.values())]
+    waits = {rank: sum(inside[rank] - inside[7] for inside in its) for rank in range(7)}
+    won = sum(sorted(inside.values())[1] - inside[7] for inside in its)
+    later = began[7] - median(began[rank] for rank in range(7))
+
+    late = next(finding for finding in found if finding.rule == "straggler")
+    assert (late.rule, late.ranks, late.cost_ns) == ("straggler", (7,), won * US)
+    assert late.cause.replace("\u00a0", " ") == f"rank 7 began {later / 1000:.2f} ms after the others in the median"
+    words = plain(late)
+    assert f"at {len(its)} of 8 matched collectives" in words
+    middle, most = (f"{ns / 1000:.2f} ms" for ns in (median(waits.values()), max(waits.values())))
+    assert f"wait {middle} for it in the median, rank 1 the longest, {most}" in words
+    assert f"all would wait {won / 1000:.2f} ms less" in words
+    first = sum(by_collective[0].values()) - 8 * by_collective[0][7]
+    assert f"{100 * first / sum(waits.values()):.0f} % of the waiting for it is in the first collective" in words
+
+
+def test_of_the_other_real_ranks_the_two_that_come_late_are_named_with_what_their_python_took(
+    found: tuple[RankFinding, ...],
+) -> None:
+    recorded = eight_ranks()
+    took = {rank: [e["dur"] for e in comm] for rank, (_, comm, _) in recorded.items()}
+    by_collective = [{rank: took[rank][k] for rank in took} for k in range(8)]
+    theirs = [inside for inside in by_collective if min(inside.values()) in (inside[4], inside[5])]
+    won = sum(min(inside[r] for r in took if r not in (4, 5)) - min(inside.values()) for inside in theirs)
+    waits = [sum(inside[rank] - min(inside.values()) for inside in theirs) for rank in took if rank not in (4, 5)]
+
+    (beside,) = (finding for finding in found if finding.rule == "late_too")
+    assert (beside.ranks, beside.cost_ns) == ((4, 5), won * US)
+    assert beside.cause.replace("\u00a0", " ").startswith(
+        f"ranks 4 and 5 arrive last at {len(theirs)} of 8 matched collectives"
+    )
+    assert f"the other 6 ranks wait {median(waits) / 1000:.2f} ms" in plain(beside)
+    assert f"were these in time, all would wait {won / 1000:.2f} ms less".lower() in plain(beside).lower()
+
+    launched: dict[int, list[int]] = {}
+    for rank, (_, comm, calls) in recorded.items():
+        by_id = {e["args"]["correlation"]: e["ts"] for e in calls}
+        launched[rank] = [by_id[e["args"]["correlation"]] for e in comm]
+    python_us = 0.0
+    for k in range(1, 8):  # nothing blocks between the launches of these for longer than 10 µs
+        inside = by_collective[k]
+        if inside in theirs:
+            between = {rank: at[k] - at[k - 1] for rank, at in launched.items()}
+            last = min(inside, key=lambda rank: inside[rank])
+            python_us += between[last] - median(between[rank] for rank in between if rank not in (4, 5))
+    words = plain(beside)
+    assert f"From launching the collective before to launching each of these {len(theirs)}, the Python of" in words
+    told_us = re.search(r"the one that came last took (\d+) µs longer in all than the ranks that were in time", words)
+    assert told_us is not None
+    assert float(told_us[1]) == pytest.approx(python_us, abs=15)
+    assert "executed nothing" not in words
+
+
+def test_of_real_ranks_on_one_host_no_other_host_is_blamed(found: tuple[RankFinding, ...]) -> None:
+    launching = sorted(min(e["tid"] for e in calls) for _, _, calls in eight_ranks().values())
+    assert launching == list(range(launching[0], launching[0] + 8))
+    assert "what else runs on its cores or NUMA node" in " ".join(map(plain, found))
+    assert "on its host" not in " ".join(map(plain, found))
+
+
+def test_what_would_win_most_comes_first_and_of_real_ranks_that_is_python(found: tuple[RankFinding, ...]) -> None:
+    assert [finding.rule for finding in found] == ["ranks_wait_for_python", "late_too", "straggler", "rank_exposed"]
+    waited, extents, computed, left = [], [], [], []
+    shortest = [
+        min(durations)
+        for durations in zip(*([e["dur"] for e in comm] for _, comm, _ in eight_ranks().values()), strict=True)
+    ]
+    for path in PATHS:
+        events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+        ops = sorted(
+            (e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")), key=lambda e: e["ts"]
+        )
+        waited.append(_idle_until_launched_us(ops, [e for e in events if e.get("cat") == "cuda_runtime"]))
+        extents.append(max(e["ts"] + e["dur"] for e in ops) - ops[0]["ts"])
+        comm = [e for e in ops if "nccl" in e["name"].lower()]
+        busy = {us for e in ops if e["cat"] == "kernel" and e not in comm for us in range(e["ts"], e["ts"] + e["dur"])}
+        computed.append(len(busy))
+        waiting = {
+            us
+            for e, transfer in zip(comm, shortest, strict=True)
+            for us in range(e["ts"], e["ts"] + e["dur"] - transfer)
+        }
+        others = {us for e in ops if e not in comm for us in range(e["ts"], e["ts"] + e["dur"])}
+        left.append(extents[-1] - len(waiting - others))
+    first = found[0]
+    assert first.ranks == tuple(range(8))
+    assert first.cost_ns == pytest.approx(median(waited) * US, rel=0.015)
+    words = plain(first)
+    ms = [float(figure) for figure in re.findall(r"([\d.]+) ms", words)]
+    assert ms[:2] == pytest.approx([min(waited) / 1000, max(waited) / 1000], rel=0.015)
+    assert ms[2:4] == pytest.approx([min(computed) / 1000, max(computed) / 1000], abs=0.01)
+    won_ns = sum(finding.cost_ns or 0 for finding in found[1:])
+    assert ms[4] == pytest.approx(won_ns / 1e6, abs=0.01)
+    assert ms[5:] == pytest.approx([min(left) / 1000, max(left) / 1000], rel=0.005)
+    shares = [100 * us / extent for us, extent in zip(waited, extents, strict=True)]
+    assert [float(figure) for figure in re.findall(r"(\d+) %", words)] == pytest.approx(
+        [min(shares), max(shares)], abs=1
+    )
+    assert min(waited) * US > won_ns
+
+
+def _idle_until_launched_us(ops: list[dict[str, Any]], calls: list[dict[str, Any]]) -> int:
+    """How long nothing ran before the call that launched the next op was over."""
+    launched = {e["args"]["correlation"]: e["ts"] + e["dur"] for e in calls}
+    idle_us, free = 0, ops[0]["ts"]
+    for op in ops:
+        idle_us += max(0, min(op["ts"], launched.get(op["args"]["correlation"], free)) - free)
+        free = max(free, op["ts"] + op["dur"])
+    return idle_us
