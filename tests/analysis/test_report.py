@@ -203,7 +203,14 @@ def test_idle_time_blocking_and_queueing_add_up_in_the_report() -> None:
     assert (gap["start_ns"], gap["length_ns"], gap["line"]) == (30 * US, 100 * US, 2)
     assert device["queued"] == {"in_call_ns": 5 * US, "behind_ns": 0, "waiting_ns": 15 * US}
     (sync,) = report(b.trace(end=160))["syncs"]
-    assert sync == {"asked_by": ".item()", "n_calls": 1, "blocked_ns": 20 * US, "busy_ns": 0, "lines": [2]}
+    assert sync == {
+        "asked_by": ".item()",
+        "n_asked": 1,
+        "n_calls": 1,
+        "blocked_ns": 20 * US,
+        "busy_ns": 0,
+        "lines": [2],
+    }
 
 
 def test_what_asked_once_and_blocked_in_two_calls_is_told_apart_from_the_calls() -> None:
