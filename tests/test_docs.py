@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -80,3 +81,37 @@ def test_every_word_that_the_source_cites_is_defined() -> None:
 def test_every_public_name_is_in_the_reference() -> None:
     page = "".join(page.read_text() for page in PAGES)
     assert [name for name in perfmagic.__all__ if name not in page and not name.endswith(("extension", "__"))] == []
+
+
+def test_the_page_on_findings_has_every_rule_and_table() -> None:
+    page = (ROOT / "docs" / "findings.md").read_text("utf-8")
+    rules = rules_in_source()
+    assert len(rules) >= 40
+    assert sorted(rule for rule in rules if f"`{rule}`" not in page) == []
+    named = set(re.findall(r"`([a-z_]+)`", page))
+    assert {"race", "straggler"} <= named & rules
+    titles = set(re.findall(r'(?:ReportTable|named_table)\(\s*f?"([A-Z][a-z]+(?: [a-z]+)*)', report_source()))
+    assert len(titles) > 10
+    assert sorted(title for title in titles if title.removesuffix(" the") not in page) == []
+
+
+def rules_in_source() -> set[str]:
+    """The rules of findings, read from the source: `rule=`, or the first argument of what makes one."""
+    found = set()
+    for path in (ROOT / "perfmagic" / "analysis").rglob("*.py"):
+        if path.parent.name not in ("findings", "ranks"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "rule"]
+            called = getattr(node.func, "id", "")
+            place = {"RankFinding": 0, "Total": 0, "about_the_record": 1, "waiting": 2, "_exposed": 2}.get(called)
+            given += [node.args[place]] if place is not None and len(node.args) > place else []
+            found |= {one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    return found
+
+
+def report_source() -> str:
+    folder = ROOT / "perfmagic" / "view" / "report"
+    return "\n".join(path.read_text("utf-8") for path in sorted(folder.glob("*.py")))

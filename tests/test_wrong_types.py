@@ -8,6 +8,12 @@ import pytest
 
 import perfmagic
 from perfmagic.errors import OptionError
+from tests.analysis.build import Builder
+
+
+def timeline() -> perfmagic.TimelineResult:
+    return perfmagic.TimelineResult(Builder().trace())
+
 
 WRONG: dict[str, tuple[Callable[[], object], str, str]] = {
     "an iterator to sweep": (
@@ -29,6 +35,22 @@ WRONG: dict[str, tuple[Callable[[], object], str, str]] = {
     "no device": (lambda: perfmagic.devices(0), "devices(0): a whole number", "devices(2)"),
     "a number to syncbench": (lambda: perfmagic.syncbench(3), "syncbench: int is no function", "without ()"),
     "a number for names to compare": (lambda: perfmagic.compare(int, str, names=3), "names=3", '["before", "after"]'),
+    "text for a pace": (lambda: perfmagic.Pace("2"), "pace: a number is needed, not '2'", "kernel_s=1e-3"),
+    "a list for paces": (lambda: perfmagic.Pace(by_name=[]), "by_name is a dict", "'mm'"),
+    "a number for peaks": (lambda: timeline().roofline(peaks=3), "roofline: peaks are perfmagic.Peaks, not 3", "fp16"),
+    "text for times": (lambda: timeline().zoom("a", "b"), "zoom: times in ns are needed, not 'a' and 'b'", "start_ns"),
+    "no time": (lambda: timeline().zoom(float("nan"), 3), "zoom: times in ns are needed, not nan and 3", "start_ns"),
+    "text for a thread": (
+        lambda: timeline().python_during(0, 9, thread="x"),
+        "python_during: a thread is a number, not 'x'",
+        "by_thread=True",
+    ),
+    "a number for JSON": (lambda: perfmagic.BenchResult.from_json(3), "text is needed, not 3", "perfmagic.load"),
+    "a number for work": (lambda: perfmagic.bench(int, work=3), "work: a function is needed, not int", ""),
+    "other work": (lambda: perfmagic.bench(int, work=int), "work: the function gave 0", "perfmagic.Work"),
+    "a number for code": (lambda: perfmagic.bench(int, code=3), "code: text is needed, not 3", ""),
+    "nothing for a time": (lambda: perfmagic.bench(int, time_s=None), "time_s: a number is needed, not None", ""),
+    "nothing for runs": (lambda: perfmagic.bench(int, runs=None), "runs: a whole number is needed, not None", ""),
     "a number for names": (
         lambda: perfmagic.open_trace("run.json", comm_names=3),
         "comm names 3 are no regular expression",

@@ -128,6 +128,17 @@ def _is_shielded(frame: FrameType | None) -> bool:
     return frame is not None
 
 
+Handler = Callable[[int, FrameType | None], object]
+
+
+def _of_no_ended_block(number: int, handler: Handler) -> Handler:
+    """The handler, or what it stood in for where it is of a block that has ended before."""
+    block = getattr(handler, "__self__", None)
+    while isinstance(block, BlockSignals) and (before := block.stood_in_for(number)) is not None:
+        handler, block = before, getattr(before, "__self__", None)
+    return handler
+
+
 class BlockSignals:
     """Signals from the beginning of a with-block to its end: those that would strike before `__exit__` acts wait.
 
@@ -137,18 +148,21 @@ class BlockSignals:
     leaving: the code of the block's `__exit__`, where signals wait.  hearing: of the function that it calls first; that
     one begins with hear(), and signals do not wait in it.  Everywhere else a signal's handler runs at once.
     A resource that needs no owner: an interrupt may stop take() and give_back() anywhere. What is left of it then hands
-    every signal on.
+    every signal on. Blocks of several asyncio tasks may end in any order: the last one puts back what was there before
+    all of them.
     """
 
     def __init__(self, *, leaving: CodeType, hearing: CodeType) -> None:
         self._waits_in = {leaving: True, hearing: False}
-        self._handlers: dict[int, Callable[[int, FrameType | None], object]] = {}
+        self._ended = False
+        self._handlers: dict[int, Handler] = {}
         self._came: dict[int, FrameType | None] = {}
 
     def take(self) -> None:
         """Stand in for every handler of Python's. In other threads than the main one signals never strike."""
         if threading.current_thread() is not threading.main_thread():
             return
+        self._ended = False
         for number in _SIGNALS:
             handler = signal.getsignal(number)
             if callable(handler) and handler != self._heard:
@@ -163,11 +177,16 @@ class BlockSignals:
 
     def give_back(self) -> None:
         """Put the handlers back, but for those that the block replaced, and hear what came meanwhile."""
+        self._ended = True
         if threading.current_thread() is threading.main_thread():
             for number, handler in self._handlers.items():
                 if signal.getsignal(number) == self._heard:
-                    signal.signal(number, handler)
+                    signal.signal(number, _of_no_ended_block(number, handler))
         self.hear()
+
+    def stood_in_for(self, number: int) -> Handler | None:
+        """The handler of a signal from before an ended block; None while the block runs."""
+        return self._handlers[number] if self._ended else None
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
         if self._waits():

@@ -38,6 +38,7 @@ from perfmagic.analysis.timeline.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.files import write_text
+from perfmagic.results.arguments import check_peaks, span_ns, thread_number
 from perfmagic.results.faces import LiveView, Result
 from perfmagic.results.roofline import RooflineResult
 from perfmagic.trace.formats.chrome import write_chrome
@@ -83,9 +84,7 @@ class TimelineResult(Result):
 
     def zoom(self, start_ns: int, end_ns: int) -> None:
         """Show [start_ns, end_ns) in the live timeline; times of the trace, as in findings and tables."""
-        if end_ns <= start_ns:
-            raise OptionError(f"zoom: the window ends at {end_ns} ns, not after its start at {start_ns} ns")
-        self.view_state.ask((int(start_ns), int(end_ns)))
+        self.view_state.ask(span_ns("zoom", start_ns, end_ns))
 
     def highlight(self, name: str = "", *, line: int = 0) -> None:
         """Mark in the live timeline the slices whose name holds a text, or what a cell line queued; nothing clears."""
@@ -119,7 +118,7 @@ class TimelineResult(Result):
 
     def operators(self, *, by_thread: bool = False, by_shape: bool = False) -> Rows[OperatorStat]:
         """Every operator by name, the longest first: its time on the host and its ops' time on the devices (ns)."""
-        return operators(self.trace, by_thread=by_thread, by_shape=by_shape)
+        return operators(self.trace, by_thread=bool(by_thread), by_shape=bool(by_shape))
 
     def device_operators(
         self, device: int | None = None, *, by_module: bool = False, peaks: Peaks | None = None
@@ -128,8 +127,9 @@ class TimelineResult(Result):
 
         by_module: a row for each torch.nn module, too.  peaks: instead of the data sheet's, see perfmagic.Peaks.
         """
+        check_peaks("device_operators", peaks)
         return self._by_device(
-            lambda d: device_operators(self.trace, d, self.comm_names, peaks=peaks, by_module=by_module),
+            lambda d: device_operators(self.trace, d, self.comm_names, peaks=peaks, by_module=bool(by_module)),
             device,
             DeviceOperator,
         )
@@ -144,6 +144,7 @@ class TimelineResult(Result):
         device: the one that was busy longest if left out.  peaks: instead of the data sheet's. Raises TraceError where
         the record has no shapes.
         """
+        check_peaks("roofline", peaks)
         known = self.trace.device_ids
         if device is None and known:
             device = max(known, key=lambda one: breakdown(self.trace, one, self.comm_names).busy_ns)
@@ -189,9 +190,8 @@ class TimelineResult(Result):
 
         Of a finding: `t.python_during(f.start_ns, f.end_ns)`.  thread: the one with most calls if left out.
         """
-        if not start_ns < end_ns:
-            raise OptionError(f"python_during: the time ends at {end_ns} ns, not after its start at {start_ns} ns")
-        return python_during(self.trace, int(start_ns), int(end_ns), thread)
+        start, end = span_ns("python_during", start_ns, end_ns)
+        return python_during(self.trace, start, end, thread_number("python_during", thread))
 
     def overlap(self, device: int | None = None) -> Rows[ClassOverlap]:
         """How long (ns) each two classes of ops ran at once: compute, copies by direction, communication, memset."""

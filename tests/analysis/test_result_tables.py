@@ -83,7 +83,7 @@ def test_what_python_did_is_told_for_any_time() -> None:
     assert [(one.name, one.share_ns, one.inclusive_ns) for one in found.operators] == [("aten::item", 15 * US, 15 * US)]
     assert isinstance(found.frames, Rows)
     assert two_devices().python_during(40 * US, 60 * US, thread=99).operators == ()
-    with pytest.raises(OptionError, match="python_during: the time ends at 5 ns, not after its start at 5 ns"):
+    with pytest.raises(OptionError, match="python_during: the window ends at 5 ns, not after its start at 5 ns"):
         two_devices().python_during(5, 5)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import sys
 import threading
@@ -335,3 +336,41 @@ def test_a_block_in_another_thread_touches_no_handler() -> None:
     thread.start()
     thread.join()
     assert found == [signal.default_int_handler]
+
+
+def test_blocks_of_tasks_that_end_in_the_order_they_began_leave_no_stand_in() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    first, second, third = Block(), Block(), Block()
+    for block in (first, second, third):
+        block.__enter__()
+    for block in (first, second):
+        block.__exit__()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+    third.__exit__()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_blocks_of_tasks_may_end_in_any_order() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    first, second, third = Block(), Block(), Block()
+    for block in (first, second, third):
+        block.__enter__()
+    for block in (second, first, third):
+        block.__exit__()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_cancels_the_task_that_awaits_inside_a_block() -> None:
+    """What asyncio.run does with an interrupt since Python 3.11; before, it strikes wherever the loop is."""
+    block = Block()
+
+    async def work() -> None:
+        with block:
+            asyncio.get_running_loop().call_later(0.01, interrupt)
+            await asyncio.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(work())
+    assert block.log == ["before", "end", "shielded", "closing"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -56,6 +56,8 @@ def text_of(path: str | os.PathLike[str]) -> str:
 
 def format_of(text: str) -> str:
     """What kind of result a text holds, as to_json() wrote it; "" for other text."""
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise OptionError(f"text is needed, not {text!r}", hint="perfmagic.load(FILE) opens a file")
     try:
         data = json.loads(text)
     except ValueError:
@@ -73,6 +75,8 @@ def parsed(text: str, formats: Collection[str], what: str, hint: str) -> dict[st
 
     formats: those that can be read.  what: the kind of result, for the message.  hint: for other kinds of result.
     """
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise OptionError(f"text is needed, not {text!r}", hint="perfmagic.load(FILE) opens a file")
     try:
         data = json.loads(text)
     except ValueError as error:

@@ -12,6 +12,7 @@ from perfmagic.errors import OptionError
 from perfmagic.flags import option, options
 from perfmagic.samples import Plain
 
+_NEEDED = ("max_samples", "time_s", "rel", "cooldown_s", "runs")  # numbers that None does not stand for
 _WHOLE = ("samples", "min_samples", "max_samples", "calls", "warmup", "runs")  # fields of BenchSpec that count
 MOST_CALLS = 10_000_000  # of one sample; more than a minute of an empty body
 
@@ -85,8 +86,13 @@ class BenchSpec:
         ):
             if not allowed:
                 raise OptionError(f"{option(self.magic, setting, f'{getattr(self, setting):g}')}: {wanted}")
-        if self.setup_each is not None and not callable(self.setup_each):
-            raise OptionError(f"setup_each: a function is needed, not {type(self.setup_each).__name__}")
+        for setting in ("setup_each", "work"):
+            value = getattr(self, setting)
+            if value is not None and not callable(value):
+                raise OptionError(f"{setting}: a function is needed, not {type(value).__name__}")
+        for setting in ("name", "code", "setup"):
+            if not isinstance(getattr(self, setting), str):
+                raise OptionError(f"{setting}: text is needed, not {getattr(self, setting)!r}")
         self._check_calls()
 
     def _take_plain_numbers(self) -> None:
@@ -94,7 +100,7 @@ class BenchSpec:
         for kind, names in ((index, _WHOLE), (float, ("time_s", "rel", "cooldown_s", "flop", "moved_bytes"))):
             for name in names:
                 value = getattr(self, name)
-                if value is None:
+                if value is None and name not in _NEEDED:
                     continue
                 try:
                     object.__setattr__(self, name, kind(value))
@@ -123,7 +129,13 @@ class BenchSpec:
 
     def asked_work(self) -> Work:
         """What one call does; asks for it where a function says so."""
-        return Work(self.flop, self.moved_bytes) if self.work is None else self.work()
+        if self.work is None:
+            return Work(self.flop, self.moved_bytes)
+        said: object = self.work()
+        if not isinstance(said, Work):
+            hint = "lambda: perfmagic.Work(flop=2e9, moved_bytes=1e6)"
+            raise OptionError(f"work: the function gave {said!r}, which is no perfmagic.Work", hint=hint)
+        return said
 
     def rule(self) -> StoppingRule:
         """A fresh stopping rule."""

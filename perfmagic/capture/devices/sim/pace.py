@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
@@ -45,6 +46,12 @@ class Pace:
     link_latency_s: float = 0.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.by_name, Mapping):
+            raise OptionError(f"pace: by_name is a dict of seconds by op, not {self.by_name!r}", hint="{'mm': 4e-3}")
+        given: list[Any] = [*self.by_name.values(), self.kernel_s, *self._rates]
+        for one in given:
+            if one is not None and not isinstance(one, Real):
+                raise OptionError(f"pace: a number is needed, not {one!r}", hint="kernel_s=1e-3 for 1 ms")
         times = [*self.by_name.values(), self.kernel_s or 0.0, self.link_latency_s]
         if any(not 0 <= t < 1e6 for t in times):
             raise OptionError(f"pace: a least time must be 0 s or more, got {min(times)}")
