@@ -53,10 +53,10 @@ def held(pid: int) -> tuple[int, int]:
 @pytest.mark.parametrize("rounds", [FEW, pytest.param(MANY, marks=pytest.mark.stress)])
 def test_random_failures_leave_every_next_cell_good(three: Cells, rounds: int) -> None:
     rng = random.Random(rounds)
-    bad = []
+    bad, before = [], threading.active_count()  # other tests of this process have threads of their own
     for k in range(rounds):
         fail(three, rng)
         if not three.works():
             bad.append(k)
     assert bad == []
-    assert threading.active_count() < 10
+    assert threading.active_count() < before + 5
