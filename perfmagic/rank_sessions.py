@@ -16,10 +16,10 @@ from perfmagic.capture.ranks.settings import Settings
 from perfmagic.errors import OptionError, RanksError, RanksInterrupt
 from perfmagic.keywords import documented
 from perfmagic.rank_outputs import outputs, show_values
-from perfmagic.show import remember, running_shell
+from perfmagic.show import running_shell
 
 if TYPE_CHECKING:
-    from perfmagic.results import RanksResult, TimelineResult, Traces
+    from perfmagic.results import RanksResult
 
 PROGRAM = "perfmagic.magics.in_rank.program"
 PRELOAD = (  # what every rank needs; nothing that starts a thread or touches CUDA
@@ -42,7 +42,7 @@ class Ranks:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._session = Session(settings, outputs(), preload(settings.device))
-        self.result: RanksResult | Traces | None = None
+        self.result: RanksResult | None = None
 
     def __len__(self) -> int:
         return self._settings.world
@@ -60,7 +60,7 @@ class Ranks:
         record: bool = False,
         memory: bool = False,
         shapes: bool = False,
-    ) -> RanksResult | Traces | None:
+    ) -> RanksResult | None:
         """Run code in all ranks, or in those of `on`; what was recorded, None for a plain run.
 
         Raises RanksError where it fails in a rank: the others are freed, and all go on with the next one.
@@ -78,7 +78,7 @@ class Ranks:
         show_values(end)
         return end
 
-    def recorded(self, end: CellEnd) -> RanksResult | Traces | None:
+    def recorded(self, end: CellEnd) -> RanksResult | None:
         """The result of what a cell recorded; None where that is nothing."""
         found = self.result = _result(end) if end.recorded else self.result
         return found if end.recorded else None
@@ -208,8 +208,8 @@ def _fits(running: Ranks, n: int | None, device: str, backend: str) -> bool:
     return n in (None, has.world) and device in ("auto", has.device) and backend in ("", has.backend)
 
 
-def _result(end: CellEnd) -> RanksResult | Traces:
-    from perfmagic.results import TimelineResult, Traces
+def _result(end: CellEnd) -> RanksResult:
+    from perfmagic.results import RanksResult, TimelineResult
     from perfmagic.trace.formats.sources import read_file
 
     timelines: list[TimelineResult] = []
@@ -218,11 +218,7 @@ def _result(end: CellEnd) -> RanksResult | Traces:
             path = Path(folder) / f"rank{rank}.npz"
             path.write_bytes(payload)
             timelines.append(TimelineResult(read_file(path), title=f"rank {rank}"))
-    found = Traces(timelines)
-    result: RanksResult | Traces = found.jobs[0] if len(found.jobs) == 1 and not found.alone else found
-    if isinstance(result, Traces) and timelines:
-        remember(timelines[0])
-    return result
+    return RanksResult.of(timelines)
 
 
 def _memory(pid: int) -> str:

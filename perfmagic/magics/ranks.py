@@ -13,7 +13,7 @@ from perfmagic.magics.running.options import Parser, add_name_option
 from perfmagic.magics.running.run import bind
 from perfmagic.rank_outputs import show_result
 from perfmagic.rank_sessions import DEVICES, MOST_RANKS, Ranks, raise_failure, ranks
-from perfmagic.results import RanksResult, Traces
+from perfmagic.results import RanksResult
 
 
 def parser() -> Parser:
@@ -70,9 +70,9 @@ def _show(shell: Any, options: argparse.Namespace, found: Ranks, end: CellEnd) -
         print(f"perfmagic: {problem}")  # the cell's own failure is the one that must be seen
 
 
-def _save(result: RanksResult | Traces, folder: Path) -> None:
+def _save(result: RanksResult, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for one in result.timelines if isinstance(result, RanksResult) else result:
+    for one in result.timelines:
         one.save(folder / f"rank{one.trace.meta.rank}.json.gz")
 
 
