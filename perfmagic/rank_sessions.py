@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.capture.ranks.failures import message_of, type_of
-from perfmagic.capture.ranks.session import CellEnd, Session, close_drivers
+from perfmagic.capture.ranks.session import CellEnd, Outputs, Session, close_drivers
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.errors import OptionError, RanksError, RanksInterrupt
 from perfmagic.keywords import documented
@@ -39,9 +39,9 @@ class Ranks:
     result: of the last recorded cell.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, said: Outputs | None = None) -> None:
         self._settings = settings
-        self._session = Session(settings, outputs(), preload(settings.device))
+        self._session = Session(settings, said or outputs(), preload(settings.device))
         self.result: RanksResult | None = None
 
     def __len__(self) -> int:
@@ -70,12 +70,25 @@ class Ranks:
         raise_failure(end)
         return found
 
-    def end_of(self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None) -> CellEnd:
+    @property
+    def device(self) -> str:
+        """What they compute on: "cuda", "sim" or "cpu"."""
+        return self._session.device
+
+    def end_of(
+        self,
+        source: str,
+        *,
+        on: Sequence[int] | None = None,
+        record: dict[str, Any] | None = None,
+        show: bool = True,
+    ) -> CellEnd:
         """Run a cell whose first line is its magic's; values are shown, failures are in what it gives."""
         shell = running_shell()
         count = len(shell.history_manager.input_hist_parsed) - 1 if shell is not None else 0  # of the cell that runs
         end = self._session.run(source, on=on, record=record, count=count)
-        show_values(end)
+        if show:
+            show_values(end)
         return end
 
     def recorded(self, end: CellEnd) -> RanksResult | None:
@@ -158,8 +171,14 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
         running.stop()
     before = running.settings if running is not None else None
     world = n or (before.world if before else DEFAULT_RANKS)
+    _current[:] = [Ranks(settings_of(world, device, backend))]
+    return _current[0]
+
+
+def settings_of(world: int, device: str, backend: str) -> Settings:
+    """What ranks of this notebook or script are started with."""
     shell = running_shell()
-    settings = Settings(
+    return Settings(
         world,
         PROGRAM,
         device=device,
@@ -167,8 +186,6 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
         colors=str(getattr(shell, "colors", "")) if shell is not None else "nocolor",
         grace_s=float(os.environ.get(GRACE, "3")),
     )
-    _current[:] = [Ranks(settings)]
-    return _current[0]
 
 
 def preload(device: str) -> tuple[str, ...]:
