@@ -288,3 +288,19 @@ def test_messages_of_torch_s_own_gloo_are_matched_between_two_ranks() -> None:
     assert [(m.source, m.target) for m in found.messages()] == [(1, 0)]
     of_four = [replace(one.trace, meta=replace(one.trace.meta, world_size=4)) for one in found.timelines]
     assert list(RanksResult.of([TimelineResult(trace) for trace in of_four]).messages()) == []
+
+
+def test_collectives_of_groups_on_the_cpu_are_told_apart() -> None:
+    own = {0: (1, "0, 1"), 1: (1, "0, 1"), 2: (2, "2, 3"), 3: (2, "2, 3")}
+
+    def in_groups(number: int) -> Trace:
+        group, ranks = own[number]
+        trace = of_cpu(number, "", f"gloo:all_reduce in group {group} of ranks {ranks}", "gloo:all_reduce")
+        return replace(trace, meta=replace(trace.meta, world_size=4))
+
+    found = RanksResult.of([TimelineResult(in_groups(i)) for i in range(4)])
+    assert sorted((m.group, m.kind, m.ranks) for m in found.meetings()) == [
+        ("group gloo", "all_reduce", (0, 1, 2, 3)),
+        ("group gloo 1 of ranks 0, 1", "all_reduce", (0, 1)),
+        ("group gloo 2 of ranks 2, 3", "all_reduce", (2, 3)),
+    ]

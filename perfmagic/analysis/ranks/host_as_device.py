@@ -15,7 +15,7 @@ from perfmagic.trace.columns import NONE, Bool, DeviceOps, HostKind, HostOps, In
 from perfmagic.trace.model import Collective, DeviceInfo, Trace, TraceMeta, devices_label
 from perfmagic.trace.remarks import Remark
 
-_GLOO = re.compile(r"^gloo:(\w.*)$")
+_GLOO = re.compile(r"^gloo:(\w.*?)(?: in group (\S+) of ranks ([\d, ]+))?$")
 _ASKS = re.compile(r"^_?c10d(?:_functional)?::")  # asks for a collective, and does nothing else
 LEFT_ALONE = "device_left_alone"  # its words are the device's label
 GLOO_STREAM = -2  # gloo runs a queue on several threads: one stream, whatever thread takes it
@@ -57,18 +57,27 @@ def host_as_device(trace: Trace) -> Trace:
     return replace(
         trace,
         ops=ops,
-        collectives=tuple(Collective(kind, group="gloo") for kind in kinds),
+        collectives=tuple(_collective(kind) for kind in kinds),
         meta=replace(trace.meta, devices=(DeviceInfo(0, "cpu", "CPU"),), notes=notes),
     )
 
 
+def _collective(name: str) -> Collective:
+    """What is known of a collective by its name, as _kind gives it: its group, where it is not the first."""
+    found = _GLOO.match(f"gloo:{name}")
+    if found is None or not found[2]:
+        return Collective(name, group="gloo")
+    ranks = tuple(int(rank) for rank in found[3].split(","))
+    return Collective(found[1], group=f"gloo {found[2]}", group_size=len(ranks), ranks=ranks)
+
+
 def _kind(name: str, meta: TraceMeta) -> str:
-    """What gloo was asked for by a row of the host; "" for another row.
+    """What gloo was asked for by a row of the host, with its group; "" for another row.
 
     torch's own group does not record between which ranks a message goes: of two ranks there is one other.
     """
     found = _GLOO.match(name)
-    kind = found[1] if found else ""
+    kind = name.removeprefix("gloo:") if found else ""
     if kind in ("send", "recv") and meta.world_size == 2 and meta.rank is not None:
         return f"{kind} {'to' if kind == 'send' else 'from'} {1 - meta.rank}"
     return kind
