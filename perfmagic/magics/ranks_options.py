@@ -15,6 +15,7 @@ def parser() -> Parser:
     made.usage = "%%%%ranks [options]\n       %%%%ranks --sweep n=A,B,C [options] [set-up code]"
     made.add_argument("-n", type=int, metavar="N", help="how many processes; they stay, with their variables")
     made.add_argument("--plain", action="store_true", help="run the cell, and record nothing")
+    made.add_argument("--setup", action="store_true", help="the same, and run it first whenever ranks start anew")
     made.add_argument("--on", metavar="RANKS", help="run it in these ranks alone: 0,2 or 0-2")
     made.add_argument("--device", default="auto", choices=DEVICES, help="what each rank computes on")
     made.add_argument("--backend", default="", metavar="NAME", help="of torch.distributed (default: what fits)")
