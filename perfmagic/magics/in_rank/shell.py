@@ -11,6 +11,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
+from perfmagic.capture.devices.no_cuda import advise
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.wire import Wire
 
@@ -118,8 +119,11 @@ class RankShell(InteractiveShell):
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
         """Format what was raised, unless nobody will see it: for frames of torch that takes a second the first time."""
         error = exc_tuple[1] if exc_tuple else sys.exc_info()[1]
-        if error is None or not ended_by_others(self.service, error):
-            super().showtraceback(exc_tuple, *args, **kwargs)
+        if error is not None and ended_by_others(self.service, error):
+            return
+        if error is not None:
+            advise(error)
+        super().showtraceback(exc_tuple, *args, **kwargs)
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
         self.traceback_text = "\n".join(stb)

@@ -193,6 +193,10 @@ class _Running:
             if error is None:
                 raise UsageError(str(problem)) from None
             print(f"perfmagic: {problem}")  # the user's own error goes on, and must be the one that is seen
+        if error is not None and "torch" in sys.modules:
+            from perfmagic.capture.devices.no_cuda import advise
+
+            advise(error)
 
     def _leave_out_ours(self, trace: TracebackType | None, *, ends: bool) -> None:
         """Leave out our frames between the user's: those that ran set-up code before a sample.
