@@ -506,3 +506,38 @@ def compilations() -> int:
         return int(counters["stats"]["unique_graphs"]) if counters is not None else 0
     except (KeyError, TypeError):
         return 0
+
+
+def refuse_while_compiling(message: str, hint: str) -> None:
+    """Raise DeviceError where torch.compile is reading the code that runs on this thread; nothing elsewhere.
+
+    The error is also one that torch.compile raises as it is, and takes for no reason to go on without compiling.
+    Uses torch._guards.CompileContext.try_get and torch._dynamo.exc.ShortenTraceback (read in 2.13.0). Where the names
+    are gone, nothing is refused.
+    """
+    context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
+    as_it_is = getattr(sys.modules.get("torch._dynamo.exc"), "ShortenTraceback", None)
+    if context is None or as_it_is is None or context.try_get() is None:
+        return
+    error = type("DeviceError", (as_it_is, DeviceError), {})(message, first_useful_frame=None)
+    error.hint = hint
+    raise error
+
+
+def refuse_loading(is_refused: Callable[[Any], None]) -> None:
+    """Have torch.jit.load call is_refused(map_location) first; once a process.
+
+    Wraps torch.jit.load, whose C++ writes to an address that tensors of the device do not have (seen in 2.13.0).
+    """
+    load = torch.jit.load
+    if hasattr(load, "asks_first"):
+        return
+
+    @wraps(load)
+    def ask_and_load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        is_refused(map_location)
+        return load(f, map_location, *args, **kwargs)
+
+    vars(ask_and_load)["asks_first"] = True
+    torch.jit.load = ask_and_load

@@ -161,6 +161,7 @@ def register(rebuild: Callable[..., Any]) -> list[Any]:
     torch_private.provide_peer_copies(peers.functions())
     torch_private.leave_nccl_alone(peers.is_ours)
     torch_private.register_python_backend(devices.NAME, make_module())
+    torch_private.refuse_loading(refusals.refuse_scripted)
     names = torch_private.host_kernels()
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     for purpose, kernel in (("allocate", _empty), ("allocate_strided", _empty_strided), ("copy", _copy_from)):

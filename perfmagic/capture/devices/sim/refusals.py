@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from perfmagic.capture.devices import torch_private
 from perfmagic.capture.devices.sim.device import NAME
 from perfmagic.capture.devices.sim.operators import Operator
 from perfmagic.errors import DeviceError
@@ -47,6 +48,24 @@ def refuse_address(what: str) -> NoReturn:
         f"{what}: memory of the simulated device has no address that the host can use",
         hint="copy the tensor to host memory with .cpu() first",
     )
+
+
+def refuse_compiling() -> None:
+    """Raise DeviceError where torch.compile asks, which compiles for devices it has a code generator for."""
+    torch_private.refuse_while_compiling(
+        "torch.compile cannot compile code for the simulated device",
+        'call the function without torch.compile, or compile it for the CPU: device = perfmagic.device("cpu")',
+    )
+
+
+def refuse_scripted(place: Any) -> None:
+    """Raise DeviceError for torch.jit.load(map_location="sim")."""
+    if isinstance(place, (str, torch.device)) and str(place).partition(":")[0] == NAME:
+        raise DeviceError(
+            "torch.jit.load cannot place a module on the simulated device",
+            hint='load with map_location="cpu" and run it on the CPU; or move the Python module with .to(device), load '
+            "its load_state_dict(loaded.state_dict()), and script it there with torch.jit.script",
+        )
 
 
 def check_plain(t: torch.Tensor, name: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from perfmagic.capture.devices.sim.refusals import refuse_address
+from perfmagic.capture.devices.sim.refusals import refuse_address, refuse_compiling
 from perfmagic.errors import DeviceError
 
 
@@ -31,6 +31,8 @@ class SimStorage:
         )
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_weak_ref":  # torch.compile asks, of tensors that it has made itself
+            refuse_compiling()
         if name.startswith("_"):  # Python and notebooks look for these everywhere
             raise AttributeError(name)
         refuse_address(f"untyped_storage().{name}")

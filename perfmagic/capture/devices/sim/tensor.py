@@ -15,7 +15,7 @@ from perfmagic.capture.devices.sim.chosen import current_lane
 from perfmagic.capture.devices.sim.device import sim_device
 from perfmagic.capture.devices.sim.jobs import Job, NotComputedError
 from perfmagic.capture.devices.sim.memory import Held
-from perfmagic.capture.devices.sim.refusals import refuse_address
+from perfmagic.capture.devices.sim.refusals import refuse_address, refuse_compiling
 from perfmagic.capture.devices.sim.storage import SimStorage
 
 
@@ -221,6 +221,12 @@ class SimTensor(torch.Tensor):
         """
         lane = stream._lane if hasattr(stream, "_lane") else current_lane(self._ref.buffer.device_index)
         lane.commit(Job(lane, "record_stream", partial(_hold, self._held)), ())
+
+    @property
+    def __tensor_flatten__(self) -> NoReturn:
+        """Asked for by torch.compile, which would read perfmagic's own code as part of the user's."""
+        refuse_compiling()
+        raise AttributeError("__tensor_flatten__")
 
     def data_ptr(self) -> NoReturn:
         refuse_address("data_ptr")
