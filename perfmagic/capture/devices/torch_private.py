@@ -519,7 +519,8 @@ def refuse_while_compiling(message: str, hint: str) -> None:
     as_it_is = getattr(sys.modules.get("torch._dynamo.exc"), "ShortenTraceback", None)
     if context is None or as_it_is is None or context.try_get() is None:
         return
-    error = type("DeviceError", (as_it_is, DeviceError), {})(message, first_useful_frame=None)
+    refused: Any = type("DeviceError", (as_it_is, DeviceError), {})
+    error = refused(message, first_useful_frame=None)
     error.hint = hint
     raise error
 
@@ -529,7 +530,7 @@ def refuse_loading(is_refused: Callable[[Any], None]) -> None:
 
     Wraps torch.jit.load, whose C++ writes to an address that tensors of the device do not have (seen in 2.13.0).
     """
-    load = torch.jit.load
+    load: Any = torch.jit.load
     if hasattr(load, "asks_first"):
         return
 
