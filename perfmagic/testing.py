@@ -1,22 +1,28 @@
-"""Checks of speed for pytest and for notebooks that nbval runs, with the verdict rules of %compare."""
+"""Checks of speed and memory for pytest and for notebooks that nbval runs; speed by the verdict rules of %compare."""
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
+from operator import index
 from typing import Any, TypeAlias
 
+from perfmagic import units
 from perfmagic.analysis.bench import result as analysed
 from perfmagic.benchmarks import bench, given_options, options_in_words
+from perfmagic.capture.bench.device_use import Devices
 from perfmagic.capture.bench.spec import Work
+from perfmagic.capture.devices.backends import active_backends
 from perfmagic.comparisons import compare, compared
-from perfmagic.errors import OptionError
+from perfmagic.errors import CaptureError, OptionError
 from perfmagic.keywords import documented
 from perfmagic.results import BenchResult, CompareResult
 from perfmagic.show import remember
 
-__all__ = ["faster", "not_slower"]
+__all__ = ["faster", "no_growth", "not_slower", "peak_below"]
 
 Baseline: TypeAlias = "Callable[[], object] | BenchResult | str | os.PathLike[str]"
 
@@ -96,6 +102,84 @@ def faster(
     if found.verdict != "faster":
         raise AssertionError(found.comparisons[0].sentence)
     return found
+
+
+@documented()
+def peak_below(body: Callable[[], object], limit: str | int) -> int:
+    """Raise AssertionError where one call of body allocates more on the devices than the limit, at its peak.
+
+    limit: "1.2 GB", "512 MiB" or bytes. What was allocated before the call counts: the peak is the devices', as
+    `torch.cuda.max_memory_allocated()` gives it, summed over the devices in use. That counter is reset.
+    Returns the peak in bytes. Raises CaptureError where no device in use reports its memory, OptionError for a limit
+    that cannot be read.
+    """
+    __tracebackhide__ = True
+    most = units.bytes_of(limit)
+    if most is None:
+        raise OptionError(f"peak_below(limit={limit!r}) is no number of bytes", hint='peak_below(step, "1.2 GB")')
+    before = _watched()
+    for backend in active_backends():
+        backend.reset_peak_memory()
+    body()
+    peak = _memory("peak_below")[1]
+    if peak > most:
+        held = f", of which {units.size(before)} were allocated before it" if before else ""
+        raise AssertionError(
+            f"{_name(body)} allocated {units.size(peak)} at its peak{held}; the limit is {units.size(most)}, "
+            f"{units.size(peak - most)} less"
+        )
+    return peak
+
+
+@documented()
+def no_growth(body: Callable[[], object], *, rounds: int = 5) -> int:
+    """Raise AssertionError where calls of body leave more and more allocated on the devices.
+
+    body is called once, as first calls make what stays (optimizer states, caches), then `rounds` (5) more times. It
+    grows where each of those rounds ends with more than the one before; an even use after a step up passes.
+    Returns the bytes that the last round ended with. Raises CaptureError where no device in use reports its memory.
+    """
+    __tracebackhide__ = True
+    if index(rounds) < 2:
+        raise OptionError(
+            f"no_growth(rounds={rounds!r}): 2 rounds or more are needed", hint="no_growth(step, rounds=5)"
+        )
+    ends = []
+    for _ in range(rounds + 1):
+        body()
+        gc.collect()  # what only a cycle holds is gone sooner or later
+        ends.append(_memory("no_growth")[0])
+    grown = [after - before for before, after in pairwise(ends)]
+    if min(grown) > 0:
+        raise AssertionError(
+            f"{_name(body)} leaves {units.size((ends[-1] - ends[0]) / rounds)} more allocated with each call: "
+            f"{units.size(ends[0])} after the first, {units.size(ends[-1])} after {rounds} more"
+        )
+    return ends[-1]
+
+
+def _watched() -> int:
+    """What is allocated now on the devices in use; 0 before there is one."""
+    return _memory("peak_below")[0] if active_backends() else 0
+
+
+def _memory(check: str) -> tuple[int, int]:
+    """Bytes allocated now and at the peak, on all devices in use."""
+    devices = Devices(active_backends)
+    devices.refresh()
+    found = devices.memory_bytes()
+    if found is None:
+        names = ", ".join(backend.kind for backend in devices.backends)
+        raise CaptureError(
+            f"{check}: {f'{names} does not report' if names else 'no device is in use that reports'} allocated memory",
+            hint="run the body on perfmagic.device(): CUDA and the simulated device report it",
+        )
+    return found
+
+
+def _name(body: Callable[[], object]) -> str:
+    name = getattr(body, "__name__", "")
+    return "the body" if name in ("", "<lambda>") else f"{name}()"
 
 
 def _compared(

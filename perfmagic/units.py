@@ -6,6 +6,8 @@ Three significant digits, one unit a value, a no-break space before the unit, th
 
 from __future__ import annotations
 
+import re
+
 NBSP = "\u00a0"
 
 _TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
@@ -42,6 +44,19 @@ def duration_like(ns: float, step_ns: float, *, unit_of_ns: float | None = None,
 def size(count_bytes: float) -> str:
     """A number of bytes, in powers of ten: 92_928 → "92.9 kB"."""
     return _scaled(float(count_bytes), _BYTE_UNITS)
+
+
+_BYTES_OF = {name.lower(): factor for name, factor in _BYTE_UNITS}
+_BYTES_OF |= {f"{prefix}ib": 1024.0**power for power, prefix in enumerate("kmgt", 1)}
+
+
+def bytes_of(given: str | int) -> int | None:
+    """A number of bytes as people write it: "1.2 GB", "512MiB" or a plain number; None for what cannot be read."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given if given >= 0 else None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)\s*", given) if isinstance(given, str) else None
+    factor = _BYTES_OF.get(match[2].lower()) if match else None
+    return None if match is None or factor is None else round(float(match[1]) * factor)
 
 
 def bandwidth(count_bytes: float, ns: float) -> str:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from perfmagic import units
 from perfmagic.errors import DeviceError, OptionError, TorchMissingError
 from perfmagic.trace.model import DeviceInfo
 
@@ -277,18 +278,21 @@ def choose_device(kind: str, index: int) -> Any:
     return _of_this_rank[0]
 
 
-def device(kind: str = "auto", *, pace: Any = None) -> Any:
+def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = None) -> Any:
     """The device to run on: torch.device("cuda") where there is one, else the simulated device.
 
     In a rank of %%ranks it is that rank's own device.
 
     kind: "auto", "cuda", "sim" or "cpu".  pace: how a simulated device is slowed down (see perfmagic.Pace).
+    memory: how much memory a simulated device has, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError.
+    0: as much as the host gives, as at first. A CUDA device has what it has, and memory says nothing of it.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, OptionError for another word.
     """
     torch = require_torch("perfmagic.device()")
+    memory_bytes = None if memory is None else bytes_given(memory)
     if kind not in ("auto", "cuda", "sim", "cpu"):
         raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
-    if _of_this_rank and kind in ("auto", _of_this_rank[0].type) and pace is None:
+    if _of_this_rank and kind in ("auto", _of_this_rank[0].type) and pace is None and memory is None:
         return _of_this_rank[0]
     if kind == "cpu":
         return torch.device("cpu")
@@ -300,15 +304,24 @@ def device(kind: str = "auto", *, pace: Any = None) -> Any:
         )
     if has_cuda and kind != "sim":
         return torch.device("cuda")
-    importlib.import_module("perfmagic.capture.devices.sim").load(pace)
+    importlib.import_module("perfmagic.capture.devices.sim").load(pace, memory_bytes=memory_bytes)
     importlib.import_module("perfmagic.capture.devices.groups").register()
     return torch.device("sim", 0)
 
 
-def devices(n: int, kind: str = "auto", *, pace: Any = None) -> tuple[Any, ...]:
+def bytes_given(memory: str | int) -> int:
+    """How much memory is meant. Raises OptionError for what cannot be read."""
+    found = units.bytes_of(memory)
+    if found is None:
+        raise OptionError(f"memory={memory!r} is no number of bytes", hint='for example memory="2GB", or 2_000_000_000')
+    return found
+
+
+def devices(n: int, kind: str = "auto", *, pace: Any = None, memory: str | int | None = None) -> tuple[Any, ...]:
     """n devices to run on: CUDA devices where there are so many, else simulated ones.
 
-    kind, pace: as in device().  Raises what device() raises, DeviceError for more CUDA devices than there are.
+    kind, pace, memory: as in device(), memory of each device.
+    Raises what device() raises, DeviceError for more CUDA devices than there are.
     """
     torch = require_torch("perfmagic.devices()")
     given: object = n
@@ -321,7 +334,7 @@ def devices(n: int, kind: str = "auto", *, pace: Any = None) -> tuple[Any, ...]:
         )
     if kind == "auto" and torch.cuda.device_count() < n:
         kind = "sim"
-    first = device(kind, pace=pace)
+    first = device(kind, pace=pace, memory=memory)
     if first.type == "sim":
         importlib.import_module("perfmagic.capture.devices.sim").load(devices=n)
     return tuple(torch.device(first.type, i) for i in range(n)) if first.type != "cpu" else (first,) * n

@@ -89,7 +89,10 @@ def tell_lost_errors() -> None:
             error = lost_error()
             if error is None:
                 raise
-            raise error from None
+            try:
+                raise error from None
+            finally:
+                del error  # else its traceback would keep it, and with it the memory of the pass
 
     vars(run_and_tell)["tells_lost_errors"] = True
     vars(torch.autograd)["_engine_run_backward"] = run_and_tell

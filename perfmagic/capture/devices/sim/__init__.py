@@ -7,7 +7,7 @@ where no random op runs on the device. Importing this package imports no torch; 
     clock pace pace_text links log             no torch: time, the least time of ops, what was recorded
     work             what a launch has to do, for a pace that is a rate
     jobs lanes       a thing to do; a stream's queue and thread; no locks, so that an interrupt leaves nothing behind
-    memory           what counts as allocated
+    memory capacity  what counts as allocated; a device that has so much memory and no more
     device chosen    the devices, forks, the end of the process; the stream a thread queues on
     launch waits     the host queues, the host waits
     streams module   torch.sim
@@ -51,10 +51,10 @@ _has_devices: list[bool] = []
 _loading = threading.RLock()
 
 
-def load(pace: Pace | str | PaceFunction | None = None, *, devices: int = 1) -> None:
+def load(pace: Pace | str | PaceFunction | None = None, *, devices: int = 1, memory_bytes: int | None = None) -> None:
     """Make the device "sim" known to torch; once, whatever the number of calls. A pace that is given is set.
 
-    devices: how many there have to be at least.
+    devices: how many there have to be at least.  memory_bytes: how much memory each has; 0: as much as the host gives.
 
     Raises TorchMissingError without torch, DeviceError where this torch cannot take the device.
     """
@@ -69,6 +69,9 @@ def load(pace: Pace | str | PaceFunction | None = None, *, devices: int = 1) -> 
     _loaded_device().make_devices(devices)
     if wanted is not None:
         set_pace(wanted)
+    if memory_bytes is not None:
+        for one in _loaded_device().all_devices():
+            one.memory.limit(memory_bytes)
 
 
 def prepare() -> None:

@@ -93,9 +93,11 @@ def make_devices(n: int) -> None:
     if n > MOST_DEVICES:
         raise DeviceError(f"{n} simulated devices were asked for; there can be {MOST_DEVICES}")
     pace = _devices[0].pace if _devices else None
+    capacity = _devices[0].memory.capacity if _devices else None
     for index in range(len(_devices), n):
         _devices[index] = SimDevice(index)
         _devices[index].pace = pace
+        _devices[index].memory.limit(capacity.total_bytes if capacity else 0)
         LOG.memories.append(_devices[index].memory)
 
 

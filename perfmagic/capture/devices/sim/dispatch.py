@@ -209,9 +209,9 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return _elsewhere(op, args, kwargs)
     taken = Arguments(op, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
-    base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
     index = device_index(kwargs, taken)
-    buffer = Buffer(index, spec, current_lane(index).stream_id, base)
+    buffer = Buffer(index, spec, current_lane(index).stream_id)  # first, as the device may have no memory left for it
+    buffer.base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
     buffer.unplaced = is_unplaced(index, taken)
     return SimTensor(Ref(spec, buffer))
 

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from perfmagic.capture.devices.sim.capacity import Capacity, host_bytes, summary
 from perfmagic.capture.devices.sim.clock import now_ns
 from perfmagic.capture.devices.sim.log import LOG
 
@@ -42,6 +43,11 @@ class Block:
     def __init__(self, size: int, pool: Pool, before: Block | None = None, after: Block | None = None) -> None:
         self.size, self.pool, self.before, self.after = size, pool, before, after
         self.free = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its segment."""
+        return self.before is None and self.after is None
 
 
 class Pool:
@@ -79,13 +85,19 @@ class Memory:
         # allocations as (at_ns, reference, size, stream); an end is the dead reference alone: no code of ours runs
         # where a tensor ends, as an interrupt that strikes there is swallowed by Python
         self._notes: deque[Any] = deque()
+        self.capacity: Capacity | None = None
         self._settling = threading.Lock()
         self._last_ns = 0
 
     def allocate(self, size_bytes: int, stream: int) -> Held | None:
-        """Memory for a tensor whose op goes to a stream, until the returned object goes; None for no bytes."""
+        """Memory for a tensor whose op goes to a stream, until the returned object goes; None for no bytes.
+
+        Raises torch.OutOfMemoryError where the device has a limit, and it does not fit.
+        """
         if not size_bytes:
             return None
+        if self.capacity is not None:
+            self.capacity.admit(size_bytes, stream)
         held = Held()
         self._notes.append((now_ns(), weakref.ref(held, self._notes.append), size_bytes, stream))
         if len(self._notes) > MOST_NOTES:
@@ -140,9 +152,9 @@ class Memory:
             LOG.add_memory(now_ns(), self.index, self.allocated, self.reserved)
 
     def _take(self, size_bytes: int, stream: int) -> Block:
-        size = -(-size_bytes // GRAIN) * GRAIN
-        small = size <= SMALL
-        pool = self._pools.setdefault((stream, small), Pool(small))
+        size, key = self.place_of(size_bytes, stream)
+        small = key[1]
+        pool = self._pools.setdefault(key, Pool(small))
         block = pool.best(size) or self._segment(size, pool)
         rest = block.size - size
         if rest >= GRAIN if small else rest > SMALL:
@@ -154,6 +166,31 @@ class Memory:
             pool.blocks.append(other)
         block.free = False
         return block
+
+    @staticmethod
+    def place_of(size_bytes: int, stream: int) -> tuple[int, tuple[int, bool]]:
+        """The size a request is rounded up to, and the pool it goes to: of its stream, small or large."""
+        size = -(-size_bytes // GRAIN) * GRAIN
+        return size, (stream, size <= SMALL)
+
+    @staticmethod
+    def segment_bytes(size: int) -> int:
+        """What is taken from the device for a request of a rounded size that no free block can hold."""
+        if size <= SMALL:
+            return SMALL_SEGMENT
+        return LARGE_SEGMENT if size < OWN_SEGMENT_FROM else -(-size // OWN_SEGMENT_GRAIN) * OWN_SEGMENT_GRAIN
+
+    def largest_free(self) -> dict[tuple[int, bool], int]:
+        """The largest free piece of each pool, in bytes."""
+        return {key: max(block.size for block in pool.blocks) for key, pool in list(self._pools.items()) if pool.blocks}
+
+    def whole_free(self) -> int:
+        """Bytes of segments that nothing uses, which empty_cache() would give back."""
+        return sum(block.size for pool in self._pools.values() for block in pool.blocks if block.is_whole)
+
+    def limit(self, total_bytes: int) -> None:
+        """Have so much memory and no more from now on; 0: as much as the host gives."""
+        self.capacity = Capacity(self, total_bytes) if total_bytes else None
 
     def _give_back(self, block: Block) -> None:
         """To its stream, joined with its free neighbours."""
@@ -177,6 +214,8 @@ class Memory:
         """Give unused segments back to the device."""
         self._notes.append(_EMPTY_CACHE)
         self.settle()
+        if self.capacity is not None:
+            self.capacity.look()
 
     def reset_peak(self) -> None:
         """Count the peaks from what is held now."""
@@ -185,17 +224,11 @@ class Memory:
 
     def _empty_cache(self) -> None:
         for pool in self._pools.values():
-            whole = [block for block in pool.blocks if block.before is None and block.after is None]
-            pool.blocks = [block for block in pool.blocks if block.before is not None or block.after is not None]
-            self.reserved -= sum(block.size for block in whole)
+            self.reserved -= sum(block.size for block in pool.blocks if block.is_whole)
+            pool.blocks = [block for block in pool.blocks if not block.is_whole]
 
     def _segment(self, size: int, pool: Pool) -> Block:
-        if pool.small:
-            segment = SMALL_SEGMENT
-        elif size < OWN_SEGMENT_FROM:
-            segment = LARGE_SEGMENT
-        else:
-            segment = -(-size // OWN_SEGMENT_GRAIN) * OWN_SEGMENT_GRAIN
+        segment = self.segment_bytes(size)
         self.reserved += segment
         self.peak_reserved = max(self.peak_reserved, self.reserved)
         return Block(segment, pool)
@@ -212,7 +245,15 @@ class Memory:
             "allocated_bytes.all.peak": self.peak_allocated,
             "reserved_bytes.all.current": self.reserved,
             "reserved_bytes.all.peak": self.peak_reserved,
+            "num_ooms": self.capacity.failed if self.capacity else 0,
+            "num_alloc_retries": self.capacity.retried if self.capacity else 0,
         }
+
+    def info(self) -> tuple[int, int]:
+        """Free and total, as cudaMemGetInfo gives them; the host's where the device has no limit."""
+        if self.capacity is None:
+            return host_bytes()
+        return max(0, self.capacity.total_bytes - self.reserved), self.capacity.total_bytes
 
 
 def functions(memory_of: Any) -> dict[str, Any]:
@@ -224,5 +265,7 @@ def functions(memory_of: Any) -> dict[str, Any]:
         "max_memory_reserved": lambda device=None: memory_of(device).peak_reserved,
         "reset_peak_memory_stats": lambda device=None: memory_of(device).reset_peak(),
         "empty_cache": lambda: memory_of(None).empty_cache(),
+        "mem_get_info": lambda device=None: memory_of(device).info(),
+        "memory_summary": lambda device=None, abbreviated=False: summary(memory_of(device)),  # noqa: ARG005 - as torch's
         "memory_stats": lambda device=None: memory_of(device).stats(),
     }
