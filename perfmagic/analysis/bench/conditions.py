@@ -41,7 +41,7 @@ def conditions(record: BenchRecord, measured: Mapping[str, Quantity], verdict: s
         found += _of_clock(clock)
     for name, quantity in measured.items():
         found += _of_quantity(name, quantity)
-    return [*found, *_of_body(record, measured), *_of_recording(record, measured)]
+    return [*found, *_of_body(record, measured), *_of_recording(record, measured), *_of_device(record)]
 
 
 def span_partial(record: BenchRecord, span: Quantity | None) -> bool:
@@ -120,6 +120,13 @@ def _of_body(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Cond
         return [Condition("compiled away")]
     returns = measured.get("returns")
     return [Condition("takes no time")] if returns is not None and returns.median_s == 0 else []
+
+
+def _of_device(record: BenchRecord) -> list[Condition]:
+    """Whether variants are compared by what the CPU's kernels take, which a GPU may order the other way."""
+    unused = any(one.kind in ("no device", "idle device") for one in record.conditions)
+    unpaced = any(device.simulated and not device.pace for device in record.devices)
+    return [Condition("unpaced")] if record.round_id and unpaced and not unused else []
 
 
 def _compiled_away(code: str) -> bool:

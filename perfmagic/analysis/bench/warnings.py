@@ -189,5 +189,9 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
         "rests on that run and may not hold for the samples"
     ),
     "other streams": _streams,
+    "unpaced": lambda _v, _a: (
+        "the simulated device has no pace: ops take what the CPU needs for them, and a GPU may order the variants the "
+        'other way, half precision for one; a pace gives it rates: device(pace="matmul=50GFLOP/s")'
+    ),
 }
 KINDS = frozenset(_WORDS)

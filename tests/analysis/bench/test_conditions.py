@@ -15,6 +15,7 @@ from perfmagic.analysis.bench.warnings import KINDS, BenchWarning
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.capture.bench.spec import BenchSpec
 from perfmagic.samples import ClockRecord, Condition
+from perfmagic.trace.model import DeviceInfo
 from tests.analysis.bench.test_result import record
 from tests.capture.bench.machine import MS, Machine
 
@@ -153,6 +154,17 @@ def test_a_body_of_nothing_takes_no_time_and_no_number_is_missing() -> None:
     assert [w.kind for w in result.warnings if "clock can resolve" in w.sentence] == ["takes no time"]
     assert "nan" not in result.to_json().lower()
     assert result.flop_per_s is None
+
+
+def test_variants_on_a_simulated_device_without_a_pace_are_not_those_of_a_gpu() -> None:
+    unpaced, paced = DeviceInfo(0, "sim", "sim"), DeviceInfo(0, "sim", "sim", "paced: mm ≥ 5 ms")
+    gpu = DeviceInfo(0, "cuda", "Tesla V100")
+    words = "the simulated device has no pace"
+    assert words in said(devices=(unpaced,), round_id="together")
+    assert words not in said(devices=(unpaced,))  # one alone is compared with nothing
+    assert words not in said(devices=(paced,), round_id="together")
+    assert words not in said(devices=(gpu,), round_id="together")
+    assert words not in said(Condition("no device"), devices=(unpaced,), round_id="together")
 
 
 def test_nothing_odd_says_nothing() -> None:
