@@ -80,6 +80,27 @@ def test_a_pageable_upload_that_held_python_is_found_with_its_line_and_advice() 
     assert finding.advice
 
 
+def test_uploads_that_indexing_makes_cannot_be_pinned_where_it_is_called() -> None:
+    b = busy_device(20)
+    b.host_op(60, 140, "aten::index")
+    b.op(100, 140, launch=(62, 70), name=UPLOAD)
+    b.sync(70, 139)
+    b.op(150, 1000, launch=141)
+    finding = found(b.trace(), "pageable")
+    assert finding is not None
+    keep = "are tensors on the CPU that indexing copies to the device: keep index and values there"
+    assert plain(finding.advice) == f"they {keep}"
+    b.host_op(200, 300, "aten::to")
+    b.op(1001, 1100, launch=(210, 220), name=UPLOAD)
+    b.sync(220, 299)
+    finding = found(b.trace(), "pageable")
+    assert finding is not None
+    assert plain(finding.advice) == (
+        f"1 of them, 77.0 µs, {keep}. For the others, pin_memory() and non_blocking=True together free Python, "
+        "neither does alone; to overlap, give them a stream of their own, too"
+    )
+
+
 def test_a_pinned_upload_is_none() -> None:
     b = busy_device(20)
     b.op(100, 140, launch=(60, 130), name=PINNED)
