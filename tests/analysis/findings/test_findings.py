@@ -160,6 +160,17 @@ def test_the_syncs_at_the_edges_of_a_file_s_record_are_not_laid_on_the_model() -
         facts.sentence
     )
     assert "waits for it" not in verdict(b.trace()).sentence
+    b.host_op(0, 2020, "loop.py(3): run", kind=HostKind.PYTHON)
+    b.host_op(0, 900, "torch/cuda/__init__.py(975): synchronize", kind=HostKind.PYTHON)
+    facts = found(b.trace(), "sync")
+    assert facts is not None
+    assert "begins and ends: run (loop.py:3) called it. The device" in plain(facts.sentence)
+    b.host_op(915, 2015, "torch/profiler/profiler.py(235): stop_trace", kind=HostKind.PYTHON)
+    facts = found(b.trace(), "sync")
+    assert facts is not None
+    assert "begins and ends: run (loop.py:3) called 900 µs of it and the profiler 1.09 ms. The device" in plain(
+        facts.sentence
+    )
     b.host_op(915, 2015, "aten::item")
     assert "waits for it" in verdict(b.trace()).sentence
 
