@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.findings.ddp_copies import ddp_advice
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.rows import Rows
@@ -43,6 +44,9 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
     saved = f"could save up to {units.duration(most_ns)}: the device waited for Python between other ops, too"
     if most_ns <= BESIDE_RATIO * gaps_ns:
         saved = f"could save up to {units.duration(most_ns)}"
+    # what a library's option leaves out needs neither graph nor compiler, which do not reach it
+    mine_of_ops = (facts.trace.ops.device == facts.device) & _inside(facts, stretches)
+    advice = ddp_advice(facts, mine_of_ops) or f"{_how(facts, stretches)} and {saved}"
     return [
         Finding(
             rule="one_by_one",
@@ -54,7 +58,7 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
             end_ns=max(s.end_ns for s in stretches),
             device=facts.device,
             where=where,
-            advice=f"{_how(facts, stretches)} and {saved}",
+            advice=advice,
         )
     ]
 

@@ -269,3 +269,18 @@ def test_pauses_inside_graphs_make_a_record_of_which_nothing_can_be_told() -> No
     assert f"within {n} graph launches nothing is recorded for {us(sum(one for _, one in inside))}, {longest}" in words
     assert {one.rule for one in found("a100_6streams_graphs_rank0")} == {"verdict", "unaligned_gemm", "queue_full"}
     assert incomplete_graphs(read_trace(real("v100_4streams_nccl_graphs"))) is None
+
+
+def test_copies_of_ddp_s_own_are_left_out_by_its_options_and_not_by_a_compiler() -> None:
+    raw = Raw.of("a100_nccl_rank0of2")
+    (finding,) = (one for one in found("a100_nccl_rank0of2") if one.rule == "one_by_one")
+    around = [raw.around(op)[-1:] for op in raw.ops if "DtoD" in op["name"]]
+    assert set(map(tuple, around)) == {("aten::copy_",)}
+    said_of = dict(re.findall(r"([\d,]+) of them copy (gradients|buffers)", finding.advice))
+    n_ops = re.match(r"([\d,]+) ops", finding.sentence)
+    assert n_ops is not None
+    assert sum(int(n.replace(",", "")) for n in said_of) == int(n_ops[1].replace(",", ""))
+    assert sum(int(n) for n in said_of) <= len(around)
+    assert "gradient_as_bucket_view=True" in finding.advice
+    assert "broadcast_buffers=False" in finding.advice
+    assert "torch.compile" not in finding.advice
