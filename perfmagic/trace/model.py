@@ -36,8 +36,8 @@ class DeviceInfo:
     index: as in DeviceOps.device.  kind: "cuda", "rocm", "sim", "cpu" or "unknown".  name: for people; of a simulated
     device "sim", or "sim:1" where there are several.
     pace: how a simulated device was paced, in words; empty for real ones.
-    memory_bytes: all its memory.  multiprocessors: how many it has (AMD: compute units).  None where the record does
-    not say.
+    memory_bytes: all its memory.  multiprocessors: how many it has (AMD: compute units).
+    compute_major: the first number of its compute capability.  None where the record does not say.
     """
 
     index: int
@@ -46,6 +46,7 @@ class DeviceInfo:
     pace: str = ""
     memory_bytes: int | None = None
     multiprocessors: int | None = None
+    compute_major: int | None = None
 
     @property
     def simulated(self) -> bool:

@@ -9,7 +9,7 @@ from perfmagic.analysis.findings.ddp_copies import ddp_advice
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.compiled import compiled, fused
+from perfmagic.analysis.timeline.compiled import can_compile, compiled, fused
 from perfmagic.analysis.timeline.launches import LaunchBound
 from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, total_ns, union
 from perfmagic.trace.columns import Bool
@@ -68,7 +68,8 @@ def _how(facts: Facts, stretches: Rows[LaunchBound]) -> str:
     ops = facts.trace.ops
     mine = (ops.device == facts.device) & _inside(facts, stretches)
     if 2 * int((mine & compiled(facts.trace)).sum()) < int(mine.sum()):
-        return "CUDA graphs or torch.compile launch many at once"
+        either = "CUDA graphs or torch.compile" if can_compile(facts.trace, facts.device) else "CUDA graphs"
+        return f"{either} launch many at once"
     if not fused(facts.trace)[mine].any():
         unfused = "Compiled code made most of these launches, with no fused kernel among them: torch.compile's default"
         return f"{unfused} backend (inductor) fuses neighbours. CUDA graphs launch many at once"

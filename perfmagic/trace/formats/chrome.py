@@ -86,7 +86,11 @@ def header(trace: Trace) -> dict[str, Any]:
 
 
 def _properties(device: DeviceInfo) -> dict[str, Any]:
-    sizes = {"totalGlobalMem": device.memory_bytes, "numSms": device.multiprocessors}
+    sizes = {
+        "totalGlobalMem": device.memory_bytes,
+        "numSms": device.multiprocessors,
+        "computeMajor": device.compute_major,
+    }
     return {"id": device.index, "name": device.label} | {key: n for key, n in sizes.items() if n is not None}
 
 

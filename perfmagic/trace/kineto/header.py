@@ -109,7 +109,7 @@ def device_infos(header: Header, used: list[int], names: Iterable[str]) -> tuple
 def _listed_device(index: int, listed: dict[str, Any]) -> DeviceInfo:
     name = str(listed["name"])
     kind = "rocm" if _AMD.search(name) else "cuda"
-    return DeviceInfo(index, kind, name, "", *_sizes(listed, "totalGlobalMem", "numSms"))
+    return DeviceInfo(index, kind, name, "", *_sizes(listed, "totalGlobalMem", "numSms", "computeMajor"))
 
 
 def _words(listed: dict[str, Any]) -> str:
@@ -117,12 +117,12 @@ def _words(listed: dict[str, Any]) -> str:
 
 
 def _own_device(saved: dict[str, Any]) -> DeviceInfo:
-    sizes = _sizes(saved, "memory_bytes", "multiprocessors")
+    sizes = _sizes(saved, "memory_bytes", "multiprocessors", "compute_major")
     return DeviceInfo(int(saved["index"]), saved["kind"], saved["name"], saved["pace"], *sizes)
 
 
 def _sizes(saved: dict[str, Any], *keys: str) -> list[int | None]:
-    """The memory and the multiprocessors of a device, None where they are no possible numbers."""
+    """The memory, the multiprocessors and the like of a device, None where they are no possible numbers."""
     known = [_whole(saved.get(key)) for key in keys]
     return [n if n is not None and 0 < n < 2**62 else None for n in known]
 

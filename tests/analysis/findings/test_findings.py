@@ -203,12 +203,12 @@ def test_exposed_communication_follows_the_user_s_pattern() -> None:
     assert finding.cost_ns == 100 * US
 
 
-def small(n: int, length: float, period: float = 20) -> Trace:
+def small(n: int, length: float, period: float = 20, *, compute_major: int | None = None) -> Trace:
     """n ops of a length, each launched 6 µs into its period and started 2 µs later."""
     b = Builder()
     for i in range(n):
         b.op(period * i + 8, period * i + 8 + length, launch=period * i + 6)
-    return b.trace()
+    return b.trace(devices=(DeviceInfo(0, "cuda", "Test GPU", compute_major=compute_major),))
 
 
 def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python_was_late() -> None:
@@ -221,6 +221,9 @@ def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python
         "The device had finished what was queued before each, and waited 942 µs for Python. "
         "CUDA graphs or torch.compile launch many at once and could save up to 944 µs"
     )
+    older = found(small(60, 4, compute_major=6), "one_by_one")
+    assert older is not None
+    assert plain(older.advice) == "CUDA graphs launch many at once and could save up to 944 µs"  # Triton needs 7.0
     assert found(small(9, 4), "one_by_one") is None  # every loop begins with an empty queue
     assert found(small(60, 18), "one_by_one") is None  # launched while the op before was executing
     assert found(small(60, 4, 220), "one_by_one") is None  # Python did something else in between
