@@ -15,7 +15,7 @@ def cores(job: OneJob) -> list[RankFinding]:
 
     What a rank waited is that of all its threads added up, so that it may be more than the time that passed.
     """
-    metas = {rank: job.facts[rank].trace.meta for rank in job.ranks}
+    metas = {rank: job.summaries[rank].meta for rank in job.ranks}
     waited = {rank: meta.waited_for_core_ns for rank, meta in metas.items() if meta.waited_for_core_ns is not None}
     if not waited:
         return []

@@ -16,7 +16,6 @@ from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.analysis.ranks.summary import Ranks, ranks_of
 from perfmagic.analysis.ranks.totals import totals
 from perfmagic.analysis.ranks.waited_for_python import waited_for_python
-from perfmagic.analysis.timeline.sample import sample
 from perfmagic.trace.model import Trace
 
 MOST_JOBS = 4  # that a sentence lists
@@ -45,11 +44,11 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
 
 def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
     """That a file is a sample of a recording: collectives by order and totals then depend on what was kept."""
-    found = {rank: words for rank in ranks.ranks if (words := sample(ranks.traces[rank])) is not None}
+    found = {rank: one.sample for rank, one in ranks.summaries.items() if one.sample}
     if not found:
         return ()
     first, *more = found
-    detail = f"of rank {first} {found[first].words.removeprefix('the file ')}"
+    detail = f"of rank {first} {found[first].removeprefix('the file ')}"
     also = [f"so {'do the files of ranks' if more[1:] else 'does that of rank'} {listed(list(map(str, more)))}"]
     return (
         RankFinding(

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from perfmagic.analysis.ranks import matching
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import rank_findings
-from perfmagic.analysis.ranks.matching import matched
+from perfmagic.analysis.ranks.rank_summary import rank_summary
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Collective, Trace
 from tests.analysis.build import US, Builder
@@ -38,6 +39,10 @@ def rank(
         b.op(at + host_us, at + host_us + compute_us, launch=at + host_us - 2, name="gemm")
         b.op(at + host_us + compute_us, at + 1000, launch=at + host_us - 1, name=kernel, stream=9)
     return b.trace(rank=number, world_size=world_size)
+
+
+def matched(traces: dict[int, Trace]) -> matching.Matching:
+    return matching.matched({number: rank_summary(trace) for number, trace in traces.items()})
 
 
 def told(*traces: Trace) -> list[RankFinding]:
