@@ -10,7 +10,7 @@ from perfmagic import units
 from perfmagic.analysis.findings.facts import listed, sentences
 from perfmagic.analysis.ranks.cores import cores
 from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.jobs import jobs, jobs_words
+from perfmagic.analysis.ranks.jobs import OfJob, jobs, jobs_words
 from perfmagic.analysis.ranks.late import late
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.analysis.ranks.summary import Ranks, ranks_of
@@ -34,12 +34,13 @@ def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tup
 def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     """What the ranks of one job say together: who had no core, what could be won, then the rest, each by cost."""
     if samples := _samples(ranks):
-        return samples
+        return (*ranks.of_files, *samples)
     job = OneJob(ranks)
     of_late = late(job)
     won = [*waited_for_python(job, of_late), *of_late]
     rest = [*_exposed(job), *totals(job), *_unmatched(job)]  # what a rank has more than others is not all to be won
-    return (*cores(job), *(one for some in (won, rest) for one in sorted(some, key=lambda f: -(f.cost_ns or 0))))
+    by_cost = (one for some in (won, rest) for one in sorted(some, key=lambda f: -(f.cost_ns or 0)))
+    return (*ranks.of_files, *cores(job), *by_cost)
 
 
 def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
@@ -62,7 +63,7 @@ def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
     )
 
 
-def mixed_jobs(traces: Sequence[Trace]) -> tuple[RankFinding, ...]:
+def mixed_jobs(traces: Sequence[OfJob]) -> tuple[RankFinding, ...]:
     """Files of several jobs, which nobody should compare as ranks; nothing where they are of one."""
     words = jobs_words(traces, [trace.meta.origin for trace in traces])
     if len(words) < 2:

@@ -76,7 +76,7 @@ class OneJob:
 
     def peers(self, i: int) -> list[int]:
         """The places of the other ranks that share a group with a rank."""
-        shared = self._members[self._members[:, i]].any(axis=0)
+        shared: npt.NDArray[np.bool_] = np.array(self._members[self._members[:, i]].any(axis=0))
         shared[i] = False
         return [int(j) for j in np.flatnonzero(shared)]
 

@@ -12,6 +12,7 @@ from perfmagic.analysis.ranks.alignment import Alignment, aligned
 from perfmagic.analysis.ranks.bands import own_bands
 from perfmagic.analysis.ranks.clock_facts import Ping
 from perfmagic.analysis.ranks.exposed import Communication, communication
+from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.host_as_device import host_as_device
 from perfmagic.analysis.ranks.matching import Matching, matched
 from perfmagic.analysis.ranks.meetings import Meeting, Message, Parts, meetings, messages_of, parts_of
@@ -76,13 +77,14 @@ class Ranks:
 
     traces: by rank; see perfmagic.analysis.ranks.host_as_device for ranks on a CPU.  comm_names: as in
     perfmagic.trace.names.op_classes.  pings: between ranks whose clocks were compared.  given: what the ranks say of
-    themselves, by rank, where their traces are elsewhere.
+    themselves, by rank, where their traces are elsewhere.  of_files: what is to be said of the files before all else.
     """
 
     traces: Mapping[int, Trace]
     comm_names: str | None = None
     pings: tuple[Ping, ...] = ()
     given: Mapping[int, RankSummary] = field(default_factory=dict)
+    of_files: tuple[RankFinding, ...] = ()
 
     @cached_property
     def summaries(self) -> Mapping[int, RankSummary]:
