@@ -27,7 +27,7 @@ from perfmagic.errors import OptionError
 from perfmagic.files import made_folder, write_text
 from perfmagic.results.faces import LiveView, Result
 from perfmagic.results.timeline import TimelineResult
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, devices_label
 from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.timeline.viewstate import ViewState
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 
 WITH_FINDINGS = 8  # timelines of ranks that have findings of their own: each takes as long as the rest of its data
+NO_FINDINGS = "its own findings are not worked out here: .rank({rank}).findings has them"
 MOST_READ_AGAIN = 16  # files that are read for the rows of a page, when their traces were not kept
 
 
@@ -57,15 +58,42 @@ class RanksResult(Result):
     files: Mapping[int, FileOfRank] = field(default_factory=dict, repr=False)
     view_state: ViewState = field(default_factory=ViewState, repr=False)
 
+    @classmethod
+    def of(cls, timelines: Sequence[TimelineResult]) -> RanksResult:
+        """Ranks that are known to be of one job, by rank; also a single one, and ranks that did nothing.
+
+        Raises OptionError for none, and for one that has no rank.
+        """
+        known = {one.trace.meta.rank: host_as_device(one.trace) for one in timelines}
+        if not known or None in known:
+            raise OptionError(
+                "RanksResult.of: timelines of ranks are needed", hint="perfmagic.open_traces(folder).ranks"
+            )
+        ranks = Ranks({rank: trace for rank, trace in known.items() if rank is not None}, timelines[0].comm_names)
+        return cls(tuple(sorted(timelines, key=lambda one: one.trace.meta.rank or 0)), ranks)
+
     @property
     def title(self) -> str:
         """The names of the files, the first and the last."""
-        return f"{self._titles[0]} … {self._titles[-1]}"
+        names = self._titles
+        return f"{names[0]} … {names[-1]}" if len(names) > 1 else names[0]
 
     @property
     def _titles(self) -> list[str]:
         known = {number: one.title for number, one in zip(self.ranks.ranks, self.timelines, strict=False)}
         return [known[number] if number in known else self.files[number].name for number in self.ranks.ranks]
+
+    @property
+    def nothing(self) -> str:
+        """That no rank had anything executed, in a sentence; "" where one had."""
+        if not self.ranks.idle:
+            return ""
+        n_ranks, first = len(self.ranks.ranks), self.ranks.summaries[self.ranks.ranks[0]]
+        label = devices_label(first.meta.devices)
+        who = "the rank" if n_ranks == 1 else f"any of the {n_ranks} ranks"
+        if label:
+            return f"nothing ran on the {label} of {who}: there is no picture; --device cpu records what the CPU did"
+        return f"no operator ran in {who}: there is no picture"
 
     @cached_property
     def findings(self) -> Rows[RankFinding]:
@@ -131,6 +159,8 @@ class RanksResult(Result):
             start_ns, end_ns = window_on_axis(self.doc, row)
             findings = one.findings if len(parts) < WITH_FINDINGS else ()
             doc = timeline_doc(one.trace, findings, start_ns=start_ns, end_ns=end_ns, comm_names=one.comm_names)
+            if len(parts) >= WITH_FINDINGS:
+                doc = replace(doc, trust=(NO_FINDINGS.format(rank=row.rank), *doc.trust))
             parts[row.rank] = timeline_wire(doc, one.trace)
         return ranks_wire(self.doc, parts)
 
@@ -199,21 +229,24 @@ class RanksResult(Result):
         """The first line, the findings, a table of the ranks, and how the axis was made."""
         from perfmagic.view.ranks.text import ranks_text
 
-        return ranks_text(self.doc)
+        return self.nothing or ranks_text(self.doc)
 
     def html(self) -> str:
         """The first line, the findings, the picture of all ranks on one axis, the table; at most 60 kB."""
+        from perfmagic.view.html import framed, paragraphs
         from perfmagic.view.ranks.html import ranks_html
 
-        return ranks_html(self.doc)
+        return framed(paragraphs([self.nothing])) if self.nothing else ranks_html(self.doc)
 
     def live(self) -> LiveView:
         """The live view: its data, and the window that it shares with this object."""
         return _LiveRanks(self)
 
     def __repr__(self) -> str:
-        first = f". {self.findings[0].sentence}" if self.findings else ""
-        return f"Ranks {stretches(self.ranks.ranks)} on one axis{first}"
+        first = f". {self.findings[0].sentence}" if self.findings else f". {self.nothing}" if self.nothing else ""
+        numbers = self.ranks.ranks
+        which = ", ".join(map(str, numbers)) if len(numbers) <= WITH_FINDINGS else stretches(numbers)
+        return f"Ranks {which} on one axis{first}"
 
 
 @dataclass(frozen=True)
@@ -228,7 +261,7 @@ class _LiveRanks:
 
     @property
     def empty(self) -> bool:
-        return False
+        return bool(self.result.nothing)
 
     def wire(self) -> Wire:
         return self.result.wire

@@ -111,6 +111,12 @@ class MatchedGroup:
         before = np.partition(self._came_ns(), -2, axis=0)[-2]
         return np.asarray(-before > self.errs_ns)
 
+    @property
+    def median_ahead_ns(self) -> Int64:
+        """How long before the last rank the median one came; shape (n,)."""
+        ahead: Int64 = -np.median(self._came_ns(), axis=0).astype(np.int64)
+        return ahead
+
     def ahead_ns(self, some: Bool) -> Int64:
         """How long before the last of all ranks the last of some came; shape (n,).  some: which, shape (r,)."""
         ahead: Int64 = -self._came_ns()[some].max(axis=0)

@@ -145,7 +145,7 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
     words = sample(trace)
     groups = {(one.group, one.ranks): one for one in trace.collectives if one.group}
     return RankSummary(
-        meta=replace(trace.meta, repairs=(), notes=(), races=()),
+        meta=replace(trace.meta, repairs=(), races=()),
         collectives=tuple(
             Collective("", group_size=one.group_size, group=one.group, ranks=one.ranks) for one in groups.values()
         ),

@@ -147,6 +147,11 @@ class Ranks:
         """A row for each matched message, by when both of its ends had come."""
         return messages_of(self.passed, self.alignment.offset_ns, self.alignment.bound_ns)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no rank had a device, or its CPU, execute anything."""
+        return not any(one.n_ops for one in self.summaries.values())
+
     def began_ns(self, rank: int) -> int:
         """When a rank's first training step began by its own clock; without steps its first record."""
         return self.summaries[rank].began_ns

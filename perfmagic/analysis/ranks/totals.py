@@ -58,6 +58,8 @@ TOTALS = (
 
 def totals(job: OneJob) -> list[RankFinding]:
     """The ranks whose totals stand out; where the files hold other steps, that."""
+    if len(job.ranks) < 2:
+        return []
     steps = {rank: one.steps for rank, one in job.summaries.items()}
     if len(set(steps.values())) > 1:
         return [_other_steps(steps)]

@@ -9,7 +9,7 @@ import importlib
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -42,6 +42,9 @@ def remote_files(source: str | os.PathLike[str], named: Named, options: Mapping[
     url = f"zip://::{os.path.abspath(text)}" if "://" not in text else text  # noqa: PTH100 - a URL is made, no path
     head, _, inner = url.partition("::")
     protocol = head.partition("://")[0]
+
+    if "*" not in head and named(remote_name(url)):
+        return [url]
 
     def listed() -> list[str]:
         system, path = _fsspec(url).core.url_to_fs(url, **options)
@@ -80,7 +83,9 @@ class RemoteFile:
         if self._whole is not None:
             yield self._whole
             return
-        with _tried(self.url, lambda: _fsspec(self.url).open(self.url, "rb", **self.options).open()) as file:
+        with ExitStack() as opened:
+            given = _tried(self.url, lambda: _fsspec(self.url).open(self.url, "rb", **self.options))
+            file = _tried(self.url, lambda: opened.enter_context(given))
             first = _tried(self.url, lambda: _filled(file))
             if len(first) < BLOCK_BYTES:
                 self._whole = first

@@ -46,8 +46,8 @@ def matched(traces: dict[int, Trace]) -> matching.Matching:
 
 
 def told(*traces: Trace) -> list[RankFinding]:
-    """The findings but that on exposed communication, which all these ranks have: nothing runs beside it."""
-    return [finding for finding in rank_findings(traces) if finding.rule != "rank_exposed"]
+    """The findings but those that all late ranks give: on exposed communication, and on what in time all would win."""
+    return [finding for finding in rank_findings(traces) if finding.rule not in {"rank_exposed", "none_late"}]
 
 
 def rules(*traces: Trace) -> list[str]:

@@ -27,6 +27,7 @@ from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.launch import launch_lane, queue_op
 from perfmagic.capture.devices.sim.log import LOG
 from perfmagic.capture.devices.sim.operators import Operator, operator_of
+from perfmagic.capture.devices.sim.pace import Pace
 from perfmagic.capture.devices.sim.refusals import (
     TORCH_ARITHMETIC,
     check_layout,
@@ -45,6 +46,7 @@ from perfmagic.capture.devices.sim.results import (
 )
 from perfmagic.capture.devices.sim.tensor import Buffer, Ref, SimTensor, become
 from perfmagic.capture.devices.sim.waits import wait_for_job
+from perfmagic.capture.devices.sim.work import work_s
 from perfmagic.errors import DeviceError
 from perfmagic.trace.columns import OpKind
 
@@ -243,7 +245,9 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     outcome = map_tree(specs, Leaf, make) if op.returned is None else given_back(op, args, kwargs)
     body = body_of(op, taken, index, fresh, written)
-    _launch(op, taken, body, lane, in_backward, [*fresh, *written])
+    pace = lane.device.pace
+    least_s = work_s(pace, op, args, kwargs, outcome) if isinstance(pace, Pace) and pace.has_rates else None
+    _launch(op, taken, body, lane, in_backward, [*fresh, *written], least_s=least_s)
     return outcome
 
 
@@ -287,6 +291,7 @@ def _launch(
     writes: list[Buffer],
     *,
     direct: bool = False,
+    least_s: float | None = None,
 ) -> Job:
     kind, name, call = _identity(op, taken)
     return queue_op(
@@ -300,6 +305,7 @@ def _launch(
         size_bytes=_moved_bytes(taken) if kind != OpKind.KERNEL else -1,
         direct=direct,
         in_backward=in_backward,
+        least_s=least_s,
     )
 
 
