@@ -168,11 +168,11 @@ def main() -> int:
     """Print a JSON object a run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=1000)
-    parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--workers", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--folder", type=Path, help="where the files are made, and stay")
     parser.add_argument("--peers", type=Path)
     parser.add_argument("--peer-ranks", type=int, nargs="+", default=[8, 64, 256, 1000])
-    parser.add_argument("--peer-seconds", type=float, default=300)
+    parser.add_argument("--peer-seconds", type=float, default=600)
     parser.add_argument("--peer-mb", type=float, default=8000)
     parser.add_argument("--own", nargs=2, metavar=("FOLDER", "WORKERS"), help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -23,6 +23,7 @@ from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.names import checked_pattern
 
 Sources = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+FEW_RANKS = 8  # of more the traces are not kept for a page
 CELLS, FEWEST, MOST = 1 << 16, 128, 1024  # columns of all rows of a picture together, of one at least and at most
 
 
@@ -65,6 +66,15 @@ def open_ranks(
             said.append(one)
             told.at(len(said))
     return _together(files, said, comm_names)
+
+
+def n_files(sources: Sources) -> int:
+    """How many trace files some paths name; more than FEW_RANKS for what lies elsewhere, 0 where a path names none."""
+    given = [sources] if isinstance(sources, (str, os.PathLike)) else sources
+    try:
+        return sum(FEW_RANKS + 1 if is_url(one) else len(trace_files(one)) for one in given)
+    except TraceError:
+        return 0
 
 
 def _listed(source: Sources, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -163,6 +163,11 @@ class RanksResult(Result):
                 doc = replace(doc, trust=(NO_FINDINGS.format(rank=row.rank), *doc.trust))
             parts[row.rank] = timeline_wire(doc, one.trace)
         return ranks_wire(self.doc, parts)
+
+    def read_again(self) -> Iterator[tuple[int, TimelineResult]]:
+        """The ranks of whom a finding tells, and their timelines, as many as have findings on a page; one by one."""
+        for row in self._told_first()[:WITH_FINDINGS]:
+            yield row.rank, self.rank(row.rank)
 
     def _told_first(self) -> list[RankRow]:
         """The rows that open to a timeline, those of whom a finding tells first: of files a few, read once more."""
