@@ -110,34 +110,50 @@ def joined(facts: Int64) -> Bounds:
 
 def _through_first(most: Int64) -> Bounds:
     """Facts joined by the shortest paths from the first clock and to it."""
-    n = len(most)
-    start = np.full(n, UNKNOWN, np.int64)
+    start = np.full(len(most), UNKNOWN, np.int64)
     start[0] = 0
     away, circle = _settled(most, start)
-    back, _ = _settled(most.T, start) if not circle else (away, ())
+    back = away
+    if not circle:
+        back, circle = _settled(most.T, start)
+        circle = circle[::-1]
     if circle:
-        pairs = most + most.T
-        i, j = np.unravel_index(int(pairs.argmin()), pairs.shape)
-        short = (int(i), int(j)) if pairs[i, j] < 0 else circle
-        return Bounds(most, short, max(0, -int(pairs[i, j])))
-    through = np.where((back[:, None] < UNKNOWN) & (away[None, :] < UNKNOWN), back[:, None] + away[None, :], UNKNOWN)
-    joined_facts = np.minimum(most, through)
-    np.fill_diagonal(joined_facts, 0)
-    return Bounds(joined_facts)
+        by = -sum(int(most[i, j]) for i, j in zip(circle, (*circle[1:], circle[0]), strict=True))
+        return Bounds(most, circle, by)
+    known = (back[:, None] < UNKNOWN) & (away[None, :] < UNKNOWN)
+    through = np.where(known, back[:, None] + away[None, :], UNKNOWN)
+    np.fill_diagonal(through, 0)
+    return Bounds(np.minimum(most, through))
 
 
 def _settled(most: Int64, offsets: Int64) -> tuple[Int64, tuple[int, ...]]:
     """The highest offsets that all facts allow, none above the given ones; clocks of a circle where there are none.
 
-    Bellman and Ford's algorithm: as many rounds of n² steps as the longest of the shortest paths has clocks.
+    Bellman and Ford's algorithm: as many rounds of n² steps as the longest of the shortest paths has clocks. What
+    bounds each clock most is kept: a circle of these is one of facts that cannot all hold.
     """
-    for _ in range(len(most) + 1):
+    by = np.full(len(most), -1)
+    while True:
         known = np.flatnonzero(offsets < UNKNOWN)  # a clock that nothing bounds yet bounds no other
-        lower = np.minimum(offsets, np.where(most[known] < UNKNOWN, offsets[known, None] + most[known], UNKNOWN).min(0))
-        if (lower == offsets).all():
+        through = np.where(most[known] < UNKNOWN, offsets[known, None] + most[known], UNKNOWN)
+        best = through.argmin(axis=0)
+        lower = through[best, np.arange(len(most))]
+        changed = lower < offsets
+        if not changed.any():
             return offsets, ()
-        offsets, changed = lower, np.flatnonzero(lower < offsets)
-    return offsets, tuple(changed.tolist())
+        offsets = np.where(changed, lower, offsets)
+        by = np.where(changed, known[best], by)
+        if circle := _circle(by.tolist(), int(np.flatnonzero(changed)[0])):
+            return offsets, circle
+
+
+def _circle(by: list[int], clock: int) -> tuple[int, ...]:
+    """The circle that one comes to from a clock, in the direction of the facts; nothing where there is none."""
+    way: dict[int, int] = {}
+    while clock >= 0 and clock not in way:
+        way[clock] = len(way)
+        clock = by[clock]
+    return tuple(list(way)[way[clock] :][::-1]) if clock >= 0 else ()
 
 
 def _path(step: npt.NDArray[np.int64], i: int, j: int) -> list[int]:
