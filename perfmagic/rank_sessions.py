@@ -86,7 +86,8 @@ class Ranks:
         """Run a cell whose first line is its magic's; values are shown, failures are in what it gives."""
         shell = running_shell()
         count = len(shell.history_manager.input_hist_parsed) - 1 if shell is not None else 0  # of the cell that runs
-        end = self._session.run(source, on=on, record=record, count=count)
+        interactivity = str(getattr(shell, "ast_node_interactivity", ""))
+        end = self._session.run(source, on=on, record=record, count=count, interactivity=interactivity)
         if show:
             show_values(end)
         return end
@@ -110,10 +111,16 @@ class Ranks:
         return [pickle.loads(value) for value in self._session.pull(expression)]
 
     def restart(self) -> None:
-        """New processes in place of these; their variables are lost."""
+        """New processes in place of these; their variables are lost, and set-up cells run again."""
         self.stop()
         self._session = Session(self._settings, outputs(), preload(self._settings.device))
         _current[:] = [self]
+        self.set_up()
+
+    def set_up(self) -> None:
+        """Run the set-up cells of the notebook in these ranks, which are new. Raises RanksError where one fails."""
+        for source in _setup_cells.values():
+            raise_failure(self.end_of(source, show=False))
 
     def stop(self) -> None:
         """End the processes."""
@@ -157,7 +164,8 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
     device ("auto"): what each computes on: "auto" for a GPU each where there are enough, else the simulated device;
     "cuda", "sim" or "cpu".
     backend (""): of torch.distributed; the one that fits the device where none is given.
-    Others in number, device or backend than those that run replace them: their variables are lost.
+    Others in number, device or backend than those that run replace them: their variables are lost, and cells that ran
+    with `%%ranks --setup` run again.
     Raises CaptureError where they cannot be started.
     """
     running = _current[0] if _current and _current[0].running else None
@@ -172,7 +180,22 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
     before = running.settings if running is not None else None
     world = n or (before.world if before else DEFAULT_RANKS)
     _current[:] = [Ranks(settings_of(world, device, backend))]
+    _current[0].set_up()
     return _current[0]
+
+
+def keep_as_setup(cell: str, source: str) -> None:
+    """Run this source first in all ranks that start from now on.
+
+    cell: what it is known by, so that a cell that was changed and run again replaces what it was before.
+    """
+    _setup_cells.pop(cell, None)
+    _setup_cells[cell] = source
+
+
+def forget_setup() -> None:
+    """Run no set-up cells any more."""
+    _setup_cells.clear()
 
 
 def settings_of(world: int, device: str, backend: str) -> Settings:
@@ -209,6 +232,7 @@ def raise_failure(end: CellEnd) -> None:
 
 
 _current: list[Ranks] = []
+_setup_cells: dict[str, str] = {}  # by cell, in the order in which they ran last
 
 
 def _end_all() -> None:

@@ -36,7 +36,7 @@ def sweep_ranks(
     """How well do more ranks pay off? Runs code on each number of ranks, in new processes, as `%%ranks --sweep` does.
 
     n ((1, 2, 4)): the numbers of ranks.
-    setup (""): code that runs first, and is not measured.
+    setup (""): code that runs first, behind the notebook's `%%ranks --setup` cells, and is not measured.
     strong (False): all ranks share one work, which the code divides by world_size; else each has the same work.
     device ("auto"), backend (""): as in ranks(); those of the ranks that run where they are left out.
     runs (3): recorded runs of the code for each number, of which the one of median time counts.
@@ -123,6 +123,7 @@ def _on(asked: Asked, n: int, most: int, kinds: dict[str, int], progress: Callab
         if len(kinds) > 1:
             each_on = ", ".join(f"{plural(ranks, 'rank')} on {kind}" for kind, ranks in kinds.items())
             raise DeviceError(f"a sweep on several devices: {each_on}", hint="name one: --device sim")
+        found.set_up()
         if asked.setup.strip():
             raise_failure(found.end_of(asked.setup))
         results: list[RanksResult] = []

@@ -10,11 +10,12 @@ from perfmagic.capture.ranks.session import CellEnd
 from perfmagic.errors import OptionError, PerfmagicError
 from perfmagic.files import file_path
 from perfmagic.magics import ranks_sweep
-from perfmagic.magics.ranks_options import chosen, parser, refuse_options_of_sweeps
+from perfmagic.magics.ranks_options import chosen, parser, refuse_body, refuse_options_of_sweeps
 from perfmagic.magics.running.run import bind
 from perfmagic.rank_outputs import show_result
-from perfmagic.rank_sessions import MOST_RANKS, Ranks, raise_failure, ranks
+from perfmagic.rank_sessions import MOST_RANKS, Ranks, keep_as_setup, raise_failure, ranks
 from perfmagic.results import RanksResult
+from perfmagic.show import cell_of
 
 __all__ = ["parser", "run"]
 
@@ -28,8 +29,7 @@ def run(shell: Any, line: str, source: str) -> None:
         return
     if rest and options.sweep is None:
         raise OptionError(f"%%ranks: {rest!r} is no option", hint="the code goes below; %%ranks -h lists the options")
-    if not source.strip().partition("\n")[2].strip():
-        raise OptionError("%%ranks: the cell is empty, there is nothing to run", hint="put code below the magic")
+    refuse_body(source)
     if options.sweep is not None:
         ranks_sweep.run(shell, options, rest, source)
         return
@@ -37,11 +37,15 @@ def run(shell: Any, line: str, source: str) -> None:
     if options.n is not None and not 1 <= options.n <= MOST_RANKS:
         raise OptionError(f"%%ranks -n {options.n}: 1 to {MOST_RANKS} processes", hint="%%ranks -n 4")
     on = chosen(options.on)
+    if options.setup and on is not None:
+        raise OptionError("%%ranks --setup --on: new ranks are set up alike", hint="leave --on out, and ask for rank")
     found = ranks(options.n, device=options.device, backend=options.backend)
-    record = None if options.plain else {"memory": options.memory, "shapes": options.shapes}
+    record = None if options.plain or options.setup else {"memory": options.memory, "shapes": options.shapes}
     end = found.end_of(source, on=on, record=record)
     _show(shell, options, found, end)
     raise_failure(end)
+    if options.setup:
+        keep_as_setup(cell_of(shell) or source, source)
 
 
 def _show(shell: Any, options: argparse.Namespace, found: Ranks, end: CellEnd) -> None:

@@ -15,6 +15,7 @@ def parser() -> Parser:
     made.usage = "%%%%ranks [options]\n       %%%%ranks --sweep n=A,B,C [options] [set-up code]"
     made.add_argument("-n", type=int, metavar="N", help="how many processes; they stay, with their variables")
     made.add_argument("--plain", action="store_true", help="run the cell, and record nothing")
+    made.add_argument("--setup", action="store_true", help="the same, and run it first whenever ranks start anew")
     made.add_argument("--on", metavar="RANKS", help="run it in these ranks alone: 0,2 or 0-2")
     made.add_argument("--device", default="auto", choices=DEVICES, help="what each rank computes on")
     made.add_argument("--backend", default="", metavar="NAME", help="of torch.distributed (default: what fits)")
@@ -30,6 +31,15 @@ def parser() -> Parser:
     made.add_argument("-q", dest="quiet", action="store_true", help="show no picture; perfmagic.last() has the result")
     made.add_argument("--save", metavar="DIR", help="also save each rank's trace there, as rank0.json.gz …")
     return made
+
+
+def refuse_body(source: str) -> None:
+    """Raises OptionError for a cell without code, and for one with another %%ranks below the first."""
+    rows = [row for row in source.strip().splitlines()[1:] if row.strip() and not row.lstrip().startswith("#")]
+    if not rows:
+        raise OptionError("%%ranks: the cell is empty, there is nothing to run", hint="put code below the magic")
+    if rows[0].split()[0] == "%%ranks":
+        raise OptionError("%%ranks below %%ranks: one is enough", hint="put the options of both in the first line")
 
 
 def refuse_options_of_sweeps(options: argparse.Namespace) -> None:

@@ -16,7 +16,12 @@ from perfmagic.show import keep_quiet, show
 def run(shell: Any, options: argparse.Namespace, setup: str, source: str) -> None:
     """Run the cell on each number of ranks, show what that says, then raise what ended it early."""
     __tracebackhide__ = True
-    others = {"-n": options.n is not None, "--plain": options.plain, "--on": options.on is not None}
+    others = {
+        "-n": options.n is not None,
+        "--plain": options.plain,
+        "--setup": options.setup,
+        "--on": options.on is not None,
+    }
     if wrong := next((name for name, given in others.items() if given), ""):
         raise OptionError(f"%%ranks --sweep {wrong}: a sweep records all ranks", hint=f"leave {wrong} out")
     if options.sweep.name != "n":

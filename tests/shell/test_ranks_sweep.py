@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="ranks need torch")
 
 import perfmagic
+from perfmagic.rank_sessions import forget_setup
 from perfmagic.results import RanksSweep
 
 from .conftest import Notebook
@@ -128,6 +129,33 @@ def test_a_failure_of_the_set_up_names_its_line(notebook: Notebook, above: str, 
 )
 def test_a_wrong_option_is_refused_in_one_line(notebook: Notebook, head: str, words: str) -> None:
     assert words in notebook.run(f"%%ranks {head}\nx = 1").refusal
+
+
+def test_setup_cells_run_in_all_ranks_that_start_anew(notebook: Notebook) -> None:
+    perfmagic.ranks().stop()
+    try:
+        notebook.run("%%ranks -n 1 --setup --device cpu\ndef doubled(x):\n    return 2 * x")
+        notebook.run("%%ranks --setup\nthree = doubled(1.5)")
+        assert perfmagic.ranks()["three"] == [3.0]
+        perfmagic.ranks().restart()
+        assert perfmagic.ranks()["three"] == [3.0]
+        notebook.run("%%ranks -n 2 --plain --device cpu\nfour = doubled(2)")
+        assert perfmagic.ranks()["four"] == [4, 4]
+        ran = notebook.run(f"{ON_CPU} -o found four = three + 1\ndoubled(four)")
+        assert ran.error is None
+        assert ran.printed == "[0] 8.0\n[0, 1] 8.0\n"
+        refused = notebook.run("%%ranks --setup --on 0\n1")
+        assert "new ranks are set up alike" in str(refused.error)
+    finally:
+        forget_setup()
+        perfmagic.ranks().stop()
+
+
+def test_a_setup_cell_that_fails_is_not_kept(notebook: Notebook) -> None:
+    failed = notebook.run("%%ranks -n 1 --setup --device cpu\n1 / 0")
+    assert "ZeroDivisionError" in str(failed.error)
+    perfmagic.ranks().restart()
+    assert perfmagic.ranks()["rank"] == [0]
 
 
 def test_the_function_gives_the_same_sweep() -> None:

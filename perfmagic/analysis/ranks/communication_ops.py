@@ -18,6 +18,8 @@ _ASKED_AS = re.compile(r"^(?:nccl|c10d|gloo)::?")
 _SEND_OR_RECEIVE = re.compile(r"send_?recv", re.IGNORECASE)  # an all-to-all or point to point, the kernel does not say
 # torch records "nccl:send 0->1" on rank 0 and "nccl:recv 1<-0" on rank 1
 _MESSAGE = re.compile(r"^i?(send|recv)\w*\s+(\d+)\s*(->|<-)\s*(\d+)", re.IGNORECASE)
+# what the reader makes of Kineto's Dst Rank and Src Rank, and of gloo's messages between two ranks
+_PEER = re.compile(r"^(send|recv) (?:to|from) (\d+)$")
 
 
 @once_per_trace
@@ -48,6 +50,15 @@ def _words_of(kernel: str, asked: str) -> str:
         return _ASKED_AS.sub("", asked).strip("_")
     name = function_name(kernel)
     return "" if _SEND_OR_RECEIVE.search(name) else name
+
+
+def ends_with_peer(known: Collective | None, rank: int | None) -> tuple[bool, tuple[int, int]] | None:
+    """The same as ends_of, of an op of a rank whose record names the other rank of the whole job."""
+    found = _PEER.match(known.name) if known else None
+    if not found or rank is None:
+        return None
+    is_send, peer = found[1] == "send", int(found[2])
+    return is_send, (rank, peer) if is_send else (peer, rank)
 
 
 def ends_of(known: Collective | None, *names: str) -> tuple[bool, tuple[int, int]] | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.ranks.communication_ops import communication_ops, ends_of
+from perfmagic.analysis.ranks.communication_ops import communication_ops, ends_of, ends_with_peer
 from perfmagic.analysis.ranks.host_as_device import host_as_device
 from perfmagic.analysis.timeline.collectives import op_bytes
 from perfmagic.analysis.timeline.sample import sample
@@ -225,7 +225,7 @@ def _kinds(trace: Trace, device: int, asked: list[tuple[int, str]], rows: Int64)
             one = trace.collectives[collective] if collective != NONE else None
             group, words = _what(one, name, place[at]) or (None, "")
             size = (one.group_size or 0) if one else 0
-            message = ends_of(one, name, trace.names[own])
+            message = ends_with_peer(one, trace.meta.rank) or ends_of(one, name, trace.names[own])
             known[key] = found.setdefault(CommKind(group, words, size, at[1], at[0] == device, message), len(found))
         kind[i] = known[key]
     return tuple(found), kind
