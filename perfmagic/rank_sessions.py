@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.capture.ranks.failures import message_of, type_of
-from perfmagic.capture.ranks.session import CellEnd, Session, close_drivers
+from perfmagic.capture.ranks.session import CellEnd, Outputs, Session, close_drivers
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.errors import OptionError, RanksError, RanksInterrupt
 from perfmagic.keywords import documented
 from perfmagic.rank_outputs import outputs, show_values
-from perfmagic.show import remember, running_shell
+from perfmagic.show import running_shell
 
 if TYPE_CHECKING:
-    from perfmagic.results import RanksResult, TimelineResult, Traces
+    from perfmagic.results import RanksResult
 
 PROGRAM = "perfmagic.magics.in_rank.program"
 PRELOAD = (  # what every rank needs; nothing that starts a thread or touches CUDA
@@ -39,10 +39,10 @@ class Ranks:
     result: of the last recorded cell.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, said: Outputs | None = None) -> None:
         self._settings = settings
-        self._session = Session(settings, outputs(), preload(settings.device))
-        self.result: RanksResult | Traces | None = None
+        self._session = Session(settings, said or outputs(), preload(settings.device))
+        self.result: RanksResult | None = None
 
     def __len__(self) -> int:
         return self._settings.world
@@ -60,7 +60,7 @@ class Ranks:
         record: bool = False,
         memory: bool = False,
         shapes: bool = False,
-    ) -> RanksResult | Traces | None:
+    ) -> RanksResult | None:
         """Run code in all ranks, or in those of `on`; what was recorded, None for a plain run.
 
         Raises RanksError where it fails in a rank: the others are freed, and all go on with the next one.
@@ -70,15 +70,28 @@ class Ranks:
         raise_failure(end)
         return found
 
-    def end_of(self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None) -> CellEnd:
+    @property
+    def device(self) -> str:
+        """What they compute on: "cuda", "sim" or "cpu"."""
+        return self._session.device
+
+    def end_of(
+        self,
+        source: str,
+        *,
+        on: Sequence[int] | None = None,
+        record: dict[str, Any] | None = None,
+        show: bool = True,
+    ) -> CellEnd:
         """Run a cell whose first line is its magic's; values are shown, failures are in what it gives."""
         shell = running_shell()
         count = len(shell.history_manager.input_hist_parsed) - 1 if shell is not None else 0  # of the cell that runs
         end = self._session.run(source, on=on, record=record, count=count)
-        show_values(end)
+        if show:
+            show_values(end)
         return end
 
-    def recorded(self, end: CellEnd) -> RanksResult | Traces | None:
+    def recorded(self, end: CellEnd) -> RanksResult | None:
         """The result of what a cell recorded; None where that is nothing."""
         found = self.result = _result(end) if end.recorded else self.result
         return found if end.recorded else None
@@ -97,10 +110,16 @@ class Ranks:
         return [pickle.loads(value) for value in self._session.pull(expression)]
 
     def restart(self) -> None:
-        """New processes in place of these; their variables are lost."""
+        """New processes in place of these; their variables are lost, and set-up cells run again."""
         self.stop()
         self._session = Session(self._settings, outputs(), preload(self._settings.device))
         _current[:] = [self]
+        self.set_up()
+
+    def set_up(self) -> None:
+        """Run the set-up cells of the notebook in these ranks, which are new. Raises RanksError where one fails."""
+        for source in _setup_cells.values():
+            raise_failure(self.end_of(source, show=False))
 
     def stop(self) -> None:
         """End the processes."""
@@ -144,7 +163,8 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
     device ("auto"): what each computes on: "auto" for a GPU each where there are enough, else the simulated device;
     "cuda", "sim" or "cpu".
     backend (""): of torch.distributed; the one that fits the device where none is given.
-    Others in number, device or backend than those that run replace them: their variables are lost.
+    Others in number, device or backend than those that run replace them: their variables are lost, and cells that ran
+    with `%%ranks --setup` run again.
     Raises CaptureError where they cannot be started.
     """
     running = _current[0] if _current and _current[0].running else None
@@ -158,8 +178,29 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
         running.stop()
     before = running.settings if running is not None else None
     world = n or (before.world if before else DEFAULT_RANKS)
+    _current[:] = [Ranks(settings_of(world, device, backend))]
+    _current[0].set_up()
+    return _current[0]
+
+
+def keep_as_setup(cell: str, source: str) -> None:
+    """Run this source first in all ranks that start from now on.
+
+    cell: what it is known by, so that a cell that was changed and run again replaces what it was before.
+    """
+    _setup_cells.pop(cell, None)
+    _setup_cells[cell] = source
+
+
+def forget_setup() -> None:
+    """Run no set-up cells any more."""
+    _setup_cells.clear()
+
+
+def settings_of(world: int, device: str, backend: str) -> Settings:
+    """What ranks of this notebook or script are started with."""
     shell = running_shell()
-    settings = Settings(
+    return Settings(
         world,
         PROGRAM,
         device=device,
@@ -167,8 +208,6 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
         colors=str(getattr(shell, "colors", "")) if shell is not None else "nocolor",
         grace_s=float(os.environ.get(GRACE, "3")),
     )
-    _current[:] = [Ranks(settings)]
-    return _current[0]
 
 
 def preload(device: str) -> tuple[str, ...]:
@@ -192,6 +231,7 @@ def raise_failure(end: CellEnd) -> None:
 
 
 _current: list[Ranks] = []
+_setup_cells: dict[str, str] = {}  # by cell, in the order in which they ran last
 
 
 def _end_all() -> None:
@@ -208,8 +248,8 @@ def _fits(running: Ranks, n: int | None, device: str, backend: str) -> bool:
     return n in (None, has.world) and device in ("auto", has.device) and backend in ("", has.backend)
 
 
-def _result(end: CellEnd) -> RanksResult | Traces:
-    from perfmagic.results import TimelineResult, Traces
+def _result(end: CellEnd) -> RanksResult:
+    from perfmagic.results import RanksResult, TimelineResult
     from perfmagic.trace.formats.sources import read_file
 
     timelines: list[TimelineResult] = []
@@ -218,11 +258,7 @@ def _result(end: CellEnd) -> RanksResult | Traces:
             path = Path(folder) / f"rank{rank}.npz"
             path.write_bytes(payload)
             timelines.append(TimelineResult(read_file(path), title=f"rank {rank}"))
-    found = Traces(timelines)
-    result: RanksResult | Traces = found.jobs[0] if len(found.jobs) == 1 and not found.alone else found
-    if isinstance(result, Traces) and timelines:
-        remember(timelines[0])
-    return result
+    return RanksResult.of(timelines)
 
 
 def _memory(pid: int) -> str:
