@@ -12,16 +12,18 @@ from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.trace.model import TraceMeta
 
 EXPLAINS_FRAC = 0.5  # of what others wait for a late rank: its own wait for a core may be why
+LENGTHENS_FRAC = 0.1  # of the extent: shorter waits do not explain how long it took
 
 
 def explains_lateness(job: OneJob, of_late: Sequence[RankFinding]) -> bool:
-    """Whether waiting for a core may be why ranks are late: it is half of what others wait for them, or none is late.
+    """Whether waiting for a core may be why ranks are late, half of what others wait for them, or why all take long.
 
     of_late: what says who is late. A rank whose own code sleeps is late for longer than it waited for a core.
     """
+    waited = _waited_ns(job)
     if not of_late:
-        return True
-    first, waited = of_late[0], _waited_ns(job)
+        return max(waited.values(), default=0) >= LENGTHENS_FRAC * job.extent_ns
+    first = of_late[0]
     late_ns = first.cost_ns or 0 if len(first.ranks) > 1 else job.waited_for_ns(job.ranks.index(first.ranks[0]))
     return max(waited.get(rank, 0) for rank in first.ranks) >= EXPLAINS_FRAC * late_ns
 
