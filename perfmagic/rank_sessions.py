@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfmagic.capture.ranks.drivers import Started
 from perfmagic.capture.ranks.failures import message_of, type_of
 from perfmagic.capture.ranks.session import CellEnd, Session, close_drivers
 from perfmagic.capture.ranks.settings import Settings
@@ -19,6 +20,7 @@ from perfmagic.rank_outputs import outputs, show_values
 from perfmagic.show import remember, running_shell
 
 if TYPE_CHECKING:
+    from perfmagic.capture.ranks.cluster import Cluster
     from perfmagic.results import RanksResult, TimelineResult, Traces
 
 PROGRAM = "perfmagic.magics.in_rank.program"
@@ -30,18 +32,19 @@ WITH_SIM = "perfmagic.capture.ranks.with_sim"
 MOST_RANKS = 64
 DEVICES = ("auto", "cuda", "sim", "cpu")
 DEFAULT_RANKS = 2
+LOCAL = "local"  # in place of a cluster's name: this machine
 GRACE = "PERFMAGIC_RANKS_GRACE_S"  # how long a standstill lasts before it is said, for tests
 
 
 class Ranks:
     """Some processes with variables of their own, from ranks() to stop().
 
-    result: of the last recorded cell.
+    result: of the last recorded cell.  cluster: whose engines they run beside, "" for this machine.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._session = Session(settings, outputs(), preload(settings.device))
+    def __init__(self, settings: Settings, cluster: str = "") -> None:
+        self._settings, self.cluster = settings, cluster
+        self._session = self._started()
         self.result: RanksResult | Traces | None = None
 
     def __len__(self) -> int:
@@ -99,7 +102,7 @@ class Ranks:
     def restart(self) -> None:
         """New processes in place of these; their variables are lost."""
         self.stop()
-        self._session = Session(self._settings, outputs(), preload(self._settings.device))
+        self._session = self._started()
         _current[:] = [self]
 
     def stop(self) -> None:
@@ -123,8 +126,14 @@ class Ranks:
         for peer in session.peers:
             place = places[peer.rank]
             does = "ready" if place else "does not answer" if peer.alive else f"{peer.death}; %ranks restart"
-            lines.append(f"rank {peer.rank}  process {peer.started.pid}  {_memory(peer.started.pid)}  {does}")
+            lines.append(f"rank {peer.rank}  process {peer.started.pid}  {_of_process(peer.started)}  {does}")
         return "\n".join(lines)
+
+    def _started(self) -> Session:
+        settings = self._settings
+        if self.cluster:
+            return Session(settings, outputs(), driver=driver_of(self.cluster))
+        return Session(settings, outputs(), preload(settings.device))
 
     def __enter__(self) -> Ranks:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self
@@ -137,14 +146,16 @@ class Ranks:
 
 
 @documented()
-def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> Ranks:
+def ranks(n: int | None = None, *, device: str = "auto", backend: str = "", cluster: str = "") -> Ranks:
     """How does code behave in several processes? Those that %%ranks runs its cells in; they are started where needed.
 
-    n (None): how many; None for those that run, else two.
+    n (None): how many; None for those that run, else two, or one for each engine of a cluster.
     device ("auto"): what each computes on: "auto" for a GPU each where there are enough, else the simulated device;
     "cuda", "sim" or "cpu".
     backend (""): of torch.distributed; the one that fits the device where none is given.
-    Others in number, device or backend than those that run replace them: their variables are lost.
+    cluster (""): a running ipyparallel cluster, a rank beside each of its engines: its profile, its id, PROFILE/ID or
+    its connection file. Without it, those that run; "local" for processes of this machine.
+    Others in number, device, backend or cluster than those that run replace them: their variables are lost.
     Raises CaptureError where they cannot be started.
     """
     running = _current[0] if _current and _current[0].running else None
@@ -152,12 +163,14 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
         raise OptionError(f"ranks({n}): 1 to {MOST_RANKS} processes", hint="perfmagic.ranks(4)")
     if device not in DEVICES:
         raise OptionError(f"device kind {device!r} is not known", hint="one of " + ", ".join(DEVICES))
-    if running is not None and _fits(running, n, device, backend):
+    if running is not None and _fits(running, n, device, backend, cluster):
         return running
+    where = "" if cluster == LOCAL else cluster or (running.cluster if running is not None else "")
+    engines = len(driver_of(where).engines) if where else DEFAULT_RANKS
+    before = running.settings if running is not None and running.cluster == where else None
     if running is not None:
         running.stop()
-    before = running.settings if running is not None else None
-    world = n or (before.world if before else DEFAULT_RANKS)
+    world = n or (before.world if before else min(engines, MOST_RANKS))
     shell = running_shell()
     settings = Settings(
         world,
@@ -167,7 +180,7 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
         colors=str(getattr(shell, "colors", "")) if shell is not None else "nocolor",
         grace_s=float(os.environ.get(GRACE, "3")),
     )
-    _current[:] = [Ranks(settings)]
+    _current[:] = [Ranks(settings, where)]
     return _current[0]
 
 
@@ -175,6 +188,17 @@ def preload(device: str) -> tuple[str, ...]:
     """What a fork server imports for ranks on a device; it must not ask CUDA which there are."""
     has_gpu = any(Path(node).exists() for node in ("/dev/nvidia0", "/dev/kfd", "/dev/dxg"))
     return (*PRELOAD, WITH_SIM) if device == "sim" or (device == "auto" and not has_gpu) else PRELOAD
+
+
+def driver_of(cluster: str) -> Cluster:
+    """What starts ranks on the engines of a cluster, with one connection. Raises OptionError where there is none."""
+    from perfmagic.capture.ranks.cluster import Cluster, connection_file
+
+    file = connection_file(cluster)
+    key = (cluster, file.stat().st_mtime_ns)  # a cluster that was started again writes its file anew
+    if key not in _clusters:
+        _clusters[key] = Cluster(cluster)
+    return _clusters[key]
 
 
 def current() -> Ranks | None:
@@ -192,19 +216,24 @@ def raise_failure(end: CellEnd) -> None:
 
 
 _current: list[Ranks] = []
+_clusters: dict[tuple[str, int], Cluster] = {}
 
 
 def _end_all() -> None:
     while _current:
         _current[0].stop()
     close_drivers()
+    while _clusters:
+        _clusters.popitem()[1].close()
 
 
 atexit.register(_end_all)
 
 
-def _fits(running: Ranks, n: int | None, device: str, backend: str) -> bool:
+def _fits(running: Ranks, n: int | None, device: str, backend: str, cluster: str) -> bool:
     has = running.settings
+    if cluster and running.cluster != ("" if cluster == LOCAL else cluster):
+        return False
     return n in (None, has.world) and device in ("auto", has.device) and backend in ("", has.backend)
 
 
@@ -223,6 +252,11 @@ def _result(end: CellEnd) -> RanksResult | Traces:
     if isinstance(result, Traces) and timelines:
         remember(timelines[0])
     return result
+
+
+def _of_process(started: Started) -> str:
+    """Where a rank is: beside which engine, or else how much memory of this machine it takes."""
+    return started.engine or _memory(started.pid)
 
 
 def _memory(pid: int) -> str:

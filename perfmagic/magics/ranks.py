@@ -25,6 +25,7 @@ def parser() -> Parser:
     made.add_argument("--on", metavar="RANKS", help="run it in these ranks alone: 0,2 or 0-2")
     made.add_argument("--device", default="auto", choices=DEVICES, help="what each rank computes on")
     made.add_argument("--backend", default="", metavar="NAME", help="of torch.distributed (default: what fits)")
+    made.add_argument("--cluster", default="", metavar="NAME|FILE", help="beside ipyparallel's engines; or: local")
     made.add_argument("--memory", action="store_true", help="also record what is allocated on the devices over time")
     made.add_argument("--shapes", action="store_true", help="also record shapes and types of operators' inputs")
     add_name_option(made)
@@ -47,7 +48,7 @@ def run(shell: Any, line: str, source: str) -> None:
     if options.n is not None and not 1 <= options.n <= MOST_RANKS:
         raise OptionError(f"%%ranks -n {options.n}: 1 to {MOST_RANKS} processes", hint="%%ranks -n 4")
     on = _chosen(options.on)
-    found = ranks(options.n, device=options.device, backend=options.backend)
+    found = ranks(options.n, device=options.device, backend=options.backend, cluster=options.cluster)
     record = None if options.plain else {"memory": options.memory, "shapes": options.shapes}
     end = found.end_of(source, on=on, record=record)
     _show(shell, options, found, end)

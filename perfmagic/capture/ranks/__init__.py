@@ -7,6 +7,10 @@
     settings    what a rank is started with
     forkserver  a program of one thread that has imported torch, and forks ranks
     drivers     how ranks come to be: forked, or started one by one
+    cluster     the driver that starts ranks beside the engines of an ipyparallel cluster
+    engine      on such an engine: starts a rank, passes bytes on
+    engine_line  the notebook's end of that
+    pings       clocks of several hosts compared
     peers       the notebook's end of each rank
     watch       one cell in all ranks: who has ended, who waits, who is to be freed
     interrupts  an interrupt of the notebook is counted while a cell runs in ranks
