@@ -47,10 +47,9 @@ def run(shell: Any, line: str, source: str) -> None:
         raise OptionError("%%ranks: the cell is empty, there is nothing to run", hint="put code below the magic")
     if options.n is not None and not 1 <= options.n <= MOST_RANKS:
         raise OptionError(f"%%ranks -n {options.n}: 1 to {MOST_RANKS} processes", hint="%%ranks -n 4")
-    on = _chosen(options.on)
     found = ranks(options.n, device=options.device, backend=options.backend, cluster=options.cluster)
     record = None if options.plain else {"memory": options.memory, "shapes": options.shapes}
-    end = found.end_of(source, on=on, record=record)
+    end = found.end_of(source, on=_chosen(options.on), record=record)
     _show(shell, options, found, end)
     raise_failure(end)
 
