@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from perfmagic.capture.ranks.drivers import Started
 from perfmagic.capture.ranks.failures import message_of, type_of
-from perfmagic.capture.ranks.session import CellEnd, Session, close_drivers
+from perfmagic.capture.ranks.session import CellEnd, Outputs, Session, close_drivers
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.errors import OptionError, RanksError, RanksInterrupt
 from perfmagic.keywords import documented
 from perfmagic.rank_outputs import outputs, show_values
-from perfmagic.show import remember, running_shell
+from perfmagic.show import running_shell
 
 if TYPE_CHECKING:
     from perfmagic.capture.ranks.cluster import Cluster
-    from perfmagic.results import RanksResult, TimelineResult, Traces
+    from perfmagic.results import RanksResult
 
 PROGRAM = "perfmagic.magics.in_rank.program"
 PRELOAD = (  # what every rank needs; nothing that starts a thread or touches CUDA
@@ -42,10 +43,10 @@ class Ranks:
     result: of the last recorded cell.  cluster: whose engines they run beside, "" for this machine.
     """
 
-    def __init__(self, settings: Settings, cluster: str = "") -> None:
+    def __init__(self, settings: Settings, said: Outputs | None = None, cluster: str = "") -> None:
         self._settings, self.cluster = settings, cluster
-        self._session = self._started()
-        self.result: RanksResult | Traces | None = None
+        self._session = self._started(said)
+        self.result: RanksResult | None = None
 
     def __len__(self) -> int:
         return self._settings.world
@@ -63,7 +64,7 @@ class Ranks:
         record: bool = False,
         memory: bool = False,
         shapes: bool = False,
-    ) -> RanksResult | Traces | None:
+    ) -> RanksResult | None:
         """Run code in all ranks, or in those of `on`; what was recorded, None for a plain run.
 
         Raises RanksError where it fails in a rank: the others are freed, and all go on with the next one.
@@ -73,15 +74,28 @@ class Ranks:
         raise_failure(end)
         return found
 
-    def end_of(self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None) -> CellEnd:
+    @property
+    def device(self) -> str:
+        """What they compute on: "cuda", "sim" or "cpu"."""
+        return self._session.device
+
+    def end_of(
+        self,
+        source: str,
+        *,
+        on: Sequence[int] | None = None,
+        record: dict[str, Any] | None = None,
+        show: bool = True,
+    ) -> CellEnd:
         """Run a cell whose first line is its magic's; values are shown, failures are in what it gives."""
         shell = running_shell()
         count = len(shell.history_manager.input_hist_parsed) - 1 if shell is not None else 0  # of the cell that runs
         end = self._session.run(source, on=on, record=record, count=count)
-        show_values(end)
+        if show:
+            show_values(end)
         return end
 
-    def recorded(self, end: CellEnd) -> RanksResult | Traces | None:
+    def recorded(self, end: CellEnd) -> RanksResult | None:
         """The result of what a cell recorded; None where that is nothing."""
         found = self.result = _result(end) if end.recorded else self.result
         return found if end.recorded else None
@@ -100,10 +114,16 @@ class Ranks:
         return [pickle.loads(value) for value in self._session.pull(expression)]
 
     def restart(self) -> None:
-        """New processes in place of these; their variables are lost."""
+        """New processes in place of these; their variables are lost, and set-up cells run again."""
         self.stop()
         self._session = self._started()
         _current[:] = [self]
+        self.set_up()
+
+    def set_up(self) -> None:
+        """Run the set-up cells of the notebook in these ranks, which are new. Raises RanksError where one fails."""
+        for source in _setup_cells.values():
+            raise_failure(self.end_of(source, show=False))
 
     def stop(self) -> None:
         """End the processes."""
@@ -129,11 +149,11 @@ class Ranks:
             lines.append(f"rank {peer.rank}  process {peer.started.pid}  {_of_process(peer.started)}  {does}")
         return "\n".join(lines)
 
-    def _started(self) -> Session:
+    def _started(self, said: Outputs | None = None) -> Session:
         settings = self._settings
         if self.cluster:
-            return Session(settings, outputs(), driver=driver_of(self.cluster))
-        return Session(settings, outputs(), preload(settings.device))
+            return Session(settings, said or outputs(), driver=_cluster(self.cluster))
+        return Session(settings, said or outputs(), preload(settings.device))
 
     def __enter__(self) -> Ranks:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self
@@ -155,7 +175,8 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "", clus
     backend (""): of torch.distributed; the one that fits the device where none is given.
     cluster (""): a running ipyparallel cluster, a rank beside each of its engines: its profile, its id, PROFILE/ID or
     its connection file. Without it, those that run; "local" for processes of this machine.
-    Others in number, device, backend or cluster than those that run replace them: their variables are lost.
+    Others in number, device, backend or cluster than those that run replace them: their variables are lost, and cells
+    that ran with `%%ranks --setup` run again.
     Raises CaptureError where they cannot be started.
     """
     running = _current[0] if _current and _current[0].running else None
@@ -166,13 +187,34 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "", clus
     if running is not None and _fits(running, n, device, backend, cluster):
         return running
     where = "" if cluster == LOCAL else cluster or (running.cluster if running is not None else "")
-    engines = len(driver_of(where).engines) if where else DEFAULT_RANKS
+    engines = len(_cluster(where).engines) if where else DEFAULT_RANKS
     before = running.settings if running is not None and running.cluster == where else None
     if running is not None:
         running.stop()
     world = n or (before.world if before else min(engines, MOST_RANKS))
+    _current[:] = [Ranks(settings_of(world, device, backend), cluster=where)]
+    _current[0].set_up()
+    return _current[0]
+
+
+def keep_as_setup(cell: str, source: str) -> None:
+    """Run this source first in all ranks that start from now on.
+
+    cell: what it is known by, so that a cell that was changed and run again replaces what it was before.
+    """
+    _setup_cells.pop(cell, None)
+    _setup_cells[cell] = source
+
+
+def forget_setup() -> None:
+    """Run no set-up cells any more."""
+    _setup_cells.clear()
+
+
+def settings_of(world: int, device: str, backend: str) -> Settings:
+    """What ranks of this notebook or script are started with."""
     shell = running_shell()
-    settings = Settings(
+    return Settings(
         world,
         PROGRAM,
         device=device,
@@ -180,25 +222,12 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "", clus
         colors=str(getattr(shell, "colors", "")) if shell is not None else "nocolor",
         grace_s=float(os.environ.get(GRACE, "3")),
     )
-    _current[:] = [Ranks(settings, where)]
-    return _current[0]
 
 
 def preload(device: str) -> tuple[str, ...]:
     """What a fork server imports for ranks on a device; it must not ask CUDA which there are."""
     has_gpu = any(Path(node).exists() for node in ("/dev/nvidia0", "/dev/kfd", "/dev/dxg"))
     return (*PRELOAD, WITH_SIM) if device == "sim" or (device == "auto" and not has_gpu) else PRELOAD
-
-
-def driver_of(cluster: str) -> Cluster:
-    """What starts ranks on the engines of a cluster, with one connection. Raises OptionError where there is none."""
-    from perfmagic.capture.ranks.cluster import Cluster, connection_file
-
-    file = connection_file(cluster)
-    key = (cluster, file.stat().st_mtime_ns)  # a cluster that was started again writes its file anew
-    if key not in _clusters:
-        _clusters[key] = Cluster(cluster)
-    return _clusters[key]
 
 
 def current() -> Ranks | None:
@@ -216,15 +245,16 @@ def raise_failure(end: CellEnd) -> None:
 
 
 _current: list[Ranks] = []
-_clusters: dict[tuple[str, int], Cluster] = {}
+_setup_cells: dict[str, str] = {}  # by cell, in the order in which they ran last
 
 
 def _end_all() -> None:
     while _current:
         _current[0].stop()
     close_drivers()
-    while _clusters:
-        _clusters.popitem()[1].close()
+    cluster = sys.modules.get("perfmagic.capture.ranks.cluster")
+    if cluster is not None:
+        cluster.close_all()
 
 
 atexit.register(_end_all)
@@ -237,8 +267,8 @@ def _fits(running: Ranks, n: int | None, device: str, backend: str, cluster: str
     return n in (None, has.world) and device in ("auto", has.device) and backend in ("", has.backend)
 
 
-def _result(end: CellEnd) -> RanksResult | Traces:
-    from perfmagic.results import TimelineResult, Traces
+def _result(end: CellEnd) -> RanksResult:
+    from perfmagic.results import RanksResult, TimelineResult
     from perfmagic.trace.formats.sources import read_file
 
     timelines: list[TimelineResult] = []
@@ -247,11 +277,13 @@ def _result(end: CellEnd) -> RanksResult | Traces:
             path = Path(folder) / f"rank{rank}.npz"
             path.write_bytes(payload)
             timelines.append(TimelineResult(read_file(path), title=f"rank {rank}"))
-    found = Traces(timelines)
-    result: RanksResult | Traces = found.jobs[0] if len(found.jobs) == 1 and not found.alone else found
-    if isinstance(result, Traces) and timelines:
-        remember(timelines[0])
-    return result
+    return RanksResult.of(timelines)
+
+
+def _cluster(name: str) -> Cluster:
+    from perfmagic.capture.ranks.cluster import cluster_named
+
+    return cluster_named(name)
 
 
 def _of_process(started: Started) -> str:

@@ -98,6 +98,8 @@ def _middle(text: str, room: int) -> str:
 
 def printable(text: str) -> str:
     """The text on one line and without control characters: a kernel's name must not steer a terminal."""
+    if text.isprintable():  # nearly every text, and letter by letter takes long
+        return text
     return "".join(c if c.isprintable() or c == "\u00a0" else " " if c == "\n" else "\ufffd" for c in text)
 
 

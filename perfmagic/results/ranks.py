@@ -25,6 +25,7 @@ from perfmagic.errors import OptionError
 from perfmagic.files import made_folder, write_text
 from perfmagic.results.faces import LiveView, Result
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.trace.model import devices_label
 from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.timeline.viewstate import ViewState
 
@@ -48,11 +49,36 @@ class RanksResult(Result):
     ranks: Ranks
     view_state: ViewState = field(default_factory=ViewState, repr=False)
 
+    @classmethod
+    def of(cls, timelines: Sequence[TimelineResult]) -> RanksResult:
+        """Ranks that are known to be of one job, by rank; also a single one, and ranks that did nothing.
+
+        Raises OptionError for none, and for one that has no rank.
+        """
+        known = {one.trace.meta.rank: host_as_device(one.trace) for one in timelines}
+        if not known or None in known:
+            raise OptionError(
+                "RanksResult.of: timelines of ranks are needed", hint="perfmagic.open_traces(folder).ranks"
+            )
+        ranks = Ranks({rank: trace for rank, trace in known.items() if rank is not None}, timelines[0].comm_names)
+        return cls(tuple(sorted(timelines, key=lambda one: one.trace.meta.rank or 0)), ranks)
+
     @property
     def title(self) -> str:
         """The names of the files, the first and the last."""
         names = [one.title for one in self.timelines]
-        return f"{names[0]} … {names[-1]}"
+        return f"{names[0]} … {names[-1]}" if len(names) > 1 else names[0]
+
+    @property
+    def nothing(self) -> str:
+        """That no rank had anything executed, in a sentence; "" where one had."""
+        if not self.ranks.idle:
+            return ""
+        label = devices_label(self.timelines[0].trace.meta.devices)
+        who = "the rank" if len(self.timelines) == 1 else f"any of the {len(self.timelines)} ranks"
+        if label:
+            return f"nothing ran on the {label} of {who}: there is no picture; --device cpu records what the CPU did"
+        return f"no operator ran in {who}: there is no picture"
 
     @cached_property
     def findings(self) -> Rows[RankFinding]:
@@ -165,20 +191,21 @@ class RanksResult(Result):
         """The first line, the findings, a table of the ranks, and how the axis was made."""
         from perfmagic.view.ranks.text import ranks_text
 
-        return ranks_text(self.doc)
+        return self.nothing or ranks_text(self.doc)
 
     def html(self) -> str:
         """The first line, the findings, the picture of all ranks on one axis, the table; at most 60 kB."""
+        from perfmagic.view.html import framed, paragraphs
         from perfmagic.view.ranks.html import ranks_html
 
-        return ranks_html(self.doc)
+        return framed(paragraphs([self.nothing])) if self.nothing else ranks_html(self.doc)
 
     def live(self) -> LiveView:
         """The live view: its data, and the window that it shares with this object."""
         return _LiveRanks(self)
 
     def __repr__(self) -> str:
-        first = f". {self.findings[0].sentence}" if self.findings else ""
+        first = f". {self.findings[0].sentence}" if self.findings else f". {self.nothing}" if self.nothing else ""
         return f"Ranks {', '.join(map(str, self.ranks.ranks))} on one axis{first}"
 
 
@@ -194,7 +221,7 @@ class _LiveRanks:
 
     @property
     def empty(self) -> bool:
-        return False
+        return bool(self.result.nothing)
 
     def wire(self) -> Wire:
         return self.result.wire

@@ -88,8 +88,10 @@ class Copies:
     def _not_beside(self) -> str:
         """Why pinned copies on a stream of their own had no compute beside them."""
         syncs = self.facts.syncs
+        in_operator = syncs.asker != NONE  # .to() waits for its copy; synchronize() at the end waits for everything
         needed_ns = BECAUSE_FRAC * total_ns(self.exposed)
-        if overlap_ns(self.exposed, union(syncs.start_ns, syncs.end_ns)) >= needed_ns:
+        waited = union(syncs.start_ns[in_operator], syncs.end_ns[in_operator])
+        if overlap_ns(self.exposed, waited) >= needed_ns:
             return "Python waited for them: it does not with non_blocking=True"
         if overlap_ns(self.exposed, self._kernels_queued()) >= needed_ns:
             return "kernels queued beside them waited for something else"

@@ -8,8 +8,9 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import listed, sentences
-from perfmagic.analysis.ranks.cores import cores
+from perfmagic.analysis.ranks.cores import cores, explains_lateness
 from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.host_as_device import LEFT_ALONE
 from perfmagic.analysis.ranks.jobs import jobs, jobs_words
 from perfmagic.analysis.ranks.late import late
 from perfmagic.analysis.ranks.one_job import OneJob
@@ -33,14 +34,23 @@ def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tup
 
 
 def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
-    """What the ranks of one job say together: who had no core, what could be won, then the rest, each by cost."""
+    """What the ranks of one job say together: what could be won, then the rest, each by cost.
+
+    Who had no core comes before all else where that may be why a rank is late, and after all else where it cannot.
+    """
+    if ranks.idle:
+        return ()
     if samples := _samples(ranks):
         return samples
     job = OneJob(ranks)
     of_late = late(job)
+    of_cores = cores(job, of_late)
+    if found := _left_alone(job):
+        return (found, *of_cores, *of_late)
     won = [*waited_for_python(job, of_late), *of_late]
     rest = [*_exposed(job), *totals(job), *_unmatched(job)]  # what a rank has more than others is not all to be won
-    return (*cores(job), *(one for some in (won, rest) for one in sorted(some, key=lambda f: -(f.cost_ns or 0))))
+    first, last = ((), of_cores) if of_cores and not explains_lateness(job, of_late) else (of_cores, ())
+    return (*first, *(one for some in (won, rest) for one in sorted(some, key=lambda f: -(f.cost_ns or 0))), *last)
 
 
 def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
@@ -79,6 +89,21 @@ def mixed_jobs(traces: Sequence[Trace]) -> tuple[RankFinding, ...]:
             ranks=(),
             advice="Open the ranks of one job together",
         ),
+    )
+
+
+def _left_alone(job: OneJob) -> RankFinding | None:
+    """That ranks have a device, and communicated tensors on the CPU without a record of what computed them."""
+    notes = [note for facts in job.facts.values() for note in facts.trace.meta.notes if note.kind == LEFT_ALONE]
+    if len(notes) < len(job.ranks) or any(note.numbers["n_computed"] for note in notes):
+        return None
+    return RankFinding(
+        rule="device_left_alone",
+        cost_ns=None,
+        cause=f"nothing ran on the {notes[0].words}",
+        detail=": the ranks communicated tensors that are on the CPU, and what the CPU computed is not recorded",
+        ranks=tuple(job.ranks),
+        advice="Put tensors on perfmagic.device(), or start ranks that compute on the CPU with --device cpu",
     )
 
 

@@ -12,21 +12,27 @@ from dataclasses import replace
 import numpy as np
 
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, HostKind, HostOps, Int64, OpKind
-from perfmagic.trace.model import Collective, DeviceInfo, Trace
+from perfmagic.trace.model import Collective, DeviceInfo, Trace, devices_label
+from perfmagic.trace.remarks import Remark
 
 _GLOO = re.compile(r"^gloo:(\w.*)$")
 _ASKS = re.compile(r"^_?c10d(?:_functional)?::")  # asks for a collective, and does nothing else
+LEFT_ALONE = "device_left_alone"  # its words are the device's label
 GLOO_STREAM = -2  # gloo runs a queue on several threads: one stream, whatever thread takes it
 
 
 def host_as_device(trace: Trace) -> Trace:
-    """The trace with what its CPU computed and communicated as device ops; unchanged where it has device ops, or no
-    communication on the CPU.
+    """The trace with what its CPU computed and communicated as device ops; unchanged where it has device ops, or where
+    neither communication on the CPU nor the rank's own record says that it is a rank.
+
+    A rank that had another device to compute on, and did not, gets a note of the kind LEFT_ALONE.
     """
     found = [_GLOO.match(name) for name in trace.names]
     is_gloo = np.array([one is not None for one in found], bool)
     host = trace.host_ops
-    if len(trace.ops) or not len(host) or not is_gloo[host.name].any():
+    known = all(device.kind in ("cpu", "sim") for device in trace.meta.devices)  # a GPU's record may only be missing
+    is_rank = known and trace.meta.rank is not None and bool(trace.meta.boot)
+    if len(trace.ops) or not len(host) or not (is_rank or is_gloo[host.name].any()):
         return trace
     asks = np.array([_ASKS.match(name) is not None for name in trace.names], bool)
     moves = is_gloo[host.name]
@@ -45,12 +51,14 @@ def host_as_device(trace: Trace) -> Trace:
             "line": host.line[kept],
         }
     )
-    cpu = DeviceInfo(0, "cpu", "CPU")
+    notes = trace.meta.notes
+    if any(device.kind != "cpu" for device in trace.meta.devices):
+        notes += (Remark(LEFT_ALONE, devices_label(trace.meta.devices), {"n_computed": int(computes.sum())}),)
     return replace(
         trace,
         ops=ops,
         collectives=tuple(Collective(kind, group="gloo") for kind in kinds),
-        meta=replace(trace.meta, devices=(cpu,)),
+        meta=replace(trace.meta, devices=(DeviceInfo(0, "cpu", "CPU"),), notes=notes),
     )
 
 

@@ -132,10 +132,15 @@ class Ranks:
         """A row for each matched message, by when both of its ends had come."""
         return messages_of(self.passed, self.alignment.offset_ns, self.alignment.bound_ns)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no rank had a device, or its CPU, execute anything."""
+        return not any(len(trace.ops) for trace in self.traces.values())
+
     def began_ns(self, rank: int) -> int:
         """When a rank's first training step began by its own clock; without steps its first record."""
         steps, trace = self.facts[rank].steps, self.traces[rank]
-        return steps[0].start_ns if steps else min(trace.meta.start_ns, int(trace.ops.start_ns[0]))
+        return steps[0].start_ns if steps else int(trace.ops.start_ns.min(initial=trace.meta.start_ns))
 
     def began_on_axis_ns(self, rank: int) -> int:
         """The same on the common axis."""

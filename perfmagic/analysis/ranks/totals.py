@@ -58,6 +58,8 @@ TOTALS = (
 
 def totals(job: OneJob) -> list[RankFinding]:
     """The ranks whose totals stand out; where the files hold other steps, that."""
+    if len(job.ranks) < 2:
+        return []
     steps = {rank: tuple(step.number for step in facts.steps) for rank, facts in job.facts.items()}
     if len(set(steps.values())) > 1:
         return [_other_steps(steps)]

@@ -311,18 +311,33 @@ def provide_peer_copies(functions: dict[str, tuple[Callable[..., Any], Callable[
     Sets torch._C._broadcast, _scatter, _gather and their kin, which a torch without CUDA lacks (read in 2.13.0).
     """
     for name, (function, is_ours) in functions.items():
-        plain = getattr(torch._C, name, None)
-        if hasattr(plain, "provided"):
-            continue
+        _choose_between(torch._C, name, function, is_ours)
 
-        def choose(*args: Any, plain: Any = plain, function: Any = function, is_ours: Any = is_ours) -> Any:
-            __tracebackhide__ = True
-            if plain is not None and not is_ours(*args):
-                return plain(*args)
-            return function(*args)
 
-        vars(choose)["provided"] = True
-        setattr(torch._C, name, choose)
+def leave_nccl_alone(is_ours: Callable[..., bool]) -> None:
+    """Have torch.nn.parallel.comm add up what is ours without NCCL, and without its warning that NCCL is missing.
+
+    Sets torch.cuda.nccl.is_available, which answers for the tensors to be added (read in 2.13.0); once a process.
+    """
+    from torch.cuda import nccl
+
+    _choose_between(nccl, "is_available", lambda *_: False, is_ours)
+
+
+def _choose_between(place: Any, name: str, function: Callable[..., Any], is_ours: Callable[..., bool]) -> None:
+    """Put the function at this name for arguments that are ours; others go where they went before."""
+    plain = getattr(place, name, None)
+    if hasattr(plain, "provided"):
+        return
+
+    def choose(*args: Any) -> Any:
+        __tracebackhide__ = True
+        if plain is not None and not is_ours(*args):
+            return plain(*args)
+        return function(*args)
+
+    vars(choose)["provided"] = True
+    setattr(place, name, choose)
 
 
 def new_options(operation: str) -> Any:

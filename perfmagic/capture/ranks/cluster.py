@@ -156,6 +156,24 @@ class _OnEngine(Started):
         self._end()
 
 
+def cluster_named(name: str) -> Cluster:
+    """What starts ranks on the engines of a cluster, with one connection. Raises as Cluster does."""
+    file = connection_file(name)
+    key = (name, file.stat().st_mtime_ns)  # a cluster that was started again writes its file anew
+    if key not in _clusters:
+        _clusters[key] = Cluster(name)
+    return _clusters[key]
+
+
+def close_all() -> None:
+    """Leave all clusters."""
+    while _clusters:
+        _clusters.popitem()[1].close()
+
+
+_clusters: dict[tuple[str, int], Cluster] = {}
+
+
 def connection_file(name: str) -> Path:
     """The client's connection file of a cluster. Raises OptionError where there is none, or several may be meant.
 

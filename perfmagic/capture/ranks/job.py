@@ -30,7 +30,10 @@ class Job:
         torch = self._torch = require_torch("%%ranks")
         _reseed(torch)
         self.local_rank = int(os.environ["LOCAL_RANK"])
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ["LOCAL_WORLD_SIZE"])))
+        here = int(os.environ["LOCAL_WORLD_SIZE"])
+        torch.set_num_threads(
+            max(1, settings.threads // settings.world if settings.threads else (os.cpu_count() or 1) // here)
+        )
         self.kind = _kind(torch, settings)
         self.store: Any = None
 

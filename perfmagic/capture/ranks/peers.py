@@ -16,8 +16,6 @@ from perfmagic.errors import CaptureError
 
 OUTPUT_BYTES = 1 << 16
 KEPT_OUTPUT = 2000  # characters of a rank that could not start
-# DDP's C++ code says so of every device it does not know, once a process
-_NO_NEWS = ("Time stats are currently only collected for CPU and CUDA",)
 _CODE_S = 1.0  # until the exit code of a rank whose socket has closed is known
 Say = Callable[[int, str, str], None]  # (rank, "stdout" or "stderr", one line)
 
@@ -75,8 +73,7 @@ class Peer:
             self._last_output = (self._last_output + text)[-KEPT_OUTPUT:]
             *lines, self._output = (self._output + text).split("\n")
             for line in lines:
-                if not any(words in line for words in _NO_NEWS):
-                    say(self.rank, "stderr", line)
+                say(self.rank, "stderr", line)
 
     @property
     def last_output(self) -> str:

@@ -16,6 +16,7 @@ from perfmagic.capture.ranks.interrupts import Interrupts
 from perfmagic.capture.ranks.peers import Peer, expect, pump
 from perfmagic.capture.ranks.place import Place, ranks_words
 from perfmagic.capture.ranks.settings import Settings
+from perfmagic.capture.ranks.warned import Warned
 from perfmagic.capture.ranks.watch import Watch, Watched
 from perfmagic.errors import CaptureError, OptionError
 
@@ -61,6 +62,7 @@ class Session:
         self, settings: Settings, outputs: Outputs, preload: Sequence[str] = (), driver: Driver | None = None
     ) -> None:
         self.settings, self.outputs = settings, outputs
+        self._printed = Warned(outputs.line)
         self.peers: list[Peer] = []
         self.device = ""
         self._stale = self._busy = False
@@ -84,7 +86,7 @@ class Session:
     @property
     def dead(self) -> list[Peer]:
         """Those that have ended by themselves."""
-        pump(self.peers, self.outputs.line, 0.0)
+        pump(self.peers, self._printed, 0.0)
         for peer in self.peers:
             if peer.alive and peer.started.exit_code() is not None:
                 peer.ended()
@@ -111,7 +113,8 @@ class Session:
                 own_ns = 0 if one.peer.started.elsewhere else clock_ns
                 one.peer.send({"do": "run", **cell, "clock_ns": own_ns})
             self._follow(watch, interrupts)
-            pump(who, self.outputs.line, 0.0)  # what C++ printed last
+            pump(who, self._printed, 0.0)  # what C++ printed last
+            self._printed.end(self.outputs.tell)
             return self._ended(watch, interrupts)
 
     def push(self, payload: bytes, names: Sequence[str]) -> None:
@@ -131,7 +134,7 @@ class Session:
         for peer in self.peers:
             found[peer.rank] = None
             with suppress(CaptureError):
-                message, _ = expect(peer, "at", self.outputs.line, _PLACE_S)
+                message, _ = expect(peer, "at", self._printed, _PLACE_S)
                 found[peer.rank] = Place.of(message["at"])
         return found
 
@@ -177,7 +180,7 @@ class Session:
         return min(found)[1]
 
     def _expect(self, peer: Peer, key: str, timeout_s: float, interrupts: Interrupts) -> tuple[dict[str, Any], bytes]:
-        return expect(peer, key, self.outputs.line, timeout_s, interrupts.check)
+        return expect(peer, key, self._printed, timeout_s, interrupts.check)
 
     def _chosen(self, on: Sequence[int] | None) -> list[Peer]:
         if dead := self.dead:
@@ -203,7 +206,7 @@ class Session:
         """Until the cell has ended in every rank."""
         peers = [one.peer for one in watch.ranks]
         while watch.running:
-            pump(peers, self.outputs.line, _STEP_S, interrupts.wake)
+            pump(peers, self._printed, _STEP_S, interrupts.wake)
             _ = self.dead  # a rank's own children may hold its socket open
             watch.step()
             while watch.interrupted < interrupts.count:

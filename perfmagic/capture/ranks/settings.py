@@ -22,6 +22,7 @@ class Settings:
     world: how many.  device: "auto", "cuda", "sim" or "cpu".  backend: of torch.distributed, "" for the one that fits.
     address: where rank 0 listens for the others.  apart: they are of several hosts, whose clocks have to be compared.
     program: the module that runs a cell in a rank, by its name; it has main(wire, rank, settings).
+    threads: of torch, of all ranks together; 0 for the cores of each host.
     grace_s: how long a standstill must last before it is said.  connect_s: until ranks that start must have met.
     """
 
@@ -35,6 +36,7 @@ class Settings:
     operation_s: float = 1800.0
     address: str = LOOPBACK
     apart: bool = False
+    threads: int = 0
 
     def message(self) -> dict[str, Any]:
         """Ready for a wire."""

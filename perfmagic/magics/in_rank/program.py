@@ -139,9 +139,11 @@ class Program:
 
 
 def _plain(source: str) -> str:
-    """A cell without its magic, and with its lines where they were."""
+    """A cell without its magic, and with its lines where they were; code without a magic as it is."""
     lines = source.split("\n")
-    head = next(i for i, line in enumerate(lines) if line.strip())
+    head = next((i for i, line in enumerate(lines) if line.strip()), 0)
+    if not lines[head].startswith("%%ranks"):
+        return source
     return "\n".join([*lines[:head], "", *lines[head + 1 :]])
 
 

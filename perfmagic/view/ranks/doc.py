@@ -70,6 +70,11 @@ class RanksDoc:
     met: Met = NOWHERE
 
     @property
+    def no_compute(self) -> bool:
+        """Whether what the ranks computed is not recorded: then it is not 0."""
+        return any(finding.rule == "device_left_alone" for finding in self.findings)
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """The first line in pieces, the length of the axis first."""
         n = units.plural(len(self.rows), "rank")

@@ -105,6 +105,21 @@ def test_a_pinned_copy_that_python_waits_for_runs_beside_the_kernel_before_it() 
     assert beside_is_said(recorded(pinned=True, own=True, non_blocking=False))
 
 
+def test_a_synchronize_behind_all_is_no_reason_why_queued_copies_ran_alone() -> None:
+    names = {"torch": torch, "m": torch.get_device_module("sim")}
+    exec(SETUP.format(pin=".pin_memory()", stream="Stream()"), names)
+    cell = """
+a @ a
+copying.wait_stream(m.current_stream())
+with m.stream(copying):
+    there = [batch.to("sim", non_blocking=True) for batch in host]
+m.synchronize()
+"""
+    sentence = said(record_cell(cell, names, device="sim"), "exposed_copy")
+    assert "for themselves, but Python had queued no kernel to run beside" in sentence
+    assert "non_blocking" not in sentence  # it was given
+
+
 def test_a_copy_and_the_wait_that_ends_it_are_told_once() -> None:
     trace = recorded(pinned=False, own=False, non_blocking=False)
     assert "3 pageable HtoD copies" in said(trace, "pageable")

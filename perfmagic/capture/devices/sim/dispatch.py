@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from perfmagic.capture.devices.sim.lanes import Lane
 from perfmagic.capture.devices.sim.launch import launch_lane, queue_op
 from perfmagic.capture.devices.sim.log import LOG
 from perfmagic.capture.devices.sim.operators import Operator, operator_of
+from perfmagic.capture.devices.sim.pace import Pace
 from perfmagic.capture.devices.sim.refusals import (
     TORCH_ARITHMETIC,
     check_layout,
@@ -45,6 +46,7 @@ from perfmagic.capture.devices.sim.results import (
 )
 from perfmagic.capture.devices.sim.tensor import Buffer, Ref, SimTensor, become
 from perfmagic.capture.devices.sim.waits import wait_for_job
+from perfmagic.capture.devices.sim.work import least_s
 from perfmagic.errors import DeviceError
 from perfmagic.trace.columns import OpKind
 
@@ -243,7 +245,7 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     outcome = map_tree(specs, Leaf, make) if op.returned is None else given_back(op, args, kwargs)
     body = body_of(op, taken, index, fresh, written)
-    _launch(op, taken, body, lane, in_backward, [*fresh, *written])
+    _launch(op, taken, body, lane, in_backward, [*fresh, *written], fresh)
     return outcome
 
 
@@ -285,10 +287,13 @@ def _launch(
     lane: Lane,
     in_backward: bool,
     writes: list[Buffer],
+    fresh: Sequence[Buffer] = (),
     *,
     direct: bool = False,
 ) -> Job:
     kind, name, call = _identity(op, taken)
+    pace = lane.device.pace
+    by_work = pace if isinstance(pace, Pace) and pace.by_work and kind == OpKind.KERNEL else None
     return queue_op(
         lane,
         name,
@@ -298,6 +303,7 @@ def _launch(
         writes,
         call=call,
         size_bytes=_moved_bytes(taken) if kind != OpKind.KERNEL else -1,
+        least_s=least_s(by_work, op, taken, fresh) if by_work else None,
         direct=direct,
         in_backward=in_backward,
     )

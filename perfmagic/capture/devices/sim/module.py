@@ -159,6 +159,7 @@ def register(rebuild: Callable[..., Any]) -> list[Any]:
     install(dispatch.dispatch, moving.to, rebuild)
     torch_private.tell_lost_errors()
     torch_private.provide_peer_copies(peers.functions())
+    torch_private.leave_nccl_alone(peers.is_ours)
     torch_private.register_python_backend(devices.NAME, make_module())
     names = torch_private.host_kernels()
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]

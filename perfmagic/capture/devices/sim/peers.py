@@ -21,17 +21,17 @@ Tensors = Sequence[torch.Tensor]
 def functions() -> dict[str, tuple[Callable[..., Any], Callable[..., bool]]]:
     """Each by torch's name, with what says of its arguments whether they are about the simulated device."""
     return {
-        "_broadcast": (_broadcast, _is_ours),
-        "_broadcast_out": (_broadcast_out, _is_ours),
-        "_broadcast_coalesced": (_broadcast_coalesced, _is_ours),
-        "_scatter": (_scatter, _is_ours),
-        "_scatter_out": (_scatter_out, _is_ours),
-        "_gather": (_gather, _is_ours),
-        "_gather_out": (_gather_out, _is_ours),
+        "_broadcast": (_broadcast, is_ours),
+        "_broadcast_out": (_broadcast_out, is_ours),
+        "_broadcast_coalesced": (_broadcast_coalesced, is_ours),
+        "_scatter": (_scatter, is_ours),
+        "_scatter_out": (_scatter_out, is_ours),
+        "_gather": (_gather, is_ours),
+        "_gather_out": (_gather_out, is_ours),
     }
 
 
-def _is_ours(tensors: Any, *others: Any) -> bool:
+def is_ours(tensors: Any, *others: Any) -> bool:
     """Tensors of the device; or of the host, on their way to numbered devices while ours is torch's accelerator."""
     flat = [*(tensors if isinstance(tensors, (list, tuple)) else (tensors,))]
     out = others[0] if others and isinstance(others[0], (list, tuple)) else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -104,3 +105,11 @@ def test_replicas_run_beside_each_other_and_an_error_in_one_is_raised() -> None:
     assert outputs[0].tolist() == outputs[1].tolist()
     with pytest.raises(RuntimeError, match="replica 1"):
         parallel.parallel_apply(copies, [ROWS.double().to(devices[0]), torch.ones(1, 7).double().to(devices[1])])
+
+
+def test_adding_up_gradients_says_nothing_of_nccl() -> None:
+    devices = _devices()
+    parts = [torch.ones(3, device=d) for d in devices]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert comm.reduce_add(parts).tolist() == [2.0, 2.0, 2.0]
