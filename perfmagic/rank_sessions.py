@@ -90,7 +90,8 @@ class Ranks:
         """Run a cell whose first line is its magic's; values are shown, failures are in what it gives."""
         shell = running_shell()
         count = len(shell.history_manager.input_hist_parsed) - 1 if shell is not None else 0  # of the cell that runs
-        end = self._session.run(source, on=on, record=record, count=count)
+        interactivity = str(getattr(shell, "ast_node_interactivity", ""))
+        end = self._session.run(source, on=on, record=record, count=count, interactivity=interactivity)
         if show:
             show_values(end)
         return end

@@ -117,7 +117,7 @@ def test_several_ranks_stand_side_by_side_and_the_last_is_named(
         rows.append(path)
     assert main(["report", str(tmp_path)]) == 0
     out = capsys.readouterr().out.replace("\u00a0", " ")
-    assert "300 µs  rank 1 is a straggler: it arrives last at 1 of 1 matched collective." in out
+    assert "300 µs  rank 1 is a straggler: rank 1 arrives last at 1 of 1 matched collective." in out
     assert out.splitlines()[1].split()[:4] == ["rank0.json", "0", "84", "%"]
     assert main(["report", str(tmp_path), "--html"]) == 0
     page = capsys.readouterr().out

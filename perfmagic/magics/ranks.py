@@ -10,7 +10,7 @@ from perfmagic.capture.ranks.session import CellEnd
 from perfmagic.errors import OptionError, PerfmagicError
 from perfmagic.files import file_path
 from perfmagic.magics import ranks_sweep
-from perfmagic.magics.ranks_options import chosen, parser, refuse_options_of_sweeps
+from perfmagic.magics.ranks_options import chosen, parser, refuse_body, refuse_options_of_sweeps
 from perfmagic.magics.running.run import bind
 from perfmagic.rank_outputs import show_result
 from perfmagic.rank_sessions import MOST_RANKS, Ranks, keep_as_setup, raise_failure, ranks
@@ -29,8 +29,7 @@ def run(shell: Any, line: str, source: str) -> None:
         return
     if rest and options.sweep is None:
         raise OptionError(f"%%ranks: {rest!r} is no option", hint="the code goes below; %%ranks -h lists the options")
-    if not source.strip().partition("\n")[2].strip():
-        raise OptionError("%%ranks: the cell is empty, there is nothing to run", hint="put code below the magic")
+    refuse_body(source)
     if options.sweep is not None:
         ranks_sweep.run(shell, options, rest, source)
         return

@@ -34,6 +34,15 @@ def parser() -> Parser:
     return made
 
 
+def refuse_body(source: str) -> None:
+    """Raises OptionError for a cell without code, and for one with another %%ranks below the first."""
+    rows = [row for row in source.strip().splitlines()[1:] if row.strip() and not row.lstrip().startswith("#")]
+    if not rows:
+        raise OptionError("%%ranks: the cell is empty, there is nothing to run", hint="put code below the magic")
+    if rows[0].split()[0] == "%%ranks":
+        raise OptionError("%%ranks below %%ranks: one is enough", hint="put the options of both in the first line")
+
+
 def refuse_options_of_sweeps(options: argparse.Namespace) -> None:
     """Raises OptionError where one is given without a sweep."""
     for_sweeps = {"--strong": options.strong, "-r": options.r is not None, "--warmup": options.warmup is not None}

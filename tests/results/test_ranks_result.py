@@ -264,3 +264,43 @@ def test_ranks_with_a_device_that_communicate_on_the_cpu_are_told_that_their_com
     recorded = RanksResult.of([TimelineResult(of_cpu(i, "sim", "gloo:all_reduce", "aten::mm")) for i in range(2)])
     assert "device_left_alone" not in [f.rule for f in recorded.findings]
     assert recorded.table[0].compute_ns == 90 * US
+
+
+def test_messages_of_which_the_record_names_the_other_rank_alone_are_matched() -> None:
+    def with_peers(number: int, *names: str) -> Trace:
+        b = Builder()
+        for i, _ in enumerate(names):
+            b.op(100 * i, 100 * i + 50 + 10 * number, launch=100 * i, name="ncclDevKernel_SendRecv", stream=8)
+        known = tuple(Collective(name, group="pp", group_size=2, ranks=(1, 3)) for name in names)
+        trace = on_one_host(b.trace(rank=number, world_size=4))
+        return replace(trace, ops=replace(trace.ops, collective=np.arange(len(names))), collectives=known)
+
+    found = result_of(with_peers(1, "send to 3", "recv from 3"), with_peers(3, "recv from 1", "send to 1"))
+    assert [(m.source, m.target, m.sent_ns, m.arrived_ns) for m in found.messages()] == [
+        (1, 3, 0, 80 * US),
+        (3, 1, 100 * US, 160 * US),
+    ]
+    assert len(found.meetings()) == 0
+
+
+def test_messages_of_torch_s_own_gloo_are_matched_between_two_ranks() -> None:
+    found = RanksResult.of([TimelineResult(of_cpu(i, "", f"gloo:{'send' if i else 'recv'}")) for i in range(2)])
+    assert [(m.source, m.target) for m in found.messages()] == [(1, 0)]
+    of_four = [replace(one.trace, meta=replace(one.trace.meta, world_size=4)) for one in found.timelines]
+    assert list(RanksResult.of([TimelineResult(trace) for trace in of_four]).messages()) == []
+
+
+def test_collectives_of_groups_on_the_cpu_are_told_apart() -> None:
+    own = {0: (1, "0, 1"), 1: (1, "0, 1"), 2: (2, "2, 3"), 3: (2, "2, 3")}
+
+    def in_groups(number: int) -> Trace:
+        group, ranks = own[number]
+        trace = of_cpu(number, "", f"gloo:all_reduce in group {group} of ranks {ranks}", "gloo:all_reduce")
+        return replace(trace, meta=replace(trace.meta, world_size=4))
+
+    found = RanksResult.of([TimelineResult(in_groups(i)) for i in range(4)])
+    assert sorted((m.group, m.kind, m.ranks) for m in found.meetings()) == [
+        ("group gloo", "all_reduce", (0, 1, 2, 3)),
+        ("group gloo 1 of ranks 0, 1", "all_reduce", (0, 1)),
+        ("group gloo 2 of ranks 2, 3", "all_reduce", (2, 3)),
+    ]

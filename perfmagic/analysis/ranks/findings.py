@@ -118,18 +118,29 @@ def _exposed(job: OneJob) -> list[RankFinding]:
         return []
     waits = waiting_ns > transfer_ns
     parts = f"{units.duration(waiting_ns)} waiting for the last rank, {units.duration(transfer_ns)} moving data"
+    in_median = f"a rank has {units.duration(exposed_ns)} of it in the median, {parts}"
     return [
         RankFinding(
             rule="rank_exposed",
             cost_ns=None,
             cause=f"exposed communication is mostly {'waiting' if waits else 'transfer'}",
-            detail=f": a rank has {units.duration(exposed_ns)} of it in the median, {parts}",
+            detail=": " + (_exposed_by_rank(job) if len(job.ranks) == 2 else in_median),
             ranks=tuple(job.ranks),
             advice="A faster network would hardly help: the ranks have to arrive together"
             if waits
             else "Overlap it with compute, or move fewer bytes",
         )
     ]
+
+
+def _exposed_by_rank(job: OneJob) -> str:
+    """Of two ranks each has its sentence: a median of two is neither's."""
+    said = []
+    for row, other in zip(job.all.table, reversed(job.ranks), strict=True):
+        waits = f"{units.duration(row.exposed_waiting_ns)} waiting for rank {other}"
+        moves = f"{units.duration(row.exposed_transfer_ns)} moving data"
+        said.append(f"rank {row.rank} has {units.duration(row.exposed_communication_ns)} of it, {waits}, {moves}")
+    return sentences(*said)
 
 
 def _unmatched(job: OneJob) -> list[RankFinding]:

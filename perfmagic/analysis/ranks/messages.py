@@ -15,6 +15,8 @@ from perfmagic.trace.model import Collective, Trace
 
 # torch records "nccl:send 0->1" on rank 0 and "nccl:recv 1<-0" on rank 1
 _MESSAGE = re.compile(r"^i?(send|recv)\w*\s+(\d+)\s*(->|<-)\s*(\d+)", re.IGNORECASE)
+# what the reader makes of Kineto's Dst Rank and Src Rank, and of gloo's messages between two ranks
+_PEER = re.compile(r"^(send|recv) (?:to|from) (\d+)$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,7 @@ def passed(traces: Mapping[int, Trace], comm_names: str | None = None) -> tuple[
     for rank, trace in sorted(traces.items()):
         for row, asked in communication_ops(trace, comm_names):
             known = trace.collectives[trace.ops.collective[row]] if trace.ops.collective[row] != NONE else None
-            found = _ends_of(known, asked, trace.names[trace.ops.name[row]])
+            found = _ends_with_peer(known, rank) or _ends_of(known, asked, trace.names[trace.ops.name[row]])
             if found is not None:
                 is_send, pair = found
                 if pair[0 if is_send else 1] == rank:
@@ -67,6 +69,15 @@ def _passed(pair: tuple[int, int], traces: Mapping[int, Trace], sent: Int64, got
     source, target = (traces[rank].ops for rank in pair)
     times = (source.start_ns[sent], source.end_ns[sent], target.start_ns[got], target.end_ns[got])
     return Passed(*pair, sent, got, *times)
+
+
+def _ends_with_peer(known: Collective | None, rank: int) -> tuple[bool, tuple[int, int]] | None:
+    """The same as _ends_of, of an op of a rank whose record names the other rank of the whole job."""
+    found = _PEER.match(known.name) if known else None
+    if not found:
+        return None
+    is_send, peer = found[1] == "send", int(found[2])
+    return is_send, (rank, peer) if is_send else (peer, rank)
 
 
 def _ends_of(known: Collective | None, *names: str) -> tuple[bool, tuple[int, int]] | None:

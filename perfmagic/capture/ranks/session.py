@@ -93,12 +93,19 @@ class Session:
         return [peer for peer in self.peers if not peer.alive]
 
     def run(
-        self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None, count: int = 0
+        self,
+        source: str,
+        *,
+        on: Sequence[int] | None = None,
+        record: dict[str, Any] | None = None,
+        count: int = 0,
+        interactivity: str = "",
     ) -> CellEnd:
         """Run a cell in all ranks, or in some.
 
         source: with the line of its magic first.  record: how, None for a plain run.
-        count: the cell's number in the notebook, 0 for the ranks' own.
+        count: the cell's number in the notebook, 0 for the ranks' own.  interactivity: which values are shown, as
+        IPython's ast_node_interactivity; "" for the last.
         Raises CaptureError where a rank has ended before, OptionError for ranks that do not exist. What the cell raised
         is in the result, an interrupt too.
         """
@@ -109,6 +116,7 @@ class Session:
             watch = self._watch(who)
             clock_ns = time.time_ns() - time.perf_counter_ns()
             cell = {"cell": watch.cell, "source": source, "record": record, "count": count}
+            cell["interactivity"] = interactivity or "last_expr"
             for one in watch.ranks:
                 own_ns = 0 if one.peer.started.elsewhere else clock_ns
                 one.peer.send({"do": "run", **cell, "clock_ns": own_ns})

@@ -134,7 +134,8 @@ class Recorder:
             self.give_back()
         kineto = self._session.read() if self._session is not None else None
         if kineto is not None and self._host_log is not None:
-            kineto = with_partners(kineto, self._host_log.read())
+            log = self._host_log
+            kineto = with_partners(kineto, log.read(), log.row_name, self._offset_ns)
         return assembled(
             Recorded(
                 start_ns=self._start_ns,

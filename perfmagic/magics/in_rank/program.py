@@ -92,6 +92,7 @@ class Program:
         else:
             source = _plain(source)
         shell.execution_count = message["count"] or shell.execution_count
+        shell.ast_node_interactivity = message["interactivity"]
         self.service.enter(message["cell"])
         error: BaseException | None = None
         try:

@@ -43,10 +43,12 @@ class RankRow:
 
     @property
     def words(self) -> tuple[str, str]:
-        """What stands beside the row: how long it waited, and how far that may be wrong or how busy it was."""
-        if not self.stat.waiting_ns:
+        """What stands beside the row: how long it waited with no compute beside it, as in the table, and how far that
+        may be wrong or how busy it was.
+        """
+        if not self.stat.exposed_waiting_ns:
             return "", f"busy {units.percent(self.stat.busy_frac)}"
-        waited, _, bound = units.known_within(self.stat.waiting_ns, self.stat.waiting_bound_ns).partition(" ")
+        waited, _, bound = units.known_within(self.stat.exposed_waiting_ns, self.stat.waiting_bound_ns).partition(" ")
         return f"waits {waited}", bound or f"busy {units.percent(self.stat.busy_frac)}"
 
 
@@ -92,7 +94,7 @@ class RanksDoc:
     @property
     def alt(self) -> str:
         """The picture in one sentence, for those who cannot see it."""
-        waits = max((row.stat.waiting_ns for row in self.rows), default=0)
+        waits = max((row.stat.exposed_waiting_ns for row in self.rows), default=0)
         longest = f", the longest waiting for others {units.duration(waits)}" if waits else ""
         n = units.plural(len(self.rows), "rank")
         return f"Timelines of {n} on one axis of {units.duration(self.span_ns)}{longest}"

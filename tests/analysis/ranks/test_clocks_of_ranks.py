@@ -171,7 +171,7 @@ def test_waits_shorter_than_the_bound_are_no_findings_and_longer_ones_name_it() 
 
     assert told(800) == []
     (sentence,) = told(40)
-    assert "Rank 0 waits 1.20 ms ± 80.0 µs for it" in sentence
+    assert "Rank 0 waits 1.20 ms ± 80.0 µs for rank 1" in sentence
 
 
 def test_a_wait_for_a_core_that_is_shorter_than_what_others_wait_for_the_late_rank_comes_last() -> None:
