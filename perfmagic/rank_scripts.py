@@ -63,6 +63,7 @@ def join(
         error = ended if ended.code not in (None, 0) else None
     except BaseException as raised:  # noqa: BLE001 - told below, after the others have been
         error = raised
+    after = joined.clocks.round(1) if folder else []  # rank 0 answers until all have said that they ended
     words = joined.ended(error)
     if words:
         print(f"perfmagic: {words}", file=sys.stderr, flush=True)
@@ -70,7 +71,7 @@ def join(
         _print(error, script)
     try:
         if folder:
-            _write(recorder.stop(describe(error)), [*pings, *joined.clocks.round(1)], folder, place)
+            _write(recorder.stop(describe(error)), [*pings, *after], folder, place)
     finally:
         joined.left(failed=error is not None)
     return _status(error)
