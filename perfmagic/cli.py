@@ -1,4 +1,4 @@
-"""python -m perfmagic: the trace half of perfmagic as a command line; needs no torch and no IPython."""
+"""python -m perfmagic: the trace half of perfmagic as a command line, which needs no torch and no IPython; and join."""
 
 from __future__ import annotations
 
@@ -76,6 +76,14 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
     compare.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
     compare.set_defaults(run=_compare)
+    join = commands.add_parser("join", help="run a script under torchrun, srun or mpirun: watched, and recorded")
+    join.add_argument("--save", metavar="DIR", help="write this rank's trace there, as rank0.npz …")
+    join.add_argument("--device", default="auto", choices=("auto", "cuda", "sim", "cpu"), help="what to record")
+    join.add_argument("--memory", action="store_true", help="also record what is allocated on the devices over time")
+    join.add_argument("--shapes", action="store_true", help="also record shapes and types of operators' inputs")
+    join.add_argument("script", metavar="SCRIPT", help="what each rank runs")
+    join.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
+    join.set_defaults(run=_join)
     sanitize = commands.add_parser("nbval-sanitize", help="print the patterns for nbval --nbval-sanitize-with")
     sanitize.set_defaults(run=_sanitize)
     doctor = commands.add_parser("doctor", help="show versions, devices, and what each of them can measure")
@@ -303,6 +311,15 @@ def _sanitize(_options: argparse.Namespace) -> int:
 
     print(sanitize_file(), end="")
     return 0
+
+
+def _join(options: argparse.Namespace) -> int:
+    from perfmagic.rank_scripts import join
+
+    return join(
+        options.script, options.arguments, save=options.save, device=options.device, memory=options.memory,
+        shapes=options.shapes,
+    )  # fmt: skip
 
 
 def _doctor(_options: argparse.Namespace) -> int:

@@ -219,10 +219,11 @@ class Ranks:
 def ranks_of(traces: Sequence[Trace], comm_names: str | None = None, pings: Sequence[Ping] = ()) -> Ranks | None:
     """The ranks that some traces of one job are; None where fewer than two have anything to compare, or no rank.
 
-    pings: between ranks whose clocks were compared while they ran.
+    pings: between ranks whose clocks were compared while they ran, beside those that their records hold.
     """
     known: dict[int, Trace] = {}
     for trace in map(host_as_device, traces):
         if len(trace.ops) and trace.meta.rank is not None:
             known[trace.meta.rank] = trace
-    return Ranks(known, comm_names, tuple(pings)) if len(known) > 1 else None
+    held = (Ping(*one) for trace in known.values() for one in trace.meta.pings)
+    return Ranks(known, comm_names, (*held, *pings)) if len(known) > 1 else None

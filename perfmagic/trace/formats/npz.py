@@ -226,4 +226,5 @@ def _meta(saved: dict[str, Any]) -> TraceMeta:
     devices = tuple(DeviceInfo(**device) for device in saved["devices"])
     races = tuple((int(a), int(b)) for a, b in saved["races"])
     remarks = {key: tuple(map(remark_of, saved[key])) for key in ("repairs", "notes")}
-    return TraceMeta(**(saved | remarks | {"devices": devices, "races": races}))
+    pings = tuple(tuple(map(int, one)) for one in saved.get("pings", ()))
+    return TraceMeta(**(saved | remarks | {"devices": devices, "races": races, "pings": pings}))
