@@ -19,6 +19,7 @@ from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of, mixed_jobs
 from perfmagic.analysis.ranks.host_as_device import host_as_device
 from perfmagic.analysis.ranks.jobs import jobs
+from perfmagic.analysis.ranks.kernels_of_ranks import KernelOfRanks, kernels_of_ranks
 from perfmagic.analysis.ranks.meetings import Meeting, Message
 from perfmagic.analysis.ranks.of_file import FileOfRank
 from perfmagic.analysis.ranks.summary import Ranks, RankStat, ranks_of
@@ -117,6 +118,10 @@ class RanksResult(Result):
     def meetings(self) -> Rows[Meeting]:
         """Each collective on all its ranks: when the last one came and which, how long each waited and moved (ns)."""
         return self.ranks.meetings
+
+    def kernels(self) -> Rows[KernelOfRanks]:
+        """Which kernels took the time of all ranks, and on which rank each took longest (ns, of the busiest device)."""
+        return kernels_of_ranks({rank: self.ranks.summaries[rank].kernels for rank in self.ranks.ranks})
 
     def messages(self) -> Rows[Message]:
         """Each send with its receive: when both ends had come, when it arrived, how long each end waited (ns)."""

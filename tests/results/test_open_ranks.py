@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import multiprocessing
 import pickle
 import shutil
+import statistics
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -35,7 +38,36 @@ def same(found: RanksResult, kept: RanksResult) -> None:
     assert found.to_json() == kept.to_json()
     assert list(found.meetings()) == list(kept.meetings())
     assert found.clocks == kept.clocks
+    assert list(found.kernels()) == list(kept.kernels())
     assert not found.timelines
+
+
+def by_raw_json() -> dict[str, dict[int, list[int]]]:
+    """Durations in ns of each kernel by rank, straight from the files."""
+    found: dict[str, dict[int, list[int]]] = {}
+    for path in FOLDER.glob("*.json.gz"):
+        with gzip.open(path) as file:
+            data = json.load(file)
+        rank_number = data["distributedInfo"]["rank"]
+        for event in data["traceEvents"]:
+            if event.get("cat") == "kernel":
+                found.setdefault(event["name"], {}).setdefault(rank_number, []).append(round(event["dur"] * 1000))
+    return found
+
+
+def test_kernels_of_all_ranks_agree_with_the_files(kept: RanksResult) -> None:
+    table, raw = kept.kernels(), by_raw_json()
+    first = table[0]
+    (durations,) = [ranks for name, ranks in raw.items() if "SendRecv" in name]
+    totals = {number: sum(times) for number, times in durations.items()}
+    assert "SendRecv" in first.name
+    assert (first.n_ranks, first.most_ns, first.least_ns) == (8, max(totals.values()), min(totals.values()))
+    assert (totals[first.most_rank], totals[first.least_rank]) == (first.most_ns, first.least_ns)
+    assert first.total_ns == statistics.median(totals.values())
+    everything = sum(sum(times) for ranks in raw.values() for times in ranks.values())
+    assert first.share_frac == pytest.approx(sum(totals.values()) / everything)
+    assert table[-1].name == "all others"
+    assert sum(row.share_frac for row in table) == pytest.approx(1)
 
 
 def test_summaries_say_what_traces_say(kept: RanksResult) -> None:

@@ -15,7 +15,9 @@ import numpy as np
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.communication_ops import communication_ops, ends_of, ends_with_peer
 from perfmagic.analysis.ranks.host_as_device import host_as_device
+from perfmagic.analysis.ranks.kernels_of_ranks import KernelTime, longest
 from perfmagic.analysis.timeline.collectives import op_bytes
+from perfmagic.analysis.timeline.kernels import kernels
 from perfmagic.analysis.timeline.sample import sample
 from perfmagic.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.numerics.packed import Columns
@@ -91,8 +93,8 @@ class RankSummary:
     `number` in the group, `bytes` (NONE: not known), `launched` (NONE: not known), `blocked`: how long Python had been
     blocked until then; and for each name of SPENT how much there was until `<name>_start` and `<name>_end`.
     began: the same until began_ns, by the names of SPENT and "blocked".
-    exposed: communication with no compute beside it.  bands: of a picture, see perfmagic.analysis.ranks.bands; empty
-    where the trace is at hand.
+    exposed: communication with no compute beside it.  kernels: the longest of the device.
+    bands: of a picture, see perfmagic.analysis.ranks.bands; empty where the trace is at hand.
     """
 
     meta: TraceMeta
@@ -109,6 +111,7 @@ class RankSummary:
     comm: Columns
     began: Mapping[str, int]
     exposed: Columns
+    kernels: tuple[KernelTime, ...]
     bands: Mapping[str, Columns] = field(default_factory=dict)
 
     @property
@@ -171,6 +174,7 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
         comm=comm,
         began={name: int(_until(where, np.array([began_ns]))[0]) for name, where in _spent(facts).items()},
         exposed=Columns({"start": exposed[:, 0], "end": exposed[:, 1]}),
+        kernels=longest(kernels(trace, parts.device, comm_names)),
     )
 
 
