@@ -25,9 +25,11 @@ _HOMES = {
     "measurement": "perfmagic.benchmarks",
     "open_trace": "perfmagic.api",
     "open_traces": "perfmagic.api",
+    "open_ranks": "perfmagic.rank_files",
     "rank_findings": "perfmagic.api",
     "ranks": "perfmagic.rank_sessions",
     "sweep": "perfmagic.benchmarks",
+    "sweep_ranks": "perfmagic.rank_sweeps",
     "syncbench": "perfmagic.benchmarks",
     "synchronize": "perfmagic.api",
     "timeline": "perfmagic.api",
@@ -71,7 +73,9 @@ _HOMES = {
     "RankFinding": "perfmagic.analysis.ranks.finding",
     "RankStat": "perfmagic.analysis.ranks.summary",
     "RanksResult": "perfmagic.results.ranks",
+    "RanksSweep": "perfmagic.results.ranks_sweep",
     "Rows": "perfmagic.analysis.rows",
+    "ScalingStat": "perfmagic.analysis.ranks.scaling",
     "Step": "perfmagic.analysis.timeline.steps",
     "StreamStat": "perfmagic.analysis.timeline.streams",
     "SweepPoint": "perfmagic.analysis.bench.sweep",
@@ -138,10 +142,12 @@ __all__ = [
     "Ranks",
     "RanksError",
     "RanksResult",
+    "RanksSweep",
     "Replacement",
     "Result",
     "RooflineResult",
     "Rows",
+    "ScalingStat",
     "Step",
     "StepChange",
     "StreamStat",
@@ -166,11 +172,13 @@ __all__ = [
     "load",
     "load_ipython_extension",
     "measurement",
+    "open_ranks",
     "open_trace",
     "open_traces",
     "rank_findings",
     "ranks",
     "sweep",
+    "sweep_ranks",
     "syncbench",
     "synchronize",
     "testing",
@@ -195,6 +203,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange
     from perfmagic.analysis.findings.finding import Finding
     from perfmagic.analysis.ranks.finding import RankFinding
+    from perfmagic.analysis.ranks.scaling import ScalingStat
     from perfmagic.analysis.ranks.summary import RankStat
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat
@@ -241,7 +250,9 @@ if TYPE_CHECKING:
         TorchMissingError,
         TraceError,
     )
+    from perfmagic.rank_files import open_ranks
     from perfmagic.rank_sessions import Ranks, ranks
+    from perfmagic.rank_sweeps import sweep_ranks
     from perfmagic.results import (
         BenchResult,
         CompareResult,

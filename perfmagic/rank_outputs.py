@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from perfmagic.capture.ranks.place import span_words
 from perfmagic.capture.ranks.session import CellEnd, Outputs
-from perfmagic.show import in_notebook, publish, running_shell, show
+from perfmagic.show import in_notebook, publish, remember, running_shell, show
 
 if TYPE_CHECKING:
-    from perfmagic.results import RanksResult, Traces
+    from perfmagic.results import RanksResult
 
 
 def outputs() -> Outputs:
@@ -27,18 +27,13 @@ def show_values(end: CellEnd) -> None:
         _faces(f"[{span_words(who)}] ", end.values[who[0]])
 
 
-def show_result(result: RanksResult | Traces) -> None:
-    """Display what was recorded: the ranks on one axis, or one by one where none computed on a device."""
-    from perfmagic.results import RanksResult
-
-    if isinstance(result, RanksResult):
+def show_result(result: RanksResult) -> None:
+    """Display the ranks on one axis; of ranks that had nothing executed a line that says so."""
+    if result.nothing:
+        remember(result)
+        print(f"perfmagic: {result.nothing}")
+    else:
         show(result)
-        return
-    for job in result.jobs:
-        show(job)
-    for one in result.alone:
-        print(f"rank {one.trace.meta.rank}")
-        show(one)
 
 
 def _line(rank: int, stream: str, text: str) -> None:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfmagic.capture.ranks.drivers import Started
 from perfmagic.capture.ranks.failures import message_of, type_of
-from perfmagic.capture.ranks.session import CellEnd, Session, close_drivers
+from perfmagic.capture.ranks.session import CellEnd, Outputs, Session, close_drivers
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.errors import OptionError, RanksError, RanksInterrupt
 from perfmagic.keywords import documented
 from perfmagic.rank_outputs import outputs, show_values
-from perfmagic.show import remember, running_shell
+from perfmagic.show import running_shell
 
 if TYPE_CHECKING:
-    from perfmagic.results import RanksResult, TimelineResult, Traces
+    from perfmagic.capture.ranks.cluster import Cluster
+    from perfmagic.results import RanksResult
 
 PROGRAM = "perfmagic.magics.in_rank.program"
 PRELOAD = (  # what every rank needs; nothing that starts a thread or touches CUDA
@@ -30,19 +33,20 @@ WITH_SIM = "perfmagic.capture.ranks.with_sim"
 MOST_RANKS = 64
 DEVICES = ("auto", "cuda", "sim", "cpu")
 DEFAULT_RANKS = 2
+LOCAL = "local"  # in place of a cluster's name: this machine
 GRACE = "PERFMAGIC_RANKS_GRACE_S"  # how long a standstill lasts before it is said, for tests
 
 
 class Ranks:
     """Some processes with variables of their own, from ranks() to stop().
 
-    result: of the last recorded cell.
+    result: of the last recorded cell.  cluster: whose engines they run beside, "" for this machine.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._session = Session(settings, outputs(), preload(settings.device))
-        self.result: RanksResult | Traces | None = None
+    def __init__(self, settings: Settings, said: Outputs | None = None, cluster: str = "") -> None:
+        self._settings, self.cluster = settings, cluster
+        self._session = self._started(said)
+        self.result: RanksResult | None = None
 
     def __len__(self) -> int:
         return self._settings.world
@@ -60,7 +64,7 @@ class Ranks:
         record: bool = False,
         memory: bool = False,
         shapes: bool = False,
-    ) -> RanksResult | Traces | None:
+    ) -> RanksResult | None:
         """Run code in all ranks, or in those of `on`; what was recorded, None for a plain run.
 
         Raises RanksError where it fails in a rank: the others are freed, and all go on with the next one.
@@ -70,15 +74,29 @@ class Ranks:
         raise_failure(end)
         return found
 
-    def end_of(self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None) -> CellEnd:
+    @property
+    def device(self) -> str:
+        """What they compute on: "cuda", "sim" or "cpu"."""
+        return self._session.device
+
+    def end_of(
+        self,
+        source: str,
+        *,
+        on: Sequence[int] | None = None,
+        record: dict[str, Any] | None = None,
+        show: bool = True,
+    ) -> CellEnd:
         """Run a cell whose first line is its magic's; values are shown, failures are in what it gives."""
         shell = running_shell()
         count = len(shell.history_manager.input_hist_parsed) - 1 if shell is not None else 0  # of the cell that runs
-        end = self._session.run(source, on=on, record=record, count=count)
-        show_values(end)
+        interactivity = str(getattr(shell, "ast_node_interactivity", ""))
+        end = self._session.run(source, on=on, record=record, count=count, interactivity=interactivity)
+        if show:
+            show_values(end)
         return end
 
-    def recorded(self, end: CellEnd) -> RanksResult | Traces | None:
+    def recorded(self, end: CellEnd) -> RanksResult | None:
         """The result of what a cell recorded; None where that is nothing."""
         found = self.result = _result(end) if end.recorded else self.result
         return found if end.recorded else None
@@ -97,10 +115,16 @@ class Ranks:
         return [pickle.loads(value) for value in self._session.pull(expression)]
 
     def restart(self) -> None:
-        """New processes in place of these; their variables are lost."""
+        """New processes in place of these; their variables are lost, and set-up cells run again."""
         self.stop()
-        self._session = Session(self._settings, outputs(), preload(self._settings.device))
+        self._session = self._started()
         _current[:] = [self]
+        self.set_up()
+
+    def set_up(self) -> None:
+        """Run the set-up cells of the notebook in these ranks, which are new. Raises RanksError where one fails."""
+        for source in _setup_cells.values():
+            raise_failure(self.end_of(source, show=False))
 
     def stop(self) -> None:
         """End the processes."""
@@ -123,8 +147,14 @@ class Ranks:
         for peer in session.peers:
             place = places[peer.rank]
             does = "ready" if place else "does not answer" if peer.alive else f"{peer.death}; %ranks restart"
-            lines.append(f"rank {peer.rank}  process {peer.started.pid}  {_memory(peer.started.pid)}  {does}")
+            lines.append(f"rank {peer.rank}  process {peer.started.pid}  {_of_process(peer.started)}  {does}")
         return "\n".join(lines)
+
+    def _started(self, said: Outputs | None = None) -> Session:
+        settings = self._settings
+        if self.cluster:
+            return Session(settings, said or outputs(), driver=_cluster(self.cluster))
+        return Session(settings, said or outputs(), preload(settings.device))
 
     def __enter__(self) -> Ranks:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self
@@ -137,14 +167,17 @@ class Ranks:
 
 
 @documented()
-def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> Ranks:
+def ranks(n: int | None = None, *, device: str = "auto", backend: str = "", cluster: str = "") -> Ranks:
     """How does code behave in several processes? Those that %%ranks runs its cells in; they are started where needed.
 
-    n (None): how many; None for those that run, else two.
+    n (None): how many; None for those that run, else two, or one for each engine of a cluster.
     device ("auto"): what each computes on: "auto" for a GPU each where there are enough, else the simulated device;
     "cuda", "sim" or "cpu".
     backend (""): of torch.distributed; the one that fits the device where none is given.
-    Others in number, device or backend than those that run replace them: their variables are lost.
+    cluster (""): a running ipyparallel cluster, a rank beside each of its engines: its profile, its id, PROFILE/ID or
+    its connection file. Without it, those that run; "local" for processes of this machine.
+    Others in number, device, backend or cluster than those that run replace them: their variables are lost, and cells
+    that ran with `%%ranks --setup` run again.
     Raises CaptureError where they cannot be started.
     """
     running = _current[0] if _current and _current[0].running else None
@@ -152,14 +185,37 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
         raise OptionError(f"ranks({n}): 1 to {MOST_RANKS} processes", hint="perfmagic.ranks(4)")
     if device not in DEVICES:
         raise OptionError(f"device kind {device!r} is not known", hint="one of " + ", ".join(DEVICES))
-    if running is not None and _fits(running, n, device, backend):
+    if running is not None and _fits(running, n, device, backend, cluster):
         return running
+    where = "" if cluster == LOCAL else cluster or (running.cluster if running is not None else "")
+    engines = len(_cluster(where).engines) if where else DEFAULT_RANKS
+    before = running.settings if running is not None and running.cluster == where else None
     if running is not None:
         running.stop()
-    before = running.settings if running is not None else None
-    world = n or (before.world if before else DEFAULT_RANKS)
+    world = n or (before.world if before else min(engines, MOST_RANKS))
+    _current[:] = [Ranks(settings_of(world, device, backend), cluster=where)]
+    _current[0].set_up()
+    return _current[0]
+
+
+def keep_as_setup(cell: str, source: str) -> None:
+    """Run this source first in all ranks that start from now on.
+
+    cell: what it is known by, so that a cell that was changed and run again replaces what it was before.
+    """
+    _setup_cells.pop(cell, None)
+    _setup_cells[cell] = source
+
+
+def forget_setup() -> None:
+    """Run no set-up cells any more."""
+    _setup_cells.clear()
+
+
+def settings_of(world: int, device: str, backend: str) -> Settings:
+    """What ranks of this notebook or script are started with."""
     shell = running_shell()
-    settings = Settings(
+    return Settings(
         world,
         PROGRAM,
         device=device,
@@ -167,8 +223,6 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
         colors=str(getattr(shell, "colors", "")) if shell is not None else "nocolor",
         grace_s=float(os.environ.get(GRACE, "3")),
     )
-    _current[:] = [Ranks(settings)]
-    return _current[0]
 
 
 def preload(device: str) -> tuple[str, ...]:
@@ -192,24 +246,30 @@ def raise_failure(end: CellEnd) -> None:
 
 
 _current: list[Ranks] = []
+_setup_cells: dict[str, str] = {}  # by cell, in the order in which they ran last
 
 
 def _end_all() -> None:
     while _current:
         _current[0].stop()
     close_drivers()
+    cluster = sys.modules.get("perfmagic.capture.ranks.cluster")
+    if cluster is not None:
+        cluster.close_all()
 
 
 atexit.register(_end_all)
 
 
-def _fits(running: Ranks, n: int | None, device: str, backend: str) -> bool:
+def _fits(running: Ranks, n: int | None, device: str, backend: str, cluster: str) -> bool:
     has = running.settings
+    if cluster and running.cluster != ("" if cluster == LOCAL else cluster):
+        return False
     return n in (None, has.world) and device in ("auto", has.device) and backend in ("", has.backend)
 
 
-def _result(end: CellEnd) -> RanksResult | Traces:
-    from perfmagic.results import TimelineResult, Traces
+def _result(end: CellEnd) -> RanksResult:
+    from perfmagic.results import RanksResult, TimelineResult
     from perfmagic.trace.formats.sources import read_file
 
     timelines: list[TimelineResult] = []
@@ -218,11 +278,18 @@ def _result(end: CellEnd) -> RanksResult | Traces:
             path = Path(folder) / f"rank{rank}.npz"
             path.write_bytes(payload)
             timelines.append(TimelineResult(read_file(path), title=f"rank {rank}"))
-    found = Traces(timelines)
-    result: RanksResult | Traces = found.jobs[0] if len(found.jobs) == 1 and not found.alone else found
-    if isinstance(result, Traces) and timelines:
-        remember(timelines[0])
-    return result
+    return RanksResult.of(timelines)
+
+
+def _cluster(name: str) -> Cluster:
+    from perfmagic.capture.ranks.cluster import cluster_named
+
+    return cluster_named(name)
+
+
+def _of_process(started: Started) -> str:
+    """Where a rank is: beside which engine, or else how much memory of this machine it takes."""
+    return started.engine or _memory(started.pid)
 
 
 def _memory(pid: int) -> str:

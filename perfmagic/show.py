@@ -73,10 +73,10 @@ def _publish_faces(shell: Any, result: Result, replaces: str = "") -> None:
 def _live_face(shell: Any, live: LiveView) -> dict[str, Any]:
     from perfmagic.widget.shown import live_view
 
-    return live_view(live, _cell_of(shell), shell.execution_count)
+    return live_view(live, cell_of(shell), shell.execution_count)
 
 
-def _cell_of(shell: Any) -> str:
+def cell_of(shell: Any) -> str:
     """A name for the running cell: the notebook's own id, else its text."""
     try:
         parent = shell.get_parent()

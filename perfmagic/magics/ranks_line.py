@@ -1,4 +1,4 @@
-"""%ranks: which processes run?   %ranks restart, stop, push NAME, pull NAME: end them, give and take variables."""
+"""%ranks: which processes run?   restart, stop, push NAME, pull NAME, forget: end them, exchange variables."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 from perfmagic.errors import OptionError
 from perfmagic.magics.running.options import Parser
-from perfmagic.rank_sessions import Ranks, current
+from perfmagic.rank_sessions import Ranks, current, forget_setup
 
-_USES = "%ranks, %ranks restart, %ranks stop, %ranks push NAME…, %ranks pull NAME…"
+_USES = "%ranks, %ranks restart, %ranks stop, %ranks push NAME…, %ranks pull NAME…, %ranks forget"
 
 
 def parser() -> Parser:
@@ -17,7 +17,7 @@ def parser() -> Parser:
         "%ranks",
         "The processes that %%ranks runs its cells in: where they stand; push gives them variables, pull gets a list "
         "with the value of each rank.",
-        form="[restart|stop|push NAME…|pull NAME…]",
+        form="[restart|stop|push NAME…|pull NAME…|forget]",
     )
 
 
@@ -28,6 +28,9 @@ def run(shell: Any, line: str) -> None:
         print(parser().format_help())
         return
     verb, *names = rest.split() or ["status"]
+    if rest == "forget":
+        forget_setup()
+        return
     found = current()
     if found is None:
         if verb == "status":

@@ -4,6 +4,7 @@ from perfmagic.results.bench import BenchResult
 from perfmagic.results.compare import CompareResult
 from perfmagic.results.faces import Result
 from perfmagic.results.ranks import RanksResult, Traces
+from perfmagic.results.ranks_sweep import RanksSweep
 from perfmagic.results.roofline import RooflineResult
 from perfmagic.results.sweep import SweepResult
 from perfmagic.results.timeline import TimelineResult
@@ -13,6 +14,7 @@ __all__ = [
     "BenchResult",
     "CompareResult",
     "RanksResult",
+    "RanksSweep",
     "Result",
     "RooflineResult",
     "SweepResult",

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from perfmagic.numerics.grouped import distinct
-from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
+from perfmagic.numerics.grouped import coded, distinct
+from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
@@ -104,6 +104,19 @@ def is_operator(trace: Trace) -> Bool:
 def operator_stack(trace: Trace) -> HostStack:
     """The nesting of a trace's operators."""
     return host_stack(trace, is_operator(trace))
+
+
+@once_per_trace
+def launching_operators(trace: Trace) -> Int32:
+    """The innermost operator that each device op was launched in, NONE where none was recorded; shape of ops."""
+    launch, calls = trace.ops.launch, trace.calls
+    found = np.full(len(launch), NONE, np.int32)
+    launched = np.flatnonzero(launch != NONE)
+    if len(launched) and len(trace.host_ops):
+        rows, inverse = coded(launch[launched])
+        found[launched] = operator_stack(trace).innermost_at(calls.thread[rows], calls.start_ns[rows])[inverse]
+    found.flags.writeable = False
+    return found
 
 
 def inside_same_name(host_ops: HostOps, parent: Int64, *, by_shape: bool = False) -> Bool:

@@ -16,7 +16,10 @@ _RULES = (
     # notebook compares the words that do not: the device, the verdict, and what its own cells ask of the result
     ("html", r"<div (?:class=|style=)[\s\S]*</div>", "HTML"),
     ("sweep", r"^\S[\s\S]*\n\d[\d ,to]* samples each · [\s\S]*", "SWEEP"),
-    ("timeline", r"^.*? · ((?:\d+ )?simulated devices?[^·\n]*|no device) · [\s\S]*", r"TIMELINE \1"),
+    ("ranks", r"^\S+[\u00a0 ]\S+ · (\d+ ranks?|rank \d+) · [\s\S]*", r"RANKS \1"),
+    ("scaling", r"^(Weak|Strong) scaling from (\d+) to (\d+) ranks?\b[\s\S]*", r"SCALING \1 \2 \3"),
+    # a pace in words may be wrapped where the numbers before it are wider
+    ("timeline", r"^.*? · ((?:\d+ )?simulated devices?|no device)\b[^·]* · [\s\S]*", r"TIMELINE \1"),
     ("bench", r"^Python is back after [\s\S]*", "BENCH"),
     ("syncbench", rf"^({'|'.join(KINDS)})\b[\s\S]*", r"SYNCBENCH \1"),
     ("faster", rf"^(\S.*?) is \d[\d.,]* times as fast as (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 faster than \2"),

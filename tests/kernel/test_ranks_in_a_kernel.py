@@ -82,6 +82,24 @@ def test_a_recorded_cell_gives_one_picture(kernel: Session) -> None:
     assert "text/html" in done.displayed[0]
 
 
+def test_an_interrupt_inside_an_await_ends_the_cell(kernel: Session) -> None:
+    kernel.run(SETUP)
+    body = "import asyncio\nif rank == 0: print('begun')\nfor i in range(600):\n    await asyncio.sleep(0.1)"
+    stopped = kernel.run_all([f"%%ranks -q\n{body}"], interrupt_after="begun")[0]
+    assert (stopped.status, stopped.error) == ("error", "RanksInterrupt")
+    assert kernel.run("%%ranks --plain\nworld_size").printed == "[0, 1] 2\n"
+
+
+def test_an_interrupted_sweep_keeps_the_numbers_before_and_stops_run_all(kernel: Session) -> None:
+    body = "x = 1\nif world_size > 1:\n    print('begun')\n    import time; time.sleep(600)"
+    head = "%%ranks --sweep n=1,2 --device cpu -r 1 --warmup 0 -o found"
+    stopped, skipped = kernel.run_all([f"{head}\n{body}", "y = 1"], interrupt_after="begun")
+    assert (stopped.status, stopped.error, skipped.status) == ("error", "RanksInterrupt", "aborted")
+    assert "RanksInterrupt on 2 ranks ended the sweep" in " ".join(stopped.report.split())
+    assert kernel.run("found.n").value == "(1,)"
+    assert len(below(kernel)) <= 1  # the server that ranks are forked from
+
+
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_restart_leaves_no_process(kernel: Session, busy: bool) -> None:
     kernel.run(SETUP)

@@ -18,7 +18,8 @@ from perfmagic.errors import OptionError
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.results.ranks import grouped
 from perfmagic.trace.columns import HostKind
-from perfmagic.trace.model import Collective, Trace
+from perfmagic.trace.model import Collective, DeviceInfo, Trace
+from perfmagic.view.ranks.table import rank_cells
 from tests.analysis.build import US, Builder
 from tests.analysis.ranks.test_ranks import rank
 from tests.trace.recorded import real
@@ -96,7 +97,7 @@ def test_a_folder_of_columns_gives_everything_back_clocks_too(tmp_path: Path) ->
     assert again.clocks.how == "one host"
     assert list(again.meetings()) == list(found.meetings())
     assert [f.sentence for f in again.findings] == [f.sentence for f in found.findings]
-    assert again.findings[0].cause.startswith("4 ranks on 2 cores")
+    assert again.findings[-1].cause.startswith("4 ranks on 2 cores")
 
 
 def test_chrome_json_keeps_what_a_rank_s_host_says(tmp_path: Path) -> None:
@@ -212,3 +213,94 @@ def test_pings_give_the_axis_of_two_hosts_its_bound() -> None:
     assert (known.clocks.how, known.clocks.bound_ns) == ("pings", 20 * US)
     assert [m.bound_ns for m in known.meetings()] == [20 * US] * 4
     assert found.clocks.how == "causality"
+
+
+def of_cpu(number: int, kind: str, *rows: str) -> Trace:
+    """The record of a rank without device ops, whose host has rows of 100 µs each."""
+    b = Builder()
+    for i, name in enumerate(rows):
+        b.host_op(100 * i, 100 * i + 90, name)
+    trace = on_one_host(b.trace(rank=number, world_size=2))
+    devices = (DeviceInfo(0, kind, kind),) if kind else ()
+    return replace(trace, meta=replace(trace.meta, devices=devices))
+
+
+def test_ranks_that_only_print_are_a_result_that_says_so_and_has_no_picture() -> None:
+    found = RanksResult.of([TimelineResult(of_cpu(i, "sim")) for i in (1, 0)])
+    assert [row.rank for row in found.table] == [0, 1]
+    assert list(found.findings) == []
+    assert found.text() == found.nothing
+    assert found.nothing == (
+        "nothing ran on the simulated device of any of the 2 ranks: there is no picture; --device cpu records what the "
+        "CPU did"
+    )
+    assert "<img" not in found.html()
+    assert found.nothing in found.html()
+    assert RanksResult.of([TimelineResult(of_cpu(0, ""))]).nothing == (
+        "no operator ran in the rank: there is no picture"
+    )
+
+
+def test_ranks_on_a_cpu_that_do_not_communicate_are_on_one_axis_too() -> None:
+    found = RanksResult.of([TimelineResult(of_cpu(i, "", "aten::mm", "aten::add")) for i in range(2)])
+    assert [row.compute_ns for row in found.table] == [180 * US] * 2
+    assert (found.nothing, found.rank(1).trace.meta.rank) == ("", 1)
+
+
+def test_one_rank_alone_is_a_result_of_ranks() -> None:
+    found = RanksResult.of([TimelineResult(rank(0, world_size=1), title="rank 0")])
+    assert ([row.compute_ns for row in found.table], found.title) == ([4 * 500 * US], "rank 0")
+    assert "1 rank" in found.text()
+    with pytest.raises(OptionError, match="timelines of ranks"):
+        RanksResult.of([])
+
+
+def test_ranks_with_a_device_that_communicate_on_the_cpu_are_told_that_their_compute_is_not_recorded() -> None:
+    found = RanksResult.of([TimelineResult(of_cpu(i, "sim", "gloo:all_reduce")) for i in range(2)])
+    assert [f.rule for f in found.findings] == ["device_left_alone"]
+    assert found.findings[0].cause == "nothing ran on the simulated device"
+    compute, communication = ([row[name] for row in rank_cells(found.doc)] for name in (5, 8))
+    assert (compute, communication) == (["", ""], ["90.0\u00a0µs"] * 2)
+    recorded = RanksResult.of([TimelineResult(of_cpu(i, "sim", "gloo:all_reduce", "aten::mm")) for i in range(2)])
+    assert "device_left_alone" not in [f.rule for f in recorded.findings]
+    assert recorded.table[0].compute_ns == 90 * US
+
+
+def test_messages_of_which_the_record_names_the_other_rank_alone_are_matched() -> None:
+    def with_peers(number: int, *names: str) -> Trace:
+        b = Builder()
+        for i, _ in enumerate(names):
+            b.op(100 * i, 100 * i + 50 + 10 * number, launch=100 * i, name="ncclDevKernel_SendRecv", stream=8)
+        known = tuple(Collective(name, group="pp", group_size=2, ranks=(1, 3)) for name in names)
+        trace = on_one_host(b.trace(rank=number, world_size=4))
+        return replace(trace, ops=replace(trace.ops, collective=np.arange(len(names))), collectives=known)
+
+    found = result_of(with_peers(1, "send to 3", "recv from 3"), with_peers(3, "recv from 1", "send to 1"))
+    assert [(m.source, m.target, m.sent_ns, m.arrived_ns) for m in found.messages()] == [
+        (1, 3, 0, 80 * US),
+        (3, 1, 100 * US, 160 * US),
+    ]
+    assert len(found.meetings()) == 0
+
+
+def test_messages_of_torch_s_own_gloo_are_matched_between_two_ranks() -> None:
+    found = RanksResult.of([TimelineResult(of_cpu(i, "", f"gloo:{'send' if i else 'recv'}")) for i in range(2)])
+    assert [(m.source, m.target) for m in found.messages()] == [(1, 0)]
+    of_four = [replace(one.trace, meta=replace(one.trace.meta, world_size=4)) for one in found.timelines]
+    assert list(RanksResult.of([TimelineResult(trace) for trace in of_four]).messages()) == []
+
+
+def test_collectives_of_groups_on_the_cpu_are_told_apart() -> None:
+    own = {0: (1, "0, 1"), 1: (1, "0, 1"), 2: (2, "2, 3"), 3: (2, "2, 3")}
+
+    def in_groups(number: int) -> Trace:
+        group, ranks = own[number]
+        trace = of_cpu(number, "", f"gloo:all_reduce in group {group} of ranks {ranks}", "gloo:all_reduce")
+        return replace(trace, meta=replace(trace.meta, world_size=4))
+
+    found = RanksResult.of([TimelineResult(in_groups(i)) for i in range(4)])
+    assert sorted((m.group, m.kind, m.ranks) for m in found.meetings()) == [
+        ("group gloo", "all_reduce", (0, 1, 2, 3)),
+        ("group gloo 1 of ranks 0, 1", "all_reduce", (0, 1)),
+        ("group gloo 2 of ranks 2, 3", "all_reduce", (2, 3)),
+    ]

@@ -148,6 +148,32 @@ def test_a_quiet_cell_shows_no_picture_and_keeps_its_result(on_sim: Notebook) ->
     assert isinstance(perfmagic.ranks().result, RanksResult)
 
 
+def test_a_cell_that_only_prints_shows_its_output_and_one_line(on_sim: Notebook) -> None:
+    ran = on_sim.run("%%ranks -o found\nprint('hi')")
+    assert ran.outputs == []
+    assert said(ran.printed) == sorted(["[0] hi", "[1] hi", f"perfmagic: {on_sim.names['found'].nothing}"])
+    assert "simulated device" in on_sim.names["found"].nothing
+    assert perfmagic.last() is on_sim.names["found"]
+
+
+def test_a_failed_cell_without_collectives_binds_a_result_of_ranks(cells: Notebook) -> None:
+    ran = cells.run("%%ranks -o found\na = torch.ones(100, 100)\nb = a @ a\nif rank: raise ValueError('boom')")
+    assert type(ran.error).__name__ == "ValueError"
+    found = cells.names["found"]
+    assert isinstance(found, RanksResult)
+    assert all(row.compute_ns > 0 for row in found.table)
+    assert [one.trace.meta.failed for one in found.timelines] == ["", "ValueError: boom"]
+    assert len(ran.outputs) == 1
+
+
+def test_ranks_of_a_device_that_use_tensors_on_the_cpu_are_told_so(on_sim: Notebook) -> None:
+    ran = on_sim.run("%%ranks -o found\ny = torch.ones(64) * 2\ndist.all_reduce(y)\ny.sum().item()")
+    assert ran.error is None
+    first = on_sim.names["found"].findings[0]
+    assert first.rule == "device_left_alone"
+    assert first.cause in ran.report
+
+
 def test_a_failing_recorded_cell_shows_its_record_and_then_fails(on_sim: Notebook) -> None:
     ran = on_sim.run("%%ranks\ny = x + 1\ny.sum().item()\nif rank: raise ValueError('boom')")
     assert "2 ranks" in ran.report

@@ -34,7 +34,7 @@ def test_the_ranks_of_a_folder_are_shown_and_the_late_one_is_named(notebook: Not
     lines = ran.printed.splitlines()
     assert lines == []  # nothing beside the one picture of both, whose words name the late one
     straggler = notebook.names["both"].ranks.findings[0].sentence
-    assert straggler.startswith("rank 1 is a straggler: it arrives last at 1 of 1 matched collective")
+    assert straggler.startswith("rank 1 is a straggler: rank 1 arrives last at 1 of 1 matched collective")
     assert "rank 1 is a straggler" in ran.report
     assert notebook.run("%trace runs/rank0.json -o one").error is None  # options may stand behind the file
     assert notebook.names["one"].trace.meta.rank == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from perfmagic import units
@@ -9,14 +11,37 @@ from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.trace.model import TraceMeta
 
+EXPLAINS_FRAC = 0.5  # of what others wait for a late rank: its own wait for a core may be why
+LENGTHENS_FRAC = 0.1  # of the extent: shorter waits do not explain how long it took
 
-def cores(job: OneJob) -> list[RankFinding]:
+
+def explains_lateness(job: OneJob, of_late: Sequence[RankFinding]) -> bool:
+    """Whether waiting for a core may be why ranks are late, half of what others wait for them, or why all take long.
+
+    of_late: what says who is late. A rank whose own code sleeps is late for longer than it waited for a core.
+    """
+    waited = _waited_ns(job)
+    if not of_late:
+        return max(waited.values(), default=0) >= LENGTHENS_FRAC * job.extent_ns
+    first = of_late[0]
+    late_ns = first.cost_ns or 0 if len(first.ranks) > 1 else job.waited_for_ns(job.ranks.index(first.ranks[0]))
+    return max(waited.get(rank, 0) for rank in first.ranks) >= EXPLAINS_FRAC * late_ns
+
+
+def _waited_ns(job: OneJob) -> dict[int, int]:
+    """By rank how long it waited for a core, of those whose scheduler was asked."""
+    found = {rank: job.summaries[rank].meta.waited_for_core_ns for rank in job.ranks}
+    return {rank: ns for rank, ns in found.items() if ns is not None}
+
+
+def cores(job: OneJob, of_late: Sequence[RankFinding] = ()) -> list[RankFinding]:
     """The rank that waited longest for a core, where the system's scheduler was asked; nothing below 2 % of the extent.
 
     What a rank waited is that of all its threads added up, so that it may be more than the time that passed.
+    of_late: what says who is late.
     """
-    metas = {rank: job.facts[rank].trace.meta for rank in job.ranks}
-    waited = {rank: meta.waited_for_core_ns for rank, meta in metas.items() if meta.waited_for_core_ns is not None}
+    metas = {rank: job.summaries[rank].meta for rank in job.ranks}
+    waited = _waited_ns(job)
     if not waited:
         return []
     most = max(waited, key=lambda rank: waited[rank])
@@ -30,6 +55,7 @@ def cores(job: OneJob) -> list[RankFinding]:
     beside = beside or "".join(f", rank {rank} {units.duration(ns)}" for rank, ns in waited.items() if rank != most)
     crowded = n_cores is not None and n_here > n_cores
     advice = "Run no more ranks than cores" if crowded else "Give each rank fewer threads, or see what else runs there"
+    before = ", before you look for a cause in the code" if explains_lateness(job, of_late) else ""
     return [
         RankFinding(
             rule="waited_for_core",
@@ -37,7 +63,7 @@ def cores(job: OneJob) -> list[RankFinding]:
             cause=f"{where}rank {most} waited {units.duration(waited[most])} for a core",
             detail=f"{beside}; all threads of a rank added up",
             ranks=(most,),
-            advice=f"{advice}, before you look for a cause in the code",
+            advice=advice + before,
         )
     ]
 

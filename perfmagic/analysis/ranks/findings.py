@@ -8,15 +8,16 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import listed, sentences
-from perfmagic.analysis.ranks.cores import cores
+from perfmagic.analysis.ranks.cores import cores, explains_lateness
 from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.jobs import jobs, jobs_words
+from perfmagic.analysis.ranks.host_as_device import LEFT_ALONE
+from perfmagic.analysis.ranks.jobs import OfJob, jobs, jobs_words
 from perfmagic.analysis.ranks.late import late
+from perfmagic.analysis.ranks.none_late import none_late
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.analysis.ranks.summary import Ranks, ranks_of
 from perfmagic.analysis.ranks.totals import totals
 from perfmagic.analysis.ranks.waited_for_python import waited_for_python
-from perfmagic.analysis.timeline.sample import sample
 from perfmagic.trace.model import Trace
 
 MOST_JOBS = 4  # that a sentence lists
@@ -33,23 +34,34 @@ def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tup
 
 
 def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
-    """What the ranks of one job say together: who had no core, what could be won, then the rest, each by cost."""
+    """What the ranks of one job say together: what could be won, then the rest, each by cost.
+
+    Who had no core comes before all else where that may be why a rank is late, and after all else where it cannot.
+    """
+    if ranks.idle:
+        return ()
     if samples := _samples(ranks):
-        return samples
+        return (*ranks.of_files, *samples)
     job = OneJob(ranks)
     of_late = late(job)
+    of_cores = cores(job, of_late)
+    if found := _left_alone(job):
+        return (*ranks.of_files, found, *of_cores, *of_late)
     won = [*waited_for_python(job, of_late), *of_late]
-    rest = [*_exposed(job), *totals(job), *_unmatched(job)]  # what a rank has more than others is not all to be won
-    return (*cores(job), *(one for some in (won, rest) for one in sorted(some, key=lambda f: -(f.cost_ns or 0))))
+    # what a rank has more than others is not all to be won
+    rest = [*_exposed(job), *none_late(job), *totals(job), *_unmatched(job)]
+    first, last = ((), of_cores) if of_cores and not explains_lateness(job, of_late) else (of_cores, ())
+    by_cost = (one for some in (won, rest) for one in sorted(some, key=lambda f: -(f.cost_ns or 0)))
+    return (*ranks.of_files, *first, *by_cost, *last)
 
 
 def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
     """That a file is a sample of a recording: collectives by order and totals then depend on what was kept."""
-    found = {rank: words for rank in ranks.ranks if (words := sample(ranks.traces[rank])) is not None}
+    found = {rank: one.sample for rank, one in ranks.summaries.items() if one.sample}
     if not found:
         return ()
     first, *more = found
-    detail = f"of rank {first} {found[first].words.removeprefix('the file ')}"
+    detail = f"of rank {first} {found[first].removeprefix('the file ')}"
     also = [f"so {'do the files of ranks' if more[1:] else 'does that of rank'} {listed(list(map(str, more)))}"]
     return (
         RankFinding(
@@ -63,7 +75,7 @@ def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
     )
 
 
-def mixed_jobs(traces: Sequence[Trace]) -> tuple[RankFinding, ...]:
+def mixed_jobs(traces: Sequence[OfJob]) -> tuple[RankFinding, ...]:
     """Files of several jobs, which nobody should compare as ranks; nothing where they are of one."""
     words = jobs_words(traces, [trace.meta.origin for trace in traces])
     if len(words) < 2:
@@ -82,6 +94,21 @@ def mixed_jobs(traces: Sequence[Trace]) -> tuple[RankFinding, ...]:
     )
 
 
+def _left_alone(job: OneJob) -> RankFinding | None:
+    """That ranks have a device, and communicated tensors on the CPU without a record of what computed them."""
+    notes = [note for one in job.summaries.values() for note in one.meta.notes if note.kind == LEFT_ALONE]
+    if len(notes) < len(job.ranks) or any(note.numbers["n_computed"] for note in notes):
+        return None
+    return RankFinding(
+        rule="device_left_alone",
+        cost_ns=None,
+        cause=f"nothing ran on the {notes[0].words}",
+        detail=": the ranks communicated tensors that are on the CPU, and what the CPU computed is not recorded",
+        ranks=tuple(job.ranks),
+        advice="Put tensors on perfmagic.device(), or start ranks that compute on the CPU with --device cpu",
+    )
+
+
 def _exposed(job: OneJob) -> list[RankFinding]:
     """What the exposed communication of the ranks is: waiting for a late rank, or data on their way."""
     table = job.all.table
@@ -93,18 +120,29 @@ def _exposed(job: OneJob) -> list[RankFinding]:
         return []
     waits = waiting_ns > transfer_ns
     parts = f"{units.duration(waiting_ns)} waiting for the last rank, {units.duration(transfer_ns)} moving data"
+    in_median = f"a rank has {units.duration(exposed_ns)} of it in the median, {parts}"
     return [
         RankFinding(
             rule="rank_exposed",
             cost_ns=None,
             cause=f"exposed communication is mostly {'waiting' if waits else 'transfer'}",
-            detail=f": a rank has {units.duration(exposed_ns)} of it in the median, {parts}",
+            detail=": " + (_exposed_by_rank(job) if len(job.ranks) == 2 else in_median),
             ranks=tuple(job.ranks),
             advice="A faster network would hardly help: the ranks have to arrive together"
             if waits
             else "Overlap it with compute, or move fewer bytes",
         )
     ]
+
+
+def _exposed_by_rank(job: OneJob) -> str:
+    """Of two ranks each has its sentence: a median of two is neither's."""
+    said = []
+    for row, other in zip(job.all.table, reversed(job.ranks), strict=True):
+        waits = f"{units.duration(row.exposed_waiting_ns)} waiting for rank {other}"
+        moves = f"{units.duration(row.exposed_transfer_ns)} moving data"
+        said.append(f"rank {row.rank} has {units.duration(row.exposed_communication_ns)} of it, {waits}, {moves}")
+    return sentences(*said)
 
 
 def _unmatched(job: OneJob) -> list[RankFinding]:

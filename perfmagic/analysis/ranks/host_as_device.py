@@ -12,28 +12,34 @@ from dataclasses import replace
 import numpy as np
 
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, HostKind, HostOps, Int64, OpKind
-from perfmagic.trace.model import Collective, DeviceInfo, Trace
+from perfmagic.trace.model import Collective, DeviceInfo, Trace, TraceMeta, devices_label
+from perfmagic.trace.remarks import Remark
 
-_GLOO = re.compile(r"^gloo:(\w.*)$")
+_GLOO = re.compile(r"^gloo:(\w.*?)(?: in group (\S+) of ranks ([\d, ]+))?$")
 _ASKS = re.compile(r"^_?c10d(?:_functional)?::")  # asks for a collective, and does nothing else
+LEFT_ALONE = "device_left_alone"  # its words are the device's label
 GLOO_STREAM = -2  # gloo runs a queue on several threads: one stream, whatever thread takes it
 
 
 def host_as_device(trace: Trace) -> Trace:
-    """The trace with what its CPU computed and communicated as device ops; unchanged where it has device ops, or no
-    communication on the CPU.
+    """The trace with what its CPU computed and communicated as device ops; unchanged where it has device ops, or where
+    neither communication on the CPU nor the rank's own record says that it is a rank.
+
+    A rank that had another device to compute on, and did not, gets a note of the kind LEFT_ALONE.
     """
-    found = [_GLOO.match(name) for name in trace.names]
-    is_gloo = np.array([one is not None for one in found], bool)
+    found = [_kind(name, trace.meta) for name in trace.names]
+    is_gloo = np.array([kind != "" for kind in found], bool)
     host = trace.host_ops
-    if len(trace.ops) or not len(host) or not is_gloo[host.name].any():
+    known = all(device.kind in ("cpu", "sim") for device in trace.meta.devices)  # a GPU's record may only be missing
+    is_rank = known and trace.meta.rank is not None and bool(trace.meta.boot)
+    if len(trace.ops) or not len(host) or not (is_rank or is_gloo[host.name].any()):
         return trace
     asks = np.array([_ASKS.match(name) is not None for name in trace.names], bool)
     moves = is_gloo[host.name]
     computes = _outermost(host, (host.kind == HostKind.OP) & ~moves & ~asks[host.name])
     kept = np.flatnonzero(moves | computes)
-    kinds = sorted({one[1] for i, one in enumerate(found) if one and (host.name == i).any()})
-    number = np.array([kinds.index(one[1]) if one and one[1] in kinds else NONE for one in found], np.int32)
+    kinds = sorted({kind for i, kind in enumerate(found) if kind and (host.name == i).any()})
+    number = np.array([kinds.index(kind) if kind in kinds else NONE for kind in found], np.int32)
     ops = DeviceOps.make(
         {
             "start_ns": host.start_ns[kept],
@@ -45,13 +51,36 @@ def host_as_device(trace: Trace) -> Trace:
             "line": host.line[kept],
         }
     )
-    cpu = DeviceInfo(0, "cpu", "CPU")
+    notes = trace.meta.notes
+    if any(device.kind != "cpu" for device in trace.meta.devices):
+        notes += (Remark(LEFT_ALONE, devices_label(trace.meta.devices), {"n_computed": int(computes.sum())}),)
     return replace(
         trace,
         ops=ops,
-        collectives=tuple(Collective(kind, group="gloo") for kind in kinds),
-        meta=replace(trace.meta, devices=(cpu,)),
+        collectives=tuple(_collective(kind) for kind in kinds),
+        meta=replace(trace.meta, devices=(DeviceInfo(0, "cpu", "CPU"),), notes=notes),
     )
+
+
+def _collective(name: str) -> Collective:
+    """What is known of a collective by its name, as _kind gives it: its group, where it is not the first."""
+    found = _GLOO.match(f"gloo:{name}")
+    if found is None or not found[2]:
+        return Collective(name, group="gloo")
+    ranks = tuple(int(rank) for rank in found[3].split(","))
+    return Collective(found[1], group=f"gloo {found[2]}", group_size=len(ranks), ranks=ranks)
+
+
+def _kind(name: str, meta: TraceMeta) -> str:
+    """What gloo was asked for by a row of the host, with its group; "" for another row.
+
+    torch's own group does not record between which ranks a message goes: of two ranks there is one other.
+    """
+    found = _GLOO.match(name)
+    kind = name.removeprefix("gloo:") if found else ""
+    if kind in ("send", "recv") and meta.world_size == 2 and meta.rank is not None:
+        return f"{kind} {'to' if kind == 'send' else 'from'} {1 - meta.rank}"
+    return kind
 
 
 def _outermost(host: HostOps, among: Bool) -> Bool:

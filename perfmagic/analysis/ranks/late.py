@@ -7,6 +7,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.facts import listed, sentences
 from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.late_line import line_words
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.analysis.ranks.own_time import own_time
 
@@ -54,12 +55,12 @@ def _straggler(job: OneJob, i: int) -> RankFinding:
     later_ns, rank = _began_later_ns(job, i), job.ranks[i]
     if later_ns:
         cause = f"rank {rank} began {units.duration(later_ns)} after {job.than_others(i)}"
-        why = f"{units.percent(_first_share(job, i))} of the waiting for it is in the first collective that it came to"
-        advice = "Look at what it did before: data loading, a checkpoint, or a profiler that started later"
+        why = f"{units.percent(_first_share(job, i))} of the waiting for rank {rank} is in its first collective"
+        advice = f"Look at what rank {rank} did before: data loading, a checkpoint, or a profiler that started later"
     else:
         cause = f"rank {rank} is a straggler"
-        why, advice = own_time(job, [i])
-    said = [f"it arrives last at {_n_last(job, [i])}", _waiting_words(job, [i]), _without_words(job, i)]
+        why, advice = _why(job, [i])
+    said = [f"rank {rank} arrives last at {_n_last(job, [i])}", _waiting_words(job, [i]), _without_words(job, i)]
     detail = ": " + sentences(*([why, *said] if later_ns else [*said, why]))
     return RankFinding("straggler", _held_up_ns(job, [i]), cause, detail, (rank,), advice, _longest_wait_ns(job, [i]))
 
@@ -67,7 +68,7 @@ def _straggler(job: OneJob, i: int) -> RankFinding:
 def _late_too(job: OneJob, late_ones: list[int]) -> RankFinding:
     """Ranks that others wait for as well, beside the straggler; several of them come late to the same collectives."""
     ranks = tuple(job.ranks[i] for i in late_ones)
-    why, advice = own_time(job, late_ones)
+    why, advice = _why(job, late_ones)
     if len(ranks) == 1:
         cause = f"rank {ranks[0]} arrives last at {_n_last(job, late_ones)}"
         without = _without_words(job, late_ones[0])
@@ -87,6 +88,14 @@ def _late_too(job: OneJob, late_ones: list[int]) -> RankFinding:
     )
 
 
+def _why(job: OneJob, late_ones: list[int]) -> tuple[str, str]:
+    """Why some ranks are late, and what to do: what they did more of, and the line on which they did it."""
+    why, advice = own_time(job, late_ones)
+    one = f"rank {job.ranks[late_ones[0]]}" if len(late_ones) == 1 else "the one that came last"
+    on_line, look = line_words(job, late_ones, one)
+    return sentences(why, on_line), look if look and not why.startswith("between") else advice
+
+
 def _n_last(job: OneJob, late_ones: list[int]) -> str:
     n_last = sum(len(where) for i in late_ones for _, _, where in job.last_at(i))
     return f"{units.count(n_last)} of {job.n_collectives}"
@@ -97,7 +106,8 @@ def _waiting_words(job: OneJob, late_ones: list[int]) -> str:
     peers = sorted({j for i in late_ones for j in job.peers(i)} - set(late_ones))
     waits = job.waits_ns[late_ones].sum(axis=0)
     longest = max(peers, key=lambda j: waits[j])
-    one, it = f"rank {job.ranks[longest]}", "it" if len(late_ones) == 1 else "them"
+    late = listed([str(job.ranks[i]) for i in late_ones])
+    one, it = f"rank {job.ranks[longest]}", f"rank {late}" if len(late_ones) == 1 else f"ranks {late}"
     wrong_ns = job.errs_ns(late_ones)
     most = units.known_within(int(waits[longest]), wrong_ns)
     if len(peers) == 1:

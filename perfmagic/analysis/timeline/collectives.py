@@ -77,7 +77,7 @@ def bus_factor(name: str, ranks: int | None) -> float | None:
 
     None where the operation is not one whose traffic follows from its size and the number of ranks.
     """
-    plain = name.lower().removeprefix("c10d::").replace("_", "").removesuffix("oop")
+    plain = name.lower().partition(" ")[0].removeprefix("c10d::").replace("_", "").removesuffix("oop")
     if not ranks or ranks < 1:
         return None
     if "allreduce" in plain:

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.categories import Category, categories
-from perfmagic.analysis.timeline.flops import flop_is_at_most, flop_of, io_bytes_of
-from perfmagic.analysis.timeline.inputs import Inputs, dtype_words, shape_words
 from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, origins
 from perfmagic.analysis.timeline.peaks import Peaks, peaks_of
 from perfmagic.numerics.grouped import coded, distinct
@@ -20,6 +18,8 @@ from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.work.flops import flop_is_at_most, flop_of, io_bytes_of
+from perfmagic.trace.work.inputs import Inputs, dtype_words, shape_words
 
 HOW_TO_RECORD = "record with %%timeline --shapes, or torch.profiler.profile(record_shapes=True)"
 

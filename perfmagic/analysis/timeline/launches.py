@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.queueing import queues, stream_queue
+from perfmagic.analysis.timeline.queueing import launches_queued_at, queues
 from perfmagic.analysis.timeline.streams import stream_rows
 from perfmagic.analysis.timeline.syncs import blocked_intervals, blocking_copies, syncs
 from perfmagic.numerics.grouped import distinct
 from perfmagic.numerics.intervals import covered_ns
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 FULL_DEPTH = 900  # a stream takes about 1000 launches before the call blocks; 994 to 1024 were seen on V100 and A100
 BLOCKED_NS = 50_000  # a launch call takes 3–10 µs; far longer, with the queue at its limit, it waited for room
@@ -78,6 +79,7 @@ def launches(trace: Trace) -> Launches:
     )
 
 
+@once_per_trace
 def launch_bound(
     trace: Trace, device: int, least_ops: int = STRETCH_OPS, longest_gap_ns: int = SHORT_GAP_NS
 ) -> Rows[LaunchBound]:
@@ -155,7 +157,6 @@ def _full(trace: Trace) -> tuple[int, Bool]:
         mine = mine[long[mine]]
         if not len(mine):
             continue
-        depth = stream_queue(trace, device, stream).depth_launches
-        at = np.searchsorted(depth.times_ns, calls.start_ns[mine], side="right") - 1
-        full[mine[depth.values[at] >= FULL_DEPTH]] = True
+        depth = launches_queued_at(trace, device, stream, calls.start_ns[mine])
+        full[mine[depth >= FULL_DEPTH]] = True
     return max(stats.values(), default=0), full

@@ -10,7 +10,7 @@ import numpy as np
 from perfmagic.analysis.rows import Rows
 from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, HostOps, Int64
-from perfmagic.trace.hoststack import HostStack, inside_same_name, is_operator, operator_stack
+from perfmagic.trace.hoststack import HostStack, inside_same_name, is_operator, launching_operators, operator_stack
 from perfmagic.trace.model import Trace
 
 
@@ -49,7 +49,7 @@ def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) 
     stack = operator_stack(trace)
     parent = stack.parents()
     counted = ~inside_same_name(host, parent, by_shape=by_shape)
-    n_own, own_ns = _launched(trace, stack)
+    n_own, own_ns = _launched(trace)
     # one after the other: together they are larger than the table
     columns: dict[str, Callable[[], Int64]] = {
         "n_calls": lambda: np.ones(len(host), np.int64),
@@ -59,10 +59,7 @@ def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) 
         "device_ns": lambda: _with_inner(stack, parent, own_ns) * counted,
         "device_self_ns": lambda: own_ns,
     }
-    threads, thread = coded(host.thread[rows] * by_thread)
-    shapes, shape = coded(host.shape[rows] if by_shape else np.full(len(rows), NONE))
-    key = (host.name[rows].astype(np.int64) * len(threads) + thread) * len(shapes) + shape
-    groups, inverse = coded(key)
+    threads, shapes, groups, inverse = _grouped(host, rows, by_thread, by_shape)
     sums = {name: _sum_by(inverse, column()[rows], len(groups)) for name, column in columns.items()}
     name_of, thread_of, shape_of = groups // (len(threads) * len(shapes)), groups // len(shapes), groups
     return Rows(
@@ -77,6 +74,22 @@ def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) 
         ),
         OperatorStat,
     )
+
+
+def _grouped(host: HostOps, rows: Int64, by_thread: bool, by_shape: bool) -> tuple[Int64, Int64, Int64, Int64]:
+    """The threads and shapes that have rows of their own, the groups, and of each row the place of its group.
+
+    A group is the number of its name, times the number of threads, plus that of its thread; the same with shapes.
+    """
+    key = host.name[rows].astype(np.int64)
+    threads = shapes = np.array([NONE])  # one for all
+    if by_thread:
+        threads, thread = coded(host.thread[rows])
+        key = key * len(threads) + thread
+    if by_shape:
+        shapes, shape = coded(host.shape[rows])
+        key = key * len(shapes) + shape
+    return threads, shapes, *coded(key)
 
 
 def _shape(trace: Trace, row: int) -> str | None:
@@ -94,16 +107,13 @@ def _self_ns(host: HostOps, parent: Int64) -> Int64:
     return self_ns
 
 
-def _launched(trace: Trace, stack: HostStack) -> tuple[Int64, Int64]:
+def _launched(trace: Trace) -> tuple[Int64, Int64]:
     """How many device ops each row launched itself, and their summed duration; shape of host_ops."""
-    ops, calls = trace.ops, trace.calls
+    ops, by = trace.ops, launching_operators(trace)
     n, length = np.zeros(len(trace.host_ops), np.int64), np.zeros(len(trace.host_ops), np.int64)
-    launched = np.flatnonzero(ops.launch != NONE)
-    call = ops.launch[launched]
-    by = stack.innermost_at(calls.thread[call], calls.start_ns[call])
     known = by != NONE
     np.add.at(n, by[known], 1)
-    np.add.at(length, by[known], (ops.end_ns - ops.start_ns)[launched[known]])
+    np.add.at(length, by[known], (ops.end_ns - ops.start_ns)[known])
     return n, length
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from perfmagic.analysis.rows import names_at
 from perfmagic.numerics.grouped import coded, distinct
 from perfmagic.trace.columns import NONE, Bool, HostOps, Int8, Int32, Int64
-from perfmagic.trace.hoststack import HostStack, nested, operator_stack
+from perfmagic.trace.hoststack import HostStack, launching_operators, nested, operator_stack
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.short_names import kernel_short_names
@@ -80,7 +80,7 @@ class Origins:
 def origins(trace: Trace) -> Origins:
     """Which operator, graph or kernel each device op is charged to."""
     ops = trace.ops
-    host_op = _launching(trace, operator_stack(trace))
+    host_op = _known_as(trace, operator_stack(trace), launching_operators(trace))
     graph_ops = _graph_sizes(trace)
     launched = ops.launch != NONE
     known = (host_op != NONE) & (graph_ops == 0)
@@ -165,27 +165,14 @@ def _running(trace: Trace, around: HostOps, words: Mapping[int, str]) -> Places:
     return Places(tuple(words.values()), row)
 
 
-def _launching(trace: Trace, stack: HostStack) -> Int64:
-    """The operator that launched each op, NONE where none was recorded; shape of ops."""
-    ops, calls = trace.ops, trace.calls
-    found = np.full(len(ops), NONE, np.int64)
-    launched = np.flatnonzero(ops.launch != NONE)
-    if not len(launched) or not len(trace.host_ops):
-        return found
-    rows, inverse = coded(ops.launch[launched])
-    by = stack.innermost_at(calls.thread[rows], calls.start_ns[rows])
-    found[launched] = _known_as(trace, stack, by)[inverse]
-    return found
-
-
-def _known_as(trace: Trace, stack: HostStack, rows: Int64) -> Int64:
+def _known_as(trace: Trace, stack: HostStack, rows: Int32) -> Int32:
     """The rows, those of attention's inner operators replaced by the one around."""
     inner = _named(trace, _FUSED_ATTENTION)[trace.host_ops.name]
     if not inner.any():
         return rows
     outer = _named(trace, _SDPA)[trace.host_ops.name]
     parent = stack.parents()
-    above = np.where(rows != NONE, parent[rows], NONE)
+    above = np.where(rows != NONE, parent[rows], NONE).astype(np.int32)
     replaced = (rows != NONE) & (above != NONE) & inner[rows] & outer[above]
     return np.where(replaced, above, rows)
 
@@ -224,7 +211,7 @@ def _graph_names(trace: Trace, graph: Bool) -> dict[int, str]:
     return {call: words[content] for call, content in of_launch.items()}
 
 
-def _compiled_alone(trace: Trace, host_op: Int64, known: Bool) -> Bool:
+def _compiled_alone(trace: Trace, host_op: Int32, known: Bool) -> Bool:
     """Triton kernels of torch.compile whose launch stands in another operator (a compiled region); shape of ops."""
     triton = _named(trace, _TRITON)
     alone: Bool = known & triton[trace.ops.name]

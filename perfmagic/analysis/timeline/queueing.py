@@ -22,6 +22,7 @@ __all__ = [
     "StreamStat",
     "count_over_time",
     "delays",
+    "launches_queued_at",
     "queues",
     "stream_queue",
     "streams",
@@ -126,11 +127,9 @@ def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = No
     missing inside the window are left out: when they were queued is not known.
     """
     ops = trace.ops
-    mine = (ops.device == device) & (ops.stream == stream)
-    matched, orphan = mine & (ops.launch != NONE), mine & (orphans(trace) if early is None else early)
-    rows = np.flatnonzero(matched | orphan)
+    rows, orphan = _queued_on(trace, device, stream, early)
     start, end = ops.start_ns[rows], ops.end_ns[rows]
-    up = _queued_from(trace, rows, orphan[rows], np.zeros(len(rows), np.int64))
+    up = _queued_from(trace, rows, orphan, np.zeros(len(rows), np.int64))
     first = _first_of_launch(ops.launch[rows])
     ahead = end - _python_left(trace, rows, up)
     longest = int(ahead.max(initial=0))
@@ -141,9 +140,28 @@ def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = No
         depth_launches=count_over_time(up[first], start[first]),
         in_flight=count_over_time(up, end),
         run_ahead_max_ns=longest,
-        run_ahead_at_least=longest > 0 and bool((ahead[orphan[rows]] == longest).any()),
+        run_ahead_at_least=longest > 0 and bool((ahead[orphan] == longest).any()),
         n_orphans=int(orphan.sum()),
     )
+
+
+def launches_queued_at(trace: Trace, device: int, stream: int, at_ns: Int64) -> Int64:
+    """depth_launches of stream_queue at some instants, without its history; shape of at_ns."""
+    rows, orphan = _queued_on(trace, device, stream)
+    first = _first_of_launch(trace.ops.launch[rows])
+    rows, orphan = rows[first], orphan[first]
+    up = np.sort(_queued_from(trace, rows, orphan, np.zeros(len(rows), np.int64)))
+    started = np.searchsorted(trace.ops.start_ns[rows], at_ns, side="right")
+    return np.searchsorted(up, at_ns, side="right") - started
+
+
+def _queued_on(trace: Trace, device: int, stream: int, early: Bool | None = None) -> tuple[Int64, Bool]:
+    """The ops of a stream of which it is known since when they were queued, rows of trace.ops; which are orphans."""
+    ops = trace.ops
+    mine = (ops.device == device) & (ops.stream == stream)
+    orphan = mine & (orphans(trace) if early is None else early)
+    rows = np.flatnonzero(mine & (ops.launch != NONE) | orphan)
+    return rows, orphan[rows]
 
 
 @once_per_trace

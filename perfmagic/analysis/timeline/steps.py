@@ -16,6 +16,7 @@ from perfmagic.numerics.intervals import Intervals, covered_ns, merge, subtract,
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import op_classes
+from perfmagic.trace.once import once_per_trace
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")  # as torch.profiler names what lies between two calls of step()
 STANDS_OUT_RATIO = 1.25  # to the median lap, as a rank's total to the median of the other ranks
@@ -78,6 +79,7 @@ class StepOut:
     parts_ns: Mapping[str, float]
 
 
+@once_per_trace
 def steps(trace: Trace, comm_names: str | None = None) -> Rows[Step]:
     """The steps that torch.profiler marked, in order; none where the trace has no such marks.
 

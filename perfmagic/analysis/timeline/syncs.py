@@ -147,11 +147,14 @@ def sync_rows(trace: Trace) -> Rows[Sync]:
     return Rows.of_columns(columns, Sync)
 
 
+@once_per_trace
 def blocking_copies(trace: Trace) -> Bool:
     """Which calls launched a copy and held the host for it; shape of trace.calls."""
     by_name = np.array([is_blocking_copy(name) for name in trace.names], bool)
     named: Bool = by_name[trace.calls.name] if len(trace.calls) else np.zeros(0, bool)
-    return named | pageable_calls(trace)
+    found: Bool = named | pageable_calls(trace)
+    found.flags.writeable = False
+    return found
 
 
 def pageable_calls(trace: Trace) -> Bool:

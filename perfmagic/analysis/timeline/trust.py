@@ -14,6 +14,7 @@ from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.timeline.streams import orphans, previous_end_ns
 from perfmagic.trace.columns import NONE, Bool, CallKind
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.remarks import Remark
 
 _OVERLAPS = "before the previous op on their stream has ended"
@@ -80,6 +81,7 @@ class Trust:
         return f"{units.count(n)} of {units.plural(self.n_device_ops, 'device op')} {verb} {rest}"
 
 
+@once_per_trace
 def trust(trace: Trace) -> Trust:
     """What is missing or odd in this trace?"""
     ops = trace.ops

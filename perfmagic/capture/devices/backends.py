@@ -288,7 +288,9 @@ def device(kind: str = "auto", *, pace: Any = None) -> Any:
     torch = require_torch("perfmagic.device()")
     if kind not in ("auto", "cuda", "sim", "cpu"):
         raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
-    if _of_this_rank and kind in ("auto", _of_this_rank[0].type) and pace is None:
+    if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
+        if pace is not None and _of_this_rank[0].type == "sim":
+            importlib.import_module("perfmagic.capture.devices.sim").load(pace)
         return _of_this_rank[0]
     if kind == "cpu":
         return torch.device("cpu")

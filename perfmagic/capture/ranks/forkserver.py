@@ -30,9 +30,11 @@ def main(control_fd: int, preload: list[str]) -> None:
     """Serve until the notebook's end of the socket closes."""
     control = socket.socket(fileno=control_fd)
     wire = Wire(control)
+    gc.disable()  # what imports make stays, so collections among them cost and find little
     problems = _import_all(preload)
-    gc.collect()
+    # without a collection before: ranks would fill the holes it leaves, each in its own copy of those pages (6 MB)
     gc.freeze()  # a collection in a rank would else write to every page that ranks share
+    gc.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wire.send({"ready": True, "threads": _threads(), "problems": problems})
     woken, wake = os.pipe()

@@ -16,8 +16,6 @@ from perfmagic.errors import CaptureError
 
 OUTPUT_BYTES = 1 << 16
 KEPT_OUTPUT = 2000  # characters of a rank that could not start
-# DDP's C++ code says so of every device it does not know, once a process
-_NO_NEWS = ("Time stats are currently only collected for CPU and CUDA",)
 _CODE_S = 1.0  # until the exit code of a rank whose socket has closed is known
 Say = Callable[[int, str, str], None]  # (rank, "stdout" or "stderr", one line)
 
@@ -27,12 +25,14 @@ class Peer:
     """One rank, seen from the notebook.
 
     alive: False once its socket has closed.  messages: received, and nobody has taken them yet.
+    ahead_ns: by how much its clock is ahead of this machine's, to within the time of a message.
     """
 
     started: Started
     alive: bool = True
     code: int | None = None
     messages: list[tuple[Message, bytes]] = field(default_factory=list)
+    ahead_ns: int = 0
     _output: str = ""
     _last_output: str = ""
 
@@ -73,8 +73,7 @@ class Peer:
             self._last_output = (self._last_output + text)[-KEPT_OUTPUT:]
             *lines, self._output = (self._output + text).split("\n")
             for line in lines:
-                if not any(words in line for words in _NO_NEWS):
-                    say(self.rank, "stderr", line)
+                say(self.rank, "stderr", line)
 
     @property
     def last_output(self) -> str:
@@ -85,7 +84,7 @@ class Peer:
     def death(self) -> str:
         """How it ended, in words."""
         if self.code is None:
-            return "ended"
+            return f"ended, or its {self.started.engine} did" if self.started.engine else "ended"
         if self.code == -signal.SIGKILL:
             return "was killed (SIGKILL), most often for want of memory"
         if self.code < 0:

@@ -16,12 +16,14 @@ from perfmagic.capture.ranks.interrupts import Interrupts
 from perfmagic.capture.ranks.peers import Peer, expect, pump
 from perfmagic.capture.ranks.place import Place, ranks_words
 from perfmagic.capture.ranks.settings import Settings
+from perfmagic.capture.ranks.warned import Warned
 from perfmagic.capture.ranks.watch import Watch, Watched
 from perfmagic.errors import CaptureError, OptionError
 
 _STEP_S = 0.05
 _ANSWER_S = 60.0  # for variables sent and fetched
 _PLACE_S = 1.0
+_CLOCK_PINGS = 5
 _END_S = 2.0  # for ranks that are told to end
 
 
@@ -52,16 +54,20 @@ class CellEnd:
 class Session:
     """Some ranks, from the constructor to close(). Raises CaptureError where they cannot be started.
 
-    settings: what they are started with.  preload: modules that a fork server imports first.
+    settings: what they are started with.  preload: modules that a fork server imports first.  driver: starts them
+    elsewhere, in place of this machine's.
     """
 
-    def __init__(self, settings: Settings, outputs: Outputs, preload: Sequence[str] = ()) -> None:
+    def __init__(
+        self, settings: Settings, outputs: Outputs, preload: Sequence[str] = (), driver: Driver | None = None
+    ) -> None:
         self.settings, self.outputs = settings, outputs
+        self._printed = Warned(outputs.line)
         self.peers: list[Peer] = []
         self.device = ""
         self._stale = self._busy = False
         self._numbers = itertools.count(1)
-        self._driver = _driver(preload)
+        self._driver = driver or _driver(preload)
         try:
             with self._ours() as interrupts:
                 self._start(interrupts)
@@ -80,19 +86,26 @@ class Session:
     @property
     def dead(self) -> list[Peer]:
         """Those that have ended by themselves."""
-        pump(self.peers, self.outputs.line, 0.0)
+        pump(self.peers, self._printed, 0.0)
         for peer in self.peers:
             if peer.alive and peer.started.exit_code() is not None:
                 peer.ended()
         return [peer for peer in self.peers if not peer.alive]
 
     def run(
-        self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None, count: int = 0
+        self,
+        source: str,
+        *,
+        on: Sequence[int] | None = None,
+        record: dict[str, Any] | None = None,
+        count: int = 0,
+        interactivity: str = "",
     ) -> CellEnd:
         """Run a cell in all ranks, or in some.
 
         source: with the line of its magic first.  record: how, None for a plain run.
-        count: the cell's number in the notebook, 0 for the ranks' own.
+        count: the cell's number in the notebook, 0 for the ranks' own.  interactivity: which values are shown, as
+        IPython's ast_node_interactivity; "" for the last.
         Raises CaptureError where a rank has ended before, OptionError for ranks that do not exist. What the cell raised
         is in the result, an interrupt too.
         """
@@ -102,11 +115,14 @@ class Session:
                 self._renew(interrupts)
             watch = self._watch(who)
             clock_ns = time.time_ns() - time.perf_counter_ns()
-            cell = {"cell": watch.cell, "source": source, "record": record, "clock_ns": clock_ns, "count": count}
+            cell = {"cell": watch.cell, "source": source, "record": record, "count": count}
+            cell["interactivity"] = interactivity or "last_expr"
             for one in watch.ranks:
-                one.peer.send({"do": "run", **cell})
+                own_ns = 0 if one.peer.started.elsewhere else clock_ns
+                one.peer.send({"do": "run", **cell, "clock_ns": own_ns})
             self._follow(watch, interrupts)
-            pump(who, self.outputs.line, 0.0)  # what C++ printed last
+            pump(who, self._printed, 0.0)  # what C++ printed last
+            self._printed.end(self.outputs.tell)
             return self._ended(watch, interrupts)
 
     def push(self, payload: bytes, names: Sequence[str]) -> None:
@@ -126,7 +142,7 @@ class Session:
         for peer in self.peers:
             found[peer.rank] = None
             with suppress(CaptureError):
-                message, _ = expect(peer, "at", self.outputs.line, _PLACE_S)
+                message, _ = expect(peer, "at", self._printed, _PLACE_S)
                 found[peer.rank] = Place.of(message["at"])
         return found
 
@@ -148,16 +164,31 @@ class Session:
         for rank in range(settings.world):
             self.peers.append(Peer(self._driver.start(rank, settings.world, settings.program)))
         first, *others = self.peers
-        start = {"do": "init", "settings": settings.message()}
+        found = {"address": self._driver.address, "apart": self._driver.apart}
+        start = {"do": "init", "settings": settings.message() | found}
         first.send(start)
         port = self._expect(first, "port", settings.connect_s, interrupts)[0]["port"]
         for peer in others:
             peer.send({**start, "port": port})
         for peer in self.peers:
             self.device = self._expect(peer, "ready", settings.connect_s, interrupts)[0]["ready"]
+        for peer in self.peers:
+            if peer.started.elsewhere:
+                peer.ahead_ns = self._ahead_ns(peer, interrupts)
+
+    def _ahead_ns(self, peer: Peer, interrupts: Interrupts) -> int:
+        """By how much a rank's clock is ahead, from the quickest of some answers."""
+        found = []
+        for _ in range(_CLOCK_PINGS):
+            asked_ns = time.perf_counter_ns()
+            peer.send({"do": "ping", "t": asked_ns})
+            answer = self._expect(peer, "pong", _ANSWER_S, interrupts)[0]
+            back_ns = time.perf_counter_ns()
+            found.append((back_ns - asked_ns, int(answer["t"]) - (asked_ns + back_ns) // 2))
+        return min(found)[1]
 
     def _expect(self, peer: Peer, key: str, timeout_s: float, interrupts: Interrupts) -> tuple[dict[str, Any], bytes]:
-        return expect(peer, key, self.outputs.line, timeout_s, interrupts.check)
+        return expect(peer, key, self._printed, timeout_s, interrupts.check)
 
     def _chosen(self, on: Sequence[int] | None) -> list[Peer]:
         if dead := self.dead:
@@ -176,13 +207,14 @@ class Session:
             say=self.outputs.line,
             show=self.outputs.display,
             tell=self.outputs.tell,
+            ahead_ns=self._driver.ahead_ns,
         )
 
     def _follow(self, watch: Watch, interrupts: Interrupts) -> None:
         """Until the cell has ended in every rank."""
         peers = [one.peer for one in watch.ranks]
         while watch.running:
-            pump(peers, self.outputs.line, _STEP_S, interrupts.wake)
+            pump(peers, self._printed, _STEP_S, interrupts.wake)
             _ = self.dead  # a rank's own children may hold its socket open
             watch.step()
             while watch.interrupted < interrupts.count:

@@ -87,9 +87,12 @@ class Program:
         source: str = message["source"]
         if message["record"] is not None:
             magic.record, magic.clock_ns = message["record"], message["clock_ns"]
+            job = self.service.job
+            magic.pings = job.clocks.round(0) if job is not None and job.clocks else []
         else:
             source = _plain(source)
         shell.execution_count = message["count"] or shell.execution_count
+        shell.ast_node_interactivity = message["interactivity"]
         self.service.enter(message["cell"])
         error: BaseException | None = None
         try:
@@ -137,9 +140,11 @@ class Program:
 
 
 def _plain(source: str) -> str:
-    """A cell without its magic, and with its lines where they were."""
+    """A cell without its magic, and with its lines where they were; code without a magic as it is."""
     lines = source.split("\n")
-    head = next(i for i, line in enumerate(lines) if line.strip())
+    head = next((i for i, line in enumerate(lines) if line.strip()), 0)
+    if not lines[head].startswith("%%ranks"):
+        return source
     return "\n".join([*lines[:head], "", *lines[head + 1 :]])
 
 

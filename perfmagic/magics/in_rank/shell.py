@@ -91,13 +91,15 @@ class Publisher(DisplayPublisher):
 
 
 class Hook(DisplayHook):
-    """Keeps the last value of a cell."""
+    """Keeps the last value of a cell; those before it, where all are shown, go to the notebook at once."""
 
     def write_output_prompt(self) -> None:
         pass
 
     def write_format_data(self, format_dict: dict[str, Any], md_dict: Any = None) -> None:
         shell: Any = self.shell
+        if shell.value is not None:
+            shell.wire.send({"display": shell.value})
         shell.value = format_dict
 
     def finish_displayhook(self) -> None:

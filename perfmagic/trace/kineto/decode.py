@@ -45,6 +45,8 @@ class OpArgs(msgspec.Struct, gc=False):
     group_size: Loose = msgspec.field(default=None, name="Group size")
     group: Any = msgspec.field(default=None, name="Process Group Name")
     ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
+    source: Loose = msgspec.field(default=None, name="Src Rank")
+    target: Loose = msgspec.field(default=None, name="Dst Rank")
     sequence: Loose = msgspec.field(default=None, name="Seq")
 
 

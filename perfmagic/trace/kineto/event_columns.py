@@ -234,7 +234,7 @@ class EventColumns:
         sizes = (None if (n := either(v, NONE)) == NONE else n for v in (args.in_elements, args.out_elements))
         group_size = either(args.group_size, NONE)
         words = (str(args.dtype or ""), None if group_size == NONE else group_size, str(args.group or ""))
-        return self._gathered.books[COLLECTIVES][(str(args.collective), *sizes, *words, ranks_of(args.ranks))]
+        return self._gathered.books[COLLECTIVES][(_with_peer(args), *sizes, *words, ranks_of(args.ranks))]
 
 
 def time_columns(events: Sequence[Any], rows: list[int], chunk: Chunk) -> Columns:
@@ -249,3 +249,16 @@ def time_columns(events: Sequence[Any], rows: list[int], chunk: Chunk) -> Column
     has_start &= np.abs(start_ns) < LIMIT_NS
     dur_ns, has_dur = to_ns(dur_us if chunk.dur_us is None else [chunk.dur_us[row] for row in rows])
     return {"start_ns": start_ns, "dur_ns": dur_ns, "has_start": has_start, "has_dur": has_dur}
+
+
+def _with_peer(args: OpArgs) -> str:
+    """The kind of a collective; of a message also the other rank of the whole job: "send to 1", "recv from 0".
+
+    Source: torch/csrc/profiler/util.cpp, saveNcclMeta: a send has a Dst Rank, a receive a Src Rank.
+    """
+    kind = str(args.collective)
+    if kind == "send" and (peer := either(args.target, NONE)) != NONE:
+        return f"send to {peer}"
+    if kind == "recv" and (peer := either(args.source, NONE)) != NONE:
+        return f"recv from {peer}"
+    return kind

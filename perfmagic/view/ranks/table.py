@@ -21,6 +21,7 @@ def rank_cells(doc: RanksDoc) -> list[tuple[str, ...]]:
     for row in doc.rows:
         stat = row.stat
         times = (stat.extent_ns, stat.compute_ns, stat.copy_ns, stat.idle_ns, stat.exposed_communication_ns)
+        extent, compute, *others = map(units.duration, times)
         waited = units.known_within(stat.exposed_waiting_ns, stat.waiting_bound_ns if stat.exposed_waiting_ns else 0)
         parts = (waited, units.duration(stat.exposed_transfer_ns))
         rate = f"{units.size(stat.bus_bytes_per_s)}/s" if stat.bus_bytes_per_s else ""
@@ -31,7 +32,7 @@ def rank_cells(doc: RanksDoc) -> list[tuple[str, ...]]:
                 str(stat.device),
                 units.duration(stat.began_after_ns) if doc.clocks_known else "",
                 units.percent(stat.busy_frac),
-                *map(units.duration, times),
+                *(extent, "" if doc.no_compute else compute, *others),
                 *(parts if stat.waiting_ns + stat.transfer_ns else ("", "")),
                 last,
                 rate,

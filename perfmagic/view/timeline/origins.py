@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.timeline.inputs import Inputs, dtype_words, shape_words
 from perfmagic.analysis.timeline.origin import frames, modules, origins
 from perfmagic.numerics.grouped import coded
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.model import Trace
+from perfmagic.trace.work.inputs import Inputs, dtype_words, shape_words
 
 MOST_INPUTS = 120  # characters
 _FRAME = re.compile(r"(?P<file>[^()]+\.pyx?)\((?P<line>\d+)\): (?P<function>.+)")

@@ -171,7 +171,41 @@ def test_waits_shorter_than_the_bound_are_no_findings_and_longer_ones_name_it() 
 
     assert told(800) == []
     (sentence,) = told(40)
-    assert "Rank 0 waits 1.20 ms ± 80.0 µs for it" in sentence
+    assert "Rank 0 waits 1.20 ms ± 80.0 µs for rank 1" in sentence
+
+
+def test_a_wait_for_a_core_that_is_shorter_than_what_others_wait_for_the_late_rank_comes_last() -> None:
+    from perfmagic.analysis.ranks.findings import findings_of
+
+    def late(of_rank_1_ns: int, of_rank_0_ns: int) -> list[str]:
+        traces = (on_host(rank(i, compute_us=800 if i else 300), "a") for i in range(2))  # rank 0 waits 4 × 500 µs
+        ns = {0: of_rank_0_ns, 1: of_rank_1_ns}
+        found = findings_of(
+            one(*(replace(t, meta=replace(t.meta, waited_for_core_ns=ns[t.meta.rank or 0], cores=2)) for t in traces))
+        )
+        assert all(("look for a cause in the code" in f.sentence) == (f is found[0]) for f in found if "core" in f.rule)
+        return [f.rule for f in found]
+
+    assert late(1_100_000, 0)[0] == "waited_for_core"
+    assert late(900_000, 0)[0] == "straggler"
+    assert late(900_000, 0)[-1] == "waited_for_core"
+    assert late(0, 50_000_000)[0] == "straggler"  # it is not late
+
+
+def test_where_no_rank_is_late_a_wait_for_a_core_comes_first_only_if_it_is_long() -> None:
+    from perfmagic.analysis.ranks.findings import findings_of
+
+    def told(frac: float) -> list[str]:
+        traces = [on_host(rank(i, compute_us=300), "a") for i in range(2)]
+        extent_ns = max(int(t.ops.end_ns.max() - t.ops.start_ns.min()) for t in traces)
+        ns = int(frac * extent_ns)
+        found = findings_of(one(*(replace(t, meta=replace(t.meta, waited_for_core_ns=ns, cores=2)) for t in traces)))
+        return [f.rule for f in found]
+
+    assert told(0.12)[0] == "waited_for_core"
+    assert told(0.08)[-1] == "waited_for_core"
+    assert len(told(0.08)) > 1
+    assert "waited_for_core" not in told(0.01)
 
 
 @pytest.mark.parametrize("n_cores", [2, None])

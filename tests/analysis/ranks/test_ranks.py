@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from perfmagic.analysis.ranks import matching
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import rank_findings
-from perfmagic.analysis.ranks.matching import matched
+from perfmagic.analysis.ranks.rank_summary import rank_summary
 from perfmagic.trace.columns import NONE, HostKind
-from perfmagic.trace.model import Collective, Trace
+from perfmagic.trace.model import Cell, Collective, Trace
 from tests.analysis.build import US, Builder
 
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -40,9 +41,13 @@ def rank(
     return b.trace(rank=number, world_size=world_size)
 
 
+def matched(traces: dict[int, Trace]) -> matching.Matching:
+    return matching.matched({number: rank_summary(trace) for number, trace in traces.items()})
+
+
 def told(*traces: Trace) -> list[RankFinding]:
-    """The findings but that on exposed communication, which all these ranks have: nothing runs beside it."""
-    return [finding for finding in rank_findings(traces) if finding.rule != "rank_exposed"]
+    """The findings but those that all late ranks give: on exposed communication, and on what in time all would win."""
+    return [finding for finding in rank_findings(traces) if finding.rule not in {"rank_exposed", "none_late"}]
 
 
 def rules(*traces: Trace) -> list[str]:
@@ -62,7 +67,7 @@ def test_a_rank_that_computes_longer_arrives_last_and_the_others_wait_inside_the
     late, uneven = told(rank(0), rank(1, compute_us=800, skew_us=-77_000))
     assert (late.rule, late.ranks, late.cost_ns) == ("straggler", (1,), 4 * 300 * US)
     assert plain(late).startswith(
-        "rank 1 is a straggler: it arrives last at 4 of 4 matched collectives. Rank 0 waits 1.20 ms for it. "
+        "rank 1 is a straggler: rank 1 arrives last at 4 of 4 matched collectives. Rank 0 waits 1.20 ms for rank 1. "
         "Between these and the collectives before them, rank 1 computed 1.20 ms longer than rank 0. Compare its kernels"
     )
     assert (uneven.rule, uneven.ranks, uneven.cost_ns) == ("rank_compute", (1,), 4 * 300 * US)
@@ -124,12 +129,44 @@ def test_python_is_blamed_by_a_total_only_where_ranks_do_not_wait_for_each_other
     assert (finding.rule, finding.ranks, finding.cost_ns) == ("rank_idle", (2,), 3 * 300 * US)
 
 
+def on_cpu(number: int, slow_us: float, *, on_line: int = 2) -> Trace:
+    """Two rounds on the CPU: Python on lines 2 and 3, 10 µs each or slow_us, then gloo, which ends on all at 1000 i."""
+    b = Builder()
+    for i in range(2):
+        at = 1000.0 * i
+        for line in (2, 3):
+            b.line(at, line)
+            at += slow_us if line == on_line else 10
+        b.line(at, 4)
+        b.host_op(at, 1000 * i + 990, "gloo:all_reduce", thread=9)
+    b.line(2000, 0)
+    trace = b.trace(devices=(), cell="the same", rank=number, world_size=2)
+    return replace(trace, meta=replace(trace.meta, boot="a", monotonic_base_ns=0, returned_ns=2_000_000))
+
+
+def test_of_a_rank_that_sleeps_the_line_is_told() -> None:
+    late = told(on_cpu(0, 10), on_cpu(1, 600))[0]
+    assert plain(late).endswith("On line 2 rank 1 spent 1.18 ms longer than rank 0. Look at line 2 on rank 1")
+    assert "line 3" in plain(told(on_cpu(0, 10), on_cpu(1, 600, on_line=3))[0])
+    other = replace(on_cpu(1, 600), cell=Cell("another"))
+    assert "line" not in plain(told(on_cpu(0, 10), other)[0])
+
+
+def test_each_of_two_ranks_has_its_own_exposed_communication() -> None:
+    (found,) = [f for f in rank_findings([rank(0), rank(1, compute_us=800)]) if f.rule == "rank_exposed"]
+    assert ": rank 0 has 1.92 ms of it, 1.20 ms waiting for rank 1, 720 µs moving data. Rank 1 has 720 µs of it, " in (
+        plain(found)
+    )
+    (of_four,) = [f for f in rank_findings([rank(i, world_size=4) for i in range(4)]) if f.rule == "rank_exposed"]
+    assert "in the median" in plain(of_four)
+
+
 def test_two_late_ranks_are_told_what_one_of_them_alone_would_win() -> None:
     late = {2: 800, 3: 780}
     traces = [rank(i, compute_us=late.get(i, 500), world_size=4) for i in range(4)]
     straggler = told(*traces)[0]
     assert (straggler.ranks, straggler.cost_ns) == ((2,), 4 * 20 * US)
-    assert "The other 3 ranks wait 1.20 ms for it in the median, rank 0 the longest, 1.20 ms" in plain(straggler)
+    assert "The other 3 ranks wait 1.20 ms for rank 2 in the median, rank 0 the longest, 1.20 ms" in plain(straggler)
     assert "Rank 3 is nearly as late: were rank 2 alone in time, all would wait 80.0 µs less" in plain(straggler)
 
 

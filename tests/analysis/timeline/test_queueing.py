@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from perfmagic.analysis.timeline.queueing import delays, queues, stream_queue
+from perfmagic.analysis.timeline.queueing import delays, launches_queued_at, queues, stream_queue
 from perfmagic.analysis.timeline.streams import orphans, streams
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import recorded
@@ -158,3 +159,18 @@ def test_all_queues_at_once_are_those_of_each_stream(name: str) -> None:
             assert (stat.ops_max, stat.ops_mean) == (alone.depth_ops.max, alone.depth_ops.mean)
             assert (stat.launches_max, stat.run_ahead_max_ns) == (alone.depth_launches.max, alone.run_ahead_max_ns)
             assert stat.run_ahead_at_least == alone.run_ahead_at_least
+
+
+def test_the_launches_queued_at_an_instant_are_those_of_the_history() -> None:
+    trace = recorded("v100_4streams_nccl_step")
+    (device,) = trace.device_ids
+    most = 0
+    for queue in queues(trace, device):
+        history = stream_queue(trace, device, queue.stream).depth_launches
+        at_ns = np.unique(np.concatenate((history.times_ns - 1, history.times_ns, history.times_ns + 1)))
+        last = np.searchsorted(history.times_ns, at_ns, side="right") - 1
+        expected = np.where(last >= 0, history.values[last], 0)
+        found = launches_queued_at(trace, device, queue.stream, at_ns)
+        assert found.tolist() == expected.tolist()
+        most = max(most, int(found.max()))
+    assert most > 1

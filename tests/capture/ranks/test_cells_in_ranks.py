@@ -79,6 +79,25 @@ def test_random_states_differ_as_they_do_under_torchrun(three: Cells) -> None:
     assert [len(set(column)) for column in columns] == [3, 3, 3]
 
 
+def test_a_warning_of_c_is_shown_once_and_who_else_gave_it_is_said(three: Cells) -> None:
+    body = """import os
+os.write(2, b"[W1123 02:00:00.%d x.cpp:12] Warning: no cores (function f)\\n" % rank)
+os.write(2, b"[rank%d]:[W1123 02:00:01.%d x.cpp:13] Warning: of rank %d\\n" % (rank, rank, rank))
+os.write(2, b"[W1123 2:0:1.1 reducer.cpp:9] Warning: Time stats are currently only collected for CPU and CUDA\\n")
+os.write(2, b"no warning\\n");"""
+    end = three.run(body)
+    assert end.failures == ()
+    said = [(rank, line.rpartition("] ")[2]) for rank, stream, line in three.heard.lines if stream == "stderr"]
+    (first,) = [rank for rank, line in said if line == "Warning: no cores (function f)"]
+    others = ", ".join(str(rank) for rank in range(3) if rank != first)
+    assert three.heard.told == [f"[{others}] the same as rank {first}, x.cpp:12: Warning: no cores (function f)"]
+    assert sorted(line for _, line in said if line.startswith("Warning: of")) == [
+        f"Warning: of rank {i}" for i in range(3)
+    ]
+    assert sorted(rank for rank, line in said if line == "no warning") == [0, 1, 2]
+    assert "Time stats" not in str(said)
+
+
 def test_await_works(three: Cells) -> None:
     assert values(three, "import asyncio\nawait asyncio.sleep(0, 41) + rank") == ["41", "42", "43"]
 

@@ -173,6 +173,24 @@ def test_ranks_of_a_group_and_the_number_of_a_collective_are_kept(written: Any, 
         assert trace.ops.sequence.tolist()[:2] == [41, NONE]
 
 
+def test_a_message_names_its_other_rank_where_the_record_does() -> None:
+    rows = [launch_and_kernel(i, 20 * i, 20 * i + 10) for i in range(1, 5)]
+    for (_, kernel), args in zip(
+        rows,
+        (
+            {"Collective name": "send", "Dst Rank": 3},
+            {"Collective name": "recv", "Src Rank": "1"},
+            {"Collective name": "send"},
+            {"Collective name": "broadcast", "Src Rank": 2},
+        ),
+        strict=True,
+    ):
+        kernel["args"] |= args
+    trace = read_trace(as_bytes([row for pair in rows for row in pair]))
+    names = [trace.collectives[i].name for i in trace.ops.collective.tolist()]
+    assert names == ["send to 3", "recv from 1", "send", "broadcast"]
+
+
 def test_chunks_without_collectives_and_chunks_with_them_are_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [launch_and_kernel(i, 20 * i, 20 * i + 10) for i in range(1, 60)]
     rows[40][1]["args"] |= {"Collective name": "allreduce", "Seq": 5}

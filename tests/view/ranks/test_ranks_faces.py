@@ -11,13 +11,17 @@ import numpy as np
 import pytest
 
 import perfmagic
+from perfmagic.analysis.ranks.summary import ranks_of
 from perfmagic.results.ranks import Traces
+from perfmagic.trace.model import Trace
 from perfmagic.view.html import MAX_OUTPUT_BYTES
+from perfmagic.view.ranks.doc import ranks_doc
 from perfmagic.view.ranks.picture import DETAILS, MAX_BYTES, heights, ranks_svg
 from perfmagic.view.ranks.table import HEAD, rank_cells
 from perfmagic.view.ranks.wire import window_on_axis
 from perfmagic.view.svg.metrics import columns
-from tests.analysis.ranks.test_ranks import rank
+from tests.analysis.build import US, Builder
+from tests.analysis.ranks.test_ranks import REDUCE, rank
 from tests.trace.recorded import real
 from tests.view.ranks.build import four_ranks, ranks, result
 
@@ -133,3 +137,20 @@ def test_what_is_shown_of_a_late_rank_is_the_longest_wait_for_it() -> None:
     assert last[0] - first[0] == 1000 * (starts[0][7] - starts[1][0])
     assert first[1] - first[0] == 1000 * (durations[1][0] - durations[7][0])
     assert last[1] - last[0] == 1000 * (durations[0][7] - durations[4][7])
+
+
+def test_what_a_rank_waits_is_one_number_beside_its_row_and_in_the_table() -> None:
+    def waits_beside_compute(number: int) -> Trace:
+        b = Builder()
+        b.op(0, 500, launch=0, name="gemm")
+        b.op(600 if number else 100, 1000, launch=50, name=REDUCE, stream=9)
+        return b.trace(rank=number, world_size=2)
+
+    found = ranks_of([waits_beside_compute(i) for i in range(2)])
+    assert found is not None
+    doc = ranks_doc(found)
+    assert [row.stat.waiting_ns for row in doc.rows] == [500 * US, 0]
+    assert doc.rows[0].stat.exposed_waiting_ns == 100 * US
+    assert [row.words[0] for row in doc.rows] == ["waits 100\u00a0µs", ""]
+    assert [row[HEAD.index("waiting")] for row in rank_cells(doc)] == ["100\u00a0µs", "0\u00a0ns"]
+    assert "the longest waiting for others 100\u00a0µs" in doc.alt

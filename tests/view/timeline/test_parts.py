@@ -156,6 +156,21 @@ def test_the_words_of_two_flags_never_meet(xs: tuple[float, ...], sides: tuple[s
 def test_a_compared_timeline_keeps_the_device_and_not_its_numbers(label: str) -> None:
     rules = configparser.RawConfigParser()
     rules.read_string(sanitize_file())
-    text = f"25.4 ms · {label}, paced: mm ≥ 2 ms · 20 device ops · busy\n99 %\n 99 % busy  device-bound"
-    found = re.sub(rules["timeline"]["regex"], rules["timeline"]["replace"], text)
-    assert found == f"TIMELINE {label}, paced: mm ≥ 2 ms"
+    for paced in (", paced: mm ≥ 2 ms", ", paced: matmul 4 GFLOP/s,\ncopies 200 MB/s", ""):
+        text = f"25.4 ms · {label}{paced} · 20 device ops · busy\n99 %\n 99 % busy  device-bound"
+        assert re.sub(rules["timeline"]["regex"], rules["timeline"]["replace"], text) == f"TIMELINE {label}"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("431 ms · 2 ranks · simulated device · 9 matched collectives\n rank 1 is a straggler", "RANKS 2 ranks"),
+        ("Weak scaling from 1 to 4 ranks is 79 % efficient: the\ncell takes 487 ms", "SCALING Weak 1 4"),
+    ],
+)
+def test_compared_ranks_keep_how_many_there_were(text: str, kept: str) -> None:
+    rules = configparser.RawConfigParser()
+    rules.read_string(sanitize_file())
+    for name in rules.sections():
+        text = re.sub(rules[name]["regex"], rules[name]["replace"], text)
+    assert text == kept

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from perfmagic.capture.devices.groups.standing import Asked, Took
 
+FIRST_GROUP = "0"  # as torch calls the group that init_process_group() makes
+
 _open: list[HostLog] = []
 
 
@@ -27,6 +29,13 @@ class HostLog:
         """What is over by now, in the order it was asked for."""
         return sorted(self._rows, key=lambda took: took.start_ns)
 
+    @staticmethod
+    def row_name(took: Took) -> str:
+        """What a record calls it; a collective of another group than that of all ranks with the group and its ranks."""
+        if took.peer is not None or took.group in ("", FIRST_GROUP):
+            return f"gloo:{took.title}"
+        return f"gloo:{took.title} in group {took.group} of ranks {', '.join(map(str, took.ranks))}"
+
     def add(self, took: Took) -> None:
         """One that is over, from any thread."""
         self._rows.append(took)
@@ -46,6 +55,6 @@ def noting(
         took = Took(group, ranks, *asked.what(ranks), asked.since_ns, ended[0])
         for log in logs:
             log.add(took)
-        also(took.start_ns, took.end_ns, f"gloo:{took.title}")
+        also(took.start_ns, took.end_ns, HostLog.row_name(took))
 
     return note

@@ -4,7 +4,8 @@ After load(), torch.randn(..., device="sim") queues real CPU kernels on the thre
 .item() blocks; streams overlap; the launch queue fills. Results are those of the CPU with one thread, bit for bit,
 where no random op runs on the device. Importing this package imports no torch; load() does.
 
-    clock pace log   no torch: time, the least time of ops, what was recorded
+    clock pace pace_text links log             no torch: time, the least time of ops, what was recorded
+    work             what a launch has to do, for a pace that is a rate
     jobs lanes       a thing to do; a stream's queue and thread; no locks, so that an interrupt leaves nothing behind
     memory           what counts as allocated
     device chosen    the devices, forks, the end of the process; the stream a thread queues on

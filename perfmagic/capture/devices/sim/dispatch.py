@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -46,7 +46,7 @@ from perfmagic.capture.devices.sim.results import (
 )
 from perfmagic.capture.devices.sim.tensor import Buffer, Ref, SimTensor, become
 from perfmagic.capture.devices.sim.waits import wait_for_job
-from perfmagic.capture.devices.sim.work import work_s
+from perfmagic.capture.devices.sim.work import least_s
 from perfmagic.errors import DeviceError
 from perfmagic.trace.columns import OpKind
 
@@ -245,9 +245,7 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     outcome = map_tree(specs, Leaf, make) if op.returned is None else given_back(op, args, kwargs)
     body = body_of(op, taken, index, fresh, written)
-    pace = lane.device.pace
-    least_s = work_s(pace, op, args, kwargs, outcome) if isinstance(pace, Pace) and pace.has_rates else None
-    _launch(op, taken, body, lane, in_backward, [*fresh, *written], least_s=least_s)
+    _launch(op, taken, body, lane, in_backward, [*fresh, *written], fresh)
     return outcome
 
 
@@ -289,11 +287,13 @@ def _launch(
     lane: Lane,
     in_backward: bool,
     writes: list[Buffer],
+    fresh: Sequence[Buffer] = (),
     *,
     direct: bool = False,
-    least_s: float | None = None,
 ) -> Job:
     kind, name, call = _identity(op, taken)
+    pace = lane.device.pace
+    by_work = pace if isinstance(pace, Pace) and pace.by_work and kind == OpKind.KERNEL else None
     return queue_op(
         lane,
         name,
@@ -303,9 +303,9 @@ def _launch(
         writes,
         call=call,
         size_bytes=_moved_bytes(taken) if kind != OpKind.KERNEL else -1,
+        least_s=least_s(by_work, op, taken, fresh) if by_work else None,
         direct=direct,
         in_backward=in_backward,
-        least_s=least_s,
     )
 
 

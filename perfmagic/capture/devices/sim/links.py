@@ -1,35 +1,68 @@
-"""Links between devices and machines, by the names of their standards: what a pace says with link=nvlink4."""
+"""Links that people know by name: what passes each way in a second, and how long a message takes at least.
+
+Bandwidths are what the wire carries in one direction, of all lanes or links that a device has; programs reach less.
+Latencies are those with which NCCL plans a step of a ring (hwLat, ring, simple: NVLink, PCI, network).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from perfmagic.errors import OptionError
+
 
 @dataclass(frozen=True)
 class Link:
-    """One link.
-
-    bytes_per_s: the standard's rate in one direction; what programs reach is less.  latency_s: its order of magnitude
-    for one operation between two processes, software included.
-    """
+    """A link between devices. bytes_per_s: each way.  latency_s: of a message of no size.  source: of both."""
 
     bytes_per_s: float
     latency_s: float
+    source: str
 
 
-# Rates of one direction. PCI Express ×16: PCI-SIG, 8/16/32 GT/s and 128b/130b. NVLink: NVIDIA's data sheets of V100 (6
-# links of 25 GB/s), A100 (12) and H100 (18). Ethernet and InfiniBand: bits of the name by eight (HDR 200, NDR 400).
+_NCCL = "latency: NCCL, src/graph/tuning.cc"
+
+
+def _pcie(giga_transfers: float) -> Link:
+    # 16 lanes of one bit a transfer, of 130 bits 128 are data
+    return Link(giga_transfers * 1e9 * 16 * 128 / 130 / 8, 5.7e-6, f"PCI-SIG, base specification; {_NCCL}")
+
+
+def _nvlink(links: int) -> Link:
+    return Link(links * 25e9, 3.4e-6, f"NVIDIA, white papers of V100, A100 and H100: 25 GB/s a link each way; {_NCCL}")
+
+
+def _network(gigabits: float, source: str) -> Link:
+    return Link(gigabits * 1e9 / 8, 9.6e-6, f"{source}; {_NCCL}")
+
+
 LINKS = {
-    "pcie3": Link(15.75e9, 10e-6),
-    "pcie4": Link(31.5e9, 10e-6),
-    "pcie5": Link(63e9, 10e-6),
-    "nvlink2": Link(150e9, 5e-6),
-    "nvlink3": Link(300e9, 5e-6),
-    "nvlink4": Link(450e9, 5e-6),
-    "ethernet1": Link(0.125e9, 50e-6),
-    "ethernet10": Link(1.25e9, 30e-6),
-    "ethernet25": Link(3.125e9, 30e-6),
-    "ethernet100": Link(12.5e9, 20e-6),
-    "hdr": Link(25e9, 5e-6),
-    "ndr": Link(50e9, 5e-6),
+    "pcie3": _pcie(8),
+    "pcie4": _pcie(16),
+    "pcie5": _pcie(32),
+    "nvlink2": _nvlink(6),
+    "nvlink3": _nvlink(12),
+    "nvlink4": _nvlink(18),
+    "ethernet1": _network(1, "IEEE 802.3ab"),
+    "ethernet10": _network(10, "IEEE 802.3ae"),
+    "ethernet25": _network(25, "IEEE 802.3by"),
+    "ethernet100": _network(100, "IEEE 802.3ba"),
+    "hdr": _network(200, "InfiniBand Trade Association, roadmap, four lanes"),
+    "ndr": _network(400, "InfiniBand Trade Association, roadmap, four lanes"),
 }
+
+
+def link_named(name: str) -> Link:
+    """The link of a name. Raises OptionError for one that is not known."""
+    found = LINKS.get(name.lower())
+    if found is None:
+        raise OptionError(f"pace: no link is named {name!r}", hint=f"a bandwidth such as 1GB/s, or {', '.join(LINKS)}")
+    return found
+
+
+def name_of(bytes_per_s: float | None, latency_s: float | None = None) -> str:
+    """The link with this bandwidth, and with this latency where one is given; "" for none."""
+    for name, link in LINKS.items():
+        if link.bytes_per_s == bytes_per_s and latency_s in (None, link.latency_s):
+            return name
+    return ""

@@ -1,41 +1,58 @@
-"""How much work an op is, for a pace that has rates: floating-point operations, and bytes read and written."""
+"""What a launch has to do, for a pace that is a rate: floating-point operations, and bytes read and written."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch.utils import flop_counter
-from torch.utils._pytree import tree_leaves
 
-from perfmagic.capture.devices.sim.operators import Operator
+from perfmagic.capture.devices.sim.arguments import Arguments
+from perfmagic.capture.devices.sim.infer import flat
+from perfmagic.capture.devices.sim.operators import Operator, argument
 from perfmagic.capture.devices.sim.pace import Pace
+from perfmagic.capture.devices.sim.tensor import Buffer, Ref, Spec
+from perfmagic.trace.columns import OpKind
+from perfmagic.trace.work.flops import flop_of, is_counted
+from perfmagic.trace.work.inputs import Inputs
 
-aten = torch.ops.aten
-# kernels of the CPU, which take their arguments as those of CUDA that torch counts
-_COUNTED_AS = {
-    aten._scaled_dot_product_flash_attention_for_cpu: aten._scaled_dot_product_flash_attention,
-    aten._scaled_dot_product_flash_attention_for_cpu_backward: aten._scaled_dot_product_flash_attention_backward,
-}
-
-
-def flop_of(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: Any) -> int:
-    """Floating-point operations of a call, from its shapes; 0 for an operator that torch does not count.
-
-    Source: torch.utils.flop_counter, whose rules these are: a product and its addition are two operations.
-    """
-    packet: Any = getattr(op.func, "overloadpacket", None)
-    rule = flop_counter.flop_registry.get(_COUNTED_AS.get(packet, packet))
-    return int(rule(*args, **kwargs, out_val=outcome)) if rule else 0
+# these write their first argument and do not read it
+_FILL = frozenset({"copy", "fill", "uniform", "normal", "random", "bernoulli", "exponential", "eye"})
 
 
-def moved_bytes(args: tuple[Any, ...], kwargs: dict[str, Any], outcome: Any) -> int:
-    """Bytes of all tensors that a call reads or gives back, each once."""
-    tensors = {id(t): t for t in tree_leaves((args, kwargs, outcome)) if isinstance(t, torch.Tensor)}
-    return sum(math.prod(t.shape) * t.dtype.itemsize for t in tensors.values())
+def least_s(pace: Pace, op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> float:
+    """Least seconds of a kernel by its work. fresh: new results."""
+    flop = flop_of(op.name, _inputs(taken)) if is_counted(op.name) else None
+    return pace(op.kernel, OpKind.KERNEL, moved_bytes(op, taken, fresh), flop)
 
 
-def work_s(pace: Pace, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: Any) -> float:
-    """Least seconds of a call by the rates of a pace."""
-    return pace.work_s(op.kernel, flop_of(op, args, kwargs, outcome), moved_bytes(args, kwargs, outcome))
+def moved_bytes(op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> int:
+    """The bytes of all that an operator reads and writes: the least that a kernel moves if nothing is in a cache."""
+    given = [one for place in op.writes for one in flat(argument(place, taken.args, taken.kwargs))]
+    written = [one for one in given if isinstance(one, Ref)]
+    read = list(taken.refs)
+    if op.fills_out or op.kernel in _FILL:
+        for ref in written:  # once: what an op also reads is given to it twice
+            read.remove(ref)
+    return _bytes([ref.spec for ref in (*read, *written)]) + _bytes([buffer.spec for buffer in fresh])
+
+
+def _bytes(specs: Iterable[Spec]) -> int:
+    """An expanded view is no larger than the memory it is a view of."""
+    return sum(min(math.prod(spec.size) * spec.dtype.itemsize, spec.storage_bytes) for spec in specs)
+
+
+def _inputs(taken: Arguments) -> Inputs:
+    """As a record writes them: a shape for each input that is a tensor, the value as text for others."""
+    shapes, values = [], []
+    for value in taken.args:
+        shapes.append(_shape(value))
+        values.append("" if shapes[-1] else str(value))
+    return Inputs(tuple(shapes), ("",) * len(shapes), tuple(values))
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if isinstance(value, Ref):
+        return tuple(value.spec.size)
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()

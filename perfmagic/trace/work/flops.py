@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perfmagic.analysis.timeline.attention import fused, fused_backward, inner
-from perfmagic.analysis.timeline.inputs import DTYPE_BYTES, Inputs, Shape, Work, must
+from perfmagic.trace.work.attention import fused, fused_backward, inner
+from perfmagic.trace.work.inputs import DTYPE_BYTES, Inputs, Shape, Work, must
 
 
 def flop_of(name: str, inputs: Inputs) -> int | None:
@@ -25,6 +25,15 @@ def flop_of(name: str, inputs: Inputs) -> int | None:
     """
     work = _work(name, inputs)
     return work.flop if work else None
+
+
+def is_counted(name: str) -> bool:
+    """Whether flop_of() counts the calls of an operator at all.
+
+    >>> is_counted("aten::mm"), is_counted("aten::add")
+    (True, False)
+    """
+    return name.startswith("aten::") and name.removeprefix("aten::").removesuffix("_") in _COUNTED
 
 
 def flop_is_at_most(name: str, inputs: Inputs) -> bool:

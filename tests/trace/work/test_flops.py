@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmagic.analysis.timeline.flops import flop_is_at_most, flop_of, io_bytes_of
-from perfmagic.analysis.timeline.inputs import Inputs, dtype_words, shape_words
+from perfmagic.trace.work.flops import flop_is_at_most, flop_of, io_bytes_of
+from perfmagic.trace.work.inputs import Inputs, dtype_words, shape_words
 
 torch = pytest.importorskip("torch")
 from torch.utils.flop_counter import FlopCounterMode, flop_registry  # noqa: E402

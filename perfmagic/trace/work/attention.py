@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from perfmagic.analysis.timeline.inputs import Inputs, Shape, Work, must
+from perfmagic.trace.work.inputs import Inputs, Shape, Work, must
 
 
 def _attention(q: Shape, k: Shape, v: Shape) -> Work:
