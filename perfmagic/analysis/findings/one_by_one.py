@@ -44,6 +44,8 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
     saved = f"could save up to {units.duration(most_ns)}: the device waited for Python between other ops, too"
     if most_ns <= BESIDE_RATIO * gaps_ns:
         saved = f"could save up to {units.duration(most_ns)}"
+    if len(facts.trace.python_frames):  # recording stacks slows Python itself: see the verdict
+        saved = saved.replace(units.duration(most_ns), f"{units.duration(most_ns)} of this slowed run", 1)
     # what a library's option leaves out needs neither graph nor compiler, which do not reach it
     mine_of_ops = (facts.trace.ops.device == facts.device) & _inside(facts, stretches)
     advice = ddp_advice(facts, mine_of_ops) or f"{_how(facts, stretches)} and {saved}"
