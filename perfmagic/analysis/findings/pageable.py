@@ -131,5 +131,5 @@ def _pinning(copies: Copies) -> str:
     """A copy from pinned memory without non_blocking waits for its stream, too (ATen/native/cuda/Copy.cu)."""
     if copies.own_stream:
         return "pin_memory() and non_blocking=True let them run beside compute"
-    both = "pin_memory() and non_blocking=True together free Python, neither does alone"
+    both = "pin_memory() and non_blocking=True together free Python, pinning alone does not"
     return f"{both}; to overlap, give them a stream of their own, too"

@@ -97,7 +97,7 @@ def test_uploads_that_indexing_makes_cannot_be_pinned_where_it_is_called() -> No
     assert finding is not None
     assert plain(finding.advice) == (
         f"1 of them, 77.0 µs, {keep}. For the others, pin_memory() and non_blocking=True together free Python, "
-        "neither does alone; to overlap, give them a stream of their own, too"
+        "pinning alone does not; to overlap, give them a stream of their own, too"
     )
 
 
