@@ -10,8 +10,8 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.cell_time import THE_CELL, CellTime
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
+from perfmagic.analysis.findings.host_only import host_only
 from perfmagic.analysis.timeline.graph_record import incomplete_graphs
-from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.verdict import (
@@ -27,14 +27,12 @@ from perfmagic.analysis.verdict import (
     Verdict,
 )
 from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, intersect, merge, subtract, total_ns, union
-from perfmagic.trace.columns import NO_LINE, HostKind, Int64
-from perfmagic.trace.hoststack import operator_stack
+from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.model import Trace
 
 # a verdict turns on a tenth of the time: where so much of what the device executed rests on lengths that the reader
 # had to make up, these alone could turn it
 REPAIRED_FRAC = 1 - DEVICE_BOUND_FRAC
-OUTSIDE_FRAC = 0.1  # of what the host recorded; Python between operators takes some of any time
 EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its finding
 DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
 DECIDES_RATIO = 2  # and at least so many times as long as anything else
@@ -53,7 +51,7 @@ def verdict(trace: Trace) -> Verdict:
 def verdict_of(facts: Facts) -> Verdict:
     """The verdict, from analyses that are at hand."""
     if not len(facts.trace.ops):
-        return Verdict(NO_RECORDS, 0.0, *_host_only(facts.trace))
+        return Verdict(NO_RECORDS, 0.0, *host_only(facts.trace))
     if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
         return Verdict(NO_VERDICT, 0.0, f"one op of {units.duration(facts.breakdown.busy_ns)} is too little for one")
     if lacks := sample(facts.trace) or incomplete_graphs(facts.trace):
@@ -301,48 +299,4 @@ def too_much_repaired(facts: Facts) -> bool:
     executed_ns = int((facts.trace.ops.end_ns - facts.trace.ops.start_ns).sum())
     return bool(meta.repaired_ops) and (
         meta.repaired_ops >= REPAIRED_FRAC * len(facts.trace.ops) or meta.repaired_ns >= REPAIRED_FRAC * executed_ns
-    )
-
-
-def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
-    """What the host did: its outermost operators with the largest sums."""
-    ops = trace.host_ops
-    levels = operator_stack(trace).levels.values()
-    rows = np.concatenate([level[0] for level in levels]) if levels else np.zeros(0, np.int64)
-    if not len(rows):
-        return "the device ran nothing that was recorded", ()
-    names, inverse = np.unique(ops.name[rows], return_inverse=True)
-    sums = np.zeros(len(names), np.int64)
-    np.add.at(sums, inverse, ops.end_ns[rows] - ops.start_ns[rows])
-    top = np.argsort(-sums, kind="stable")[:3]
-    words = [f"{trace.names[names[i]]} {units.duration(int(sums[i]))}" for i in top]
-    longest = f"the host's longest operators, with what they called: {', '.join(words)}"
-    return sentences(longest, _outside(trace, rows), _annotated(trace)), ()
-
-
-def _annotated(trace: Trace) -> str:
-    """The longest annotations, which say whose time it was where operators are missing; "" where there are none."""
-    host = trace.host_ops
-    rows = np.flatnonzero(host.kind == HostKind.ANNOTATION)
-    totals = {}
-    for name in np.unique(host.name[rows]).tolist():
-        mine = rows[host.name[rows] == name]
-        if not trace.names[name].startswith(STEP_NAME):
-            totals[trace.names[name]] = total_ns(union(host.start_ns[mine], host.end_ns[mine]))
-    longest = sorted(totals.items(), key=lambda item: -item[1])[:3]
-    words = ", ".join(f"{name} {units.duration(ns)}" for name, ns in longest)
-    return f"the longest annotations: {words}" if words else ""
-
-
-def _outside(trace: Trace, rows: Int64) -> str:
-    """How much of the time passed outside of every operator on every thread; rows: the outermost operators."""
-    host = trace.host_ops
-    start_ns, end_ns = int(host.start_ns.min()), int(host.end_ns.max())
-    inside_ns = total_ns(union(host.start_ns[rows], host.end_ns[rows]))
-    length_ns = end_ns - start_ns
-    if length_ns - inside_ns < OUTSIDE_FRAC * length_ns:
-        return ""
-    share = f"{units.duration(length_ns - inside_ns)} of {units.duration(length_ns)}"
-    return (
-        f"{units.percent(1 - inside_ns / length_ns)} of the record, {share}, passed outside of every recorded operator"
     )

@@ -115,7 +115,8 @@ def test_the_broadcast_of_buffers_before_each_forward_is_named_with_the_option()
     raw = Raw.of("a100_nccl_rank0of2")
     spans = [span(e) for e in raw.named("aten::unflatten_dense_tensors")]
     inside = [gap for _, gap, _ in raw.gaps if any(min(b, gap[1]) - max(a, gap[0]) > 1000 for a, b in spans)]
-    (finding,) = (one for one in found("a100_nccl_rank0of2") if "broadcast_buffers=False" in one.advice)
+    of_nccl = found("a100_nccl_rank0of2")
+    (finding,) = (f for f in of_nccl if f.rule == "repeated_gap" and "broadcast_buffers=False" in f.advice)
     assert f"×{len(spans)} before Memcpy DtoD" in finding.sentence
     assert finding.cost_ns == pytest.approx(1000 * sum(b - a for a, b in inside), rel=0.01)
     unflattened = sum(b - a for a, b in spans)
@@ -148,7 +149,14 @@ def test_time_outside_of_every_operator_is_said_of_a_record_of_the_host() -> Non
     whole = max(b for _, b in spans) - min(a for a, _ in spans)
     outside = whole - length(spans)
     part = f"{percent(outside / whole)} of the record, {us(outside)} of {us(whole)}"
-    assert f"{part}, passed outside of every recorded operator" in said("cpu_only_no_device_props", "verdict")
+    sentence = said("cpu_only_no_device_props", "verdict")
+    assert f"{part}, passed outside of every recorded operator. The longest annotations: " in sentence
+    (backward,) = Raw.of("cpu_only_no_device_props").named("## backward ##")
+    start, end = span(backward)
+    bare = end - start - length([(max(a, start), min(b, end)) for a, b in spans if a < end and b > start])
+    assert f"## backward ## {us(end - start)} ({us(bare)} of it without a recorded operator)" in sentence
+    longest = max(float(e["dur"]) for e in Raw.of("cpu_only_no_device_props").named("aten::item"))
+    assert f"({us(longest)} in one of " in sentence
 
 
 def test_a_rate_measured_on_a_hundredth_of_the_products_is_left_out() -> None:
