@@ -1,21 +1,25 @@
 """What many processes from one cell cost: to start, to run a cell, to fail, to be recorded.
 
-    python benchmarks/ranks.py [ranks] [cpu|sim] [--spawn]
+    python benchmarks/ranks.py [ranks] [cpu|sim] [--spawn] [--ipyparallel]
 
 Processor seconds are of all processes together, and are what counts on a busy machine; seconds are medians.
---spawn: also started one by one, each with an import of torch. Linux, torch.
+--spawn: also started one by one, each with an import of torch. --ipyparallel: also engines with %%px, which start no
+process group, and ranks beside them; left out with a word where it is not installed. Linux, torch.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import perfmagic
 from perfmagic.rank_sessions import Ranks
@@ -47,8 +51,8 @@ def main() -> None:
     device = "sim" if "sim" in words else "cpu"
     one_s = of_program("import torch, torch.distributed")
     print(f"{n} ranks on {device}; one import of torch takes {one_s:.1f} processor seconds")
-    ranks = started(n, device, "forked", one_s)
-    print(f"a cell that does nothing: {1e3 * median(lambda: ranks.run('pass'), CELLS):.1f} ms")
+    ranks, ours_s = started(n, device, "forked", one_s)
+    ours_cell_s = cell_s(ranks)
     ranks.run(SETUP)
     fails = "if rank == 1: raise ValueError('x')\ndist.all_reduce(t)"
     print(
@@ -63,11 +67,68 @@ def main() -> None:
         from perfmagic.capture.ranks import session
 
         session.close_drivers()
-        started(n, device, "started one by one", one_s).stop()
+        spawned, spawn_s = started(n, device, "started one by one", one_s)
+        print(f"  {spawn_s / ours_s:.1f} times the processor time of forking")
+        cell_s(spawned, ours_cell_s)
+        spawned.stop()
+    if "--ipyparallel" in words:
+        on_engines(n, device, ours_s, ours_cell_s)
 
 
-def started(n: int, device: str, how: str, one_s: float) -> Ranks:
-    """Start ranks, and say what that took."""
+def on_engines(n: int, device: str, ours_s: float, ours_cell_s: float) -> None:
+    """The same by ipyparallel's engines alone, then by ranks beside them."""
+    if importlib.util.find_spec("ipyparallel") is None:
+        print("ipyparallel is not installed: left out")
+        return
+    import ipyparallel
+    import psutil
+
+    with tempfile.TemporaryDirectory() as home:
+        before, begin_s = family(psutil), time.perf_counter()
+        cluster = ipyparallel.Cluster(n=n, profile_dir=home, cluster_id="bench", log_level=40)
+        client = cluster.start_and_connect_sync(activate=False)
+        try:
+            client[:].execute("import torch, torch.distributed", block=True)
+            wall_s, processes = time.perf_counter() - begin_s, family(psutil)
+            all_s = sum(processes.values()) - sum(before.values())
+            print(
+                f"ipyparallel, {n} engines with torch: {all_s:.1f} processor seconds, {all_s / ours_s:.1f} times ours; "
+                f"{wall_s:.1f} s; {len(processes) - len(before)} processes"
+            )
+            px_s = median(lambda: client[:].execute("pass", block=True), CELLS)
+            print(f"  a cell of %%px that does nothing: {1e3 * px_s:.1f} ms, {px_s / ours_cell_s:.1f} times ours")
+            file = Path(home) / "security" / "ipcontroller-bench-client.json"
+            ranks = perfmagic.ranks(n, device=device, cluster=str(file))
+            print("  ranks beside these engines:")
+            cell_s(ranks, ours_cell_s)
+            ranks.run(SETUP)
+            fails = "if rank == 1: raise ValueError('x')\ndist.all_reduce(t)"
+            print(f"  a rank fails: {median(lambda: failed(ranks, fails), FAILURES):.2f} s to the prompt")
+            ranks.stop()
+        finally:
+            cluster.stop_cluster_sync()
+
+
+def family(psutil: Any) -> dict[int, float]:
+    """The processor seconds of all processes that this one has started, and theirs."""
+    found = {}
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            times = one.cpu_times()
+            found[one.pid] = times.user + times.system
+    return found
+
+
+def cell_s(ranks: Ranks, ours_s: float | None = None) -> float:
+    """Say how long a cell takes that does nothing, and how that compares."""
+    found_s = median(lambda: ranks.run("pass"), CELLS)
+    times = "" if ours_s is None else f", {found_s / ours_s:.1f} times that of forked ranks"
+    print(f"{'' if ours_s is None else '  '}a cell that does nothing: {1e3 * found_s:.1f} ms{times}")
+    return found_s
+
+
+def started(n: int, device: str, how: str, one_s: float) -> tuple[Ranks, float]:
+    """Start ranks, say what that took, and give them with the processor seconds."""
     before_s, begin_s = own_cpu_s(), time.perf_counter()
     ranks = perfmagic.ranks(n, device=device)
     ranks.run("pass")
@@ -80,7 +141,7 @@ def started(n: int, device: str, how: str, one_s: float) -> Ranks:
         f"{how}: {all_s:.1f} processor seconds, {all_s - one_s:.1f} beyond one import of torch; {wall_s:.1f} s; "
         f"{private_mb:.0f} MB private a rank"
     )
-    return ranks
+    return ranks, all_s
 
 
 def recorded(ranks: Ranks) -> None:

@@ -25,6 +25,7 @@ _HOMES = {
     "measurement": "perfmagic.benchmarks",
     "open_trace": "perfmagic.api",
     "open_traces": "perfmagic.api",
+    "open_ranks": "perfmagic.rank_files",
     "rank_findings": "perfmagic.api",
     "ranks": "perfmagic.rank_sessions",
     "sweep": "perfmagic.benchmarks",
@@ -171,6 +172,7 @@ __all__ = [
     "load",
     "load_ipython_extension",
     "measurement",
+    "open_ranks",
     "open_trace",
     "open_traces",
     "rank_findings",
@@ -248,6 +250,7 @@ if TYPE_CHECKING:
         TorchMissingError,
         TraceError,
     )
+    from perfmagic.rank_files import open_ranks
     from perfmagic.rank_sessions import Ranks, ranks
     from perfmagic.rank_sweeps import sweep_ranks
     from perfmagic.results import (

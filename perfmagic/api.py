@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from operator import index
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.findings import rank_findings as find_in_ranks
 from perfmagic.analysis.rows import Rows
 from perfmagic.capture.bench.block import Benchmark
 from perfmagic.capture.devices.backends import device, devices, synchronize
@@ -21,12 +19,17 @@ from perfmagic.capture.recording.interop import is_profiler, profiler_trace, tra
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError, TraceError
 from perfmagic.keywords import documented
-from perfmagic.results import TimelineResult, Traces
+from perfmagic.results import TimelineResult
 from perfmagic.show import last, remember, show
 from perfmagic.trace.formats.sources import FileRead, one_file, read_each, read_file
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import check_matches, checked_pattern
+
+# one trace is opened without what several ranks need
+if TYPE_CHECKING:
+    from perfmagic.analysis.ranks.finding import RankFinding
+    from perfmagic.results import Traces
 
 __all__ = [
     "Benchmark",
@@ -93,6 +96,8 @@ def open_traces(
         raise refused[0]
     for problem in refused:
         warnings.warn(problem.message, stacklevel=3)  # the caller's line: documented() adds a frame
+    from perfmagic.results import Traces
+
     return Traces(results)
 
 
@@ -124,6 +129,9 @@ def rank_findings(results: Sequence[TimelineResult]) -> Rows[RankFinding]:
     Raises OptionError where they are no timelines.
     """
     _check_timelines(results)
+    from perfmagic.analysis.ranks.finding import RankFinding
+    from perfmagic.analysis.ranks.findings import rank_findings as find_in_ranks
+
     found = find_in_ranks([result.trace for result in results], results[0].comm_names if results else None)
     return Rows(found, RankFinding)
 

@@ -1,4 +1,4 @@
-"""python -m perfmagic: the trace half of perfmagic as a command line; needs no torch and no IPython."""
+"""python -m perfmagic: the trace half of perfmagic as a command line, which needs no torch and no IPython; and join."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perfmagic.files import write_text
 from perfmagic.terminal import for_terminal
 
 if TYPE_CHECKING:
-    from perfmagic.results import TimelineResult
+    from perfmagic.results import RanksResult, TimelineResult
 
 
 MANY_FILES = 4  # whose names a title does not list
@@ -50,6 +50,13 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument(
         "--html", action="store_const", dest="form", const="html", help="a self-contained page with the timelines"
     )
+    report.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that read the files of many ranks, for --html (default 1)",
+    )
     report.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
     report.set_defaults(run=_report)
     view = commands.add_parser("view", help="draw saved traces into one self-contained page, or one into a picture")
@@ -69,6 +76,14 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
     compare.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
     compare.set_defaults(run=_compare)
+    join = commands.add_parser("join", help="run a script under torchrun, srun or mpirun: watched, and recorded")
+    join.add_argument("--save", metavar="DIR", help="write this rank's trace there, as rank0.npz …")
+    join.add_argument("--device", default="auto", choices=("auto", "cuda", "sim", "cpu"), help="what to record")
+    join.add_argument("--memory", action="store_true", help="also record what is allocated on the devices over time")
+    join.add_argument("--shapes", action="store_true", help="also record shapes and types of operators' inputs")
+    join.add_argument("script", metavar="SCRIPT", help="what each rank runs")
+    join.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
+    join.set_defaults(run=_join)
     sanitize = commands.add_parser("nbval-sanitize", help="print the patterns for nbval --nbval-sanitize-with")
     sanitize.set_defaults(run=_sanitize)
     doctor = commands.add_parser("doctor", help="show versions, devices, and what each of them can measure")
@@ -118,10 +133,47 @@ def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
 
 
 def _report(options: argparse.Namespace) -> int:
+    if options.form == "html" and (ranks := _many_ranks(options)) is not None:
+        _put(_ranks_page(ranks), options.out)
+        unread = [finding for finding in ranks.findings if finding.rule == "unread"]
+        for finding in unread:
+            _complain(finding.sentence)
+        return int(bool(unread))
     results, status = _opened(options)
     if results:
         _put(_REPORTS[options.form](results), options.out)
     return status
+
+
+def _many_ranks(options: argparse.Namespace) -> RanksResult | None:
+    """The ranks of one job, none of them kept, where the files are many or lie elsewhere; else None."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    from perfmagic.rank_files import FEW_RANKS, n_files, open_ranks
+
+    if n_files(options.files) <= FEW_RANKS:
+        return None
+    reading = {"comm_names": options.comm_names, "max_unpacked_bytes": _limit(options)}
+    with suppress(OptionError):  # they are not of one job: each is a timeline of its own
+        if options.workers < 2:
+            return open_ranks(options.files, **reading)
+        with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as executor:
+            return open_ranks(options.files, executor=executor, **reading)
+    return None
+
+
+def _ranks_page(ranks: RanksResult) -> str:
+    """The page of many ranks: their rows, and the tables of those whose timelines were read for it."""
+    from perfmagic.view.ranks.live import ranks_section
+    from perfmagic.view.report.html import folded, html_tables
+    from perfmagic.view.timeline.live import live_page
+
+    tables = (
+        folded(f"rank {number}: {one.title}", _rooflines(one) + html_tables(one.to_dict()))
+        for number, one in ranks.read_again()
+    )
+    return live_page(ranks.title, [ranks_section(ranks.doc, ranks.wire) + "".join(tables)])
 
 
 def _text_report(results: list[TimelineResult]) -> str:
@@ -259,6 +311,15 @@ def _sanitize(_options: argparse.Namespace) -> int:
 
     print(sanitize_file(), end="")
     return 0
+
+
+def _join(options: argparse.Namespace) -> int:
+    from perfmagic.rank_scripts import join
+
+    return join(
+        options.script, options.arguments, save=options.save, device=options.device, memory=options.memory,
+        shapes=options.shapes,
+    )  # fmt: skip
 
 
 def _doctor(_options: argparse.Namespace) -> int:

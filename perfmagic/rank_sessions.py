@@ -5,11 +5,13 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfmagic.capture.ranks.drivers import Started
 from perfmagic.capture.ranks.failures import message_of, type_of
 from perfmagic.capture.ranks.session import CellEnd, Outputs, Session, close_drivers
 from perfmagic.capture.ranks.settings import Settings
@@ -19,6 +21,7 @@ from perfmagic.rank_outputs import outputs, show_values
 from perfmagic.show import running_shell
 
 if TYPE_CHECKING:
+    from perfmagic.capture.ranks.cluster import Cluster
     from perfmagic.results import RanksResult
 
 PROGRAM = "perfmagic.magics.in_rank.program"
@@ -30,18 +33,19 @@ WITH_SIM = "perfmagic.capture.ranks.with_sim"
 MOST_RANKS = 64
 DEVICES = ("auto", "cuda", "sim", "cpu")
 DEFAULT_RANKS = 2
+LOCAL = "local"  # in place of a cluster's name: this machine
 GRACE = "PERFMAGIC_RANKS_GRACE_S"  # how long a standstill lasts before it is said, for tests
 
 
 class Ranks:
     """Some processes with variables of their own, from ranks() to stop().
 
-    result: of the last recorded cell.
+    result: of the last recorded cell.  cluster: whose engines they run beside, "" for this machine.
     """
 
-    def __init__(self, settings: Settings, said: Outputs | None = None) -> None:
-        self._settings = settings
-        self._session = Session(settings, said or outputs(), preload(settings.device))
+    def __init__(self, settings: Settings, said: Outputs | None = None, cluster: str = "") -> None:
+        self._settings, self.cluster = settings, cluster
+        self._session = self._started(said)
         self.result: RanksResult | None = None
 
     def __len__(self) -> int:
@@ -113,7 +117,7 @@ class Ranks:
     def restart(self) -> None:
         """New processes in place of these; their variables are lost, and set-up cells run again."""
         self.stop()
-        self._session = Session(self._settings, outputs(), preload(self._settings.device))
+        self._session = self._started()
         _current[:] = [self]
         self.set_up()
 
@@ -143,8 +147,14 @@ class Ranks:
         for peer in session.peers:
             place = places[peer.rank]
             does = "ready" if place else "does not answer" if peer.alive else f"{peer.death}; %ranks restart"
-            lines.append(f"rank {peer.rank}  process {peer.started.pid}  {_memory(peer.started.pid)}  {does}")
+            lines.append(f"rank {peer.rank}  process {peer.started.pid}  {_of_process(peer.started)}  {does}")
         return "\n".join(lines)
+
+    def _started(self, said: Outputs | None = None) -> Session:
+        settings = self._settings
+        if self.cluster:
+            return Session(settings, said or outputs(), driver=_cluster(self.cluster))
+        return Session(settings, said or outputs(), preload(settings.device))
 
     def __enter__(self) -> Ranks:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self
@@ -157,15 +167,17 @@ class Ranks:
 
 
 @documented()
-def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> Ranks:
+def ranks(n: int | None = None, *, device: str = "auto", backend: str = "", cluster: str = "") -> Ranks:
     """How does code behave in several processes? Those that %%ranks runs its cells in; they are started where needed.
 
-    n (None): how many; None for those that run, else two.
+    n (None): how many; None for those that run, else two, or one for each engine of a cluster.
     device ("auto"): what each computes on: "auto" for a GPU each where there are enough, else the simulated device;
     "cuda", "sim" or "cpu".
     backend (""): of torch.distributed; the one that fits the device where none is given.
-    Others in number, device or backend than those that run replace them: their variables are lost, and cells that ran
-    with `%%ranks --setup` run again.
+    cluster (""): a running ipyparallel cluster, a rank beside each of its engines: its profile, its id, PROFILE/ID or
+    its connection file. Without it, those that run; "local" for processes of this machine.
+    Others in number, device, backend or cluster than those that run replace them: their variables are lost, and cells
+    that ran with `%%ranks --setup` run again.
     Raises CaptureError where they cannot be started.
     """
     running = _current[0] if _current and _current[0].running else None
@@ -173,13 +185,15 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "") -> R
         raise OptionError(f"ranks({n}): 1 to {MOST_RANKS} processes", hint="perfmagic.ranks(4)")
     if device not in DEVICES:
         raise OptionError(f"device kind {device!r} is not known", hint="one of " + ", ".join(DEVICES))
-    if running is not None and _fits(running, n, device, backend):
+    if running is not None and _fits(running, n, device, backend, cluster):
         return running
+    where = "" if cluster == LOCAL else cluster or (running.cluster if running is not None else "")
+    engines = len(_cluster(where).engines) if where else DEFAULT_RANKS
+    before = running.settings if running is not None and running.cluster == where else None
     if running is not None:
         running.stop()
-    before = running.settings if running is not None else None
-    world = n or (before.world if before else DEFAULT_RANKS)
-    _current[:] = [Ranks(settings_of(world, device, backend))]
+    world = n or (before.world if before else min(engines, MOST_RANKS))
+    _current[:] = [Ranks(settings_of(world, device, backend), cluster=where)]
     _current[0].set_up()
     return _current[0]
 
@@ -239,13 +253,18 @@ def _end_all() -> None:
     while _current:
         _current[0].stop()
     close_drivers()
+    cluster = sys.modules.get("perfmagic.capture.ranks.cluster")
+    if cluster is not None:
+        cluster.close_all()
 
 
 atexit.register(_end_all)
 
 
-def _fits(running: Ranks, n: int | None, device: str, backend: str) -> bool:
+def _fits(running: Ranks, n: int | None, device: str, backend: str, cluster: str) -> bool:
     has = running.settings
+    if cluster and running.cluster != ("" if cluster == LOCAL else cluster):
+        return False
     return n in (None, has.world) and device in ("auto", has.device) and backend in ("", has.backend)
 
 
@@ -260,6 +279,17 @@ def _result(end: CellEnd) -> RanksResult:
             path.write_bytes(payload)
             timelines.append(TimelineResult(read_file(path), title=f"rank {rank}"))
     return RanksResult.of(timelines)
+
+
+def _cluster(name: str) -> Cluster:
+    from perfmagic.capture.ranks.cluster import cluster_named
+
+    return cluster_named(name)
+
+
+def _of_process(started: Started) -> str:
+    """Where a rank is: beside which engine, or else how much memory of this machine it takes."""
+    return started.engine or _memory(started.pid)
 
 
 def _memory(pid: int) -> str:

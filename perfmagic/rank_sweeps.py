@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -116,7 +117,7 @@ def _on(asked: Asked, n: int, most: int, kinds: dict[str, int], progress: Callab
         device = running.settings.device if device == "auto" else device
         backend = backend or running.settings.backend
     settings = settings_of(n, device, backend)
-    each = max(1, settings.threads // most)  # as many threads a rank whatever their number
+    each = max(1, (os.cpu_count() or 1) // most)  # as many threads a rank whatever their number
     progress(f"{plural(n, 'rank')} start")
     with Ranks(replace(settings, threads=each * n), said.outputs) as found:
         kinds.setdefault(found.device, n)

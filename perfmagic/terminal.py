@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 import unicodedata
 from typing import TextIO
+
+from perfmagic.units import count, plural
 
 ALARM = "race"  # what stands in the first column of a sentence to be seen before all others
 _RED, _END = "\033[31m", "\033[0m"
 
+_QUIET_S, _AGAIN_S = 1.0, 0.2  # before the first word of progress, and from one to the next
 USUAL, NARROWEST = 100, 40  # columns
 _SMALLEST_PIECE = 8  # letters that a word keeps when it is cut
 _HEAD_FRAC = 0.55  # of a text whose middle is cut, what stands before
@@ -125,3 +129,38 @@ def _cells(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+class Progress:
+    """One line on stderr that says how far something long has come, and goes when that is done.
+
+    shown: None where somebody looks: in a terminal or a notebook. Nothing is said of what takes less than a second.
+    """
+
+    def __init__(self, doing: str, n: int, what: str, *, shown: bool | None = None) -> None:
+        looked_at = sys.stderr is not None and (
+            sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
+        )
+        self._shown = looked_at if shown is None else shown
+        self._words = (doing, n, what)
+        self._next_s = time.monotonic() + _QUIET_S
+        self._width = 0
+
+    def __enter__(self) -> Progress:  # noqa: PYI034 - typing.Self needs Python 3.11
+        return self
+
+    def at(self, n: int) -> None:
+        """So many are done."""
+        if not self._shown or time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + _AGAIN_S
+        doing, of, what = self._words
+        self._write(f"{doing} {count(n)} of {plural(of, what)}")
+
+    def __exit__(self, *_error: object) -> None:
+        if self._width:
+            self._write("")
+
+    def _write(self, line: str) -> None:
+        print(f"\r{line:<{self._width}}" + ("" if line else "\r"), end="", file=sys.stderr, flush=True)
+        self._width = max(self._width, len(line))

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from perfmagic.cli import main
+from perfmagic.results import TimelineResult
+from tests.analysis.ranks.test_ranks import rank as rank_of
 from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel
 
 STEP = str(FOLDER / "v100_4streams_nccl_step.json.gz")
@@ -130,3 +132,24 @@ def test_several_ranks_stand_side_by_side_and_the_last_is_named(
     assert main(["report", str(tmp_path), "--json"]) == 0
     reports = json.loads(capsys.readouterr().out)
     assert [report["rank_findings"][0]["ranks"] for report in reports] == [[1], [1]]
+
+
+def test_more_than_eight_ranks_are_one_page_of_rows_and_a_bad_file_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(9):
+        TimelineResult(rank_of(number, compute_us=800 if number == 4 else 300, world_size=9)).save(
+            tmp_path / f"rank{number}.npz"
+        )
+    (tmp_path / "rank9.json").write_text("no trace")
+    assert main(["report", str(tmp_path), "--html", "--workers", "2", "--out", str(tmp_path / "page.html")]) == 1
+    assert "1 of 10 files cannot be read: rank9.json" in capsys.readouterr().err
+    page = (tmp_path / "page.html").read_text()
+    assert "<b>rank 4 is a straggler</b>" in page
+    assert page.index("<summary>rank 4: rank4.npz</summary>") < page.index("<summary>rank 0: rank0.npz</summary>")
+    header = json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
+    assert [one["rank"] for one in header["ranks"]] == list(range(9))
+    parts = [one["part"] for one in header["ranks"]]
+    assert all(parts)
+    without = [i for i, part in enumerate(parts) if any("not worked out here" in w for w in part["header"]["trust"])]
+    assert without == [8]

@@ -39,7 +39,7 @@ def run(shell: Any, line: str, source: str) -> None:
     on = chosen(options.on)
     if options.setup and on is not None:
         raise OptionError("%%ranks --setup --on: new ranks are set up alike", hint="leave --on out, and ask for rank")
-    found = ranks(options.n, device=options.device, backend=options.backend)
+    found = ranks(options.n, device=options.device, backend=options.backend, cluster=options.cluster)
     record = None if options.plain or options.setup else {"memory": options.memory, "shapes": options.shapes}
     end = found.end_of(source, on=on, record=record)
     _show(shell, options, found, end)

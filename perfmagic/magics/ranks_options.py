@@ -19,6 +19,7 @@ def parser() -> Parser:
     made.add_argument("--on", metavar="RANKS", help="run it in these ranks alone: 0,2 or 0-2")
     made.add_argument("--device", default="auto", choices=DEVICES, help="what each rank computes on")
     made.add_argument("--backend", default="", metavar="NAME", help="of torch.distributed (default: what fits)")
+    made.add_argument("--cluster", default="", metavar="NAME|FILE", help="beside ipyparallel's engines; or: local")
     made.add_argument("--memory", action="store_true", help="also record what is allocated on the devices over time")
     made.add_argument("--shapes", action="store_true", help="also record shapes and types of operators' inputs")
     made.add_argument(

@@ -9,6 +9,7 @@ from perfmagic.errors import OptionError
 from perfmagic.files import file_path
 from perfmagic.magics.running.progress import Progress
 from perfmagic.magics.running.run import bind
+from perfmagic.rank_sessions import LOCAL
 from perfmagic.rank_sweeps import RUNS, WARMUP, Asked, swept
 from perfmagic.show import keep_quiet, show
 
@@ -24,6 +25,9 @@ def run(shell: Any, options: argparse.Namespace, setup: str, source: str) -> Non
     }
     if wrong := next((name for name, given in others.items() if given), ""):
         raise OptionError(f"%%ranks --sweep {wrong}: a sweep records all ranks", hint=f"leave {wrong} out")
+    if options.cluster not in ("", LOCAL):
+        words = f"%%ranks --sweep --cluster {options.cluster}: a sweep starts processes of this machine"
+        raise OptionError(words, hint="run the cell with -n and --cluster for each number of ranks")
     if options.sweep.name != "n":
         raise OptionError(
             f"%%ranks --sweep {options.sweep.name}={options.sweep.text}: the number of ranks is called n",

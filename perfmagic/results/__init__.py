@@ -1,14 +1,20 @@
-"""What a measurement gives back: named quantities with units, and their faces."""
+"""What a measurement gives back: named quantities with units, and their faces. Each kind is loaded when it is used."""
 
-from perfmagic.results.bench import BenchResult
-from perfmagic.results.compare import CompareResult
-from perfmagic.results.faces import Result
-from perfmagic.results.ranks import RanksResult, Traces
-from perfmagic.results.ranks_sweep import RanksSweep
-from perfmagic.results.roofline import RooflineResult
-from perfmagic.results.sweep import SweepResult
-from perfmagic.results.timeline import TimelineResult
-from perfmagic.results.trace_comparison import TraceComparison
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perfmagic.results.bench import BenchResult
+    from perfmagic.results.compare import CompareResult
+    from perfmagic.results.faces import Result
+    from perfmagic.results.ranks import RanksResult, Traces
+    from perfmagic.results.ranks_sweep import RanksSweep
+    from perfmagic.results.roofline import RooflineResult
+    from perfmagic.results.sweep import SweepResult
+    from perfmagic.results.timeline import TimelineResult
+    from perfmagic.results.trace_comparison import TraceComparison
 
 __all__ = [
     "BenchResult",
@@ -22,3 +28,22 @@ __all__ = [
     "TraceComparison",
     "Traces",
 ]
+_HOME = {
+    "BenchResult": "bench",
+    "CompareResult": "compare",
+    "RanksResult": "ranks",
+    "RanksSweep": "ranks_sweep",
+    "Result": "faces",
+    "RooflineResult": "roofline",
+    "SweepResult": "sweep",
+    "TimelineResult": "timeline",
+    "TraceComparison": "trace_comparison",
+    "Traces": "ranks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,18 +14,21 @@ from perfmagic import units
 from perfmagic.analysis.ranks.alignment import Alignment
 from perfmagic.analysis.ranks.arrows import arrows
 from perfmagic.analysis.ranks.clock_facts import Ping
+from perfmagic.analysis.ranks.files import stretches
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of, mixed_jobs
 from perfmagic.analysis.ranks.host_as_device import host_as_device
 from perfmagic.analysis.ranks.jobs import jobs
+from perfmagic.analysis.ranks.kernels_of_ranks import KernelOfRanks, kernels_of_ranks
 from perfmagic.analysis.ranks.meetings import Meeting, Message
+from perfmagic.analysis.ranks.of_file import FileOfRank
 from perfmagic.analysis.ranks.summary import Ranks, RankStat, ranks_of
 from perfmagic.analysis.rows import Rows, pandas
 from perfmagic.errors import OptionError
 from perfmagic.files import made_folder, write_text
 from perfmagic.results.faces import LiveView, Result
 from perfmagic.results.timeline import TimelineResult
-from perfmagic.trace.model import devices_label
+from perfmagic.trace.model import Trace, devices_label
 from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.timeline.viewstate import ViewState
 
@@ -33,20 +36,27 @@ from perfmagic.view.timeline.viewstate import ViewState
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perfmagic.view.ranks.doc import RanksDoc
+    from perfmagic.view.ranks.doc import RankRow, RanksDoc
     from perfmagic.view.timeline.wire import Wire
+
+
+WITH_FINDINGS = 8  # timelines of ranks that have findings of their own: each takes as long as the rest of its data
+NO_FINDINGS = "its own findings are not worked out here: .rank({rank}).findings has them"
+MOST_READ_AGAIN = 16  # files that are read for the rows of a page, when their traces were not kept
 
 
 @dataclass(frozen=True, eq=False)
 class RanksResult(Result):
     """Several ranks of one job.
 
-    timelines: one for each rank, by rank; each has its own numbers, by its own clock.  ranks: what was worked out of
-    all, with the clocks' alignment and the matched collectives.
+    timelines: one for each rank, by rank; each has its own numbers, by its own clock. None of ranks that open_ranks()
+    read: rank() reads one again.  ranks: what was worked out of all, with the clocks' alignment and the matched
+    collectives.  files: of the ranks without a timeline, by rank.
     """
 
     timelines: tuple[TimelineResult, ...]
     ranks: Ranks
+    files: Mapping[int, FileOfRank] = field(default_factory=dict, repr=False)
     view_state: ViewState = field(default_factory=ViewState, repr=False)
 
     @classmethod
@@ -66,16 +76,22 @@ class RanksResult(Result):
     @property
     def title(self) -> str:
         """The names of the files, the first and the last."""
-        names = [one.title for one in self.timelines]
+        names = self._titles
         return f"{names[0]} … {names[-1]}" if len(names) > 1 else names[0]
+
+    @property
+    def _titles(self) -> list[str]:
+        known = {number: one.title for number, one in zip(self.ranks.ranks, self.timelines, strict=False)}
+        return [known[number] if number in known else self.files[number].name for number in self.ranks.ranks]
 
     @property
     def nothing(self) -> str:
         """That no rank had anything executed, in a sentence; "" where one had."""
         if not self.ranks.idle:
             return ""
-        label = devices_label(self.timelines[0].trace.meta.devices)
-        who = "the rank" if len(self.timelines) == 1 else f"any of the {len(self.timelines)} ranks"
+        n_ranks, first = len(self.ranks.ranks), self.ranks.summaries[self.ranks.ranks[0]]
+        label = devices_label(first.meta.devices)
+        who = "the rank" if n_ranks == 1 else f"any of the {n_ranks} ranks"
         if label:
             return f"nothing ran on the {label} of {who}: there is no picture; --device cpu records what the CPU did"
         return f"no operator ran in {who}: there is no picture"
@@ -97,29 +113,43 @@ class RanksResult(Result):
 
     def aligned_by(self, pings: Sequence[Ping]) -> RanksResult:
         """The same ranks on an axis by pings between them, exchanged while they ran: see Ping for its clocks (ns)."""
-        return RanksResult(self.timelines, replace(self.ranks, pings=tuple(pings)))
+        return RanksResult(self.timelines, replace(self.ranks, pings=tuple(pings)), self.files)
 
     def meetings(self) -> Rows[Meeting]:
         """Each collective on all its ranks: when the last one came and which, how long each waited and moved (ns)."""
         return self.ranks.meetings
+
+    def kernels(self) -> Rows[KernelOfRanks]:
+        """Which kernels took the time of all ranks, and on which rank each took longest (ns, of the busiest device)."""
+        return kernels_of_ranks({rank: self.ranks.summaries[rank].kernels for rank in self.ranks.ranks})
 
     def messages(self) -> Rows[Message]:
         """Each send with its receive: when both ends had come, when it arrived, how long each end waited (ns)."""
         return self.ranks.messages
 
     def rank(self, number: int) -> TimelineResult:
-        """The timeline of one rank, by its own clock. Raises OptionError for one that is not here."""
-        if number not in self.ranks.traces:
-            known = ", ".join(map(str, self.ranks.ranks))
-            raise OptionError(f"rank {number} is not here", hint=f"ranks with something to compare: {known}")
-        return self.timelines[self.ranks.ranks.index(number)]
+        """The timeline of one rank, by its own clock; after open_ranks() its file is read again.
+
+        Raises OptionError for one that is not here, TraceError where the file has gone.
+        """
+        if number not in self.ranks.summaries:
+            hint = f"ranks with something to compare: {stretches(self.ranks.ranks)}"
+            raise OptionError(f"rank {number} is not here", hint=hint)
+        if number in self.ranks.traces:
+            return self.timelines[self.ranks.ranks.index(number)]
+        file = self.files[number]
+        return TimelineResult(file.read(), comm_names=file.comm_names, title=file.name)
+
+    def _trace(self, number: int) -> Trace:
+        """The trace of one rank as the rows of a picture have it."""
+        return host_as_device(self.rank(number).trace)
 
     @cached_property
     def doc(self) -> RanksDoc:
         """The document every picture is drawn from."""
         from perfmagic.view.ranks.doc import ranks_doc
 
-        return ranks_doc(self.ranks, [one.title for one in self.timelines])
+        return ranks_doc(self.ranks, self._titles)
 
     @cached_property
     def wire(self) -> Wire:
@@ -128,12 +158,29 @@ class RanksResult(Result):
         from perfmagic.view.timeline.doc import timeline_doc
         from perfmagic.view.timeline.wire import timeline_wire
 
-        parts = {}
-        for row, one in zip(self.doc.rows, self.timelines, strict=True):
+        parts: dict[int, Wire] = {}
+        for row in self._told_first():
+            one = self.rank(row.rank)
             start_ns, end_ns = window_on_axis(self.doc, row)
-            doc = timeline_doc(one.trace, one.findings, start_ns=start_ns, end_ns=end_ns, comm_names=one.comm_names)
+            findings = one.findings if len(parts) < WITH_FINDINGS else ()
+            doc = timeline_doc(one.trace, findings, start_ns=start_ns, end_ns=end_ns, comm_names=one.comm_names)
+            if len(parts) >= WITH_FINDINGS:
+                doc = replace(doc, trust=(NO_FINDINGS.format(rank=row.rank), *doc.trust))
             parts[row.rank] = timeline_wire(doc, one.trace)
         return ranks_wire(self.doc, parts)
+
+    def read_again(self) -> Iterator[tuple[int, TimelineResult]]:
+        """The ranks of whom a finding tells, and their timelines, as many as have findings on a page; one by one."""
+        for row in self._told_first()[:WITH_FINDINGS]:
+            yield row.rank, self.rank(row.rank)
+
+    def _told_first(self) -> list[RankRow]:
+        """The rows that open to a timeline, those of whom a finding tells first: of files a few, read once more."""
+        few = (finding.ranks for finding in self.findings if len(finding.ranks) <= WITH_FINDINGS)
+        told = dict.fromkeys(rank for ranks in few for rank in ranks)
+        rows = {row.rank: row for row in self.doc.rows}
+        order = [rows[rank] for rank in (*(rank for rank in told if rank in rows), *(r for r in rows if r not in told))]
+        return order if self.timelines else order[:MOST_READ_AGAIN]
 
     def zoom(self, start_ns: int, end_ns: int) -> None:
         """Show [start_ns, end_ns) of the common axis in the live view."""
@@ -156,7 +203,7 @@ class RanksResult(Result):
         """One row a device op: its rank, name, stream, launched, started, ended (ns on the axis). Needs pandas."""
         frames = []
         for number in self.ranks.ranks:
-            frame = TimelineResult(self.ranks.traces[number]).to_frame()
+            frame = TimelineResult(self._trace(number)).to_frame()
             for column in ("launched_ns", "start_ns", "end_ns"):
                 frame[column] += self.clocks.offset_ns[number]
             frame.insert(0, "rank", number)
@@ -174,10 +221,11 @@ class RanksResult(Result):
         if str(path).endswith((".json", ".json.gz")):
             from perfmagic.trace.formats.chrome_ranks import write_chrome_ranks
 
-            return write_chrome_ranks(self.ranks.traces, self.clocks.offset_ns, arrows(self.ranks), path)
+            traces = {number: self._trace(number) for number in self.ranks.ranks}
+            return write_chrome_ranks(traces, self.clocks.offset_ns, arrows(self.ranks), path)
         folder = made_folder(path)
-        for number, one in zip(self.ranks.ranks, self.timelines, strict=True):
-            one.save(folder / f"rank{number}.npz")
+        for number in self.ranks.ranks:
+            self.rank(number).save(folder / f"rank{number}.npz")
         return folder
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
@@ -206,7 +254,9 @@ class RanksResult(Result):
 
     def __repr__(self) -> str:
         first = f". {self.findings[0].sentence}" if self.findings else f". {self.nothing}" if self.nothing else ""
-        return f"Ranks {', '.join(map(str, self.ranks.ranks))} on one axis{first}"
+        numbers = self.ranks.ranks
+        which = ", ".join(map(str, numbers)) if len(numbers) <= WITH_FINDINGS else stretches(numbers)
+        return f"Ranks {which} on one axis{first}"
 
 
 @dataclass(frozen=True)

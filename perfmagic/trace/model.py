@@ -36,8 +36,8 @@ class DeviceInfo:
     index: as in DeviceOps.device.  kind: "cuda", "rocm", "sim", "cpu" or "unknown".  name: for people; of a simulated
     device "sim", or "sim:1" where there are several.
     pace: how a simulated device was paced, in words; empty for real ones.
-    memory_bytes: all its memory.  multiprocessors: how many it has (AMD: compute units).  None where the record does
-    not say.
+    memory_bytes: all its memory.  multiprocessors: how many it has (AMD: compute units).
+    compute_major: the first number of its compute capability.  None where the record does not say.
     """
 
     index: int
@@ -46,6 +46,7 @@ class DeviceInfo:
     pace: str = ""
     memory_bytes: int | None = None
     multiprocessors: int | None = None
+    compute_major: int | None = None
 
     @property
     def simulated(self) -> bool:
@@ -101,6 +102,8 @@ class TraceMeta:
     What a rank's own process says: boot: what tells this run of its host from all others; monotonic_base_ns: the
     instant 0 on that host's monotonic clock, which all its processes share.  waited_for_core_ns: how long its threads
     were ready to run and had no core, added up.  cores: how many the process may use. "" and None where not recorded.
+    pings: exchanges with another rank that compare their clocks, each (first, second, asked_ns, answered_ns, back_ns,
+    round), see perfmagic.analysis.ranks.clock_facts.
     """
 
     origin: str
@@ -124,6 +127,7 @@ class TraceMeta:
     monotonic_base_ns: int | None = None
     waited_for_core_ns: int | None = None
     cores: int | None = None
+    pings: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from unittest import mock
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfmagic.numerics import clocks
 from perfmagic.numerics.clocks import UNKNOWN, Bounds, joined, no_facts
 
 FAR = 10**15
@@ -107,3 +109,43 @@ def test_a_clock_of_which_no_fact_speaks_is_open() -> None:
     assert found.farthest(np.zeros(3, np.int64)) is None
     assert found.middles() is None
     assert int(found.most[2, 0]) == UNKNOWN
+
+
+@given(true_facts(), st.lists(st.integers(0, FAR), min_size=14, max_size=14))
+def test_of_many_clocks_bounds_hold_the_truth_too_and_what_is_chosen_keeps_every_fact(
+    case: tuple[list[int], list[tuple[int, int, int]]], slack: list[int]
+) -> None:
+    offsets, some = case
+    n = len(offsets)
+    around = [(i, (i + 1) % n, offsets[(i + 1) % n] - offsets[i] + slack[i]) for i in range(n)]
+    facts = [*some, *around]
+    exact = bounds_of(n, facts)
+    with mock.patch.object(clocks, "EXACT", 1):
+        found = bounds_of(n, facts)
+        nearest = found.nearest(np.zeros(n, np.int64))
+    assert not found.contradiction
+    assert (found.most >= exact.most).all()  # fewer paths are looked at
+    assert (found.most[0] == exact.most[0]).all()  # but all from the first clock, and to it
+    assert (found.most[:, 0] == exact.most[:, 0]).all()
+    middles = found.middles()
+    assert middles is not None
+    for chosen in (nearest, middles):
+        assert all(chosen[j] - chosen[i] <= most for i, j, most in facts)
+    assert (found.nearest(nearest) == nearest).all()
+
+
+@given(true_facts())
+def test_of_many_clocks_one_that_nothing_bounds_stays_open(case: tuple[list[int], list[tuple[int, int, int]]]) -> None:
+    offsets, facts = case
+    with mock.patch.object(clocks, "EXACT", 1):
+        found = bounds_of(len(offsets) + 1, facts)
+    assert found.interval(0, len(offsets)) is None
+    assert found.farthest(np.array([*offsets, 0], np.int64)) is None
+
+
+def test_of_many_clocks_a_contradiction_names_clocks_of_it() -> None:
+    with mock.patch.object(clocks, "EXACT", 1):
+        pair = bounds_of(4, [(1, 2, -5), (2, 1, 3), (0, 1, 10), (1, 0, 10)])
+        around = bounds_of(4, [(0, 1, -5), (1, 2, 1), (2, 0, 1), (3, 0, 9), (0, 3, 9)])
+    assert (set(pair.contradiction), pair.by) == ({1, 2}, 2)
+    assert {0, 1, 2} <= set(around.contradiction)

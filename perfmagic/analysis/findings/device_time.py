@@ -12,7 +12,7 @@ from perfmagic.analysis.findings.busy import in_short
 from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category, categories, category_times
-from perfmagic.analysis.timeline.compiled import compiled, in_graphs
+from perfmagic.analysis.timeline.compiled import can_compile, compiled, in_graphs
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.numerics.intervals import merge, subtract
@@ -141,6 +141,8 @@ def _to_fuse(facts: Facts, ops_ns: int) -> bool:
     mine = _here(facts) & (categories(trace, facts.comm_names) == Category.ELEMENTWISE)
     length = trace.ops.end_ns - trace.ops.start_ns
     in_graph_ns = int(length[mine & in_graphs(trace)].sum())
+    if not can_compile(trace, facts.device):
+        return False
     return not compiled(trace)[_here(facts)].any() and 2 * in_graph_ns < int(length[mine].sum())
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.findings.ddp_copies import ddp_advice
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.compiled import compiled, fused
+from perfmagic.analysis.timeline.compiled import can_compile, compiled, fused
 from perfmagic.analysis.timeline.launches import LaunchBound
 from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, total_ns, union
 from perfmagic.trace.columns import Bool
 
-BESIDE_RATIO = 1.1  # of the stretches' own gaps: what lies between them is then no more to speak of
 LAUNCH_BOUND_FRAC = 0.05  # of the extent: as of the longest gap, less is not worth a rewrite of the step
 
 
@@ -38,11 +38,13 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
     late = (
         f"{facts.the_device} had finished what was queued before each, and waited {units.duration(lost_ns)} for Python"
     )
-    # between the stretches Python is late as well, if for longer: graphs and compiled code have no Python there either
-    most_ns = max(gaps_ns, total_ns(free))
-    saved = f"could save up to {units.duration(most_ns)}: the device waited for Python between other ops, too"
-    if most_ns <= BESIDE_RATIO * gaps_ns:
-        saved = f"could save up to {units.duration(most_ns)}"
+    # not what lies between the stretches: a graph cannot be captured across a copy that the host reads
+    saved = f"could save up to {units.duration(gaps_ns)}"
+    if len(facts.trace.python_frames):  # recording stacks slows Python itself: see the verdict
+        saved += " of this slowed run"
+    # what a library's option leaves out needs neither graph nor compiler, which do not reach it
+    mine_of_ops = (facts.trace.ops.device == facts.device) & _inside(facts, stretches)
+    advice = ddp_advice(facts, mine_of_ops) or f"{_how(facts, stretches)} and {saved}"
     return [
         Finding(
             rule="one_by_one",
@@ -54,7 +56,7 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
             end_ns=max(s.end_ns for s in stretches),
             device=facts.device,
             where=where,
-            advice=f"{_how(facts, stretches)} and {saved}",
+            advice=advice,
         )
     ]
 
@@ -64,7 +66,8 @@ def _how(facts: Facts, stretches: Rows[LaunchBound]) -> str:
     ops = facts.trace.ops
     mine = (ops.device == facts.device) & _inside(facts, stretches)
     if 2 * int((mine & compiled(facts.trace)).sum()) < int(mine.sum()):
-        return "CUDA graphs or torch.compile launch many at once"
+        either = "CUDA graphs or torch.compile" if can_compile(facts.trace, facts.device) else "CUDA graphs"
+        return f"{either} launch many at once"
     if not fused(facts.trace)[mine].any():
         unfused = "Compiled code made most of these launches, with no fused kernel among them: torch.compile's default"
         return f"{unfused} backend (inductor) fuses neighbours. CUDA graphs launch many at once"

@@ -15,6 +15,9 @@ from perfmagic.numerics.intervals import Intervals, intersect, total_ns
 from perfmagic.trace.columns import NONE, Int64
 
 FAR_RATIO = 3  # to the longest of the others, as of a gap far longer than those like it
+# They copy to the device what they are given on the CPU, each time and blocking (torch, ATen/native/
+# TensorAdvancedIndexing.cpp): the call has no place for non_blocking=True
+_INDEXING = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
 
 
 def pageable(facts: Facts, free: Intervals) -> list[Finding]:
@@ -43,7 +46,8 @@ def pageable(facts: Facts, free: Intervals) -> list[Finding]:
         took = units.duration(int(syncs.blocked_ns[start_up].sum()))
         first = f"another one, the first op of {facts.the_device}, blocked it for {took} and is not counted"
     detail = sentences(held, device_meanwhile(facts, rows), first, copies.words)
-    return [waiting(facts, free, "pageable", rows, cause, detail, _advice(copies), less_ns=launches_ns)]
+    advice = _advice(facts, calls, rows, copies)
+    return [waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)]
 
 
 def slower_copies(facts: Facts, exposed: Intervals) -> list[Finding]:
@@ -102,7 +106,30 @@ def _copies(facts: Facts, calls: Int64) -> Copies:
     return Copies(facts, rows, pageable=True)
 
 
-def _advice(copies: Copies) -> str:
+def _advice(facts: Facts, calls: Int64, rows: Int64, copies: Copies) -> str:
+    """What frees Python of the copies.  calls: that launched them;  rows: these, and the waits behind them."""
+    indexed = np.isin(rows, _indexing(facts, rows))
+    n_indexed = int(np.isin(calls, rows[indexed]).sum())
+    if not n_indexed:
+        return _pinning(copies)
+    blocked = units.duration(int(facts.syncs.blocked_ns[rows[indexed]].sum()))
+    which = f"{units.count(n_indexed)} of them, {blocked}," if n_indexed < len(calls) else "they"
+    keep = f"{which} are tensors on the CPU that indexing copies to {facts.the_device}: keep index and values there"
+    return sentences(keep, f"for the others, {_pinning(copies)}" if n_indexed < len(calls) else "")
+
+
+def _indexing(facts: Facts, rows: Int64) -> Int64:
+    """The blocking calls that an indexing operator made for what it was given on the CPU."""
+    trace, asker = facts.trace, facts.syncs.asker[rows]
+    indexing = np.array([name in _INDEXING for name in trace.names], bool)
+    known = rows[asker != NONE]
+    made: Int64 = known[indexing[trace.host_ops.name[facts.syncs.asker[known]]]]
+    return made
+
+
+def _pinning(copies: Copies) -> str:
+    """A copy from pinned memory without non_blocking waits for its stream, too (ATen/native/cuda/Copy.cu)."""
     if copies.own_stream:
         return "pin_memory() and non_blocking=True let them run beside compute"
-    return "pin_memory() frees Python; to overlap, give them a stream of their own and non_blocking=True, too"
+    both = "pin_memory() and non_blocking=True together free Python, pinning alone does not"
+    return f"{both}; to overlap, give them a stream of their own, too"

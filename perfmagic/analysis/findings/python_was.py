@@ -9,7 +9,7 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.timeline.host_time import MOST_FRAC, FrameTime, HostTime, held_by, host_time
+from perfmagic.analysis.timeline.host_time import FRAME_NAME, MOST_FRAC, FrameTime, HostTime, held_by, host_time
 from perfmagic.numerics.intervals import Intervals
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.signatures import function_name
@@ -69,6 +69,16 @@ def _how_long(ns: int, of_ns: int) -> str:
     return "all that time" if ns == of_ns else f"for {units.duration(ns)} of {units.duration(of_ns)}"
 
 
+def frame_words(name: str) -> str:
+    """A frame as the record names it, in a sentence: "zoom (scipy/ndimage/_interpolation.py:123)"."""
+    found = FRAME_NAME.match(name)
+    return f"{found['function']}{_at_place(found['file'], int(found['line']))}" if found else name
+
+
 def _place(frame: FrameTime) -> str:
+    return _at_place(frame.file, frame.line)
+
+
+def _at_place(file: str, line: int) -> str:
     """The end of the file's path and the line, in brackets."""
-    return f" ({'/'.join(PurePath(frame.file).parts[-PLACE_PARTS:])}:{frame.line})" if frame.file else ""
+    return f" ({'/'.join(PurePath(file).parts[-PLACE_PARTS:])}:{line})" if file else ""

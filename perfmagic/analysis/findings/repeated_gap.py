@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from perfmagic import units
+from perfmagic.analysis.findings.ddp_copies import BUFFERS_ADVICE, FORWARD, UNFLATTEN
 from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.longest_gap import LONG_GAP_FRAC
 from perfmagic.analysis.findings.python_was import PythonWas, python_was
-from perfmagic.analysis.timeline.compiled import compiled, in_graphs, is_compiled_code
+from perfmagic.analysis.timeline.compiled import can_compile, compiled, in_graphs, is_compiled_code
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, union
@@ -32,12 +33,9 @@ FAR_RATIO = 3  # and so many times the median: where nearly all are alike, the m
 _TORCH = frozenset({"aten", "prim", "prims", "autograd", "torch", "c10d", "_c10d_functional", "inductor", "quantized"})
 _COMPILED_ADVICE = 'torch.compile(mode="reduce-overhead") runs it as CUDA graphs, without this Python work'
 _UNCOMPILED_ADVICE = "torch.compile or CUDA graphs remove this Python work"
+_GRAPHS_ADVICE = "CUDA graphs remove this Python work"
 # DDP's _sync_buffers: broadcast_coalesced puts them into one tensor and copies them back from slices of it
-_BUFFERS = frozenset({"aten::unflatten_dense_tensors", "DistributedDataParallel.forward"})
-_BUFFERS_ADVICE = (
-    "DistributedDataParallel sends the model's buffers to all ranks before each forward: broadcast_buffers=False "
-    "leaves that out, where ranks may have buffers of their own (running statistics of batch norm)"
-)
+_BUFFERS = frozenset({UNFLATTEN, FORWARD})
 
 
 def repeated_gap(facts: Facts, free: Intervals) -> list[Finding]:
@@ -188,7 +186,7 @@ def _ended_by(facts: Facts, rows: Int64) -> str:
 def _advice(facts: Facts, rows: Int64, was: PythonWas) -> str:
     """What to do about Python's work by what it was in; nothing where none is known, or where it is done already."""
     if was.around >= _BUFFERS:
-        return _BUFFERS_ADVICE
+        return BUFFERS_ADVICE
     operator = was.names[0]
     if "::" in operator and operator.split("::", 1)[0] not in _TORCH:
         custom = f"torch.compile does not look into the operator {function_name(operator)}"
@@ -200,5 +198,5 @@ def _advice(facts: Facts, rows: Int64, was: PythonWas) -> str:
     if made or any(is_compiled_code(name) for name in was.names):
         return _COMPILED_ADVICE
     if operator:
-        return _UNCOMPILED_ADVICE
+        return _UNCOMPILED_ADVICE if can_compile(facts.trace, facts.device) else _GRAPHS_ADVICE
     return "Do this work ahead of time, or queue other ops before it" if any(was.names) else ""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
+from perfmagic.analysis.findings.facts import Facts, listed, on_lines, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.python_was import frame_words
+from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.names import OpClass, copy_direction
 
+_PROFILER = re.compile(r"(?:^|[\\/])torch[\\/](?:profiler|autograd[\\/]profiler\.py)")  # frames of torch.profiler
 SEVERAL = 3  # so many waits are a habit
 QUEUED_FRAC = 0.1  # of a wait; less is the way of a launch
 NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing that could be won
@@ -108,11 +112,36 @@ def _device(facts: Facts, rows: Int64) -> str:
 
 
 def _edge(facts: Facts, rows: Int64) -> str:
-    """Where in the record the calls are that begin or end it; a profiler's own cannot be told from the user's."""
+    """Where in the record the calls are that begin or end it, and who made them, where Python's stacks say so."""
     first = facts.trace.launch_start_ns()[facts.trace.ops.launch != NONE].min()
     begins = facts.syncs.end_ns[rows] <= first
     ends = [" begins"] * bool(begins.any()) + [" ends"] * bool((~begins).any())
-    return f", where the record{' and'.join(ends)}: profilers wait for the device there themselves"
+    where = f", where the record{' and'.join(ends)}"
+    callers = [_caller(facts, int(row)) for row in rows]
+    if not all(callers):  # a profiler's own cannot be told from the user's
+        return f"{where}: profilers wait for the device there themselves"
+    if len(set(callers)) == 1:
+        return f"{where}: {callers[0]} called it"
+    held = dict.fromkeys(callers, 0)
+    for one, ns in zip(callers, facts.syncs.blocked_ns[rows].tolist(), strict=True):
+        held[one] += ns
+    (one, ns), *others = held.items()
+    words = [f"{one} called {units.duration(ns)} of it", *(f"{one} {units.duration(ns)}" for one, ns in others)]
+    return f"{where}: {listed(words)}"
+
+
+def _caller(facts: Facts, row: int) -> str:
+    """Whose Python made a blocking call: the profiler, or the innermost function outside torch; "" where not known."""
+    calls, names = facts.trace.calls, facts.trace.names
+    call = int(facts.syncs.call[row])
+    at = calls.start_ns[[call]]
+    around = facts.trace.python_frames.running_at(at)
+    mine = around.take(around.thread == calls.thread[call])
+    order = np.lexsort((-mine.end_ns, mine.start_ns))  # the outermost first
+    stack = [names[name] for name in mine.name[order].tolist()]
+    if any(_PROFILER.search(name) for name in stack):
+        return "the profiler"
+    return next((frame_words(name) for name in reversed(stack) if is_own_frame(name)), "")
 
 
 def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:

@@ -8,7 +8,7 @@ from perfmagic import units
 from perfmagic.analysis.findings.busy import NOTABLE_FRAC, TINY_NS, claim
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.timeline.compiled import compiled
+from perfmagic.analysis.timeline.compiled import can_compile, compiled
 from perfmagic.trace.columns import OpKind
 
 MANY_FRAC = 0.5  # of the kernels
@@ -29,6 +29,7 @@ def tiny_kernels(facts: Facts) -> list[Finding]:
     median_ns = float(np.median((ops.end_ns - ops.start_ns)[kernels]))
     few = f"{units.count(len(mine.rows))} of {units.plural(len(kernels), 'kernel')} took less than"
     time = f"{few} {units.duration(TINY_NS)}, {units.duration(mine.ops_ns)} in all"
+    done = compiled(facts.trace)[mine.rows].any()
     return [
         Finding(
             rule="tiny_kernels",
@@ -39,7 +40,7 @@ def tiny_kernels(facts: Facts) -> list[Finding]:
             start_ns=int(ops.start_ns[mine.rows].min()),
             end_ns=int(ops.end_ns[mine.rows].max()),
             device=facts.device,
-            advice="" if compiled(facts.trace)[mine.rows].any() else _FUSE,
+            advice="" if done or not can_compile(facts.trace, facts.device) else _FUSE,
             where=mine.where,
         )
     ]

@@ -10,8 +10,8 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.cell_time import THE_CELL, CellTime
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
+from perfmagic.analysis.findings.host_only import host_only
 from perfmagic.analysis.timeline.graph_record import incomplete_graphs
-from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.verdict import (
@@ -26,19 +26,18 @@ from perfmagic.analysis.verdict import (
     STALLED,
     Verdict,
 )
-from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, total_ns, union
-from perfmagic.trace.columns import NO_LINE, HostKind, Int64
-from perfmagic.trace.hoststack import operator_stack
+from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, intersect, merge, subtract, total_ns, union
+from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.model import Trace
 
 # a verdict turns on a tenth of the time: where so much of what the device executed rests on lengths that the reader
 # had to make up, these alone could turn it
 REPAIRED_FRAC = 1 - DEVICE_BOUND_FRAC
-OUTSIDE_FRAC = 0.1  # of what the host recorded; Python between operators takes some of any time
 EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its finding
 DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
 DECIDES_RATIO = 2  # and at least so many times as long as anything else
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
+MISSING_CALLS = 100  # ids between neighbours; an eager operator makes some calls that are not kept
 FEW_GAPS = 10  # with so few none is exceptional
 EARLY_FRAC = 0.05  # of the ops: a gap behind no more of them belongs to the beginning
 SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
@@ -52,7 +51,7 @@ def verdict(trace: Trace) -> Verdict:
 def verdict_of(facts: Facts) -> Verdict:
     """The verdict, from analyses that are at hand."""
     if not len(facts.trace.ops):
-        return Verdict(NO_RECORDS, 0.0, *_host_only(facts.trace))
+        return Verdict(NO_RECORDS, 0.0, *host_only(facts.trace))
     if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
         return Verdict(NO_VERDICT, 0.0, f"one op of {units.duration(facts.breakdown.busy_ns)} is too little for one")
     if lacks := sample(facts.trace) or incomplete_graphs(facts.trace):
@@ -138,8 +137,34 @@ def _device_bound(facts: Facts, time: CellTime) -> Worded:
 def _host_bound(facts: Facts, time: CellTime) -> Worded:
     where, lines = _by_line(facts, time.waited_for_host)
     waited = f"{facts.the_busiest} waited {_for_python(facts, time)}{where}"
-    words = [waited, _busy(time, "it"), *_idle(facts, time, told="python"), _slowed(facts)]
+    words = [waited, _unrecorded(facts, time), _busy(time, "it"), *_idle(facts, time, told="python"), _slowed(facts)]
     return words, lines, time.waited_for_host_ns
+
+
+def _unrecorded(facts: Facts, time: CellTime) -> str:
+    """That for most of the wait the record holds nothing of the host, though calls were made: their ids jump.
+
+    Of Python between calls nothing is recorded either; ids that jump by so much say that calls are missing.
+    """
+    trace = facts.trace
+    calls = np.flatnonzero(trace.calls.correlation >= 0)
+    if trace.simulated or len(calls) < 2:
+        return ""
+    order = calls[np.argsort(trace.calls.start_ns[calls], kind="stable")]
+    jump = np.diff(trace.calls.correlation[order])
+    row = int(jump.argmax())
+    if jump[row] < MISSING_CALLS:
+        return ""
+    between = np.array([[trace.calls.end_ns[order[row]], trace.calls.start_ns[order[row + 1]]]], np.int64)
+    tables = (trace.calls, trace.host_ops, trace.python_frames.reaching(between))
+    spans = [union(table.start_ns, table.end_ns) for table in tables if len(table)]
+    hole = intersect(subtract(between, merge(*spans)), time.waited_for_host)
+    hole_ns = total_ns(hole)
+    if 2 * hole_ns < time.waited_for_host_ns:
+        return ""
+    ids = f"{trace.calls.correlation[order[row]]} to {trace.calls.correlation[order[row + 1]]}"
+    held = f"for {units.duration(hole_ns)} of it the record holds nothing of the host"
+    return f"{held}, and its calls are numbered on from {ids}: calls are missing from it"
 
 
 def _slowed(facts: Facts) -> str:
@@ -274,48 +299,4 @@ def too_much_repaired(facts: Facts) -> bool:
     executed_ns = int((facts.trace.ops.end_ns - facts.trace.ops.start_ns).sum())
     return bool(meta.repaired_ops) and (
         meta.repaired_ops >= REPAIRED_FRAC * len(facts.trace.ops) or meta.repaired_ns >= REPAIRED_FRAC * executed_ns
-    )
-
-
-def _host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
-    """What the host did: its outermost operators with the largest sums."""
-    ops = trace.host_ops
-    levels = operator_stack(trace).levels.values()
-    rows = np.concatenate([level[0] for level in levels]) if levels else np.zeros(0, np.int64)
-    if not len(rows):
-        return "the device ran nothing that was recorded", ()
-    names, inverse = np.unique(ops.name[rows], return_inverse=True)
-    sums = np.zeros(len(names), np.int64)
-    np.add.at(sums, inverse, ops.end_ns[rows] - ops.start_ns[rows])
-    top = np.argsort(-sums, kind="stable")[:3]
-    words = [f"{trace.names[names[i]]} {units.duration(int(sums[i]))}" for i in top]
-    longest = f"the host's longest operators, with what they called: {', '.join(words)}"
-    return sentences(longest, _outside(trace, rows), _annotated(trace)), ()
-
-
-def _annotated(trace: Trace) -> str:
-    """The longest annotations, which say whose time it was where operators are missing; "" where there are none."""
-    host = trace.host_ops
-    rows = np.flatnonzero(host.kind == HostKind.ANNOTATION)
-    totals = {}
-    for name in np.unique(host.name[rows]).tolist():
-        mine = rows[host.name[rows] == name]
-        if not trace.names[name].startswith(STEP_NAME):
-            totals[trace.names[name]] = total_ns(union(host.start_ns[mine], host.end_ns[mine]))
-    longest = sorted(totals.items(), key=lambda item: -item[1])[:3]
-    words = ", ".join(f"{name} {units.duration(ns)}" for name, ns in longest)
-    return f"the longest annotations: {words}" if words else ""
-
-
-def _outside(trace: Trace, rows: Int64) -> str:
-    """How much of the time passed outside of every operator on every thread; rows: the outermost operators."""
-    host = trace.host_ops
-    start_ns, end_ns = int(host.start_ns.min()), int(host.end_ns.max())
-    inside_ns = total_ns(union(host.start_ns[rows], host.end_ns[rows]))
-    length_ns = end_ns - start_ns
-    if length_ns - inside_ns < OUTSIDE_FRAC * length_ns:
-        return ""
-    share = f"{units.duration(length_ns - inside_ns)} of {units.duration(length_ns)}"
-    return (
-        f"{units.percent(1 - inside_ns / length_ns)} of the record, {share}, passed outside of every recorded operator"
     )

@@ -13,8 +13,8 @@ from perfmagic.analysis.findings.facts import listed
 from perfmagic.analysis.ranks.clock_facts import ClockFacts, Ping, clock_facts
 from perfmagic.analysis.ranks.matching import MatchedGroup, Matching
 from perfmagic.analysis.ranks.messages import Passed
+from perfmagic.analysis.ranks.rank_summary import RankSummary
 from perfmagic.trace.columns import Int64
-from perfmagic.trace.model import Trace
 
 # Ends of one collective on the ranks of one host differ by microseconds (6 µs on eight V100); clocks of two hosts under
 # NTP by milliseconds. What is not larger is no clock's error.
@@ -89,7 +89,10 @@ class Alignment:
 
 
 def aligned(
-    traces: Mapping[int, Trace], matching: Matching, messages: Sequence[Passed] = (), pings: Sequence[Ping] = ()
+    summaries: Mapping[int, RankSummary],
+    matching: Matching,
+    messages: Sequence[Passed] = (),
+    pings: Sequence[Ping] = (),
 ) -> Alignment:
     """How the clocks of several ranks of one job fit together.
 
@@ -99,11 +102,11 @@ def aligned(
     without a common group are joined through others. What is taken never leaves what is certain: see
     perfmagic.analysis.ranks.clock_facts.
     """
-    ranks = sorted(traces)
-    clock = {rank: trace.meta.base_unix_ns for rank, trace in traces.items()}
+    ranks = sorted(summaries)
+    clock = {rank: one.meta.base_unix_ns for rank, one in summaries.items()}
     groups = [_of_common_end(group) for group in matching.groups]
     groups = [group for group in groups if group.kinds]
-    facts = clock_facts(traces, groups, messages, pings)
+    facts = clock_facts(summaries, groups, messages, pings)
     off = _clock_errors(ranks, groups, clock)
     middles = None if facts.told.contradiction else facts.told.middles()
     raw = _residuals(groups, clock)
@@ -119,11 +122,11 @@ def aligned(
         if better is not None and len(raw) and _residuals(groups, _at(clock, moved)).max() > better[1]:
             moved, by_clocks = better[0], True
     at = _at(clock, moved)
-    apart = not len(raw) and not by_clocks and _far_apart(traces)
+    apart = not len(raw) and not by_clocks and _far_apart(summaries)
     if apart:
-        at = {rank: -_first_ns(trace) for rank, trace in traces.items()}
+        at = {rank: -one.first_ns for rank, one in summaries.items()}
     left = _residuals(groups, at)
-    first = min((at[rank] + _first_ns(trace) for rank, trace in traces.items()), default=0)
+    first = min((at[rank] + one.first_ns for rank, one in summaries.items()), default=0)
     bound_ns, how, contradiction = _known(facts, ranks, _chosen(moved, ranks), told=middles is not None)
     return Alignment(
         offset_ns={rank: at[rank] - first for rank in ranks},
@@ -184,22 +187,18 @@ def _allowed(moved: Mapping[int, int], ranks: Sequence[int], facts: ClockFacts) 
     return _moved(chosen, ranks)
 
 
-def _far_apart(traces: Mapping[int, Trace]) -> bool:
+def _far_apart(summaries: Mapping[int, RankSummary]) -> bool:
     """Whether the clocks as recorded would leave more gaps than records on one axis."""
-    starts = [trace.meta.base_unix_ns + _first_ns(trace) for trace in traces.values()]
-    longest = max(trace.meta.end_ns - trace.meta.start_ns for trace in traces.values())
+    starts = [one.meta.base_unix_ns + one.first_ns for one in summaries.values()]
+    longest = max(one.meta.end_ns - one.meta.start_ns for one in summaries.values())
     return max(starts) - min(starts) > _FAR * max(longest, 1)
-
-
-def _first_ns(trace: Trace) -> int:
-    return int(trace.ops.start_ns.min(initial=trace.meta.start_ns))
 
 
 def _of_common_end(group: MatchedGroup) -> MatchedGroup:
     """The collectives of a group that all ranks leave together."""
     kept = np.array([_ENDS_APART.search(kind.lower()) is None for kind in group.kinds], bool)
     kinds = tuple(kind for kind, keep in zip(group.kinds, kept.tolist(), strict=True) if keep)
-    parts = (group.rows[:, kept], group.start_ns[:, kept], group.end_ns[:, kept])
+    parts = (group.places[:, kept], group.start_ns[:, kept], group.end_ns[:, kept])
     return MatchedGroup(group.name, group.ranks, kinds, *parts)
 
 
@@ -209,6 +208,7 @@ def _clock_errors(ranks: list[int], groups: list[MatchedGroup], clock: Mapping[i
         return {}
     known = {groups[0].ranks[0] if ranks[0] not in groups[0].ranks else ranks[0]: 0}
     for _ in ranks:
+        n_known = len(known)
         for group in groups:
             anchor = next((rank for rank in group.ranks if rank in known), None)
             if anchor is None:
@@ -217,6 +217,8 @@ def _clock_errors(ranks: list[int], groups: list[MatchedGroup], clock: Mapping[i
             for rank in group.ranks:
                 if rank not in known:
                     known[rank] = known[anchor] + int(np.median(ends[rank] - ends[anchor]))
+        if len(known) in (n_known, len(ranks)):
+            break
     return known
 
 

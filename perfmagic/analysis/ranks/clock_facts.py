@@ -13,9 +13,13 @@ import numpy as np
 
 from perfmagic.analysis.ranks.matching import MatchedGroup
 from perfmagic.analysis.ranks.messages import Passed
+from perfmagic.analysis.ranks.rank_summary import RankSummary
 from perfmagic.numerics.clocks import UNKNOWN, Bounds, joined, no_facts
 from perfmagic.trace.columns import Int64
-from perfmagic.trace.model import Trace
+
+# Of many ranks not every collective is asked how far it bounds their clocks: fewer facts leave a wider bound, as true
+MOST_STEPS = 200_000_000  # of numpy, a fifth of a second
+LEAST_COLLECTIVES = 32
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class ClockFacts:
 
 
 def clock_facts(
-    traces: Mapping[int, Trace],
+    summaries: Mapping[int, RankSummary],
     groups: Iterable[MatchedGroup],
     messages: Iterable[Passed] = (),
     pings: Sequence[Ping] = (),
@@ -61,14 +65,14 @@ def clock_facts(
     pings count for ranks whose record has the instant 0 by the monotonic clock. Between two rounds of pings clocks
     drift: the true offset of any moment lies between those of the rounds.
     """
-    ranks = tuple(sorted(traces))
+    ranks = tuple(sorted(summaries))
     place = {rank: i for i, rank in enumerate(ranks)}
     facts = no_facts(len(ranks))
-    one = _hosts(traces, ranks, facts)
-    n_pings = _pings(traces, pings, place, facts)
+    one = _hosts(summaries, ranks, facts)
+    n_pings = _pings(summaries, pings, place, facts)
     told = joined(facts)
-    clock = np.array([traces[rank].meta.base_unix_ns for rank in ranks], np.int64)
-    trusted = {rank for rank in ranks if not traces[rank].meta.repaired_ops}  # repaired times are guesses
+    clock = np.array([summaries[rank].meta.base_unix_ns for rank in ranks], np.int64)
+    trusted = {rank for rank in ranks if not summaries[rank].meta.repaired_ops}  # repaired times are guesses
     for group in groups:
         _collectives(group, place, clock, trusted, facts)
     for one_pair in messages:
@@ -82,32 +86,31 @@ def clock_facts(
     return ClockFacts(ranks, told, joined(facts), n_pings, one)
 
 
-def _correction_ns(trace: Trace) -> int | None:
+def _correction_ns(one: RankSummary) -> int | None:
     """From unix time as recorded to the host's monotonic clock."""
-    base = trace.meta.monotonic_base_ns
-    return None if base is None else base - trace.meta.base_unix_ns
+    base = one.meta.monotonic_base_ns
+    return None if base is None else base - one.meta.base_unix_ns
 
 
-def _hosts(traces: Mapping[int, Trace], ranks: Sequence[int], facts: Int64) -> bool:
+def _hosts(summaries: Mapping[int, RankSummary], ranks: Sequence[int], facts: Int64) -> bool:
     """Ranks of one run of one host read one clock."""
     at: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for i, rank in enumerate(ranks):
-        correction = _correction_ns(traces[rank])
-        if traces[rank].meta.boot and correction is not None:
-            at[traces[rank].meta.boot].append((i, correction))
+        correction = _correction_ns(summaries[rank])
+        if summaries[rank].meta.boot and correction is not None:
+            at[summaries[rank].meta.boot].append((i, correction))
     for mine in at.values():
-        for i, of_i in mine:
-            for j, of_j in mine:
-                facts[i, j] = of_j - of_i
+        places, corrections = np.array(mine, np.int64).T
+        facts[np.ix_(places, places)] = corrections[None, :] - corrections[:, None]
     return len(at) == 1 and len(next(iter(at.values()))) == len(ranks)
 
 
-def _pings(traces: Mapping[int, Trace], pings: Sequence[Ping], place: Mapping[int, int], facts: Int64) -> int:
+def _pings(summaries: Mapping[int, RankSummary], pings: Sequence[Ping], place: Mapping[int, int], facts: Int64) -> int:
     rounds: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
     n = 0
     for ping in pings:
         ends = (ping.first, ping.second)
-        corrections = [_correction_ns(traces[rank]) for rank in ends if rank in place]
+        corrections = [_correction_ns(summaries[rank]) for rank in ends if rank in place]
         if len(corrections) < len(ends) or None in corrections:
             continue
         n += 1
@@ -124,10 +127,18 @@ def _pings(traces: Mapping[int, Trace], pings: Sequence[Ping], place: Mapping[in
 
 def _collectives(group: MatchedGroup, place: Mapping[int, int], clock: Int64, trusted: set[int], facts: Int64) -> None:
     """No rank leaves before every other has come: the least of end less start over all of them counts."""
-    mine = [(row, place[rank]) for row, rank in enumerate(group.ranks) if rank in trusted]
-    for row, i in mine:
-        ends = group.end_ns[row] + clock[i]
-        for other, j in mine:
-            if i != j and len(ends):
-                latest = int((ends - group.start_ns[other] - clock[j]).min())
-                facts[i, j] = min(int(facts[i, j]), latest)
+    mine = np.array([row for row, rank in enumerate(group.ranks) if rank in trusted], np.int64)
+    if not len(mine) or not len(group.kinds):
+        return
+    at = np.array([place[group.ranks[row]] for row in mine.tolist()], np.int64)
+    starts, ends = (times[mine] + clock[at, None] for times in (group.start_ns, group.end_ns))
+    most = max(MOST_STEPS // len(mine) ** 2, LEAST_COLLECTIVES)
+    if len(group.kinds) > most:  # those in which all were for the shortest time bound the clocks most
+        tight = np.argpartition(ends.max(axis=0) - starts.max(axis=0), most)[:most]
+        starts, ends = starts[:, tight], ends[:, tight]
+    latest = np.full((len(mine), len(mine)), UNKNOWN, np.int64)
+    for of_start, of_end in zip(starts.T, ends.T, strict=True):
+        np.minimum(latest, of_end[:, None] - of_start[None, :], out=latest)
+    np.fill_diagonal(latest, 0)
+    where = np.ix_(at, at)
+    facts[where] = np.minimum(facts[where], latest)

@@ -12,23 +12,25 @@ from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.trace.model import TraceMeta
 
 EXPLAINS_FRAC = 0.5  # of what others wait for a late rank: its own wait for a core may be why
+LENGTHENS_FRAC = 0.1  # of the extent: shorter waits do not explain how long it took
 
 
 def explains_lateness(job: OneJob, of_late: Sequence[RankFinding]) -> bool:
-    """Whether waiting for a core may be why ranks are late: it is half of what others wait for them, or none is late.
+    """Whether waiting for a core may be why ranks are late, half of what others wait for them, or why all take long.
 
     of_late: what says who is late. A rank whose own code sleeps is late for longer than it waited for a core.
     """
+    waited = _waited_ns(job)
     if not of_late:
-        return True
-    first, waited = of_late[0], _waited_ns(job)
+        return max(waited.values(), default=0) >= LENGTHENS_FRAC * job.extent_ns
+    first = of_late[0]
     late_ns = first.cost_ns or 0 if len(first.ranks) > 1 else job.waited_for_ns(job.ranks.index(first.ranks[0]))
     return max(waited.get(rank, 0) for rank in first.ranks) >= EXPLAINS_FRAC * late_ns
 
 
 def _waited_ns(job: OneJob) -> dict[int, int]:
     """By rank how long it waited for a core, of those whose scheduler was asked."""
-    found = {rank: job.facts[rank].trace.meta.waited_for_core_ns for rank in job.ranks}
+    found = {rank: job.summaries[rank].meta.waited_for_core_ns for rank in job.ranks}
     return {rank: ns for rank, ns in found.items() if ns is not None}
 
 
@@ -38,7 +40,7 @@ def cores(job: OneJob, of_late: Sequence[RankFinding] = ()) -> list[RankFinding]
     What a rank waited is that of all its threads added up, so that it may be more than the time that passed.
     of_late: what says who is late.
     """
-    metas = {rank: job.facts[rank].trace.meta for rank in job.ranks}
+    metas = {rank: job.summaries[rank].meta for rank in job.ranks}
     waited = _waited_ns(job)
     if not waited:
         return []

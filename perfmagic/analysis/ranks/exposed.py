@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.meetings import Parts
+from perfmagic.analysis.ranks.rank_summary import RankSummary
 from perfmagic.numerics.intervals import EMPTY, Intervals, intersect, merge, subtract, total_ns, union
 
 
@@ -42,28 +42,27 @@ class Communication:
         return total_ns(intersect(self.unmatched, self.exposed))
 
 
-def communication(facts: Mapping[int, Facts], parts: Mapping[int, Sequence[Parts]]) -> dict[int, Communication]:
+def communication(ranks: Mapping[int, RankSummary], parts: Mapping[int, Sequence[Parts]]) -> dict[int, Communication]:
     """What the communication of each rank was.  parts: by rank, see perfmagic.analysis.ranks.meetings.parts_of."""
-    return {rank: _of_rank(mine, parts.get(rank, ())) for rank, mine in facts.items()}
+    return {rank: _of_rank(mine, parts.get(rank, ())) for rank, mine in ranks.items()}
 
 
-def _of_rank(facts: Facts, parts: Sequence[Parts]) -> Communication:
-    sets = facts.breakdown.intervals
-    asked, got = _split(facts, [part for part in parts if part.receives])
-    waiting, transfer = _split(facts, [part for part in parts if not part.receives])
+def _of_rank(mine: RankSummary, parts: Sequence[Parts]) -> Communication:
+    asked, got = _split(mine, [part for part in parts if part.receives])
+    waiting, transfer = _split(mine, [part for part in parts if not part.receives])
     moving = merge(transfer, got)
     idle = subtract(merge(waiting, asked), moving)
-    unmatched = subtract(sets["communication"], merge(idle, moving))
-    return Communication(idle, moving, unmatched, sets["exposed_communication"], (asked, got), (waiting, transfer))
+    unmatched = subtract(mine.communication, merge(idle, moving))
+    return Communication(idle, moving, unmatched, mine.exposed_communication, (asked, got), (waiting, transfer))
 
 
-def _split(facts: Facts, parts: Sequence[Parts]) -> tuple[Intervals, Intervals]:
+def _split(mine: RankSummary, parts: Sequence[Parts]) -> tuple[Intervals, Intervals]:
     """The waiting and the transfer of some communication on the device that is looked at."""
     if not parts:
         return EMPTY, EMPTY
-    here = [(part, facts.trace.ops.device[part.rows] == facts.device) for part in parts]
+    here = [(part, mine.here(part.places)) for part in parts]
     start, middle, end = (
-        np.concatenate([getattr(part, name)[mine] for part, mine in here]) for name in ("start_ns", "met_ns", "end_ns")
+        np.concatenate([getattr(part, name)[kept] for part, kept in here]) for name in ("start_ns", "met_ns", "end_ns")
     )
     transfer = union(middle, end)
     return subtract(union(start, middle), transfer), transfer

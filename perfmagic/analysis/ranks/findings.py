@@ -11,13 +11,13 @@ from perfmagic.analysis.findings.facts import listed, sentences
 from perfmagic.analysis.ranks.cores import cores, explains_lateness
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.host_as_device import LEFT_ALONE
-from perfmagic.analysis.ranks.jobs import jobs, jobs_words
+from perfmagic.analysis.ranks.jobs import OfJob, jobs, jobs_words
 from perfmagic.analysis.ranks.late import late
+from perfmagic.analysis.ranks.none_late import none_late
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.analysis.ranks.summary import Ranks, ranks_of
 from perfmagic.analysis.ranks.totals import totals
 from perfmagic.analysis.ranks.waited_for_python import waited_for_python
-from perfmagic.analysis.timeline.sample import sample
 from perfmagic.trace.model import Trace
 
 MOST_JOBS = 4  # that a sentence lists
@@ -41,25 +41,27 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     if ranks.idle:
         return ()
     if samples := _samples(ranks):
-        return samples
+        return (*ranks.of_files, *samples)
     job = OneJob(ranks)
     of_late = late(job)
     of_cores = cores(job, of_late)
     if found := _left_alone(job):
-        return (found, *of_cores, *of_late)
+        return (*ranks.of_files, found, *of_cores, *of_late)
     won = [*waited_for_python(job, of_late), *of_late]
-    rest = [*_exposed(job), *totals(job), *_unmatched(job)]  # what a rank has more than others is not all to be won
+    # what a rank has more than others is not all to be won
+    rest = [*_exposed(job), *none_late(job), *totals(job), *_unmatched(job)]
     first, last = ((), of_cores) if of_cores and not explains_lateness(job, of_late) else (of_cores, ())
-    return (*first, *(one for some in (won, rest) for one in sorted(some, key=lambda f: -(f.cost_ns or 0))), *last)
+    by_cost = (one for some in (won, rest) for one in sorted(some, key=lambda f: -(f.cost_ns or 0)))
+    return (*ranks.of_files, *first, *by_cost, *last)
 
 
 def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
     """That a file is a sample of a recording: collectives by order and totals then depend on what was kept."""
-    found = {rank: words for rank in ranks.ranks if (words := sample(ranks.traces[rank])) is not None}
+    found = {rank: one.sample for rank, one in ranks.summaries.items() if one.sample}
     if not found:
         return ()
     first, *more = found
-    detail = f"of rank {first} {found[first].words.removeprefix('the file ')}"
+    detail = f"of rank {first} {found[first].removeprefix('the file ')}"
     also = [f"so {'do the files of ranks' if more[1:] else 'does that of rank'} {listed(list(map(str, more)))}"]
     return (
         RankFinding(
@@ -73,7 +75,7 @@ def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
     )
 
 
-def mixed_jobs(traces: Sequence[Trace]) -> tuple[RankFinding, ...]:
+def mixed_jobs(traces: Sequence[OfJob]) -> tuple[RankFinding, ...]:
     """Files of several jobs, which nobody should compare as ranks; nothing where they are of one."""
     words = jobs_words(traces, [trace.meta.origin for trace in traces])
     if len(words) < 2:
@@ -94,7 +96,7 @@ def mixed_jobs(traces: Sequence[Trace]) -> tuple[RankFinding, ...]:
 
 def _left_alone(job: OneJob) -> RankFinding | None:
     """That ranks have a device, and communicated tensors on the CPU without a record of what computed them."""
-    notes = [note for facts in job.facts.values() for note in facts.trace.meta.notes if note.kind == LEFT_ALONE]
+    notes = [note for one in job.summaries.values() for note in one.meta.notes if note.kind == LEFT_ALONE]
     if len(notes) < len(job.ranks) or any(note.numbers["n_computed"] for note in notes):
         return None
     return RankFinding(

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from perfmagic import units
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Collective, TraceMeta
 
 _TOLERANCE_NS = 60_000_000_000  # hosts' clocks may be off by seconds; ranks of one job are not recorded a minute apart
 _NAMED = 4  # files that a sentence lists
+
+
+class OfJob(Protocol):
+    """What tells jobs apart, of a trace or of what a rank says of itself."""
+
+    @property
+    def meta(self) -> TraceMeta: ...
+
+    @property
+    def collectives(self) -> tuple[Collective, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -20,28 +31,62 @@ class Job:
     apart: str = ""
 
 
-def jobs(traces: Sequence[Trace]) -> tuple[Job, ...]:
+def jobs(traces: Sequence[OfJob]) -> tuple[Job, ...]:
     """The jobs that some traces are of, the largest first; a trace whose file names no rank is a job of its own.
 
     Ranks of one job have different numbers, one world size, devices of one name (or a process group in common), and
     were recorded at one time. Traces without that information do not contradict it.
     """
-    found: list[list[int]] = []
+    found: list[_Members] = []
     reasons: dict[int, str] = {}
     for i in sorted(range(len(traces)), key=lambda i: (traces[i].meta.rank is None, traces[i].meta.rank or 0, i)):
-        for members in found:
-            why = next((words for other in members if (words := difference(traces[other], traces[i]))), "")
+        for job in found:
+            why = next((words for other in job.asked(traces[i]) if (words := difference(traces[other], traces[i]))), "")
             if not why:
-                members.append(i)
+                job.add(i, traces[i])
                 break
             reasons.setdefault(i, why)
         else:
-            found.append([i])
-    found.sort(key=lambda members: -len(members))
-    return tuple(Job(tuple(members), reasons.get(members[0], "") if n else "") for n, members in enumerate(found))
+            found.append(_Members())
+            found[-1].add(i, traces[i])
+    found.sort(key=lambda job: -len(job.members))
+    return tuple(Job(tuple(job.members), reasons.get(job.members[0], "") if n else "") for n, job in enumerate(found))
 
 
-def difference(first: Trace, second: Trace) -> str:
+class _Members:
+    """The traces of one job, and which of them can differ from another: those alike need not all be asked."""
+
+    def __init__(self) -> None:
+        self.members: list[int] = []
+        self._by_rank: dict[int | None, int] = {}
+        self._alike: dict[object, int] = {}
+        self._latest: tuple[int, int] | None = None  # when it began, its place
+        self._earliest: tuple[int, int] | None = None  # when it ended, its place
+
+    def add(self, i: int, one: OfJob) -> None:
+        self.members.append(i)
+        self._by_rank.setdefault(one.meta.rank, i)
+        self._alike.setdefault(_likeness(one), i)
+        if _dated(one):
+            began, ended = _span(one)
+            self._latest = max(self._latest or (began, i), (began, i))
+            self._earliest = min(self._earliest or (ended, i), (ended, i))
+
+    def asked(self, one: OfJob) -> list[int]:
+        """The members of which one differs from a trace if any does."""
+        edges = {place for found in (self._latest, self._earliest) if found for place in found[1:]}
+        same = {self._by_rank[one.meta.rank]} if one.meta.rank in self._by_rank else set()
+        return sorted({*self._alike.values(), *edges, *same}, key=self.members.index)
+
+
+def _likeness(one: OfJob) -> object:
+    """What `difference` looks at, but the rank and the time."""
+    names = frozenset(info.name for info in one.meta.devices)
+    groups = frozenset((c.group, c.ranks, c.group_size) for c in one.collectives)
+    return one.meta.rank is None, one.meta.world_size, names, groups
+
+
+def difference(first: OfJob, second: OfJob) -> str:
     """Why two traces are not two ranks of one job; "" where nothing says so."""
     a, b = first.meta, second.meta
     if a.rank is None or b.rank is None:
@@ -62,12 +107,12 @@ def difference(first: Trace, second: Trace) -> str:
     return ""
 
 
-def jobs_words(traces: Sequence[Trace], titles: Sequence[str]) -> tuple[str, ...]:
+def jobs_words(traces: Sequence[OfJob], titles: Sequence[str]) -> tuple[str, ...]:
     """One sentence a job: which ranks, of how many, on what, from which files, and why not with the first job."""
     return tuple(_words(job, traces, titles) for job in jobs(traces))
 
 
-def _words(job: Job, traces: Sequence[Trace], titles: Sequence[str]) -> str:
+def _words(job: Job, traces: Sequence[OfJob], titles: Sequence[str]) -> str:
     first = traces[job.members[0]].meta
     ranks = [str(rank) for i in job.members if (rank := traces[i].meta.rank) is not None]
     shown = ", ".join(ranks[:_NAMED]) + (", …" if len(ranks) > _NAMED else "")
@@ -82,12 +127,12 @@ def _size(world_size: int | None) -> str:
     return "no world size" if world_size is None else units.plural(world_size, "rank")
 
 
-def _groups(trace: Trace) -> set[tuple[str, tuple[int, ...]]]:
+def _groups(trace: OfJob) -> set[tuple[str, tuple[int, ...]]]:
     """The process groups that the record of the collectives names, with their ranks."""
     return {(one.group, one.ranks) for one in trace.collectives if one.group}
 
 
-def _both_in_all(first: Trace, second: Trace) -> bool:
+def _both_in_all(first: OfJob, second: OfJob) -> bool:
     """Whether each has a group that spans the whole job: then both would name the same one."""
     sizes = {trace.meta.world_size for trace in (first, second)}
     return all(any(one.group_size in sizes for one in trace.collectives if one.group) for trace in (first, second))
@@ -102,11 +147,11 @@ def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _span(trace: Trace) -> tuple[int, int]:
+def _span(trace: OfJob) -> tuple[int, int]:
     base = trace.meta.base_unix_ns
     return base + trace.meta.start_ns, base + trace.meta.end_ns
 
 
-def _dated(trace: Trace) -> bool:
+def _dated(trace: OfJob) -> bool:
     """Whether times count from a known instant: files of some writers begin at 0, or at the host's start."""
     return _span(trace)[0] > 10**18  # after September 2001

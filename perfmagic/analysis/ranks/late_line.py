@@ -10,9 +10,9 @@ from perfmagic import units
 from perfmagic.analysis.ranks.matching import MatchedGroup
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.analysis.ranks.own_time import IN_TIME_FRAC
+from perfmagic.analysis.timeline.syncs import syncs
 from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, subtract, union
 from perfmagic.trace.columns import NONE, Int64
-from perfmagic.trace.model import Trace
 
 MOST_FRAC = 0.5  # of what others wait for the ranks: less time on one line is not the reason
 
@@ -21,11 +21,14 @@ def late_line(job: OneJob, late_ones: Sequence[int]) -> tuple[int, int] | None:
     """The line that explains most of what others wait for some ranks, and by how much they are longer on it (ns).
 
     Counted between asking for the collective before and asking for each that one of them came last to, blocking calls
-    left out. None where the cell's lines are not recorded, the ranks ran other cells, or no line explains it.
+    left out. None where the cell's lines are not recorded or the traces not kept, the ranks ran other cells, or no line
+    explains it.
     """
-    traces = [job.facts[rank].trace for rank in job.ranks]
-    sources = {trace.cell.source if trace.cell else "" for trace in traces}
-    if len(sources) > 1 or not all(len(trace.marks) for trace in traces):
+    traces = job.all.traces
+    sources = {trace.cell.source if trace.cell else "" for trace in traces.values()}
+    if len(traces) < len(job.ranks):  # they were not kept
+        return None
+    if len(sources) > 1 or not all(len(trace.marks) for trace in traces.values()):
         return None
     lines = {rank: _lines(job, rank) for rank in job.ranks}
     found: dict[int, float] = {}
@@ -58,11 +61,11 @@ def line_words(job: OneJob, late_ones: Sequence[int], who: str) -> tuple[str, st
 
 def _lines(job: OneJob, rank: int) -> dict[int, Intervals]:
     """When a rank's Python was on each line of the cell, and in no call that blocks it."""
-    facts = job.facts[rank]
-    marks, meta = facts.trace.marks, facts.trace.meta
+    trace = job.all.traces[rank]
+    marks, meta, found_syncs = trace.marks, trace.meta, syncs(trace)
     last_ns = meta.returned_ns or max(meta.end_ns, int(marks.at_ns[-1]))
     ends = np.append(marks.at_ns[1:], max(last_ns, int(marks.at_ns[-1])))
-    blocked = union(facts.syncs.start_ns, facts.syncs.end_ns)
+    blocked = union(found_syncs.start_ns, found_syncs.end_ns)
     found = {}
     for line in np.unique(marks.line[marks.line > 0]).tolist():
         on = (marks.line == line) & (ends > marks.at_ns)
@@ -74,16 +77,15 @@ def _spent_ns(job: OneJob, group: MatchedGroup, on_line: Sequence[Intervals | No
     """How long each rank was on a line before each of some collectives; shape (ranks, collectives)."""
     rows = []
     for i, (rank, spans) in enumerate(zip(group.ranks, on_line, strict=True)):
-        asked, free = _asked(job.facts[rank].trace, group, i)
+        asked, free = _asked(job, group, i)
         before = np.concatenate(([min(job.all.began_ns(rank), int(asked[0]))], free[:-1]))
         rows.append(covered_ns(EMPTY if spans is None else spans, before, asked)[where])
     return np.array(rows)
 
 
-def _asked(trace: Trace, group: MatchedGroup, i: int) -> tuple[Int64, Int64]:
+def _asked(job: OneJob, group: MatchedGroup, i: int) -> tuple[Int64, Int64]:
     """When a rank asked for each collective of a group, and when its Python went on from there."""
-    call = trace.ops.launch[group.rows[i]]
-    if (call == NONE).any():  # on the CPU: it asks when the collective starts, and goes on when it ends
+    asked = job.summaries[group.ranks[i]].comm["launched"][group.places[i]]
+    if (asked == NONE).any():  # on the CPU: it asks when the collective starts, and goes on when it ends
         return group.start_ns[i], group.end_ns[i]
-    asked = trace.calls.start_ns[call]
     return asked, asked

@@ -2,66 +2,51 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, reduce
 
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.ranks.rank_summary import BY_PLACE, GroupKey, RankSummary
 from perfmagic.trace.columns import NONE, Bool, Int64
-from perfmagic.trace.hoststack import host_stack
-from perfmagic.trace.model import Collective, Trace
-from perfmagic.trace.names import OpClass, op_classes
-from perfmagic.trace.once import once_per_trace
-from perfmagic.trace.signatures import function_name
 
-# what torch.distributed records around a launch: c10d::allreduce_, and inside it nccl:all_reduce
-_ASKED_AS = re.compile(r"^(?:nccl|c10d|gloo)::?")
-# between two ranks only; torch records "nccl:send 0->1"
-_POINT_TO_POINT = re.compile(r"^(?:i?send|i?recv)(?:_?any_source)?_?(?:\s|$)|^coalesced", re.IGNORECASE)
-_SEND_OR_RECEIVE = re.compile(r"send_?recv", re.IGNORECASE)  # an all-to-all or point to point, the kernel does not say
 _SHOWN = 4  # ranks that words name
-_BY_PLACE = "stream by its place "  # of groups without a name: streams of one use are opened in one order on all ranks
+_COPIES = 1 << 20  # collectives of one number, at most
 
 
-class GroupKey(NamedTuple):
-    """What tells groups apart: their name and, where the record has them, their ranks; the first ones of a large group.
+@dataclass(frozen=True, eq=False)
+class _Took:
+    """The collectives of one group that a rank took part in, in order; columns of shape (n,).
 
-    Names alone do not: every tensor-parallel group of a job may be called "tp".
+    kind: place among the words of the group.  place: in the rank's communication.  number: among those of its group,
+    NONE where the record does not count.
     """
 
-    name: str
-    ranks: tuple[int, ...] = ()
+    kind: Int64
+    place: Int64
+    number: Int64
 
-    def __str__(self) -> str:
-        shown = ", ".join(map(str, self.ranks[:_SHOWN])) + (", …" if len(self.ranks) > _SHOWN else "")
-        return f"{self.name} of ranks {shown}" if shown else self.name
+    def __len__(self) -> int:
+        return len(self.place)
 
-
-class Took(NamedTuple):
-    """A collective that a rank took part in.
-
-    row: of its op in trace.ops.  number: among those of its group, NONE where the record does not count.
-    """
-
-    kind: str
-    row: int
-    number: int
+    def at(self, rows: Int64) -> _Took:
+        return _Took(self.kind[rows], self.place[rows], self.number[rows])
 
 
 @dataclass
 class _Group:
     """The collectives of one group on each rank, and how many ranks it has, 0 where not known.
 
-    stream: of each rank on which the group communicates, as the record numbers it.
+    words: of its kinds, with their places.  stream: of each rank on which the group communicates, as the record
+    numbers it.
     """
 
     size: int = 0
-    took: dict[int, list[Took]] = field(default_factory=dict)
+    words: dict[str, int] = field(default_factory=dict)
+    took: dict[int, _Took] = field(default_factory=dict)
     stream: dict[int, int] = field(default_factory=dict)
 
 
@@ -69,9 +54,9 @@ class _Group:
 class MatchedGroup:
     """The collectives of one group that all its ranks recorded.
 
-    name: for people.  ranks: rising, shape (r,).  kinds: of each collective, n of them.  rows: of their ops in each
-    rank's trace.ops, start_ns, end_ns: of those, by each rank's own clock; shape (r, n). A rank that arrives early
-    waits inside.
+    name: for people.  ranks: rising, shape (r,).  kinds: of each collective, n of them.  places: in the communication
+    of each rank, start_ns, end_ns: of those, by each rank's own clock; shape (r, n). A rank that arrives early waits
+    inside.
     offset_ns: what puts each rank's times on a common axis, shape (r,), None before that is known.  bound_ns: no two
     clocks are further apart on it, None where that rests on the collectives themselves. With it a rank waits until
     the last one comes; without it all leave together, so that the rank that was inside for the shortest time came last
@@ -81,7 +66,7 @@ class MatchedGroup:
     name: str
     ranks: tuple[int, ...]
     kinds: tuple[str, ...]
-    rows: Int64
+    places: Int64
     start_ns: Int64
     end_ns: Int64
     offset_ns: Int64 | None = None
@@ -126,6 +111,12 @@ class MatchedGroup:
         before = np.partition(self._came_ns(), -2, axis=0)[-2]
         return np.asarray(-before > self.errs_ns)
 
+    @property
+    def median_ahead_ns(self) -> Int64:
+        """How long before the last rank the median one came; shape (n,)."""
+        ahead: Int64 = -np.median(self._came_ns(), axis=0).astype(np.int64)
+        return ahead
+
     def ahead_ns(self, some: Bool) -> Int64:
         """How long before the last of all ranks the last of some came; shape (n,).  some: which, shape (r,)."""
         ahead: Int64 = -self._came_ns()[some].max(axis=0)
@@ -162,43 +153,60 @@ class Matching:
         return Matching(tuple(groups), self.refused)
 
 
-def matched(traces: Mapping[int, Trace], comm_names: str | None = None) -> Matching:
+def matched(ranks: Mapping[int, RankSummary]) -> Matching:
     """The collectives of several ranks put beside each other.
 
-    traces: by rank.  comm_names: as in perfmagic.trace.names.op_classes. Ranks of one group take part in its
-    collectives in one order (NCCL requires it). Where the record numbers them, those of one number belong together;
-    else a group whose ranks recorded another number of them is refused, and always one with other kinds. A group is
-    known by its name and ranks in the record, else by the place of its stream among those that communicate.
+    Ranks of one group take part in its collectives in one order (NCCL requires it). Where the record numbers them,
+    those of one number belong together; else a group whose ranks recorded another number of them is refused, and
+    always one with other kinds. A group is known by its name and ranks in the record, else by the place of its stream
+    among those that communicate.
     """
     groups: dict[GroupKey, _Group] = defaultdict(_Group)
-    for rank, trace in sorted(traces.items()):
-        for key, size, stream, took in _sequences(trace, comm_names):
-            groups[key].took[rank] = took
-            groups[key].stream[rank] = stream
-            groups[key].size = max(groups[key].size, size)
+    for rank, one in sorted(ranks.items()):
+        _sort_in(groups, rank, one)
     found, refused = [], []
     for key, group in groups.items():
         by_rank = _of_common_numbers(group.took)
-        words = _difference(key, group, by_rank, len(traces))
+        words = _difference(key, group, by_rank, len(ranks))
         if words:
             refused.append(words)
         elif len(by_rank) > 1:
-            found.append(_beside(_name(key, group), by_rank, traces))
+            found.append(_beside(_name(key, group), group, by_rank, ranks))
     return Matching(tuple(found), tuple(refused))
 
 
-def _beside(name: str, by_rank: Mapping[int, Sequence[Took]], traces: Mapping[int, Trace]) -> MatchedGroup:
+def _sort_in(groups: dict[GroupKey, _Group], rank: int, one: RankSummary) -> None:
+    """Add what a rank took part in to its groups."""
+    by_key: dict[GroupKey, list[int]] = defaultdict(list)
+    for i, kind in enumerate(one.kinds):
+        if kind.group is not None:
+            by_key[kind.group].append(i)
+    if not by_key:
+        return
+    kind_of, number = one.comm["kind"], one.comm["number"]
+    for key, mine in by_key.items():
+        group = groups[key]
+        words = np.full(len(one.kinds), NONE, np.int64)
+        words[mine] = [group.words.setdefault(one.kinds[i].name, len(group.words)) for i in mine]
+        places = np.flatnonzero(words[kind_of] != NONE)
+        group.took[rank] = _Took(words[kind_of[places]], places, number[places])
+        group.stream[rank] = one.kinds[mine[0]].stream
+        group.size = max(group.size, *(one.kinds[i].size for i in mine))
+
+
+def _beside(name: str, group: _Group, by_rank: Mapping[int, _Took], ranks: Mapping[int, RankSummary]) -> MatchedGroup:
     """The collectives of a group, a row for each rank."""
-    kinds = tuple(one.kind for one in next(iter(by_rank.values())))
-    rows = np.array([[one.row for one in took] for took in by_rank.values()], np.int64)
-    ops = [(traces[rank].ops, mine) for rank, mine in zip(by_rank, rows, strict=True)]
-    starts, ends = (np.array([getattr(op, name)[mine] for op, mine in ops]) for name in ("start_ns", "end_ns"))
-    return MatchedGroup(name, tuple(by_rank), kinds, rows, starts, ends)
+    words = tuple(group.words)
+    kinds = tuple(words[i] for i in next(iter(by_rank.values())).kind.tolist())
+    places = np.array([took.place for took in by_rank.values()], np.int64)
+    columns = [(ranks[rank].comm, mine) for rank, mine in zip(by_rank, places, strict=True)]
+    starts, ends = (np.array([comm[name][mine] for comm, mine in columns]) for name in ("start", "end"))
+    return MatchedGroup(name, tuple(by_rank), kinds, places, starts, ends)
 
 
 def _name(key: GroupKey, group: _Group) -> str:
     """A group for people: without a name of its own, by the stream it is on, as each rank's record numbers it."""
-    if not key.name.startswith(_BY_PLACE):
+    if not key.name.startswith(BY_PLACE):
         return str(key)
     streams = set(group.stream.values())
     if len(streams) == 1:
@@ -207,95 +215,24 @@ def _name(key: GroupKey, group: _Group) -> str:
     return f"stream {', '.join(shown[:_SHOWN])}" + (", …" if len(shown) > _SHOWN else "")
 
 
-def _sequences(trace: Trace, comm_names: str | None) -> list[tuple[GroupKey, int, int, list[Took]]]:
-    """Of each group of a rank what tells it apart, its size (0 where not known), its stream, and the collectives."""
-    ops = trace.ops
-    asked = communication_ops(trace, comm_names)
-    rows = [row for row, _ in asked]
-    places = list(zip(ops.device[rows].tolist(), ops.stream[rows].tolist(), strict=True))
-    place = {one: i for i, one in enumerate(sorted(set(places)))}
-    columns = (ops.collective[rows].tolist(), ops.sequence[rows].tolist())
-    found: dict[GroupKey, list[Took]] = defaultdict(list)
-    stream: dict[GroupKey, int] = {}
-    sizes: dict[GroupKey, int] = defaultdict(int)
-    known: dict[tuple[int, str, tuple[int, int]], tuple[GroupKey, str] | None] = {}
-    for (row, name), at, collective, number in zip(asked, places, *columns, strict=True):
-        key = (collective, name, at)
-        if key not in known:
-            one = trace.collectives[collective] if collective != NONE else None
-            known[key] = _what(one, name, place[at])
-            if (told := known[key]) is not None:
-                sizes[told[0]] = max(sizes[told[0]], (one.group_size or 0) if one else 0)
-                stream.setdefault(told[0], at[1])
-        if (what := known[key]) is not None:
-            found[what[0]].append(Took(what[1], row, number))
-    return [(group, sizes[group], stream[group], sequence) for group, sequence in found.items()]
-
-
-def _what(known: Collective | None, asked: str, place: int) -> tuple[GroupKey, str] | None:
-    """The group and the kind of a collective, with its type; None for a message between two ranks.
-
-    known: what the record says of it.  place: of its stream among those of communication.
-    """
-    kind = known.name if known else asked
-    if not kind or _POINT_TO_POINT.match(kind):
-        return None
-    group = GroupKey(f"{_BY_PLACE}{place}")
-    if known and known.group:
-        group = GroupKey(f"group {known.group}", known.ranks)
-    return group, kind + (f" {known.dtype}" if known and known.dtype else "")
-
-
-@once_per_trace
-def communication_ops(trace: Trace, comm_names: str | None) -> list[tuple[int, str]]:
-    """The row of each op that communicates, and what the host asked for when it launched it: "all_reduce"; else the
-    kernel's name; "" where that can be both a collective and point to point.
-    """
-    host, ops = trace.host_ops, trace.ops
-    rows = np.flatnonzero(op_classes(trace, comm_names) == OpClass.COMMUNICATION)
-    asked = np.full(len(rows), NONE, np.int64)
-    launched = np.flatnonzero(ops.launch[rows] != NONE)
-    named = np.array([_ASKED_AS.match(name) is not None for name in trace.names], bool)[host.name]
-    if named.any() and len(launched):
-        call = ops.launch[rows[launched]]
-        found = host_stack(trace, named).innermost_at(trace.calls.thread[call], trace.calls.start_ns[call])
-        asked[launched] = np.where(found != NONE, host.name[found], NONE)
-    kernels = ops.name[rows]
-    words = {
-        (kernel, by): _words_of(trace.names[kernel], trace.names[by] if by != NONE else "")
-        for kernel, by in set(zip(kernels.tolist(), asked.tolist(), strict=True))
-    }
-    found_rows = zip(rows.tolist(), kernels.tolist(), asked.tolist(), strict=True)
-    return [(row, words[kernel, by]) for row, kernel, by in found_rows]
-
-
-def _words_of(kernel: str, asked: str) -> str:
-    if asked:
-        return _ASKED_AS.sub("", asked).strip("_")
-    name = function_name(kernel)
-    return "" if _SEND_OR_RECEIVE.search(name) else name
-
-
-def _of_common_numbers(took: Mapping[int, list[Took]]) -> Mapping[int, list[Took]]:
+def _of_common_numbers(took: Mapping[int, _Took]) -> Mapping[int, _Took]:
     """Of each rank the collectives whose numbers all ranks have, by number; all of them where some have no number."""
-    if any(one.number == NONE for found in took.values() for one in found):
+    if any((found.number == NONE).any() for found in took.values()):
         return took
-    numbered = {rank: _by_number(found) for rank, found in took.items()}
-    common = sorted(set.intersection(*map(set, numbered.values())))
-    return {rank: [found[key] for key in common] for rank, found in numbered.items()}
+    numbered = {rank: _by_number(found.number) for rank, found in took.items()}
+    common = reduce(np.intersect1d, (keys for keys, _ in numbered.values()))
+    return {rank: took[rank].at(order[np.searchsorted(keys, common)]) for rank, (keys, order) in numbered.items()}
 
 
-def _by_number(found: Sequence[Took]) -> dict[tuple[int, int], Took]:
-    """By number and place among those of one number: coalesced collectives share theirs."""
-    seen: Counter[int] = Counter()
-    result = {}
-    for one in found:
-        result[one.number, seen[one.number]] = one
-        seen[one.number] += 1
-    return result
+def _by_number(number: Int64) -> tuple[Int64, Int64]:
+    """Numbers with the place among those of one number, rising, and where each is: coalesced collectives share one."""
+    order = np.argsort(number, kind="stable")
+    rising = number[order]
+    within = np.arange(len(rising)) - np.searchsorted(rising, rising)
+    return rising * _COPIES + within, order
 
 
-def _difference(key: GroupKey, group: _Group, by_rank: Mapping[int, Sequence[Took]], n_ranks: int) -> str:
+def _difference(key: GroupKey, group: _Group, by_rank: Mapping[int, _Took], n_ranks: int) -> str:
     """Why the collectives of a group do not match, in words; nothing where they do.
 
     by_rank: those to be put beside each other.
@@ -310,15 +247,18 @@ def _difference(key: GroupKey, group: _Group, by_rank: Mapping[int, Sequence[Too
     strangers = [rank for rank in by_rank if rank not in key.ranks] if len(key.ranks) >= max(group.size, 1) else []
     if strangers:
         return f"rank {strangers[0]} took part in {name} and is none of them"
-    if any(group.took.values()) and not any(by_rank.values()):
+    if any(map(len, group.took.values())) and not any(map(len, by_rank.values())):
         return f"in {name} no collective has the same number on all ranks"
     counts = {rank: len(found) for rank, found in by_rank.items()}
     least, most = min(counts, key=lambda r: counts[r]), max(counts, key=lambda r: counts[r])
     if counts[least] != counts[most]:
         return f"in {name} rank {most} has {units.plural(counts[most], 'collective')}, rank {least} {counts[least]}"
     first_rank, first = next(iter(by_rank.items()))
+    words = tuple(group.words)
     for rank, found in by_rank.items():
-        for i, (mine, theirs) in enumerate(zip(first, found, strict=True)):
-            if mine.kind != theirs.kind:
-                return f"in {name} number {i + 1} is {mine.kind} on rank {first_rank} and {theirs.kind} on rank {rank}"
+        other = np.flatnonzero(first.kind != found.kind)
+        if len(other):
+            i = int(other[0])
+            mine, theirs = words[first.kind[i]], words[found.kind[i]]
+            return f"in {name} number {i + 1} is {mine} on rank {first_rank} and {theirs} on rank {rank}"
     return ""

@@ -18,11 +18,11 @@ from perfmagic.trace.columns import Int64
 class Parts:
     """Communication of one rank that is matched, by its own clock; columns of shape (n,).
 
-    rows: of its ops.  met_ns: when waiting ended and the transfer began; start_ns <= met_ns <= end_ns.  receives: it is
-    the receiving end of messages.
+    places: in its communication.  met_ns: when waiting ended and the transfer began; start_ns <= met_ns <= end_ns.
+    receives: it is the receiving end of messages.
     """
 
-    rows: Int64
+    places: Int64
     start_ns: Int64
     met_ns: Int64
     end_ns: Int64
@@ -139,15 +139,15 @@ def parts_of(matching: Matching, pairs: Sequence[Passed], offset_ns: Mapping[int
     for group in matching.groups:
         middle = group.start_ns + group.waiting_ns
         for i, rank in enumerate(group.ranks):
-            found[rank].append(Parts(group.rows[i], group.start_ns[i], middle[i], group.end_ns[i]))
+            found[rank].append(Parts(group.places[i], group.start_ns[i], middle[i], group.end_ns[i]))
     for pair in pairs:
         *_, met = _on_axis(pair, offset_ns)
         ends = (
-            (pair.source, pair.sent_rows, pair.sent_ns, pair.sent_end_ns, False),
-            (pair.target, pair.got_rows, pair.asked_ns, pair.arrived_ns, True),
+            (pair.source, pair.sent_places, pair.sent_ns, pair.sent_end_ns, False),
+            (pair.target, pair.got_places, pair.asked_ns, pair.arrived_ns, True),
         )
-        for rank, rows, start, end, receives in ends:
-            found[rank].append(Parts(rows, start, np.clip(met - offset_ns[rank], start, end), end, receives))
+        for rank, places, start, end, receives in ends:
+            found[rank].append(Parts(places, start, np.clip(met - offset_ns[rank], start, end), end, receives))
     return found
 
 

@@ -14,8 +14,7 @@ def on_one_host(job: OneJob) -> bool:
     residual_ns = clocks.residual_ns
     one_clock = not clocks.moved_ns and residual_ns is not None and residual_ns[1] <= SHARED_CLOCK_NS
     # the first thread of a process has its number; a launcher's processes have one after the other
-    threads = [facts.trace.calls.thread for facts in job.facts.values()]
-    first = [int(of_rank.min()) if len(of_rank) else 0 for of_rank in threads]
+    first = [one.first_thread for one in job.summaries.values()]
     return one_clock and min(first) > 0 and sorted(first) == list(range(min(first), min(first) + len(first)))
 
 

@@ -10,23 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.matching import MatchedGroup, Matching
+from perfmagic.analysis.ranks.rank_summary import RankSummary
 from perfmagic.analysis.ranks.summary import Ranks
-from perfmagic.trace.columns import Int64
+from perfmagic.trace.columns import Bool, Int64
 
 NOTABLE_FRAC = 0.02  # of the median extent, as of an exposed copy
 
 
 @dataclass(frozen=True, eq=False)
 class OneJob:
-    """The ranks of one job, each with its facts."""
+    """The ranks of one job, each with what it says of itself."""
 
     all: Ranks
 
     @property
-    def facts(self) -> Mapping[int, Facts]:
-        return self.all.facts
+    def summaries(self) -> Mapping[int, RankSummary]:
+        return self.all.summaries
 
     @property
     def matching(self) -> Matching:
@@ -38,7 +38,7 @@ class OneJob:
 
     @cached_property
     def extent_ns(self) -> int:
-        return int(np.median([facts.breakdown.extent_ns for facts in self.facts.values()]))
+        return int(np.median([one.totals.extent_ns for one in self.summaries.values()]))
 
     @property
     def notable_ns(self) -> float:
@@ -76,8 +76,17 @@ class OneJob:
 
     def peers(self, i: int) -> list[int]:
         """The places of the other ranks that share a group with a rank."""
-        groups = [group.ranks for group in self.matching.groups if self.ranks[i] in group.ranks]
-        return [j for j, rank in enumerate(self.ranks) if j != i and any(rank in ranks for ranks in groups)]
+        shared: npt.NDArray[np.bool_] = np.array(self._members[self._members[:, i]].any(axis=0))
+        shared[i] = False
+        return [int(j) for j in np.flatnonzero(shared)]
+
+    @cached_property
+    def _members(self) -> Bool:
+        """Which ranks each matched group has; shape (groups, ranks)."""
+        members = np.zeros((len(self.matching.groups), len(self.ranks)), bool)
+        for i, group in enumerate(self.matching.groups):
+            members[i, np.searchsorted(self.ranks, group.ranks)] = True
+        return members
 
     def waited_for_ns(self, i: int) -> int:
         """How long the median of its peers waited for a rank that came last."""

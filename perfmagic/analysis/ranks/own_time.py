@@ -13,11 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.matching import MatchedGroup
 from perfmagic.analysis.ranks.one_host import what_else_runs
 from perfmagic.analysis.ranks.one_job import OneJob
-from perfmagic.numerics.intervals import covered_ns, union
 from perfmagic.trace.columns import NONE, Bool, Int64
 
 Spent = npt.NDArray[np.int64]  # by rank of a group and collective, in ns; shape (r, n)
@@ -27,29 +25,29 @@ Spent = npt.NDArray[np.int64]  # by rank of a group and collective, in ns; shape
 class _Own:
     """What a rank may spend more of than others before a collective, and what to do about it.
 
-    did: in words, behind the rank; "" for what is no evidence by itself.  of: of one rank, in each [start, end).
+    did: in words, behind the rank; "" for what is no evidence by itself.  of: one of SPENT; "" for nothing at all.
     """
 
     did: str
-    of: Callable[[Facts, Int64, Int64], Int64]
+    of: str
     advice: str
 
 
 _OWN = (
     _Own(
         "computed",
-        lambda facts, start, end: covered_ns(facts.breakdown.intervals["compute"], start, end),
+        "compute",
         "Compare its kernels with another rank's: more of them mean an uneven share of the work, "
         "longer ones a slower device",
     ),
     _Own(
         "copied",
-        lambda facts, start, end: covered_ns(facts.breakdown.intervals["copy"], start, end),
+        "copy",
         "Compare its copies with another rank's: only it may load or save data, or use pageable memory",
     ),
     _Own(
         "",  # a device that comes late executes nothing while others are still inside the collective before
-        lambda facts, start, end: end - start - covered_ns(facts.breakdown.intervals["busy"], start, end),
+        "",
         "",
     ),
 )
@@ -118,24 +116,38 @@ def _on_device(own: _Own) -> Callable[[OneJob, MatchedGroup], Spent]:
 
     def spent(job: OneJob, group: MatchedGroup) -> Spent:
         rows = []
-        for rank, starts, ends in zip(group.ranks, group.start_ns, group.end_ns, strict=True):
-            began = min(job.all.began_ns(rank), int(starts[0]))
-            rows.append(own.of(job.facts[rank], np.concatenate(([began], ends[:-1])), starts))
+        for rank, places in zip(group.ranks, group.places, strict=True):
+            one, name = job.summaries[rank], own.of or "busy"
+            start, end = (one.comm[column][places] for column in ("start", "end"))
+            until, after = (one.comm[f"{name}_{edge}"][places] for edge in ("start", "end"))
+            covered = _since(until, after, one.began[name], began=one.began_ns < int(start[0]))
+            if not own.of:
+                covered = start - np.concatenate(([min(one.began_ns, int(start[0]))], end[:-1])) - covered
+            rows.append(covered)
         return np.array(rows)
 
     return spent
 
 
+def _since(until: Int64, after: Int64, first: int, *, began: bool) -> Int64:
+    """How much there was until each collective, from where the one before was left.
+
+    first: how much until the rank began, if that was before the first one.
+    """
+    before = np.concatenate(([first if began else int(until[0])], after[:-1]))
+    since: Int64 = np.maximum(until - before, 0)
+    return since
+
+
 def _on_host(job: OneJob, group: MatchedGroup) -> Spent:
     """From launching the collective before to launching each, less what the host was blocked; 0 where not recorded."""
     rows = []
-    for rank, of_rank in zip(group.ranks, group.rows, strict=True):
-        facts = job.facts[rank]
-        call = facts.trace.ops.launch[of_rank]
-        if (call == NONE).any():
-            return np.zeros(group.rows.shape, np.int64)
-        launched = facts.trace.calls.start_ns[call]
-        before = np.concatenate(([min(job.all.began_ns(rank), int(launched[0]))], launched[:-1]))
-        blocked = union(facts.syncs.start_ns, facts.syncs.end_ns)
-        rows.append(launched - before - covered_ns(blocked, before, launched))
+    for rank, places in zip(group.ranks, group.places, strict=True):
+        one = job.summaries[rank]
+        launched, blocked = one.comm["launched"][places], one.comm["blocked"][places]
+        if (launched == NONE).any():
+            return np.zeros(group.places.shape, np.int64)
+        before = np.concatenate(([min(one.began_ns, int(launched[0]))], launched[:-1]))
+        began = one.began_ns < int(launched[0])
+        rows.append(launched - before - _since(blocked, blocked, one.began["blocked"], began=began))
     return np.array(rows)

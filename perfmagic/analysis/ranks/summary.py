@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from perfmagic.analysis.findings.facts import Facts
+import numpy as np
+
 from perfmagic.analysis.ranks.alignment import Alignment, aligned
+from perfmagic.analysis.ranks.bands import own_bands
 from perfmagic.analysis.ranks.clock_facts import Ping
 from perfmagic.analysis.ranks.exposed import Communication, communication
+from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.host_as_device import host_as_device
 from perfmagic.analysis.ranks.matching import Matching, matched
 from perfmagic.analysis.ranks.meetings import Meeting, Message, Parts, meetings, messages_of, parts_of
 from perfmagic.analysis.ranks.messages import Passed, passed
+from perfmagic.analysis.ranks.rank_summary import RankSummary, rank_summary
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.collectives import bus_factor, op_bytes
-from perfmagic.analysis.timeline.sample import sample
-from perfmagic.numerics.intervals import total_ns
+from perfmagic.analysis.timeline.collectives import bus_factor
+from perfmagic.numerics.intervals import Intervals, total_ns
+from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Trace
 
 
@@ -72,38 +76,42 @@ class Ranks:
     """The ranks of one job: their facts, their collectives beside each other, and one time axis.
 
     traces: by rank; see perfmagic.analysis.ranks.host_as_device for ranks on a CPU.  comm_names: as in
-    perfmagic.trace.names.op_classes.  pings: between ranks whose clocks were compared.
+    perfmagic.trace.names.op_classes.  pings: between ranks whose clocks were compared.  given: what the ranks say of
+    themselves, by rank, where their traces are elsewhere.  of_files: what is to be said of the files before all else.
     """
 
     traces: Mapping[int, Trace]
     comm_names: str | None = None
     pings: tuple[Ping, ...] = ()
+    given: Mapping[int, RankSummary] = field(default_factory=dict)
+    of_files: tuple[RankFinding, ...] = ()
 
     @cached_property
-    def facts(self) -> Mapping[int, Facts]:
-        return {rank: Facts(trace, self.comm_names) for rank, trace in sorted(self.traces.items())}
+    def summaries(self) -> Mapping[int, RankSummary]:
+        made = {rank: rank_summary(trace, self.comm_names) for rank, trace in self.traces.items()}
+        return dict(sorted({**self.given, **made}.items()))
 
     @cached_property
     def ranks(self) -> list[int]:
-        return sorted(self.traces)
+        return list(self.summaries)
 
     @cached_property
     def _of_samples(self) -> bool:
         """Whether a file is a sample of a recording: the n-th collective of one is then not that of another."""
-        return any(sample(trace) for trace in self.traces.values())
+        return any(one.sample for one in self.summaries.values())
 
     @cached_property
     def _matched(self) -> Matching:
-        return Matching((), ()) if self._of_samples else matched(self.traces, self.comm_names)
+        return Matching((), ()) if self._of_samples else matched(self.summaries)
 
     @cached_property
     def passed(self) -> tuple[Passed, ...]:
         """The messages of each pair of ranks."""
-        return () if self._of_samples else passed(self.traces, self.comm_names)
+        return () if self._of_samples else passed(self.summaries)
 
     @cached_property
     def alignment(self) -> Alignment:
-        return aligned(self.traces, self._matched, self.passed, self.pings)
+        return aligned(self.summaries, self._matched, self.passed, self.pings)
 
     @cached_property
     def matching(self) -> Matching:
@@ -120,7 +128,14 @@ class Ranks:
 
     @cached_property
     def communication(self) -> Mapping[int, Communication]:
-        return communication(self.facts, self.parts)
+        return communication(self.summaries, self.parts)
+
+    def bands(self, rank: int) -> dict[str, Intervals]:
+        """When a rank did what, by the names of OWN_BANDS; in columns where its trace is elsewhere."""
+        if rank in self.traces:
+            return own_bands(self.traces[rank], self.comm_names)
+        packed = self.summaries[rank].bands
+        return {name: np.stack([spans["start"], spans["end"]], axis=1) for name, spans in packed.items()}
 
     @cached_property
     def meetings(self) -> Rows[Meeting]:
@@ -135,12 +150,11 @@ class Ranks:
     @property
     def idle(self) -> bool:
         """Whether no rank had a device, or its CPU, execute anything."""
-        return not any(len(trace.ops) for trace in self.traces.values())
+        return not any(one.n_ops for one in self.summaries.values())
 
     def began_ns(self, rank: int) -> int:
         """When a rank's first training step began by its own clock; without steps its first record."""
-        steps, trace = self.facts[rank].steps, self.traces[rank]
-        return steps[0].start_ns if steps else int(trace.ops.start_ns.min(initial=trace.meta.start_ns))
+        return self.summaries[rank].began_ns
 
     def began_on_axis_ns(self, rank: int) -> int:
         """The same on the common axis."""
@@ -152,7 +166,7 @@ class Ranks:
         return Rows((self._row(rank) for rank in self.ranks), RankStat)
 
     def _row(self, rank: int) -> RankStat:
-        parts, of_comm = self.facts[rank].breakdown, self.communication[rank]
+        parts, of_comm = self.summaries[rank].totals, self.communication[rank]
         mine = [(group, group.ranks.index(rank)) for group in self.matching.groups if rank in group.ranks]
         return RankStat(
             rank=rank,
@@ -186,17 +200,18 @@ class Ranks:
 
     def _bandwidth(self, rank: int) -> float | None:
         """What the rank's links carried of the matched collectives, by the time in which data were on their way."""
-        sizes = op_bytes(self.traces[rank], self.comm_names)
+        sizes = self.summaries[rank].comm["bytes"]
         moved, took_ns = 0.0, 0
         for group in self.matching.groups:
             if rank not in group.ranks:
                 continue
             i = group.ranks.index(rank)
             factors = {kind: bus_factor(kind.split()[0], len(group.ranks)) for kind in set(group.kinds)}
-            for row, kind, ns in zip(group.rows[i].tolist(), group.kinds, group.transfer_ns.tolist(), strict=True):
+            columns = (sizes[group.places[i]].tolist(), group.kinds, group.transfer_ns.tolist())
+            for size, kind, ns in zip(*columns, strict=True):
                 factor = factors[kind]
-                if factor is not None and row in sizes:
-                    moved += sizes[row] * factor
+                if factor is not None and size != NONE:
+                    moved += size * factor
                     took_ns += ns
         return moved / took_ns * 1e9 if took_ns else None
 
@@ -204,10 +219,11 @@ class Ranks:
 def ranks_of(traces: Sequence[Trace], comm_names: str | None = None, pings: Sequence[Ping] = ()) -> Ranks | None:
     """The ranks that some traces of one job are; None where fewer than two have anything to compare, or no rank.
 
-    pings: between ranks whose clocks were compared while they ran.
+    pings: between ranks whose clocks were compared while they ran, beside those that their records hold.
     """
     known: dict[int, Trace] = {}
     for trace in map(host_as_device, traces):
         if len(trace.ops) and trace.meta.rank is not None:
             known[trace.meta.rank] = trace
-    return Ranks(known, comm_names, tuple(pings)) if len(known) > 1 else None
+    held = (Ping(*one) for trace in known.values() for one in trace.meta.pings)
+    return Ranks(known, comm_names, (*held, *pings)) if len(known) > 1 else None

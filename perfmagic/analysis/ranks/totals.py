@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.one_host import what_else_runs
 from perfmagic.analysis.ranks.one_job import OneJob
+from perfmagic.analysis.ranks.rank_summary import Totals
 
 OUTLIER_FRAC = 0.05  # of the median extent, as of the longest gap
 OUTLIER_RATIO = 1.25  # to the median of the other ranks
@@ -27,7 +27,7 @@ class Total:
 
     rule: str
     did: str
-    of: Callable[[Facts], int]
+    of: Callable[[Totals], int]
     advice: str
     alone: bool = False
 
@@ -36,21 +36,21 @@ TOTALS = (
     Total(
         "rank_compute",
         "computed",
-        lambda facts: facts.breakdown.compute_ns,
+        lambda totals: totals.compute_ns,
         "Compare its kernels with another rank's: more of them mean an uneven share of the work, "
         "longer ones a slower device",
     ),
     Total(
         "rank_idle",
         "waited for Python",
-        lambda facts: facts.cell_time.waited_for_host_ns,
+        lambda totals: totals.waited_for_host_ns,
         "Look at its own findings, and at {what_else_runs}",
         alone=True,
     ),
     Total(
         "rank_copies",
         "copied",
-        lambda facts: facts.breakdown.copy_ns,
+        lambda totals: totals.copy_ns,
         "Compare its copies with another rank's: only it may load or save data, or use pageable memory",
     ),
 )
@@ -60,17 +60,17 @@ def totals(job: OneJob) -> list[RankFinding]:
     """The ranks whose totals stand out; where the files hold other steps, that."""
     if len(job.ranks) < 2:
         return []
-    steps = {rank: tuple(step.number for step in facts.steps) for rank, facts in job.facts.items()}
+    steps = {rank: one.steps for rank, one in job.summaries.items()}
     if len(set(steps.values())) > 1:
         return [_other_steps(steps)]
     if not any(steps.values()) and (job.matching.refused or not job.matching.n):
         return []  # nothing says that the files cover the same time of the job
-    communicate = any(facts.breakdown.communication_ns for facts in job.facts.values())
+    communicate = any(one.totals.communication_ns for one in job.summaries.values())
     found = []
     for total in TOTALS:
         if total.alone and communicate:
             continue
-        values = [total.of(job.facts[rank]) for rank in job.ranks]
+        values = [total.of(job.summaries[rank].totals) for rank in job.ranks]
         i = int(np.argmax(values))
         others_ns = job.others(i, values)
         if values[i] - others_ns >= OUTLIER_FRAC * job.extent_ns and values[i] >= OUTLIER_RATIO * others_ns:

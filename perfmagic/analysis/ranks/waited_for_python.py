@@ -20,10 +20,10 @@ def waited_for_python(job: OneJob, late: Sequence[RankFinding]) -> list[RankFind
 
     Nothing without communication, where ranks do not depend on each other, nor of a CPU, which runs Python itself.
     """
-    if not job.matching.n or any(d.kind == "cpu" for facts in job.facts.values() for d in facts.trace.meta.devices):
+    if not job.matching.n or any(d.kind == "cpu" for one in job.summaries.values() for d in one.meta.devices):
         return []
     won_ns = sum(finding.cost_ns or 0 for finding in late)
-    rows = [(row, job.facts[row.rank].cell_time.waited_for_host_ns) for row in job.all.table]
+    rows = [(row, job.summaries[row.rank].totals.waited_for_host_ns) for row in job.all.table]
     found = [(row, ns) for row, ns in rows if ns > max(won_ns, NOTABLE_FRAC * row.extent_ns)]
     if len(found) <= MOST_FRAC * len(rows):
         return []

@@ -15,7 +15,14 @@ from perfmagic.trace.once import once_per_trace
 # Names that torch records around compiled code: Dynamo's region, Inductor's call of a graph, AOTAutograd's function,
 # whose backward runs on autograd's own thread (torch/_dynamo, torch/_inductor, torch/_functorch)
 _REGION = re.compile(r"Torch-Compiled Region|CompiledFxGraph|\bCompiledFunction(?:Backward)?\d*$")
+_TRITON_MAJOR = 7  # of the compute capability; torch's inductor refuses older GPUs, "too old to be supported by Triton"
 _INDUCTOR = re.compile(r"^triton_(?:poi|per|red|for|tem|mm|bmm)_")  # its kernels, by what they were generated from
+
+
+def can_compile(trace: Trace, device: int) -> bool:
+    """Whether torch.compile has kernels for a device; True where the record does not say which it is."""
+    known = [one for one in trace.meta.devices if one.index == device and one.kind == "cuda"]
+    return all(one.compute_major is None or one.compute_major >= _TRITON_MAJOR for one in known)
 
 
 def is_compiled_code(name: str) -> bool:

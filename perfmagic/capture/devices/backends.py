@@ -292,7 +292,9 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     memory_bytes = None if memory is None else bytes_given(memory)
     if kind not in ("auto", "cuda", "sim", "cpu"):
         raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
-    if _of_this_rank and kind in ("auto", _of_this_rank[0].type) and pace is None and memory is None:
+    if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
+        if _of_this_rank[0].type == "sim" and not (pace is None and memory is None):
+            importlib.import_module("perfmagic.capture.devices.sim").load(pace, memory_bytes=memory_bytes)
         return _of_this_rank[0]
     if kind == "cpu":
         return torch.device("cpu")

@@ -7,6 +7,13 @@
     settings    what a rank is started with
     forkserver  a program of one thread that has imported torch, and forks ranks
     drivers     how ranks come to be: forked, or started one by one
+    cluster     the driver that starts ranks beside the engines of an ipyparallel cluster
+    engine      on such an engine: starts a rank, passes bytes on
+    engine_line  the notebook's end of that
+    launched    what torchrun, srun and mpirun tell a process of its place in a job
+    joined      such a process as a rank: rank 0 watches, all are freed where one fails
+    found_groups  the process groups that its script makes
+    pings       clocks of several hosts compared
     peers       the notebook's end of each rank
     watch       one cell in all ranks: who has ended, who waits, who is to be freed
     interrupts  an interrupt of the notebook is counted while a cell runs in ranks

@@ -12,12 +12,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from perfmagic.capture.ranks.settings import ONE_THREAD, surroundings
+from perfmagic.capture.ranks.settings import LOOPBACK, ONE_THREAD, surroundings
 from perfmagic.capture.ranks.wire import Message, Wire
 from perfmagic.errors import CaptureError
 
@@ -26,13 +26,18 @@ _START = "import sys; sys.path[:] = {path!r}; from perfmagic.capture.ranks impor
 
 @dataclass
 class Started:
-    """A rank that runs.  output: the read end of its stdout and stderr.  exit_code: None while it runs."""
+    """A rank that runs.  output: the read end of its stdout and stderr.  exit_code: None while it runs.
+
+    engine: of a cluster, in words; "" for a process of this machine.  elsewhere: its clock is not this machine's.
+    """
 
     rank: int
     pid: int
     wire: Wire
     output: int
     exit_code: Callable[[], int | None] = field(default=lambda: None)
+    engine: str = ""
+    elsewhere: bool = False
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -41,15 +46,34 @@ class Started:
 
 
 class Driver(Protocol):
-    """Starts ranks.  how: in words, for the status."""
+    """Starts ranks.
 
-    how: str
+    how: in words, for the status.  address: where rank 0 listens.  ahead_ns: longer than a message to a rank takes.
+    apart: ranks are of several hosts, whose clocks have to be compared.
+    """
+
+    @property
+    def how(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def ahead_ns(self) -> int: ...
+    @property
+    def apart(self) -> bool: ...
 
     def start(self, rank: int, world: int, program: str) -> Started:
         """One rank. Raises CaptureError where it cannot be started."""
 
     def close(self) -> None:
         """End what the driver itself has started; ranks end by their own sockets."""
+
+
+class Here:
+    """What holds for all ranks of this machine."""
+
+    address = LOOPBACK
+    ahead_ns = 2_000_000
+    apart = False
 
 
 def driver_for(preload: Sequence[str]) -> Driver:
@@ -65,7 +89,7 @@ def driver_for(preload: Sequence[str]) -> Driver:
     return server
 
 
-class ForkServer:
+class ForkServer(Here):
     """Forks ranks from one process: torch is imported once, and its memory is shared."""
 
     how = "forked from a server that has torch imported"
@@ -142,15 +166,18 @@ class ForkServer:
         return self._codes.get(pid)
 
 
-class Spawned:
-    """Starts each rank as a program of its own, which imports torch itself."""
+class Spawned(Here):
+    """Starts each rank as a program of its own, which imports torch itself.  others: see surroundings()."""
 
     how = "started one by one, each with an import of torch"
+
+    def __init__(self, others: Mapping[str, str] | None = None) -> None:
+        self._others = others
 
     def start(self, rank: int, world: int, program: str) -> Started:
         ours, theirs = socket.socketpair()
         read, write = os.pipe()
-        request = {**surroundings(rank, world), "program": program}
+        request = {**surroundings(rank, world, self._others), "program": program}
         call = f"import json; forkserver.run_rank(json.loads(sys.stdin.read()), {theirs.fileno()}, None)"
         with theirs:
             process = subprocess.Popen(

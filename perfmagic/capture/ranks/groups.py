@@ -92,7 +92,7 @@ class Native:
 
     def free(self, why: str) -> None:
         if self._backend == "nccl":
-            _abort()
+            abort()
         else:
             _shut_down(self._sockets, self._store.port)
 
@@ -117,7 +117,8 @@ class Native:
         self._sockets = set(_sockets().values()) - before
 
 
-def _abort() -> None:
+def abort() -> None:
+    """End what NCCL does in all groups, and the groups with it."""
     with suppress(RuntimeError):
         importlib.import_module("torch.distributed.distributed_c10d")._abort_process_group()
 

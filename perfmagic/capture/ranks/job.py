@@ -14,35 +14,41 @@ from typing import Any
 
 from perfmagic.capture.devices.backends import active_backends, choose_device, require_torch
 from perfmagic.capture.ranks.groups import Groups, groups_for
-from perfmagic.capture.ranks.settings import LOOPBACK, Settings
+from perfmagic.capture.ranks.pings import Clocks
+from perfmagic.capture.ranks.settings import Settings
 from perfmagic.errors import DeviceError
 
 
 class Job:
-    """One rank of a job.  device: torch's name of where it computes.  groups: its process groups."""
+    """One rank of a job.  kind: of its device.  groups: its process groups.  clocks: None where all ranks read one."""
 
     groups: Groups
+    clocks: Clocks | None = None
 
     def __init__(self, rank: int, settings: Settings) -> None:
         self.rank, self.settings = rank, settings
         torch = self._torch = require_torch("%%ranks")
         _reseed(torch)
-        torch.set_num_threads(max(1, settings.threads // settings.world))
+        self.local_rank = int(os.environ["LOCAL_RANK"])
+        here = int(os.environ["LOCAL_WORLD_SIZE"])
+        torch.set_num_threads(
+            max(1, settings.threads // settings.world if settings.threads else (os.cpu_count() or 1) // here)
+        )
         self.kind = _kind(torch, settings)
         self.store: Any = None
 
     def listen(self) -> int:
-        """Rank 0: open the store, for this machine alone, and give its port."""
+        """Rank 0: open the store, on the address that the others know and on no other, and give its port."""
         dist = importlib.import_module("torch.distributed")
 
         # left to itself the store listens on every interface, and it asks nobody who they are
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.bind((LOOPBACK, 0))
+        listener.bind((self.settings.address, 0))
         listener.listen(self.settings.world)
         port = int(listener.getsockname()[1])
         self.store = dist.TCPStore(
-            LOOPBACK, port, self.settings.world, True, wait_for_workers=False, timeout=self._connect_within(),
-            master_listen_fd=listener.detach(),
+            self.settings.address, port, self.settings.world, True, wait_for_workers=False,
+            timeout=self._connect_within(), master_listen_fd=listener.detach(),
         )  # fmt: skip
         return port
 
@@ -52,13 +58,15 @@ class Job:
 
         settings = self.settings
         if self.store is None:
-            self.store = dist.TCPStore(LOOPBACK, port, settings.world, False, timeout=self._connect_within())
+            self.store = dist.TCPStore(settings.address, port, settings.world, False, timeout=self._connect_within())
         os.environ["MASTER_PORT"] = str(port)
         if self.kind == "cuda":
-            self._torch.cuda.set_device(self.rank)
-        choose_device(self.kind, self.rank if self.kind == "cuda" else 0)
+            self._torch.cuda.set_device(self.local_rank)
+        choose_device(self.kind, self.local_rank if self.kind == "cuda" else 0)
         self.groups = groups_for(self.kind, settings.backend, settings.operation_s)
         self.groups.make(self.store, self.rank, settings.world)
+        if settings.apart:
+            self.clocks = Clocks(self.rank, settings.address, self.store)
 
     @property
     def device_busy(self) -> bool:
@@ -76,14 +84,14 @@ class Job:
 
 def _kind(torch: Any, settings: Settings) -> str:
     """cuda where every rank gets one of its own; else the simulated device."""
-    n_cuda = torch.cuda.device_count()
-    if settings.device == "cuda" and n_cuda < settings.world:
+    n_cuda, here = torch.cuda.device_count(), int(os.environ["LOCAL_WORLD_SIZE"])  # ranks that share these devices
+    if settings.device == "cuda" and n_cuda < here:
         raise DeviceError(
-            f"{settings.world} ranks on CUDA need as many devices, torch sees {n_cuda}",
+            f"{here} ranks on CUDA need as many devices, torch sees {n_cuda}",
             hint=f"%%ranks -n {n_cuda}" if n_cuda else "%%ranks --device sim",
         )
     if settings.device == "auto":
-        return "cuda" if n_cuda >= settings.world else "sim"
+        return "cuda" if n_cuda >= here else "sim"
     return settings.device
 
 

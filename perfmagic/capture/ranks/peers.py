@@ -25,12 +25,14 @@ class Peer:
     """One rank, seen from the notebook.
 
     alive: False once its socket has closed.  messages: received, and nobody has taken them yet.
+    ahead_ns: by how much its clock is ahead of this machine's, to within the time of a message.
     """
 
     started: Started
     alive: bool = True
     code: int | None = None
     messages: list[tuple[Message, bytes]] = field(default_factory=list)
+    ahead_ns: int = 0
     _output: str = ""
     _last_output: str = ""
 
@@ -82,7 +84,7 @@ class Peer:
     def death(self) -> str:
         """How it ended, in words."""
         if self.code is None:
-            return "ended"
+            return f"ended, or its {self.started.engine} did" if self.started.engine else "ended"
         if self.code == -signal.SIGKILL:
             return "was killed (SIGKILL), most often for want of memory"
         if self.code < 0:

@@ -23,6 +23,7 @@ from perfmagic.errors import CaptureError, OptionError
 _STEP_S = 0.05
 _ANSWER_S = 60.0  # for variables sent and fetched
 _PLACE_S = 1.0
+_CLOCK_PINGS = 5
 _END_S = 2.0  # for ranks that are told to end
 
 
@@ -53,17 +54,20 @@ class CellEnd:
 class Session:
     """Some ranks, from the constructor to close(). Raises CaptureError where they cannot be started.
 
-    settings: what they are started with.  preload: modules that a fork server imports first.
+    settings: what they are started with.  preload: modules that a fork server imports first.  driver: starts them
+    elsewhere, in place of this machine's.
     """
 
-    def __init__(self, settings: Settings, outputs: Outputs, preload: Sequence[str] = ()) -> None:
+    def __init__(
+        self, settings: Settings, outputs: Outputs, preload: Sequence[str] = (), driver: Driver | None = None
+    ) -> None:
         self.settings, self.outputs = settings, outputs
         self._printed = Warned(outputs.line)
         self.peers: list[Peer] = []
         self.device = ""
         self._stale = self._busy = False
         self._numbers = itertools.count(1)
-        self._driver = _driver(preload)
+        self._driver = driver or _driver(preload)
         try:
             with self._ours() as interrupts:
                 self._start(interrupts)
@@ -111,10 +115,11 @@ class Session:
                 self._renew(interrupts)
             watch = self._watch(who)
             clock_ns = time.time_ns() - time.perf_counter_ns()
-            cell = {"cell": watch.cell, "source": source, "record": record, "clock_ns": clock_ns, "count": count}
+            cell = {"cell": watch.cell, "source": source, "record": record, "count": count}
             cell["interactivity"] = interactivity or "last_expr"
             for one in watch.ranks:
-                one.peer.send({"do": "run", **cell})
+                own_ns = 0 if one.peer.started.elsewhere else clock_ns
+                one.peer.send({"do": "run", **cell, "clock_ns": own_ns})
             self._follow(watch, interrupts)
             pump(who, self._printed, 0.0)  # what C++ printed last
             self._printed.end(self.outputs.tell)
@@ -159,13 +164,28 @@ class Session:
         for rank in range(settings.world):
             self.peers.append(Peer(self._driver.start(rank, settings.world, settings.program)))
         first, *others = self.peers
-        start = {"do": "init", "settings": settings.message()}
+        found = {"address": self._driver.address, "apart": self._driver.apart}
+        start = {"do": "init", "settings": settings.message() | found}
         first.send(start)
         port = self._expect(first, "port", settings.connect_s, interrupts)[0]["port"]
         for peer in others:
             peer.send({**start, "port": port})
         for peer in self.peers:
             self.device = self._expect(peer, "ready", settings.connect_s, interrupts)[0]["ready"]
+        for peer in self.peers:
+            if peer.started.elsewhere:
+                peer.ahead_ns = self._ahead_ns(peer, interrupts)
+
+    def _ahead_ns(self, peer: Peer, interrupts: Interrupts) -> int:
+        """By how much a rank's clock is ahead, from the quickest of some answers."""
+        found = []
+        for _ in range(_CLOCK_PINGS):
+            asked_ns = time.perf_counter_ns()
+            peer.send({"do": "ping", "t": asked_ns})
+            answer = self._expect(peer, "pong", _ANSWER_S, interrupts)[0]
+            back_ns = time.perf_counter_ns()
+            found.append((back_ns - asked_ns, int(answer["t"]) - (asked_ns + back_ns) // 2))
+        return min(found)[1]
 
     def _expect(self, peer: Peer, key: str, timeout_s: float, interrupts: Interrupts) -> tuple[dict[str, Any], bytes]:
         return expect(peer, key, self._printed, timeout_s, interrupts.check)
@@ -187,6 +207,7 @@ class Session:
             say=self.outputs.line,
             show=self.outputs.display,
             tell=self.outputs.tell,
+            ahead_ns=self._driver.ahead_ns,
         )
 
     def _follow(self, watch: Watch, interrupts: Interrupts) -> None:

@@ -21,7 +21,6 @@ ALONE_S = 0.2  # until those are freed that may be about to fail by themselves
 AGAIN_S = 0.3
 STILL_RUNS_S = 1.5  # until it is said that a rank which waits for nobody goes on
 LOOKS = 4  # within the grace time
-AHEAD_NS = 2_000_000  # how far ahead the common beginning is set: longer than a message takes
 
 
 @dataclass
@@ -47,7 +46,10 @@ class Watched:
 
 @dataclass
 class Watch:
-    """cell: its number.  world: all ranks.  show: a display of a rank.  tell: a line for whoever waits."""
+    """cell: its number.  world: all ranks.  show: a display of a rank.  tell: a line for whoever waits.
+
+    ahead_ns: how far ahead the common beginning is set: longer than a message takes.
+    """
 
     cell: int
     ranks: list[Watched]
@@ -56,6 +58,7 @@ class Watch:
     say: Callable[[int, str, str], None]
     show: Callable[[int, dict[str, str]], None]
     tell: Callable[[str], None]
+    ahead_ns: int = 2_000_000
     standstill: str = ""
     interrupted: int = 0
     _began: bool = False
@@ -149,9 +152,9 @@ class Watch:
             return
         if all(one.armed or one.ended for one in self.ranks):
             self._began = True
-            at_ns = time.perf_counter_ns() + AHEAD_NS
+            at_ns = time.perf_counter_ns() + self.ahead_ns
             for one in self.running:
-                one.peer.send({"do": "go", "cell": self.cell, "at_ns": at_ns})
+                one.peer.send({"do": "go", "cell": self.cell, "at_ns": at_ns + one.peer.ahead_ns})
 
     def _after_a_failure(self, now_s: float) -> None:
         if self._failed_s is None:

@@ -41,6 +41,7 @@ class Recorded:
     notes: what came up while waiting for the devices.
     limit: what made the recording incomplete, None where nothing did.
     waited_for_core_ns: how long the threads of a rank waited for a core; None where that is not known.
+    rank: (rank, world size); None where torch.distributed is asked.
     """
 
     start_ns: int
@@ -58,6 +59,7 @@ class Recorded:
     notes: list[Remark] = field(default_factory=list)
     limit: Limit | None = None
     waited_for_core_ns: int | None = None
+    rank: tuple[int, int] | None = None
 
 
 def assembled(found: Recorded) -> Trace:
@@ -231,10 +233,12 @@ def is_rank() -> bool:
 
 def _of_rank(found: Recorded) -> dict[str, Any]:
     """Which rank this process is, and what its host says; nothing for a process that is none."""
-    torch = torch_if_imported()
-    if torch is None or not is_rank():
+    if found.rank is not None:
+        rank, world = found.rank
+    elif is_rank() and (torch := torch_if_imported()) is not None:
+        rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    else:
         return {}
-    distributed = torch.distributed
-    ranks = {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}
+    ranks = {"rank": rank, "world_size": world}
     waited = {"waited_for_core_ns": found.waited_for_core_ns, "cores": cores()}
     return ranks | waited | host_clock(found.start_ns, found.offset_ns)

@@ -46,6 +46,7 @@ class Recorder:
     ready: called when everything records, before time 0: several ranks begin together.
     clock_ns: unix time less perf_counter, where several processes of a machine have to agree on it; 0: taken at the
     start.
+    rank: (rank, world size) of a job; None where torch.distributed knows at the end.
     Both calls come from the same thread. The caller of start() calls stop() or give_back() in every case.
     """
 
@@ -56,6 +57,7 @@ class Recorder:
     shapes: bool = False
     ready: Callable[[], None] | None = None
     clock_ns: int = 0
+    rank: tuple[int, int] | None = None
     marks: MarkLog = field(default_factory=MarkLog)
     _owner: Owner = field(default_factory=Owner)
     _session: Session | None = None
@@ -89,7 +91,7 @@ class Recorder:
         except BaseException:  # an interrupt too
             self.give_back()
             raise
-        self._waited_ns = waited_for_core_ns() if is_rank() else None
+        self._waited_ns = waited_for_core_ns() if self.rank or is_rank() else None
         self._offset_ns = self.clock_ns or unix_offset_ns()
         self._start_ns = self.now_ns()
 
@@ -151,6 +153,7 @@ class Recorder:
                 failed=failed,
                 notes=notes,
                 limit=self._limit(sim),
+                rank=self.rank,
             )
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from perfmagic.api import describe
 from perfmagic.capture.ranks.job import wait_until
+from perfmagic.capture.ranks.pings import Exchange
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.magics.running.options import Parser
@@ -18,7 +19,10 @@ from perfmagic.trace.model import Cell
 
 
 class RankMagic:
-    """What `%%ranks` is in a rank.  record: how the next cell is recorded.  recorded: its trace as .npz."""
+    """What `%%ranks` is in a rank.  record: how the next cell is recorded.  recorded: its trace as .npz.
+
+    pings: exchanges with rank 0 before the cell, none where all ranks read one clock.
+    """
 
     repeated = False
 
@@ -26,6 +30,7 @@ class RankMagic:
         self.service: Service | None = None
         self.record: dict[str, Any] = {}
         self.clock_ns = 0
+        self.pings: list[Exchange] = []
         self.recorded = b""
 
     def parser(self) -> Parser:
@@ -60,7 +65,9 @@ class RankRun:
         service = self._magic.service
         if service is not None and service.job is not None:
             job = service.job
-            trace = replace(trace, meta=replace(trace.meta, rank=job.rank, world_size=job.settings.world))
+            pings = (*self._magic.pings, *(job.clocks.round(1) if job.clocks else ()))
+            meta = replace(trace.meta, rank=job.rank, world_size=job.settings.world, pings=pings)
+            trace = replace(trace, meta=meta)
         with tempfile.TemporaryDirectory() as folder:
             self._magic.recorded = write_npz(trace, Path(folder) / "trace.npz", compressed=False).read_bytes()
 

@@ -87,6 +87,8 @@ class Program:
         source: str = message["source"]
         if message["record"] is not None:
             magic.record, magic.clock_ns = message["record"], message["clock_ns"]
+            job = self.service.job
+            magic.pings = job.clocks.round(0) if job is not None and job.clocks else []
         else:
             source = _plain(source)
         shell.execution_count = message["count"] or shell.execution_count

@@ -32,7 +32,7 @@ _ABSOLUTE_FOLDER = re.compile(r"(?:(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\])(?:[^\s/\\
 _META_KEYS = (
     *("start_ns", "end_ns", "returned_ns", "torch_version", "dropped_events", "races"),
     *("repaired_ops", "repaired_ns", "repaired_calls"),
-    *("boot", "monotonic_base_ns", "waited_for_core_ns", "cores"),
+    *("boot", "monotonic_base_ns", "waited_for_core_ns", "cores", "pings"),
 )
 
 
@@ -86,7 +86,11 @@ def header(trace: Trace) -> dict[str, Any]:
 
 
 def _properties(device: DeviceInfo) -> dict[str, Any]:
-    sizes = {"totalGlobalMem": device.memory_bytes, "numSms": device.multiprocessors}
+    sizes = {
+        "totalGlobalMem": device.memory_bytes,
+        "numSms": device.multiprocessors,
+        "computeMajor": device.compute_major,
+    }
     return {"id": device.index, "name": device.label} | {key: n for key, n in sizes.items() if n is not None}
 
 

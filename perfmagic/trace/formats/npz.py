@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -103,12 +103,19 @@ def is_npz(path: Path) -> bool:
         return False
 
 
-def read_npz(path: str | os.PathLike[str], max_unpacked_bytes: int) -> Trace:
-    """The trace that write_npz saved, equal in every column.
+class NamedFile(Protocol):
+    """An open file with a name, as zipfile takes it."""
+
+    @property
+    def name(self) -> str: ...
+
+
+def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) -> Trace:
+    """The trace that write_npz saved, equal in every column.  path: also an open file.
 
     Raises TraceError where the file is damaged, larger than the limit, or written by another version of this format.
     """
-    source = Path(path)
+    source: Any = Path(path) if isinstance(path, (str, os.PathLike)) else path
     try:
         with zipfile.ZipFile(source) as archive:
             unpacked = sum(part.file_size for part in archive.infolist())
@@ -219,4 +226,5 @@ def _meta(saved: dict[str, Any]) -> TraceMeta:
     devices = tuple(DeviceInfo(**device) for device in saved["devices"])
     races = tuple((int(a), int(b)) for a, b in saved["races"])
     remarks = {key: tuple(map(remark_of, saved[key])) for key in ("repairs", "notes")}
-    return TraceMeta(**(saved | remarks | {"devices": devices, "races": races}))
+    pings = tuple(tuple(map(int, one)) for one in saved.get("pings", ()))
+    return TraceMeta(**(saved | remarks | {"devices": devices, "races": races, "pings": pings}))

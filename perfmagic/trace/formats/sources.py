@@ -21,12 +21,17 @@ _NAMED = 5  # files that an error names
 _DIGITS = re.compile(r"(\d+)")
 
 
-def read_file(path: str | os.PathLike[str], *, max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES) -> Trace:
-    """A saved trace: Kineto's Chrome JSON, or perfmagic's own .npz. Raises TraceError as `read_trace` does."""
+def read_file(
+    path: str | os.PathLike[str], *, max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES, helper: bool = True
+) -> Trace:
+    """A saved trace: Kineto's Chrome JSON, or perfmagic's own .npz. Raises TraceError as `read_trace` does.
+
+    helper: whether a second process may decode a part of a large file.
+    """
     source = file_path(path)
     if is_npz(source):
         return read_npz(source, max_unpacked_bytes)
-    return read_trace(source, max_unpacked_bytes=max_unpacked_bytes)
+    return read_trace(source, max_unpacked_bytes=max_unpacked_bytes, helper=helper)
 
 
 def trace_files(path: str | os.PathLike[str]) -> list[Path]:
@@ -38,13 +43,18 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
     if not source.is_dir():
         return [source]
     try:
-        found = [entry for entry in source.iterdir() if _TRACE_NAME.search(entry.name) and entry.is_file()]
+        found = [entry for entry in source.iterdir() if is_trace_name(entry.name) and entry.is_file()]
     except OSError as error:
         raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from error
     if not found:
         words = f"{source.name} is a folder without .json, .json.gz or .npz files"
         raise TraceError(words, hint="name another folder")
-    return sorted(found, key=_by_numbers)
+    return sorted(found, key=lambda entry: by_numbers(entry.name))
+
+
+def is_trace_name(name: str) -> bool:
+    """Whether a file of a folder is taken for a trace, by its ending."""
+    return _TRACE_NAME.search(name) is not None
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,6 @@ def one_file(path: str | os.PathLike[str]) -> Path:
     return files[0]
 
 
-def _by_numbers(path: Path) -> list[tuple[int, str]]:
-    """rank2 before rank10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(path.name)]
+def by_numbers(name: str) -> list[tuple[int, str]]:
+    """For sorting names: rank2 before rank10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(name)]

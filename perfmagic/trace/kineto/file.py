@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol, TypeAlias
 
 from perfmagic.errors import TraceError
 from perfmagic.trace.remarks import Remark
@@ -14,6 +15,18 @@ try:  # an extra: it unpacks faster
     from isal import isal_zlib as inflate
 except ImportError:
     import zlib as inflate  # type: ignore[no-redef]
+
+
+class Blocks(Protocol):
+    """A file that does not lie on this machine: its name, and its bytes in blocks each time they are asked for."""
+
+    @property
+    def name(self) -> str: ...
+
+    def blocks(self) -> Iterator[bytes]: ...
+
+
+Source: TypeAlias = Path | bytes | Blocks
 
 DEFAULT_LIMIT_BYTES = 4 << 30  # a gzip file of 2 MB can hold 2.1 GB
 BLOCK_BYTES = 4 << 20
@@ -35,7 +48,7 @@ _FOREIGN = (
 _LONGEST_MAGIC = max(len(magic) for magic, _, _ in _FOREIGN)
 
 
-def text_blocks(source: Path | bytes, origin: str, limit_bytes: int, repairs: list[Remark]) -> Iterator[bytes]:
+def text_blocks(source: Source, origin: str, limit_bytes: int, repairs: list[Remark]) -> Iterator[bytes]:
     """The JSON text in blocks, without byte order mark; gzip is recognized by content, not by name.
 
     limit_bytes: of the unpacked text. Adds to repairs what was repaired. Raises TraceError for a file that cannot be
@@ -59,13 +72,13 @@ def text_blocks(source: Path | bytes, origin: str, limit_bytes: int, repairs: li
     yield from raw
 
 
-def _raw_blocks(source: Path | bytes, origin: str, limit_bytes: int) -> Iterator[bytes]:
-    if isinstance(source, bytes):
-        if len(source) > limit_bytes:
-            raise _too_large(origin, len(source), limit_bytes)
-        for at in range(0, len(source), BLOCK_BYTES):
-            yield source[at : at + BLOCK_BYTES]
-        return
+def _raw_blocks(source: Source, origin: str, limit_bytes: int) -> Iterator[bytes]:
+    if isinstance(source, Path):
+        return _file_blocks(source, limit_bytes)
+    return _limited(source, origin, limit_bytes)
+
+
+def _file_blocks(source: Path, limit_bytes: int) -> Iterator[bytes]:
     if source.is_dir():
         raise TraceError(f"{source.name} is a folder, not a trace file", hint="name one file in it")
     if source.is_char_device() or source.is_block_device():  # /dev/zero would never end
@@ -86,6 +99,22 @@ def _raw_blocks(source: Path | bytes, origin: str, limit_bytes: int) -> Iterator
         raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from error
 
 
+def _limited(source: bytes | Blocks, origin: str, limit_bytes: int) -> Iterator[bytes]:
+    """The blocks of a content, or of a file elsewhere, up to the limit."""
+    n_bytes = 0
+    if isinstance(source, bytes):
+        if len(source) > limit_bytes:
+            raise _too_large(origin, len(source), limit_bytes)
+        for at in range(0, len(source), BLOCK_BYTES):
+            yield source[at : at + BLOCK_BYTES]
+        return
+    for block in source.blocks():
+        n_bytes += len(block)
+        if n_bytes > limit_bytes:
+            raise _too_large(origin, n_bytes, limit_bytes)
+        yield block
+
+
 def _whole_magic(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The same blocks, the first long enough to recognize the kind of file."""
     first = b""
@@ -103,7 +132,7 @@ def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _gunzipped(source: Path | bytes, origin: str, limit_bytes: int, repairs: list[Remark]) -> Iterator[bytes]:
+def _gunzipped(source: Source, origin: str, limit_bytes: int, repairs: list[Remark]) -> Iterator[bytes]:
     """All members of a gzip file; of a damaged file as much as can be unpacked, with a remark in repairs."""
     unpacked = 0
     try:
@@ -126,7 +155,7 @@ def _gunzipped(source: Path | bytes, origin: str, limit_bytes: int, repairs: lis
         repairs.append(Remark("gzip_damaged", words, {"unpacked_bytes": unpacked}))
 
 
-def _until_damage(source: Path | bytes, origin: str, limit_bytes: int, known: int) -> Iterator[bytes]:
+def _until_damage(source: Source, origin: str, limit_bytes: int, known: int) -> Iterator[bytes]:
     """The text up to the damage, without the first `known` bytes."""
     blocks = _raw_blocks(source, origin, limit_bytes)
     bites = (block[at : at + BITE_BYTES] for block in blocks for at in range(0, len(block), BITE_BYTES))

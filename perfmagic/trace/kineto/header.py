@@ -14,6 +14,7 @@ from perfmagic.trace.remarks import Remark, remark_of
 EXPORT_SCHEMA = 2  # 1 had repairs and notes as text
 _FAR_NS = 2**62
 _OF_THE_HOST = ("monotonic_base_ns", "waited_for_core_ns", "cores")
+_PING_NUMBERS = 6
 _REPAIRED = ("repaired_ops", "repaired_ns", "repaired_calls")
 _EPOCH_NS = 10**18  # of 2001: times above are unix time already
 _AMD = re.compile(r"AMD|Instinct|Radeon|gfx\d|MI\d{3}", re.IGNORECASE)
@@ -51,6 +52,7 @@ def restored(header: Header, repairs: list[Remark]) -> Restored | None:
         for key in ("repairs", "notes"):
             fields[key] = tuple(map(remark_of, fields.get(key, ())))
         fields["races"] = tuple((int(a), int(b)) for a, b in fields.get("races", ()))
+        fields["pings"] = tuple(tuple(map(int, one)) for one in fields.get("pings", ()))
         unknown = fields.keys() - TraceMeta.__dataclass_fields__.keys()
         devices = tuple(_own_device(d) for d in block["devices"])
         marks = {key: [int(v) for v in block["marks"][key]] for key in ("at_ns", "line", "top_line")}
@@ -70,6 +72,9 @@ def _check(fields: dict[str, Any], marks: dict[str, list[int]]) -> None:
     if fields.get("returned_ns") is not None:
         numbers.append(fields["returned_ns"])
     numbers += [fields[key] for key in _OF_THE_HOST if fields.get(key) is not None]
+    numbers += [n for one in fields["pings"] for n in one]
+    if any(len(one) != _PING_NUMBERS for one in fields["pings"]):
+        raise ValueError("pings of other than six numbers")
     if not all(type(n) is int and abs(n) < _FAR_NS for n in numbers):
         raise ValueError("times are not whole numbers")
     if not all(isinstance(fields.get(key, ""), str) for key in ("torch_version", "failed", "boot")):
@@ -109,7 +114,7 @@ def device_infos(header: Header, used: list[int], names: Iterable[str]) -> tuple
 def _listed_device(index: int, listed: dict[str, Any]) -> DeviceInfo:
     name = str(listed["name"])
     kind = "rocm" if _AMD.search(name) else "cuda"
-    return DeviceInfo(index, kind, name, "", *_sizes(listed, "totalGlobalMem", "numSms"))
+    return DeviceInfo(index, kind, name, "", *_sizes(listed, "totalGlobalMem", "numSms", "computeMajor"))
 
 
 def _words(listed: dict[str, Any]) -> str:
@@ -117,12 +122,12 @@ def _words(listed: dict[str, Any]) -> str:
 
 
 def _own_device(saved: dict[str, Any]) -> DeviceInfo:
-    sizes = _sizes(saved, "memory_bytes", "multiprocessors")
+    sizes = _sizes(saved, "memory_bytes", "multiprocessors", "compute_major")
     return DeviceInfo(int(saved["index"]), saved["kind"], saved["name"], saved["pace"], *sizes)
 
 
 def _sizes(saved: dict[str, Any], *keys: str) -> list[int | None]:
-    """The memory and the multiprocessors of a device, None where they are no possible numbers."""
+    """The memory, the multiprocessors and the like of a device, None where they are no possible numbers."""
     known = [_whole(saved.get(key)) for key in keys]
     return [n if n is not None and 0 < n < 2**62 else None for n in known]
 

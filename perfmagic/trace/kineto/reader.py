@@ -17,7 +17,7 @@ import numpy as np
 from perfmagic.errors import TraceError
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.kineto.decode import UNSOUND, Header, SoundFile, decoded
-from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, text_blocks
+from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, text_blocks
 from perfmagic.trace.kineto.finish import finished
 from perfmagic.trace.kineto.header import base_unix_ns, device_infos, rank_and_world, restored
 from perfmagic.trace.kineto.helper import Helper, HelperLostError
@@ -31,36 +31,38 @@ from perfmagic.units import count, duration, plural
 
 
 def read_trace(
-    source: str | os.PathLike[str] | bytes,
+    source: str | os.PathLike[str] | bytes | Blocks,
     *,
     origin: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
+    helper: bool = True,
 ) -> Trace:
     """Reads a saved trace: Chrome JSON as torch.profiler writes it, plain or gzipped, whatever the name ends in.
 
-    source: a file, or its content.  origin: what the trace is called; the file's name (never its folder) if left out.
+    source: a file, its content, or a file elsewhere.  origin: what the trace is called; the file's name (never its
+    folder) if left out.  helper: whether a second process may decode a part of a large file.
     Times are exact nanoseconds since the first record; `meta.base_unix_ns` is that instant in unix time, where the file
     has one. The window is the extent of device ops, calls and operators; annotations and Python frames count only where
     there is nothing else, because a step annotation may stretch far beyond the records a file was cut down to.
     Damage is repaired and reported in `meta.repairs`; a sound file has none.
     Raises TraceError where the file cannot be read or holds neither a host nor a device record.
     """
-    content = source if isinstance(source, bytes) else Path(source)
+    content = Path(source) if isinstance(source, (str, os.PathLike)) else source
     name = printable(origin or ("trace" if isinstance(content, bytes) else content.name))
     collector = _Collector()
     with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
         gc.disable()
-        tables, header, repairs = _read(content, name, max_unpacked_bytes)
+        tables, header, repairs = _read(content, name, max_unpacked_bytes, helper=helper)
         return _build(tables, header, name, repairs)
 
 
-def _read(content: bytes | Path, name: str, max_unpacked_bytes: int) -> tuple[Tables, Header, list[Remark]]:
+def _read(content: Source, name: str, max_unpacked_bytes: int, *, helper: bool) -> tuple[Tables, Header, list[Remark]]:
     """The events of a file, what stands beside them, and the repairs it needed."""
     for helped in (True, False):
         repairs: list[Remark] = []
         try:
-            with Helper(wanted=helped) as helper:
-                tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), helper)
+            with Helper(wanted=helped and helper) as beside:
+                tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), beside)
             break
         except HelperLostError:
             continue

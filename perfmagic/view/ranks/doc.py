@@ -11,9 +11,8 @@ from perfmagic import units
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.summary import Ranks, RankStat
-from perfmagic.numerics.intervals import Intervals, merge, union
-from perfmagic.trace.columns import HostKind
-from perfmagic.trace.model import Trace, devices_label
+from perfmagic.numerics.intervals import Intervals, merge
+from perfmagic.trace.model import devices_label
 from perfmagic.view.ranks.met import NOWHERE, Met, met_of
 
 # of a row; each instant may be in several
@@ -105,10 +104,10 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
 
     titles: of the files, in the order of the ranks; where their traces come from if left out.
     """
-    names = titles or [ranks.traces[rank].meta.origin for rank in ranks.ranks]
+    names = titles or [one.meta.origin for one in ranks.summaries.values()]
     rows = tuple(_row(ranks, stat, name) for stat, name in zip(ranks.table, names, strict=True))
-    first = ranks.traces[ranks.ranks[0]]
-    labels = dict.fromkeys(devices_label(ranks.traces[rank].meta.devices) for rank in ranks.ranks)
+    first = ranks.summaries[ranks.ranks[0]]
+    labels = dict.fromkeys(devices_label(one.meta.devices) for one in ranks.summaries.values())
     return RanksDoc(
         span_ns=max(1, *(row.end_ns for row in rows)),
         rows=rows,
@@ -123,33 +122,14 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
 
 
 def _row(ranks: Ranks, stat: RankStat, title: str) -> RankRow:
-    trace, sets = ranks.traces[stat.rank], ranks.facts[stat.rank].breakdown.intervals
-    of_comm, by = ranks.communication[stat.rank], stat.offset_ns
-    syncs = ranks.facts[stat.rank].syncs
+    one, of_comm, by = ranks.summaries[stat.rank], ranks.communication[stat.rank], stat.offset_ns
     (asked, got), (waiting, transfer) = of_comm.receives, of_comm.others
     bands = {
-        "host": _python(trace),
-        "blocked": union(syncs.start_ns, syncs.end_ns),
-        "compute": sets["compute"],
+        **ranks.bands(stat.rank),
         "transfer": merge(transfer, of_comm.unmatched),
         "wait": waiting,
         "got": got,
         "asked": asked,
-        "copy": merge(sets["copy"], sets["memset"]),
-        "idle": sets["idle"],
     }
-    start = int(trace.ops.start_ns.min(initial=trace.meta.start_ns))
-    end = int(trace.ops.end_ns.max(initial=trace.meta.end_ns))
-    moved = {name: (rows + np.int64(by)) for name, rows in bands.items()}
-    return RankRow(stat.rank, title, stat, start + by, end + by, moved)
-
-
-def _python(trace: Trace) -> Intervals:
-    """When Python ran a line of the cell; of a record without lines, an operator or a call."""
-    marks = trace.marks
-    if len(marks):
-        ends = np.append(marks.at_ns[1:], trace.meta.returned_ns or max(trace.meta.end_ns, int(marks.at_ns[-1])))
-        ran = (marks.top_line > 0) & (ends > marks.at_ns)
-        return union(marks.at_ns[ran], ends[ran])
-    host = trace.host_ops.take(trace.host_ops.kind == HostKind.OP)
-    return merge(union(host.start_ns, host.end_ns), union(trace.calls.start_ns, trace.calls.end_ns))
+    moved = {name: bands[name] + np.int64(by) for name in BANDS}
+    return RankRow(stat.rank, title, stat, one.first_ns + by, one.last_ns + by, moved)

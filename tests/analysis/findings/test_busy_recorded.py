@@ -115,7 +115,8 @@ def test_the_broadcast_of_buffers_before_each_forward_is_named_with_the_option()
     raw = Raw.of("a100_nccl_rank0of2")
     spans = [span(e) for e in raw.named("aten::unflatten_dense_tensors")]
     inside = [gap for _, gap, _ in raw.gaps if any(min(b, gap[1]) - max(a, gap[0]) > 1000 for a, b in spans)]
-    (finding,) = (one for one in found("a100_nccl_rank0of2") if "broadcast_buffers=False" in one.advice)
+    of_nccl = found("a100_nccl_rank0of2")
+    (finding,) = (f for f in of_nccl if f.rule == "repeated_gap" and "broadcast_buffers=False" in f.advice)
     assert f"×{len(spans)} before Memcpy DtoD" in finding.sentence
     assert finding.cost_ns == pytest.approx(1000 * sum(b - a for a, b in inside), rel=0.01)
     unflattened = sum(b - a for a, b in spans)
@@ -148,7 +149,14 @@ def test_time_outside_of_every_operator_is_said_of_a_record_of_the_host() -> Non
     whole = max(b for _, b in spans) - min(a for a, _ in spans)
     outside = whole - length(spans)
     part = f"{percent(outside / whole)} of the record, {us(outside)} of {us(whole)}"
-    assert f"{part}, passed outside of every recorded operator" in said("cpu_only_no_device_props", "verdict")
+    sentence = said("cpu_only_no_device_props", "verdict")
+    assert f"{part}, passed outside of every recorded operator. The longest annotations: " in sentence
+    (backward,) = Raw.of("cpu_only_no_device_props").named("## backward ##")
+    start, end = span(backward)
+    bare = end - start - length([(max(a, start), min(b, end)) for a, b in spans if a < end and b > start])
+    assert f"## backward ## {us(end - start)} ({us(bare)} of it without a recorded operator)" in sentence
+    longest = max(float(e["dur"]) for e in Raw.of("cpu_only_no_device_props").named("aten::item"))
+    assert f"({us(longest)} in one of " in sentence
 
 
 def test_a_rate_measured_on_a_hundredth_of_the_products_is_left_out() -> None:
@@ -265,7 +273,32 @@ def test_pauses_inside_graphs_make_a_record_of_which_nothing_can_be_told() -> No
         and call["name"] == "cudaGraphLaunch"
     ]
     words = said("a100_6streams_graphs_rank0", "verdict")
-    n, longest = len({launch for launch, _ in inside}), us(max(length for _, length in inside))
-    assert f"within {n} graph launches nothing is recorded for {us(sum(one for _, one in inside))}, {longest}" in words
+    n = len({launch for launch, _ in inside})
+    assert (
+        f"within at least {n} graph launches nothing is recorded for at least {us(sum(one for _, one in inside))}, "
+        in words
+    )
     assert {one.rule for one in found("a100_6streams_graphs_rank0")} == {"verdict", "unaligned_gemm", "queue_full"}
     assert incomplete_graphs(read_trace(real("v100_4streams_nccl_graphs"))) is None
+
+
+def test_what_could_be_saved_of_a_run_with_python_stacks_is_told_as_slowed() -> None:
+    stacks = [e for e in Raw.of("b200_pdl_overlaps_python_stacks").events if e.get("cat") == "python_function"]
+    assert stacks
+    assert " of this slowed run" in said("b200_pdl_overlaps_python_stacks", "one_by_one")
+    assert " of this slowed run" not in said("gp100_gpu_user_annotation", "one_by_one")
+
+
+def test_copies_of_ddp_s_own_are_left_out_by_its_options_and_not_by_a_compiler() -> None:
+    raw = Raw.of("a100_nccl_rank0of2")
+    (finding,) = (one for one in found("a100_nccl_rank0of2") if one.rule == "one_by_one")
+    around = [raw.around(op)[-1:] for op in raw.ops if "DtoD" in op["name"]]
+    assert set(map(tuple, around)) == {("aten::copy_",)}
+    said_of = dict(re.findall(r"([\d,]+) of them copy (gradients|buffers)", finding.advice))
+    n_ops = re.match(r"([\d,]+) ops", finding.sentence)
+    assert n_ops is not None
+    assert sum(int(n.replace(",", "")) for n in said_of) == int(n_ops[1].replace(",", ""))
+    assert sum(int(n) for n in said_of) <= len(around)
+    assert "gradient_as_bucket_view=True" in finding.advice
+    assert "broadcast_buffers=False" in finding.advice
+    assert "torch.compile" not in finding.advice

@@ -80,6 +80,27 @@ def test_a_pageable_upload_that_held_python_is_found_with_its_line_and_advice() 
     assert finding.advice
 
 
+def test_uploads_that_indexing_makes_cannot_be_pinned_where_it_is_called() -> None:
+    b = busy_device(20)
+    b.host_op(60, 140, "aten::index")
+    b.op(100, 140, launch=(62, 70), name=UPLOAD)
+    b.sync(70, 139)
+    b.op(150, 1000, launch=141)
+    finding = found(b.trace(), "pageable")
+    assert finding is not None
+    keep = "are tensors on the CPU that indexing copies to the device: keep index and values there"
+    assert plain(finding.advice) == f"they {keep}"
+    b.host_op(200, 300, "aten::to")
+    b.op(1001, 1100, launch=(210, 220), name=UPLOAD)
+    b.sync(220, 299)
+    finding = found(b.trace(), "pageable")
+    assert finding is not None
+    assert plain(finding.advice) == (
+        f"1 of them, 77.0 µs, {keep}. For the others, pin_memory() and non_blocking=True together free Python, "
+        "pinning alone does not; to overlap, give them a stream of their own, too"
+    )
+
+
 def test_a_pinned_upload_is_none() -> None:
     b = busy_device(20)
     b.op(100, 140, launch=(60, 130), name=PINNED)
@@ -139,6 +160,17 @@ def test_the_syncs_at_the_edges_of_a_file_s_record_are_not_laid_on_the_model() -
         facts.sentence
     )
     assert "waits for it" not in verdict(b.trace()).sentence
+    b.host_op(0, 2020, "loop.py(3): run", kind=HostKind.PYTHON)
+    b.host_op(0, 900, "torch/cuda/__init__.py(975): synchronize", kind=HostKind.PYTHON)
+    facts = found(b.trace(), "sync")
+    assert facts is not None
+    assert "begins and ends: run (loop.py:3) called it. The device" in plain(facts.sentence)
+    b.host_op(915, 2015, "torch/profiler/profiler.py(235): stop_trace", kind=HostKind.PYTHON)
+    facts = found(b.trace(), "sync")
+    assert facts is not None
+    assert "begins and ends: run (loop.py:3) called 900 µs of it and the profiler 1.09 ms. The device" in plain(
+        facts.sentence
+    )
     b.host_op(915, 2015, "aten::item")
     assert "waits for it" in verdict(b.trace()).sentence
 
@@ -171,12 +203,12 @@ def test_exposed_communication_follows_the_user_s_pattern() -> None:
     assert finding.cost_ns == 100 * US
 
 
-def small(n: int, length: float, period: float = 20) -> Trace:
+def small(n: int, length: float, period: float = 20, *, compute_major: int | None = None) -> Trace:
     """n ops of a length, each launched 6 µs into its period and started 2 µs later."""
     b = Builder()
     for i in range(n):
         b.op(period * i + 8, period * i + 8 + length, launch=period * i + 6)
-    return b.trace()
+    return b.trace(devices=(DeviceInfo(0, "cuda", "Test GPU", compute_major=compute_major),))
 
 
 def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python_was_late() -> None:
@@ -189,6 +221,9 @@ def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python
         "The device had finished what was queued before each, and waited 942 µs for Python. "
         "CUDA graphs or torch.compile launch many at once and could save up to 944 µs"
     )
+    older = found(small(60, 4, compute_major=6), "one_by_one")
+    assert older is not None
+    assert plain(older.advice) == "CUDA graphs launch many at once and could save up to 944 µs"  # Triton needs 7.0
     assert found(small(9, 4), "one_by_one") is None  # every loop begins with an empty queue
     assert found(small(60, 18), "one_by_one") is None  # launched while the op before was executing
     assert found(small(60, 4, 220), "one_by_one") is None  # Python did something else in between

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Finding, findings
 from perfmagic.analysis.findings.verdict import verdict_of
+from perfmagic.analysis.ranks.rank_summary import rank_summary
 from perfmagic.analysis.ranks.totals import TOTALS
 from perfmagic.analysis.report import report
 from perfmagic.analysis.verdict import HOST_BOUND, NO_VERDICT
@@ -73,7 +74,7 @@ def check_one_number(facts: Facts, found: tuple[Finding, ...]) -> None:
     said = {m[1] for m, f in zip(told, found, strict=True) if m and f.rule in ("waited_for_host", "verdict")}
     assert said <= {plain(duration(waited_ns))}
     (of_ranks,) = (total.of for total in TOTALS if total.rule == "rank_idle")
-    assert of_ranks(facts) == waited_ns
+    assert of_ranks(rank_summary(facts.trace).totals) == waited_ns
     if facts.trace.meta.returned_ns is None:  # a cell waits before its first op, too
         gaps = facts.gaps
         assert int(gaps.for_python_ns.sum()) == waited_ns

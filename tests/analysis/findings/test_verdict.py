@@ -197,3 +197,13 @@ def test_a_wait_for_another_stream_is_a_stall_and_not_python_s() -> None:
     time = cell_time(trace, 0)
     assert total_ns(time.causes.other_stream) == 894 * US
     assert time.host_ns < 10 * US
+
+
+def test_calls_that_a_file_lacks_are_told_where_the_device_waited_for_python() -> None:
+    for second, told in ((2, False), (1385, True)):
+        b = Builder()
+        b.op(10, 20, of=b.launch(0, 1, correlation=1))
+        b.op(1010, 1020, of=b.launch(1001, 1002, correlation=second))
+        words = plain(verdict(b.trace()).sentence)
+        held = "For 981 µs of it the record holds nothing of the host, and its calls are numbered on from 1 to 1385"
+        assert (held in words) == told, words

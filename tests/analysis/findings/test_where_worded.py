@@ -17,6 +17,8 @@ NO_RULE = {
     "cell_time",
     "communicated",
     "copy_overlap",
+    "ddp_copies",
+    "host_only",
     "facts",
     "find",
     "finding",

@@ -192,6 +192,22 @@ def test_a_wait_for_a_core_that_is_shorter_than_what_others_wait_for_the_late_ra
     assert late(0, 50_000_000)[0] == "straggler"  # it is not late
 
 
+def test_where_no_rank_is_late_a_wait_for_a_core_comes_first_only_if_it_is_long() -> None:
+    from perfmagic.analysis.ranks.findings import findings_of
+
+    def told(frac: float) -> list[str]:
+        traces = [on_host(rank(i, compute_us=300), "a") for i in range(2)]
+        extent_ns = max(int(t.ops.end_ns.max() - t.ops.start_ns.min()) for t in traces)
+        ns = int(frac * extent_ns)
+        found = findings_of(one(*(replace(t, meta=replace(t.meta, waited_for_core_ns=ns, cores=2)) for t in traces)))
+        return [f.rule for f in found]
+
+    assert told(0.12)[0] == "waited_for_core"
+    assert told(0.08)[-1] == "waited_for_core"
+    assert len(told(0.08)) > 1
+    assert "waited_for_core" not in told(0.01)
+
+
 @pytest.mark.parametrize("n_cores", [2, None])
 def test_a_rank_that_waited_for_a_core_is_named_before_any_code(n_cores: int | None) -> None:
     from perfmagic.analysis.ranks.findings import findings_of

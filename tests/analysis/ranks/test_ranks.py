@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from perfmagic.analysis.ranks import matching
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import rank_findings
-from perfmagic.analysis.ranks.matching import matched
+from perfmagic.analysis.ranks.rank_summary import rank_summary
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Cell, Collective, Trace
 from tests.analysis.build import US, Builder
@@ -40,9 +41,13 @@ def rank(
     return b.trace(rank=number, world_size=world_size)
 
 
+def matched(traces: dict[int, Trace]) -> matching.Matching:
+    return matching.matched({number: rank_summary(trace) for number, trace in traces.items()})
+
+
 def told(*traces: Trace) -> list[RankFinding]:
-    """The findings but that on exposed communication, which all these ranks have: nothing runs beside it."""
-    return [finding for finding in rank_findings(traces) if finding.rule != "rank_exposed"]
+    """The findings but those that all late ranks give: on exposed communication, and on what in time all would win."""
+    return [finding for finding in rank_findings(traces) if finding.rule not in {"rank_exposed", "none_late"}]
 
 
 def rules(*traces: Trace) -> list[str]:

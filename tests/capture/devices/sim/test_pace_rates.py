@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
-from perfmagic.capture.devices import sim  # noqa: E402 - after the skip
+from perfmagic.capture.devices import backends, sim  # noqa: E402 - after the skip
 from perfmagic.capture.devices.sim import dispatch  # noqa: E402
 from perfmagic.capture.devices.sim.links import LINKS  # noqa: E402
 from perfmagic.errors import OptionError  # noqa: E402
@@ -147,3 +147,11 @@ def test_a_rate_or_a_link_that_means_nothing_is_refused_with_the_reason(text: st
         sim.Pace.parse(text)
     assert said in str(refusal.value)
     assert refusal.value.hint
+
+
+@pytest.mark.parametrize("own", ["cuda:1", "sim:0", "cpu"])
+def test_a_rank_that_gives_a_pace_keeps_its_own_device(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "_of_this_rank", [torch.device(own)])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # also where a machine has fewer GPUs than ranks
+    assert backends.device(pace="link=nvlink4") == torch.device(own)
+    assert (sim.current_pace() == sim.Pace.parse("link=nvlink4")) == own.startswith("sim")
