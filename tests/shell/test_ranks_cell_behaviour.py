@@ -207,3 +207,14 @@ def test_run_cell_magic_is_the_same_cell(both: Notebook, head: str) -> None:
     name, _, options = head.removeprefix("%%").partition(" ")
     ran = both.run(f"get_ipython().run_cell_magic({name!r}, {options!r}, 'kept = 7\\nkept')")
     assert ran.printed == "[0, 1] 7\n"
+
+
+@pytest.mark.parametrize("cell", ["%%ranks -h", "\n%%ranks -h\n"])
+def test_help_needs_no_cell_below(notebook: Notebook, cell: str) -> None:
+    ran = notebook.run(cell)
+    assert ran.error is None
+    assert "--sweep n=A,B,C" in ran.printed
+
+
+def test_a_cell_without_a_body_is_named_as_empty(notebook: Notebook) -> None:
+    assert "%%ranks: the cell is empty" in str(notebook.run("%%ranks -n 2").error)

@@ -25,7 +25,8 @@ class Peer:
     """One rank, seen from the notebook.
 
     alive: False once its socket has closed.  messages: received, and nobody has taken them yet.
-    ahead_ns: by how much its clock is ahead of this machine's, to within the time of a message.
+    ahead_ns: by how much its clock is ahead of this machine's, to within the time of a message.  ended_by: what of ours
+    ended it, "" where nothing did.
     """
 
     started: Started
@@ -33,6 +34,7 @@ class Peer:
     code: int | None = None
     messages: list[tuple[Message, bytes]] = field(default_factory=list)
     ahead_ns: int = 0
+    ended_by: str = ""
     _output: str = ""
     _last_output: str = ""
 
@@ -83,6 +85,8 @@ class Peer:
     @property
     def death(self) -> str:
         """How it ended, in words."""
+        if self.ended_by:
+            return f"was ended by {self.ended_by}"
         if self.code is None:
             return f"ended, or its {self.started.engine} did" if self.started.engine else "ended"
         if self.code == -signal.SIGKILL:

@@ -114,6 +114,7 @@ class Watch:
         left = self.running
         if self.interrupted >= 3:
             for one in left:
+                one.peer.ended_by = "the third interrupt"
                 one.peer.started.kill()
             return
         self._ask()

@@ -26,7 +26,15 @@ class HeadTransformer:
     """Cleanup transformer: `%%timeline …` becomes a literal on the same line."""
 
     def __call__(self, lines: list[str]) -> list[str]:
-        return replace_head(lines, CELL_MAGICS)
+        return replace_head(_with_body(lines), CELL_MAGICS)
+
+
+def _with_body(lines: list[str]) -> list[str]:
+    """A cell of `%%ranks -h` alone gets an empty line below: without one IPython takes it for a mistake."""
+    written = [line for line in lines if line.strip()]
+    if len(written) != 1 or written[0].split()[0].removeprefix("%%") not in SENT_MAGICS:
+        return lines
+    return [*lines[:-1], lines[-1].rstrip("\n") + "\n", "\n"] if written[0].startswith("%%") else lines
 
 
 class BodyTransformer(ast.NodeTransformer):
