@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="a device allocates")
 
 import perfmagic  # noqa: E402 - after the skip
-from perfmagic import testing  # noqa: E402
+from perfmagic import testing, units  # noqa: E402
 from perfmagic.errors import CaptureError, OptionError  # noqa: E402
 
 SIZE = 12 * 2**20  # a segment of its own, so that nothing is rounded up
@@ -42,19 +42,18 @@ def test_a_peak_below_the_limit_is_returned(device: Any) -> None:
 
 
 def test_a_peak_above_the_limit_fails_with_its_numbers(device: Any) -> None:
-    if torch.sim.memory_allocated():
-        pytest.skip("another test left something allocated")
     held = _block(device)
+    before = torch.sim.memory_allocated()
 
     def step() -> None:
         _block(device)
 
     with pytest.raises(AssertionError) as failed:
-        testing.peak_below(step, "15 MB")
-    words = str(failed.value).replace("\u00a0", " ")
-    assert words == (
-        "step() allocated 25.2 MB at its peak, of which 12.6 MB were allocated before it; "
-        "the limit is 15.0 MB, 10.2 MB less"
+        testing.peak_below(step, before + 1_000_000)
+    peak, limit = units.size(before + SIZE), units.size(before + 1_000_000)
+    assert str(failed.value) == (
+        f"step() allocated {peak} at its peak, of which {units.size(before)} were allocated before it; "
+        f"the limit is {limit}, {units.size(SIZE - 1_000_000)} less"
     )
     del held
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 import re
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 import perfmagic  # noqa: E402 - after the skip
 from perfmagic.capture.devices import sim  # noqa: E402
 from perfmagic.capture.devices.sim.device import sim_device  # noqa: E402
+from perfmagic.capture.devices.sim.memory import Memory  # noqa: E402
 from perfmagic.errors import OptionError  # noqa: E402
 
 MIB = 2**20
@@ -26,15 +26,12 @@ def _bytes(n: int) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _limit() -> Iterator[None]:
-    gc.collect()
-    torch.sim.synchronize()
-    torch.sim.empty_cache()
-    assert torch.sim.memory_reserved() == 0
+def _limit(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    perfmagic.device("sim")
+    monkeypatch.setattr(sim_device(0), "memory", Memory(0))  # nothing of another test is in it
     perfmagic.device("sim", memory="100MiB")
     yield
     perfmagic.device("sim", memory=0)
-    gc.collect()
 
 
 def test_the_limit_holds_to_the_segment() -> None:
