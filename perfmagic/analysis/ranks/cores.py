@@ -53,8 +53,7 @@ def cores(job: OneJob, of_late: Sequence[RankFinding] = ()) -> list[RankFinding]
     others = [ns for rank, ns in waited.items() if rank != most]
     beside = f", the others {units.duration(float(np.median(others)))} in the median" if len(others) > 1 else ""
     beside = beside or "".join(f", rank {rank} {units.duration(ns)}" for rank, ns in waited.items() if rank != most)
-    crowded = n_cores is not None and n_here > n_cores
-    advice = "Run no more ranks than cores" if crowded else "Give each rank fewer threads, or see what else runs there"
+    advice = _advice([meta for meta in metas.values() if _beside(meta, metas[most])], n_cores)
     before = ", before you look for a cause in the code" if explains_lateness(job, of_late) else ""
     return [
         RankFinding(
@@ -66,6 +65,21 @@ def cores(job: OneJob, of_late: Sequence[RankFinding] = ()) -> list[RankFinding]
             advice=advice + before,
         )
     ]
+
+
+def _advice(here: Sequence[TraceMeta], n_cores: int | None) -> str:
+    """What to do for ranks of one host: fewer threads only where they have more than their share of the cores."""
+    fit = max(1, (n_cores or 1) // len(here))
+    most = max(meta.threads or 1 for meta in here)
+    if n_cores is not None and most > fit:
+        share = f"torch.set_num_threads({fit}) in each rank, or OMP_NUM_THREADS={fit} before it starts"
+        fewer = f"A rank computes with {most} threads: {share}, gives it its share of the cores"
+        return f"{fewer}; and run no more ranks than cores" if len(here) > n_cores else fewer
+    if n_cores is not None and len(here) > n_cores:
+        return "Run no more ranks than cores"
+    if any(device.simulated for meta in here for device in meta.devices):
+        return "Each stream of a simulated device is a thread beside Python: fewer ranks leave them cores"
+    return "See what else runs there"
 
 
 def _beside(one: TraceMeta, other: TraceMeta) -> bool:

@@ -41,7 +41,7 @@ class RankStat:
     """
 
     shown = (
-        "rank", "busy_frac", "compute_ns", "exposed_communication_ns", "exposed_waiting_ns", "exposed_transfer_ns",
+        "rank", "compute_frac", "compute_ns", "exposed_communication_ns", "exposed_waiting_ns", "exposed_transfer_ns",
         "copy_ns", "idle_ns", "n_last", "bus_bytes_per_s",
     )  # fmt: skip
 
@@ -67,8 +67,9 @@ class RankStat:
     bus_bytes_per_s: float | None
 
     @property
-    def busy_frac(self) -> float:
-        return self.busy_ns / self.extent_ns if self.extent_ns else 0.0
+    def compute_frac(self) -> float:
+        """The share of the extent in which it computed: a rank that waits for others is busy, too."""
+        return self.compute_ns / self.extent_ns if self.extent_ns else 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -240,5 +240,7 @@ def _of_rank(found: Recorded) -> dict[str, Any]:
     else:
         return {}
     ranks = {"rank": rank, "world_size": world}
-    waited = {"waited_for_core_ns": found.waited_for_core_ns, "cores": cores()}
+    torch = torch_if_imported()
+    threads = None if torch is None else torch.get_num_threads()
+    waited = {"waited_for_core_ns": found.waited_for_core_ns, "cores": cores(), "threads": threads}
     return ranks | waited | host_clock(found.start_ns, found.offset_ns)

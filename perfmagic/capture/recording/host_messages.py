@@ -39,7 +39,7 @@ def with_partners(trace: Trace, called: Sequence[Message], row_name: Callable[[A
     names, host_names = list(trace.names), trace.host_ops.name.copy()
     _name_collectives(trace, called, row_name, offset_ns - trace.meta.base_unix_ns, names, host_names)
     for kind in ("send", "recv"):
-        titles = [f"gloo:{one.title}" for one in called if one.kind == kind and one.peer is not None]
+        titles = [row_name(one) for one in called if one.kind == kind and one.peer is not None]
         rows = np.flatnonzero(np.array([name == f"gloo:{kind}" for name in names], bool)[host_names])
         if titles and len(rows) == len(titles):
             numbers = {title: len(names) + i for i, title in enumerate(dict.fromkeys(titles))}

@@ -266,8 +266,18 @@ def _list(tensors: Any) -> list[torch.Tensor]:
 
 def _when_done(works: list[Any], note: Callable[..., None]) -> None:
     """Call note at the end of all works; gloo has no such thing for messages, whose end is when somebody waits."""
+
+    def over(all_of_them: Any) -> None:
+        try:
+            for one in all_of_them.value():
+                one.value()
+        except RuntimeError:  # gloo's words are for whoever waits
+            note(given_up=True)
+        else:
+            note()
+
     with suppress(RuntimeError):
-        torch.futures.collect_all([work.get_future() for work in works]).add_done_callback(note)
+        torch.futures.collect_all([work.get_future() for work in works]).add_done_callback(over)
 
 
 def _note_on_host(start_ns: int, end_ns: int, name: str) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from perfmagic.capture.devices.groups.standing import Asked, Took
+from perfmagic.trace.collective_names import GIVEN_UP
 
 FIRST_GROUP = "0"  # as torch calls the group that init_process_group() makes
 
@@ -31,10 +32,14 @@ class HostLog:
 
     @staticmethod
     def row_name(took: Took) -> str:
-        """What a record calls it; a collective of another group than that of all ranks with the group and its ranks."""
+        """What a record calls it; a collective of another group than that of all ranks with the group and its ranks.
+
+        One that was given up says so.
+        """
+        name, end = f"gloo:{took.title}", GIVEN_UP if took.given_up else ""
         if took.peer is not None or took.group in ("", FIRST_GROUP):
-            return f"gloo:{took.title}"
-        return f"gloo:{took.title} in group {took.group} of ranks {', '.join(map(str, took.ranks))}"
+            return name + end
+        return f"{name} in group {took.group} of ranks {', '.join(map(str, took.ranks))}{end}"
 
     def add(self, took: Took) -> None:
         """One that is over, from any thread."""
@@ -44,15 +49,18 @@ class HostLog:
 def noting(
     asked: Asked, group: str, ranks: tuple[int, ...], also: Callable[[int, int, str], None]
 ) -> Callable[..., None]:
-    """What to call when an operation is over; further calls change nothing.  also: called with start, end and name."""
+    """What to call when an operation is over; further calls change nothing.  also: called with start, end and name.
+
+    What is to be called takes whether the operation was given up.
+    """
     logs = list(_open)
     ended: list[int] = []
 
-    def note(*_: object) -> None:
+    def note(*, given_up: bool = False) -> None:
         if ended:
             return
         ended.append(time.perf_counter_ns())
-        took = Took(group, ranks, *asked.what(ranks), asked.since_ns, ended[0])
+        took = Took(group, ranks, *asked.what(ranks), asked.since_ns, ended[0], given_up)
         for log in logs:
             log.add(took)
         also(took.start_ns, took.end_ns, HostLog.row_name(took))

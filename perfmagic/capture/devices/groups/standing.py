@@ -48,10 +48,14 @@ class Standing(Operation):
 
 @dataclass(frozen=True)
 class Took(Operation):
-    """One on host tensors that is over. start_ns, end_ns: from the call to its end, by perf_counter_ns."""
+    """One on host tensors that is over. start_ns, end_ns: from the call to its end, by perf_counter_ns.
+
+    given_up: it never came about, as other ranks did not take part.
+    """
 
     start_ns: int
     end_ns: int
+    given_up: bool = False
 
 
 @dataclass

@@ -16,6 +16,7 @@ from perfmagic.capture.devices.sim.jobs import Job
 from perfmagic.capture.devices.sim.launch import launch_lane
 from perfmagic.capture.devices.sim.streams import Event, Stream
 from perfmagic.capture.devices.sim.waits import wait_for_job
+from perfmagic.errors import CommunicationError
 
 _Work: Any = dist.Work  # its stubs declare more than a work of Python has to have
 
@@ -88,8 +89,12 @@ class HostWork(_Work):  # type: ignore[misc]
         """Block until it is done. Raises CommunicationError where it failed or was ended."""
         __tracebackhide__ = True
         limit = () if timeout is None else (timeout,)
-        for work in self._works:
-            self._gloo.run(self._asked.title, partial(work.wait, *limit))
+        try:
+            for work in self._works:
+                self._gloo.run(self._asked.title, partial(work.wait, *limit))
+        except CommunicationError:
+            self._note(given_up=True)
+            raise
         self._note()
         finish, self._finish = self._finish, None
         if finish is not None:

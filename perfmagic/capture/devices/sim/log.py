@@ -85,6 +85,7 @@ class SimLog:
         self._races: list[tuple[int, int]] = []
         self._dropped: list[int] = []  # when each of them began
         self._collectives: list[tuple[int, Collective, int]] = []
+        self._given_up: set[int] = set()
         self._marks: list[_Mark] = []
         self._room(0, 0, 0)
 
@@ -129,6 +130,7 @@ class SimLog:
         names: dict[str, int] = {}
         ops = _columns(_OPS, self._ops[at.ops :], names)
         calls = _columns(_CALLS, self._calls[at.calls :], names)
+        calls["kind"][np.isin(calls["correlation"], list(self._given_up))] = CallKind.OTHER
         host_ops = _columns(_HOST_OPS, self._host_ops[at.host_ops :], names)
         waits = _columns(_WAITS, self._waits[at.waits :], names)
         counters = _columns(_COUNTERS, self._counters[at.counters :], names)
@@ -165,6 +167,10 @@ class SimLog:
         """The launch of that number is an operation between ranks.  sequence: of those of its group."""
         if len(self._collectives) < self._ops_end:
             self._collectives.append((correlation, what, sequence))
+
+    def give_up(self, correlation: int) -> None:
+        """The launch of that number was an operation between ranks that never came about: its op is not missing."""
+        self._given_up.add(correlation)
 
     def add_call(self, start_ns: int, end_ns: int, kind: CallKind, name: str, correlation: int) -> None:
         """One call of the host into the device, from the thread that made it."""
