@@ -24,7 +24,7 @@ from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_
 from perfmagic.analysis.timeline.host_time import HostTime, python_during
 from perfmagic.analysis.timeline.idle import IdleGap, gap_rows
 from perfmagic.analysis.timeline.kernels import KernelStat, kernels
-from perfmagic.analysis.timeline.line_totals import LineStat, lines
+from perfmagic.analysis.timeline.line_totals import LineStat, function_lines, lines
 from perfmagic.analysis.timeline.operators import OperatorStat, operators
 from perfmagic.analysis.timeline.origin import launched_from
 from perfmagic.analysis.timeline.overlap import breakdown
@@ -104,8 +104,11 @@ class TimelineResult(Result):
 
     @cached_property
     def lines(self) -> Rows[LineStat]:
-        """Each line of the cell: its time on the host and blocked, its launches, its ops' time queued and run (ns)."""
-        return Rows(lines(self.trace), LineStat)
+        """Each line of the cell, then of functions it called: Python's time and waiting, its ops queued and run (ns).
+
+        A line counts what it called. Functions are there where they were followed: `lines=True`.
+        """
+        return Rows((*lines(self.trace), *function_lines(self.trace)), LineStat)
 
     @cached_property
     def trust(self) -> Trust:
