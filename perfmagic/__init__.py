@@ -264,6 +264,7 @@ if TYPE_CHECKING:
         TimelineResult,
         TraceComparison,
     )
+    from perfmagic.results.lines import Lines
     from perfmagic.trace.model import Trace
 
 
