@@ -188,3 +188,12 @@ class LineMarks(Table):
     at_ns: Int64 = _column(np.int64)
     line: Int32 = _column(np.int32)  # the innermost marked statement
     top_line: Int32 = _column(np.int32)  # the top-level statement it belongs to
+
+
+@dataclass(frozen=True, eq=False)
+class PathMarks(Table):
+    """From at_ns on, the thread was on this row of perfmagic.trace.paths.Paths."""
+
+    at_ns: Int64 = _column(np.int64)
+    thread: Int64 = _column(np.int64)
+    path: Int64 = _column(np.int64)

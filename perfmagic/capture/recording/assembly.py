@@ -12,6 +12,7 @@ from perfmagic import units
 from perfmagic.capture.cell.marks import MarkLog
 from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
 from perfmagic.capture.recording.host import cores, host_clock
+from perfmagic.capture.watch.watch import LineWatch
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.trace.remarks import Remark
@@ -42,6 +43,7 @@ class Recorded:
     limit: what made the recording incomplete, None where nothing did.
     waited_for_core_ns: how long the threads of a rank waited for a core; None where that is not known.
     rank: (rank, world size); None where torch.distributed is asked.
+    watch: what followed the lines of functions; None where nothing did.
     """
 
     start_ns: int
@@ -60,6 +62,7 @@ class Recorded:
     limit: Limit | None = None
     waited_for_core_ns: int | None = None
     rank: tuple[int, int] | None = None
+    watch: LineWatch | None = None
 
 
 def assembled(found: Recorded) -> Trace:
@@ -82,7 +85,9 @@ def assembled(found: Recorded) -> Trace:
     )
     marks = found.marks.columns(found.offset_ns - base, found.returned_ns - base)
     tables: dict[str, Any] = parts.tables
-    trace = make_trace(parts.names, meta, marks=marks, cell=found.cell, **tables)
+    shift_ns = found.offset_ns - base
+    paths = None if found.watch is None else found.watch.paths(shift_ns, has_cell=found.cell is not None)
+    trace = make_trace(parts.names, meta, marks=marks, cell=found.cell, paths=paths, **tables)
     trace = replace(trace, **parts.details)
     return trace if found.limit is None else _until(trace, found.limit.at_ns - base)
 

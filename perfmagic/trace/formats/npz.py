@@ -32,6 +32,7 @@ from perfmagic.trace.columns import (
     StreamWaits,
     Table,
 )
+from perfmagic.trace.formats.npz_paths import about_paths, path_arrays, paths_from
 from perfmagic.trace.frames import apart
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, LaunchShape, Trace, TraceMeta
 from perfmagic.trace.remarks import remark_of
@@ -74,6 +75,7 @@ def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = 
     """
     tables = {table: getattr(trace, table) for table in _TABLES} | {"host_ops": trace.whole_host()}
     arrays = {f"{table}.{name}": column for table, rows in tables.items() for name, column in rows.to_dict().items()}
+    arrays |= path_arrays(trace.paths)
     about = {
         "schema": SCHEMA,
         "names": trace.names,
@@ -84,6 +86,7 @@ def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = 
         "input_dtypes": trace.input_dtypes,
         "input_values": trace.input_values,
         "collectives": [asdict(collective) for collective in trace.collectives],
+        "paths": about_paths(trace.paths),
     }
     arrays[_ABOUT] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     with whole_file(path) as (target, file):
@@ -173,6 +176,7 @@ def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
         input_dtypes=tuple(about.get("input_dtypes", ())),
         input_values=tuple(about.get("input_values", ())),
         collectives=tuple(Collective(**c | {"ranks": tuple(c["ranks"])}) for c in about["collectives"]),
+        paths=paths_from(about.get("paths"), arrays),
         **tables,
     )
 

@@ -22,7 +22,7 @@ NO_RULE = {
     "facts",
     "find",
     "finding",
-    "python_was",
+    "places", "python_was",
     "verdict",
 }
 # the rules that are given time, those that are not, and those that find.py asks by themselves
