@@ -103,7 +103,7 @@ class RanksResult(Result):
 
     @property
     def table(self) -> Rows[RankStat]:
-        """A row a rank: busy, compute, exposed communication as waiting and transfer, copies, idle (ns), bandwidth."""
+        """A row a rank: compute, exposed communication as waiting and transfer, copies, idle (ns), bandwidth."""
         return self.ranks.table
 
     @property

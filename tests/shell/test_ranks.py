@@ -180,6 +180,38 @@ def test_a_failing_recorded_cell_shows_its_record_and_then_fails(on_sim: Noteboo
     assert type(ran.error).__name__ == "ValueError"
 
 
+@pytest.mark.parametrize("place", ["sim", "cpu"])
+def test_a_message_that_never_came_is_no_communication(notebook: Notebook, place: str) -> None:
+    source = """
+import torch, torch.distributed as dist, perfmagic
+t = torch.ones(64, device=perfmagic.device())
+dist.all_reduce(t)
+if rank:
+    raise ValueError("rank 1 never sends")
+dist.recv(t, 1)
+perfmagic.synchronize()
+"""
+    ran = notebook.run(f"%%ranks -n 2 --device {place} -o found{source}")
+    assert "rank 0 was freed on line" in ran.report + ran.traceback + str(ran.error)
+    found = notebook.names["found"]
+    waited = found.rank(0)
+    assert (len(found.messages()), [m.kind.split()[0] for m in found.meetings()]) == (0, ["all_reduce"])
+    assert [row.exposed_unmatched_ns for row in found.table] == [0, 0]
+    assert [f.rule for f in waited.findings if f.rule == "incomplete"] == []
+    names = [waited.trace.names[i] for i in waited.trace.host_ops.name]
+    assert place == "sim" or "gloo:recv 0<-1, given up" in names
+    assert place == "cpu" or not any("recv" in waited.trace.names[i] for i in waited.trace.ops.name)
+    assert len(waited.trace.cell.source.splitlines()) == len(source.splitlines())
+
+
+def test_the_heading_names_each_pace_at_which_ops_were_launched(on_sim: Notebook) -> None:
+    on_sim.run("%%ranks --plain\nperfmagic.device(pace='add=1ms')")
+    on_sim.run("%%ranks -o found\ny = x + x\nperfmagic.device(pace='add=2ms')\ny = x + x\ntorch.sim.synchronize()")
+    assert "paced: add ≥ 1 ms; then add ≥ 2 ms" in on_sim.names["found"].doc.sentence.replace("\u00a0", " ")
+    on_sim.run("%%ranks -o found\nperfmagic.device(pace='add=3ms')\ny = x + x\ntorch.sim.synchronize()")
+    assert "paced: add ≥ 3 ms ·" in on_sim.names["found"].doc.sentence.replace("\u00a0", " ")
+
+
 def test_a_model_lives_on_after_a_failure(on_sim: Notebook) -> None:
     setup = """%%ranks --plain
 torch.manual_seed(rank)

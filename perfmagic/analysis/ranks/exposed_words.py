@@ -12,6 +12,7 @@ from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.analysis.ranks.summary import RankStat
 
+MORE = 1.25  # times as much is more: what is about equal keeps its order from run to run
 _ADVICE = {
     "waiting": "A faster network would hardly help: the ranks have to arrive together",
     "transfer": "Overlap it with compute, or move fewer bytes",
@@ -23,7 +24,7 @@ _BOTH = {  # in a sentence, the larger part first
 
 
 def exposed(job: OneJob) -> list[RankFinding]:
-    """The parts of the exposed communication, the larger first; both wherever both are worth telling.
+    """The parts of the exposed communication, the larger first, of about as much waiting; both where both are notable.
 
     Its cost is that of the transfer: what waiting costs is told of the late ranks.
     """
@@ -34,7 +35,9 @@ def exposed(job: OneJob) -> list[RankFinding]:
     )
     if exposed_ns < job.notable_ns or waiting_ns + transfer_ns < job.notable_ns:
         return []
-    by_size = sorted({"waiting": waiting_ns, "transfer": transfer_ns}.items(), key=lambda part: -part[1])
+    by_size = [("waiting", waiting_ns), ("transfer", transfer_ns)]
+    if transfer_ns > MORE * waiting_ns:
+        by_size.reverse()
     told = [name for name, ns in by_size if ns >= job.notable_ns] or [by_size[0][0]]
     cause, advice = f"mostly {told[0]}", _ADVICE[told[0]]
     if len(told) > 1:

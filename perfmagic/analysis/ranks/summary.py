@@ -41,7 +41,7 @@ class RankStat:
     """
 
     shown = (
-        "rank", "compute_frac", "compute_ns", "exposed_communication_ns", "exposed_waiting_ns", "exposed_transfer_ns",
+        "rank", "extent_ns", "compute_ns", "exposed_communication_ns", "exposed_waiting_ns", "exposed_transfer_ns",
         "copy_ns", "idle_ns", "n_last", "bus_bytes_per_s",
     )  # fmt: skip
 

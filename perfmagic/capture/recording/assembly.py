@@ -13,7 +13,7 @@ from perfmagic.capture.cell.marks import MarkLog
 from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
 from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
-from perfmagic.trace.columns import NONE, HostKind
+from perfmagic.trace.columns import NONE, CallKind, HostKind
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.trace.remarks import Remark
 from perfmagic.trace.window import window
@@ -157,7 +157,9 @@ class _Parts:
         from perfmagic.capture.devices import sim
 
         used = sorted({int(d) for d in np.unique(tables["ops"].get("device", np.zeros(0)))}) or [0]
-        self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), sim.pace_words()) for d in used]
+        launched_ns = records.calls["start_ns"][records.calls["kind"] == CallKind.LAUNCH]
+        pace = sim.paces_words(launched_ns)
+        self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), pace) for d in used]
         self.dropped += records.dropped
         self.races = tuple(records.races[:MOST_RACES])
 

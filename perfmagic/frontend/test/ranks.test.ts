@@ -14,7 +14,7 @@ import type { Header, RankWire } from "../src/model/wire.ts";
 import { modelOf } from "./vectors.ts";
 
 const rank = (i: number): RankWire => ({
-  ...{ rank: i, label: `rank ${i}`, title: `${i}.json`, words: ["waits 1 ms", "busy 50 %"] },
+  ...{ rank: i, label: `rank ${i}`, title: `${i}.json`, words: ["waits 1 ms", "computes 2 ms"] },
   ...{ start_ns: 0, end_ns: 100, part: null },
 });
 

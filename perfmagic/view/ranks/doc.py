@@ -47,9 +47,9 @@ class RankRow:
     @property
     def words(self) -> tuple[str, str]:
         """What stands beside the row: how long it waited with no compute beside it, as in the table, and how far that
-        may be wrong or which share of its extent it computed.
+        may be wrong or how long it computed.
         """
-        computes = f"computes {units.percent(self.stat.compute_frac)}" if self.compute_known else ""
+        computes = f"computes {units.duration(self.stat.compute_ns)}" if self.compute_known else ""
         if not self.stat.exposed_waiting_ns:
             return "", computes
         waited, _, bound = units.known_within(self.stat.exposed_waiting_ns, self.stat.waiting_bound_ns).partition(" ")

@@ -105,12 +105,12 @@ def _draw_row(
     middle = round(y + high.row / 2 + 4, 1)
     size = 11 if high.row > 14 else 10
     canvas.text(-8, middle, row.label, size=size, anchor="end", bold=bold)
-    waited, busy = row.words
+    waited, computes = row.words
     if high.row > 20:
-        canvas.text(PLOT_PX + 8, middle - 6 if waited else middle, waited or busy, size=size)
-        canvas.text(PLOT_PX + 8, middle + 7, busy if waited else "", "ink2")
+        canvas.text(PLOT_PX + 8, middle - 6 if waited else middle, waited or computes, size=size)
+        canvas.text(PLOT_PX + 8, middle + 7, computes if waited else "", "ink2")
     else:
-        canvas.text(PLOT_PX + 8, middle, waited or busy, "ink2")
+        canvas.text(PLOT_PX + 8, middle, waited or computes, "ink2")
     _sky(canvas, row.bands["host"], scale, y, high.host, "host1", column_px)
     _sky(canvas, row.bands["blocked"], scale, y, high.host, BLOCKED, column_px)
     y += high.host

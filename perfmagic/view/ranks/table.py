@@ -6,12 +6,12 @@ from perfmagic import units
 from perfmagic.view.ranks.doc import RanksDoc
 
 HEAD = (
-    "", "device", "began", "computes", "extent", "compute", "copies", "idle", "exposed comm.", "waiting", "transfer",
+    "", "device", "began", "extent", "compute", "copies", "idle", "exposed comm.", "waiting", "transfer",
     "last at", "bus bandwidth",
 )  # fmt: skip
 NOTE = (
-    "Began: how long after the rank that began first. Computes: a share of the extent. Waiting and transfer are parts "
-    "of the exposed communication: before the last rank came, and with data moving"
+    "Began: how long after the rank that began first. Waiting and transfer are parts of the exposed "
+    "communication: before the last rank came, and with data moving"
 )
 
 
@@ -31,7 +31,6 @@ def rank_cells(doc: RanksDoc) -> list[tuple[str, ...]]:
                 row.label,
                 str(stat.device),
                 units.duration(stat.began_after_ns) if doc.clocks_known else "",
-                "" if doc.no_compute else units.percent(stat.compute_frac),
                 *(extent, "" if doc.no_compute else compute, *others),
                 *(parts if stat.waiting_ns + stat.transfer_ns else ("", "")),
                 last,
