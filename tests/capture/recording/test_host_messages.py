@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from perfmagic.analysis.ranks.host_as_device import host_as_device
 from perfmagic.capture.devices.groups.host_log import HostLog
 from perfmagic.capture.devices.groups.standing import Took
 from perfmagic.capture.recording.host_messages import with_partners
@@ -41,6 +42,15 @@ def test_a_collective_of_another_group_than_the_first_has_the_group_in_its_name(
         "gloo:all_reduce in group 7 of ranks 0, 3",
         "gloo:all_reduce",
     ]
+
+
+def test_an_operation_that_was_given_up_says_so_and_is_no_communication() -> None:
+    trace = recorded((10, 40), (50, 90))
+    given_up = replace(took("0", 42, 91), given_up=True)
+    assert named(trace, took("0", 1, 41), given_up) == ["gloo:all_reduce", "gloo:all_reduce, given up"]
+    found = with_partners(trace, (took("0", 1, 41), given_up), HostLog.row_name, OFFSET_NS)
+    ops = host_as_device(found).ops
+    assert [(int(a), int(b)) for a, b in zip(ops.start_ns, ops.end_ns, strict=True)] == [(10 * US, 40 * US)]
 
 
 def test_rows_that_cannot_be_told_apart_keep_their_name() -> None:
