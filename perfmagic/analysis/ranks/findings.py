@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import listed, sentences
@@ -44,13 +45,16 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     job = OneJob(ranks)
     of_late = late(job)
     of_cores = cores(job, of_late)
+    explained = bool(of_cores) and explains_lateness(job, of_late)
+    if explained and of_late:  # nothing is said against its code
+        of_late[0] = replace(of_late[0], advice="That it waited for a core may be why")
     if found := _left_alone(job):
         return (*ranks.of_files, found, *of_cores, *of_late)
     of_exposed = exposed(job)
     won = [*waited_for_python(job), *of_late, *(one for one in of_exposed if one.cost_ns is not None)]
     # what a rank has more than others is not all to be won
     rest = [*(one for one in of_exposed if one.cost_ns is None), *none_late(job), *totals(job), *_unmatched(job)]
-    first, last = ((), of_cores) if of_cores and not explains_lateness(job, of_late) else (of_cores, ())
+    first, last = (of_cores, ()) if explained else ((), of_cores)
     by_cost = (one for some in (won, rest) for one in sorted(some, key=lambda f: -(f.cost_ns or 0)))
     return (*ranks.of_files, *first, *by_cost, *last)
 

@@ -222,6 +222,8 @@ def test_a_rank_that_waited_for_a_core_is_named_before_any_code(n_cores: int | N
     assert first.startswith(("4 ranks on 2 cores: " if n_cores else "") + on_two)
     assert first.endswith("before you look for a cause in the code")
     assert [f.rule for f in found][:2] == ["waited_for_core", "straggler"]
+    assert plain(found[1].sentence).endswith("That it waited for a core may be why")
+    assert "its kernels" not in found[1].sentence
     calm = findings_of(one(*(waited(i, 1000) for i in range(4))))
     assert "waited_for_core" not in [f.rule for f in calm]
 
