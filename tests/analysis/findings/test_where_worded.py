@@ -22,7 +22,8 @@ NO_RULE = {
     "facts",
     "find",
     "finding",
-    "places", "python_was",
+    "places",
+    "python_was",
     "verdict",
 }
 # the rules that are given time, those that are not, and those that find.py asks by themselves
