@@ -188,6 +188,8 @@ class _Parts:
     def _moved(self, column: str, values: Any, shift: int, first_name: int, device: int) -> Any:
         if column in ("start_ns", "end_ns", "at_ns"):
             return values.astype(np.int64) + shift
+        if column == "forward_ns":
+            return np.where(values == NONE, NONE, values.astype(np.int64) + shift)
         if column in ("name", "series"):
             return values.astype(np.int32) + first_name
         return values + device if column in ("device", "on_device") else values
@@ -205,7 +207,17 @@ def _until(trace: Trace, end_ns: int) -> Trace:
 def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Rows of two column sets; a column one of them lacks is filled with its default."""
     n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
-    optional = ("correlation", "size_bytes", "shape", "dtype", "value", "collective", "sequence", "on_device")
+    optional = (
+        "correlation",
+        "size_bytes",
+        "shape",
+        "dtype",
+        "value",
+        "collective",
+        "sequence",
+        "on_device",
+        "forward_ns",
+    )
     defaults = dict.fromkeys(optional, NONE)
     out = {}
     for key in {**old, **new}:
