@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, listed, on_lines
 from perfmagic.analysis.timeline.by_path import call_paths, on_paths, sites, sync_paths
 from perfmagic.numerics.intervals import Intervals, covered_ns
@@ -56,11 +57,11 @@ def _words(trace: Trace, path: Int64, weight: Int64, lines: Iterable[int]) -> st
         return _around(trace, path, weight, rows) or on_lines(lines)
     if not told or all(paths.functions[f].is_cell for f, _ in told):
         return on_lines(lines)
-    words = listed([place_words(paths, place) for place in told])
+    more = len(ordered) - len(told) if len(told) == MOST_PLACES else 0
+    others = [units.plural(more, "other line")] if more else []
+    words = listed([*(place_words(paths, place) for place in told), *others])
     callers = _callers(paths, rows, told)
-    more = len(ordered) - len(told)
-    others = f" and {more} more" if more and len(told) == MOST_PLACES else ""
-    return f" on {words}{others}{callers}"
+    return f" on {words}{callers}"
 
 
 def by_place(paths: Paths, path: Int64, weight: Int64) -> tuple[list[tuple[tuple[int, int], int]], list[int]]:
