@@ -11,7 +11,7 @@ from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.trace.model import TraceMeta
 
-EXPLAINS_FRAC = 0.5  # of what others wait for a late rank: its own wait for a core may be why
+EXPLAINS_FRAC = 0.5  # of what others wait for a late rank: waiting for a core so much longer may be why
 LENGTHENS_FRAC = 0.1  # of the extent: shorter waits do not explain how long it took
 
 
@@ -25,7 +25,9 @@ def explains_lateness(job: OneJob, of_late: Sequence[RankFinding]) -> bool:
         return max(waited.values(), default=0) >= LENGTHENS_FRAC * job.extent_ns
     first = of_late[0]
     late_ns = first.cost_ns or 0 if len(first.ranks) > 1 else job.waited_for_ns(job.ranks.index(first.ranks[0]))
-    return max(waited.get(rank, 0) for rank in first.ranks) >= EXPLAINS_FRAC * late_ns
+    in_time = [ns for rank, ns in waited.items() if rank not in first.ranks]
+    usual_ns = float(np.median(in_time)) if in_time else 0.0  # what all wait makes none late
+    return max(waited.get(rank, 0) for rank in first.ranks) - usual_ns >= EXPLAINS_FRAC * late_ns
 
 
 def _waited_ns(job: OneJob) -> dict[int, int]:

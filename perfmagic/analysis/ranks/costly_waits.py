@@ -13,7 +13,7 @@ import numpy as np
 from perfmagic.analysis.ranks.exposed import Communication
 from perfmagic.analysis.ranks.matching import MatchedGroup
 from perfmagic.analysis.ranks.rank_summary import RankSummary
-from perfmagic.numerics.intervals import Intervals, covered_ns, subtract
+from perfmagic.numerics.intervals import Intervals, covered_ns, merge, subtract
 from perfmagic.trace.columns import Bool, Int64
 
 
@@ -22,17 +22,24 @@ class CostlyWaits:
     """The costly waits of one group; by rank of the group and collective, shape (r, n).
 
     from_ns: when each begins, by the rank's own clock.  met_ns: when it ends.  free: by rank of the group when it
-    communicates with neither compute nor data moving beside.
+    communicates with neither compute nor data moving beside.  hidden: when with compute and no data moving.
     """
 
     from_ns: Int64
     met_ns: Int64
     free: tuple[Intervals, ...]
+    hidden: tuple[Intervals, ...]
 
     def after_ns(self, since_ns: Int64) -> Int64:
         """How long each rank waits in each collective after an instant of its own clock; shape (r, n)."""
         rows = zip(self.free, np.maximum(self.from_ns, since_ns), self.met_ns, strict=True)
         return np.array([covered_ns(free, start, met) for free, start, met in rows], np.int64)
+
+    @property
+    def hidden_ns(self) -> Int64:
+        """How long each rank waits in each collective beside compute, which costs nothing; shape (r, n)."""
+        rows = zip(self.hidden, self.from_ns, self.met_ns, strict=True)
+        return np.array([covered_ns(hidden, start, met) for hidden, start, met in rows], np.int64)
 
     @property
     def ns(self) -> Int64:
@@ -51,13 +58,20 @@ def costly_waits(
     counts = [_counts(group, ranks) for group in groups]
     starts = [group.start_ns.copy() for group in groups]
     mets = [group.start_ns + group.waiting_ns for group in groups]
-    free: dict[int, Intervals] = {}
+    free, hidden = {}, {}
     for rank in sorted({rank for group in groups for rank in group.ranks}):
-        free[rank] = subtract(ranks[rank].exposed_communication, of_comm[rank].transfer)
+        exposed, moving = ranks[rank].exposed_communication, of_comm[rank].transfer
+        free[rank] = subtract(exposed, moving)
+        hidden[rank] = subtract(ranks[rank].communication, merge(exposed, moving))
         mine = [(i, group.ranks.index(rank)) for i, group in enumerate(groups) if rank in group.ranks]
         _once([(starts[i][row], mets[i][row], counts[i][row]) for i, row in mine])
     return tuple(
-        CostlyWaits(start, np.where(count, met, start), tuple(free[rank] for rank in group.ranks))
+        CostlyWaits(
+            start,
+            np.where(count, met, start),
+            tuple(free[rank] for rank in group.ranks),
+            tuple(hidden[rank] for rank in group.ranks),
+        )
         for group, start, met, count in zip(groups, starts, mets, counts, strict=True)
     )
 

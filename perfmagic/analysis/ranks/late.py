@@ -136,7 +136,7 @@ def _waiting_words(job: OneJob, late_ones: list[int]) -> str:
     one, it = f"rank {job.ranks[longest]}", f"rank {late}" if len(late_ones) == 1 else f"ranks {late}"
     wrong_ns = job.errs_ns(late_ones)
     most = units.known_within(int(waits[longest]), wrong_ns)
-    hidden_ns = int(job.waits_ns[late_ones].sum(axis=0)[longest] - waits[longest])
+    hidden_ns = int(job.hidden_ns[late_ones].sum(axis=0)[longest])
     beside = (
         f", and {units.duration(hidden_ns)} more beside compute" if hidden_ns > HIDDEN_FRAC * waits[longest] else ""
     )

@@ -72,6 +72,11 @@ class OneJob:
         """
         return self._by_last([costly.ns for _, costly in self.costly_waits])
 
+    @cached_property
+    def hidden_ns(self) -> npt.NDArray[np.int64]:
+        """[last, waiting]: the same beside compute; shape (ranks, ranks)."""
+        return self._by_last([costly.hidden_ns for _, costly in self.costly_waits])
+
     def _by_last(self, waits: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
         """Waits summed by who came last and who waited.  waits: of each group, by rank and collective."""
         place = {rank: i for i, rank in enumerate(self.ranks)}

@@ -188,6 +188,7 @@ def test_a_wait_for_a_core_that_is_shorter_than_what_others_wait_for_the_late_ra
 
     assert late(1_100_000, 0)[0] == "waited_for_core"
     assert late(900_000, 0)[0] == "straggler"
+    assert late(1_900_000, 1_000_000)[0] == "straggler"  # both wait for a core: that makes neither late
     assert late(900_000, 0)[-1] == "waited_for_core"
     assert late(0, 50_000_000)[0] == "straggler"  # it is not late
 
