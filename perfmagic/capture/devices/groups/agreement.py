@@ -16,15 +16,17 @@ import torch
 from perfmagic.capture.devices.groups.gloo import Gloo, Side
 from perfmagic.capture.devices.groups.headers import Header, disagreement, message_disagreement
 
-MOST_TAG = 2**29 - 1  # gloo's are below 2**31, and a message takes three
+MOST_TAG = 2**29 - 1  # gloo's are below 2**31, and a message takes three of four
+_COLLECTIVE_TAG = 3  # the fourth
 _ROUNDS = 3  # to find out what the exchange takes where nobody is waited for
 
 
 @dataclass
 class Collective:
-    """All ranks of a group are to be in one collective.  ranks: in the whole job."""
+    """All ranks of a group are to be in one collective.  rank: in the group.  ranks: in the whole job."""
 
     mine: Header
+    rank: int
     ranks: tuple[int, ...]
 
     def __call__(self, gloo: Gloo, side: Side) -> int:
@@ -36,16 +38,17 @@ class Collective:
         if n == 1:
             return 0
         mine = _tensor(self.mine.pack(n))
-        found = torch.empty(n * len(mine), dtype=torch.uint8)
+        found = [mine if i == self.rank else torch.empty_like(mine) for i in range(n)]
+        others = [i for i in range(n) if i != self.rank]
 
-        def exchange() -> None:
-            side.group._allgather_base(found, mine).wait()
+        def exchange() -> None:  # to each at once: gloo's own all_gather goes from rank to rank
+            works = [side.group.recv([found[i]], i, _COLLECTIVE_TAG) for i in others]
+            works += [side.group.send([mine], i, _COLLECTIVE_TAG) for i in others]
+            for work in works:
+                work.wait()
 
         spent_ns = _timed(gloo, self.mine.title, side, "", exchange, first="" not in side.costs_ns)
-        size = len(mine)
-        data = found.numpy().tobytes()
-        headers = [Header.unpack(data[i * size : (i + 1) * size]) for i in range(n)]
-        gloo.refuse(disagreement(headers, self.ranks))
+        gloo.refuse(disagreement([Header.unpack(one.numpy().tobytes()) for one in found], self.ranks))
         return spent_ns
 
 

@@ -181,7 +181,7 @@ class SimGroup(Identity):
         """Begin a collective. run: on the stream.  begin: on host tensors."""
         __tracebackhide__ = True
         asked, whole, header = self._asked(operation, given)
-        check = Collective(header, self.known.ranks)
+        check = Collective(header, self._rank, self.known.ranks)
         return self._queued(operation, given, asked, whole, check, run, begin, lambda: None, blocks=blocks)
 
     def _message(self, operation: Operation, given: Given, do: Callable[[Any, Any, Any, Message], Any]) -> Work:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-_OURS = ("torch", "perfmagic")
+_OURS = ("torch", "perfmagic", "contextlib", "typing_extensions")  # the last two wrap functions of torch
 _CELL = re.compile(r"<ipython-input-(\d+)-")  # as IPython names the code of a cell that no file has
 
 
