@@ -19,7 +19,7 @@ from perfmagic.analysis.timeline.device_operators import achieved, device_operat
 from perfmagic.analysis.timeline.idle import IdleGaps, idle_gaps
 from perfmagic.analysis.timeline.kernels import TensorCoreShare, kernels, tensor_core_share
 from perfmagic.analysis.timeline.launches import LaunchBound, launch_bound
-from perfmagic.analysis.timeline.line_totals import LineStat, lines
+from perfmagic.analysis.timeline.line_totals import LineStat, function_lines, lines
 from perfmagic.analysis.timeline.memory import MemoryCurve, memory_curve
 from perfmagic.analysis.timeline.operators import operators
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
@@ -51,7 +51,7 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         "devices": {str(device): device_report(trace, device, comm_names) for device in trace.device_ids},
         "operators": _table(operators(trace), without=("thread", "shape")),
         "annotations": _table(user_annotations(trace)),
-        "lines": _table(Rows(lines(trace), LineStat)),
+        "lines": _table(Rows((*lines(trace), *function_lines(trace)), LineStat)),
         "steps": _table(marked),
         "steps_note": marked.note,
         "syncs": _syncs(syncs(trace)),

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from perfmagic.api import describe
-from perfmagic.capture.recording.recorder import DEVICE_KINDS, Recorder
 from perfmagic.magics.running.options import Parser, add_name_option
+from perfmagic.magics.running.recorded import add_recording_options, recorder_of
 from perfmagic.magics.running.run import bind, compiled_setup
 from perfmagic.results import TimelineResult
 from perfmagic.show import show
@@ -25,20 +25,7 @@ class TimelineMagic:
             "%%timeline", "When Python queued this cell's work, and when the device executed it.", form="[set-up code]"
         )
         add_name_option(parser)
-        parser.add_argument(
-            "--device", default="auto", choices=DEVICE_KINDS, help="what to record (default: the devices in use)"
-        )
-        parser.add_argument(
-            "--comm-names",
-            metavar="REGEX",
-            help="kernels whose name matches count as communication, in place of the built-in rule",
-        )
-        parser.add_argument(
-            "--memory", action="store_true", help="also record what is allocated on the devices over time"
-        )
-        parser.add_argument(
-            "--shapes", action="store_true", help="also record shapes and types of operators' inputs: FLOP/s, roofline"
-        )
+        add_recording_options(parser)
         parser.add_argument("--save", metavar="FILE", help="also save the trace as Chrome JSON (.json or .json.gz)")
         parser.add_argument("--html", metavar="FILE", help="also write one self-contained page")
         parser.add_argument("--tensorboard", metavar="DIR", help="also write files for TensorBoard's profiler plugin")
@@ -55,7 +42,7 @@ class TimelineRun:
     def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> None:
         self._shell, self._options = shell, options
         self._setup = compiled_setup(shell, rest)
-        self._recorder = Recorder(cell=cell, device=options.device, memory=options.memory, shapes=options.shapes)
+        self._recorder = recorder_of(shell, cell, options)
         self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
 
     def start(self) -> None:

@@ -123,6 +123,10 @@ class DeviceOps(Table):
     collective: Int32 = _column(np.int32, NONE)  # row of Trace.collectives, where the record names one
     sequence: Int64 = _column(np.int64, NONE)  # of a collective among those of its group, where the record counts them
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.shapes, of kernels
+    forward_ns: Int64 = _column(
+        np.int64, NONE
+    )  # of a backward: when the operator of its forward began; NONE: not known
+    forward_thread: Int64 = _column(np.int64, 0)  # on which thread it ran
     launch: Int64 = _column(np.int64, NONE)  # row of HostCalls that queued it
     line: Int32 = _column(np.int32, NO_LINE)  # cell line running when it was launched
 
@@ -188,3 +192,12 @@ class LineMarks(Table):
     at_ns: Int64 = _column(np.int64)
     line: Int32 = _column(np.int32)  # the innermost marked statement
     top_line: Int32 = _column(np.int32)  # the top-level statement it belongs to
+
+
+@dataclass(frozen=True, eq=False)
+class PathMarks(Table):
+    """From at_ns on, the thread was on this row of perfmagic.trace.paths.Paths."""
+
+    at_ns: Int64 = _column(np.int64)
+    thread: Int64 = _column(np.int64)
+    path: Int64 = _column(np.int64)

@@ -15,17 +15,20 @@ import numpy as np
 
 from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import (
+    NO_LINE,
     NONE,
     Counters,
     DeviceOps,
     HostCalls,
     HostOps,
+    Int32,
     Int64,
     LineMarks,
     StreamWaits,
 )
 from perfmagic.trace.correlate import launch_rows, lines_at
 from perfmagic.trace.frames import PythonFrames, apart, in_one_table
+from perfmagic.trace.paths import NOWHERE, Paths
 from perfmagic.trace.remarks import Remark
 
 
@@ -166,6 +169,7 @@ class Trace:
     """What the host queued and what the devices executed.
 
     host_ops: operators and annotations.  python_frames: the rest of what the host did, put in order when asked for.
+    paths: the lines of functions that ran, None where they were not followed.
     """
 
     names: tuple[str, ...]
@@ -183,6 +187,7 @@ class Trace:
     input_values: tuple[str, ...] = ()  # JSON: of each input its value where it is no tensor
     collectives: tuple[Collective, ...] = ()
     python_frames: PythonFrames = field(default_factory=PythonFrames)
+    paths: Paths | None = None
 
     @cached_property
     def device_ids(self) -> tuple[int, ...]:
@@ -244,6 +249,7 @@ def make_trace(
     input_dtypes: Sequence[str] = (),
     input_values: Sequence[str] = (),
     collectives: Sequence[Collective] = (),
+    paths: Paths | None = None,
 ) -> Trace:
     """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
 
@@ -253,7 +259,7 @@ def make_trace(
     """
     mark_table = LineMarks.make(marks)
     call_table = HostCalls.make(calls)
-    call_table = replace(call_table, line=lines_at(mark_table, call_table.start_ns))
+    call_table = replace(call_table, line=_call_lines(mark_table, paths, call_table))
     host_table = HostOps.make(host_ops)
     host_table = replace(host_table, line=lines_at(mark_table, host_table.start_ns))
     host_table, frames = apart(host_table)
@@ -280,4 +286,16 @@ def make_trace(
         input_dtypes=tuple(input_dtypes),
         input_values=tuple(input_values),
         collectives=tuple(collectives),
+        paths=paths,
     )
+
+
+def _call_lines(marks: LineMarks, paths: Paths | None, calls: HostCalls) -> Int32:
+    """The line of the cell that made each call: by its thread's own path where one is known, else by time."""
+    by_time = lines_at(marks, calls.start_ns)
+    if paths is None:
+        return by_time
+    path = paths.at(calls.thread, calls.start_ns)
+    by_path = paths.cell_line[path]
+    known = (path != NOWHERE) & (by_path != NO_LINE) & (by_time != NO_LINE) & paths.followed(calls.start_ns)
+    return np.where(known, by_path, by_time).astype(np.int32)

@@ -8,6 +8,7 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 import perfmagic
+from perfmagic.errors import OptionError
 
 from .conftest import Notebook
 
@@ -77,13 +78,27 @@ def test_without_the_extension_a_result_is_its_picture(bare: Notebook) -> None:
 
 def test_the_rows_of_a_result_are_a_table_in_a_notebook(notebook: Notebook) -> None:
     notebook.run("%%timeline -o t --device cpu\nx = 1\ny = 2")
-    ran = notebook.run("t.lines")
+    ran = notebook.run("t.lines.in_function('')")
     formatted = notebook.shell.display_formatter.format(ran.value)[0]
     assert formatted["text/html"].count("<tr") == 3
     assert [row.line for row in ran.value] == [2, 3]
     assert ran.shown == [repr(ran.value)]
     assert "LineStat × 2" in ran.shown[0]
     assert "host" in ran.shown[0].splitlines()[1]
+
+
+def test_lines_are_shown_as_the_code_with_a_picture_and_printed_with_columns(notebook: Notebook) -> None:
+    notebook.run("def twice(n):\n    m = n + n\n    return sum(range(m))")
+    notebook.run("%%timeline -o t --device cpu --lines\nx = 100_000\ny = twice(x)")
+    ran = notebook.run("t.lines")
+    formatted = notebook.shell.display_formatter.format(ran.value)[0]
+    assert formatted["text/html"].count("data:image/svg+xml;base64,") == 1
+    assert ran.shown == [repr(ran.value)]
+    assert "return sum(range(m))" in ran.shown[0]
+    assert "called from line 3" in ran.shown[0]
+    assert [row.line for row in ran.value.in_function("twice")] == [1, 2, 3]
+    with pytest.raises(OptionError, match="functions: twice"):
+        ran.value.in_function("thrice")
 
 
 def test_a_quiet_line_shows_nothing_in_its_cell_and_its_result_in_the_next(notebook: Notebook) -> None:
@@ -122,3 +137,22 @@ def test_help_shows_both_forms_of_a_cell_magic(notebook: Notebook, magic: str) -
     printed = notebook.run(f"%{magic} -h").printed.splitlines()
     assert printed[0] == f"usage: %%{magic} [options] [set-up code]"
     assert printed[1].split() == [f"%{magic}", "[options]", "statement"]
+
+
+def test_a_tensor_that_a_semicolon_hides_is_waited_for_by_nobody(notebook: Notebook) -> None:
+    notebook.run(
+        'import torch, perfmagic\ndevice = perfmagic.device("sim", pace="matmul=5ms")\n'
+        "x = torch.ones(8, 8, device=device)"
+    )
+    for last, lines in (("y", {3}), ("[y]", {3}), ("y;", set()), ("y.shape", set())):
+        ran = notebook.run(f"%%timeline -o t --device sim\ny = x @ x\n{last}")
+        assert ran.error is None
+        waits = [sync for sync in notebook.names["t"].syncs() if not sync.after_cell]
+        assert {sync.line for sync in waits} == lines
+    notebook.run("perfmagic.device('sim', pace=perfmagic.Pace())")
+
+
+def test_showing_a_value_of_the_host_runs_its_code_once(notebook: Notebook) -> None:
+    notebook.run("class Told:\n    n = 0\n    def __repr__(self):\n        Told.n += 1\n        return 'told'")
+    notebook.run("%%timeline --device cpu\nTold()")
+    assert notebook.names["Told"].n == 1

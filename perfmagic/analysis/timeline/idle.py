@@ -153,7 +153,7 @@ def idle_gaps(trace: Trace, device: int) -> IdleGaps:
     start, end = pauses.start_ns, pauses.end_ns
     sums = {cause: covered_ns(sets[cause], start, end) for cause in CAUSES}
     sums["in_python"] = sums["in_python"] + covered_ns(sets["one_by_one"], start, end)
-    empty = merge(*(sets[cause] for cause in ("in_python", "in_call", "blocked", "other_device")))
+    empty = nothing_queued(trace, device)
     by_line, _ = _charge_lines(trace, empty[:, 0], empty[:, 1], np.zeros(len(empty), np.int32))
     _, line = _charge_lines(trace, start, pauses.launched_ns, trace.ops.line[pauses.op])
     return IdleGaps(
@@ -166,6 +166,13 @@ def idle_gaps(trace: Trace, device: int) -> IdleGaps:
         host_op=_host_ops(trace, pauses, merge(sets["in_python"], sets["one_by_one"], sets["in_call"])),
         by_line_ns=by_line,
     )
+
+
+@once_per_trace
+def nothing_queued(trace: Trace, device: int) -> Intervals:
+    """When a device was idle and nothing was queued for it."""
+    sets = idle_causes(trace, device).sets
+    return merge(*(sets[cause] for cause in ("in_python", "in_call", "blocked", "other_device")))
 
 
 @once_per_trace

@@ -1,27 +1,38 @@
-"""What each line of the cell cost: on the host, in the queue, on the device."""
+"""What each line cost, of the cell and of the functions it called: on the host, in the queue, on the device."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from perfmagic.analysis.timeline.idle import idle_gaps
+from perfmagic.analysis.timeline.backward_lines import backward_rows
+from perfmagic.analysis.timeline.by_path import OnPath, call_paths, on_paths, op_paths, sites, sync_paths
+from perfmagic.analysis.timeline.idle import idle_gaps, nothing_queued
 from perfmagic.analysis.timeline.queueing import delays
 from perfmagic.analysis.timeline.syncs import syncs
 from perfmagic.numerics.grouped import distinct
+from perfmagic.numerics.intervals import covered_ns
 from perfmagic.trace.columns import NO_LINE, NONE, Int64
 from perfmagic.trace.model import Trace
 
 
 @dataclass(frozen=True)
 class LineStat:
-    """One line of the cell; times in ns.
+    """One line of the cell, or of a function that it called; times in ns. It counts what it called.
 
     host_ns: Python was on it.  n_launches, n_ops: queued by it.  device_ns: summed duration of its ops.
     queued_ns: summed time of its ops in the queue.  blocked_ns: Python blocked on it.  idle_ns: a device idle, with
     nothing queued, while Python was on it.
+    function, file: whose line it is; empty for the cell.
+    backward_ns: device time of its backward, which another line queued; never part of device_ns.
     """
+
+    shown: ClassVar[tuple[str, ...]] = (
+        *("function", "line", "text", "host_ns", "blocked_ns", "device_ns"),
+        *("backward_ns", "n_ops", "queued_ns", "idle_ns", "file"),
+    )
 
     line: int
     text: str
@@ -32,6 +43,9 @@ class LineStat:
     queued_ns: int
     blocked_ns: int
     idle_ns: int
+    function: str = ""
+    file: str = ""
+    backward_ns: int = 0
 
 
 def lines(trace: Trace) -> tuple[LineStat, ...]:
@@ -49,12 +63,55 @@ def lines(trace: Trace) -> tuple[LineStat, ...]:
         "queued_ns": _sums(ops.line, delays(trace).queued_ns, n_lines),
         "blocked_ns": _sums(blocked.line[inside], blocked.blocked_ns[inside], n_lines),
         "idle_ns": _idle_ns(trace, n_lines),
+        "backward_ns": _backward_ns(trace, n_lines),
     }
     cell = trace.cell
     ran = [n for n in range(1, n_lines) if any(column[n] for column in columns.values())]
+    return tuple(_stat(columns, n, line=n, text=cell.text(n) if cell else "") for n in ran)
+
+
+def function_lines(trace: Trace) -> tuple[LineStat, ...]:
+    """The lines of functions that ran, in order of their first call; none where they were not followed."""
+    paths, known = trace.paths, sites(trace)
+    if paths is None:
+        return ()
+    of_op, of_call, blocked, backward = op_paths(trace), call_paths(trace), syncs(trace), backward_rows(trace)
+    length = trace.ops.end_ns - trace.ops.start_ns
+    inside = ~blocked.after_cell
+    launches = distinct(trace.ops.launch[trace.ops.launch != NONE])
+    where, of_sync = on_paths(trace), sync_paths(trace)[inside]
+    columns = {
+        "host_ns": known.charged(where.path, where.end_ns - where.start_ns),
+        "n_launches": known.charged(of_call[launches], np.ones(len(launches), np.int64)),
+        "n_ops": known.charged(of_op, np.ones(len(of_op), np.int64)),
+        "device_ns": known.charged(of_op, length),
+        "queued_ns": known.charged(of_op, delays(trace).queued_ns),
+        "blocked_ns": known.charged(of_sync, blocked.blocked_ns[inside]),
+        "idle_ns": known.charged(where.path, _idle_on(trace, where)),
+        "backward_ns": _sums(backward.site, length[backward.row], len(known)),
+    }
+    functions = [paths.functions[f] for f in known.function.tolist()]
     return tuple(
-        LineStat(line=n, text=cell.text(n) if cell else "", **{k: int(v[n]) for k, v in columns.items()}) for n in ran
+        _stat(columns, i, line=line, text=function.text(line), function=function.name, file=function.file)
+        for i, (function, line) in enumerate(zip(functions, known.line.tolist(), strict=True))
+        if not function.is_cell
     )
+
+
+def _stat(columns: dict[str, Int64], row: int, **names: Any) -> LineStat:
+    numbers: dict[str, Any] = {name: int(column[row]) for name, column in columns.items()}
+    return LineStat(**names, **numbers)
+
+
+def _idle_on(trace: Trace, where: OnPath) -> Int64:
+    """How long devices were idle with nothing queued in each stretch of the thread that ran the cell."""
+    idle = np.zeros(len(where.path), np.int64)
+    if trace.paths is not None:
+        main = where.thread == trace.paths.main_thread
+        for device in trace.device_ids:
+            empty = nothing_queued(trace, device)
+            idle += np.where(main, covered_ns(empty, where.start_ns, where.end_ns), 0)
+    return idle
 
 
 def _host_ns(trace: Trace) -> Int64:
@@ -76,6 +133,13 @@ def _idle_ns(trace: Trace, n_lines: int) -> Int64:
             if line < n_lines:
                 result[line] += ns
     return result
+
+
+def _backward_ns(trace: Trace, n_lines: int) -> Int64:
+    lines, length = backward_rows(trace).cell_line, trace.ops.end_ns - trace.ops.start_ns
+    sums = _sums(lines, length, n_lines)
+    sums[NO_LINE] = 0
+    return sums
 
 
 def _sums(line: Int64 | np.ndarray[tuple[int, ...], np.dtype[np.int32]], value: Int64, n_lines: int) -> Int64:

@@ -42,9 +42,16 @@ def call_at(where: ast.stmt, method: str, *args: int | str) -> ast.Expr:
 
 
 def located(new: Any, where: ast.stmt | ast.expr) -> Any:
-    """Give a new node and all below it the place of an existing one, for tracebacks."""
+    """Give a new node and all below it the place of an existing one's first line, for tracebacks.
+
+    Not its last line, too: CPython counts a call that spans lines to the last one, and whoever follows lines would see
+    a loop go from its first line to its last and back.
+    """
+    node: Any
     for node in ast.walk(new):
         ast.copy_location(node, where)
+        if where.end_lineno != where.lineno:
+            node.end_lineno, node.end_col_offset = where.lineno, where.col_offset
     return new
 
 

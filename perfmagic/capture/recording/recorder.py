@@ -23,7 +23,8 @@ from perfmagic.capture.devices.clock import unix_offset_ns
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assembled, is_rank
 from perfmagic.capture.recording.host import waited_for_core_ns
-from perfmagic.errors import DeviceError, OptionError
+from perfmagic.capture.watch.watch import LineWatch, by_default
+from perfmagic.errors import CaptureError, DeviceError, OptionError
 from perfmagic.trace.model import Cell, Trace
 from perfmagic.trace.remarks import Remark
 
@@ -42,6 +43,8 @@ class Recorder:
     cell: the text, for line numbers.  origin: "cell" or "block".  device: which devices to record; "auto" takes those
     in use or possible here.  memory: also what is allocated on the devices.
     shapes: also shapes and types of operators' inputs; the simulated device alone has none.
+    lines: whether lines in functions are followed; None for where that costs next to nothing (Python 3.12 and later).
+    packages: installed ones whose functions count as the user's.  label: what a file is called in front of people.
     ready: called when everything records, before time 0: several ranks begin together.
     clock_ns: unix time less perf_counter, where several processes of a machine have to agree on it; 0: taken at the
     start.
@@ -54,6 +57,9 @@ class Recorder:
     device: str = "auto"
     memory: bool = False
     shapes: bool = False
+    lines: bool | None = None
+    packages: tuple[str, ...] = ()
+    label: Callable[[str], str] | None = None
     ready: Callable[[], None] | None = None
     clock_ns: int = 0
     rank: tuple[int, int] | None = None
@@ -62,6 +68,8 @@ class Recorder:
     _session: Session | None = None
     _sim: SimRecording | None = None
     _host_log: HostLog | None = None
+    _watch: LineWatch | None = None
+    _lines_note: Remark | None = None
     _start_ns: int = 0
     _offset_ns: int = 0
     _waited_ns: int | None = None  # for a core before the recording, of a rank of a job
@@ -88,6 +96,8 @@ class Recorder:
                 self._open_sim_log()
             if self.ready is not None:
                 self.ready()
+            if by_default() if self.lines is None else self.lines:
+                self._open_watch()
         except BaseException:  # an interrupt too
             self.give_back()
             raise
@@ -122,7 +132,9 @@ class Recorder:
         The recording ends also where waiting for the devices fails or is interrupted.
         """
         returned_ns = self.now_ns()
-        notes: list[Remark] = []
+        notes = [self._lines_note] if self._lines_note else []
+        if self._watch is not None:
+            self._watch.give_back()  # what waits and reads below is not the user's code
         try:
             for backend in active_backends():
                 notes += _synchronize(backend)
@@ -152,6 +164,7 @@ class Recorder:
                 notes=notes,
                 limit=self._limit(sim),
                 rank=self.rank,
+                watch=self._watch,
             )
         )
 
@@ -173,6 +186,15 @@ class Recorder:
             log: HostLog = groups.HostLog()
             self._owner.take(log)
             self._host_log = log
+
+    def _open_watch(self) -> None:
+        """Last, and given back first: it shall see the user's code alone."""
+        watch = LineWatch(self.packages, self.label)
+        try:
+            self._owner.take(watch)
+            self._watch = watch
+        except CaptureError as error:  # a debugger is at work: the rest can be recorded all the same
+            self._lines_note = Remark("lines_not_followed", error.message)
 
     def _open_sim_log(self) -> None:
         from perfmagic.capture.devices import sim

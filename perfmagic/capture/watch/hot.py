@@ -1,0 +1,87 @@
+"""Letting go of hot loops: plain Python whose lines follow each other faster than any call into torch.
+
+A line event costs a few empty calls. A loop of nothing but Python would take ten times as long and fill the memory, and
+its lines queue nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from types import CodeType
+from typing import Protocol
+
+from perfmagic.capture.watch.events import LINE, MOST_EVENTS, Event, Events
+
+LOOK_S = 0.02
+LEAST_EVENTS = 30_000  # so many in a row that close are a loop
+CLOSE_NS = 2_000  # a call into torch takes longer; with sys.settrace an event alone takes up to 1 µs
+SAMPLE = 4_000  # of the latest events, to see whose they are
+LEAST_SHARE = 0.1
+
+
+class Watching(Protocol):
+    """What can be told to note less."""
+
+    def let_go(self, code: CodeType) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class HotLoops:
+    """A thread that looks at the log while it grows; a resource of perfmagic.capture.owner.
+
+    let_go: functions whose lines are noted no more.  full_ns: when the log was full, by perf_counter_ns, and the watch
+    was stopped; None where it was not.
+    """
+
+    def __init__(
+        self, events: Events, watching: Watching, *, least_events: int = LEAST_EVENTS, most_events: int = MOST_EVENTS
+    ) -> None:
+        self._events, self._watching = events, watching
+        self._least, self._most = least_events, most_events
+        self._seen: dict[int, int] = {}  # how far each thread's list was looked at
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.let_go: list[CodeType] = []
+        self.full_ns: int | None = None
+
+    def take(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="perfmagic-lines", daemon=True)
+        self._thread.start()
+
+    def give_back(self) -> None:
+        self._end.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._thread = None
+
+    def look(self) -> None:
+        """Let go of what is hot by now."""
+        if len(self._events) >= self._most and self.full_ns is None:
+            self._watching.stop()
+            self.full_ns = time.perf_counter_ns()
+        for thread, rows in list(self._events.by_thread.items()):
+            self._look_at(thread, rows)
+
+    def _run(self) -> None:
+        while not self._end.wait(LOOK_S):
+            self.look()
+
+    def _look_at(self, thread: int, rows: list[Event]) -> None:
+        begin, end = self._seen.get(thread, 0), len(rows)
+        if end - begin < 2:
+            return
+        if rows[end - 1][0] - rows[begin][0] >= CLOSE_NS * (end - begin):
+            self._seen[thread] = end
+        elif end - begin >= self._least:
+            self._seen[thread] = end
+            self._release(rows[end - SAMPLE : end])
+
+    def _release(self, sample: list[Event]) -> None:
+        lines = Counter(code for _, kind, code, _ in sample if kind == LINE)
+        for code, n in lines.items():
+            if n >= LEAST_SHARE * len(sample) and code not in self.let_go:
+                self._watching.let_go(code)
+                self.let_go.append(code)

@@ -1,0 +1,59 @@
+"""What magics that record a cell share: their options, and the recorder that follows them."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import Any
+
+from perfmagic.capture.recording.recorder import DEVICE_KINDS, Recorder
+from perfmagic.capture.watch.sources import shown_path
+from perfmagic.magics.running.options import Parser
+from perfmagic.trace.model import Cell
+
+
+def add_recording_options(parser: Parser) -> None:
+    """What is recorded."""
+    parser.add_argument(
+        "--device", default="auto", choices=DEVICE_KINDS, help="what to record (default: the devices in use)"
+    )
+    parser.add_argument(
+        "--comm-names",
+        metavar="REGEX",
+        help="kernels whose name matches count as communication, in place of the built-in rule",
+    )
+    parser.add_argument("--memory", action="store_true", help="also record what is allocated on the devices over time")
+    parser.add_argument(
+        "--shapes", action="store_true", help="also record shapes and types of operators' inputs: FLOP/s, roofline"
+    )
+    parser.add_argument(
+        "--lines",
+        action=argparse.BooleanOptionalAction,
+        help="also follow the lines of functions (default: on Python 3.12 and later)",
+    )
+    parser.add_argument(
+        "--in",
+        dest="packages",
+        metavar="PACKAGES",
+        help="installed packages whose functions are followed, too, parted by commas",
+    )
+
+
+def recorder_of(shell: Any, cell: Cell, options: argparse.Namespace) -> Recorder:
+    """The recorder that those options ask for. Raises OptionError for a package that is not there."""
+    packages = tuple(name.strip() for name in (options.packages or "").split(",") if name.strip())
+    return Recorder(
+        cell=cell,
+        device=options.device,
+        memory=options.memory,
+        shapes=options.shapes,
+        lines=True if packages and options.lines is None else options.lines,
+        packages=packages,
+        label=partial(_label, shell),
+    )
+
+
+def _label(shell: Any, filename: str) -> str:
+    """What a file of code is called in front of people: "In[5]" for a cell."""
+    named = shell.compile.format_code_name(filename)
+    return named[1] if named else shown_path(filename)
