@@ -10,6 +10,7 @@ from perfmagic.capture.ranks.session import CellEnd
 from perfmagic.errors import OptionError, PerfmagicError
 from perfmagic.files import file_path
 from perfmagic.magics import ranks_sweep
+from perfmagic.magics.ranks_hints import hinting
 from perfmagic.magics.ranks_options import chosen, parser, refuse_body, refuse_options_of_sweeps
 from perfmagic.magics.running.run import bind
 from perfmagic.rank_outputs import show_result
@@ -31,7 +32,8 @@ def run(shell: Any, line: str, source: str) -> None:
         raise OptionError(f"%%ranks: {rest!r} is no option", hint="the code goes below; %%ranks -h lists the options")
     refuse_body(source)
     if options.sweep is not None:
-        ranks_sweep.run(shell, options, rest, source)
+        with hinting(shell.user_ns):
+            ranks_sweep.run(shell, options, rest, source)
         return
     refuse_options_of_sweeps(options)
     if options.n is not None and not 1 <= options.n <= MOST_RANKS:
@@ -43,7 +45,8 @@ def run(shell: Any, line: str, source: str) -> None:
     record = None if options.plain or options.setup else {"memory": options.memory, "shapes": options.shapes}
     end = found.end_of(source, on=on, record=record)
     _show(shell, options, found, end)
-    raise_failure(end)
+    with hinting(shell.user_ns):
+        raise_failure(end)
     if options.setup:
         keep_as_setup(cell_of(shell) or source, source)
 

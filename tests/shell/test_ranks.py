@@ -237,13 +237,38 @@ def test_operations_of_a_group_that_do_not_match_are_named_with_their_lines(on_s
     ran = on_sim.run(
         "%%ranks --plain\ny = x + 1\nif rank: dist.broadcast(y, 0)\nelse: dist.all_reduce(y)\ny.sum().item()"
     )
-    assert type(ran.error).__name__ == "Deadlock"
+    assert type(ran.error).__name__ == "CommunicationError"
     assert re.search(
-        r"collectives do not match: rank 0 is in all_reduce \(line 4\), rank 1 is in broadcast \(line 3\), each its "
-        r"number \d+",
+        r"CommunicationError on ranks 0, 1: collectives do not match: rank 0 is in all_reduce \(line 4\), rank 1 is in "
+        r"broadcast \(line 3\), each its \d+\w\w collective",
         ran.traceback,
     )
     assert on_sim.run("%%ranks --plain\ny = x + 1; dist.all_reduce(y)\ny[0].item()").printed == "[0, 1] 4.0\n"
+
+
+def test_the_line_of_a_function_from_another_cell_names_that_cell(on_sim: Notebook) -> None:
+    on_sim.run(
+        "%%ranks --plain\ndef reduce(n):\n    t = torch.ones(n, device=x.device)\n    dist.all_reduce(t)\n"
+        "    t[0].item()"
+    )
+    ran = on_sim.run("%%ranks\nreduce(2 + rank)")
+    assert re.search(r"rank 0 is in all_reduce of 8 bytes of float32 \(cell \d+, line 4\), rank 1 is", ran.traceback)
+    ran = on_sim.run("%%ranks\nt = torch.ones(2 + rank, device=x.device)\ndist.all_reduce(t)\nt[0].item()")
+    assert "rank 0 is in all_reduce of 8 bytes of float32 (line 3), rank 1 is" in ran.traceback
+
+
+def test_a_name_that_only_the_notebook_has_is_said_to_be_there(cells: Notebook) -> None:
+    cells.run("import math as mathematics\nmine = 3\ndef double(n): return 2 * n")
+    why = "and ranks have variables of their own"
+    said = cells.run("%%ranks --plain\nmine + 1").traceback
+    assert f"the notebook has mine, {why}: %ranks push mine" in said
+    said = cells.run("%%ranks --plain\nmathematics.pi if rank else double(2)").traceback
+    assert f"the notebook has mathematics, {why}: import it in a %%ranks --setup cell" in said
+    assert "the notebook has double" in said
+    said = cells.run("%%ranks --plain\nnowhere").traceback
+    assert "name 'nowhere' is not defined" in said
+    assert "the notebook has" not in said
+    assert "push" not in said
 
 
 def test_a_rank_whose_device_still_works_is_no_absent_partner(

@@ -1,8 +1,8 @@
 """A rank that computes on the CPU as if the CPU were its device, so that all that is said of ranks holds for it.
 
-torch.profiler records gloo's collectives as rows on gloo's own threads ("gloo:all_reduce"), from start to end: they
-are the rank's communication, but for those that were given up. Its operators are its compute. Nothing is queued: such
-an op starts when it is called.
+Operations of gloo are rows on threads of their own ("gloo:all_reduce"), from start to end: perfmagic's process group
+notes them, and torch.profiler records those of torch's own. They are the rank's communication, but for those that were
+given up. Its operators are its compute. Nothing is queued: such an op starts when it is called.
 """
 
 from __future__ import annotations

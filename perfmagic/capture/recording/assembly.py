@@ -39,6 +39,7 @@ class Recorded:
     """What a recording has found; times are unix ns.
 
     offset_ns: from perf_counter to unix time.  kineto, sim: None where that source did not record.
+    communicated: operations on host tensors, name, start, end and thread of each.
     steps: name, start and end of named stretches.  memory: whether it was asked for.  failed: what ended the code.
     notes: what came up while waiting for the devices.
     limit: what made the recording incomplete, None where nothing did.
@@ -56,6 +57,7 @@ class Recorded:
     marks: MarkLog
     kineto: Trace | None = None
     sim: SimRecords | None = None
+    communicated: list[tuple[str, int, int, int]] = field(default_factory=list)
     steps: list[tuple[str, int, int]] = field(default_factory=list)
     memory: bool = False
     failed: str = ""
@@ -100,7 +102,8 @@ def _parts(found: Recorded) -> _Parts:
     if found.sim is not None:
         first = SIM_INDEX_BASE if parts.devices else 0
         parts.add_sim(found.sim, first_device=first, host_ops=found.kineto is None)
-    parts.add_steps(found.steps)
+    parts.add_annotations(found.communicated)
+    parts.add_annotations([(*step, 0) for step in found.steps])
     return parts
 
 
@@ -179,17 +182,20 @@ class _Parts:
         self.dropped += records.dropped
         self.races = tuple(records.races[:MOST_RACES])
 
-    def add_steps(self, steps: list[tuple[str, int, int]]) -> None:
-        if not steps:
+    def add_annotations(self, rows: list[tuple[str, int, int, int]]) -> None:
+        """rows: name, start, end and thread of each."""
+        if not rows:
             return
+        names, start_ns, end_ns, threads = zip(*rows, strict=True)
+        known = tuple(dict.fromkeys(names))
         columns = {
-            "start_ns": [start for _, start, _ in steps],
-            "end_ns": [end for _, _, end in steps],
-            "kind": [HostKind.ANNOTATION] * len(steps),
-            "name": list(range(len(steps))),
-            "thread": [0] * len(steps),
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "kind": [HostKind.ANNOTATION] * len(rows),
+            "name": [known.index(name) for name in names],
+            "thread": threads,
         }
-        self._add({"host_ops": columns}, tuple(name for name, _, _ in steps), -self.base_ns, 0)
+        self._add({"host_ops": columns}, known, -self.base_ns, 0)
 
     def _add(self, tables: Mapping[str, dict[str, Any]], names: tuple[str, ...], shift: int, device: int) -> None:
         first_name = len(self.names)

@@ -5,6 +5,7 @@ Variables stay from cell to cell. What is printed, displayed or the value of a c
 
 from __future__ import annotations
 
+import builtins
 import pickle
 import sys
 import traceback
@@ -17,7 +18,7 @@ from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.capture.ranks.wire import Message, Wire
 from perfmagic.magics.in_rank.cell import MAGICS
-from perfmagic.magics.in_rank.shell import Hook, NamedCells, Publisher, RankShell, Stream, ended_by_others
+from perfmagic.magics.in_rank.shell import Hook, NamedCells, Publisher, RankShell, Stream, ended_by_others, no_input
 from perfmagic.magics.running import names
 from perfmagic.magics.running.registry import load
 
@@ -79,6 +80,7 @@ class Program:
         names.enter_rank()
         load(shell)
         MAGICS["ranks"].service = self.service
+        builtins.input = no_input
         sys.stdout, sys.stderr = Stream(self._wire, "stdout"), Stream(self._wire, "stderr")
 
     def _run(self, message: Message, _payload: bytes) -> None:

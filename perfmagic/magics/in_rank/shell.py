@@ -9,16 +9,25 @@ from typing import Any
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
+from IPython.core.error import StdinNotImplementedError
 from IPython.core.interactiveshell import InteractiveShell
 
 from perfmagic.capture.devices.no_cuda import advise
+from perfmagic.capture.ranks.failures import is_mismatch
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.wire import Wire
 
 
 def ended_by_others(service: Service, error: BaseException) -> bool:
     """Whether a cell ended because its operations were ended, or because the notebook was interrupted."""
-    return bool(service.freed or service.interrupted) and isinstance(error, (RuntimeError, KeyboardInterrupt))
+    ends = isinstance(error, (RuntimeError, KeyboardInterrupt)) and not is_mismatch(str(error))
+    return ends and bool(service.freed or service.interrupted)
+
+
+def no_input(_prompt: object = "") -> str:
+    """input() in a rank. Raises StdinNotImplementedError: several processes cannot ask one person."""
+    words = "a rank has nobody to ask: call input() in the notebook, and send the answer with %ranks push NAME"
+    raise StdinNotImplementedError(words)
 
 
 class Stream:

@@ -43,7 +43,8 @@ class Cells:
 
     def __init__(self, world: int, **settings: Any) -> None:
         self.heard = Heard()
-        self._settings = Settings(world, PROGRAM, device="cpu", colors="nocolor", grace_s=GRACE_S, **settings)
+        fields = {"device": "cpu", "colors": "nocolor", "grace_s": GRACE_S} | settings
+        self._settings = Settings(world, PROGRAM, **fields)
         self.session = Session(self._settings, self.heard.outputs(), PRELOAD)
 
     def run(self, body: str, **how: Any) -> CellEnd:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -30,6 +31,10 @@ class HostLog:
         """What is over by now, in the order it was asked for."""
         return sorted(self._rows, key=lambda took: took.start_ns)
 
+    def rows(self, offset_ns: int) -> list[tuple[str, int, int, int]]:
+        """As rows of a record: name, start, end and thread.  offset_ns: from perf_counter to the record's clock."""
+        return [(self.row_name(t), t.start_ns + offset_ns, t.end_ns + offset_ns, t.thread) for t in self.read()]
+
     @staticmethod
     def row_name(took: Took) -> str:
         """What a record calls it; a collective of another group than that of all ranks with the group and its ranks.
@@ -48,19 +53,18 @@ class HostLog:
 
 def noting(
     asked: Asked, group: str, ranks: tuple[int, ...], also: Callable[[int, int, str], None]
-) -> Callable[..., None]:
-    """What to call when an operation is over; further calls change nothing.  also: called with start, end and name.
+) -> Callable[[bool], None]:
+    """What to call on its thread when an operation is over, with whether it was given up.
 
-    What is to be called takes whether the operation was given up.
+    also: called with start, end and name.
     """
     logs = list(_open)
-    ended: list[int] = []
 
-    def note(*, given_up: bool = False) -> None:
-        if ended:
-            return
-        ended.append(time.perf_counter_ns())
-        took = Took(group, ranks, *asked.what(ranks), asked.since_ns, ended[0], given_up)
+    def note(given_up: bool) -> None:
+        now_ns = time.perf_counter_ns()
+        took = Took(
+            group, ranks, *asked.what(ranks), asked.began_ns or now_ns, now_ns, threading.get_native_id(), given_up
+        )
         for log in logs:
             log.add(took)
         also(took.start_ns, took.end_ns, HostLog.row_name(took))

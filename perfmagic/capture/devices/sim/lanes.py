@@ -148,6 +148,6 @@ class Lane:
             # what only found out that its arguments do not fit would not have been launched on a real device
             if job.kind is not None and executed and LOG.recording:
                 LOG.add_op(
-                    start_ns, job.done_ns, job.kind, self.device.index, self.stream_id,
+                    start_ns + job.skipped_ns, job.done_ns, job.kind, self.device.index, self.stream_id,
                     job.name, job.correlation, job.size_bytes, raced=job.raced,
                 )  # fmt: skip
