@@ -21,7 +21,7 @@ _HOMES = {
     "device": "perfmagic.api",
     "devices": "perfmagic.api",
     "last": "perfmagic.api",
-    "load": "perfmagic.benchmarks",
+    "load": "perfmagic.saved",
     "measurement": "perfmagic.benchmarks",
     "open_trace": "perfmagic.api",
     "open_traces": "perfmagic.api",
@@ -237,7 +237,7 @@ if TYPE_CHECKING:
         timeline,
         trace_handler,
     )
-    from perfmagic.benchmarks import bench, load, measurement, sweep, syncbench
+    from perfmagic.benchmarks import bench, measurement, sweep, syncbench
     from perfmagic.capture.bench.spec import Work
     from perfmagic.comparisons import compare
     from perfmagic.errors import (
@@ -262,6 +262,7 @@ if TYPE_CHECKING:
         TimelineResult,
         TraceComparison,
     )
+    from perfmagic.saved import load
     from perfmagic.trace.model import Trace
 
 

@@ -12,8 +12,9 @@ from perfmagic.files import file_path
 from perfmagic.magics import ranks_sweep
 from perfmagic.magics.ranks_options import chosen, parser, refuse_body, refuse_options_of_sweeps
 from perfmagic.magics.running.run import bind
+from perfmagic.rank_ends import raise_failure
 from perfmagic.rank_outputs import show_result
-from perfmagic.rank_sessions import MOST_RANKS, Ranks, keep_as_setup, raise_failure, ranks
+from perfmagic.rank_sessions import MOST_RANKS, Ranks, keep_as_setup, ranks
 from perfmagic.results import RanksResult
 from perfmagic.show import cell_of
 
