@@ -66,6 +66,7 @@ _HOMES = {
     "IdleGap": "perfmagic.analysis.timeline.idle",
     "KernelStat": "perfmagic.analysis.timeline.kernels",
     "LineStat": "perfmagic.analysis.timeline.line_totals",
+    "Lines": "perfmagic.results.lines",
     "NameTime": "perfmagic.analysis.timeline.host_time",
     "OperatorStat": "perfmagic.analysis.timeline.operators",
     "Quantity": "perfmagic.analysis.bench.quantity",
@@ -125,6 +126,7 @@ __all__ = [
     "KeywordError",
     "LineChange",
     "LineStat",
+    "Lines",
     "Mode",
     "NameTime",
     "OperatorChange",
@@ -262,6 +264,7 @@ if TYPE_CHECKING:
         TimelineResult,
         TraceComparison,
     )
+    from perfmagic.results.lines import Lines
     from perfmagic.saved import load
     from perfmagic.trace.model import Trace
 

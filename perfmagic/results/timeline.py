@@ -24,7 +24,7 @@ from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_
 from perfmagic.analysis.timeline.host_time import HostTime, python_during
 from perfmagic.analysis.timeline.idle import IdleGap, gap_rows
 from perfmagic.analysis.timeline.kernels import KernelStat, kernels
-from perfmagic.analysis.timeline.line_totals import LineStat, function_lines, lines
+from perfmagic.analysis.timeline.line_totals import function_lines, lines
 from perfmagic.analysis.timeline.operators import OperatorStat, operators
 from perfmagic.analysis.timeline.origin import launched_from
 from perfmagic.analysis.timeline.overlap import breakdown
@@ -40,6 +40,7 @@ from perfmagic.errors import OptionError
 from perfmagic.files import write_text
 from perfmagic.results.arguments import check_peaks, span_ns, thread_number
 from perfmagic.results.faces import LiveView, Result
+from perfmagic.results.lines import Lines
 from perfmagic.results.roofline import RooflineResult
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from perfmagic.view.timeline.doc import TimelineDoc
+    from perfmagic.view.timeline.lines.doc import LinesDoc
     from perfmagic.view.timeline.wire import Wire
 
 
@@ -103,12 +105,25 @@ class TimelineResult(Result):
         return verdict(self.trace)
 
     @cached_property
-    def lines(self) -> Rows[LineStat]:
+    def lines(self) -> Lines:
         """Each line of the cell, then of functions it called: Python's time and waiting, its ops queued and run (ns).
 
-        A line counts what it called. Functions are there where they were followed: `lines=True`.
+        A line counts what it called. Functions are there where they were followed: `lines=True`. Shown as the code with
+        what each line cost; `.in_function("Net.forward")` has the rows of a function.
         """
-        return Rows((*lines(self.trace), *function_lines(self.trace)), LineStat)
+        return Lines((*lines(self.trace), *function_lines(self.trace)), self._lines_doc)
+
+    @cached_property
+    def _lines_doc(self) -> LinesDoc | None:
+        """The document that pictures of lines are drawn from; None for a record without lines."""
+        from perfmagic.view.timeline.lines.doc import lines_doc
+
+        return lines_doc(self.trace)
+
+    def _followed(self) -> LinesDoc | None:
+        """The lines, where functions are among them: those of the cell alone are in the timeline already."""
+        doc = self._lines_doc if self.trace.paths is not None else None
+        return doc if doc is not None and doc.has_functions else None
 
     @cached_property
     def trust(self) -> Trust:
@@ -270,16 +285,21 @@ class TimelineResult(Result):
         return write_tensorboard(self.trace, folder, worker)
 
     def text(self) -> str:
-        """The first line, the findings, a table of the streams, and what the record cannot be trusted in."""
+        """The first line, the findings, a table of the streams, lines of functions, what the record cannot tell."""
+        from perfmagic.view.timeline.lines.text import lines_below
         from perfmagic.view.timeline.text import timeline_text
 
-        return timeline_text(self.doc)
+        return timeline_text(self.doc, lines_below(self._followed()))
 
     def html(self) -> str:
-        """The first line, the findings, the picture of what was queued and executed; at most 60 kB."""
-        from perfmagic.view.timeline.html import timeline_html
+        """The first line, the findings, the picture of what was queued and executed; at most 60 kB.
 
-        return timeline_html(self.doc)
+        Where functions were followed their lines open below it, at most 54 kB more.
+        """
+        from perfmagic.view.timeline.html import timeline_html
+        from perfmagic.view.timeline.lines.html import lines_html
+
+        return timeline_html(self.doc, lines_html(self._followed()))
 
     def live(self) -> LiveView:
         """The live timeline: its data, and the window and selection that it shares with this object."""

@@ -8,6 +8,7 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 import perfmagic
+from perfmagic.errors import OptionError
 
 from .conftest import Notebook
 
@@ -77,13 +78,27 @@ def test_without_the_extension_a_result_is_its_picture(bare: Notebook) -> None:
 
 def test_the_rows_of_a_result_are_a_table_in_a_notebook(notebook: Notebook) -> None:
     notebook.run("%%timeline -o t --device cpu\nx = 1\ny = 2")
-    ran = notebook.run("t.lines")
+    ran = notebook.run("t.lines.in_function('')")
     formatted = notebook.shell.display_formatter.format(ran.value)[0]
     assert formatted["text/html"].count("<tr") == 3
     assert [row.line for row in ran.value] == [2, 3]
     assert ran.shown == [repr(ran.value)]
     assert "LineStat × 2" in ran.shown[0]
     assert "host" in ran.shown[0].splitlines()[1]
+
+
+def test_lines_are_shown_as_the_code_with_a_picture_and_printed_with_columns(notebook: Notebook) -> None:
+    notebook.run("def twice(n):\n    m = n + n\n    return sum(range(m))")
+    notebook.run("%%timeline -o t --device cpu --lines\nx = 100_000\ny = twice(x)")
+    ran = notebook.run("t.lines")
+    formatted = notebook.shell.display_formatter.format(ran.value)[0]
+    assert formatted["text/html"].count("data:image/svg+xml;base64,") == 1
+    assert ran.shown == [repr(ran.value)]
+    assert "return sum(range(m))" in ran.shown[0]
+    assert "called from line 3" in ran.shown[0]
+    assert [row.line for row in ran.value.in_function("twice")] == [1, 2, 3]
+    with pytest.raises(OptionError, match="functions: twice"):
+        ran.value.in_function("thrice")
 
 
 def test_a_quiet_line_shows_nothing_in_its_cell_and_its_result_in_the_next(notebook: Notebook) -> None:

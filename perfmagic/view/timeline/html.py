@@ -29,14 +29,17 @@ _SMALL = "font-size:11px;margin:2px 0 4px 0"
 _CELL = "border:0;background:transparent;vertical-align:top;padding:2px 0"
 
 
-def timeline_html(doc: TimelineDoc) -> str:
-    """The first line, the findings as a table, the picture, the trust line; at most 60 kB."""
+def timeline_html(doc: TimelineDoc, below: str = "") -> str:
+    """The first line, the findings as a table, the picture, the trust line; at most 60 kB.
+
+    below: what stands under them, in HTML that every front end keeps.
+    """
     above = headline(doc.header.parts[0], " · ".join(doc.header.parts[1:])) + _failure(doc) + _findings(doc)
-    below = _fine_print(doc)
-    used = len((above + below + escaped(alt_text(doc))).encode()) + 500
+    fine_print = _fine_print(doc)
+    used = len((above + fine_print + escaped(alt_text(doc))).encode()) + 500
     room = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
     picture = timeline_svg(doc, header=False, most_bytes=min(MAX_BYTES, room))
-    return framed(above + image(picture, alt_text(doc)) + below, cls=STATIC_CLASS)
+    return framed(above + image(picture, alt_text(doc)) + fine_print + below, cls=STATIC_CLASS)
 
 
 def _fine_print(doc: TimelineDoc) -> str:

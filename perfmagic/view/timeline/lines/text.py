@@ -1,0 +1,61 @@
+"""Lines as plain text: the code with a column for each cost."""
+
+from __future__ import annotations
+
+from perfmagic import units
+from perfmagic.view.svg.metrics import cut_to_columns
+from perfmagic.view.text import prose_width, table
+from perfmagic.view.timeline.lines.doc import Block, LineRow, LinesDoc
+
+MOST_ROWS = 60
+HEAD = ("Python", "waiting", "device", "its backward", "ops")
+NUMBER_COLUMNS, COST_COLUMNS = 6, 52
+LEAST_NS = 1000  # below it a cost is noise
+BELOW_ROWS, BELOW_SHARE = 24, 0.005  # below a timeline: so many rows that took so much of the time at least
+
+
+def lines_text(doc: LinesDoc, most_rows: int = MOST_ROWS, least_ns: int = LEAST_NS) -> list[str]:
+    """A table for each block; lines that cost next to nothing are left out, and what had no room is counted."""
+    found: list[str] = []
+    left = most_rows
+    for block in doc.blocks:
+        rows = [row for row in block.rows if _cost_ns(row) >= least_ns]
+        shown = rows[: max(0, left)]
+        left -= len(shown)
+        if shown:
+            found += ["", *_block(block, shown)]
+        if len(rows) > len(shown):
+            found.append(
+                f"  and {units.plural(len(rows) - len(shown), 'more line')} of {block.name or 'the cell'}, in .lines"
+            )
+    return found + [f"  {note}" for note in doc.notes]
+
+
+def lines_below(doc: LinesDoc | None) -> list[str]:
+    """The lines below a timeline's table of streams; none without a document."""
+    if doc is None:
+        return []
+    return lines_text(doc, BELOW_ROWS, round(BELOW_SHARE * (doc.end_ns - doc.start_ns)))
+
+
+def _block(block: Block, rows: list[LineRow]) -> list[str]:
+    room = max(20, prose_width() - COST_COLUMNS - NUMBER_COLUMNS)
+    title = f"  {block.name} · {block.where}" if block.name else ""
+    cells = [
+        (f"{row.line:>{NUMBER_COLUMNS}}  {cut_to_columns(row.code.expandtabs(4), room)}", *_numbers(row))
+        for row in rows
+    ]
+    lines = table(("", *HEAD), cells, least=(room + NUMBER_COLUMNS + 2, 9, 9, 9, 9, 6))
+    return [*([title] if title else []), *lines]
+
+
+def _cost_ns(row: LineRow) -> int:
+    s = row.stat
+    return max(s.host_ns, s.blocked_ns, s.device_ns, s.backward_ns) if s is not None else 0
+
+
+def _numbers(row: LineRow) -> tuple[str, ...]:
+    s = row.stat
+    assert s is not None
+    values = (row.python_ns, s.blocked_ns, s.device_ns, s.backward_ns)
+    return (*(units.duration(v) if v >= LEAST_NS else "" for v in values), units.count(s.n_ops) if s.n_ops else "")
