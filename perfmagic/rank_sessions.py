@@ -16,6 +16,7 @@ from perfmagic.rank_ends import raise_failure, result_of
 from perfmagic.rank_outputs import outputs, show_values
 from perfmagic.rank_starts import cluster_of, preload, settings_of
 from perfmagic.rank_status import status_words
+from perfmagic.rank_values import pickled_together
 from perfmagic.show import running_shell
 
 if TYPE_CHECKING:
@@ -54,12 +55,14 @@ class Ranks:
         record: bool = False,
         memory: bool = False,
         shapes: bool = False,
+        lines: bool | None = None,
     ) -> RanksResult | None:
         """Run code in all ranks, or in those of `on`; what was recorded, None for a plain run.
 
         Raises RanksError where it fails in a rank: the others are freed, and all go on with the next one.
         """
-        end = self.end_of(f"%%ranks\n{code}", on=on, record={"memory": memory, "shapes": shapes} if record else None)
+        how = {"memory": memory, "shapes": shapes, "lines": lines}
+        end = self.end_of(f"%%ranks\n{code}", on=on, record=how if record else None)
         found = self.recorded(end)
         raise_failure(end)
         return found
@@ -92,13 +95,8 @@ class Ranks:
         return found if end.recorded else None
 
     def push(self, **values: Any) -> None:
-        """Give variables of this process to all ranks. Raises OptionError for what cannot be pickled."""
-        try:
-            payload = pickle.dumps(list(values.values()))
-        except Exception as error:  # noqa: BLE001 - whatever the value's own code raises
-            words = f"{', '.join(values)}: {type(error).__name__}: {error}"
-            raise OptionError(words, hint="what can be pickled can be sent: data, functions of modules") from None
-        self._session.push(payload, list(values))
+        """Give variables of this process to all ranks. Raises OptionError that names each which cannot be pickled."""
+        self._session.push(pickled_together(values), list(values))
 
     def __getitem__(self, expression: str) -> list[Any]:
         """The value of a variable, or of an expression, in each rank; tensors of devices come on the CPU."""

@@ -189,7 +189,7 @@ class RanksResult(Result):
         """One row a device op: its rank, name, stream, launched, started, ended (ns on the axis). Needs pandas."""
         frames = []
         for number in self.ranks.ranks:
-            frame = TimelineResult(self._trace(number)).to_frame()
+            frame = TimelineResult(self._trace(number), comm_names=self.ranks.comm_names).to_frame()
             for column in ("launched_ns", "start_ns", "end_ns"):
                 frame[column] += self.clocks.offset_ns[number]
             frame.insert(0, "rank", number)
