@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from perfmagic.results.faces import Result
     from perfmagic.results.ranks import RanksResult
     from perfmagic.results.ranks_sweep import RanksSweep
+    from perfmagic.results.ranks_sweep_comparison import RanksSweepComparison
     from perfmagic.results.roofline import RooflineResult
     from perfmagic.results.sweep import SweepResult
     from perfmagic.results.timeline import TimelineResult
@@ -22,6 +23,7 @@ __all__ = [
     "CompareResult",
     "RanksResult",
     "RanksSweep",
+    "RanksSweepComparison",
     "Result",
     "RooflineResult",
     "SweepResult",
@@ -34,6 +36,7 @@ _HOME = {
     "CompareResult": "compare",
     "RanksResult": "ranks",
     "RanksSweep": "ranks_sweep",
+    "RanksSweepComparison": "ranks_sweep_comparison",
     "Result": "faces",
     "RooflineResult": "roofline",
     "SweepResult": "sweep",

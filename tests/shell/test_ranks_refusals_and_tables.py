@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +96,27 @@ def test_what_is_known_of_ranks_prints_as_words_and_tables(notebook: Notebook) -
     assert first == "2 ranks, 1 collective and 0 messages matched; one clock: one host ran all ranks"
     assert table == "RankStat × 2"
     assert "array(" not in repr(found.ranks)
+
+
+def test_compare_takes_ranks_and_sweeps_by_name_and_by_folder(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.run("%%ranks -n 2 --device cpu --plain\nimport torch, torch.distributed as dist")
+    for name in ("before", "after"):
+        assert notebook.run(f"%%ranks -q -o {name}\nt = torch.ones(64)\ndist.all_reduce(t)").error is None
+    ran = notebook.run("%compare before after -o found")
+    assert ran.error is None
+    found = notebook.names["found"]
+    assert "after is" in found.headline
+    assert "ranks of" not in ran.refusal
+    assert [row.rank for row in found.ranks] == [0, 1]
+    assert all(row.exposed_waiting_diff_ns is not None for row in found.ranks)
+    assert "clocks of both: one clock: one host ran all ranks" in found.notes
+    folder = notebook.names["after"].save(tmp_path / "after")
+    assert notebook.run(f"%compare before {folder} -o again").error is None
+    assert notebook.names["again"].ranks == found.ranks
+    sweep = "%%ranks --sweep n=1,2 --device cpu -r 1 --warmup 0 -q -o swept import torch\ntorch.ones(64).sum()"
+    assert notebook.run(sweep).error is None
+    saved = notebook.names["swept"].save(tmp_path / "swept")
+    assert notebook.run(f"%compare swept {saved} -o both").error is None
+    assert [row.diff_ns for row in notebook.names["both"].table] == [0, 0]
+    ran = notebook.run("%compare swept before")
+    assert "1 sweep over numbers of ranks and ranks of one run" in ran.refusal
