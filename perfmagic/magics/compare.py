@@ -65,9 +65,8 @@ def run(shell: Any, line: str) -> Found | None:
 
 def _names(words: list[str], given: list[Any]) -> list[str]:
     """What to call timelines: a variable's name; of a file, which has a long one, a letter."""
-    return [
-        NAMES[i % 2] if isinstance(one, Path) else word for i, (word, one) in enumerate(zip(words, given, strict=True))
-    ]
+    both = enumerate(zip(words, given, strict=True))
+    return [NAMES[i % 2] if isinstance(one, Path) else word for i, (word, one) in both]
 
 
 def _named(shell: Any, word: str) -> Any:

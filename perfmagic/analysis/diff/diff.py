@@ -125,9 +125,8 @@ def jobs_diff(
     ranks = rank_changes(first, second, waiting_ns)
     median = next(row.rank for row in ranks if row.median)
     found = _diff(first[median], second[median])
-    return replace(
-        found, ranks=ranks, notes=(*rank_notes(ranks, missing), *most_changed_words(found.steps), *found.notes)
-    )
+    said = (*rank_notes(ranks, missing), *most_changed_words(found.steps))
+    return replace(found, ranks=ranks, notes=(*said, *found.notes))
 
 
 def sides(
