@@ -167,6 +167,23 @@ def in_backward() -> bool:
 _task_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)  # asked at every launch
 
 
+def autograd_numbers() -> tuple[int, int]:
+    """The number of the autograd node that this thread made last, and that of the node it runs now; -1 for none.
+
+    Each thread counts the nodes that it makes; an operator makes its node before its kernel is launched.
+    Uses torch._C._autograd._get_sequence_nr, torch._C._current_autograd_node and Node._sequence_nr (read in 2.13.0);
+    fallback: -1, so that no backward finds its forward.
+    """
+    node = _current_node()
+    running = -1 if node is None else int(node._sequence_nr())
+    return _next_number() - 1, running if running < _NO_NUMBER else -1
+
+
+_next_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
+_current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
+_NO_NUMBER = 2**63  # of a node that stands for a parameter: it comes last, and belongs to no operator
+
+
 def place_of_loading(place: str) -> str:
     """Where torch.load(map_location=...) wants a tensor that was at a place; that place outside of torch.load.
 
