@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import pickle
 import sys
 from collections.abc import Sequence
@@ -200,7 +201,12 @@ _current: list[Ranks] = []
 _setup_cells: dict[str, str] = {}  # by cell, in the order in which they ran last
 
 
+_home = os.getpid()
+
+
 def _end_all() -> None:
+    if os.getpid() != _home:  # a fork of the notebook ends: the ranks are not its own
+        return
     while _current:
         _current[0].stop()
     close_drivers()

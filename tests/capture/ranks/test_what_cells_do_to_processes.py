@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -112,3 +115,22 @@ def test_ranks_take_along_what_they_have_started() -> None:
     assert all(Path(f"/proc/{pid}").exists() for pid in pids)
     own.session.close()
     assert all(map(ended, pids))
+
+
+OF_A_FORK = """
+import os, sys, perfmagic
+found = perfmagic.ranks(2, device="cpu")
+if not os.fork():
+    sys.exit(0)  # its atexit functions run
+os.wait()
+if not os.fork():
+    found.stop()
+    os._exit(0)
+os.wait()
+found.run("print('still here')")
+"""
+
+
+def test_a_fork_of_the_notebook_that_ends_leaves_the_ranks_alone() -> None:
+    ran = subprocess.run([sys.executable, "-c", OF_A_FORK], capture_output=True, text=True, env={**os.environ})
+    assert (ran.returncode, sorted(ran.stdout.split("\n"))) == (0, ["", "[0] still here", "[1] still here"]), ran.stderr
