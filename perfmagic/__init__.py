@@ -21,7 +21,7 @@ _HOMES = {
     "device": "perfmagic.api",
     "devices": "perfmagic.api",
     "last": "perfmagic.api",
-    "load": "perfmagic.benchmarks",
+    "load": "perfmagic.saved",
     "measurement": "perfmagic.benchmarks",
     "open_trace": "perfmagic.api",
     "open_traces": "perfmagic.api",
@@ -75,7 +75,9 @@ _HOMES = {
     "RankStat": "perfmagic.analysis.ranks.summary",
     "RanksResult": "perfmagic.results.ranks",
     "RanksSweep": "perfmagic.results.ranks_sweep",
+    "RanksSweepComparison": "perfmagic.results.ranks_sweep_comparison",
     "Rows": "perfmagic.analysis.rows",
+    "ScalingChange": "perfmagic.analysis.ranks.scaling_change",
     "ScalingStat": "perfmagic.analysis.ranks.scaling",
     "Step": "perfmagic.analysis.timeline.steps",
     "StreamStat": "perfmagic.analysis.timeline.streams",
@@ -145,10 +147,12 @@ __all__ = [
     "RanksError",
     "RanksResult",
     "RanksSweep",
+    "RanksSweepComparison",
     "Replacement",
     "Result",
     "RooflineResult",
     "Rows",
+    "ScalingChange",
     "ScalingStat",
     "Step",
     "StepChange",
@@ -206,6 +210,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.findings.finding import Finding
     from perfmagic.analysis.ranks.finding import RankFinding
     from perfmagic.analysis.ranks.scaling import ScalingStat
+    from perfmagic.analysis.ranks.scaling_change import ScalingChange
     from perfmagic.analysis.ranks.summary import RankStat
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat
@@ -239,7 +244,7 @@ if TYPE_CHECKING:
         timeline,
         trace_handler,
     )
-    from perfmagic.benchmarks import bench, load, measurement, sweep, syncbench
+    from perfmagic.benchmarks import bench, measurement, sweep, syncbench
     from perfmagic.capture.bench.spec import Work
     from perfmagic.comparisons import compare
     from perfmagic.errors import (
@@ -265,6 +270,7 @@ if TYPE_CHECKING:
         TraceComparison,
     )
     from perfmagic.results.lines import Lines
+    from perfmagic.saved import load
     from perfmagic.trace.model import Trace
 
 

@@ -16,7 +16,7 @@ from perfmagic.analysis.ranks.clock_facts import Ping
 from perfmagic.api import open_traces
 from perfmagic.errors import OptionError
 from perfmagic.results import RanksResult, TimelineResult
-from perfmagic.results.ranks import grouped
+from perfmagic.results.traces import grouped
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import Collective, DeviceInfo, Trace
 from perfmagic.view.ranks.table import HEAD, rank_cells

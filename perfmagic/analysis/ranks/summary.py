@@ -23,6 +23,7 @@ from perfmagic.analysis.timeline.collectives import bus_factor
 from perfmagic.numerics.intervals import Intervals, total_ns
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Trace
+from perfmagic.units import plural
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,12 @@ class Ranks:
     pings: tuple[Ping, ...] = ()
     given: Mapping[int, RankSummary] = field(default_factory=dict)
     of_files: tuple[RankFinding, ...] = ()
+
+    def __repr__(self) -> str:
+        """What there is of them, how their clocks were put on one axis, and a row a rank."""
+        met, sent = len(self.meetings), len(self.messages)
+        what = f"{plural(len(self.ranks), 'rank')}, {plural(met, 'collective')} and {plural(sent, 'message')} matched"
+        return f"{what}; {self.alignment.words}\n{self.table!r}"
 
     @cached_property
     def summaries(self) -> Mapping[int, RankSummary]:

@@ -11,7 +11,7 @@ import pytest
 from perfmagic.capture.ranks.failures import Failure, message_of
 from perfmagic.capture.ranks.session import CellEnd, Outputs, Session
 from perfmagic.capture.ranks.settings import Settings
-from perfmagic.rank_sessions import PRELOAD, PROGRAM
+from perfmagic.rank_starts import PRELOAD, PROGRAM
 
 GRACE_S = 0.4
 USE = """import os, time, torch, torch.distributed as dist

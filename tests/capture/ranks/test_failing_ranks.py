@@ -17,7 +17,7 @@ from perfmagic.capture.ranks.interrupts import Interrupts
 from perfmagic.capture.ranks.session import Session
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.errors import CaptureError
-from perfmagic.rank_sessions import PROGRAM
+from perfmagic.rank_starts import PROGRAM
 
 from .conftest import USE, Cells, Heard, words
 

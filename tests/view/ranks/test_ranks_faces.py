@@ -12,7 +12,7 @@ import pytest
 
 import perfmagic
 from perfmagic.analysis.ranks.summary import ranks_of
-from perfmagic.results.ranks import Traces
+from perfmagic.results.traces import Traces
 from perfmagic.trace.model import Trace
 from perfmagic.view.html import MAX_OUTPUT_BYTES
 from perfmagic.view.ranks.doc import ranks_doc
