@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from _thread import interrupt_main
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from functools import wraps
+from functools import cache, wraps
 from threading import Timer
 from typing import Any
 
@@ -165,6 +165,62 @@ def in_backward() -> bool:
 
 
 _task_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)  # asked at every launch
+
+
+def backward_node() -> tuple[str, int]:
+    """The node of the backward pass that this thread runs now: its name and autograd's number of it; ("", -1): none.
+
+    Uses torch._C._current_autograd_node and Node._sequence_nr (read in 2.13.0); fallback: none. The node is not kept:
+    it would keep what it saved.
+    """
+    node = _autograd_node()
+    if node is None:
+        return "", -1
+    number = getattr(node, "_sequence_nr", None)
+    return node.name(), -1 if number is None else number()
+
+
+_autograd_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
+
+
+def newest_sequence() -> int:
+    """Autograd's number of the node that this thread made last; -1 where it has made none, or torch does not say.
+
+    Uses torch._C._autograd._get_sequence_nr (read in 2.13.0), the number of the next one; fallback: none.
+    """
+    return _next_sequence() - 1
+
+
+_next_sequence: Callable[[], int] = getattr(getattr(torch._C, "_autograd", None), "_get_sequence_nr", lambda: 0)
+
+
+def saved_in_graph(root: Any) -> Iterator[torch.Tensor]:
+    """The tensors that the nodes of a graph have saved, as they are: nothing is unpacked, so no checkpoint runs again.
+
+    root: a grad_fn.  Uses Node._raw_saved_* and SavedTensor.data (read in 2.13.0), which leave packed ones alone;
+    fallback: none.
+    """
+    seen, nodes = set(), [root]
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for name in _raw_names(type(node)):
+            try:
+                raw = getattr(node, name)
+            except RuntimeError:  # given back by a backward pass
+                continue
+            for saved in raw if isinstance(raw, (tuple, list)) else (raw,):
+                data = None if getattr(saved, "unpack_hook", None) is not None else getattr(saved, "data", None)
+                if data is not None:
+                    yield data
+        nodes.extend(below for below, _ in node.next_functions)
+
+
+@cache
+def _raw_names(kind: type) -> tuple[str, ...]:
+    return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
 
 
 def place_of_loading(place: str) -> str:
