@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from perfmagic.results.bench import BenchResult
     from perfmagic.results.compare import CompareResult
     from perfmagic.results.faces import Result
+    from perfmagic.results.memory import MemoryResult
     from perfmagic.results.ranks import RanksResult, Traces
     from perfmagic.results.ranks_sweep import RanksSweep
     from perfmagic.results.roofline import RooflineResult
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BenchResult",
     "CompareResult",
+    "MemoryResult",
     "RanksResult",
     "RanksSweep",
     "Result",
@@ -31,6 +33,7 @@ __all__ = [
 _HOME = {
     "BenchResult": "bench",
     "CompareResult": "compare",
+    "MemoryResult": "memory",
     "RanksResult": "ranks",
     "RanksSweep": "ranks_sweep",
     "Result": "faces",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import cache, wraps
 from threading import Timer
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -206,7 +206,7 @@ def saved_in_graph(root: Any) -> Iterator[torch.Tensor]:
         if node is None or node in seen:
             continue
         seen.add(node)
-        for name in _raw_names(type(node)):
+        for name in _raw_names(cast("Any", type(node))):
             try:
                 raw = getattr(node, name)
             except RuntimeError:  # given back by a backward pass
@@ -219,7 +219,7 @@ def saved_in_graph(root: Any) -> Iterator[torch.Tensor]:
 
 
 @cache
-def _raw_names(kind: type) -> tuple[str, ...]:
+def _raw_names(kind: Any) -> tuple[str, ...]:
     return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
 
 

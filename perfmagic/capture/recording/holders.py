@@ -39,6 +39,8 @@ def holders(torch: Any, names: Mapping[str, Any], error: BaseException | None = 
     """
     found = _Found(torch)
     variables = [(name, value) for name, value in list(names.items()) if not _is_shells(name)]
+    # what a container has collected stays when the variable that it came from has another value
+    variables.sort(key=lambda pair: type(pair[1]) not in (list, tuple, dict, set))
     for name, value in variables:
         found.whole(name, value)
     for name, value in variables:

@@ -7,7 +7,7 @@ is one step of the interpreter, so that no lock is held where an interrupt could
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class _Mark:
     races: int
     dropped: int
     collectives: int
-    blocks: int
+    blocks: int = 0
 
 
 class SimLog:
@@ -129,7 +129,7 @@ class SimLog:
         for memory in self.memories:
             memory.settle()
         ledger = 0 if self._ledger is None else self._ledger.mark()
-        at = _Mark(*(len(rows) for rows in self._tables()), ledger)
+        at = replace(_Mark(*(len(rows) for rows in self._tables())), blocks=ledger)
         self._room(at.ops, at.calls, at.host_ops)
         self._marks.append(at)
         for memory in self.memories:

@@ -82,8 +82,8 @@ class Memory:
         self.allocated = self.reserved = self.peak_allocated = self.peak_reserved = 0
         self._pools: dict[tuple[int, bool], Pool] = {}
         self._blocks: dict[int, tuple[weakref.ref[Held], Block, Noted | None]] = {}
-        # allocations as (at_ns, reference, size, stream, row of the ledger or None); an end is the dead reference alone:
-        # no code of ours runs where a tensor ends, as an interrupt that strikes there is swallowed by Python
+        # allocations as (at_ns, reference, size, stream, row of the ledger or None); an end is the dead reference
+        # alone: no code of ours runs where a tensor ends, as an interrupt that strikes there is swallowed by Python
         self._notes: deque[Any] = deque()
         self.capacity: Capacity | None = None
         self._settling = threading.Lock()
