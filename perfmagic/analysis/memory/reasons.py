@@ -6,7 +6,7 @@
 4. Kept by the graph of a variable: saved in it at the end, with no backward pass; then blocks like those, of earlier
    rounds.
 5. Held by a variable, an output, the traceback of the last error.
-6. Temporary: given back while the visit of its line lasted. Until line M: given back later.
+6. Temporary: given back while the visit of its line lasted. Until its function returned, or until line M: later.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Why(enum.Enum):
     GRAPH = "kept by the graph"
     HELD = "held"
     TEMPORARY = "temporary"
+    RETURNED = "until its function returned"
     UNTIL = "until a later line"
     ALIVE = "alive at the end"
 
@@ -123,6 +124,8 @@ class _Reasons:
         freed = int(ledger.free_visit[row])
         if freed == NOT_VISITED:
             return Reason(Why.UNTIL)
+        if visit != NOT_VISITED and freed == int(ledger.visits.caller[visit]):
+            return Reason(Why.RETURNED)
         return Reason(Why.UNTIL, self._seen_from(int(ledger.visits.root[visit]) if visit else NOT_VISITED, freed))
 
     def _seen_from(self, root: int, freed: int) -> int:
@@ -139,7 +142,7 @@ class _Reasons:
             for row, reason in enumerate(found)
             if reason.why is Why.GRAPH and not self._ledger.before[row]
         }
-        lived = (Why.UNTIL, Why.ALIVE)
+        lived = (Why.RETURNED, Why.UNTIL, Why.ALIVE)
         return [
             kept.get((int(path[row]), int(size[row])), reason) if reason.why in lived else reason
             for row, reason in enumerate(found)

@@ -18,7 +18,7 @@ from perfmagic.trace.columns import BlockRole
 
 DEEPEST = 2  # containers in containers
 MOST_ITEMS = 10_000  # of one container
-_OWN_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "_", "__", "___"})
+_OWN_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "_", "__", "___", "_oh", "_dh"})
 
 
 @dataclass(frozen=True)
