@@ -124,6 +124,8 @@ __all__ = [
     "DeviceOperator",
     "Finding",
     "FrameTime",
+    "Growth",
+    "HeldBytes",
     "HostTime",
     "IdleGap",
     "KernelChange",
@@ -132,6 +134,8 @@ __all__ = [
     "LineChange",
     "LineStat",
     "Lines",
+    "MemoryBlock",
+    "MemoryResult",
     "Mode",
     "NameTime",
     "OperatorChange",
@@ -169,6 +173,7 @@ __all__ = [
     "TraceError",
     "Trust",
     "Verdict",
+    "WhatIf",
     "Work",
     "__version__",
     "bench",
@@ -209,6 +214,9 @@ if TYPE_CHECKING:
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange
     from perfmagic.analysis.findings.finding import Finding
+    from perfmagic.analysis.memory.growth import Growth
+    from perfmagic.analysis.memory.peak import HeldBytes, MemoryBlock
+    from perfmagic.analysis.memory.whatif import WhatIf
     from perfmagic.analysis.ranks.finding import RankFinding
     from perfmagic.analysis.ranks.scaling import ScalingStat
     from perfmagic.analysis.ranks.summary import RankStat
@@ -263,6 +271,7 @@ if TYPE_CHECKING:
     from perfmagic.results import (
         BenchResult,
         CompareResult,
+        MemoryResult,
         Result,
         RooflineResult,
         SweepResult,

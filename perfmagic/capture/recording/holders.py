@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
-from perfmagic.capture.devices import torch_private
 from perfmagic.trace.columns import BlockRole
 
 DEEPEST = 2  # containers in containers
@@ -137,6 +136,8 @@ class _Found:
 
     def graphs(self, name: str, value: Any) -> None:
         """What the graph of a tensor has saved for a backward pass that has not come."""
+        from perfmagic.capture.devices import torch_private  # a cell without torch is recorded, too
+
         for path, one in _inside(name, value):
             if issubclass(type(one), self._tensor) and not one.is_leaf:
                 for saved in torch_private.saved_in_graph(one.grad_fn):
