@@ -21,6 +21,9 @@ from perfmagic.trace.model import Trace
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.view.memory.doc import MemoryDoc
+
+NOTHING = "no block of memory was recorded: only the simulated device's allocator tells of each"
 _NAMED = 2  # rows that the sentence names
 
 
@@ -30,28 +33,29 @@ class MemoryResult(Result):
 
     trace: with blocks.  device: the one with the highest peak if left out.  rounds_ns: when each round of the cell
     began and the last one ended, in ns of the trace; of one round there are none.
-    Raises TraceError where blocks were not recorded, OptionError for a device without any.
+    What it holds raises TraceError where blocks were not recorded, OptionError for a device without any.
     """
 
     trace: Trace
     device: int | None = None
     rounds_ns: tuple[int, ...] = ()
 
-    def __post_init__(self) -> None:
-        if not len(self.trace.blocks):
-            raise TraceError(
-                "blocks of memory are not in this record",
-                hint="record with --memory, on the simulated device: its allocator tells of each block",
-            )
-        if self.device is not None and not (self.trace.blocks.device == self.device).any():
-            known = ", ".join(map(str, sorted(set(self.trace.blocks.device.tolist()))))
-            raise OptionError(f"device {self.device} allocated nothing here", hint=f"devices with blocks: {known}")
+    @property
+    def is_empty(self) -> bool:
+        """Whether no block was recorded: text() and html() say so, all else raises TraceError."""
+        return not len(self.trace.blocks)
 
     @cached_property
     def ledger(self) -> Ledger:
         """The blocks of the device in order."""
-        devices = {int(d) for d in self.trace.blocks.device} if self.device is None else {self.device}
-        found = [one for device in sorted(devices) if (one := ledger(self.trace, device)) is not None]
+        if self.is_empty:
+            raise TraceError(NOTHING, hint="record with --memory, and use the simulated device")
+        known = sorted(set(self.trace.blocks.device.tolist()))
+        asked = known if self.device is None else [self.device]
+        found = [one for device in asked if (one := ledger(self.trace, device)) is not None]
+        if not found:
+            which = ", ".join(map(str, known))
+            raise OptionError(f"device {self.device} allocated nothing here", hint=f"devices with blocks: {which}")
         return max(found, key=lambda one: one.peak_bytes)
 
     @cached_property
@@ -130,15 +134,19 @@ class MemoryResult(Result):
         """The sentence, what was alive at the peak, what would lower it, what rounds leave behind."""
         from perfmagic.view.memory.text import memory_text
 
-        return memory_text(self._doc())
+        return self._nothing() if self.is_empty else memory_text(self._doc())
 
     def html(self) -> str:
         """The same as tables."""
-        from perfmagic.view.memory.html import memory_html
+        from perfmagic.view.memory.html import memory_html, nothing_html
 
-        return memory_html(self._doc())
+        return nothing_html(self._nothing()) if self.is_empty else memory_html(self._doc())
 
-    def _doc(self) -> Any:
+    def _nothing(self) -> str:
+        failed = f" The code failed: {self.trace.meta.failed}." if self.trace.meta.failed else ""
+        return f"Memory: {NOTHING}.{failed}"
+
+    def _doc(self) -> MemoryDoc:
         from perfmagic.view.memory.doc import MemoryDoc
 
         return MemoryDoc(
@@ -155,4 +163,6 @@ class MemoryResult(Result):
         )
 
     def __repr__(self) -> str:
+        if self.is_empty:
+            return self._nothing()
         return f"Memory of {self.trace.device_info(self.ledger.device).label}: {self.sentence}"

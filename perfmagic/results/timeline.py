@@ -133,7 +133,7 @@ class TimelineResult(Result):
 
     @property
     def memory(self) -> MemoryResult:
-        """What held the most memory, by line and by reason. Raises TraceError where blocks were not recorded."""
+        """What held the most memory, by line and by reason. Where blocks were not recorded it says so."""
         from perfmagic.results.memory import MemoryResult
 
         return MemoryResult(self.trace)

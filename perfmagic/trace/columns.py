@@ -135,6 +135,10 @@ class DeviceOps(Table):
     collective: Int32 = _column(np.int32, NONE)  # row of Trace.collectives, where the record names one
     sequence: Int64 = _column(np.int64, NONE)  # of a collective among those of its group, where the record counts them
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.shapes, of kernels
+    forward_ns: Int64 = _column(
+        np.int64, NONE
+    )  # of a backward: when the operator of its forward began; NONE: not known
+    forward_thread: Int64 = _column(np.int64, 0)  # on which thread it ran
     launch: Int64 = _column(np.int64, NONE)  # row of HostCalls that queued it
     line: Int32 = _column(np.int32, NO_LINE)  # cell line running when it was launched
 

@@ -137,3 +137,22 @@ def test_help_shows_both_forms_of_a_cell_magic(notebook: Notebook, magic: str) -
     printed = notebook.run(f"%{magic} -h").printed.splitlines()
     assert printed[0] == f"usage: %%{magic} [options] [set-up code]"
     assert printed[1].split() == [f"%{magic}", "[options]", "statement"]
+
+
+def test_a_tensor_that_a_semicolon_hides_is_waited_for_by_nobody(notebook: Notebook) -> None:
+    notebook.run(
+        'import torch, perfmagic\ndevice = perfmagic.device("sim", pace="matmul=5ms")\n'
+        "x = torch.ones(8, 8, device=device)"
+    )
+    for last, lines in (("y", {3}), ("[y]", {3}), ("y;", set()), ("y.shape", set())):
+        ran = notebook.run(f"%%timeline -o t --device sim\ny = x @ x\n{last}")
+        assert ran.error is None
+        waits = [sync for sync in notebook.names["t"].syncs() if not sync.after_cell]
+        assert {sync.line for sync in waits} == lines
+    notebook.run("perfmagic.device('sim', pace=perfmagic.Pace())")
+
+
+def test_showing_a_value_of_the_host_runs_its_code_once(notebook: Notebook) -> None:
+    notebook.run("class Told:\n    n = 0\n    def __repr__(self):\n        Told.n += 1\n        return 'told'")
+    notebook.run("%%timeline --device cpu\nTold()")
+    assert notebook.names["Told"].n == 1

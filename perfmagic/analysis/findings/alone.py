@@ -7,6 +7,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.places import on_time_lines
 from perfmagic.numerics.intervals import Intervals, clip, intersect, total_ns, union
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.correlate import lines_at
@@ -65,12 +66,13 @@ def _alone(facts: Facts, cause: str, words: str, where: Intervals) -> Finding:
     cost_ns = total_ns(where)
     longest = where[(where[:, 1] - where[:, 0]).argmax()]
     line = int(lines_at(facts.trace.marks, np.array([longest.sum() // 2]))[0])
+    place = on_time_lines(facts, where, [line])
     amount = f"{units.duration(cost_ns)}, {units.percent(cost_ns / facts.window_ns)} of the cell"
     return Finding(
         rule="alone",
         cost_ns=cost_ns,
         cause=cause,
-        detail=f": {words} {amount}" + (f", on line {line}" if line != NO_LINE else ""),
+        detail=f": {words} {amount}" + (f",{place}" if place else ""),
         lines=(line,) if line != NO_LINE else (),
         start_ns=int(where[0, 0]),
         end_ns=int(where[-1, 1]),

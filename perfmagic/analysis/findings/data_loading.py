@@ -7,8 +7,9 @@ import re
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
+from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.places import on_time_lines
 from perfmagic.analysis.findings.python_was import python_was
 from perfmagic.numerics.intervals import Intervals, intersect, total_ns, union
 from perfmagic.trace.columns import HostOps
@@ -35,7 +36,7 @@ def data_loading(facts: Facts, free: Intervals) -> list[Finding]:
     was = python_was(facts, where)
     held_words = was.words if was.names[2] and not is_loader(was.names[2]) else ""
     lines = np.unique(host.line)
-    fetched = f"Python fetched {units.plural(len(host), 'batch', 'batches')}{on_lines(lines)}"
+    fetched = f"Python fetched {units.plural(len(host), 'batch', 'batches')}{on_time_lines(facts, where, lines)}"
     return [
         Finding(
             rule="data_loading",

@@ -7,8 +7,9 @@ import re
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, listed, on_lines, sentences
+from perfmagic.analysis.findings.facts import Facts, listed, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.places import on_call_lines
 from perfmagic.analysis.timeline.pauses import long_calls
 from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, total_ns
 from perfmagic.trace.columns import Int64
@@ -58,7 +59,7 @@ def in_call(facts: Facts, free: Intervals) -> list[Finding]:
     words += [units.plural(more, "other call")] if more > 0 else []
     lines = np.unique(facts.trace.calls.line[rows])
     longest = held_ns[code == order[0]]
-    held = f"{facts.the_device} had nothing to do while Python was in {listed(words)}{on_lines(lines[:3])}"
+    held = f"{facts.the_device} had nothing to do while Python was in {listed(words)}{on_call_lines(facts, rows, 3)}"
     return [
         Finding(
             rule="in_call",

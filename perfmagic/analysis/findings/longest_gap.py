@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, listed, on_lines, sentences
+from perfmagic.analysis.findings.facts import Facts, listed, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.places import on_time_lines
 from perfmagic.analysis.findings.python_was import python_was
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.numerics.intervals import EMPTY, intersect, union
@@ -24,7 +25,7 @@ def longest_gap(facts: Facts) -> list[Finding]:
     # what Python did explains a gap only where the device waited for it
     for_host = 2 * int(gaps.for_python_ns[row]) >= int(gaps.length_ns[row])
     was = python_was(facts, intersect(where, facts.cell_time.waited_for_host) if for_host else EMPTY)
-    waited = f"{facts.the_device} waited {_parts(facts, row)}{on_lines([line])}"
+    waited = f"{facts.the_device} waited {_parts(facts, row)}{on_time_lines(facts, where, [line])}"
     return [
         Finding(
             rule="longest_gap",

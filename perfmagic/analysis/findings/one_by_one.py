@@ -6,8 +6,9 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.ddp_copies import ddp_advice
-from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
+from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.places import on_time_lines
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.compiled import can_compile, compiled, fused
 from perfmagic.analysis.timeline.launches import LaunchBound
@@ -34,7 +35,7 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
     several = f" in {units.count(len(stretches))} stretches" if len(stretches) > 1 else ""
     each = f"half of them no longer than {units.duration(median_ns)}"
     pace = f"one every {units.duration(length_ns / n_ops)} on average, {each}"
-    where_words = f"{on_lines(lines[:3])}{facts.in_steps(launched)}"
+    where_words = f"{on_time_lines(facts, where, lines[:3])}{facts.in_steps(launched)}"
     late = (
         f"{facts.the_device} had finished what was queued before each, and waited {units.duration(lost_ns)} for Python"
     )

@@ -6,8 +6,9 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.copy_overlap import Copies
-from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
+from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.places import on_call_lines, on_sync_lines
 from perfmagic.analysis.findings.sync import device_meanwhile, uploads, waiting, waits_for_uploads
 from perfmagic.analysis.timeline.bus import pinned_bus
 from perfmagic.analysis.timeline.pauses import LAUNCH_LATENCY_NS
@@ -39,7 +40,7 @@ def pageable(facts: Facts, free: Intervals) -> list[Finding]:
     copies = _copies(facts, calls)
     waited_ns = blocked_ns - int(syncs.blocked_ns[calls].sum())
     waited = f", {units.duration(waited_ns)} of it in the wait for the stream after each" if waited_ns else ""
-    held = f" blocked Python for {units.duration(blocked_ns)}{on_lines(syncs.line[rows])}{waited}"
+    held = f" blocked Python for {units.duration(blocked_ns)}{on_sync_lines(facts, rows)}{waited}"
     cause = units.plural(len(calls), "pageable HtoD copy", "pageable HtoD copies")
     first = ""
     if len(start_up):
@@ -69,13 +70,13 @@ def slower_copies(facts: Facts, exposed: Intervals) -> list[Finding]:
     if less_ns < facts.notable_ns:
         return []
     less = f"{units.duration(less_ns)} less, at {units.bandwidth(bus.bytes_per_s, 1e9)} ({bus.source})"
-    lines = ops.line[sized]
+    lines, launches = ops.line[sized], ops.launch[sized]
     return [
         Finding(
             rule="pageable",
             cost_ns=less_ns,
             cause="copies from pageable memory are slow",
-            detail=f"{on_lines(lines)}: pinned, they would take {less}",
+            detail=f"{on_call_lines(facts, launches[launches != NONE])}: pinned, they would take {less}",
             lines=tuple(int(n) for n in np.unique(lines) if n > 0),
             start_ns=int(ops.start_ns[sized].min()),
             end_ns=int(ops.end_ns[sized].max()),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
+from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.places import on_call_lines
 
 
 def queue_full(facts: Facts) -> list[Finding]:
@@ -17,7 +18,7 @@ def queue_full(facts: Facts) -> list[Finding]:
     length_ns = int((calls.end_ns - calls.start_ns)[rows].sum())
     lines = np.unique(calls.line[rows])
     n = units.plural(len(rows), "launch", "launches")
-    held = f"{n} blocked Python for {units.duration(length_ns)}{on_lines(lines)}"
+    held = f"{n} blocked Python for {units.duration(length_ns)}{on_call_lines(facts, rows)}"
     return [
         Finding(
             rule="queue_full",

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from perfmagic import units
 from perfmagic.analysis.findings.ddp_copies import BUFFERS_ADVICE, FORWARD, UNFLATTEN
-from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
+from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.longest_gap import LONG_GAP_FRAC
+from perfmagic.analysis.findings.places import on_time_lines
 from perfmagic.analysis.findings.python_was import PythonWas, python_was
 from perfmagic.analysis.timeline.compiled import can_compile, compiled, in_graphs, is_compiled_code
 from perfmagic.analysis.timeline.idle import CAUSES
@@ -119,7 +120,9 @@ def _for_python(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) ->
     was = python_was(facts, where)
     launched = facts.trace.launch_start_ns()[gaps.op[rows]]
     waited = f"{facts.the_device} waited {units.duration(int(waited_ns.sum()))} for Python, {_each(waited_ns)}"
-    said = sentences(waited + on_lines(np.unique(gaps.line[rows])[:3]) + facts.in_steps(launched), was.words)
+    said = sentences(
+        waited + on_time_lines(facts, where, np.unique(gaps.line[rows])[:3]) + facts.in_steps(launched), was.words
+    )
     return replace(_finding(facts, rows, where, waited_ns, said), frames=was.frames, advice=_advice(facts, rows, was))
 
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, listed, on_lines, sentences
+from perfmagic.analysis.findings.facts import Facts, listed, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.places import on_sync_lines
 from perfmagic.analysis.findings.python_was import frame_words
 from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
@@ -33,7 +34,7 @@ def sync(facts: Facts, free: Intervals) -> list[Finding]:
         if blocked_ns < facts.notable_ns:
             continue
         times = f" ×{units.count(found.n_asked(rows))}" if found.n_asked(rows) > 1 else ""
-        where = f" in {found.words(int(rows[0]))}{times}{on_lines(found.line[rows])}"
+        where = f" in {found.words(int(rows[0]))}{times}{on_sync_lines(facts, rows)}"
         cause = f"Python blocked {units.duration(blocked_ns)}"
         edge = _edge(facts, rows) if at_edge else ""
         meanwhile, afterwards = device_meanwhile(facts, rows), _queue_afterwards(facts, rows)

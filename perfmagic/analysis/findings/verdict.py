@@ -11,6 +11,7 @@ from perfmagic import units
 from perfmagic.analysis.findings.cell_time import THE_CELL, CellTime
 from perfmagic.analysis.findings.facts import Facts, listed, sentences
 from perfmagic.analysis.findings.host_only import host_only
+from perfmagic.analysis.findings.places import by_place, place_words, time_on_paths
 from perfmagic.analysis.timeline.graph_record import incomplete_graphs
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.sample import sample
@@ -248,7 +249,13 @@ def _first_gap(facts: Facts) -> str:
 
 def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
     """On which lines Python was in some time, the two longest: ", 885 µs of it on line 3, 10 µs on line 2"."""
-    marks = facts.trace.marks
+    marks, paths = facts.trace.marks, facts.trace.paths
+    if paths is not None and len(where):
+        ordered, _ = by_place(paths, *time_on_paths(facts.trace, where))
+        told = [(place_words(paths, place), ns) for place, ns in ordered[:2] if ns >= facts.notable_ns]
+        words = [f"{units.duration(ns)}{'' if i else ' of it'} on {place}" for i, (place, ns) in enumerate(told)]
+        cell = [n for (f, n), ns in ordered[:2] if paths.functions[f].is_cell and ns >= facts.notable_ns]
+        return "".join(f", {one}" for one in words), tuple(cell)
     if not len(marks) or not len(where):
         return "", ()
     ends = np.append(marks.at_ns[1:], max(int(where[-1, 1]), int(marks.at_ns[-1])))

@@ -7,6 +7,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.places import on_time_lines
 from perfmagic.analysis.findings.python_was import python_was
 from perfmagic.numerics.intervals import Intervals, clip, total_ns
 
@@ -26,7 +27,7 @@ def waited_for_host(facts: Facts, where: Intervals) -> Finding:
         rule="waited_for_host",
         cost_ns=cost_ns,
         cause=f"{facts.the_device} waited {units.duration(cost_ns)} for Python",
-        detail=f", {sentences(of_window + _when(facts, where), was.words)}",
+        detail=f", {sentences(of_window + _when(facts, where), _on_lines(facts, where), was.words)}",
         lines=(),
         start_ns=int(where[0, 0]),
         end_ns=int(where[-1, 1]),
@@ -34,6 +35,12 @@ def waited_for_host(facts: Facts, where: Intervals) -> Finding:
         where=where,
         frames=was.frames,
     )
+
+
+def _on_lines(facts: Facts, where: Intervals) -> str:
+    """Where in functions that were followed; a cell's own lines are told by the parts of this finding."""
+    place = on_time_lines(facts, where, ())
+    return f"Python was{place}" if place else ""
 
 
 def _when(facts: Facts, where: Intervals) -> str:

@@ -7,8 +7,9 @@ import re
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, on_lines, sentences
+from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.places import on_time_lines
 from perfmagic.numerics.intervals import Intervals, covered_ns, intersect, total_ns, union
 from perfmagic.trace.columns import NONE
 
@@ -33,7 +34,8 @@ def zero_grad(facts: Facts, free: Intervals) -> list[Finding]:
         return []
     lines = np.unique(ops.line[filled])
     steps = facts.in_steps(host.start_ns[rows])
-    held = f"{facts.the_device} waited {units.duration(cost_ns)} for Python meanwhile{on_lines(lines[:3])}{steps}"
+    place = on_time_lines(facts, where, lines[:3])
+    held = f"{facts.the_device} waited {units.duration(cost_ns)} for Python meanwhile{place}{steps}"
     n = int(filled.sum())
     fills = f"{units.plural(n, 'op')} of {units.duration(busy_ns)} {'fills' if n == 1 else 'fill'} them"
     return [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.timeline.by_path import Sites, op_paths, sites
-from perfmagic.trace.columns import NO_LINE, Bool, Int32, Int64
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.paths import NOWHERE
@@ -50,7 +50,11 @@ def backward_rows(trace: Trace) -> BackwardRows:
 @once_per_trace
 def forward_paths(trace: Trace) -> Int64:
     """The path that the forward operator of each op of a backward was on, NOWHERE for other ops; shape of ops."""
-    return np.full(len(trace.ops), NOWHERE, np.int64)
+    found = np.full(len(trace.ops), NOWHERE, np.int64)
+    known = np.flatnonzero(trace.ops.forward_ns != NONE)
+    if trace.paths is not None and len(known):
+        found[known] = trace.paths.at(trace.ops.forward_thread[known], trace.ops.forward_ns[known])
+    return found
 
 
 def _on_own_path(known: Sites, path: Int64, site: Int64) -> Bool:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from perfmagic.analysis.timeline.backward_lines import backward_rows
 from perfmagic.analysis.timeline.by_path import OnPath, call_paths, on_paths, op_paths, sites, sync_paths
 from perfmagic.analysis.timeline.idle import idle_gaps, nothing_queued
 from perfmagic.analysis.timeline.queueing import delays
@@ -62,6 +63,7 @@ def lines(trace: Trace) -> tuple[LineStat, ...]:
         "queued_ns": _sums(ops.line, delays(trace).queued_ns, n_lines),
         "blocked_ns": _sums(blocked.line[inside], blocked.blocked_ns[inside], n_lines),
         "idle_ns": _idle_ns(trace, n_lines),
+        "backward_ns": _backward_ns(trace, n_lines),
     }
     cell = trace.cell
     ran = [n for n in range(1, n_lines) if any(column[n] for column in columns.values())]
@@ -73,7 +75,8 @@ def function_lines(trace: Trace) -> tuple[LineStat, ...]:
     paths, known = trace.paths, sites(trace)
     if paths is None:
         return ()
-    of_op, of_call, blocked = op_paths(trace), call_paths(trace), syncs(trace)
+    of_op, of_call, blocked, backward = op_paths(trace), call_paths(trace), syncs(trace), backward_rows(trace)
+    length = trace.ops.end_ns - trace.ops.start_ns
     inside = ~blocked.after_cell
     launches = distinct(trace.ops.launch[trace.ops.launch != NONE])
     where, of_sync = on_paths(trace), sync_paths(trace)[inside]
@@ -81,10 +84,11 @@ def function_lines(trace: Trace) -> tuple[LineStat, ...]:
         "host_ns": known.charged(where.path, where.end_ns - where.start_ns),
         "n_launches": known.charged(of_call[launches], np.ones(len(launches), np.int64)),
         "n_ops": known.charged(of_op, np.ones(len(of_op), np.int64)),
-        "device_ns": known.charged(of_op, trace.ops.end_ns - trace.ops.start_ns),
+        "device_ns": known.charged(of_op, length),
         "queued_ns": known.charged(of_op, delays(trace).queued_ns),
         "blocked_ns": known.charged(of_sync, blocked.blocked_ns[inside]),
         "idle_ns": known.charged(where.path, _idle_on(trace, where)),
+        "backward_ns": _sums(backward.site, length[backward.row], len(known)),
     }
     functions = [paths.functions[f] for f in known.function.tolist()]
     return tuple(
@@ -129,6 +133,13 @@ def _idle_ns(trace: Trace, n_lines: int) -> Int64:
             if line < n_lines:
                 result[line] += ns
     return result
+
+
+def _backward_ns(trace: Trace, n_lines: int) -> Int64:
+    lines, length = backward_rows(trace).cell_line, trace.ops.end_ns - trace.ops.start_ns
+    sums = _sums(lines, length, n_lines)
+    sums[NO_LINE] = 0
+    return sums
 
 
 def _sums(line: Int64 | np.ndarray[tuple[int, ...], np.dtype[np.int32]], value: Int64, n_lines: int) -> Int64:

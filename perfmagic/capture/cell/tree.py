@@ -8,6 +8,7 @@ a second interrupt may come meanwhile.
     with pm.released(), pm.released(), pm.cell(head):        with pm.released(), pm.released(), pm.cell(head):
         <body, marked>                                           for () in pm.first():
         pm.value = <last value>                                      <body>; pm.value = <last value>
+        pm.display()
     pm.take()                                                    while pm.more():
                                                                      for () in pm.repetitions(0):
                                                                          <body>
@@ -70,6 +71,8 @@ def wrap(tree: ast.Module, *, repeated: bool, interactivity: str = "last_expr", 
         inside = _interleaved(parts, first, literal, show_all=show_all)
     else:
         inside = marked(first) or [located(ast.Pass(), literal)]
+        if has_value:
+            inside.append(call_at(body[-1], "display"))
     statements: list[ast.stmt] = [*future, _with(literal, inside)]
     if has_value:
         statements.append(call_at(body[-1], "take"))

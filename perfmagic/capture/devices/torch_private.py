@@ -167,31 +167,31 @@ def in_backward() -> bool:
 _task_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)  # asked at every launch
 
 
+def autograd_numbers() -> tuple[int, int]:
+    """The number of the autograd node that this thread made last, and that of the node it runs now; -1 for none.
+
+    Each thread counts the nodes that it makes; an operator makes its node before its kernel is launched.
+    Uses torch._C._autograd._get_sequence_nr, torch._C._current_autograd_node and Node._sequence_nr (read in 2.13.0);
+    fallback: -1, so that no backward finds its forward.
+    """
+    node = _current_node()
+    running = -1 if node is None else int(node._sequence_nr())
+    return _next_number() - 1, running if running < _NO_NUMBER else -1
+
+
+_next_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
+_current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
+_NO_NUMBER = 2**63  # of a node that stands for a parameter: it comes last, and belongs to no operator
+
+
 def backward_node() -> tuple[str, int]:
-    """The node of the backward pass that this thread runs now: its name and autograd's number of it; ("", -1): none.
+    """The node of the backward pass that this thread runs now: its name and its number; ("", -1) for none.
 
-    Uses torch._C._current_autograd_node and Node._sequence_nr (read in 2.13.0); fallback: none. The node is not kept:
-    it would keep what it saved.
+    -1 for a node that stands for a parameter. Uses what autograd_numbers uses. The node is not kept: it would keep what
+    it saved.
     """
-    node = _autograd_node()
-    if node is None:
-        return "", -1
-    number = getattr(node, "_sequence_nr", None)
-    return node.name(), -1 if number is None else number()
-
-
-_autograd_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
-
-
-def newest_sequence() -> int:
-    """Autograd's number of the node that this thread made last; -1 where it has made none, or torch does not say.
-
-    Uses torch._C._autograd._get_sequence_nr (read in 2.13.0), the number of the next one; fallback: none.
-    """
-    return _next_sequence() - 1
-
-
-_next_sequence: Callable[[], int] = getattr(getattr(torch._C, "_autograd", None), "_get_sequence_nr", lambda: 0)
+    node = _current_node()
+    return ("", -1) if node is None else (str(node.name()), autograd_numbers()[1])
 
 
 def saved_in_graph(root: Any) -> Iterator[torch.Tensor]:

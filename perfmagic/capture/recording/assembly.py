@@ -16,6 +16,7 @@ from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
 from perfmagic.trace.columns import NONE, BlockRole, HostKind
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.paths import Paths
 from perfmagic.trace.remarks import Remark
 from perfmagic.trace.window import window
 
@@ -72,6 +73,8 @@ def assembled(found: Recorded) -> Trace:
     """All parts in one time base, which begins with the recording; cut off where the recording became incomplete."""
     base = found.start_ns
     parts = _parts(found)
+    shift_ns = found.offset_ns - base
+    paths = None if found.watch is None else found.watch.paths(shift_ns, has_cell=found.cell is not None)
     meta = TraceMeta(
         origin=found.origin,
         base_unix_ns=base,
@@ -83,13 +86,11 @@ def assembled(found: Recorded) -> Trace:
         failed=found.failed,
         dropped_events=parts.dropped,
         races=parts.races,
-        notes=tuple(_notes(found, parts)),
+        notes=(*_notes(found, parts), *_of_paths(paths)),
         **_of_rank(found),
     )
     marks = found.marks.columns(found.offset_ns - base, found.returned_ns - base)
     tables: dict[str, Any] = parts.tables
-    shift_ns = found.offset_ns - base
-    paths = None if found.watch is None else found.watch.paths(shift_ns, has_cell=found.cell is not None)
     trace = make_trace(parts.names, meta, marks=marks, cell=found.cell, paths=paths, **tables)
     trace = replace(trace, **parts.details)
     return trace if found.limit is None else _until(trace, found.limit.at_ns - base)
@@ -122,6 +123,21 @@ def _notes(found: Recorded, parts: _Parts) -> list[Remark]:
         words = "no device reported what it allocates: memory is recorded of CUDA and of the simulated device"
         notes.append(Remark("no_memory_record", words))
     return notes
+
+
+def _of_paths(paths: Paths | None) -> list[Remark]:
+    """What lines of functions were not followed."""
+    if paths is None:
+        return []
+    found = []
+    if paths.let_go:
+        names = ", ".join(f"`{paths.functions[i].name}`" for i in paths.let_go)
+        words = f"lines of {names} are not told apart: a hot loop of plain Python, in which a line queues nothing"
+        found.append(Remark("hot_loop", words, {"n_functions": len(paths.let_go)}))
+    if paths.until_ns != NONE:
+        words = f"lines of functions were followed for {units.duration(paths.until_ns)}: the log of lines was full"
+        found.append(Remark("lines_ended_early", words, {"followed_ns": paths.until_ns}))
+    return found
 
 
 class _Parts:
@@ -218,6 +234,8 @@ class _Parts:
     def _moved(self, column: str, values: Any, shift: int, first_name: int, device: int) -> Any:
         if column in ("start_ns", "end_ns", "at_ns"):
             return values.astype(np.int64) + shift
+        if column == "forward_ns":
+            return np.where(values == NONE, NONE, values.astype(np.int64) + shift)
         if column in ("name", "series"):
             return values.astype(np.int32) + first_name
         return values + device if column in ("device", "on_device") else values
@@ -235,7 +253,17 @@ def _until(trace: Trace, end_ns: int) -> Trace:
 def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Rows of two column sets; a column one of them lacks is filled with its default."""
     n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
-    optional = ("correlation", "size_bytes", "shape", "dtype", "value", "collective", "sequence", "on_device")
+    optional = (
+        "correlation",
+        "size_bytes",
+        "shape",
+        "dtype",
+        "value",
+        "collective",
+        "sequence",
+        "on_device",
+        "forward_ns",
+    )
     defaults = dict.fromkeys(optional, NONE)
     out = {}
     for key in {**old, **new}:

@@ -142,6 +142,6 @@ def _read_profile(profile: Any) -> Trace | None:
         torch_private.save_profile(profile, str(path))
         found = path.read_bytes()
     try:
-        return read_trace(found, origin="cell")
+        return read_trace(found, origin="cell", links=True)
     except TraceError:  # what the reader says of a file without a single record
         return None

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from perfmagic.trace.model import Cell
 
 
+SHOWN_ITEMS = 100  # of a list that is the value of a cell: so many are looked at
+
+
 class Runtime:
     """What an instrumented cell talks to, under the name `__perfmagic__` in builtins.
 
@@ -64,6 +67,20 @@ class Runtime:
 
         source = _source(self._shell, sys._getframe(1).f_code.co_filename, literal)
         return _Running(self, self._shell, head, Cell(source))
+
+    def display(self) -> None:
+        """Read a value of a device that the cell is about to show, as part of the cell: that is where Python waits.
+
+        IPython shows it after the recording, and by then nothing is queued.
+        """
+        if not is_on_device(self.value):
+            return
+        try:
+            quiet = self._shell.displayhook.quiet()
+        except Exception:
+            quiet = False
+        if not quiet:
+            repr(self.value)
 
     def take(self) -> object:
         value, self.value = self.value, None
@@ -124,6 +141,16 @@ class Runtime:
     def running(self) -> bool:
         """Whether a cell is being measured now."""
         return bool(self._runs)
+
+
+def is_on_device(value: object) -> bool:
+    """Whether a value is a tensor of a device other than the CPU, or a short list or tuple with one."""
+    torch = sys.modules.get("torch")
+    tensor = getattr(torch, "Tensor", None)
+    if tensor is None:
+        return False
+    some = value[:SHOWN_ITEMS] if type(value) in (list, tuple) else (value,)  # type: ignore[index]
+    return any(isinstance(one, tensor) and one.device.type not in ("cpu", "meta") for one in some)
 
 
 class _Released:

@@ -41,12 +41,14 @@ from perfmagic.trace.remarks import remark_of
 from perfmagic.trace.text import all_printable
 from perfmagic.units import size
 
-SCHEMA = 5  # 1 had no sequence numbers and ranks of collectives; 2 had repairs and notes as text
+SCHEMA = 6  # 1 had no sequence numbers and ranks of collectives; 2 had repairs and notes as text
 READ = (
     3,
     4,
     5,
-)  # 3 had no types and values of operators' inputs, and no sizes of devices; 4 not what a rank's host says
+    6,
+)  # 3 had no types and values of operators' inputs, and no sizes of devices; 4 not what a rank's host says;
+# 5 no lines of functions and no forward of a backward
 NPZ_MAGIC = b"PK\x03\x04"
 
 _TABLES: dict[str, type[Table]] = {
@@ -59,8 +61,13 @@ _TABLES: dict[str, type[Table]] = {
 }
 _OPTIONAL: dict[str, type[Table]] = {"blocks": Blocks}  # written where there are rows; older files have none
 _KINDS: dict[str, type[enum.IntEnum]] = {"ops": OpKind, "calls": CallKind, "host_ops": HostKind}
-_NEWER = frozenset({("host_ops", "dtype"), ("host_ops", "value")})  # since schema 4
-_WITH_NEWER = 4
+# columns that files before a schema do not have, and what stands in them then
+_NEWER: dict[tuple[str, str], tuple[int, int]] = {
+    ("host_ops", "dtype"): (4, NONE),
+    ("host_ops", "value"): (4, NONE),
+    ("ops", "forward_ns"): (6, NONE),
+    ("ops", "forward_thread"): (6, 0),
+}
 _ABOUT = "about"
 # what zipfile, numpy and json raise for damage, and what follows from wrong numbers
 _DAMAGE = (
@@ -191,10 +198,13 @@ def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
 
 def _columns(table: str, kind: type[Table], arrays: dict[str, Any], schema: int) -> dict[str, Any]:
     """The columns of a table; NONE in those that an older file did not have."""
-    newer = _NEWER if schema < _WITH_NEWER else frozenset()
-    columns = {f.name: arrays[f"{table}.{f.name}"] for f in fields(kind) if (table, f.name) not in newer}
+    newer = {name: default for (of, name), (since, default) in _NEWER.items() if of == table and schema < since}
+    columns = {f.name: arrays[f"{table}.{f.name}"] for f in fields(kind) if f.name not in newer}
     n_rows = len(next(iter(columns.values())))
-    return {f.name: columns.get(f.name, np.full(n_rows, NONE, f.metadata["dtype"])) for f in fields(kind)}
+    return {
+        f.name: np.full(n_rows, newer[f.name], f.metadata["dtype"]) if f.name in newer else columns[f.name]
+        for f in fields(kind)
+    }
 
 
 def _check_columns(table: str, columns: dict[str, Any], dtypes: dict[str, Any]) -> None:

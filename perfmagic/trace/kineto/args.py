@@ -13,7 +13,17 @@ import msgspec
 import numpy as np
 
 from perfmagic.trace.columns import NONE, Float64, Int64
-from perfmagic.trace.kineto.decode import CallArgs, Count, CounterArgs, HostArgs, Loose, OpArgs, Span, WaitArgs
+from perfmagic.trace.kineto.decode import (
+    CallArgs,
+    Count,
+    CounterArgs,
+    HostArgs,
+    LinkArgs,
+    Loose,
+    OpArgs,
+    Span,
+    WaitArgs,
+)
 
 _RANK = re.compile(r"\b\d{1,9}\b")
 
@@ -33,7 +43,7 @@ def _reader(kind: type[ArgsT]) -> Callable[[Sequence[Span | Count]], list[ArgsT]
 
 
 op_args, call_args, host_args = _reader(OpArgs), _reader(CallArgs), _reader(HostArgs)
-wait_args, counter_args = _reader(WaitArgs), _reader(CounterArgs)
+wait_args, counter_args, link_args = _reader(WaitArgs), _reader(CounterArgs), _reader(LinkArgs)
 
 
 def counter_values(event: Count) -> list[tuple[str, float]]:

@@ -65,6 +65,13 @@ class HostArgs(msgspec.Struct, gc=False):
     values: msgspec.Raw = msgspec.field(default=NO_TEXT, name="Concrete Inputs")
 
 
+class LinkArgs(msgspec.Struct, gc=False):
+    """The arguments of an operator that tie a backward to its forward: both have the number of one autograd node."""
+
+    sequence: Loose = msgspec.field(default=None, name="Sequence number")
+    forward_thread: Loose = msgspec.field(default=None, name="Fwd thread id")  # 0: it is a forward operator itself
+
+
 class WaitArgs(msgspec.Struct, gc=False):
     """The arguments of a stream wait."""
 
@@ -198,13 +205,15 @@ class _ExactEvent(msgspec.Struct, gc=False):
 class Chunk:
     """Some events of a file, in its order.
 
-    inputs: some may say the shapes of their inputs.  text: their JSON, where it is sound.  ts_us, dur_us: times as
+    inputs: some may say the shapes of their inputs.  links: autograd's numbers are wanted, and some may have one.
+    text: their JSON, where it is sound.  ts_us, dur_us: times as
     exactly as the file gives them, where the events are not.
     """
 
     events: list[Event]
     inputs: bool
     text: bytes = b""
+    links: bool = False
     ts_us: list[float | Decimal] | None = None
     dur_us: list[float | Decimal] | None = None
 
@@ -283,9 +292,10 @@ def _header(text: bytes) -> Header:
     return _HEADER.decode(text)
 
 
-def decoded(text: bytes) -> Chunk:
-    """The events of a list in JSON. Raises one of UNSOUND, as SoundFile does."""
-    return Chunk(_EVENT_LIST.decode(text), b'"Input Dims"' in text, text)
+def decoded(text: bytes, *, links: bool = False) -> Chunk:
+    """The events of a list in JSON.  links: with autograd's numbers. Raises one of UNSOUND, as SoundFile does."""
+    linked = links and b'"Sequence number"' in text
+    return Chunk(_EVENT_LIST.decode(text), b'"Input Dims"' in text, text, linked)
 
 
 def _last_event_end(buffer: bytes) -> int:

@@ -17,6 +17,7 @@ from perfmagic.trace.kineto.args import (
     counter_values,
     either,
     host_args,
+    link_args,
     numbers,
     op_args,
     ranks_of,
@@ -42,6 +43,7 @@ from perfmagic.trace.kineto.parts import (
     COUNTERS,
     DTYPES,
     INPUTS,
+    LINKS,
     NAMES,
     SHAPES,
     VALUES,
@@ -152,6 +154,10 @@ class EventColumns:
             has_values = self._has_values
             rows = [row for row in rows if has_values[events[row].name]]
             value[rows] = [values[bytes(found[row].values)] for row in rows]
+        linked: Columns = {}
+        if chunk.links:
+            links = link_args(events)
+            linked = {name: whole([getattr(one, name) for one in links]) for name in LINKS}
         return {
             "kind": np.array([HOST_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
             "name": self._interned(events),
@@ -159,6 +165,7 @@ class EventColumns:
             "shape": shape,
             "dtype": dtype,
             "value": value,
+            **linked,
         }
 
     def frames(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:

@@ -23,6 +23,8 @@ _BOOK_OF = (
     *((HOST_OPS, "dtype", DTYPES), (HOST_OPS, "value", VALUES)),
 )
 
+LINKS = ("sequence", "forward_thread")  # columns of operators that no table keeps: a trace has what they lead to
+
 
 class Codes(dict[Any, int]):
     """Numbers for values as they come."""

@@ -21,7 +21,8 @@ from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, tex
 from perfmagic.trace.kineto.finish import finished
 from perfmagic.trace.kineto.header import base_unix_ns, device_infos, rank_and_world, restored
 from perfmagic.trace.kineto.helper import Helper, HelperLostError
-from perfmagic.trace.kineto.parts import CALLS, COUNTERS, FRAMES, HOST_OPS, OPS, WAITS, Columns
+from perfmagic.trace.kineto.links import with_forward
+from perfmagic.trace.kineto.parts import CALLS, COUNTERS, FRAMES, HOST_OPS, LINKS, OPS, WAITS, Columns
 from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
@@ -36,11 +37,13 @@ def read_trace(
     origin: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
     helper: bool = True,
+    links: bool = False,
 ) -> Trace:
     """Reads a saved trace: Chrome JSON as torch.profiler writes it, plain or gzipped, whatever the name ends in.
 
     source: a file, its content, or a file elsewhere.  origin: what the trace is called; the file's name (never its
     folder) if left out.  helper: whether a second process may decode a part of a large file.
+    links: also find the forward operator of each device op of a backward, which takes longer.
     Times are exact nanoseconds since the first record; `meta.base_unix_ns` is that instant in unix time, where the file
     has one. The window is the extent of device ops, calls and operators; annotations and Python frames count only where
     there is nothing else, because a step annotation may stretch far beyond the records a file was cut down to.
@@ -52,17 +55,19 @@ def read_trace(
     collector = _Collector()
     with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
         gc.disable()
-        tables, header, repairs = _read(content, name, max_unpacked_bytes, helper=helper)
+        tables, header, repairs = _read(content, name, max_unpacked_bytes, helper=helper, links=links)
         return _build(tables, header, name, repairs)
 
 
-def _read(content: Source, name: str, max_unpacked_bytes: int, *, helper: bool) -> tuple[Tables, Header, list[Remark]]:
+def _read(
+    content: Source, name: str, max_unpacked_bytes: int, *, helper: bool, links: bool
+) -> tuple[Tables, Header, list[Remark]]:
     """The events of a file, what stands beside them, and the repairs it needed."""
     for helped in (True, False):
         repairs: list[Remark] = []
         try:
-            with Helper(wanted=helped and helper) as beside:
-                tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), beside)
+            with Helper(wanted=helped and helper and not links) as beside:  # the helper knows nothing of links
+                tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), beside, links=links)
             break
         except HelperLostError:
             continue
@@ -74,14 +79,14 @@ def _read(content: Source, name: str, max_unpacked_bytes: int, *, helper: bool) 
     return tables, header, repairs
 
 
-def _sound(blocks: Iterator[bytes], helper: Helper) -> tuple[Tables, Header]:
+def _sound(blocks: Iterator[bytes], helper: Helper, *, links: bool) -> tuple[Tables, Header]:
     """The events of a file that needs no repair, and its other keys. Raises UNSOUND and HelperLostError."""
     tables, numbers = Tables(), count_up()
 
     def take(text: bytes) -> None:
         number = next(numbers)
         if not helper.takes(number, text):
-            tables.add(decoded(text), number)
+            tables.add(decoded(text, links=links), number)
 
     header = SoundFile(blocks).read(take)
     late = Tables()  # apart: chunks of one Tables must come in the file's order, by which names are numbered
@@ -107,6 +112,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
     for table in columns.values():
         table["start_ns"] = table["start_ns"] - zero_ns
         table["end_ns"] = table["end_ns"] - zero_ns
+    linked = {name: host_ops.pop(name) for name in LINKS if name in host_ops}
     start_ns, end_ns = _window(ops, calls, host_ops, frames)
     rank, world_size = rank_and_world(header)
     meta = TraceMeta(
@@ -127,7 +133,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
     for instants in (waits, counters):
         del instants["end_ns"]
         instants["at_ns"] = instants.pop("start_ns")
-    return make_trace(
+    trace = make_trace(
         tables.names,
         saved.meta(meta) if saved else meta,
         ops=ops if n_ops else None,
@@ -144,6 +150,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
         input_values=tables.input_values,
         collectives=tables.collectives,
     )
+    return with_forward(trace, host_ops, linked) if linked else trace
 
 
 def _notes(tables: Tables, n_ops: int, n_calls: int, n_host_ops: int) -> list[Remark]:

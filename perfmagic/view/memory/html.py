@@ -18,5 +18,10 @@ def memory_html(doc: MemoryDoc) -> str:
     return framed(body + paragraphs(doc.below()))
 
 
+def nothing_html(words: str) -> str:
+    """Where no block was recorded."""
+    return framed(paragraphs([words]))
+
+
 def _titled(title: str, table: str) -> str:
     return f'<div style="margin:8px 0 2px 0"><b>{short(title)}</b></div>{table}'

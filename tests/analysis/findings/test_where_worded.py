@@ -22,6 +22,7 @@ NO_RULE = {
     "facts",
     "find",
     "finding",
+    "places",
     "python_was",
     "verdict",
 }

@@ -86,7 +86,7 @@ class BlockLog:
     def block(self, held: Held, device: int) -> Block:
         """The row of a block that this thread allocates now."""
         node, sequence = torch_private.backward_node()
-        newest = NONE if node else torch_private.newest_sequence()
+        newest = NONE if node else torch_private.autograd_numbers()[0]
         return self._watched(held, device, node, sequence, newest)
 
     def block_of_before(self, held: Held, device: int, size_bytes: int) -> Block:

@@ -67,6 +67,7 @@ def queue_op(
         lane.device.closing.wait(max(0.0, hold_s - (now_ns() - start_ns) / 1e9))
     if LOG.recording:
         LOG.add_call(start_ns, now_ns(), CallKind.LAUNCH, call, job.correlation)
+        LOG.add_node(job.correlation, start_ns, *torch_private.autograd_numbers())
     return job
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmagic.capture.devices.sim.clock import now_ns
+from perfmagic.trace.backward import forward_rows
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.model import Collective
 
@@ -64,6 +65,7 @@ class _Mark:
     races: int
     dropped: int
     collectives: int
+    nodes: int
     blocks: int = 0
 
 
@@ -93,6 +95,7 @@ class SimLog:
         self._dropped: list[int] = []  # when each of them began
         self._collectives: list[tuple[int, Collective, int]] = []
         self._ledger: BlockLog | None = None
+        self._nodes: list[tuple[int, int, int, int, int]] = []
         self._marks: list[_Mark] = []
         self._room(0, 0, 0)
 
@@ -154,6 +157,7 @@ class SimLog:
         blocks = {} if self._ledger is None else self._ledger.since(at.blocks)
         for key in ("node", "free_node"):
             blocks[key] = [names.setdefault(name, len(names)) if name else NONE for name in blocks.get(key, ())]
+        _add_forward(ops, self._nodes[at.nodes :])
         return SimRecords(
             *(tuple(names), ops, calls, host_ops, waits, counters, races, len(dropped), full_ns, collectives),
             blocks=blocks,
@@ -184,6 +188,14 @@ class SimLog:
         """The launch of that number is an operation between ranks.  sequence: of those of its group."""
         if len(self._collectives) < self._ops_end:
             self._collectives.append((correlation, what, sequence))
+
+    def add_node(self, correlation: int, at_ns: int, made: int, running: int) -> None:
+        """Of a launch the numbers of two autograd nodes: the one that was made last, and the one that runs.
+
+        running: -1 outside of a backward, and for a node without a number.
+        """
+        if len(self._nodes) < self._ops_end:
+            self._nodes.append((correlation, at_ns, threading.get_native_id(), made, running))
 
     def add_call(self, start_ns: int, end_ns: int, kind: CallKind, name: str, correlation: int) -> None:
         """One call of the host into the device, from the thread that made it."""
@@ -245,6 +257,7 @@ class SimLog:
             self._races,
             self._dropped,
             self._collectives,
+            self._nodes,
         )
 
     def _room(self, ops: int, calls: int, host_ops: int) -> None:
@@ -292,6 +305,21 @@ def _add_collectives(ops: Columns, noted: list[tuple[int, Collective, int]]) -> 
     for place, key in enumerate(("collective", "sequence")):
         ops[key] = np.asarray([row[place] for row in rows], dtype=np.int64)
     return tuple(known)
+
+
+def _add_forward(ops: Columns, nodes: list[tuple[int, int, int, int, int]]) -> None:
+    """Give ops of a backward the instant and the thread of their forward: the first launch after its node was made."""
+    if not any(running != NONE for *_, running in nodes):
+        return
+    correlation, at_ns, thread, made, running = (np.array(column, np.int64) for column in zip(*nodes, strict=True))
+    _, first = np.unique(np.column_stack((thread, made)), axis=0, return_index=True)  # in the order of launches
+    backward = np.flatnonzero(running != NONE)
+    found = forward_rows(made[first], at_ns[first], running[backward], at_ns[backward])
+    has = found != NONE
+    of = dict(zip(correlation[backward[has]].tolist(), first[found[has]].tolist(), strict=True))
+    rows = [of.get(one, NONE) for one in ops["correlation"].tolist()]
+    ops["forward_ns"] = np.array([NONE if row == NONE else at_ns[row] for row in rows], np.int64)
+    ops["forward_thread"] = np.array([0 if row == NONE else thread[row] for row in rows], np.int64)
 
 
 LOG = SimLog()

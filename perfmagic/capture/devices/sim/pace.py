@@ -24,6 +24,7 @@ _MATMUL = frozenset(
 )
 _FAMILIES = ("matmul", "convolution", "attention")
 _ALL = "kernels"
+_TYPES = {"float16": "half", "bfloat16": "half", "float64": "double"}  # what people call them
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Pace:
     counted. A time for the name goes before it.
     kernel_bytes_per_s: bandwidth of the device's memory. A kernel reads its inputs and writes its results at that rate.
     Of kernel_s, this and flop_per_s["kernels"] the longest time holds.
+    speedup: by type, "half" for float16 and bfloat16, "double" for float64: how many times faster its kernels are than
+    the times and FLOP/s given. Bandwidths stay what they are.
     Raises OptionError for what is no time or no rate, and for rates of ops whose operations are not counted.
     """
 
@@ -49,6 +52,7 @@ class Pace:
     link_latency_s: float = 0.0
     flop_per_s: Mapping[str, float] = field(default_factory=dict)
     kernel_bytes_per_s: float | None = None
+    speedup: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.by_name, Mapping):
@@ -66,7 +70,8 @@ class Pace:
                     f"pace: the operations of {name!r} are not counted, so that FLOP/s say nothing of its time",
                     hint=f"FLOP/s for {', '.join(_FAMILIES)} or {_ALL}; a time for {name}; or {_ALL}=200GB/s",
                 )
-        for name in ("by_name", "flop_per_s"):
+        _check_speedup(self.speedup)
+        for name in ("by_name", "flop_per_s", "speedup"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
@@ -86,29 +91,31 @@ class Pace:
 
     @property
     def by_work(self) -> bool:
-        """Does a kernel's time depend on its operations or bytes?"""
-        return bool(self.flop_per_s or self.kernel_bytes_per_s)
+        """Does a kernel's time depend on its operations, bytes or type?"""
+        return bool(self.flop_per_s or self.kernel_bytes_per_s or self.speedup)
 
-    def __call__(self, name: str, kind: OpKind, size_bytes: int, flop: int | None = None) -> float:
+    def __call__(self, name: str, kind: OpKind, size_bytes: int, flop: int | None = None, dtype: str = "") -> float:
         """Least seconds of one op.
 
         size_bytes: copied; of a kernel read and written, -1 where not known.  flop: None where they are not counted.
+        dtype: of a kernel's inputs, "float16"; "" where not known.
         """
         if kind == OpKind.MEMCPY and "DtoD" not in name:
             if self.copy_bytes_per_s is None:
                 return 0.0
             return size_bytes / self.copy_bytes_per_s * (2 if "Pageable" in name else 1)
+        faster = self.speedup.get(_TYPES.get(dtype, ""), 1.0)
         for key in (name, _family(name)):
             if key in self.by_name:
-                return self.by_name[key]
+                return self.by_name[key] / faster
         for key in (name, _family(name)):
             if key in self.flop_per_s and flop is not None:
-                return flop / self.flop_per_s[key]
+                return flop / self.flop_per_s[key] / faster
         moved = max(0, size_bytes) * (2 if kind == OpKind.MEMCPY else 1)  # a copy reads and writes
         return max(
-            self.kernel_s or 0.0,
+            (self.kernel_s or 0.0) / faster,
             moved / self.kernel_bytes_per_s if self.kernel_bytes_per_s else 0.0,
-            (flop or 0) / self.flop_per_s.get(_ALL, float("inf")),
+            (flop or 0) / self.flop_per_s.get(_ALL, float("inf")) / faster,
         )
 
     def link_s(self, name: str, link_bytes: float) -> float:
@@ -131,6 +138,7 @@ class Pace:
         others += [_bandwidth(self.kernel_bytes_per_s)] if self.kernel_bytes_per_s else []
         if others:
             parts.append(f"{'other ' if parts else ''}kernels {' and '.join(others)}")
+        parts += [f"{name} {factor:g} ×" for name, factor in self.speedup.items()]
         if self.copy_bytes_per_s:
             parts.append(f"copies {_named(self.copy_bytes_per_s)}{_bandwidth(self.copy_bytes_per_s)}, pageable half")
         link = [_bandwidth(self.link_bytes_per_s)] if self.link_bytes_per_s else []
@@ -144,11 +152,23 @@ class Pace:
         """A pace from words: "matmul=3ms, kernels=50us, copies=12GB/s, link=1GB/s, latency=20us".
 
         Rates and links by name as well: "matmul=50GFLOP/s, kernels=200GB/s, copies=pcie4, link=nvlink4". A link's name
-        stands for its bandwidth, and for the latency between processes where none is given.
+        stands for its bandwidth, and for the latency between processes where none is given. "half=2x": kernels of
+        float16 and bfloat16 take half the time.
 
         Raises OptionError for anything else.
         """
         return cls(**fields_of(text))
+
+
+def _check_speedup(given: Any) -> None:
+    if not isinstance(given, Mapping):
+        raise OptionError(f"pace: speedup is a dict of factors by type, not {given!r}", hint="{'half': 2.0}")
+    for name, factor in given.items():
+        if name not in _TYPES.values():
+            known = ", ".join(dict.fromkeys(_TYPES.values()))
+            raise OptionError(f"pace: {name!r} is no type with a speed of its own", hint=f"one of {known}: half=2x")
+        if not _number(factor) > 0:
+            raise OptionError(f"pace: a factor must be above 0, got {factor}", hint="half=2x")
 
 
 def _check_times(given: list[Any]) -> None:

@@ -13,8 +13,9 @@ _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _BYTES = {f"{prefix}B/s": factor for prefix, factor in _PREFIXES.items()}
 _FLOP = {f"{prefix}FLOP/s": factor for prefix, factor in _PREFIXES.items()}
+_FACTOR = {"x": 1.0, "×": 1.0}
 _PART = re.compile(
-    r"\s*(?P<name>\w+)\s*(?:=|≥|>=|:|\s)\s*(?P<value>(?P<number>[\d.]+)\s*(?P<unit>[\wµ/]+)|[A-Za-z]\w*)\s*"
+    r"\s*(?P<name>\w+)\s*(?:=|≥|>=|:|\s)\s*(?P<value>(?P<number>[\d.]+)\s*(?P<unit>[\wµ/×]+)|[A-Za-z]\w*)\s*"
 )
 _ALL = "kernels"
 _LINKED = ("copy", "copies", "link")  # these also take the name of a link
@@ -29,7 +30,7 @@ _FIELDS = {
 
 def fields_of(text: str) -> dict[str, Any]:
     """What a pace is made from. Raises OptionError for what cannot be read, and for what is given twice."""
-    found: dict[str, Any] = {"by_name": {}, "flop_per_s": {}}
+    found: dict[str, Any] = {"by_name": {}, "flop_per_s": {}, "speedup": {}}
     named_latency_s = None
     for part in filter(str.strip, text.split(",")):
         name, value, unit = _read(part)
@@ -39,6 +40,8 @@ def fields_of(text: str) -> dict[str, Any]:
             named_latency_s = link.latency_s if name == "link" else named_latency_s
         elif unit == "FLOP/s" and name not in (*_LINKED, "latency"):
             _put(found["flop_per_s"], part, _ALL if name == "kernel" else name, value)
+        elif unit == "x":
+            _put(found["speedup"], part, name, value)
         elif name in _FIELDS:
             _put(found, part, _field(part, name, unit), value)
         elif unit == "s":
@@ -51,11 +54,11 @@ def fields_of(text: str) -> dict[str, Any]:
 
 
 def _read(part: str) -> tuple[str, Any, str]:
-    """Name, value and unit: "s", "B/s", "FLOP/s", or "link" for a link's name."""
+    """Name, value and unit: "s", "B/s", "FLOP/s", "x" for a factor, or "link" for a link's name."""
     match = _PART.fullmatch(part)
     if match and match["number"] is None:
         return match["name"], match["value"], "link"
-    kinds = {"s": _SECONDS, "B/s": _BYTES, "FLOP/s": _FLOP}
+    kinds = {"s": _SECONDS, "B/s": _BYTES, "FLOP/s": _FLOP, "x": _FACTOR}
     unit = next((kind for kind, scales in kinds.items() if match and match["unit"] in scales), None)
     if match is None or unit is None or match["number"].count(".") > 1 or match["number"] == ".":
         _refuse(part, "", f"write for example {EXAMPLE}")

@@ -24,7 +24,13 @@ _FILL = frozenset({"copy", "fill", "uniform", "normal", "random", "bernoulli", "
 def least_s(pace: Pace, op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> float:
     """Least seconds of a kernel by its work. fresh: new results."""
     flop = flop_of(op.name, _inputs(taken)) if is_counted(op.name) else None
-    return pace(op.kernel, OpKind.KERNEL, moved_bytes(op, taken, fresh), flop)
+    return pace(op.kernel, OpKind.KERNEL, moved_bytes(op, taken, fresh), flop, _dtype(taken))
+
+
+def _dtype(taken: Arguments) -> str:
+    """The type that a kernel computes with: of its first input with a fraction."""
+    found = next((ref.spec.dtype for ref in taken.refs if ref.spec.dtype.is_floating_point), None)
+    return "" if found is None else str(found).removeprefix("torch.")
 
 
 def moved_bytes(op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> int:

@@ -118,12 +118,12 @@ export function findingList(model: Model, act: Do, signal: AbortSignal): Part {
   return { node, update };
 }
 
-/** The rest of a finding's sentence; the cell lines it names can be clicked. */
+/** The rest of a finding's sentence; the cell lines it names can be clicked, not those of functions. */
 function linked(finding: FindingWire, act: Do, signal: AbortSignal, lines: HTMLButtonElement[]): (Node | string)[] {
   if (!finding.lines.length) return [finding.rest];
   const parts: (Node | string)[] = [];
   let at = 0;
-  for (const match of finding.rest.matchAll(/\blines? \d+(?:(?:, | and )\d+)*/g)) {
+  for (const match of finding.rest.matchAll(/\blines? \d+(?:(?:, | and )\d+)*(?!\d| of )/g)) {
     parts.push(finding.rest.slice(at, match.index));
     at = match.index + match[0].length;
     for (const piece of match[0].split(/(\d+)/)) {

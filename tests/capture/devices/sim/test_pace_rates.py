@@ -92,6 +92,35 @@ def test_a_name_goes_before_all_kernels_a_time_before_a_rate_and_of_rules_for_al
     assert pace("Memcpy DtoD (Device -> Device)", OpKind.MEMCPY, 10**6) == 2.0
 
 
+def test_half_precision_takes_its_share_of_times_and_rates_and_bandwidths_stay(least: Seen) -> None:
+    whole, half = torch.zeros(8, 8, device="sim"), torch.zeros(8, 8, device="sim", dtype=torch.float16)
+    double = whole.double()
+    least.clear()
+    sim.set_pace("matmul=4ms, kernels=1ms, half=4x, double=0.5x")
+    for x in (whole, half, half.bfloat16(), double):
+        x @ x
+        x.relu()
+    paced = [(name, s) for name, s in least if name in ("mm", "relu")]
+    expected = [4e-3, 1e-3, 1e-3, 0.25e-3, 1e-3, 0.25e-3, 8e-3, 2e-3]
+    assert paced == [(("mm", "relu")[i % 2], pytest.approx(s)) for i, s in enumerate(expected)]
+    pace = sim.Pace.parse("matmul=1GFLOP/s, kernels=1MB/s, half=2×")
+    assert pace("mm", OpKind.KERNEL, 0, 10**9, "bfloat16") == 0.5
+    assert pace("add", OpKind.KERNEL, 10**6, None, "float16") == 1.0
+
+
+def test_a_product_of_halves_is_summed_in_float32_and_rounded_once() -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(33, 300).half(), torch.randn(300, 17).half()
+    exact = (a.float() @ b.float()).half()
+    assert torch.equal((a.to("sim") @ b.to("sim")).cpu(), exact)
+    layer = torch.nn.Linear(300, 17).half()
+    found = layer.to("sim")(a.to("sim"))
+    assert found.dtype == torch.float16
+    assert torch.equal(
+        found.cpu(), torch.nn.functional.linear(*(t.cpu().float() for t in (a, layer.weight, layer.bias))).half()
+    )
+
+
 def test_a_links_name_stands_for_its_bandwidth_and_its_latency_and_a_given_latency_goes_before_it() -> None:
     link = LINKS["nvlink4"]
     named = sim.Pace.parse("link=nvlink4, copies=pcie3")
@@ -115,9 +144,9 @@ def test_the_page_on_the_simulated_device_lists_every_link_with_its_figures() ->
 
 
 def test_a_pace_with_rates_and_links_reads_as_words_and_survives_pickling() -> None:
-    pace = sim.Pace.parse("matmul=50GFLOP/s, kernels=200GB/s, copies=pcie4, link=nvlink4")
+    pace = sim.Pace.parse("matmul=50GFLOP/s, kernels=200GB/s, half=2x, copies=pcie4, link=nvlink4")
     assert pace.words.replace("\u00a0", " ") == (
-        "paced: matmul 50 GFLOP/s, other kernels 200 GB/s, copies pcie4: 31.5 GB/s, pageable half, "
+        "paced: matmul 50 GFLOP/s, other kernels 200 GB/s, half 2 ×, copies pcie4: 31.5 GB/s, pageable half, "
         "link nvlink4: 450 GB/s and 3.4 µs"
     )
     assert pickle.loads(pickle.dumps(pace)) == pace
@@ -138,6 +167,9 @@ def test_a_pace_with_rates_and_links_reads_as_words_and_survives_pickling() -> N
         ("link=1GB/s, link=pcie3", "it is given twice"),
         ("kernel=1ms, kernels=2ms", "it is given twice"),
         ("matmul=0GFLOP/s", "above 0 FLOP/s"),
+        ("float8=2x", "'float8' is no type with a speed of its own"),
+        ("half=0x", "above 0"),
+        ("half=2x, half=3x", "it is given twice"),
         ("kernels=0GB/s", "above 0 B/s"),
         ("matmul=5GFLOPS", "cannot read 'matmul=5GFLOPS'"),
     ],

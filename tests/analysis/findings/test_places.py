@@ -1,0 +1,81 @@
+"""Where a finding says that something was: lines of functions, and who called them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.places import on_call_lines, on_sync_lines, on_time_lines
+from perfmagic.numerics.intervals import Intervals
+from perfmagic.trace.model import Trace
+from tests.analysis.timeline.test_by_path import MAIN, MS, WORKER, trace_of
+
+
+def during(*spans_ms: tuple[int, int]) -> Intervals:
+    return np.array(spans_ms, np.int64).reshape(-1, 2) * MS
+
+
+def test_time_in_a_function_is_on_its_line_and_the_cells_line_called_it() -> None:
+    facts = Facts(trace_of([(11, MAIN)]))
+    assert on_time_lines(facts, during((10, 20)), [2]) == " on line 2 of step, called from line 2"
+
+
+def test_time_on_the_cells_own_line_is_told_as_ever() -> None:
+    facts = Facts(trace_of([(11, MAIN)]))
+    assert on_time_lines(facts, during((50, 60)), [2]) == " on line 2"
+
+
+def test_two_lines_with_a_share_each_are_both_told() -> None:
+    facts = Facts(trace_of([(11, MAIN)]))
+    words = on_time_lines(facts, during((14, 26)), [2])
+    assert words == " on line 2 of step and line 3 of step, called from line 2"
+
+
+def test_the_line_of_a_call_is_that_of_its_own_thread() -> None:
+    facts = Facts(trace_of([(13, WORKER)]))
+    assert on_call_lines(facts, np.array([0])) == " on line 11 of work, called from line 2"
+
+
+def test_without_functions_the_cells_lines_are_told() -> None:
+    facts = Facts(replace(trace_of([(11, MAIN)]), paths=None))
+    assert on_time_lines(facts, during((10, 20)), [2, 4]) == " on lines 2 and 4"
+    assert on_call_lines(facts, np.array([0])) == " on line 2"
+
+
+def test_what_is_spread_is_told_by_the_line_that_called_it() -> None:
+    facts = Facts(spread(trace_of([(11, MAIN)])))
+    # eight lines of step an eighth each, all called from line 3
+    assert on_time_lines(facts, during((10, 18)), [2]) == " mostly on line 3 of step, called from line 2"
+
+
+def spread(trace: Trace) -> Trace:
+    """The same, but from 10 ms to 18 on as many lines of `work`, which line 3 of `step` called."""
+    assert trace.paths is not None
+    known = trace.paths
+    rows = np.arange(8, dtype=np.int32)
+    at = np.concatenate(([0], 10 + rows, [18])) * MS
+    path = np.concatenate(([1], len(known) + rows, [1]))
+    return replace(
+        trace,
+        paths=replace(
+            known,
+            parent=np.concatenate((known.parent, np.full(8, 3, np.int32))),
+            function=np.concatenate((known.function, np.full(8, 2, np.int32))),
+            line=np.concatenate((known.line, 20 + rows)),
+            marks=known.marks.make({"at_ns": at, "thread": np.full(10, MAIN), "path": path}),
+        ),
+    )
+
+
+def test_a_hot_loop_is_told_by_its_function() -> None:
+    trace = trace_of([(11, MAIN)])
+    assert trace.paths is not None
+    facts = Facts(replace(trace, paths=replace(trace.paths, let_go=(1,))))
+    assert on_time_lines(facts, during((10, 20)), [2]) == " on lines of step, called from line 2"
+
+
+def test_no_blocking_call_is_nowhere() -> None:
+    facts = Facts(trace_of([(11, MAIN)]))
+    assert on_sync_lines(facts, np.zeros(0, np.int64)) == ""
