@@ -19,6 +19,7 @@ import numpy as np
 
 from perfmagic.analysis.memory.ledger import Ledger
 from perfmagic.analysis.memory.visits import NOT_VISITED
+from perfmagic.analysis.timeline.backward_lines import forward_paths
 from perfmagic.trace.columns import NONE, BlockRole
 from perfmagic.trace.paths import NOWHERE
 
@@ -91,9 +92,31 @@ class ForwardLines:
         return known[-1] if known else NOWHERE
 
 
+class BackwardOps:
+    """The forward lines of backward ops, for nodes whose op allocated nothing, as one in place does not."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        trace = ledger.trace
+        path = forward_paths(trace)
+        known = np.flatnonzero(path != NOWHERE)
+        launched = trace.launch_start_ns()[known]
+        by = np.argsort(launched, kind="stable")
+        self._at, self._path = launched[by], path[known][by]
+        launch = trace.ops.launch[known][by]
+        thread = trace.calls.thread
+        self._thread = np.where(launch != NONE, thread[launch], NONE) if len(thread) else np.full(len(by), NONE)
+
+    def path_before(self, thread: int, at_ns: int) -> int:
+        """The forward line of the last backward op that a thread had queued; NOWHERE where there is none."""
+        row = int(np.searchsorted(self._at, at_ns, side="right")) - 1
+        while row >= 0 and self._thread[row] != thread:
+            row -= 1
+        return NOWHERE if row < 0 else int(self._path[row])
+
+
 class _Reasons:
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._lines = ledger, ForwardLines(ledger)
+        self._ledger, self._lines, self._ops = ledger, ForwardLines(ledger), BackwardOps(ledger)
         self._blocks = ledger.blocks
         self._names = ledger.trace.names
 
@@ -105,7 +128,10 @@ class _Reasons:
             return Reason(_BY_ROLE[role], holder=holder)
         in_backward = blocks.node[row] != NONE
         if not in_backward and blocks.free_node[row] != NONE:
-            return Reason(Why.KEPT, self._lines.path(int(blocks.free_sequence[row]), int(blocks.free_order[row])))
+            path = self._lines.path(int(blocks.free_sequence[row]), int(blocks.free_order[row]))
+            return Reason(
+                Why.KEPT, path or self._ops.path_before(int(blocks.free_thread[row]), int(blocks.free_ns[row]))
+            )
         if in_backward:
             return Reason(Why.BACKWARD, self._lines.path(int(blocks.node_sequence[row]), int(blocks.order[row])))
         if role is BlockRole.GRAPH:
