@@ -17,7 +17,7 @@ from perfmagic import units
 from perfmagic.errors import OptionError, TraceError
 
 from .conftest import Notebook
-from .memory_cells import CELLS, SETUP, body, measured
+from .memory_cells import CELLS, CLEAN, SETUP, body, measured
 
 torch = pytest.importorskip("torch", reason="a device allocates")
 pytestmark = [pytest.mark.slow]
@@ -319,6 +319,32 @@ def test_another_device_is_refused(model: Notebook) -> None:
     found = MemoryResult(measured(model, "y = x + 1").trace, device=7)
     with pytest.raises(OptionError, match="device 7 allocated nothing"):
         found.at_peak()
+
+
+def test_what_is_on_the_device_now_is_told_with_its_holder(model: Notebook) -> None:
+    model.run(CLEAN)
+    model.run("def broken():\n    big = torch.zeros(1000, 1000, device=device)\n    raise ValueError('no')")
+    model.run("broken()")
+    printed = model.run("%perfmagic memory").printed
+    (title,) = [line for line in printed.splitlines() if line.startswith("simulated device: ")]
+    assert title == f"simulated device: {units.size(torch.sim.memory_allocated())} allocated"
+    assert "held by the traceback of the last ValueError: big in broken, line 3" in printed
+    assert "parameters" in printed
+    model.run("1/0")
+    assert "big in broken" not in model.run("%perfmagic memory").printed
+
+
+def test_what_filled_a_device_is_told_where_the_cell_ran_out(model: Notebook) -> None:
+    try:
+        model.run("device = perfmagic.device('sim', memory='40MB')")
+        source = "losses = []\nwhile True:\n    losses.append((net(x) - x).square().mean())"
+        ran = model.run(f"%%memory -o m\n{source}")
+    finally:
+        model.run("perfmagic.device('sim', memory=0)")
+    assert isinstance(ran.error, torch.OutOfMemoryError)
+    assert "The code failed: OutOfMemoryError" in ran.report.replace("\n", " ")
+    first = next(row for row in model.names["m"].at_peak() if row.line)
+    assert first.reason == "kept by the graph of `losses`, of an earlier round"
 
 
 def test_a_timeline_with_memory_has_the_same_ledger(model: Notebook) -> None:

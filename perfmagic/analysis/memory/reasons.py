@@ -108,10 +108,18 @@ class BackwardOps:
 
     def path_before(self, thread: int, at_ns: int) -> int:
         """The forward line of the last backward op that a thread had queued; NOWHERE where there is none."""
-        row = int(np.searchsorted(self._at, at_ns, side="right")) - 1
-        while row >= 0 and self._thread[row] != thread:
-            row -= 1
-        return NOWHERE if row < 0 else int(self._path[row])
+        return self._path_from(int(np.searchsorted(self._at, at_ns, side="right")) - 1, -1, thread)
+
+    def path_after(self, thread: int, at_ns: int) -> int:
+        """The same of the next one: memory is allocated just before the op that writes it is queued."""
+        return self._path_from(int(np.searchsorted(self._at, at_ns, side="left")), 1, thread)
+
+    def _path_from(self, row: int, step: int, thread: int) -> int:
+        while 0 <= row < len(self._at):
+            if self._thread[row] == thread:
+                return int(self._path[row])
+            row += step
+        return NOWHERE
 
 
 class _Reasons:
@@ -133,7 +141,10 @@ class _Reasons:
                 Why.KEPT, path or self._ops.path_before(int(blocks.free_thread[row]), int(blocks.free_ns[row]))
             )
         if in_backward:
-            return Reason(Why.BACKWARD, self._lines.path(int(blocks.node_sequence[row]), int(blocks.order[row])))
+            path = self._lines.path(int(blocks.node_sequence[row]), int(blocks.order[row]))
+            if path == NOWHERE and blocks.node_sequence[row] != NONE:  # NONE: of a parameter, which no line has made
+                path = self._ops.path_after(int(blocks.thread[row]), int(blocks.alloc_ns[row]))
+            return Reason(Why.BACKWARD, path)
         if role is BlockRole.GRAPH:
             return Reason(Why.GRAPH, holder=holder)
         if role is BlockRole.HELD:
