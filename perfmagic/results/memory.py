@@ -114,7 +114,9 @@ class MemoryResult(Result):
         return f"peak {most} at {at}{where}: {', '.join(parts)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, ready for JSON; sizes in bytes, times in ns."""
+        """All of it, ready for JSON; sizes in bytes, times in ns. Without blocks only a note that says so."""
+        if self.is_empty:
+            return {"note": self._nothing()}
         return {
             "device": self.trace.device_info(self.ledger.device).label,
             "peak_bytes": self.peak_bytes,
