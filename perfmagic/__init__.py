@@ -21,7 +21,7 @@ _HOMES = {
     "device": "perfmagic.api",
     "devices": "perfmagic.api",
     "last": "perfmagic.api",
-    "load": "perfmagic.benchmarks",
+    "load": "perfmagic.saved",
     "measurement": "perfmagic.benchmarks",
     "open_trace": "perfmagic.api",
     "open_traces": "perfmagic.api",
@@ -80,7 +80,9 @@ _HOMES = {
     "Growth": "perfmagic.analysis.memory.growth",
     "RanksResult": "perfmagic.results.ranks",
     "RanksSweep": "perfmagic.results.ranks_sweep",
+    "RanksSweepComparison": "perfmagic.results.ranks_sweep_comparison",
     "Rows": "perfmagic.analysis.rows",
+    "ScalingChange": "perfmagic.analysis.ranks.scaling_change",
     "ScalingStat": "perfmagic.analysis.ranks.scaling",
     "Step": "perfmagic.analysis.timeline.steps",
     "StreamStat": "perfmagic.analysis.timeline.streams",
@@ -154,10 +156,12 @@ __all__ = [
     "RanksError",
     "RanksResult",
     "RanksSweep",
+    "RanksSweepComparison",
     "Replacement",
     "Result",
     "RooflineResult",
     "Rows",
+    "ScalingChange",
     "ScalingStat",
     "Step",
     "StepChange",
@@ -219,6 +223,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.memory.whatif import WhatIf
     from perfmagic.analysis.ranks.finding import RankFinding
     from perfmagic.analysis.ranks.scaling import ScalingStat
+    from perfmagic.analysis.ranks.scaling_change import ScalingChange
     from perfmagic.analysis.ranks.summary import RankStat
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat
@@ -252,7 +257,7 @@ if TYPE_CHECKING:
         timeline,
         trace_handler,
     )
-    from perfmagic.benchmarks import bench, load, measurement, sweep, syncbench
+    from perfmagic.benchmarks import bench, measurement, sweep, syncbench
     from perfmagic.capture.bench.spec import Work
     from perfmagic.comparisons import compare
     from perfmagic.errors import (
@@ -279,6 +284,7 @@ if TYPE_CHECKING:
         TraceComparison,
     )
     from perfmagic.results.lines import Lines
+    from perfmagic.saved import load
     from perfmagic.trace.model import Trace
 
 

@@ -105,7 +105,8 @@ class TraceMeta:
     ops were given in all.
     What a rank's own process says: boot: what tells this run of its host from all others; monotonic_base_ns: the
     instant 0 on that host's monotonic clock, which all its processes share.  waited_for_core_ns: how long its threads
-    were ready to run and had no core, added up.  cores: how many the process may use. "" and None where not recorded.
+    were ready to run and had no core, added up.  cores: how many the process may use.
+    threads: with which torch computes on them. "" and None where not recorded.
     pings: exchanges with another rank that compare their clocks, each (first, second, asked_ns, answered_ns, back_ns,
     round), see perfmagic.analysis.ranks.clock_facts.
     """
@@ -131,6 +132,7 @@ class TraceMeta:
     monotonic_base_ns: int | None = None
     waited_for_core_ns: int | None = None
     cores: int | None = None
+    threads: int | None = None
     pings: tuple[tuple[int, ...], ...] = ()
 
 

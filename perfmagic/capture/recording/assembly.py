@@ -14,7 +14,7 @@ from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, 
 from perfmagic.capture.recording.holders import Holder
 from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
-from perfmagic.trace.columns import NONE, BlockRole, HostKind
+from perfmagic.trace.columns import NONE, BlockRole, CallKind, HostKind
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import Paths
 from perfmagic.trace.remarks import Remark
@@ -40,6 +40,7 @@ class Recorded:
     """What a recording has found; times are unix ns.
 
     offset_ns: from perf_counter to unix time.  kineto, sim: None where that source did not record.
+    communicated: operations on host tensors, name, start, end and thread of each.
     steps: name, start and end of named stretches.  memory: whether it was asked for.  failed: what ended the code.
     notes: what came up while waiting for the devices.
     limit: what made the recording incomplete, None where nothing did.
@@ -58,6 +59,7 @@ class Recorded:
     marks: MarkLog
     kineto: Trace | None = None
     sim: SimRecords | None = None
+    communicated: list[tuple[str, int, int, int]] = field(default_factory=list)
     steps: list[tuple[str, int, int]] = field(default_factory=list)
     memory: bool = False
     failed: str = ""
@@ -104,7 +106,8 @@ def _parts(found: Recorded) -> _Parts:
         first = SIM_INDEX_BASE if parts.devices else 0
         parts.add_sim(found.sim, first_device=first, host_ops=found.kineto is None)
         parts.add_blocks(found.sim.blocks, found.sim.names, found.offset_ns - found.start_ns, first, found.holders)
-    parts.add_steps(found.steps)
+    parts.add_annotations(found.communicated)
+    parts.add_annotations([(*step, 0) for step in found.steps])
     return parts
 
 
@@ -177,7 +180,9 @@ class _Parts:
         from perfmagic.capture.devices import sim
 
         used = sorted({int(d) for d in np.unique(tables["ops"].get("device", np.zeros(0)))}) or [0]
-        self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), sim.pace_words()) for d in used]
+        launched_ns = records.calls["start_ns"][records.calls["kind"] == CallKind.LAUNCH]
+        pace = sim.paces_words(launched_ns)
+        self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), pace) for d in used]
         self.dropped += records.dropped
         self.races = tuple(records.races[:MOST_RACES])
 
@@ -207,17 +212,20 @@ class _Parts:
         self.names += words
         self.tables["blocks"] = columns
 
-    def add_steps(self, steps: list[tuple[str, int, int]]) -> None:
-        if not steps:
+    def add_annotations(self, rows: list[tuple[str, int, int, int]]) -> None:
+        """rows: name, start, end and thread of each."""
+        if not rows:
             return
+        names, start_ns, end_ns, threads = zip(*rows, strict=True)
+        known = tuple(dict.fromkeys(names))
         columns = {
-            "start_ns": [start for _, start, _ in steps],
-            "end_ns": [end for _, _, end in steps],
-            "kind": [HostKind.ANNOTATION] * len(steps),
-            "name": list(range(len(steps))),
-            "thread": [0] * len(steps),
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "kind": [HostKind.ANNOTATION] * len(rows),
+            "name": [known.index(name) for name in names],
+            "thread": threads,
         }
-        self._add({"host_ops": columns}, tuple(name for name, _, _ in steps), -self.base_ns, 0)
+        self._add({"host_ops": columns}, known, -self.base_ns, 0)
 
     def _add(self, tables: Mapping[str, dict[str, Any]], names: tuple[str, ...], shift: int, device: int) -> None:
         first_name = len(self.names)
@@ -303,5 +311,7 @@ def _of_rank(found: Recorded) -> dict[str, Any]:
     else:
         return {}
     ranks = {"rank": rank, "world_size": world}
-    waited = {"waited_for_core_ns": found.waited_for_core_ns, "cores": cores()}
+    torch = torch_if_imported()
+    threads = None if torch is None else torch.get_num_threads()
+    waited = {"waited_for_core_ns": found.waited_for_core_ns, "cores": cores(), "threads": threads}
     return ranks | waited | host_clock(found.start_ns, found.offset_ns)

@@ -24,7 +24,6 @@ from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assembled, is_rank
 from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders, joined
 from perfmagic.capture.recording.host import waited_for_core_ns
-from perfmagic.capture.recording.host_messages import with_partners
 from perfmagic.capture.watch.watch import LineWatch, by_default
 from perfmagic.errors import CaptureError, DeviceError, OptionError
 from perfmagic.trace.model import Cell, Trace
@@ -95,7 +94,8 @@ class Recorder:
         try:
             if torch is not None and hasattr(torch, "autograd") and not alone:
                 self._open_session(torch)
-                self._open_host_log()
+                if not use_sim:  # else its log has them
+                    self._open_host_log()
             if use_sim:
                 self._open_sim_log(torch)
             if self.ready is not None:
@@ -151,9 +151,6 @@ class Recorder:
         finally:
             self.give_back()
         kineto = self._session.read() if self._session is not None else None
-        if kineto is not None and self._host_log is not None:
-            log = self._host_log
-            kineto = with_partners(kineto, log.read(), log.row_name, self._offset_ns)
         return assembled(
             Recorded(
                 start_ns=self._start_ns,
@@ -165,6 +162,7 @@ class Recorder:
                 cell=self.cell,
                 marks=self.marks,
                 kineto=kineto,
+                communicated=self._host_log.rows(self._offset_ns) if self._host_log is not None else [],
                 sim=sim,
                 steps=self._steps,
                 memory=self.memory,

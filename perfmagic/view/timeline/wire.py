@@ -24,7 +24,7 @@ from perfmagic.view.timeline.origins import origin_words
 from perfmagic.view.timeline.wire_columns import ColumnWriter
 from perfmagic.view.timeline.words import alt_text, cost_words, rest_words, shape_words
 
-SCHEMA = 3
+SCHEMA = 4
 NO_CLASS = -1  # of a name that is not a device op's
 CLASSES = len(OpClass) + 1
 MAX_NAME = 1000  # characters; longer ones are cut, with "…"

@@ -95,6 +95,7 @@ class SimLog:
         self._dropped: list[int] = []  # when each of them began
         self._collectives: list[tuple[int, Collective, int]] = []
         self._ledger: BlockLog | None = None
+        self._given_up: set[int] = set()
         self._nodes: list[tuple[int, int, int, int, int]] = []
         self._marks: list[_Mark] = []
         self._room(0, 0, 0)
@@ -147,6 +148,7 @@ class SimLog:
         names: dict[str, int] = {}
         ops = _columns(_OPS, self._ops[at.ops :], names)
         calls = _columns(_CALLS, self._calls[at.calls :], names)
+        calls["kind"][np.isin(calls["correlation"], list(self._given_up))] = CallKind.OTHER
         host_ops = _columns(_HOST_OPS, self._host_ops[at.host_ops :], names)
         waits = _columns(_WAITS, self._waits[at.waits :], names)
         counters = _columns(_COUNTERS, self._counters[at.counters :], names)
@@ -188,6 +190,10 @@ class SimLog:
         """The launch of that number is an operation between ranks.  sequence: of those of its group."""
         if len(self._collectives) < self._ops_end:
             self._collectives.append((correlation, what, sequence))
+
+    def give_up(self, correlation: int) -> None:
+        """The launch of that number was an operation between ranks that never came about: its op is not missing."""
+        self._given_up.add(correlation)
 
     def add_node(self, correlation: int, at_ns: int, made: int, running: int) -> None:
         """Of a launch the numbers of two autograd nodes: the one that was made last, and the one that runs.

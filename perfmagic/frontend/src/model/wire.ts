@@ -1,6 +1,6 @@
 // What Python sends: the header's shape and its schema number. perfmagic/view/timeline/wire.py writes it.
 
-export const SCHEMA = 3;
+export const SCHEMA = 4;
 
 export interface ColumnLayout {
   table: string;
