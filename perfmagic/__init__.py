@@ -73,6 +73,11 @@ _HOMES = {
     "QueueStat": "perfmagic.analysis.timeline.queueing",
     "RankFinding": "perfmagic.analysis.ranks.finding",
     "RankStat": "perfmagic.analysis.ranks.summary",
+    "MemoryResult": "perfmagic.results",
+    "HeldBytes": "perfmagic.analysis.memory.peak",
+    "MemoryBlock": "perfmagic.analysis.memory.peak",
+    "WhatIf": "perfmagic.analysis.memory.whatif",
+    "Growth": "perfmagic.analysis.memory.growth",
     "RanksResult": "perfmagic.results.ranks",
     "RanksSweep": "perfmagic.results.ranks_sweep",
     "RanksSweepComparison": "perfmagic.results.ranks_sweep_comparison",
@@ -121,6 +126,8 @@ __all__ = [
     "DeviceOperator",
     "Finding",
     "FrameTime",
+    "Growth",
+    "HeldBytes",
     "HostTime",
     "IdleGap",
     "KernelChange",
@@ -129,6 +136,8 @@ __all__ = [
     "LineChange",
     "LineStat",
     "Lines",
+    "MemoryBlock",
+    "MemoryResult",
     "Mode",
     "NameTime",
     "OperatorChange",
@@ -168,6 +177,7 @@ __all__ = [
     "TraceError",
     "Trust",
     "Verdict",
+    "WhatIf",
     "Work",
     "__version__",
     "bench",
@@ -208,6 +218,9 @@ if TYPE_CHECKING:
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange
     from perfmagic.analysis.findings.finding import Finding
+    from perfmagic.analysis.memory.growth import Growth
+    from perfmagic.analysis.memory.peak import HeldBytes, MemoryBlock
+    from perfmagic.analysis.memory.whatif import WhatIf
     from perfmagic.analysis.ranks.finding import RankFinding
     from perfmagic.analysis.ranks.scaling import ScalingStat
     from perfmagic.analysis.ranks.scaling_change import ScalingChange
@@ -263,6 +276,7 @@ if TYPE_CHECKING:
     from perfmagic.results import (
         BenchResult,
         CompareResult,
+        MemoryResult,
         Result,
         RooflineResult,
         SweepResult,

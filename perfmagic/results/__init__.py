@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from perfmagic.results.bench import BenchResult
     from perfmagic.results.compare import CompareResult
     from perfmagic.results.faces import Result
+    from perfmagic.results.memory import MemoryResult
     from perfmagic.results.ranks import RanksResult
     from perfmagic.results.ranks_sweep import RanksSweep
     from perfmagic.results.ranks_sweep_comparison import RanksSweepComparison
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BenchResult",
     "CompareResult",
+    "MemoryResult",
     "RanksResult",
     "RanksSweep",
     "RanksSweepComparison",
@@ -34,6 +36,7 @@ __all__ = [
 _HOME = {
     "BenchResult": "bench",
     "CompareResult": "compare",
+    "MemoryResult": "memory",
     "RanksResult": "ranks",
     "RanksSweep": "ranks_sweep",
     "RanksSweepComparison": "ranks_sweep_comparison",

@@ -54,6 +54,7 @@ from perfmagic.view.timeline.viewstate import ViewState
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.memory import MemoryResult
     from perfmagic.view.timeline.doc import TimelineDoc
     from perfmagic.view.timeline.lines.doc import LinesDoc
     from perfmagic.view.timeline.wire import Wire
@@ -130,6 +131,13 @@ class TimelineResult(Result):
     def trust(self) -> Trust:
         """What the record cannot be trusted in: counts, and sentences about them."""
         return trust(self.trace)
+
+    @property
+    def memory(self) -> MemoryResult:
+        """What held the most memory, by line and by reason. Where blocks were not recorded it says so."""
+        from perfmagic.results.memory import MemoryResult
+
+        return MemoryResult(self.trace)
 
     def kernels(self, device: int | None = None) -> Rows[KernelStat]:
         """Every kernel by name, the longest in sum first: count, times (ns), launch shape, tensor cores."""

@@ -17,6 +17,7 @@ from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import (
     NO_LINE,
     NONE,
+    Blocks,
     Counters,
     DeviceOps,
     HostCalls,
@@ -172,6 +173,7 @@ class Trace:
 
     host_ops: operators and annotations.  python_frames: the rest of what the host did, put in order when asked for.
     paths: the lines of functions that ran, None where they were not followed.
+    blocks: the memory that was allocated and released; no rows where it was not recorded.
     """
 
     names: tuple[str, ...]
@@ -190,6 +192,7 @@ class Trace:
     collectives: tuple[Collective, ...] = ()
     python_frames: PythonFrames = field(default_factory=PythonFrames)
     paths: Paths | None = None
+    blocks: Blocks = field(default_factory=Blocks.make)
 
     @cached_property
     def device_ids(self) -> tuple[int, ...]:
@@ -252,6 +255,7 @@ def make_trace(
     input_values: Sequence[str] = (),
     collectives: Sequence[Collective] = (),
     paths: Paths | None = None,
+    blocks: Mapping[str, Any] | None = None,
 ) -> Trace:
     """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
 
@@ -289,6 +293,7 @@ def make_trace(
         input_values=tuple(input_values),
         collectives=tuple(collectives),
         paths=paths,
+        blocks=Blocks.make(blocks),
     )
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from perfmagic import units
 from perfmagic.capture.cell.marks import MarkLog
 from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
+from perfmagic.capture.recording.holders import Holder
 from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
-from perfmagic.trace.columns import NONE, CallKind, HostKind
+from perfmagic.trace.columns import NONE, BlockRole, CallKind, HostKind
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import Paths
 from perfmagic.trace.remarks import Remark
@@ -46,6 +47,7 @@ class Recorded:
     waited_for_core_ns: how long the threads of a rank waited for a core; None where that is not known.
     rank: (rank, world size); None where torch.distributed is asked.
     watch: what followed the lines of functions; None where nothing did.
+    holders: who holds blocks of the simulated device, by their number.
     """
 
     start_ns: int
@@ -66,6 +68,7 @@ class Recorded:
     waited_for_core_ns: int | None = None
     rank: tuple[int, int] | None = None
     watch: LineWatch | None = None
+    holders: Mapping[float, Holder] = field(default_factory=dict)
 
 
 def assembled(found: Recorded) -> Trace:
@@ -102,6 +105,7 @@ def _parts(found: Recorded) -> _Parts:
     if found.sim is not None:
         first = SIM_INDEX_BASE if parts.devices else 0
         parts.add_sim(found.sim, first_device=first, host_ops=found.kineto is None)
+        parts.add_blocks(found.sim.blocks, found.sim.names, found.offset_ns - found.start_ns, first, found.holders)
     parts.add_annotations(found.communicated)
     parts.add_annotations([(*step, 0) for step in found.steps])
     return parts
@@ -181,6 +185,32 @@ class _Parts:
         self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), pace) for d in used]
         self.dropped += records.dropped
         self.races = tuple(records.races[:MOST_RACES])
+
+    def add_blocks(
+        self, blocks: dict[str, Any], names: tuple[str, ...], shift: int, device: int, holders: Mapping[float, Holder]
+    ) -> None:
+        """Memory of the simulated device. Its times are of perf_counter, as those of lines are.  names: already added.
+
+        device: the first simulated one.
+        """
+        if not blocks.get("order"):
+            return
+        columns = {key: np.asarray(values, np.int64) for key, values in blocks.items() if key != "number"}
+        columns["device"] += device
+        columns["alloc_ns"] += shift
+        columns["free_ns"] = np.where(columns["free_order"] == NONE, NONE, columns["free_ns"] + shift)
+        first_name = len(self.names) - len(names)
+        for key in ("node", "free_node"):
+            columns[key] = np.where(columns[key] == NONE, NONE, columns[key] + first_name)
+        known = [holders.get(number) for number in blocks["number"]]
+        words: dict[str, int] = {}
+        at = len(self.names)
+        columns["role"] = np.array([one.role if one else BlockRole.UNKNOWN for one in known], np.int64)
+        columns["holder"] = np.array(
+            [at + words.setdefault(one.name, len(words)) if one and one.name else NONE for one in known], np.int64
+        )
+        self.names += words
+        self.tables["blocks"] = columns
 
     def add_annotations(self, rows: list[tuple[str, int, int, int]]) -> None:
         """rows: name, start, end and thread of each."""

@@ -31,6 +31,11 @@ def add_recording_options(parser: Parser) -> None:
         action=argparse.BooleanOptionalAction,
         help="also follow the lines of functions (default: on Python 3.12 and later)",
     )
+    add_packages_option(parser)
+
+
+def add_packages_option(parser: Parser) -> None:
+    """Whose functions are followed."""
     parser.add_argument(
         "--in",
         dest="packages",
