@@ -48,6 +48,7 @@ CLEAN = """
 a = b = c = i = y = out = err = loss = losses = scores = mean = held = m = None
 opt.zero_grad()
 gc.collect()
+torch.sim.empty_cache()  # else a block may get a piece that is larger than it needs
 torch.sim.reset_peak_memory_stats()
 """
 

@@ -181,6 +181,8 @@ x = torch.randn(1024, 128, device=device)
 opt.step()
 """
 _LOSSES = CELLS["losses with graphs"]
+# 12 MiB: a segment of its own
+_ROUNDS = "for i in range(3):\n    a = torch.zeros(3 * 2**20, device=device)\n    b = torch.relu(a)"
 _CHANGES = {
     "no_grad": (
         CELLS["evaluation"],
@@ -198,11 +200,7 @@ _CHANGES = {
         "losses.append(loss.item()) and del loss",
         _LOSSES.replace("append(loss)", "append(loss.item()); del loss"),
     ),
-    "del": (
-        "for i in range(3):\n    a = torch.zeros(1000, 1000, device=device)\n    b = torch.relu(a)",
-        "del b at the end of the round",
-        "for i in range(3):\n    a = torch.zeros(1000, 1000, device=device)\n    b = torch.relu(a)\n    del b",
-    ),
+    "del": (_ROUNDS, "del b at the end of the round", f"{_ROUNDS}\n    del b"),
     "zero_grad": (CELLS["gradients late"], "zero_grad() before the forward pass", CELLS["gradients early"]),
 }
 
