@@ -60,5 +60,11 @@ def recorder_of(shell: Any, cell: Cell, options: argparse.Namespace) -> Recorder
 
 def label_of(shell: Any, filename: str) -> str:
     """What a file of code is called in front of people: "In[5]" for a cell."""
-    named = shell.compile.format_code_name(filename)
-    return named[1] if named else shown_path(filename)
+    if hasattr(shell.compile, "format_code_name"):
+        named = shell.compile.format_code_name(filename)
+        return named[1] if named else shown_path(filename)
+    # IPython 7 gives no way back from a name to its cell
+    for number, source in reversed(list(enumerate(shell.history_manager.input_hist_raw))):
+        if shell.compile.get_code_name(source, source, number) == filename:
+            return f"In[{number}]"
+    return shown_path(filename)
