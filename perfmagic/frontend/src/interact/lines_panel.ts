@@ -3,7 +3,7 @@ import { el } from "./dom.ts";
 import { LineStrips } from "./line_strips.ts";
 import { lineTable, type LineTable } from "./lines_table.ts";
 import type { Panel } from "./panel.ts";
-import { tellingOp, tellingRow } from "../model/lines.ts";
+import { tellingOp, tellingRow } from "../model/telling.ts";
 import { streamsLeftOut } from "../model/lines_layout.ts";
 import { type Action, isWhole, type State } from "../model/state.ts";
 import { type Model, shortName } from "../model/store.ts";

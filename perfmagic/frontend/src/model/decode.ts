@@ -1,6 +1,5 @@
 // From the payload's bytes back to columns of numbers.
-import type { ChainRows } from "./lines.ts";
-import type { ColumnLayout } from "./wire.ts";
+import type { ChainRows, ColumnLayout } from "./wire.ts";
 
 export type Columns = Record<string, Record<string, Float64Array>>;
 

@@ -1,5 +1,5 @@
 // What a search or a cell line marks: which ops, how many, how long.
-import { tellingRow } from "./lines.ts";
+import { tellingRow } from "./telling.ts";
 import type { State } from "./state.ts";
 import { fullName, type Model, shortName, type Stream } from "./store.ts";
 import type { Track } from "./track.ts";

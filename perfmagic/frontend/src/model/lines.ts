@@ -1,14 +1,10 @@
 // The lines of the cell and of its functions: what each cost, which lines an op lies on, and when each was at work.
 import type { Columns } from "./decode.ts";
 import { NOTHING, Spans, unionAll, unionOf } from "./spans.ts";
-import type { Model, Stream } from "./store.ts";
-import type { State } from "./state.ts";
-import type { LinesWire } from "./wire.ts";
+import type { ChainRows, LinesWire, Place } from "./wire.ts";
 
-/** [function, "" for the cell; line; row, -1 where the line has none] */
-export type Place = [string, number, number];
-/** All places, and chains of them, the innermost line first. */
-export type ChainRows = [Place[], number[][]];
+/** What is read of a stream: its ops' times and the numbers of their chains. */
+type Charged = Record<"start" | "end" | "launch" | "chain" | "forward", Float64Array>;
 
 /** When a line was at work. backward: ops of its backward ran that another line queued. */
 export interface When {
@@ -33,7 +29,7 @@ export class Lines {
     private readonly columns: Columns,
     readonly codes: string[],
     private readonly chains: ChainRows,
-    private readonly streams: Stream[],
+    private readonly streams: Charged[],
   ) {
     this.column = columns["lines"] as Lines["column"];
     const [places, all] = chains;
@@ -50,7 +46,7 @@ export class Lines {
   }
 
   /** The rows of an op's forward operator that are not its own too. */
-  forwardOf(stream: Stream, op: number): number[] {
+  forwardOf(stream: Charged, op: number): number[] {
     const own = this.rowsOf(stream.chain[op]);
     return this.rowsOf(stream.forward[op]).filter((row) => !own.includes(row));
   }
@@ -145,25 +141,4 @@ function union(ops: number[], start: Float64Array, end: Float64Array): Spans {
     Float64Array.from(ops, (i) => start[i]),
     Float64Array.from(ops, (i) => end[i]),
   );
-}
-
-/** The op that the lines tab tells of: that under the pointer, or the first that a launch there queued. */
-export function tellingOp(model: Model, state: State): { stream: number; row: number } | null {
-  const of = (ref: State["hover"]): { stream: number; row: number } | null => {
-    if (ref?.kind === "op") return ref;
-    if (ref?.kind !== "launch" || !model.launches || model.launches.opStream[ref.row] < 0) return null;
-    return { stream: model.launches.opStream[ref.row], row: model.launches.opRow[ref.row] };
-  };
-  return of(state.hover) ?? (tellingRow(model, state) < 0 ? of(state.focus) : null);
-}
-
-/** The row that the lines tab tells of: pointed at, in its table or above; else pinned, else of the marked line. */
-export function tellingRow(model: Model, state: State): number {
-  const { lines } = model;
-  const { hover } = state;
-  if (!lines || hover?.kind === "op" || hover?.kind === "launch") return -1;
-  if (hover?.kind === "line") return lines.ofCell(model.cell!.line[hover.row]);
-  if (hover?.kind === "blocked") return lines.ofCell(model.blocked!.line[hover.row]);
-  if (state.lineRow >= 0) return state.lineRow;
-  return state.pinnedRow >= 0 ? state.pinnedRow : lines.ofCell(state.line);
 }

@@ -86,6 +86,11 @@ export interface LinesWire {
   grain_ns: number;
 }
 
+/** [function, "" for the cell; line; row, -1 where the line has none] */
+export type Place = [string, number, number];
+/** All places, and chains of them, the innermost line first. */
+export type ChainRows = [Place[], number[][]];
+
 export interface Header {
   schema: number;
   origin_ns: number;

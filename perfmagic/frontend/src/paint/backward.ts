@@ -1,5 +1,5 @@
 // In the strip of the lines tab: the ops of a line's backward, outlined in their lanes.
-import { tellingRow } from "../model/lines.ts";
+import { tellingRow } from "../model/telling.ts";
 import type { Frame } from "./draw.ts";
 import { boxes, outline } from "./line_strips.ts";
 

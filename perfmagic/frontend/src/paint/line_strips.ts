@@ -22,7 +22,7 @@ export function boxes(spans: Spans, scale: Scale): Box[] {
     const x0 = Math.max(0, Math.floor(scale.x(start[i])));
     let x1 = Math.max(x0 + 1, Math.ceil(scale.xIn(end[i])));
     for (let last = i; ; i = last) {
-      last = below(start, scale.ns(x1), i + 1) - 1; // the last that begins within these pixels
+      last = below(start, scale.ns(x1 + 1), i + 1) - 1; // the last that begins in these pixels or the next
       if (last <= i) break;
       x1 = Math.max(x1, Math.ceil(scale.xIn(end[last])));
     }
