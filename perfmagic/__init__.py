@@ -21,7 +21,7 @@ _HOMES = {
     "device": "perfmagic.api",
     "devices": "perfmagic.api",
     "last": "perfmagic.api",
-    "load": "perfmagic.benchmarks",
+    "load": "perfmagic.saved",
     "measurement": "perfmagic.benchmarks",
     "open_trace": "perfmagic.api",
     "open_traces": "perfmagic.api",
@@ -73,9 +73,16 @@ _HOMES = {
     "QueueStat": "perfmagic.analysis.timeline.queueing",
     "RankFinding": "perfmagic.analysis.ranks.finding",
     "RankStat": "perfmagic.analysis.ranks.summary",
+    "MemoryResult": "perfmagic.results",
+    "HeldBytes": "perfmagic.analysis.memory.peak",
+    "MemoryBlock": "perfmagic.analysis.memory.peak",
+    "WhatIf": "perfmagic.analysis.memory.whatif",
+    "Growth": "perfmagic.analysis.memory.growth",
     "RanksResult": "perfmagic.results.ranks",
     "RanksSweep": "perfmagic.results.ranks_sweep",
+    "RanksSweepComparison": "perfmagic.results.ranks_sweep_comparison",
     "Rows": "perfmagic.analysis.rows",
+    "ScalingChange": "perfmagic.analysis.ranks.scaling_change",
     "ScalingStat": "perfmagic.analysis.ranks.scaling",
     "Step": "perfmagic.analysis.timeline.steps",
     "StreamStat": "perfmagic.analysis.timeline.streams",
@@ -119,6 +126,8 @@ __all__ = [
     "DeviceOperator",
     "Finding",
     "FrameTime",
+    "Growth",
+    "HeldBytes",
     "HostTime",
     "IdleGap",
     "KernelChange",
@@ -127,6 +136,8 @@ __all__ = [
     "LineChange",
     "LineStat",
     "Lines",
+    "MemoryBlock",
+    "MemoryResult",
     "Mode",
     "NameTime",
     "OperatorChange",
@@ -145,10 +156,12 @@ __all__ = [
     "RanksError",
     "RanksResult",
     "RanksSweep",
+    "RanksSweepComparison",
     "Replacement",
     "Result",
     "RooflineResult",
     "Rows",
+    "ScalingChange",
     "ScalingStat",
     "Step",
     "StepChange",
@@ -164,6 +177,7 @@ __all__ = [
     "TraceError",
     "Trust",
     "Verdict",
+    "WhatIf",
     "Work",
     "__version__",
     "bench",
@@ -204,8 +218,12 @@ if TYPE_CHECKING:
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange
     from perfmagic.analysis.findings.finding import Finding
+    from perfmagic.analysis.memory.growth import Growth
+    from perfmagic.analysis.memory.peak import HeldBytes, MemoryBlock
+    from perfmagic.analysis.memory.whatif import WhatIf
     from perfmagic.analysis.ranks.finding import RankFinding
     from perfmagic.analysis.ranks.scaling import ScalingStat
+    from perfmagic.analysis.ranks.scaling_change import ScalingChange
     from perfmagic.analysis.ranks.summary import RankStat
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat
@@ -239,7 +257,7 @@ if TYPE_CHECKING:
         timeline,
         trace_handler,
     )
-    from perfmagic.benchmarks import bench, load, measurement, sweep, syncbench
+    from perfmagic.benchmarks import bench, measurement, sweep, syncbench
     from perfmagic.capture.bench.spec import Work
     from perfmagic.comparisons import compare
     from perfmagic.errors import (
@@ -258,6 +276,7 @@ if TYPE_CHECKING:
     from perfmagic.results import (
         BenchResult,
         CompareResult,
+        MemoryResult,
         Result,
         RooflineResult,
         SweepResult,
@@ -265,6 +284,7 @@ if TYPE_CHECKING:
         TraceComparison,
     )
     from perfmagic.results.lines import Lines
+    from perfmagic.saved import load
     from perfmagic.trace.model import Trace
 
 

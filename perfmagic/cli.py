@@ -177,7 +177,7 @@ def _ranks_page(ranks: RanksResult) -> str:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
+    from perfmagic.results.traces import grouped
     from perfmagic.view.report.text import files_text, report_text
 
     texts = [report_text(result.doc, result.to_dict()) for result in results]
@@ -191,7 +191,7 @@ def _json_report(results: list[TimelineResult]) -> str:
     reports = [result.to_dict() for result in results]
     if len(reports) > 1:  # a list of reports, each with the findings on all ranks
         from perfmagic.api import rank_findings
-        from perfmagic.results.ranks import grouped
+        from perfmagic.results.traces import grouped
 
         together = [finding.to_dict() for finding in rank_findings(results)]
         table = [row for job in grouped(results)[0] for row in job.table.to_dict()]
@@ -200,7 +200,7 @@ def _json_report(results: list[TimelineResult]) -> str:
 
 
 def _markdown_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
+    from perfmagic.results.traces import grouped
     from perfmagic.view.report.markdown import markdown, ranks_markdown
 
     return (
@@ -212,7 +212,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
 
 
 def _html_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
+    from perfmagic.results.traces import grouped
     from perfmagic.view.ranks.live import ranks_section
     from perfmagic.view.report.html import folded, heading, html_tables, mixed_html
     from perfmagic.view.timeline.live import live_page, live_section
@@ -258,7 +258,7 @@ _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
 
 
 def _view(options: argparse.Namespace) -> int:
-    from perfmagic.results.ranks import grouped
+    from perfmagic.results.traces import grouped
     from perfmagic.view.ranks.live import ranks_section
     from perfmagic.view.ranks.picture import ranks_svg
     from perfmagic.view.report.html import heading, mixed_html

@@ -18,7 +18,17 @@ from perfmagic.capture.bench.stopping import DECIDE_S
 from perfmagic.errors import OptionError
 from perfmagic.flags import called, option
 from perfmagic.keywords import documented
-from perfmagic.results import BenchResult, CompareResult, SweepResult, TimelineResult, TraceComparison
+from perfmagic.rank_comparisons import compare_sweeps, is_rank_sweep
+from perfmagic.results import (
+    BenchResult,
+    CompareResult,
+    RanksResult,
+    RanksSweep,
+    RanksSweepComparison,
+    SweepResult,
+    TimelineResult,
+    TraceComparison,
+)
 from perfmagic.samples import BenchRecord
 from perfmagic.show import remember
 from perfmagic.trace_comparisons import compare_timelines, is_trace_path
@@ -27,7 +37,8 @@ from perfmagic.units import plural
 __all__ = ["compare", "compare_given", "compared"]
 
 Path: TypeAlias = "str | os.PathLike[str]"
-Given: TypeAlias = "BenchResult | SweepResult | TimelineResult | Path | Callable[[], object]"
+Given: TypeAlias = "BenchResult | SweepResult | TimelineResult | RanksResult | RanksSweep | Path | Callable[[], object]"
+Found: TypeAlias = "CompareResult | SweepResult | TraceComparison | RanksSweepComparison"
 
 
 @overload
@@ -61,18 +72,26 @@ def compare(first: SweepResult, *others: SweepResult, quantity: str | None = Non
 
 @overload
 def compare(
-    first: TimelineResult, second: TimelineResult | Path, /, *, names: Sequence[str] = ()
+    first: TimelineResult | RanksResult,
+    second: TimelineResult | RanksResult | Path,
+    /,
+    *,
+    names: Sequence[str] = (),
 ) -> TraceComparison: ...
 
 
 @overload
-def compare(first: Path, second: TimelineResult, /, *, names: Sequence[str] = ()) -> TraceComparison: ...
+def compare(first: Path, second: TimelineResult | RanksResult, /, *, names: Sequence[str] = ()) -> TraceComparison: ...
+
+
+@overload
+def compare(first: RanksSweep, second: RanksSweep | Path, /, *, names: Sequence[str] = ()) -> RanksSweepComparison: ...
 
 
 @overload
 def compare(
     first: BenchResult | SweepResult | Path, *others: BenchResult | SweepResult | Path, quantity: str | None = None
-) -> CompareResult | SweepResult | TraceComparison: ...
+) -> Found: ...
 
 
 @documented(options_in_words(without=["name"], time_s=None))
@@ -97,13 +116,14 @@ def compare(
     setup_each: Callable[[], object] | None = None,
     code: str = "",
     setup: str = "",
-) -> CompareResult | SweepResult | TraceComparison:
+) -> Found:
     """Is it faster than the first? Functions are measured here, interleaved; results and saved files as they are.
 
     first, others: functions, or results of benchmarks, or sweeps; a path names what save() wrote. Sweeps are compared
     at each value that all have, which gives one sweep with variants.
-    Two timelines, or paths of traces, or folders with a trace of each rank, give a TraceComparison: what changed from
-    the first to the second, and where. It has one run of each, so no statistics.
+    Two timelines, or paths of traces, or results or folders of several ranks, give a TraceComparison: what changed from
+    the first to the second, and where. It has one run of each, so no statistics. Two sweeps over numbers of ranks give
+    a RanksSweepComparison: which is quicker on how many ranks, and in which part.
     names: one for each function or timeline; for functions their own names where left out, for timelines A and B.
     quantity: "returns", "done", "span" or "queued"; None: *done* where a device was in use, else *returns*.
     Left to itself it samples up to 10 s while the verdict is unclear, and up to 60 s where 8 samples take longer. With
@@ -117,10 +137,12 @@ def compare(
 
 def compare_given(
     given: Sequence[Given], names: Sequence[str], quantity: str | None, options: dict[str, Any], *, magic: str = ""
-) -> CompareResult | SweepResult | TraceComparison:
+) -> Found:
     """What compare() does.  options: fields of BenchSpec.  magic: as there."""
     if quantity is not None and quantity not in QUANTITIES:
         raise OptionError(f"compare: there is no quantity {quantity!r}", hint="one of " + ", ".join(QUANTITIES))
+    if any(map(is_rank_sweep, given)):
+        return _rank_sweeps(given, names, quantity, options, magic)
     if _are_timelines(given):
         return _timelines(given, names, quantity, options, magic)
     opened = [load(one) if isinstance(one, (str, os.PathLike)) else one for one in given]
@@ -142,7 +164,7 @@ def compare_given(
 
 def _are_timelines(given: Sequence[object]) -> bool:
     """Whether timelines are meant: beside a benchmark, a file that is none is a mistake of its own, told by load()."""
-    if any(isinstance(one, TimelineResult) for one in given):
+    if any(isinstance(one, (TimelineResult, RanksResult)) for one in given):
         return True
     benchmarks = any(isinstance(one, (analysed.BenchSummary, swept.SweepSummary)) or _is_saved(one) for one in given)
     return not benchmarks and any(map(_is_timeline, given))
@@ -154,7 +176,29 @@ def _is_saved(one: object) -> bool:
 
 
 def _is_timeline(one: object) -> bool:
-    return isinstance(one, TimelineResult) or (isinstance(one, (str, os.PathLike)) and is_trace_path(one))
+    if isinstance(one, (str, os.PathLike)):
+        return is_trace_path(one)
+    return isinstance(one, (TimelineResult, RanksResult))
+
+
+def _rank_sweeps(
+    given: Sequence[Any], names: Sequence[str], quantity: str | None, options: Mapping[str, Any], magic: str
+) -> RanksSweepComparison:
+    """Two sweeps over numbers of ranks, each a result or the folder it was saved as."""
+    n = sum(map(is_rank_sweep, given))
+    if n < len(given):
+        other = next(one for one in given if not is_rank_sweep(one))
+        of_ranks = isinstance(other, RanksResult)
+        kind = "ranks of one run" if of_ranks else _kind_words(other)
+        hint = "sweep.on(n) is the run on n ranks" if of_ranks else "give two sweeps over numbers of ranks"
+        raise OptionError(f"compare: {plural(n, 'sweep')} over numbers of ranks and {kind}", hint=hint)
+    if n != 2:
+        raise OptionError(f"compare: {plural(n, 'sweep')} over ranks, two are compared", hint="%compare before after")
+    _refuse_options({**options, **({} if quantity is None else {"quantity": quantity})}, (), magic)
+    _check_names(names)
+    found = compare_sweeps(given[0], given[1], names=names)
+    remember(found)
+    return found
 
 
 def _timelines(

@@ -6,35 +6,27 @@ import atexit
 import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.capture.ranks.drivers import Started
-from perfmagic.capture.ranks.failures import message_of, type_of
 from perfmagic.capture.ranks.session import CellEnd, Outputs, Session, close_drivers
 from perfmagic.capture.ranks.settings import Settings
-from perfmagic.errors import OptionError, RanksError, RanksInterrupt
+from perfmagic.errors import OptionError
 from perfmagic.keywords import documented
+from perfmagic.rank_ends import raise_failure, result_of
 from perfmagic.rank_outputs import outputs, show_values
+from perfmagic.rank_starts import cluster_of, preload, settings_of
+from perfmagic.rank_status import status_words
+from perfmagic.rank_values import pickled_together
 from perfmagic.show import running_shell
 
 if TYPE_CHECKING:
-    from perfmagic.capture.ranks.cluster import Cluster
     from perfmagic.results import RanksResult
 
-PROGRAM = "perfmagic.magics.in_rank.program"
-PRELOAD = (  # what every rank needs; nothing that starts a thread or touches CUDA
-    "torch", "torch.distributed", "torch.nn.parallel", "perfmagic.api", PROGRAM, "perfmagic.capture.recording.session",
-    "perfmagic.capture.devices.sim", "perfmagic.trace.formats.npz",
-)  # fmt: skip
-WITH_SIM = "perfmagic.capture.ranks.with_sim"
 MOST_RANKS = 64
 DEVICES = ("auto", "cuda", "sim", "cpu")
 DEFAULT_RANKS = 2
 LOCAL = "local"  # in place of a cluster's name: this machine
-GRACE = "PERFMAGIC_RANKS_GRACE_S"  # how long a standstill lasts before it is said, for tests
 
 
 class Ranks:
@@ -64,12 +56,14 @@ class Ranks:
         record: bool = False,
         memory: bool = False,
         shapes: bool = False,
+        lines: bool | None = None,
     ) -> RanksResult | None:
         """Run code in all ranks, or in those of `on`; what was recorded, None for a plain run.
 
         Raises RanksError where it fails in a rank: the others are freed, and all go on with the next one.
         """
-        end = self.end_of(f"%%ranks\n{code}", on=on, record={"memory": memory, "shapes": shapes} if record else None)
+        how = {"memory": memory, "shapes": shapes, "lines": lines}
+        end = self.end_of(f"%%ranks\n{code}", on=on, record=how if record else None)
         found = self.recorded(end)
         raise_failure(end)
         return found
@@ -98,17 +92,12 @@ class Ranks:
 
     def recorded(self, end: CellEnd) -> RanksResult | None:
         """The result of what a cell recorded; None where that is nothing."""
-        found = self.result = _result(end) if end.recorded else self.result
+        found = self.result = result_of(end) if end.recorded else self.result
         return found if end.recorded else None
 
     def push(self, **values: Any) -> None:
-        """Give variables of this process to all ranks. Raises OptionError for what cannot be pickled."""
-        try:
-            payload = pickle.dumps(list(values.values()))
-        except Exception as error:  # noqa: BLE001 - whatever the value's own code raises
-            words = f"{', '.join(values)}: {type(error).__name__}: {error}"
-            raise OptionError(words, hint="what can be pickled can be sent: data, functions of modules") from None
-        self._session.push(payload, list(values))
+        """Give variables of this process to all ranks. Raises OptionError that names each which cannot be pickled."""
+        self._session.push(pickled_together(values), list(values))
 
     def __getitem__(self, expression: str) -> list[Any]:
         """The value of a variable, or of an expression, in each rank; tensors of devices come on the CPU."""
@@ -139,21 +128,12 @@ class Ranks:
 
     def status(self) -> str:
         """A line for each rank: its process, its memory and where it stands."""
-        session = self._session
-        if not self.running:
-            return "no ranks run; %%ranks -n 4 starts some"
-        places = session.places()
-        lines = [f"{session.world} ranks on {session.device}, {session.how}"]
-        for peer in session.peers:
-            place = places[peer.rank]
-            does = "ready" if place else "does not answer" if peer.alive else f"{peer.death}; %ranks restart"
-            lines.append(f"rank {peer.rank}  process {peer.started.pid}  {_of_process(peer.started)}  {does}")
-        return "\n".join(lines)
+        return status_words(self._session) if self.running else "no ranks run; %%ranks -n 4 starts some"
 
     def _started(self, said: Outputs | None = None) -> Session:
         settings = self._settings
         if self.cluster:
-            return Session(settings, said or outputs(), driver=_cluster(self.cluster))
+            return Session(settings, said or outputs(), driver=cluster_of(self.cluster))
         return Session(settings, said or outputs(), preload(settings.device))
 
     def __enter__(self) -> Ranks:  # noqa: PYI034 - typing.Self needs Python 3.11
@@ -188,7 +168,7 @@ def ranks(n: int | None = None, *, device: str = "auto", backend: str = "", clus
     if running is not None and _fits(running, n, device, backend, cluster):
         return running
     where = "" if cluster == LOCAL else cluster or (running.cluster if running is not None else "")
-    engines = len(_cluster(where).engines) if where else DEFAULT_RANKS
+    engines = len(cluster_of(where).engines) if where else DEFAULT_RANKS
     before = running.settings if running is not None and running.cluster == where else None
     if running is not None:
         running.stop()
@@ -212,44 +192,21 @@ def forget_setup() -> None:
     _setup_cells.clear()
 
 
-def settings_of(world: int, device: str, backend: str) -> Settings:
-    """What ranks of this notebook or script are started with."""
-    shell = running_shell()
-    return Settings(
-        world,
-        PROGRAM,
-        device=device,
-        backend=backend,
-        colors=str(getattr(shell, "colors", "")) if shell is not None else "nocolor",
-        grace_s=float(os.environ.get(GRACE, "3")),
-    )
-
-
-def preload(device: str) -> tuple[str, ...]:
-    """What a fork server imports for ranks on a device; it must not ask CUDA which there are."""
-    has_gpu = any(Path(node).exists() for node in ("/dev/nvidia0", "/dev/kfd", "/dev/dxg"))
-    return (*PRELOAD, WITH_SIM) if device == "sim" or (device == "auto" and not has_gpu) else PRELOAD
-
-
 def current() -> Ranks | None:
     """The ranks that run, None where there are none."""
     return _current[0] if _current else None
-
-
-def raise_failure(end: CellEnd) -> None:
-    """Raise what a cell failed with in ranks; nothing where it did not."""
-    words = message_of(end.failures, end.standstill)
-    if end.interrupted:
-        raise RanksInterrupt(words or "KeyboardInterrupt: the cell had ended in all ranks")
-    if end.failures or end.standstill:
-        raise RanksError.named(type_of(end.failures, end.standstill), words, end.failures)
 
 
 _current: list[Ranks] = []
 _setup_cells: dict[str, str] = {}  # by cell, in the order in which they ran last
 
 
+_home = os.getpid()
+
+
 def _end_all() -> None:
+    if os.getpid() != _home:  # a fork of the notebook ends: the ranks are not its own
+        return
     while _current:
         _current[0].stop()
     close_drivers()
@@ -266,38 +223,3 @@ def _fits(running: Ranks, n: int | None, device: str, backend: str, cluster: str
     if cluster and running.cluster != ("" if cluster == LOCAL else cluster):
         return False
     return n in (None, has.world) and device in ("auto", has.device) and backend in ("", has.backend)
-
-
-def _result(end: CellEnd) -> RanksResult:
-    from perfmagic.results import RanksResult, TimelineResult
-    from perfmagic.trace.formats.sources import read_file
-
-    timelines: list[TimelineResult] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for rank, payload in sorted(end.recorded.items()):
-            path = Path(folder) / f"rank{rank}.npz"
-            path.write_bytes(payload)
-            timelines.append(TimelineResult(read_file(path), title=f"rank {rank}"))
-    return RanksResult.of(timelines)
-
-
-def _cluster(name: str) -> Cluster:
-    from perfmagic.capture.ranks.cluster import cluster_named
-
-    return cluster_named(name)
-
-
-def _of_process(started: Started) -> str:
-    """Where a rank is: beside which engine, or else how much memory of this machine it takes."""
-    return started.engine or _memory(started.pid)
-
-
-def _memory(pid: int) -> str:
-    """What a rank has for itself; what it shares with the others was there before it."""
-    from perfmagic import units
-
-    try:
-        rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return ""
-    return "private " + units.size(sum(int(row.split()[1]) * 1024 for row in rows if row.startswith("Private_")))

@@ -11,8 +11,10 @@ from perfmagic.analysis.ranks.efficiency import Scaling
 from perfmagic.capture.ranks.session import Outputs
 from perfmagic.errors import DeviceError, OptionError, RanksError
 from perfmagic.keywords import documented
+from perfmagic.rank_ends import raise_failure
 from perfmagic.rank_outputs import outputs
-from perfmagic.rank_sessions import DEVICES, MOST_RANKS, Ranks, current, raise_failure, settings_of
+from perfmagic.rank_sessions import DEVICES, MOST_RANKS, Ranks, current
+from perfmagic.rank_starts import settings_of
 from perfmagic.results import RanksResult, RanksSweep
 from perfmagic.show import remember
 from perfmagic.units import plural

@@ -127,6 +127,11 @@ def plural(n: int, one: str, many: str | None = None) -> str:
     return f"{count(n)} {one if n == 1 else many or one + 's'}"
 
 
+def every(n: int, one: str) -> str:
+    """All of them: "the rank", "both ranks", "all 4 ranks"."""
+    return f"the {one}" if n == 1 else f"both {one}s" if n == 2 else f"all {count(n)} {one}s"
+
+
 def significant(value: float, digits: int = 3) -> str:
     """A plain number with so many significant digits and no exponent: 96.04 → "96.0"."""
     if value == 0:

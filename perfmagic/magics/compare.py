@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from perfmagic.analysis.bench.compare import QUANTITIES
-from perfmagic.benchmarks import load
-from perfmagic.comparisons import compare_given
+from perfmagic.comparisons import Found, compare_given
 from perfmagic.errors import OptionError
 from perfmagic.files import file_path
 from perfmagic.magics.running.options import Parser, add_name_option, add_sampling_options, sampling
 from perfmagic.magics.running.run import bind
-from perfmagic.results import BenchResult, CompareResult, SweepResult, TimelineResult, TraceComparison
+from perfmagic.results import BenchResult, RanksResult, RanksSweep, SweepResult, TimelineResult
+from perfmagic.saved import load
 from perfmagic.show import last, show
 from perfmagic.trace_comparisons import NAMES, is_trace_path
+
+RECORDED = (TimelineResult, RanksResult, RanksSweep)
 
 
 def parser() -> Parser:
@@ -23,7 +25,7 @@ def parser() -> Parser:
     made = Parser(
         "%compare",
         "Is it faster than the first? Functions are measured interleaved; results and sweeps of %%bench as they are. "
-        "Of two timelines, trace files or folders of them: what changed, and where.",
+        "Of two timelines, results of %%ranks, trace files or folders of them: what changed, and where.",
         form="NAME|FILE NAME|FILE…",
     )
     add_name_option(made)
@@ -33,7 +35,7 @@ def parser() -> Parser:
     return made
 
 
-def run(shell: Any, line: str) -> CompareResult | SweepResult | TraceComparison | None:
+def run(shell: Any, line: str) -> Found | None:
     """Compare the functions, results or files that the line names, and return the comparison."""
     options = parser().split_words(line)
     if options.help:
@@ -43,7 +45,7 @@ def run(shell: Any, line: str) -> CompareResult | SweepResult | TraceComparison 
     if len(words) < 2:
         raise OptionError(f"%compare: {len(words)} named, at least two are needed", hint="%compare before after")
     given = [_named(shell, word) for word in words]
-    timelines = any(isinstance(one, (TimelineResult, Path)) for one in given)
+    timelines = any(isinstance(one, (*RECORDED, Path)) for one in given)
     functions = [] if timelines else [one for one in given if not isinstance(one, (BenchResult, SweepResult))]
     names = _names(words, given) if timelines else words if functions else ()
     extra = {**sampling(options), "code": f"%compare {line.strip()}"} if functions else sampling(options)
@@ -63,9 +65,8 @@ def run(shell: Any, line: str) -> CompareResult | SweepResult | TraceComparison 
 
 def _names(words: list[str], given: list[Any]) -> list[str]:
     """What to call timelines: a variable's name; of a file, which has a long one, a letter."""
-    return [
-        NAMES[i % 2] if isinstance(one, Path) else word for i, (word, one) in enumerate(zip(words, given, strict=True))
-    ]
+    both = enumerate(zip(words, given, strict=True))
+    return [NAMES[i % 2] if isinstance(one, Path) else word for i, (word, one) in both]
 
 
 def _named(shell: Any, word: str) -> Any:
@@ -74,11 +75,11 @@ def _named(shell: Any, word: str) -> Any:
         found = shell.user_ns[word] if word in shell.user_ns else getattr(builtins, word)
         if isinstance(found, (BenchResult, SweepResult)):
             return found.named(word)
-        if callable(found) or isinstance(found, TimelineResult):
+        if callable(found) or isinstance(found, RECORDED):
             return found
         raise OptionError(
             f"%compare: {word} is of type {type(found).__name__}",
-            hint="name results of %%bench -o NAME or %%timeline -o NAME, or functions",
+            hint="name results of %%bench, %%timeline or %%ranks with -o NAME, or functions",
         )
     path = file_path(word)
     if is_trace_path(path):

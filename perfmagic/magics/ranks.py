@@ -10,10 +10,18 @@ from perfmagic.capture.ranks.session import CellEnd
 from perfmagic.errors import OptionError, PerfmagicError
 from perfmagic.files import file_path
 from perfmagic.magics import ranks_sweep
-from perfmagic.magics.ranks_options import chosen, parser, refuse_body, refuse_options_of_sweeps
+from perfmagic.magics.ranks_hints import hinting
+from perfmagic.magics.ranks_options import (
+    chosen,
+    parser,
+    refuse_body,
+    refuse_options_of_records,
+    refuse_options_of_sweeps,
+)
 from perfmagic.magics.running.run import bind
+from perfmagic.rank_ends import raise_failure
 from perfmagic.rank_outputs import show_result
-from perfmagic.rank_sessions import MOST_RANKS, Ranks, keep_as_setup, raise_failure, ranks
+from perfmagic.rank_sessions import MOST_RANKS, Ranks, keep_as_setup, ranks
 from perfmagic.results import RanksResult
 from perfmagic.show import cell_of
 
@@ -31,19 +39,23 @@ def run(shell: Any, line: str, source: str) -> None:
         raise OptionError(f"%%ranks: {rest!r} is no option", hint="the code goes below; %%ranks -h lists the options")
     refuse_body(source)
     if options.sweep is not None:
-        ranks_sweep.run(shell, options, rest, source)
+        with hinting(shell.user_ns):
+            ranks_sweep.run(shell, options, rest, source)
         return
     refuse_options_of_sweeps(options)
+    refuse_options_of_records(options)
     if options.n is not None and not 1 <= options.n <= MOST_RANKS:
         raise OptionError(f"%%ranks -n {options.n}: 1 to {MOST_RANKS} processes", hint="%%ranks -n 4")
     on = chosen(options.on)
     if options.setup and on is not None:
         raise OptionError("%%ranks --setup --on: new ranks are set up alike", hint="leave --on out, and ask for rank")
     found = ranks(options.n, device=options.device, backend=options.backend, cluster=options.cluster)
-    record = None if options.plain or options.setup else {"memory": options.memory, "shapes": options.shapes}
+    asked = {"memory": options.memory, "shapes": options.shapes, "lines": options.lines}
+    record = None if options.plain or options.setup else asked
     end = found.end_of(source, on=on, record=record)
     _show(shell, options, found, end)
-    raise_failure(end)
+    with hinting(shell.user_ns):
+        raise_failure(end)
     if options.setup:
         keep_as_setup(cell_of(shell) or source, source)
 

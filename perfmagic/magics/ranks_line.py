@@ -55,7 +55,9 @@ def _exchange(shell: Any, found: Ranks, verb: str, names: list[str]) -> None:
         raise OptionError(f"%ranks {verb}: no name given", hint=f"%ranks {verb} data")
     wrong = [name for name in names if not name.isidentifier() or (verb == "push" and name not in shell.user_ns)]
     if wrong:
-        raise OptionError(f"%ranks {verb}: there is no variable {wrong[0]}", hint=_USES)
+        are = "there is no variable" if len(wrong) == 1 else "there are no variables"
+        where = " in the notebook" if verb == "push" else ""
+        raise OptionError(f"%ranks {verb}: {are} {', '.join(wrong)}{where}", hint=_USES)
     if verb == "push":
         found.push(**{name: shell.user_ns[name] for name in names})
     else:

@@ -23,6 +23,11 @@ def parser() -> Parser:
     made.add_argument("--memory", action="store_true", help="also record what is allocated on the devices over time")
     made.add_argument("--shapes", action="store_true", help="also record shapes and types of operators' inputs")
     made.add_argument(
+        "--lines",
+        action=argparse.BooleanOptionalAction,
+        help="also follow the lines of functions (default: on Python 3.12 and later)",
+    )
+    made.add_argument(
         "--sweep", type=sweep_of, metavar="n=A,B,C", help="the cell on each number of ranks, in processes of their own"
     )
     made.add_argument("--strong", action="store_true", help="of a sweep: all ranks share one work (default: weak)")
@@ -48,6 +53,22 @@ def refuse_options_of_sweeps(options: argparse.Namespace) -> None:
     for_sweeps = {"--strong": options.strong, "-r": options.r is not None, "--warmup": options.warmup is not None}
     if given := next((name for name, is_given in for_sweeps.items() if is_given), ""):
         raise OptionError(f"%%ranks {given}: for sweeps", hint=f"%%ranks --sweep n=1,2,4 {given}")
+
+
+def refuse_options_of_records(options: argparse.Namespace) -> None:
+    """Raises OptionError where one is given with a cell that records nothing."""
+    plain = "--setup" if options.setup else "--plain" if options.plain else ""
+    for_records = {
+        "-o": bool(options.name),
+        "--save": options.save is not None,
+        "--memory": options.memory,
+        "--shapes": options.shapes,
+        "--lines": options.lines is not None,
+    }
+    given = next((name for name, is_given in for_records.items() if is_given), "")
+    if plain and given:
+        words = f"%%ranks {plain} {given}: such a cell records nothing, so there is no result"
+        raise OptionError(words, hint=f"leave {given} out here, and put it on a cell without {plain}")
 
 
 def chosen(words: str | None) -> list[int] | None:

@@ -22,9 +22,11 @@ def run(shell: Any, options: argparse.Namespace, setup: str, source: str) -> Non
         "--plain": options.plain,
         "--setup": options.setup,
         "--on": options.on is not None,
+        "--lines": options.lines is not None,
     }
     if wrong := next((name for name, given in others.items() if given), ""):
-        raise OptionError(f"%%ranks --sweep {wrong}: a sweep records all ranks", hint=f"leave {wrong} out")
+        words = "is not measured with it" if wrong == "--lines" else "records all ranks"
+        raise OptionError(f"%%ranks --sweep {wrong}: a sweep {words}", hint=f"leave {wrong} out")
     if options.cluster not in ("", LOCAL):
         words = f"%%ranks --sweep --cluster {options.cluster}: a sweep starts processes of this machine"
         raise OptionError(words, hint="run the cell with -n and --cluster for each number of ranks")

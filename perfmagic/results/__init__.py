@@ -9,18 +9,23 @@ if TYPE_CHECKING:
     from perfmagic.results.bench import BenchResult
     from perfmagic.results.compare import CompareResult
     from perfmagic.results.faces import Result
-    from perfmagic.results.ranks import RanksResult, Traces
+    from perfmagic.results.memory import MemoryResult
+    from perfmagic.results.ranks import RanksResult
     from perfmagic.results.ranks_sweep import RanksSweep
+    from perfmagic.results.ranks_sweep_comparison import RanksSweepComparison
     from perfmagic.results.roofline import RooflineResult
     from perfmagic.results.sweep import SweepResult
     from perfmagic.results.timeline import TimelineResult
     from perfmagic.results.trace_comparison import TraceComparison
+    from perfmagic.results.traces import Traces
 
 __all__ = [
     "BenchResult",
     "CompareResult",
+    "MemoryResult",
     "RanksResult",
     "RanksSweep",
+    "RanksSweepComparison",
     "Result",
     "RooflineResult",
     "SweepResult",
@@ -31,14 +36,16 @@ __all__ = [
 _HOME = {
     "BenchResult": "bench",
     "CompareResult": "compare",
+    "MemoryResult": "memory",
     "RanksResult": "ranks",
     "RanksSweep": "ranks_sweep",
+    "RanksSweepComparison": "ranks_sweep_comparison",
     "Result": "faces",
     "RooflineResult": "roofline",
     "SweepResult": "sweep",
     "TimelineResult": "timeline",
     "TraceComparison": "trace_comparison",
-    "Traces": "ranks",
+    "Traces": "traces",
 }
 
 

@@ -5,31 +5,31 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfmagic import units
 from perfmagic.analysis.ranks.alignment import Alignment
 from perfmagic.analysis.ranks.arrows import arrows
 from perfmagic.analysis.ranks.clock_facts import Ping
 from perfmagic.analysis.ranks.files import stretches
 from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.findings import findings_of, mixed_jobs
+from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.host_as_device import host_as_device
-from perfmagic.analysis.ranks.jobs import jobs
 from perfmagic.analysis.ranks.kernels_of_ranks import KernelOfRanks, kernels_of_ranks
 from perfmagic.analysis.ranks.meetings import Meeting, Message
 from perfmagic.analysis.ranks.of_file import FileOfRank
-from perfmagic.analysis.ranks.summary import Ranks, RankStat, ranks_of
+from perfmagic.analysis.ranks.summary import Ranks, RankStat
 from perfmagic.analysis.rows import Rows, pandas
 from perfmagic.errors import OptionError
-from perfmagic.files import made_folder, write_text
+from perfmagic.files import write_text
 from perfmagic.results.faces import LiveView, Result
+from perfmagic.results.ranks_folder import RANKS_FORMAT, damaged_folder, folder_to_save, read_about, write_about
+from perfmagic.results.ranks_live import WITH_FINDINGS, LiveRanks, wire_of
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.trace.formats.sources import read_file
 from perfmagic.trace.model import Trace, devices_label
-from perfmagic.view.svg.canvas import escaped
 from perfmagic.view.timeline.viewstate import ViewState
 
 # Views are imported where they are drawn: a script that reads numbers need not load them.
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from perfmagic.view.timeline.wire import Wire
 
 
-WITH_FINDINGS = 8  # timelines of ranks that have findings of their own: each takes as long as the rest of its data
-NO_FINDINGS = "its own findings are not worked out here: .rank({rank}).findings has them"
+SAVE_HINT = 'save("runs") writes one; save("runs.json.gz") is one file for Perfetto, to_html() writes a page'
 MOST_READ_AGAIN = 16  # files that are read for the rows of a page, when their traces were not kept
 
 
@@ -103,7 +102,7 @@ class RanksResult(Result):
 
     @property
     def table(self) -> Rows[RankStat]:
-        """A row a rank: busy, compute, exposed communication as waiting and transfer, copies, idle (ns), bandwidth."""
+        """A row a rank: compute, exposed communication as waiting and transfer, copies, idle (ns), bandwidth."""
         return self.ranks.table
 
     @property
@@ -154,20 +153,7 @@ class RanksResult(Result):
     @cached_property
     def wire(self) -> Wire:
         """The data of the live view: a row a rank, and behind each the rank's own timeline on the common axis."""
-        from perfmagic.view.ranks.wire import ranks_wire, window_on_axis
-        from perfmagic.view.timeline.doc import timeline_doc
-        from perfmagic.view.timeline.wire import timeline_wire
-
-        parts: dict[int, Wire] = {}
-        for row in self._told_first():
-            one = self.rank(row.rank)
-            start_ns, end_ns = window_on_axis(self.doc, row)
-            findings = one.findings if len(parts) < WITH_FINDINGS else ()
-            doc = timeline_doc(one.trace, findings, start_ns=start_ns, end_ns=end_ns, comm_names=one.comm_names)
-            if len(parts) >= WITH_FINDINGS:
-                doc = replace(doc, trust=(NO_FINDINGS.format(rank=row.rank), *doc.trust))
-            parts[row.rank] = timeline_wire(doc, one.trace)
-        return ranks_wire(self.doc, parts)
+        return wire_of(self.doc, ((row, self.rank(row.rank)) for row in self._told_first()))
 
     def read_again(self) -> Iterator[tuple[int, TimelineResult]]:
         """The ranks of whom a finding tells, and their timelines, as many as have findings on a page; one by one."""
@@ -203,7 +189,7 @@ class RanksResult(Result):
         """One row a device op: its rank, name, stream, launched, started, ended (ns on the axis). Needs pandas."""
         frames = []
         for number in self.ranks.ranks:
-            frame = TimelineResult(self._trace(number)).to_frame()
+            frame = TimelineResult(self._trace(number), comm_names=self.ranks.comm_names).to_frame()
             for column in ("launched_ns", "start_ns", "end_ns"):
                 frame[column] += self.clocks.offset_ns[number]
             frame.insert(0, "rank", number)
@@ -216,17 +202,37 @@ class RanksResult(Result):
 
         Chrome JSON (.json, .json.gz) is one file on one axis for Perfetto, a process a rank, with an arrow for each
         message and from each collective's last rank. Any other name is a folder with a file a rank, with every column:
-        perfmagic.open_traces(folder).ranks opens it. Raises OptionError where it cannot be written.
+        perfmagic.load(folder) gives the same back. Raises OptionError where it cannot be written, and for a name that
+        ends as another file.
         """
         if str(path).endswith((".json", ".json.gz")):
             from perfmagic.trace.formats.chrome_ranks import write_chrome_ranks
 
             traces = {number: self._trace(number) for number in self.ranks.ranks}
             return write_chrome_ranks(traces, self.clocks.offset_ns, arrows(self.ranks), path)
-        folder = made_folder(path)
+        folder = folder_to_save(path, "what ranks recorded", SAVE_HINT)
         for number in self.ranks.ranks:
             self.rank(number).save(folder / f"rank{number}.npz")
+        names = dict(zip(self.ranks.ranks, self._titles, strict=True))
+        pings = [astuple(ping) for ping in self.ranks.pings]
+        about = {"ranks": self.ranks.ranks, "titles": names, "comm_names": self.ranks.comm_names, "pings": pings}
+        write_about(folder, RANKS_FORMAT, about)
         return folder
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> RanksResult:
+        """What save() wrote into a folder.
+
+        Raises OptionError for another folder, TraceError where a trace in it cannot be read.
+        """
+        folder, about = read_about(path, RANKS_FORMAT, "record of several ranks")
+        try:
+            files = [(str(about["titles"][str(one)]), folder / f"rank{int(one)}.npz") for one in about["ranks"]]
+            comm_names, pings = about["comm_names"], tuple(Ping(*one) for one in about["pings"])
+        except (LookupError, TypeError, ValueError) as error:
+            raise damaged_folder(folder, "record of several ranks", error) from None
+        found = cls.of([TimelineResult(read_file(file), comm_names=comm_names, title=title) for title, file in files])
+        return found.aligned_by(pings)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the live view of all ranks (no network) and give its path."""
@@ -250,99 +256,11 @@ class RanksResult(Result):
 
     def live(self) -> LiveView:
         """The live view: its data, and the window that it shares with this object."""
-        return _LiveRanks(self)
+        state, empty = self.view_state, bool(self.nothing)
+        return LiveRanks(self.title, state, empty, lambda: self.doc, lambda: self.wire, self.html)
 
     def __repr__(self) -> str:
         first = f". {self.findings[0].sentence}" if self.findings else f". {self.nothing}" if self.nothing else ""
         numbers = self.ranks.ranks
         which = ", ".join(map(str, numbers)) if len(numbers) <= WITH_FINDINGS else stretches(numbers)
         return f"Ranks {which} on one axis{first}"
-
-
-@dataclass(frozen=True)
-class _LiveRanks:
-    """The live view of several ranks."""
-
-    result: RanksResult
-
-    @property
-    def state(self) -> ViewState:
-        return self.result.view_state
-
-    @property
-    def empty(self) -> bool:
-        return bool(self.result.nothing)
-
-    def wire(self) -> Wire:
-        return self.result.wire
-
-    def picture_html(self) -> str:
-        from perfmagic.view.timeline.html import ONLY_THE_PICTURE
-
-        return ONLY_THE_PICTURE + self.result.html()
-
-    def frame_html(self) -> str:
-        from perfmagic.view.ranks.live import ranks_section
-        from perfmagic.view.timeline.live import framed_page
-
-        section = ranks_section(self.result.doc, self.result.wire)
-        return framed_page(self.result.title, section, self.result.html())
-
-
-class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was worked out
-    """The timelines of several files, in order.
-
-    jobs: those that are ranks of one job, on one axis each, the largest job first.  alone: all others.  mixed: which
-    jobs the files are of, in a sentence; "" for one job.
-    """
-
-    @cached_property
-    def _grouped(self) -> tuple[list[RanksResult], list[TimelineResult]]:
-        return grouped(self)
-
-    @property
-    def jobs(self) -> list[RanksResult]:
-        return self._grouped[0]
-
-    @property
-    def alone(self) -> list[TimelineResult]:
-        return self._grouped[1]
-
-    @property
-    def mixed(self) -> str:
-        return "".join(finding.sentence for finding in mixed_jobs([one.trace for one in self]))
-
-    @property
-    def ranks(self) -> RanksResult:
-        """The ranks of the largest job on one axis. Raises OptionError where there are none."""
-        if not self.jobs:
-            raise OptionError(
-                f"{units.plural(len(self), 'trace')}, and no two of them are ranks of one job",
-                hint=self.mixed or "open the files of several ranks",
-            )
-        return self.jobs[0]
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What IPython shows: the ranks on one axis, then the timelines that stand alone."""
-        shown: list[Result] = [*self.jobs, *self.alone]
-        mixed = f"<p>{escaped(self.mixed)}</p>" if self.mixed else ""
-        return {
-            "text/plain": "\n\n".join([*([self.mixed] if self.mixed else []), *(one.text() for one in shown)]),
-            "text/html": mixed + "".join(one.html() for one in shown),
-        }
-
-
-def grouped(results: Sequence[TimelineResult]) -> tuple[list[RanksResult], list[TimelineResult]]:
-    """The jobs of which several ranks are given, the largest first, and the timelines that stand alone."""
-    found: list[RanksResult] = []
-    alone: list[TimelineResult] = []
-    for job in jobs([result.trace for result in results]):
-        mine = [results[i] for i in job.members]
-        with_ops = [one for one in mine if len(host_as_device(one.trace).ops)]
-        ranks = ranks_of([one.trace for one in with_ops], with_ops[0].comm_names) if with_ops else None
-        if ranks is None:
-            alone += mine
-            continue
-        found.append(RanksResult(tuple(with_ops), ranks))
-        alone += [one for one in mine if one not in with_ops]
-    return found, alone

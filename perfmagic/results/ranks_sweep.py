@@ -15,15 +15,18 @@ from perfmagic.analysis.ranks.efficiency import Scaling
 from perfmagic.analysis.ranks.scaling import RunOfRanks, ScalingStat, run_of, scaling_table, scaling_words
 from perfmagic.analysis.rows import Rows
 from perfmagic.errors import OptionError
-from perfmagic.files import made_folder, write_text
+from perfmagic.files import write_text
 from perfmagic.results.faces import Result
 from perfmagic.results.ranks import RanksResult
+from perfmagic.results.ranks_folder import SWEEP_FORMAT, damaged_folder, folder_to_save, read_about, write_about
 from perfmagic.trace.model import devices_label
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from perfmagic.view.ranks.scaling import ScalingDoc
+
+SAVE_HINT = 'save("found") writes one; to_json() has the table, to_html() writes a page'
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +107,31 @@ class RanksSweep(Result):
         return self.table.to_frame()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the traces into a folder, a folder for each number of ranks (n1, n2 …) with a file a rank; gives it."""
-        folder = made_folder(path)
+        """Write the traces into a folder, a folder for each number of ranks (n1, n2 …) with a file a rank; gives it.
+
+        perfmagic.load(folder) gives the same back. Raises OptionError where it cannot be written, and for a name that
+        ends as a file.
+        """
+        folder = folder_to_save(path, "a sweep over ranks", SAVE_HINT)
         for n, one in zip(self.n, self.results, strict=True):
             one.save(folder / f"n{n}")
+        times_ns = {str(n): list(times) for n, times in zip(self.n, self.times_ns, strict=True)}
+        about = {"n": self.n, "times_ns": times_ns, "scaling": self.scaling, "failed": self.failed}
+        write_about(folder, SWEEP_FORMAT, about)
         return folder
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> RanksSweep:
+        """What save() wrote. Raises OptionError for another folder, TraceError where a trace in it cannot be read."""
+        folder, about = read_about(path, SWEEP_FORMAT, "sweep over ranks")
+        try:
+            numbers, scaling, failed = [int(n) for n in about["n"]], about["scaling"], str(about["failed"])
+            times_ns = tuple(tuple(int(ns) for ns in about["times_ns"][str(n)]) for n in numbers)
+            if scaling not in ("weak", "strong") or not numbers:
+                raise ValueError(f"{scaling} scaling on {numbers} ranks")
+        except (LookupError, TypeError, ValueError) as error:
+            raise damaged_folder(folder, "sweep over ranks", error) from None
+        return cls(tuple(RanksResult.load(folder / f"n{n}") for n in numbers), times_ns, scaling, failed)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page (no network, no script) and give its path."""

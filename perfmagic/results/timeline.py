@@ -25,6 +25,7 @@ from perfmagic.analysis.timeline.host_time import HostTime, python_during
 from perfmagic.analysis.timeline.idle import IdleGap, gap_rows
 from perfmagic.analysis.timeline.kernels import KernelStat, kernels
 from perfmagic.analysis.timeline.line_totals import function_lines, lines
+from perfmagic.analysis.timeline.op_facts import followed_frames, op_sizes
 from perfmagic.analysis.timeline.operators import OperatorStat, operators
 from perfmagic.analysis.timeline.origin import launched_from
 from perfmagic.analysis.timeline.overlap import breakdown
@@ -53,6 +54,7 @@ from perfmagic.view.timeline.viewstate import ViewState
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.memory import MemoryResult
     from perfmagic.view.timeline.doc import TimelineDoc
     from perfmagic.view.timeline.lines.doc import LinesDoc
     from perfmagic.view.timeline.wire import Wire
@@ -129,6 +131,13 @@ class TimelineResult(Result):
     def trust(self) -> Trust:
         """What the record cannot be trusted in: counts, and sentences about them."""
         return trust(self.trace)
+
+    @property
+    def memory(self) -> MemoryResult:
+        """What held the most memory, by line and by reason. Where blocks were not recorded it says so."""
+        from perfmagic.results.memory import MemoryResult
+
+        return MemoryResult(self.trace)
 
     def kernels(self, device: int | None = None) -> Rows[KernelStat]:
         """Every kernel by name, the longest in sum first: count, times (ns), launch shape, tensor cores."""
@@ -242,7 +251,9 @@ class TimelineResult(Result):
     def to_frame(self) -> pd.DataFrame:
         """One row a device op: name, stream, launched, started, ended (ns), line, who launched it. Needs pandas.
 
-        operator, module, frame: the innermost around the launch, None where none was recorded.
+        size_bytes: of a copy, a memset or one rank's whole buffer of a collective, missing where it is not known.
+        line: of the cell.  operator, module, frame: the innermost around the launch, None where none was recorded;
+        where lines of functions were followed, frame is the innermost of them: "In[2](4): f".
         """
         ops, names = self.trace.ops, self.trace.names
         frame: pd.DataFrame = pandas().DataFrame(
@@ -253,9 +264,10 @@ class TimelineResult(Result):
                 "launched_ns": self.trace.launch_start_ns(),
                 "start_ns": ops.start_ns,
                 "end_ns": ops.end_ns,
-                "size_bytes": ops.size_bytes,
+                "size_bytes": pandas().array(op_sizes(self.trace, self.comm_names), "Int64"),
                 "line": ops.line,
                 **launched_from(self.trace),
+                **followed_frames(self.trace),
             }
         )
         return frame

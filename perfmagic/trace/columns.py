@@ -51,6 +51,18 @@ class HostKind(enum.IntEnum):
     PYTHON = 2  # a Python frame (with_stack)
 
 
+class BlockRole(enum.IntEnum):
+    """What a block of memory was found to be: by the module, optimizer, variable or graph that led to it."""
+
+    UNKNOWN = 0
+    PARAMETER = 1
+    BUFFER = 2
+    GRADIENT = 3
+    OPTIMIZER = 4  # state of an optimizer
+    GRAPH = 5  # kept by the graph of what the holder names
+    HELD = 6  # a variable, an item of a container, Out[4], a frame of the last traceback
+
+
 def _column(dtype: Any, default: Any = None) -> Any:
     return field(metadata={"dtype": dtype, "default": default})
 
@@ -183,6 +195,32 @@ class Counters(Table):
     series: Int32 = _column(np.int32)  # row of names
     device: Int32 = _column(np.int32, 0)
     value: Float64 = _column(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Table):
+    """Memory that an allocator gave and took back, a row for each time. Where it is not recorded there are no rows.
+
+    Orders count allocations and releases of a device in one sequence: the sum of what lives then is what the allocator
+    itself counted. Those of two devices say nothing of each other.
+    """
+
+    order: Int64 = _column(np.int64)  # of the allocation
+    device: Int32 = _column(np.int32)
+    alloc_ns: Int64 = _column(np.int64)
+    free_ns: Int64 = _column(np.int64, NONE)  # NONE: alive at the end
+    free_order: Int64 = _column(np.int64, NONE)  # NONE: alive at the end
+    size_bytes: Int64 = _column(np.int64)  # as the allocator gave it: what was asked for is up to 1 MB less
+    thread: Int64 = _column(np.int64, 0)
+    free_thread: Int64 = _column(np.int64, NONE)
+    before: Int8 = _column(np.int8, 0)  # 1: allocated before the recording; alloc_ns is its start then
+    node: Int32 = _column(np.int32, NONE)  # name of the backward node that it was allocated in; NONE: in none
+    node_sequence: Int64 = _column(np.int64, NONE)  # autograd's number of that node
+    free_node: Int32 = _column(np.int32, NONE)  # the same of its release
+    free_sequence: Int64 = _column(np.int64, NONE)
+    newest_sequence: Int64 = _column(np.int64, NONE)  # of the node its thread had made last, outside of backward nodes
+    role: Int8 = _column(np.int8, 0)  # BlockRole
+    holder: Int32 = _column(np.int32, NONE)  # row of names: "net.a.weight", "losses[0]"
 
 
 @dataclass(frozen=True, eq=False)

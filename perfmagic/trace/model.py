@@ -17,6 +17,7 @@ from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import (
     NO_LINE,
     NONE,
+    Blocks,
     Counters,
     DeviceOps,
     HostCalls,
@@ -104,7 +105,8 @@ class TraceMeta:
     ops were given in all.
     What a rank's own process says: boot: what tells this run of its host from all others; monotonic_base_ns: the
     instant 0 on that host's monotonic clock, which all its processes share.  waited_for_core_ns: how long its threads
-    were ready to run and had no core, added up.  cores: how many the process may use. "" and None where not recorded.
+    were ready to run and had no core, added up.  cores: how many the process may use.
+    threads: with which torch computes on them. "" and None where not recorded.
     pings: exchanges with another rank that compare their clocks, each (first, second, asked_ns, answered_ns, back_ns,
     round), see perfmagic.analysis.ranks.clock_facts.
     """
@@ -130,6 +132,7 @@ class TraceMeta:
     monotonic_base_ns: int | None = None
     waited_for_core_ns: int | None = None
     cores: int | None = None
+    threads: int | None = None
     pings: tuple[tuple[int, ...], ...] = ()
 
 
@@ -170,6 +173,7 @@ class Trace:
 
     host_ops: operators and annotations.  python_frames: the rest of what the host did, put in order when asked for.
     paths: the lines of functions that ran, None where they were not followed.
+    blocks: the memory that was allocated and released; no rows where it was not recorded.
     """
 
     names: tuple[str, ...]
@@ -188,6 +192,7 @@ class Trace:
     collectives: tuple[Collective, ...] = ()
     python_frames: PythonFrames = field(default_factory=PythonFrames)
     paths: Paths | None = None
+    blocks: Blocks = field(default_factory=Blocks.make)
 
     @cached_property
     def device_ids(self) -> tuple[int, ...]:
@@ -250,6 +255,7 @@ def make_trace(
     input_values: Sequence[str] = (),
     collectives: Sequence[Collective] = (),
     paths: Paths | None = None,
+    blocks: Mapping[str, Any] | None = None,
 ) -> Trace:
     """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
 
@@ -287,6 +293,7 @@ def make_trace(
         input_values=tuple(input_values),
         collectives=tuple(collectives),
         paths=paths,
+        blocks=Blocks.make(blocks),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.errors import OptionError
-from perfmagic.trace.columns import NONE, Bool, Counters, DeviceOps, HostCalls, HostOps, Int64, Table
+from perfmagic.trace.columns import NONE, Blocks, Bool, Counters, DeviceOps, HostCalls, HostOps, Int64, Table
 from perfmagic.trace.frames import cut, touches
 from perfmagic.trace.model import Trace
 
@@ -19,7 +19,8 @@ def window(trace: Trace, start_ns: int, end_ns: int) -> Trace:
 
     The launch of an op in the window stays whole even where it lies before it, so that queued intervals keep their
     length.
-    Counters keep their last value before the window; stream waits asked for before its end stay.
+    Counters keep their last value before the window; stream waits asked for before its end stay. Blocks of memory that
+    live in it stay: those of before it count as allocated before, and those released after it as alive at the end.
     Names, lines, devices and joins are those of the trace. Raises OptionError for an empty window.
     """
     if end_ns <= start_ns:
@@ -43,6 +44,7 @@ def window(trace: Trace, start_ns: int, end_ns: int) -> Trace:
         python_frames=trace.python_frames.window(start_ns, end_ns),
         waits=trace.waits.take(trace.waits.at_ns < end_ns),
         counters=_counters(trace.counters, start_ns, end_ns),
+        blocks=_blocks(trace.blocks, start_ns, end_ns),
         meta=replace(trace.meta, start_ns=start_ns, end_ns=end_ns),
     )
 
@@ -56,6 +58,20 @@ def _cut_calls(trace: Trace, rows: Int64, whole: Bool, start_ns: int, end_ns: in
     new_row = np.full(len(trace.calls), NONE, np.int64)
     new_row[rows[order]] = np.arange(len(rows))
     return HostCalls.make(inside), new_row
+
+
+def _blocks(blocks: Blocks, start_ns: int, end_ns: int) -> Blocks:
+    if not len(blocks):
+        return blocks
+    freed = blocks.free_order != NONE
+    inside = blocks.take((blocks.alloc_ns < end_ns) & (~freed | (blocks.free_ns >= start_ns)))
+    later = (inside.free_order != NONE) & (inside.free_ns >= end_ns)
+    columns = inside.to_dict()
+    for name in ("free_ns", "free_order", "free_thread", "free_node", "free_sequence"):
+        columns[name] = np.where(later, NONE, columns[name])
+    columns["before"] = np.where(inside.alloc_ns < start_ns, 1, inside.before)
+    columns["alloc_ns"] = np.maximum(inside.alloc_ns, start_ns)
+    return Blocks.make(columns)
 
 
 def _counters(counters: Counters, start_ns: int, end_ns: int) -> Counters:

@@ -220,7 +220,7 @@ def test_the_version_of_the_schema_is_that_of_a_report() -> None:
 
 def test_a_busy_share_says_what_it_is_a_share_of() -> None:
     shares = [part["properties"]["busy_frac"] for _, part in objects(SCHEMA) if "busy_frac" in part["properties"]]
-    assert len(shares) == 3
+    assert len(shares) == 2
     assert [
         one["description"]
         for one in shares

@@ -16,10 +16,10 @@ from perfmagic.analysis.ranks.clock_facts import Ping
 from perfmagic.api import open_traces
 from perfmagic.errors import OptionError
 from perfmagic.results import RanksResult, TimelineResult
-from perfmagic.results.ranks import grouped
+from perfmagic.results.traces import grouped
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import Collective, DeviceInfo, Trace
-from perfmagic.view.ranks.table import rank_cells
+from perfmagic.view.ranks.table import HEAD, rank_cells
 from tests.analysis.build import US, Builder
 from tests.analysis.ranks.test_ranks import rank
 from tests.trace.recorded import real
@@ -259,7 +259,9 @@ def test_ranks_with_a_device_that_communicate_on_the_cpu_are_told_that_their_com
     found = RanksResult.of([TimelineResult(of_cpu(i, "sim", "gloo:all_reduce")) for i in range(2)])
     assert [f.rule for f in found.findings] == ["device_left_alone"]
     assert found.findings[0].cause == "nothing ran on the simulated device"
-    compute, communication = ([row[name] for row in rank_cells(found.doc)] for name in (5, 8))
+    compute, communication = (
+        [row[name] for row in rank_cells(found.doc)] for name in map(HEAD.index, ("compute", "exposed comm."))
+    )
     assert (compute, communication) == (["", ""], ["90.0\u00a0µs"] * 2)
     recorded = RanksResult.of([TimelineResult(of_cpu(i, "sim", "gloo:all_reduce", "aten::mm")) for i in range(2)])
     assert "device_left_alone" not in [f.rule for f in recorded.findings]

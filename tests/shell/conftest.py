@@ -20,6 +20,7 @@ from traitlets.config import Config
 # few samples: these tests are about what the cell does, not about how long it takes
 HEADS = {
     "timeline": "%%timeline",
+    "memory": "%%memory",
     "bench": "%%bench -r 6 --warmup 0",
     "syncbench": "%%syncbench -r 6 --warmup 0",
 }

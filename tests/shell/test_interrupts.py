@@ -24,6 +24,7 @@ WANTED = os.environ.get("PERFMAGIC_INTERRUPTS", "20")
 CELLS = {
     "timeline on the CPU": "%%timeline --device cpu\ny = x + 1",
     "timeline on sim": "%%timeline --device sim\ny = x + 1",
+    "memory on sim": "%%memory\ny = x + 1",
     "bench": "%%bench -r 2 -n 1 --warmup 0\ny = x + 1",
     "syncbench": "%%syncbench -r 2 -n 1 --warmup 0\ny = x + 1",
     "compare": "%compare f g -r 2 -n 1 --warmup 0",
@@ -40,7 +41,7 @@ CELLS = {
     "compare of functions": "perfmagic.compare(f, g, samples=2, calls=1, warmup=0)",
 }
 ROOT = Path(__file__).resolve().parents[2]
-ON_SIM = ("timeline on sim", "syncbench", "timeline of steps", "syncbench of a function")
+ON_SIM = ("timeline on sim", "memory on sim", "syncbench", "timeline of steps", "syncbench of a function")
 BLOCKS = ("timeline of a block", "timeline of steps")  # of the user, with one guard: it makes signals wait
 
 

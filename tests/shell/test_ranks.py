@@ -180,6 +180,38 @@ def test_a_failing_recorded_cell_shows_its_record_and_then_fails(on_sim: Noteboo
     assert type(ran.error).__name__ == "ValueError"
 
 
+@pytest.mark.parametrize("place", ["sim", "cpu"])
+def test_a_message_that_never_came_is_no_communication(notebook: Notebook, place: str) -> None:
+    source = """
+import torch, torch.distributed as dist, perfmagic
+t = torch.ones(64, device=perfmagic.device())
+dist.all_reduce(t)
+if rank:
+    raise ValueError("rank 1 never sends")
+dist.recv(t, 1)
+perfmagic.synchronize()
+"""
+    ran = notebook.run(f"%%ranks -n 2 --device {place} -o found{source}")
+    assert "rank 0 was freed on line" in ran.report + ran.traceback + str(ran.error)
+    found = notebook.names["found"]
+    waited = found.rank(0)
+    assert (len(found.messages()), [m.kind.split()[0] for m in found.meetings()]) == (0, ["all_reduce"])
+    assert [row.exposed_unmatched_ns for row in found.table] == [0, 0]
+    assert [f.rule for f in waited.findings if f.rule == "incomplete"] == []
+    names = [waited.trace.names[i] for i in waited.trace.host_ops.name]
+    assert place == "sim" or "gloo:recv 0<-1, given up" in names
+    assert place == "cpu" or not any("recv" in waited.trace.names[i] for i in waited.trace.ops.name)
+    assert len(waited.trace.cell.source.splitlines()) == len(source.splitlines())
+
+
+def test_the_heading_names_each_pace_at_which_ops_were_launched(on_sim: Notebook) -> None:
+    on_sim.run("%%ranks --plain\nperfmagic.device(pace='add=1ms')")
+    on_sim.run("%%ranks -o found\ny = x + x\nperfmagic.device(pace='add=2ms')\ny = x + x\ntorch.sim.synchronize()")
+    assert "paced: add ≥ 1 ms; then add ≥ 2 ms" in on_sim.names["found"].doc.sentence.replace("\u00a0", " ")
+    on_sim.run("%%ranks -o found\nperfmagic.device(pace='add=3ms')\ny = x + x\ntorch.sim.synchronize()")
+    assert "paced: add ≥ 3 ms ·" in on_sim.names["found"].doc.sentence.replace("\u00a0", " ")
+
+
 def test_a_model_lives_on_after_a_failure(on_sim: Notebook) -> None:
     setup = """%%ranks --plain
 torch.manual_seed(rank)
@@ -205,13 +237,38 @@ def test_operations_of_a_group_that_do_not_match_are_named_with_their_lines(on_s
     ran = on_sim.run(
         "%%ranks --plain\ny = x + 1\nif rank: dist.broadcast(y, 0)\nelse: dist.all_reduce(y)\ny.sum().item()"
     )
-    assert type(ran.error).__name__ == "Deadlock"
+    assert type(ran.error).__name__ == "CommunicationError"
     assert re.search(
-        r"collectives do not match: rank 0 is in all_reduce \(line 4\), rank 1 is in broadcast \(line 3\), each its "
-        r"number \d+",
+        r"CommunicationError on ranks 0, 1: collectives do not match: rank 0 is in all_reduce \(line 4\), rank 1 is in "
+        r"broadcast \(line 3\), each its \d+\w\w collective",
         ran.traceback,
     )
     assert on_sim.run("%%ranks --plain\ny = x + 1; dist.all_reduce(y)\ny[0].item()").printed == "[0, 1] 4.0\n"
+
+
+def test_the_line_of_a_function_from_another_cell_names_that_cell(on_sim: Notebook) -> None:
+    on_sim.run(
+        "%%ranks --plain\ndef reduce(n):\n    t = torch.ones(n, device=x.device)\n    dist.all_reduce(t)\n"
+        "    t[0].item()"
+    )
+    ran = on_sim.run("%%ranks\nreduce(2 + rank)")
+    assert re.search(r"rank 0 is in all_reduce of 8 bytes of float32 \(cell \d+, line 4\), rank 1 is", ran.traceback)
+    ran = on_sim.run("%%ranks\nt = torch.ones(2 + rank, device=x.device)\ndist.all_reduce(t)\nt[0].item()")
+    assert "rank 0 is in all_reduce of 8 bytes of float32 (line 3), rank 1 is" in ran.traceback
+
+
+def test_a_name_that_only_the_notebook_has_is_said_to_be_there(cells: Notebook) -> None:
+    cells.run("import math as mathematics\nmine = 3\ndef double(n): return 2 * n")
+    why = "and ranks have variables of their own"
+    said = cells.run("%%ranks --plain\nmine + 1").traceback
+    assert f"the notebook has mine, {why}: %ranks push mine" in said
+    said = cells.run("%%ranks --plain\nmathematics.pi if rank else double(2)").traceback
+    assert f"the notebook has mathematics, {why}: import it in a %%ranks --setup cell" in said
+    assert "the notebook has double" in said
+    said = cells.run("%%ranks --plain\nnowhere").traceback
+    assert "name 'nowhere' is not defined" in said
+    assert "the notebook has" not in said
+    assert "push" not in said
 
 
 def test_a_rank_whose_device_still_works_is_no_absent_partner(

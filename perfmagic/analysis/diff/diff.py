@@ -10,10 +10,10 @@ from typing import Any
 from perfmagic.analysis.diff.comparable import notes, repeats_of, unlike
 from perfmagic.analysis.diff.lines import LineChange, line_changes
 from perfmagic.analysis.diff.owners import has_shapes
-from perfmagic.analysis.diff.ranks import RankChange, rank_changes, rank_notes
+from perfmagic.analysis.diff.ranks import RankChange, Waiting, rank_changes, rank_notes
 from perfmagic.analysis.diff.replaced import Replacement, replacements
 from perfmagic.analysis.diff.side import ComparedTrace, Side, busiest_devices
-from perfmagic.analysis.diff.steps import StepChange, step_changes
+from perfmagic.analysis.diff.steps import StepChange, most_changed_words, step_changes
 from perfmagic.analysis.diff.times import TimeChange, parts, totals
 from perfmagic.analysis.diff.words import headline
 from perfmagic.analysis.diff.work import KernelChange, OperatorChange, kernel_changes, operator_changes
@@ -112,15 +112,21 @@ def trace_diff(
     return _diff(*sides(first, second, names, titles, comm_names))
 
 
-def jobs_diff(first: Mapping[int, Side], second: Mapping[int, Side], missing: Sequence[int] = ()) -> TraceDiff:
+def jobs_diff(
+    first: Mapping[int, Side],
+    second: Mapping[int, Side],
+    missing: Sequence[int] = (),
+    waiting_ns: Waiting = ({}, {}),
+) -> TraceDiff:
     """What changed from one job to another, by rank: the median rank in full, and the others beside it.
 
-    missing: the ranks that only one of them has.
+    missing: the ranks that only one of them has.  waiting_ns: as in rank_changes().
     """
-    ranks = rank_changes(first, second)
+    ranks = rank_changes(first, second, waiting_ns)
     median = next(row.rank for row in ranks if row.median)
     found = _diff(first[median], second[median])
-    return replace(found, ranks=ranks, notes=(*rank_notes(ranks, missing), *found.notes))
+    said = (*rank_notes(ranks, missing), *most_changed_words(found.steps))
+    return replace(found, ranks=ranks, notes=(*said, *found.notes))
 
 
 def sides(

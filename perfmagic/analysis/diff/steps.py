@@ -44,6 +44,16 @@ def step_changes(first: Side, second: Side) -> Rows[StepChange]:
     return Rows([_change(median_step(a), median_step(b))], StepChange, f"the median step of each: {counts}")
 
 
+def most_changed_words(rows: Sequence[StepChange]) -> tuple[str, ...]:
+    """The step that changed most, in a sentence; none of fewer than two steps, and none where all are as long."""
+    most = max(rows, key=lambda row: abs(row.diff_ns), default=None)
+    if most is None or len(rows) < 2 or not most.diff_ns:
+        return ()
+    which = f"step {most.number_a}" if most.number_a == most.number_b else f"step {most.number_a} → {most.number_b}"
+    both = f"{units.duration(most.a_ns)} → {units.duration(most.b_ns)}"
+    return (f"of its steps {which} changed most, by {units.signed(most.diff_ns)} ({both})",)
+
+
 def median_step(steps: Sequence[Step]) -> Step:
     """The step whose length is the median, the shorter of the middle two."""
     return sorted(steps, key=lambda step: step.duration_ns)[(len(steps) - 1) // 2]

@@ -19,6 +19,7 @@ from perfmagic.trace.columns import Int64
 # Ends of one collective on the ranks of one host differ by microseconds (6 µs on eight V100); clocks of two hosts under
 # NTP by milliseconds. What is not larger is no clock's error.
 SHARED_CLOCK_NS = 50_000
+_MOST_SHOWN = 8  # ranks that are named one by one
 _FAR = 10  # times the longest record
 # A rank may leave these before the others have what they need; all others end on all ranks together.
 _ENDS_APART = re.compile(
@@ -86,6 +87,12 @@ class Alignment:
 
     def __str__(self) -> str:
         return self.words
+
+    def __repr__(self) -> str:
+        """The sentence, and what was added to the ranks' own clocks."""
+        moved = (f"rank {rank} by {units.signed(ns)}" for rank, ns in sorted(self.moved_ns.items())[:_MOST_SHOWN])
+        more = f", and {len(self.moved_ns) - _MOST_SHOWN} more" if len(self.moved_ns) > _MOST_SHOWN else ""
+        return f"{self.words}; moved: {', '.join(moved)}{more}" if self.moved_ns else self.words
 
 
 def aligned(

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from perfmagic.trace.collective_names import collective_name
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Collective, Trace
@@ -47,7 +48,7 @@ def communication_ops(trace: Trace, comm_names: str | None) -> list[tuple[int, s
 
 def _words_of(kernel: str, asked: str) -> str:
     if asked:
-        return _ASKED_AS.sub("", asked).strip("_")
+        return collective_name(_ASKED_AS.sub("", asked).strip("_"))
     name = function_name(kernel)
     return "" if _SEND_OR_RECEIVE.search(name) else name
 

@@ -11,7 +11,7 @@ from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.trace.model import TraceMeta
 
-EXPLAINS_FRAC = 0.5  # of what others wait for a late rank: its own wait for a core may be why
+EXPLAINS_FRAC = 0.5  # of what others wait for a late rank: waiting for a core so much longer may be why
 LENGTHENS_FRAC = 0.1  # of the extent: shorter waits do not explain how long it took
 
 
@@ -25,7 +25,9 @@ def explains_lateness(job: OneJob, of_late: Sequence[RankFinding]) -> bool:
         return max(waited.values(), default=0) >= LENGTHENS_FRAC * job.extent_ns
     first = of_late[0]
     late_ns = first.cost_ns or 0 if len(first.ranks) > 1 else job.waited_for_ns(job.ranks.index(first.ranks[0]))
-    return max(waited.get(rank, 0) for rank in first.ranks) >= EXPLAINS_FRAC * late_ns
+    in_time = [ns for rank, ns in waited.items() if rank not in first.ranks]
+    usual_ns = float(np.median(in_time)) if in_time else 0.0  # what all wait makes none late
+    return max(waited.get(rank, 0) for rank in first.ranks) - usual_ns >= EXPLAINS_FRAC * late_ns
 
 
 def _waited_ns(job: OneJob) -> dict[int, int]:
@@ -53,8 +55,7 @@ def cores(job: OneJob, of_late: Sequence[RankFinding] = ()) -> list[RankFinding]
     others = [ns for rank, ns in waited.items() if rank != most]
     beside = f", the others {units.duration(float(np.median(others)))} in the median" if len(others) > 1 else ""
     beside = beside or "".join(f", rank {rank} {units.duration(ns)}" for rank, ns in waited.items() if rank != most)
-    crowded = n_cores is not None and n_here > n_cores
-    advice = "Run no more ranks than cores" if crowded else "Give each rank fewer threads, or see what else runs there"
+    advice = _advice([meta for meta in metas.values() if _beside(meta, metas[most])], n_cores)
     before = ", before you look for a cause in the code" if explains_lateness(job, of_late) else ""
     return [
         RankFinding(
@@ -66,6 +67,21 @@ def cores(job: OneJob, of_late: Sequence[RankFinding] = ()) -> list[RankFinding]
             advice=advice + before,
         )
     ]
+
+
+def _advice(here: Sequence[TraceMeta], n_cores: int | None) -> str:
+    """What to do for ranks of one host: fewer threads only where they have more than their share of the cores."""
+    fit = max(1, (n_cores or 1) // len(here))
+    most = max(meta.threads or 1 for meta in here)
+    if n_cores is not None and most > fit:
+        share = f"torch.set_num_threads({fit}) in each rank, or OMP_NUM_THREADS={fit} before it starts"
+        fewer = f"A rank computes with {most} threads: {share}, gives it its share of the cores"
+        return f"{fewer}; and run no more ranks than cores" if len(here) > n_cores else fewer
+    if n_cores is not None and len(here) > n_cores:
+        return "Run no more ranks than cores"
+    if any(device.simulated for meta in here for device in meta.devices):
+        return "Each stream of a simulated device is a thread beside Python: fewer ranks leave them cores"
+    return "See what else runs there"
 
 
 def _beside(one: TraceMeta, other: TraceMeta) -> bool:

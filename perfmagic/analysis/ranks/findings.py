@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
+from dataclasses import replace
 
 from perfmagic import units
 from perfmagic.analysis.findings.facts import listed, sentences
 from perfmagic.analysis.ranks.cores import cores, explains_lateness
+from perfmagic.analysis.ranks.exposed_words import exposed
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.host_as_device import LEFT_ALONE
 from perfmagic.analysis.ranks.jobs import OfJob, jobs, jobs_words
@@ -45,12 +45,16 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     job = OneJob(ranks)
     of_late = late(job)
     of_cores = cores(job, of_late)
+    explained = bool(of_cores) and explains_lateness(job, of_late)
+    if explained and of_late:  # nothing is said against its code
+        of_late[0] = replace(of_late[0], advice="That it waited for a core may be why")
     if found := _left_alone(job):
         return (*ranks.of_files, found, *of_cores, *of_late)
-    won = [*waited_for_python(job, of_late), *of_late]
+    of_exposed = exposed(job)
+    won = [*waited_for_python(job), *of_late, *(one for one in of_exposed if one.cost_ns is not None)]
     # what a rank has more than others is not all to be won
-    rest = [*_exposed(job), *none_late(job), *totals(job), *_unmatched(job)]
-    first, last = ((), of_cores) if of_cores and not explains_lateness(job, of_late) else (of_cores, ())
+    rest = [*(one for one in of_exposed if one.cost_ns is None), *none_late(job), *totals(job), *_unmatched(job)]
+    first, last = (of_cores, ()) if explained else ((), of_cores)
     by_cost = (one for some in (won, rest) for one in sorted(some, key=lambda f: -(f.cost_ns or 0)))
     return (*ranks.of_files, *first, *by_cost, *last)
 
@@ -107,42 +111,6 @@ def _left_alone(job: OneJob) -> RankFinding | None:
         ranks=tuple(job.ranks),
         advice="Put tensors on perfmagic.device(), or start ranks that compute on the CPU with --device cpu",
     )
-
-
-def _exposed(job: OneJob) -> list[RankFinding]:
-    """What the exposed communication of the ranks is: waiting for a late rank, or data on their way."""
-    table = job.all.table
-    exposed_ns, waiting_ns, transfer_ns = (
-        round(float(np.median([getattr(row, name) for row in table])))
-        for name in ("exposed_communication_ns", "exposed_waiting_ns", "exposed_transfer_ns")
-    )
-    if exposed_ns < job.notable_ns or not waiting_ns + transfer_ns:
-        return []
-    waits = waiting_ns > transfer_ns
-    parts = f"{units.duration(waiting_ns)} waiting for the last rank, {units.duration(transfer_ns)} moving data"
-    in_median = f"a rank has {units.duration(exposed_ns)} of it in the median, {parts}"
-    return [
-        RankFinding(
-            rule="rank_exposed",
-            cost_ns=None,
-            cause=f"exposed communication is mostly {'waiting' if waits else 'transfer'}",
-            detail=": " + (_exposed_by_rank(job) if len(job.ranks) == 2 else in_median),
-            ranks=tuple(job.ranks),
-            advice="A faster network would hardly help: the ranks have to arrive together"
-            if waits
-            else "Overlap it with compute, or move fewer bytes",
-        )
-    ]
-
-
-def _exposed_by_rank(job: OneJob) -> str:
-    """Of two ranks each has its sentence: a median of two is neither's."""
-    said = []
-    for row, other in zip(job.all.table, reversed(job.ranks), strict=True):
-        waits = f"{units.duration(row.exposed_waiting_ns)} waiting for rank {other}"
-        moves = f"{units.duration(row.exposed_transfer_ns)} moving data"
-        said.append(f"rank {row.rank} has {units.duration(row.exposed_communication_ns)} of it, {waits}, {moves}")
-    return sentences(*said)
 
 
 def _unmatched(job: OneJob) -> list[RankFinding]:

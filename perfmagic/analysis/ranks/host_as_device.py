@@ -1,7 +1,8 @@
 """A rank that computes on the CPU as if the CPU were its device, so that all that is said of ranks holds for it.
 
-torch.profiler records gloo's collectives as rows on gloo's own threads ("gloo:all_reduce"), from start to end: they
-are the rank's communication. Its operators are its compute. Nothing is queued: such an op starts when it is called.
+Operations of gloo are rows on threads of their own ("gloo:all_reduce"), from start to end: perfmagic's process group
+notes them, and torch.profiler records those of torch's own. They are the rank's communication, but for those that were
+given up. Its operators are its compute. Nothing is queued: such an op starts when it is called.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from perfmagic.trace.collective_names import GIVEN_UP
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, HostKind, HostOps, Int64, OpKind
 from perfmagic.trace.model import Collective, DeviceInfo, Trace, TraceMeta, devices_label
 from perfmagic.trace.remarks import Remark
@@ -36,7 +38,8 @@ def host_as_device(trace: Trace) -> Trace:
         return trace
     asks = np.array([_ASKS.match(name) is not None for name in trace.names], bool)
     moves = is_gloo[host.name]
-    computes = _outermost(host, (host.kind == HostKind.OP) & ~moves & ~asks[host.name])
+    given_up = np.array([name.endswith(GIVEN_UP) for name in trace.names], bool)[host.name]
+    computes = _outermost(host, (host.kind == HostKind.OP) & ~moves & ~asks[host.name] & ~given_up)
     kept = np.flatnonzero(moves | computes)
     kinds = sorted({kind for i, kind in enumerate(found) if kind and (host.name == i).any()})
     number = np.array([kinds.index(kind) if kind in kinds else NONE for kind in found], np.int32)
@@ -77,7 +80,7 @@ def _kind(name: str, meta: TraceMeta) -> str:
     torch's own group does not record between which ranks a message goes: of two ranks there is one other.
     """
     found = _GLOO.match(name)
-    kind = name.removeprefix("gloo:") if found else ""
+    kind = name.removeprefix("gloo:") if found and not name.endswith(GIVEN_UP) else ""
     if kind in ("send", "recv") and meta.world_size == 2 and meta.rank is not None:
         return f"{kind} {'to' if kind == 'send' else 'from'} {1 - meta.rank}"
     return kind

@@ -1,7 +1,8 @@
-"""What a late rank spent more time with than the others, between leaving a collective and coming last to the next.
+"""What a late rank spent more time with than the others, between coming to a collective and coming last to the next.
 
-All ranks leave a collective together, so that what one of them does from there to its coming to the next is its own
-time. Totals of a whole trace are not: a rank that comes early waits inside collectives while its Python runs ahead.
+A rank that waits inside a collective may compute beside it what another has still to do afterwards: counted from its
+end, only the late rank would seem to compute. What a device waits for Python is told from no total: a rank that comes
+early waits inside collectives while its Python runs ahead.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _OWN = (
     ),
 )
 _EXECUTED_NOTHING = _OWN[2]
+BORNE_OUT_FRAC = 0.5  # of what a rank did longer: where its total is longer by less, it did so elsewhere, not more
 IN_TIME_FRAC = 0.5  # of the longest wait in a collective: a rank that waited so long there was not late itself
 
 
@@ -71,8 +73,9 @@ def own_time(job: OneJob, late_ones: Sequence[int]) -> tuple[str, str]:
         return "", before
     than = _than(job, late_ones)
     if own is not _EXECUTED_NOTHING:
-        longer = f"{one} {own.did} {units.duration(excess_ns)} longer than {than}"
-        return f"between these and the collectives before them, {longer}", own.advice
+        in_all, evident = _in_all(job, late_ones, own, excess_ns)
+        longer = f"{one} {own.did} {units.duration(excess_ns)} longer than {than}{in_all}"
+        return f"between these and the collectives before them, {longer}", own.advice if evident else before
     host_ns = _excess_ns(job, late_ones, _on_host)
     if host_ns < job.notable_ns:
         return "", before
@@ -111,30 +114,46 @@ def _than(job: OneJob, late_ones: Sequence[int]) -> str:
     return "the others in the median" if every else "the ranks that were in time there, in the median"
 
 
+def _in_all(job: OneJob, late_ones: Sequence[int], own: _Own, excess_ns: float) -> tuple[str, bool]:
+    """What the totals of the table say of it, in words, and whether they bear it out.
+
+    "" where they say the same; of several late ranks nobody's total is meant.
+    """
+    if len(late_ones) > 1:
+        return "", True
+    i, totals_ns = late_ones[0], [getattr(row, f"{own.of}_ns") for row in job.all.table]
+    longer_ns = totals_ns[i] - job.others(i, totals_ns)
+    if units.duration(longer_ns) == units.duration(excess_ns):
+        return "", True
+    others = units.duration(job.others(i, totals_ns))
+    other = f"rank {job.ranks[1 - i]}" if len(job.ranks) == 2 else "the others in the median"
+    words = f"; over the whole record {units.duration(totals_ns[i])}, {other} {others}"
+    return words, longer_ns >= BORNE_OUT_FRAC * excess_ns
+
+
 def _on_device(own: _Own) -> Callable[[OneJob, MatchedGroup], Spent]:
-    """From leaving the collective before, of the same group, to coming to each; from where the rank began."""
+    """From coming to the collective before, of the same group, to coming to each; from where the rank began."""
 
     def spent(job: OneJob, group: MatchedGroup) -> Spent:
         rows = []
         for rank, places in zip(group.ranks, group.places, strict=True):
             one, name = job.summaries[rank], own.of or "busy"
-            start, end = (one.comm[column][places] for column in ("start", "end"))
-            until, after = (one.comm[f"{name}_{edge}"][places] for edge in ("start", "end"))
-            covered = _since(until, after, one.began[name], began=one.began_ns < int(start[0]))
+            start, until = one.comm["start"][places], one.comm[name][places]
+            covered = _since(until, one.began[name], began=one.began_ns < int(start[0]))
             if not own.of:
-                covered = start - np.concatenate(([min(one.began_ns, int(start[0]))], end[:-1])) - covered
+                covered = start - np.concatenate(([min(one.began_ns, int(start[0]))], start[:-1])) - covered
             rows.append(covered)
         return np.array(rows)
 
     return spent
 
 
-def _since(until: Int64, after: Int64, first: int, *, began: bool) -> Int64:
-    """How much there was until each collective, from where the one before was left.
+def _since(until: Int64, first: int, *, began: bool) -> Int64:
+    """How much there was until each collective, from where the one before was come to.
 
     first: how much until the rank began, if that was before the first one.
     """
-    before = np.concatenate(([first if began else int(until[0])], after[:-1]))
+    before = np.concatenate(([first if began else int(until[0])], until[:-1]))
     since: Int64 = np.maximum(until - before, 0)
     return since
 
@@ -149,5 +168,5 @@ def _on_host(job: OneJob, group: MatchedGroup) -> Spent:
             return np.zeros(group.places.shape, np.int64)
         before = np.concatenate(([min(one.began_ns, int(launched[0]))], launched[:-1]))
         began = one.began_ns < int(launched[0])
-        rows.append(launched - before - _since(blocked, blocked, one.began["blocked"], began=began))
+        rows.append(launched - before - _since(blocked, one.began["blocked"], began=began))
     return np.array(rows)

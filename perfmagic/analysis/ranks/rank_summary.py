@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from perfmagic.analysis.findings.cell_time import ITS_EXTENT
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.communication_ops import communication_ops, ends_of, ends_with_peer
 from perfmagic.analysis.ranks.host_as_device import host_as_device
@@ -21,6 +22,7 @@ from perfmagic.analysis.timeline.kernels import kernels
 from perfmagic.analysis.timeline.sample import sample
 from perfmagic.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.numerics.packed import Columns
+from perfmagic.trace.collective_names import collective_name
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.model import Collective, Trace, TraceMeta
 from perfmagic.trace.once import once_per_trace
@@ -30,7 +32,7 @@ _POINT_TO_POINT = re.compile(r"^(?:i?send|i?recv)(?:_?any_source)?_?(?:\s|$)|^co
 _SHOWN = 4  # ranks that words name
 BY_PLACE = "stream by its place "  # of groups without a name: streams of one use are opened in one order on all ranks
 _FIRST = np.iinfo(np.int64).min // 2  # before all records
-# what a late rank may have spent more of before a collective: how much there was until each starts, until it ends
+# what a late rank may have spent more of before a collective: how much there was until each starts
 SPENT = ("compute", "copy", "busy")
 
 
@@ -68,7 +70,8 @@ class CommKind(NamedTuple):
 class Totals:
     """The sums of a rank's busiest device, in ns; see perfmagic.analysis.timeline.overlap.Breakdown.
 
-    waited_for_host_ns: see perfmagic.analysis.findings.cell_time.CellTime.
+    waited_for_host_ns: of window_ns, the cell or the extent, as `window` says; see
+    perfmagic.analysis.findings.cell_time.
     """
 
     device: int
@@ -80,6 +83,8 @@ class Totals:
     idle_ns: int
     exposed_communication_ns: int
     waited_for_host_ns: int
+    window_ns: int
+    window: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +96,7 @@ class RankSummary:
     for a sample of a recording, "" for a whole one.  first_thread: the lowest number of a thread that launched, else 0.
     kinds: of communication.  comm: its ops in the order of their start: `row` of trace.ops, `start`, `end`, `kind`,
     `number` in the group, `bytes` (NONE: not known), `launched` (NONE: not known), `blocked`: how long Python had been
-    blocked until then; and for each name of SPENT how much there was until `<name>_start` and `<name>_end`.
+    blocked until then; and by each name of SPENT how much there was until `start`.
     began: the same until began_ns, by the names of SPENT and "blocked".
     exposed: communication with no compute beside it.  kernels: the longest of the device.
     bands: of a picture, see perfmagic.analysis.ranks.bands; empty where the trace is at hand.
@@ -169,6 +174,8 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
             idle_ns=parts.idle_ns,
             exposed_communication_ns=parts.exposed_communication_ns,
             waited_for_host_ns=facts.cell_time.waited_for_host_ns if len(ops) else 0,
+            window_ns=facts.cell_time.window.length_ns if len(ops) else 0,
+            window=facts.cell_time.window.name if len(ops) else ITS_EXTENT,
         ),
         kinds=kinds,
         comm=comm,
@@ -210,7 +217,7 @@ def _communication(trace: Trace, facts: Facts, comm_names: str | None) -> tuple[
         "blocked": _until(spent["blocked"], launched),
     }
     for name in SPENT:
-        columns |= {f"{name}_start": _until(spent[name], start), f"{name}_end": _until(spent[name], end)}
+        columns[name] = _until(spent[name], start)
     return kinds, Columns(columns)
 
 
@@ -240,7 +247,7 @@ def _what(known: Collective | None, asked: str, place: int) -> tuple[GroupKey, s
 
     known: what the record says of it.  place: of its stream among those of communication.
     """
-    kind = known.name if known else asked
+    kind = collective_name(known.name) if known else asked
     if not kind or _POINT_TO_POINT.match(kind):
         return None
     group = GroupKey(f"{BY_PLACE}{place}")

@@ -23,6 +23,7 @@ from perfmagic.analysis.timeline.collectives import bus_factor
 from perfmagic.numerics.intervals import Intervals, total_ns
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Trace
+from perfmagic.units import plural
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class RankStat:
     """
 
     shown = (
-        "rank", "busy_frac", "compute_ns", "exposed_communication_ns", "exposed_waiting_ns", "exposed_transfer_ns",
+        "rank", "extent_ns", "compute_ns", "exposed_communication_ns", "exposed_waiting_ns", "exposed_transfer_ns",
         "copy_ns", "idle_ns", "n_last", "bus_bytes_per_s",
     )  # fmt: skip
 
@@ -67,8 +68,9 @@ class RankStat:
     bus_bytes_per_s: float | None
 
     @property
-    def busy_frac(self) -> float:
-        return self.busy_ns / self.extent_ns if self.extent_ns else 0.0
+    def compute_frac(self) -> float:
+        """The share of the extent in which it computed: a rank that waits for others is busy, too."""
+        return self.compute_ns / self.extent_ns if self.extent_ns else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,12 @@ class Ranks:
     pings: tuple[Ping, ...] = ()
     given: Mapping[int, RankSummary] = field(default_factory=dict)
     of_files: tuple[RankFinding, ...] = ()
+
+    def __repr__(self) -> str:
+        """What there is of them, how their clocks were put on one axis, and a row a rank."""
+        met, sent = len(self.meetings), len(self.messages)
+        what = f"{plural(len(self.ranks), 'rank')}, {plural(met, 'collective')} and {plural(sent, 'message')} matched"
+        return f"{what}; {self.alignment.words}\n{self.table!r}"
 
     @cached_property
     def summaries(self) -> Mapping[int, RankSummary]:

@@ -13,6 +13,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.rows import Rows
 from perfmagic.numerics.grouped import distinct
+from perfmagic.trace.collective_names import collective_name
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.hoststack import COLLECTIVE_NOTE, host_stack
 from perfmagic.trace.model import Collective, Trace
@@ -138,7 +139,7 @@ def _asked(trace: Trace, row: int) -> Collective:
     """A collective from the operator that asked for it; row: of trace.host_ops."""
     host = trace.host_ops
     match = _ASKED.match(trace.names[host.name[row]])
-    name = match[1].strip("_") if match else ""
+    name = collective_name(match[1].strip("_")) if match else ""
     shapes, types = json.loads(trace.input_shapes[host.shape[row]]), json.loads(trace.input_dtypes[host.dtype[row]])
     counts = [math.prod(shape) for shape, dtype in zip(shapes, types, strict=False) if shape and dtype in DTYPE_BYTES]
     dtype = next((dtype for shape, dtype in zip(shapes, types, strict=False) if shape and dtype in DTYPE_BYTES), "")
@@ -165,11 +166,11 @@ def collectives(trace: Trace, device: int, comm_names: str | None = None) -> Row
         mine, each = of_row == number, size_bytes(what)
         n = int(mine.sum())
         sums = (n, int(length[mine].sum()), None if each is None else n * each)
-        found.setdefault((what.name, what.dtype, what.group, what.group_size), []).append(sums)
+        found.setdefault((collective_name(what.name), what.dtype, what.group, what.group_size), []).append(sums)
     for row, what in asked_collectives(trace, comm_names).items():
         if ops.device[row] == device:
             sums = (1, int(ops.end_ns[row] - ops.start_ns[row]), size_bytes(what))
-            found.setdefault((what.name, what.dtype, what.group, what.group_size), []).append(sums)
+            found.setdefault((collective_name(what.name), what.dtype, what.group, what.group_size), []).append(sums)
     stats = [_stat(device, key, sums) for key, sums in found.items()]
     ordered = sorted(stats, key=lambda s: (-s.total_ns, s.name, s.dtype))
     note = missing_metadata(trace, device, comm_names)
@@ -194,7 +195,9 @@ def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -
     asked = asked_collectives(trace, comm_names)
     sized = sum(int(row) in asked for row in np.flatnonzero(rows))
     if sized:
-        ranks = f", assuming that all {trace.meta.world_size} ranks take part" if trace.meta.world_size else ""
+        ranks = (
+            f", assuming that {units.every(trace.meta.world_size, 'rank')} took part" if trace.meta.world_size else ""
+        )
         words += f". Sizes of {units.count(sized)} are from the inputs of the operators that asked for them{ranks}"
     return Remark("no_collective_metadata", words, {"n_ops": n, "total_ns": total_ns})
 

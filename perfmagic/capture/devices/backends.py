@@ -286,13 +286,16 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     kind: "auto", "cuda", "sim" or "cpu".  pace: how a simulated device is slowed down (see perfmagic.Pace).
     memory: how much memory a simulated device has, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError.
     0: as much as the host gives, as at first. A CUDA device has what it has, and memory says nothing of it.
-    Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, OptionError for another word.
+    Raises TorchMissingError without torch, DeviceError for "cuda" where there is none and for pace or memory in a rank
+    on the CPU, OptionError for another word.
     """
     torch = require_torch("perfmagic.device()")
     memory_bytes = None if memory is None else bytes_given(memory)
     if kind not in ("auto", "cuda", "sim", "cpu"):
         raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
+        if _of_this_rank[0].type == "cpu" and not (pace is None and memory is None):
+            raise _no_device_to_slow("memory" if pace is None else "pace")
         if _of_this_rank[0].type == "sim" and not (pace is None and memory is None):
             importlib.import_module("perfmagic.capture.devices.sim").load(pace, memory_bytes=memory_bytes)
         return _of_this_rank[0]
@@ -309,6 +312,11 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     importlib.import_module("perfmagic.capture.devices.sim").load(pace, memory_bytes=memory_bytes)
     importlib.import_module("perfmagic.capture.devices.groups").register()
     return torch.device("sim", 0)
+
+
+def _no_device_to_slow(given: str) -> DeviceError:
+    words = f"device({given}=…): this rank computes on the CPU, and {given} is of a simulated device"
+    return DeviceError(words, hint=f"%%ranks --device sim; on the CPU perfmagic.device() without {given}")
 
 
 def bytes_given(memory: str | int) -> int:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from _thread import interrupt_main
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from functools import wraps
+from functools import cache, wraps
 from threading import Timer
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -182,6 +183,45 @@ def autograd_numbers() -> tuple[int, int]:
 _next_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
 _current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
 _NO_NUMBER = 2**63  # of a node that stands for a parameter: it comes last, and belongs to no operator
+
+
+def backward_node() -> tuple[str, int]:
+    """The node of the backward pass that this thread runs now: its name and its number; ("", -1) for none.
+
+    -1 for a node that stands for a parameter. Uses what autograd_numbers uses. The node is not kept: it would keep what
+    it saved.
+    """
+    node = _current_node()
+    return ("", -1) if node is None else (str(node.name()), autograd_numbers()[1])
+
+
+def saved_in_graph(root: Any) -> Iterator[torch.Tensor]:
+    """The tensors that the nodes of a graph have saved, as they are: nothing is unpacked, so no checkpoint runs again.
+
+    root: a grad_fn.  Uses Node._raw_saved_* and SavedTensor.data (read in 2.13.0), which leave packed ones alone;
+    fallback: none.
+    """
+    seen, nodes = set(), [root]
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for name in _raw_names(cast("Any", type(node))):
+            try:
+                raw = getattr(node, name)
+            except RuntimeError:  # given back by a backward pass
+                continue
+            for saved in raw if isinstance(raw, (tuple, list)) else (raw,):
+                data = None if getattr(saved, "unpack_hook", None) is not None else getattr(saved, "data", None)
+                if data is not None:
+                    yield data
+        nodes.extend(below for below, _ in node.next_functions)
+
+
+@cache
+def _raw_names(kind: Any) -> tuple[str, ...]:
+    return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
 
 
 def place_of_loading(place: str) -> str:
@@ -421,6 +461,20 @@ def open_profile(*, cuda: bool, memory: bool, shapes: bool = False) -> Any:
         record_shapes=shapes,
         experimental_config=_ExperimentalConfig(**known),
     )
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """torch's profiler records nothing that this thread does or has begun in the block.
+
+    Uses torch.autograd._enable_record_function, which is of one thread (read in 2.13.0). No fallback.
+    """
+    autograd: Any = torch.autograd
+    autograd._enable_record_function(False)
+    try:
+        yield
+    finally:
+        autograd._enable_record_function(True)
 
 
 def end_profile(profile: Any) -> bool:

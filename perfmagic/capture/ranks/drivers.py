@@ -121,8 +121,12 @@ class ForkServer(Here):
             socket.send_fds(self._wire.sock, [b"+"], [theirs.fileno(), write])
             self._wire.send(request)
             pid = int(self._answer("forked")["forked"])
-        except OSError as error:
-            raise CaptureError(f"the server that ranks are forked from has ended: {error}") from None
+        except BaseException as error:  # an interrupt too
+            ours.close()
+            os.close(read)
+            if isinstance(error, OSError):
+                raise CaptureError(f"the server that ranks are forked from has ended: {error}") from None
+            raise
         finally:
             theirs.close()
             os.close(write)

@@ -11,6 +11,8 @@ from perfmagic.capture.ranks.place import NOWHERE, Place, ranks_words
 
 # what gloo and the store say where another rank has gone
 _LOST = re.compile(r"onnection closed by peer|onnection reset|roken pipe|was never computed|ocket closed|was given up")
+_MISMATCH = re.compile(r"(?:collectives|messages) do not match: ")  # what our groups say to all who are in it
+_ALIKE_CHARS = 80  # errors that begin alike are one
 _HEAD_CHARS = 200  # of an error's text that is said in one line
 
 
@@ -41,7 +43,9 @@ class Failure:
     @property
     def follows(self) -> bool:
         """Whether it comes of another rank's end, and not of this one's own code."""
-        return not self.died and not self.interrupted and bool(self.freed or _LOST.search(self.text))
+        if self.died or self.interrupted or is_mismatch(self.text):
+            return False
+        return bool(self.freed or _LOST.search(self.text))
 
     @property
     def words(self) -> str:
@@ -49,6 +53,11 @@ class Failure:
         if self.died:
             return f"rank {self.rank} {self.died}"
         return f"rank {self.rank} failed{_on_line(self.line)} with {self.type}"
+
+
+def is_mismatch(text: str) -> bool:
+    """Whether an error says that ranks did not agree on an operation: each has failed with it, none was freed."""
+    return _MISMATCH.match(text) is not None
 
 
 def first_of(failures: Sequence[Failure]) -> Failure | None:
@@ -66,9 +75,12 @@ def message_of(failures: Sequence[Failure], standstill: str = "") -> str:
     groups: dict[tuple[str, int, str], list[Failure]] = {}
     for failure in failures:
         if not failure.died and not failure.follows and not failure.interrupted:
-            groups.setdefault((failure.type, failure.line, failure.text[:80]), []).append(failure)
+            # a mismatch names the lines of all ranks itself
+            line = 0 if is_mismatch(failure.text) else failure.line
+            groups.setdefault((failure.type, line, failure.text[:_ALIKE_CHARS]), []).append(failure)
     for (kind, line, _), same in groups.items():
-        text = same[0].text.strip().split("\n")[0][:_HEAD_CHARS]
+        text = same[0].text.strip().split("\n")[0]
+        text = text if is_mismatch(text) else text[:_HEAD_CHARS]
         who = ranks_words([failure.rank for failure in same])
         head = f"{kind} on {who}{f', line {line}' if line else ''}" + (f": {text}" if text else "")
         parts.append("\n".join([head, same[0].traceback] if same[0].traceback else [head]))

@@ -43,16 +43,18 @@ def main(control_fd: int, preload: list[str]) -> None:
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     both: list[Any] = [control, woken]
+    living: set[int] = set()
     while True:
         ready, _, _ = select.select(both, [], [])
         if woken in ready:
             with suppress(BlockingIOError):
                 os.read(woken, 4096)
-            _tell_who_ended(wire)
+            _tell_who_ended(wire, living)
         if control in ready:
             mark, fds, _, _ = socket.recv_fds(control, 1, 2)
             if not mark:
-                os._exit(0)  # ranks see the end of their own sockets
+                _end_groups(living)
+                os._exit(0)
             request, _ = wire.receive()
             pid = os.fork()
             if pid == 0:
@@ -63,6 +65,7 @@ def main(control_fd: int, preload: list[str]) -> None:
                 _become(request, *fds)
             for fd in fds:
                 os.close(fd)
+            living.add(pid)
             wire.send({"forked": pid})
 
 
@@ -85,11 +88,19 @@ def _threads() -> int:
         return threading.active_count()
 
 
-def _tell_who_ended(wire: Wire) -> None:
+def _end_groups(living: set[int]) -> None:
+    """End the ranks, and what they have started: a rank that dies with this process leaves its children alone."""
+    for pid in living:
+        with suppress(ProcessLookupError, PermissionError):  # it has no group of its own yet
+            os.killpg(pid, signal.SIGKILL)
+
+
+def _tell_who_ended(wire: Wire, living: set[int]) -> None:
     while True:
         pid, status = _one_that_ended()
         if not pid:
             return
+        living.discard(pid)
         try:
             wire.send({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
         except OSError:

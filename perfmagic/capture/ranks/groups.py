@@ -68,6 +68,7 @@ class Ours:
             "number": one.number,
             "peer": one.peer,
             "size_bytes": one.size_bytes,
+            "on_device": one.on_device,
             "since_ns": one.since_ns,
             "file": one.file,
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import select
 import signal
@@ -17,6 +18,7 @@ from perfmagic.errors import CaptureError
 OUTPUT_BYTES = 1 << 16
 KEPT_OUTPUT = 2000  # characters of a rank that could not start
 _CODE_S = 1.0  # until the exit code of a rank whose socket has closed is known
+_UTF8 = codecs.getincrementaldecoder("utf-8")  # a character may be read in two pieces
 Say = Callable[[int, str, str], None]  # (rank, "stdout" or "stderr", one line)
 
 
@@ -35,6 +37,8 @@ class Peer:
     messages: list[tuple[Message, bytes]] = field(default_factory=list)
     ahead_ns: int = 0
     ended_by: str = ""
+    prints: bool = True  # False once nothing holds the other end of its pipe: a poll would report that for ever
+    _decoder: codecs.IncrementalDecoder = field(default_factory=lambda: _UTF8("replace"))
     _output: str = ""
     _last_output: str = ""
 
@@ -71,7 +75,9 @@ class Peer:
     def read_output(self, say: Say) -> None:
         """Pass on what C++ printed, line by line."""
         with suppress(OSError):
-            text = os.read(self.started.output, OUTPUT_BYTES).decode(errors="replace")
+            found = os.read(self.started.output, OUTPUT_BYTES)
+            self.prints = bool(found)
+            text = self._decoder.decode(found, final=not found)
             self._last_output = (self._last_output + text)[-KEPT_OUTPUT:]
             *lines, self._output = (self._output + text).split("\n")
             for line in lines:
@@ -110,7 +116,8 @@ def pump(peers: Iterable[Peer], say: Say, timeout_s: float, wake: int | None = N
     poll = select.poll()  # select() refuses descriptors above 1024
     for peer in living:
         poll.register(peer.wire.fileno(), select.POLLIN)
-        poll.register(peer.started.output, select.POLLIN)
+        if peer.prints:
+            poll.register(peer.started.output, select.POLLIN)
     if wake is not None:
         poll.register(wake, select.POLLIN)
     ready = {fd for fd, _ in poll.poll(timeout_s * 1000)}

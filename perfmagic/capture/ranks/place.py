@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from perfmagic.capture.rank_words import ranks_words, span_words
+
+__all__ = ["NOWHERE", "RECEIVES", "SENDS", "Place", "ranks_words", "span_words"]
+
 SENDS, RECEIVES = ("send", "isend"), ("recv", "irecv")
 
 
@@ -16,6 +20,7 @@ class Place:
     asked_line: where that operation was called, where that is another line; 0 where nobody knows.
     group, ranks: of the operation; ranks empty where only the call is known.  number: of the operations of that group,
     None where unknown.  peer: of a message.  size_bytes: what is moved.
+    on_device: the simulated device runs it.
     device_busy: its device has work queued, or executes it.
     mark: changes whenever the rank gets on: equal marks are one wait.
     """
@@ -28,6 +33,7 @@ class Place:
     number: int | None = None
     peer: int | None = None
     size_bytes: int | None = None
+    on_device: bool = False
     device_busy: bool = False
     mark: int = 0
 
@@ -48,22 +54,3 @@ class Place:
 
 
 NOWHERE = Place()
-
-
-def ranks_words(ranks: list[int]) -> str:
-    """`rank 2`, `ranks 0, 2`, `ranks 0–3`."""
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    return f"ranks {span_words(ranks)}"
-
-
-def span_words(ranks: list[int]) -> str:
-    """`2`, `0, 2`, `0–3, 6`: three or more in a row are a span."""
-    runs: list[list[int]] = []
-    for rank in sorted(ranks):
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    parts = [f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    return ", ".join(parts)

@@ -87,7 +87,7 @@ class Service:
         with suppress(EOFError, OSError):
             while True:
                 self._answer(*self.wire.receive())
-        os._exit(0)  # the notebook is gone, and so is this rank
+        end_with_children()  # the notebook is gone, and so is this rank
 
     def _answer(self, message: Message, payload: bytes) -> None:
         kind = message["do"]
@@ -102,7 +102,7 @@ class Service:
         elif kind == "go":
             self._go.put(message)
         elif kind == "exit":
-            os._exit(0)
+            end_with_children()
         else:
             self.jobs.put((message, payload))
 
@@ -156,6 +156,13 @@ class Service:
         if cpu_ns - self._cpu_ns > _BY_ITSELF_NS:
             self._cpu_ns, self._steps = cpu_ns, self._steps + 1
         return self._steps
+
+
+def end_with_children() -> None:
+    """End this process, and those that it has started and that stayed in its group: nobody else would end them."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(0)
 
 
 def _is_call(name: str) -> bool:

@@ -65,6 +65,7 @@ class Session:
         self._printed = Warned(outputs.line)
         self.peers: list[Peer] = []
         self.device = ""
+        self._pid = os.getpid()
         self._stale = self._busy = False
         self._numbers = itertools.count(1)
         self._driver = driver or _driver(preload)
@@ -147,7 +148,12 @@ class Session:
         return found
 
     def close(self) -> None:
-        """End the ranks, also those that do not answer."""
+        """End the ranks, also those that do not answer; in a fork of the notebook let go of them."""
+        if os.getpid() != self._pid:
+            for peer in self.peers:
+                peer.close()
+            self.peers = []
+            return
         for peer in self.peers:
             if peer.alive:
                 peer.send({"do": "exit"})

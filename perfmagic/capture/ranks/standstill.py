@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from perfmagic.capture.rank_words import nth
 from perfmagic.capture.ranks.place import RECEIVES, SENDS, Place, ranks_words
 
 
@@ -46,7 +47,11 @@ def _met(rank: int, place: Place, waiting: Mapping[int, Place], world: int) -> b
 
 
 def _same(one: Place, other: Place) -> bool:
-    return _at_one_number(one, other) and (one.call, one.size_bytes) == (other.call, other.size_bytes)
+    return _at_one_number(one, other) and _what(one) == _what(other)
+
+
+def _what(place: Place) -> tuple[str, int | None, bool]:
+    return place.call, place.size_bytes, place.on_device
 
 
 def _at_one_number(one: Place, other: Place) -> bool:
@@ -81,11 +86,16 @@ def _reason(stuck: list[int], waiting: Mapping[int, Place], ended: Collection[in
 
 
 def _mismatch(places: Mapping[int, Place]) -> str:
-    sizes = len({place.call for place in places.values()}) == 1
+    sizes = len({(place.call, place.on_device) for place in places.values()}) == 1
+    sides = len({place.on_device for place in places.values()}) > 1
     groups: dict[str, list[int]] = {}
     for rank, place in places.items():
         size = f" of {place.size_bytes} bytes" if sizes else ""
+        if sides:
+            size = " on the simulated device" if place.on_device else " on the CPU"
         groups.setdefault(f"in {place.call}{size} (line {place.asked_line or place.line})", []).append(rank)
     who = (f"{ranks_words(ranks)} {'is' if len(ranks) == 1 else 'are'} {what}" for what, ranks in groups.items())
     number = next(iter(places.values())).number
-    return f"collectives do not match: {', '.join(who)}" + ("" if number is None else f", each its number {number}")
+    return f"collectives do not match: {', '.join(who)}" + (
+        "" if number is None else f", each its {nth(number)} collective"
+    )

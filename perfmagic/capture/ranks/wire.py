@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import socket
 import struct
 import threading
@@ -21,9 +22,15 @@ class Wire:
         self.sock = sock
         self._sending = threading.RLock()  # a signal handler may send while its own thread is sending
         self._buffer = bytearray()
+        self._pid = os.getpid()
 
     def fileno(self) -> int:
         return self.sock.fileno()
+
+    @property
+    def mine(self) -> bool:
+        """Whether this process made it: a forked child would tear the messages of its parent."""
+        return os.getpid() == self._pid
 
     def send(self, message: Message, payload: bytes = b"") -> None:
         """Send one message. Raises OSError where the other end is gone."""

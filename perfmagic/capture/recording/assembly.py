@@ -11,10 +11,12 @@ import numpy as np
 from perfmagic import units
 from perfmagic.capture.cell.marks import MarkLog
 from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
+from perfmagic.capture.recording.holders import Holder
 from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
-from perfmagic.trace.columns import NONE, HostKind
+from perfmagic.trace.columns import NONE, BlockRole, CallKind, HostKind
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.paths import Paths
 from perfmagic.trace.remarks import Remark
 from perfmagic.trace.window import window
 
@@ -38,12 +40,14 @@ class Recorded:
     """What a recording has found; times are unix ns.
 
     offset_ns: from perf_counter to unix time.  kineto, sim: None where that source did not record.
+    communicated: operations on host tensors, name, start, end and thread of each.
     steps: name, start and end of named stretches.  memory: whether it was asked for.  failed: what ended the code.
     notes: what came up while waiting for the devices.
     limit: what made the recording incomplete, None where nothing did.
     waited_for_core_ns: how long the threads of a rank waited for a core; None where that is not known.
     rank: (rank, world size); None where torch.distributed is asked.
     watch: what followed the lines of functions; None where nothing did.
+    holders: who holds blocks of the simulated device, by their number.
     """
 
     start_ns: int
@@ -55,6 +59,7 @@ class Recorded:
     marks: MarkLog
     kineto: Trace | None = None
     sim: SimRecords | None = None
+    communicated: list[tuple[str, int, int, int]] = field(default_factory=list)
     steps: list[tuple[str, int, int]] = field(default_factory=list)
     memory: bool = False
     failed: str = ""
@@ -63,12 +68,15 @@ class Recorded:
     waited_for_core_ns: int | None = None
     rank: tuple[int, int] | None = None
     watch: LineWatch | None = None
+    holders: Mapping[float, Holder] = field(default_factory=dict)
 
 
 def assembled(found: Recorded) -> Trace:
     """All parts in one time base, which begins with the recording; cut off where the recording became incomplete."""
     base = found.start_ns
     parts = _parts(found)
+    shift_ns = found.offset_ns - base
+    paths = None if found.watch is None else found.watch.paths(shift_ns, has_cell=found.cell is not None)
     meta = TraceMeta(
         origin=found.origin,
         base_unix_ns=base,
@@ -80,13 +88,11 @@ def assembled(found: Recorded) -> Trace:
         failed=found.failed,
         dropped_events=parts.dropped,
         races=parts.races,
-        notes=tuple(_notes(found, parts)),
+        notes=(*_notes(found, parts), *_of_paths(paths)),
         **_of_rank(found),
     )
     marks = found.marks.columns(found.offset_ns - base, found.returned_ns - base)
     tables: dict[str, Any] = parts.tables
-    shift_ns = found.offset_ns - base
-    paths = None if found.watch is None else found.watch.paths(shift_ns, has_cell=found.cell is not None)
     trace = make_trace(parts.names, meta, marks=marks, cell=found.cell, paths=paths, **tables)
     trace = replace(trace, **parts.details)
     return trace if found.limit is None else _until(trace, found.limit.at_ns - base)
@@ -99,7 +105,9 @@ def _parts(found: Recorded) -> _Parts:
     if found.sim is not None:
         first = SIM_INDEX_BASE if parts.devices else 0
         parts.add_sim(found.sim, first_device=first, host_ops=found.kineto is None)
-    parts.add_steps(found.steps)
+        parts.add_blocks(found.sim.blocks, found.sim.names, found.offset_ns - found.start_ns, first, found.holders)
+    parts.add_annotations(found.communicated)
+    parts.add_annotations([(*step, 0) for step in found.steps])
     return parts
 
 
@@ -118,6 +126,21 @@ def _notes(found: Recorded, parts: _Parts) -> list[Remark]:
         words = "no device reported what it allocates: memory is recorded of CUDA and of the simulated device"
         notes.append(Remark("no_memory_record", words))
     return notes
+
+
+def _of_paths(paths: Paths | None) -> list[Remark]:
+    """What lines of functions were not followed."""
+    if paths is None:
+        return []
+    found = []
+    if paths.let_go:
+        names = ", ".join(f"`{paths.functions[i].name}`" for i in paths.let_go)
+        words = f"lines of {names} are not told apart: a hot loop of plain Python, in which a line queues nothing"
+        found.append(Remark("hot_loop", words, {"n_functions": len(paths.let_go)}))
+    if paths.until_ns != NONE:
+        words = f"lines of functions were followed for {units.duration(paths.until_ns)}: the log of lines was full"
+        found.append(Remark("lines_ended_early", words, {"followed_ns": paths.until_ns}))
+    return found
 
 
 class _Parts:
@@ -157,21 +180,52 @@ class _Parts:
         from perfmagic.capture.devices import sim
 
         used = sorted({int(d) for d in np.unique(tables["ops"].get("device", np.zeros(0)))}) or [0]
-        self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), sim.pace_words()) for d in used]
+        launched_ns = records.calls["start_ns"][records.calls["kind"] == CallKind.LAUNCH]
+        pace = sim.paces_words(launched_ns)
+        self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), pace) for d in used]
         self.dropped += records.dropped
         self.races = tuple(records.races[:MOST_RACES])
 
-    def add_steps(self, steps: list[tuple[str, int, int]]) -> None:
-        if not steps:
+    def add_blocks(
+        self, blocks: dict[str, Any], names: tuple[str, ...], shift: int, device: int, holders: Mapping[float, Holder]
+    ) -> None:
+        """Memory of the simulated device. Its times are of perf_counter, as those of lines are.  names: already added.
+
+        device: the first simulated one.
+        """
+        if not blocks.get("order"):
             return
+        columns = {key: np.asarray(values, np.int64) for key, values in blocks.items() if key != "number"}
+        columns["device"] += device
+        columns["alloc_ns"] += shift
+        columns["free_ns"] = np.where(columns["free_order"] == NONE, NONE, columns["free_ns"] + shift)
+        first_name = len(self.names) - len(names)
+        for key in ("node", "free_node"):
+            columns[key] = np.where(columns[key] == NONE, NONE, columns[key] + first_name)
+        known = [holders.get(number) for number in blocks["number"]]
+        words: dict[str, int] = {}
+        at = len(self.names)
+        columns["role"] = np.array([one.role if one else BlockRole.UNKNOWN for one in known], np.int64)
+        columns["holder"] = np.array(
+            [at + words.setdefault(one.name, len(words)) if one and one.name else NONE for one in known], np.int64
+        )
+        self.names += words
+        self.tables["blocks"] = columns
+
+    def add_annotations(self, rows: list[tuple[str, int, int, int]]) -> None:
+        """rows: name, start, end and thread of each."""
+        if not rows:
+            return
+        names, start_ns, end_ns, threads = zip(*rows, strict=True)
+        known = tuple(dict.fromkeys(names))
         columns = {
-            "start_ns": [start for _, start, _ in steps],
-            "end_ns": [end for _, _, end in steps],
-            "kind": [HostKind.ANNOTATION] * len(steps),
-            "name": list(range(len(steps))),
-            "thread": [0] * len(steps),
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "kind": [HostKind.ANNOTATION] * len(rows),
+            "name": [known.index(name) for name in names],
+            "thread": threads,
         }
-        self._add({"host_ops": columns}, tuple(name for name, _, _ in steps), -self.base_ns, 0)
+        self._add({"host_ops": columns}, known, -self.base_ns, 0)
 
     def _add(self, tables: Mapping[str, dict[str, Any]], names: tuple[str, ...], shift: int, device: int) -> None:
         first_name = len(self.names)
@@ -257,5 +311,7 @@ def _of_rank(found: Recorded) -> dict[str, Any]:
     else:
         return {}
     ranks = {"rank": rank, "world_size": world}
-    waited = {"waited_for_core_ns": found.waited_for_core_ns, "cores": cores()}
+    torch = torch_if_imported()
+    threads = None if torch is None else torch.get_num_threads()
+    waited = {"waited_for_core_ns": found.waited_for_core_ns, "cores": cores(), "threads": threads}
     return ranks | waited | host_clock(found.start_ns, found.offset_ns)

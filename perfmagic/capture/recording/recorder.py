@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,8 @@ from perfmagic.capture.devices.backends import active_backends, cuda_available, 
 from perfmagic.capture.devices.clock import unix_offset_ns
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assembled, is_rank
+from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders, joined
 from perfmagic.capture.recording.host import waited_for_core_ns
-from perfmagic.capture.recording.host_messages import with_partners
 from perfmagic.capture.watch.watch import LineWatch, by_default
 from perfmagic.errors import CaptureError, DeviceError, OptionError
 from perfmagic.trace.model import Cell, Trace
@@ -42,7 +42,8 @@ class Recorder:
     """One recording, from start() to stop().
 
     cell: the text, for line numbers.  origin: "cell" or "block".  device: which devices to record; "auto" takes those
-    in use or possible here.  memory: also what is allocated on the devices.
+    in use or possible here.  memory: also what is allocated on the devices, block by block where that is known.
+    names: the notebook's variables: at the end they are asked who holds which block.
     shapes: also shapes and types of operators' inputs; the simulated device alone has none.
     lines: whether lines in functions are followed; None for where that costs next to nothing (Python 3.12 and later).
     packages: installed ones whose functions count as the user's.  label: what a file is called in front of people.
@@ -57,6 +58,7 @@ class Recorder:
     origin: str = "cell"
     device: str = "auto"
     memory: bool = False
+    names: Mapping[str, Any] | None = None
     shapes: bool = False
     lines: bool | None = None
     packages: tuple[str, ...] = ()
@@ -70,6 +72,7 @@ class Recorder:
     _sim: SimRecording | None = None
     _host_log: HostLog | None = None
     _watch: LineWatch | None = None
+    _optimizers: OptimizerSteps | None = None
     _lines_note: Remark | None = None
     _start_ns: int = 0
     _offset_ns: int = 0
@@ -91,9 +94,10 @@ class Recorder:
         try:
             if torch is not None and hasattr(torch, "autograd") and not alone:
                 self._open_session(torch)
-                self._open_host_log()
+                if not use_sim:  # else its log has them
+                    self._open_host_log()
             if use_sim:
-                self._open_sim_log()
+                self._open_sim_log(torch)
             if self.ready is not None:
                 self.ready()
             if by_default() if self.lines is None else self.lines:
@@ -126,8 +130,10 @@ class Recorder:
         """Whether this is a child process of the one that started the recording; it must not touch it."""
         return os.getpid() != self._pid
 
-    def stop(self, failed: str = "") -> Trace:
+    def stop(self, failed: str = "", error: BaseException | None = None) -> Trace:
         """Wait for the devices, end the recording and give it as a Trace; failed: what ended the code, in words.
+
+        error: the same as it was raised: its traceback may hold memory.
 
         The recording ends also where waiting for the devices fails or is interrupted.
         """
@@ -145,9 +151,6 @@ class Recorder:
         finally:
             self.give_back()
         kineto = self._session.read() if self._session is not None else None
-        if kineto is not None and self._host_log is not None:
-            log = self._host_log
-            kineto = with_partners(kineto, log.read(), log.row_name, self._offset_ns)
         return assembled(
             Recorded(
                 start_ns=self._start_ns,
@@ -159,6 +162,7 @@ class Recorder:
                 cell=self.cell,
                 marks=self.marks,
                 kineto=kineto,
+                communicated=self._host_log.rows(self._offset_ns) if self._host_log is not None else [],
                 sim=sim,
                 steps=self._steps,
                 memory=self.memory,
@@ -167,6 +171,7 @@ class Recorder:
                 limit=self._limit(sim),
                 rank=self.rank,
                 watch=self._watch,
+                holders=self._holders(error),
             )
         )
 
@@ -198,13 +203,23 @@ class Recorder:
         except CaptureError as error:  # a debugger is at work: the rest can be recorded all the same
             self._lines_note = Remark("lines_not_followed", error.message)
 
-    def _open_sim_log(self) -> None:
+    def _open_sim_log(self, torch: Any) -> None:
         from perfmagic.capture.devices import sim
         from perfmagic.capture.devices.sim.log import SimRecording
 
         recording = SimRecording(sim.log(), memory=self.memory)
         self._owner.take(recording)
         self._sim = recording
+        if self.memory:
+            self._optimizers = OptimizerSteps(torch)
+            self._owner.take(self._optimizers)
+
+    def _holders(self, error: BaseException | None) -> Holders:
+        """Who holds the blocks of the simulated device."""
+        torch = torch_if_imported()
+        if self._optimizers is None or torch is None:
+            return {}
+        return joined(self._optimizers.by_number, holders(torch, self.names or {}, error))
 
     def _check_device(self) -> None:
         if self.device not in DEVICE_KINDS:

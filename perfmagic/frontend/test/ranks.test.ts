@@ -14,7 +14,7 @@ import type { Header, RankWire } from "../src/model/wire.ts";
 import { modelOf } from "./vectors.ts";
 
 const rank = (i: number): RankWire => ({
-  ...{ rank: i, label: `rank ${i}`, title: `${i}.json`, words: ["waits 1 ms", "busy 50 %"] },
+  ...{ rank: i, label: `rank ${i}`, title: `${i}.json`, words: ["waits 1 ms", "computes 2 ms"] },
   ...{ start_ns: 0, end_ns: 100, part: null },
 });
 
@@ -92,6 +92,8 @@ async function meeting() {
       asked: of(0),
       arrived: of(40),
     },
+    rank0_wait: { start: of(35), end: of(50) },
+    rank0_wait_beside: { start: of(10), end: of(35) },
     rank1_got: { start: of(500), end: of(540) },
   };
   return buildModel({ ...bare, ranks: [rank(0), rank(1)] }, { columns, names: [], origins: [] });
@@ -136,7 +138,7 @@ describe("where ranks meet", () => {
     expect(card.rows.map((one) => [one.name, one.value])).toEqual(
       [
         ["came last", "rank 1"],
-        ["rank 0", "waits 40 ns"],
+        ["rank 0", "waits 40 ns, 25 ns of it beside compute"],
         ["rank 1", "waits 0 ns"],
       ].map(([name, value]) => [name, value.replaceAll(/(\d) /g, "$1\u00a0")]),
     );

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from perfmagic.capture.ranks.pings import Exchange
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.magics.running.options import Parser
+from perfmagic.magics.running.recorded import label_of
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.model import Cell
 
@@ -37,8 +39,8 @@ class RankMagic:
         """The notebook has read the line: whatever it says is right."""
         return _Anything("%%ranks", "Several processes from one cell.", form="")
 
-    def begin(self, _shell: Any, cell: Cell, _options: argparse.Namespace, _rest: str) -> RankRun:
-        return RankRun(self, cell)
+    def begin(self, shell: Any, cell: Cell, _options: argparse.Namespace, _rest: str) -> RankRun:
+        return RankRun(self, shell, cell)
 
 
 class _Anything(Parser):
@@ -49,9 +51,10 @@ class _Anything(Parser):
 class RankRun:
     """One recorded cell of a rank."""
 
-    def __init__(self, magic: RankMagic, cell: Cell) -> None:
+    def __init__(self, magic: RankMagic, shell: Any, cell: Cell) -> None:
         self._magic = magic
-        self._recorder = Recorder(cell=cell, ready=self._together, clock_ns=magic.clock_ns, **magic.record)
+        how = {"label": partial(label_of, shell), **magic.record}
+        self._recorder = Recorder(cell=cell, ready=self._together, clock_ns=magic.clock_ns, **how)
         self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
 
     def start(self) -> None:

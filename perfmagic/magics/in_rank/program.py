@@ -5,6 +5,8 @@ Variables stay from cell to cell. What is printed, displayed or the value of a c
 
 from __future__ import annotations
 
+import builtins
+import os
 import pickle
 import sys
 import traceback
@@ -17,7 +19,7 @@ from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.capture.ranks.wire import Message, Wire
 from perfmagic.magics.in_rank.cell import MAGICS
-from perfmagic.magics.in_rank.shell import Hook, NamedCells, Publisher, RankShell, Stream, ended_by_others
+from perfmagic.magics.in_rank.shell import Hook, NamedCells, Publisher, RankShell, Stream, ended_by_others, no_input
 from perfmagic.magics.running import names
 from perfmagic.magics.running.registry import load
 
@@ -29,6 +31,7 @@ class Program:
 
     def __init__(self, wire: Wire, rank: int) -> None:
         self._wire, self._rank = wire, rank
+        self._pid = os.getpid()
         self.service = Service(wire)
 
     def loop(self) -> None:
@@ -79,6 +82,7 @@ class Program:
         names.enter_rank()
         load(shell)
         MAGICS["ranks"].service = self.service
+        builtins.input = no_input
         sys.stdout, sys.stderr = Stream(self._wire, "stdout"), Stream(self._wire, "stderr")
 
     def _run(self, message: Message, _payload: bytes) -> None:
@@ -100,14 +104,24 @@ class Program:
             error = result.error_before_exec or result.error_in_exec
         except KeyboardInterrupt as stop:  # between the user's code and ours
             error = stop
-        self.service.leave()
+        if error is None:
+            shell.say_traceback()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, Stream):
                 stream.end()
+        if os.getpid() != self._pid:
+            self._end_child(error)
+        self.service.leave()
         reply: Message = {"done": True, "cell": message["cell"], "value": shell.value}
         if error is not None:
             reply["failure"] = self._failure(error)
         self._wire.send(reply, magic.recorded)
+
+    def _end_child(self, error: BaseException | None) -> None:
+        """The cell has forked, and this is the child at the cell's end: it is no second rank, and goes no further."""
+        if error is not None and not isinstance(error, SystemExit):
+            sys.stderr.write(f"{self.shell.traceback_text}\n")
+        os._exit(0 if error is None else 1)
 
     def _failure(self, error: BaseException) -> dict[str, Any]:
         """How the cell failed, as fields of a Failure."""

@@ -2,39 +2,68 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
+from IPython.core.error import StdinNotImplementedError
 from IPython.core.interactiveshell import InteractiveShell
 
 from perfmagic.capture.devices.no_cuda import advise
+from perfmagic.capture.ranks.failures import is_mismatch
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.wire import Wire
+
+_KEPT_CHARS = 1 << 12  # of a line that is overwritten again and again
 
 
 def ended_by_others(service: Service, error: BaseException) -> bool:
     """Whether a cell ended because its operations were ended, or because the notebook was interrupted."""
-    return bool(service.freed or service.interrupted) and isinstance(error, (RuntimeError, KeyboardInterrupt))
+    ends = isinstance(error, (RuntimeError, KeyboardInterrupt)) and not is_mismatch(str(error))
+    return ends and bool(service.freed or service.interrupted)
+
+
+def no_input(_prompt: object = "") -> str:
+    """input() in a rank. Raises StdinNotImplementedError: several processes cannot ask one person."""
+    words = "a rank has nobody to ask: call input() in the notebook, and send the answer with %ranks push NAME"
+    raise StdinNotImplementedError(words)
 
 
 class Stream:
-    """A stream of a rank: whole lines go to the notebook; of one that was overwritten, its last state."""
+    """A stream of a rank: whole lines go to the notebook; of one that was overwritten, its last state.
+
+    Lines of a forked child (a loader's worker) go to the rank's pipe, as what C++ prints does.
+    """
 
     encoding, errors, closed = "utf-8", "replace", False
 
     def __init__(self, wire: Wire, name: str) -> None:
         self.name = name
-        self._wire, self._rest, self._lock = wire, "", threading.RLock()
+        self._wire, self._lock = wire, threading.RLock()
+        self._rest: list[str] = []  # of a line that has not ended
+        self._rest_chars = 0
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        """Another thread of the parent may have been writing; what it began is the parent's to say."""
+        self._lock, self._rest, self._rest_chars = threading.RLock(), [], 0
 
     def write(self, text: str) -> int:
         with self._lock:
-            whole, newline, self._rest = (self._rest + text).rpartition("\n")
+            whole, newline, rest = text.rpartition("\n")
             if newline:
-                self._send(whole)
+                self._send("".join([*self._rest, whole]))
+                self._rest, self._rest_chars = [], 0
+            self._rest.append(rest)
+            self._rest_chars += len(rest)
+            if "\r" in rest and self._rest_chars > _KEPT_CHARS:
+                self._rest = [_last_state("".join(self._rest))]
+                self._rest_chars = len(self._rest[0])
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:
@@ -44,7 +73,8 @@ class Stream:
     def end(self) -> None:
         """Send what has no end of line."""
         with self._lock:
-            rest, self._rest = self._rest, ""
+            rest = "".join(self._rest)
+            self._rest, self._rest_chars = [], 0
             if rest:
                 self._send(rest)
 
@@ -64,8 +94,20 @@ class Stream:
         return True
 
     def _send(self, text: str) -> None:
-        lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
-        self._wire.send({"stream": self.name, "text": "\n".join(lines)})
+        lines = "\n".join(_last_state(line).rstrip("\r") for line in text.split("\n"))
+        if self._wire.mine:
+            self._wire.send({"stream": self.name, "text": lines})
+            return
+        left = f"{lines}\n".encode(errors="replace")
+        with suppress(OSError):  # the rank has ended before its child
+            while left:
+                left = left[os.write(self.fileno(), left) :]
+
+
+def _last_state(line: str) -> str:
+    """What a line was last overwritten with."""
+    seen = line.rstrip("\r")
+    return seen.rpartition("\r")[2] + line[len(seen) :]
 
 
 class NamedCells(CachingCompiler):
@@ -85,7 +127,8 @@ class Publisher(DisplayPublisher):
 
     def publish(self, data: Any, *_: Any, **__: Any) -> None:
         shell: Any = self.shell
-        shell.wire.send({"display": data})
+        if shell.wire.mine:  # a child's picture has no way to the notebook
+            shell.wire.send({"display": data})
 
     def clear_output(self, wait: bool = False) -> None:
         """Nothing: the output is shared."""
@@ -116,6 +159,10 @@ class RankShell(InteractiveShell):
     wire: Any = None
     service: Any = None
 
+    def ask_exit(self) -> None:
+        """What quit() asks for."""
+        print("perfmagic: quit() ends no rank; %ranks stop ends all")
+
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
         """Format what was raised, unless nobody will see it: for frames of torch that takes a second the first time."""
         error = exc_tuple[1] if exc_tuple else sys.exc_info()[1]
@@ -126,4 +173,11 @@ class RankShell(InteractiveShell):
         super().showtraceback(exc_tuple, *args, **kwargs)
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
+        self.say_traceback()
         self.traceback_text = "\n".join(stb)
+
+    def say_traceback(self) -> None:
+        """Print one that is not of the cell's own end: of a value whose repr fails, of a script under %run."""
+        text, self.traceback_text = self.traceback_text, ""
+        if text:
+            sys.stderr.write(f"{text}\n")

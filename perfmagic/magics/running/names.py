@@ -9,6 +9,7 @@ from perfmagic.magics.running.run import CellMagic
 
 CELL_MAGICS = {
     "timeline": "perfmagic.magics.timeline",
+    "memory": "perfmagic.magics.memory",
     "bench": "perfmagic.magics.bench",
     "syncbench": "perfmagic.magics.bench",
 }

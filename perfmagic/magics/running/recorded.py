@@ -31,6 +31,11 @@ def add_recording_options(parser: Parser) -> None:
         action=argparse.BooleanOptionalAction,
         help="also follow the lines of functions (default: on Python 3.12 and later)",
     )
+    add_packages_option(parser)
+
+
+def add_packages_option(parser: Parser) -> None:
+    """Whose functions are followed."""
     parser.add_argument(
         "--in",
         dest="packages",
@@ -49,11 +54,11 @@ def recorder_of(shell: Any, cell: Cell, options: argparse.Namespace) -> Recorder
         shapes=options.shapes,
         lines=True if packages and options.lines is None else options.lines,
         packages=packages,
-        label=partial(_label, shell),
+        label=partial(label_of, shell),
     )
 
 
-def _label(shell: Any, filename: str) -> str:
+def label_of(shell: Any, filename: str) -> str:
     """What a file of code is called in front of people: "In[5]" for a cell."""
     named = shell.compile.format_code_name(filename)
     return named[1] if named else shown_path(filename)

@@ -66,7 +66,7 @@ class BodyTransformer(ast.NodeTransformer):
             return refusal(tree, f"%%{head.name}: the cell is empty, there is nothing to measure; {advice}")
         return wrap(
             tree,
-            repeated=magic.repeated,
+            repeated=magic.repeated or getattr(options, "rounds", 1) != 1,
             interactivity=self._shell.ast_node_interactivity,
             variants=getattr(options, "vs", False),
         )

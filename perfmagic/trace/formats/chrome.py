@@ -32,7 +32,7 @@ _ABSOLUTE_FOLDER = re.compile(r"(?:(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\])(?:[^\s/\\
 _META_KEYS = (
     *("start_ns", "end_ns", "returned_ns", "torch_version", "dropped_events", "races"),
     *("repaired_ops", "repaired_ns", "repaired_calls"),
-    *("boot", "monotonic_base_ns", "waited_for_core_ns", "cores", "pings"),
+    *("boot", "monotonic_base_ns", "waited_for_core_ns", "cores", "threads", "pings"),
 )
 
 

@@ -21,6 +21,8 @@ from perfmagic.errors import TraceError
 from perfmagic.files import whole_file
 from perfmagic.trace.columns import (
     NONE,
+    BlockRole,
+    Blocks,
     CallKind,
     Counters,
     DeviceOps,
@@ -57,6 +59,7 @@ _TABLES: dict[str, type[Table]] = {
     "counters": Counters,
     "marks": LineMarks,
 }
+_OPTIONAL: dict[str, type[Table]] = {"blocks": Blocks}  # written where there are rows; older files have none
 _KINDS: dict[str, type[enum.IntEnum]] = {"ops": OpKind, "calls": CallKind, "host_ops": HostKind}
 # columns that files before a schema do not have, and what stands in them then
 _NEWER: dict[tuple[str, str], tuple[int, int]] = {
@@ -82,6 +85,9 @@ def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = 
     """
     tables = {table: getattr(trace, table) for table in _TABLES} | {"host_ops": trace.whole_host()}
     arrays = {f"{table}.{name}": column for table, rows in tables.items() for name, column in rows.to_dict().items()}
+    for table in _OPTIONAL:
+        rows = getattr(trace, table).to_dict() if len(getattr(trace, table)) else {}
+        arrays |= {f"{table}.{name}": column for name, column in rows.items()}
     arrays |= path_arrays(trace.paths)
     about = {
         "schema": SCHEMA,
@@ -163,7 +169,8 @@ def _array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
 
 def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
     tables: dict[str, Any] = {}
-    for table, kind in _TABLES.items():
+    there = {table: kind for table, kind in _OPTIONAL.items() if any(name.startswith(f"{table}.") for name in arrays)}
+    for table, kind in (_TABLES | there).items():
         columns = _columns(table, kind, arrays, about["schema"])
         _check_columns(table, columns, {f.name: np.dtype(f.metadata["dtype"]) for f in fields(kind)})
         for column in columns.values():
@@ -171,6 +178,7 @@ def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
         tables[table] = kind(**columns)
     names = tuple(map(str, about["names"]))
     _check_rows(tables, names, about)
+    _check_blocks(tables.get("blocks", Blocks.make()), len(names))
     tables["host_ops"], tables["python_frames"] = apart(tables["host_ops"])
     return Trace(
         names=names,
@@ -234,6 +242,21 @@ def _check_rows(tables: dict[str, Any], names: tuple[str, ...], about: dict[str,
     ):
         if len(rows) and not least <= int(rows.min()) <= int(rows.max()) < n:
             raise ValueError(f"row {int(rows.max())} of a table of {n}")
+
+
+def _check_blocks(blocks: Blocks, n_names: int) -> None:
+    """A release comes after its allocation; names and roles are there."""
+    freed = blocks.free_order != NONE
+    fits = (
+        (blocks.free_order[freed] > blocks.order[freed]).all()
+        and (blocks.size_bytes >= 0).all()
+        and np.isin(blocks.role, [*map(int, BlockRole)]).all()
+        and all(
+            ((column >= NONE) & (column < n_names)).all() for column in (blocks.node, blocks.free_node, blocks.holder)
+        )
+    )
+    if not fits:
+        raise ValueError("blocks of memory that are released before they are allocated, or point outside of the names")
 
 
 def _meta(saved: dict[str, Any]) -> TraceMeta:

@@ -48,7 +48,8 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
         raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from error
     if not found:
         words = f"{source.name} is a folder without .json, .json.gz or .npz files"
-        raise TraceError(words, hint="name another folder")
+        saved = any(source.glob("*.perfmagic"))
+        raise TraceError(words, hint="perfmagic.load(folder) opens it" if saved else "name another folder")
     return sorted(found, key=lambda entry: by_numbers(entry.name))
 
 

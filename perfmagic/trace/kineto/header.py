@@ -13,7 +13,7 @@ from perfmagic.trace.remarks import Remark, remark_of
 
 EXPORT_SCHEMA = 2  # 1 had repairs and notes as text
 _FAR_NS = 2**62
-_OF_THE_HOST = ("monotonic_base_ns", "waited_for_core_ns", "cores")
+_OF_THE_HOST = ("monotonic_base_ns", "waited_for_core_ns", "cores", "threads")
 _PING_NUMBERS = 6
 _REPAIRED = ("repaired_ops", "repaired_ns", "repaired_calls")
 _EPOCH_NS = 10**18  # of 2001: times above are unix time already

@@ -21,6 +21,14 @@ MOST_ROWS, BRIEF_ROWS = 15, 6  # of a table of operators, kernels or replacement
 MOST_STEPS = 15
 NARROW, WIDE = 40, 110  # characters of a name
 SIDE = 20  # of an operator, of what went, and of what came
+RANK_WORDS = {
+    "compute": "compute",
+    "exposed_communication": "exposed comm.",
+    "exposed_waiting": "waiting",
+    "communication": "communication",
+    "copy": "copy",
+    "idle": "idle",
+}
 TOTAL_WORDS = {
     "exposed_communication": "exposed communication",
     "exposed_copy": "exposed copies",
@@ -66,6 +74,10 @@ def _signed(ns: float) -> Cell:
     return cell(units.signed(ns), ns)
 
 
+def _signed_or_none(ns: float | None) -> Cell | str:
+    return "" if ns is None else _signed(ns)
+
+
 def _parts(diff: TraceDiff) -> ReportTable:
     """What adds up to the whole."""
     if not len(diff.parts):
@@ -100,16 +112,18 @@ def _counts(diff: TraceDiff) -> ReportTable:
 
 
 def _ranks(diff: TraceDiff, *, narrow: bool) -> ReportTable:
-    classes = () if narrow else ("compute", "communication", "copy", "idle")
+    classes: tuple[str, ...] = ("compute", "exposed_communication")
+    classes += ("exposed_waiting",) if any(rank.exposed_waiting_diff_ns is not None for rank in diff.ranks) else ()
+    classes += () if narrow else ("communication", "copy", "idle")
     rows = [
         (
             f"rank {rank.rank}" + (", the median" if rank.median else "") + (", differently" if rank.otherwise else ""),
             *_times(rank),
-            *(_signed(getattr(rank, f"{name}_diff_ns")) for name in classes),
+            *(_signed_or_none(getattr(rank, f"{name}_diff_ns")) for name in classes),
         )
         for rank in diff.ranks
     ]
-    return ReportTable("Ranks", (*_head(diff), *classes), tuple(rows))
+    return ReportTable("Ranks", (*_head(diff), *(RANK_WORDS[name] for name in classes)), tuple(rows))
 
 
 def _replaced(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:

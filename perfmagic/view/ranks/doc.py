@@ -11,12 +11,14 @@ from perfmagic import units
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.summary import Ranks, RankStat
-from perfmagic.numerics.intervals import Intervals, merge
+from perfmagic.numerics.intervals import Intervals, intersect, merge, subtract
 from perfmagic.trace.model import devices_label
 from perfmagic.view.ranks.met import NOWHERE, Met, met_of
 
 # of a row; each instant may be in several
-BANDS = ("host", "blocked", "compute", "transfer", "wait", "got", "asked", "copy", "idle")
+BANDS = (
+    "host", "blocked", "compute", "transfer", "wait", "wait_beside", "got", "asked", "asked_beside", "copy", "idle",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +27,9 @@ class RankRow:
 
     title: of its file.  start_ns, end_ns: of its records.  bands: by the names of BANDS when it did what: Python ran a
     line of the cell, an operator or a call; Python was in a call that blocks it; the device computed; data of a
-    collective or a send were on their way, or nobody knows; the rank was in one before the last one came; the same of
-    receives, data and waiting; copies; the device was idle between its first op and its last.
+    collective or a send were on their way, or nobody knows; the rank was in one before the last one came, with nothing
+    else to do, and beside compute or data moving; the same three of receives; copies; the device was idle between its
+    first op and its last.  compute_known: whether what the rank computed is recorded.
     """
 
     rank: int
@@ -35,6 +38,7 @@ class RankRow:
     start_ns: int
     end_ns: int
     bands: dict[str, Intervals]
+    compute_known: bool = True
 
     @property
     def label(self) -> str:
@@ -43,12 +47,13 @@ class RankRow:
     @property
     def words(self) -> tuple[str, str]:
         """What stands beside the row: how long it waited with no compute beside it, as in the table, and how far that
-        may be wrong or how busy it was.
+        may be wrong or how long it computed.
         """
+        computes = f"computes {units.duration(self.stat.compute_ns)}" if self.compute_known else ""
         if not self.stat.exposed_waiting_ns:
-            return "", f"busy {units.percent(self.stat.busy_frac)}"
+            return "", computes
         waited, _, bound = units.known_within(self.stat.exposed_waiting_ns, self.stat.waiting_bound_ns).partition(" ")
-        return f"waits {waited}", bound or f"busy {units.percent(self.stat.busy_frac)}"
+        return f"waits {waited}", bound or computes
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +78,7 @@ class RanksDoc:
     @property
     def no_compute(self) -> bool:
         """Whether what the ranks computed is not recorded: then it is not 0."""
-        return any(finding.rule == "device_left_alone" for finding in self.findings)
+        return not all(row.compute_known for row in self.rows)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -105,13 +110,15 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
     titles: of the files, in the order of the ranks; where their traces come from if left out.
     """
     names = titles or [one.meta.origin for one in ranks.summaries.values()]
-    rows = tuple(_row(ranks, stat, name) for stat, name in zip(ranks.table, names, strict=True))
+    found = findings_of(ranks)
+    known = not any(finding.rule == "device_left_alone" for finding in found)
+    rows = tuple(_row(ranks, stat, name, known) for stat, name in zip(ranks.table, names, strict=True))
     first = ranks.summaries[ranks.ranks[0]]
     labels = dict.fromkeys(devices_label(one.meta.devices) for one in ranks.summaries.values())
     return RanksDoc(
         span_ns=max(1, *(row.end_ns for row in rows)),
         rows=rows,
-        findings=findings_of(ranks),
+        findings=found,
         device_label=", ".join(label for label in labels if label) or "no device",
         clocks=ranks.alignment.words,
         n_matched=ranks.matching.n,
@@ -121,15 +128,18 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
     )
 
 
-def _row(ranks: Ranks, stat: RankStat, title: str) -> RankRow:
+def _row(ranks: Ranks, stat: RankStat, title: str, compute_known: bool) -> RankRow:
     one, of_comm, by = ranks.summaries[stat.rank], ranks.communication[stat.rank], stat.offset_ns
     (asked, got), (waiting, transfer) = of_comm.receives, of_comm.others
+    alone = subtract(of_comm.exposed, of_comm.transfer)  # what the table counts as exposed waiting lies within
     bands = {
         **ranks.bands(stat.rank),
         "transfer": merge(transfer, of_comm.unmatched),
-        "wait": waiting,
+        "wait": intersect(waiting, alone),
+        "wait_beside": subtract(waiting, alone),
         "got": got,
-        "asked": asked,
+        "asked": intersect(asked, alone),
+        "asked_beside": subtract(asked, alone),
     }
     moved = {name: bands[name] + np.int64(by) for name in BANDS}
-    return RankRow(stat.rank, title, stat, one.first_ns + by, one.last_ns + by, moved)
+    return RankRow(stat.rank, title, stat, one.first_ns + by, one.last_ns + by, moved, compute_known)

@@ -24,9 +24,11 @@ WAIT_SHARE = 0.5  # of a column: from there on it is a box of waiting, with hatc
 LABEL_PX = 60  # of a wait that says its length
 KEY = (
     ("host1", "Python"), ("blocked", "Python blocked"), ("comp", "compute"), ("comm", "data moving"),
-    ("wait", "waiting for a rank"), ("last", "came last"), ("htod", "copies"), ("idle", "device idle"),
+    ("wait", "waiting for a rank"), ("beside", "the same beside compute"), ("last", "came last"), ("htod", "copies"),
+    ("idle", "device idle"),
 )  # fmt: skip
 BLOCKED = tint("wait", 0.28, 0.34)  # over Python's grey
+BESIDE = tint("wait", 0.18, 0.26)  # waiting that costs nothing, as the rank computes meanwhile
 
 
 def heights(n_rows: int) -> Heights:
@@ -103,18 +105,19 @@ def _draw_row(
     middle = round(y + high.row / 2 + 4, 1)
     size = 11 if high.row > 14 else 10
     canvas.text(-8, middle, row.label, size=size, anchor="end", bold=bold)
-    waited, busy = row.words
+    waited, computes = row.words
     if high.row > 20:
-        canvas.text(PLOT_PX + 8, middle - 6 if waited else middle, waited or busy, size=size)
-        canvas.text(PLOT_PX + 8, middle + 7, busy if waited else "", "ink2")
+        canvas.text(PLOT_PX + 8, middle - 6 if waited else middle, waited or computes, size=size)
+        canvas.text(PLOT_PX + 8, middle + 7, computes if waited else "", "ink2")
     else:
-        canvas.text(PLOT_PX + 8, middle, waited or busy, "ink2")
+        canvas.text(PLOT_PX + 8, middle, waited or computes, "ink2")
     _sky(canvas, row.bands["host"], scale, y, high.host, "host1", column_px)
     _sky(canvas, row.bands["blocked"], scale, y, high.host, BLOCKED, column_px)
     y += high.host
     _sky(canvas, row.bands["compute"], scale, y, high.compute, "comp", column_px)
     y += high.compute
-    for waits, moves, height in _comm_bands(row, high.comm):
+    for waits, beside, moves, height in _comm_bands(row, high.comm):
+        _sky(canvas, beside, scale, y, height, BESIDE, column_px)
         _waits(canvas, waits, scale, y, height, column_px)
         _sky(canvas, moves, scale, y, height, "comm", column_px)
         y += height
@@ -124,12 +127,13 @@ def _draw_row(
     canvas.boxes([(0, round(y + high.idle + high.gap / 2 - 1, 1), PLOT_PX, 0.5)], "rule")
 
 
-def _comm_bands(row: RankRow, height: int) -> list[tuple[Intervals, Intervals, int]]:
-    """The waiting and the transfer of collectives and sends, and below them those of receives."""
-    asked, got = row.bands["asked"], row.bands["got"]
-    below = height // 2 if len(asked) + len(got) else 0
-    above = (row.bands["wait"], row.bands["transfer"], height - below)
-    return [above, (asked, got, below)] if below else [above]
+def _comm_bands(row: RankRow, height: int) -> list[tuple[Intervals, Intervals, Intervals, int]]:
+    """The waiting, that beside compute and the transfer of collectives and sends, and below them those of receives."""
+    bands = row.bands
+    of_receives = (bands["asked"], bands["asked_beside"], bands["got"])
+    below = height // 2 if any(map(len, of_receives)) else 0
+    above = (bands["wait"], bands["wait_beside"], bands["transfer"], height - below)
+    return [above, (*of_receives, below)] if below else [above]
 
 
 def _columns(spans: Intervals, scale: Scale, column_px: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -149,7 +153,7 @@ def _sky(
 
 
 def _waits(canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int, column_px: int) -> None:
-    """Waiting in collectives: hatched boxes, a long one with its length; what is too short for a box, as columns."""
+    """Waiting with no compute beside: hatched boxes, a long one with its length; what is too short, as columns."""
     share = _columns(spans, scale, column_px)
     boxes = [
         (a * float(column_px), y, (b - a) * float(column_px), float(height)) for a, b in stretches(share >= WAIT_SHARE)
@@ -185,7 +189,7 @@ def _key(canvas: Canvas, doc: RanksDoc, y: float, *, header: bool) -> float:
         elif token == "last":
             canvas.stroke(f"M{number(box[0] + 5)} {number(box[1] + 4)}h0", "wait", 7, cap="round")
         else:
-            tones = {"idle": tint("wait", 0.45, 0.45), "blocked": BLOCKED}
+            tones = {"idle": tint("wait", 0.45, 0.45), "blocked": BLOCKED, "beside": BESIDE}
             canvas.boxes([box], tones.get(token, token))
         canvas.text(round(x + 14, 1), y + 10.5, words, "ink2")
         x += 14 + width_px(words, 10) * 1.1 + 12

@@ -12,6 +12,7 @@ from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
 from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, Tone, tint
 from perfmagic.view.svg.path import number, rects
+from perfmagic.view.svg.placed import Placed
 
 TOP, FLOOR = 30, 190
 SPEED = (56, 400)  # the left half, with the speed-up; the right one has the time
@@ -26,6 +27,7 @@ PARTS = (
     ("rest_ns", "Python, copies, idle", "host2"),
 )
 IDEAL = "ideal"
+ON = ("comp", "comm")  # parts dark enough for letters of their own color
 
 
 def draw_scaling(rows: Sequence[ScalingStat], scaling: str, device_label: str, alt: str) -> str:
@@ -66,11 +68,15 @@ def _draw_speedup(canvas: Canvas, rows: Sequence[ScalingStat]) -> None:
     _grid(canvas, SPEED, [2.0**power for power in powers], y, lambda times: f"\u00d7 {times:g}")
     canvas.stroke(_path(x, [y(times) for times in ideal]), "ink3", 1.5, dash=(3.0, 2.5))
     canvas.stroke(_path(x, [y(row.speedup) for row in rows]), "comp", 1.5)
-    for at, row in zip(x, rows, strict=True):
+    placed = Placed(canvas)
+    for i in _by_worth(rows):
+        at, row = x[i], rows[i]
         canvas.stroke(f"M{number(round(at, 1))} {number(round(y(row.speedup), 1))}h0", "comp", 6, cap="round")
         below = y(row.speedup) + 16 if row.efficiency_frac < 1 else y(row.speedup) - 8
-        canvas.text(round(at, 1), round(below, 1), units.percent(row.efficiency_frac), anchor="middle", bold=True)
-    canvas.text(round(x[-1] - 10, 1), round(y(ideal[-1]) - 3, 1), IDEAL, "ink2", anchor="end")
+        placed.text(at, below, units.percent(row.efficiency_frac), bold=True)
+    top = y(ideal[-1])
+    if not placed.text(x[-1] - 10, top - 3, IDEAL, "ink2", anchor="end"):
+        placed.text(x[-1] - 10, top + 20, IDEAL, "ink2", anchor="end")
     _numbers(canvas, x, rows)
 
 
@@ -83,23 +89,28 @@ def _draw_times(canvas: Canvas, rows: Sequence[ScalingStat]) -> None:
     def y(ns: float) -> float:
         return FLOOR - (FLOOR - TOP) * ns / top
 
+    labels: list[tuple[float, float, str, str]] = []
     for at, row in zip(x, rows, strict=True):
         done = 0.0
         for name, _, token in PARTS:
             length = getattr(row, name)
             box = (round(at - wide / 2, 1), round(y(done + length), 1), wide, round(y(done) - y(done + length), 1))
             _part(canvas, box, token)
-            if box[3] >= LABEL_PX / 2 and width_px(units.duration(length), 10) + 4 <= wide:
-                ink = f"on_{token}" if token in ("comp", "comm") else "ink"
-                words = units.duration(length)
-                canvas.text(round(at, 1), round(box[1] + box[3] / 2 + 3.5, 1), words, ink, anchor="middle")
+            words = units.duration(length)
+            if box[3] >= LABEL_PX / 2 and width_px(words, 10) + 4 <= wide:
+                labels.append((at, box[1] + box[3] / 2 + 3.5, words, f"on_{token}" if token in ON else "ink"))
             done += length
-        words = units.duration(row.time_ns)
-        canvas.text(round(at, 1), round(y(row.time_ns) - 5, 1), words, anchor="middle", bold=True)
-        level = number(round(y(row.ideal_ns), 1))
-        canvas.stroke(
-            f"M{number(round(at - wide / 2 - 6, 1))} {level}h{number(wide + 12)}", "ink", 1.2, dash=(3.0, 2.5)
-        )
+    placed = Placed(canvas)
+    for i in _by_worth(rows):
+        placed.text(x[i], y(rows[i].time_ns) - 5, units.duration(rows[i].time_ns), bold=True)
+    for at, level, words, ink in labels:
+        placed.text(at, level, words, ink)
+    for at, row in zip(x, rows, strict=True):
+        level = round(y(row.ideal_ns), 1)
+        past = min(6.0, (near - wide) / 2)  # of a neighbour's line it stays away
+        pieces = placed.beside(at - wide / 2 - past, at + wide / 2 + past, level)
+        data = "".join(f"M{number(round(a, 1))} {number(level)}h{number(round(b - a, 1))}" for a, b in pieces)
+        canvas.stroke(data, "ink", 1.2, dash=(3.0, 2.5))
     canvas.boxes([(TIME[0], FLOOR, TIME[1] - TIME[0], 0.75)], "rule")
     _numbers(canvas, x, rows)
 
@@ -129,12 +140,22 @@ def _grid(
 
 
 def _numbers(canvas: Canvas, x: Sequence[float], rows: Sequence[ScalingStat]) -> None:
-    """The numbers of ranks below a half; more ranks than cores are said."""
-    for at, row in zip(x, rows, strict=True):
-        canvas.text(round(at, 1), FLOOR + 14, units.plural(row.ranks, "rank"), anchor="middle", bold=True)
-        if row.crowded:
-            shown = fitted(f"on {units.plural(row.cores or 0, 'core')}", 90, 10)
-            canvas.text(round(at, 1), FLOOR + 26, shown, "ink2", anchor="middle")
+    """The numbers of ranks below a half; more ranks than cores are said. Where they are many, numbers alone."""
+    placed = Placed(canvas)
+    words = [units.plural(row.ranks, "rank") for row in rows]
+    many = not placed.fit(list(x), words, bold=True)
+    if many:
+        words = [str(row.ranks) for row in rows[:-1]] + words[-1:]
+    for i in _by_worth(rows):
+        row = rows[i]
+        shown = placed.text(x[i], FLOOR + 14, words[i], bold=True)
+        if shown and row.crowded and (not many or row is rows[-1]):
+            placed.text(x[i], FLOOR + 26, fitted(f"on {units.plural(row.cores or 0, 'core')}", 90, 10), "ink2")
+
+
+def _by_worth(rows: Sequence[ScalingStat]) -> list[int]:
+    """Where there is no room for the labels of all, the last and the first have theirs; the table has the rest."""
+    return list(dict.fromkeys((len(rows) - 1, 0, *range(len(rows)))))
 
 
 def _key(canvas: Canvas, y: float) -> float:

@@ -6,7 +6,7 @@ from perfmagic import units
 from perfmagic.view.ranks.doc import RanksDoc
 
 HEAD = (
-    "", "device", "began", "busy", "extent", "compute", "copies", "idle", "exposed comm.", "waiting", "transfer",
+    "", "device", "began", "extent", "compute", "copies", "idle", "exposed comm.", "waiting", "transfer",
     "last at", "bus bandwidth",
 )  # fmt: skip
 NOTE = (
@@ -31,7 +31,6 @@ def rank_cells(doc: RanksDoc) -> list[tuple[str, ...]]:
                 row.label,
                 str(stat.device),
                 units.duration(stat.began_after_ns) if doc.clocks_known else "",
-                units.percent(stat.busy_frac),
                 *(extent, "" if doc.no_compute else compute, *others),
                 *(parts if stat.waiting_ns + stat.transfer_ns else ("", "")),
                 last,

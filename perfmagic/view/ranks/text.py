@@ -9,7 +9,7 @@ from perfmagic.view.svg.metrics import columns
 from perfmagic.view.text import table, wrapped
 
 _GUTTER = 10
-# in a narrow terminal these stand in the way of the others: busy and extent tell them
+# in a narrow terminal these stand in the way of the others
 _DISPENSABLE = ("device", "idle", "extent", "copies")
 
 

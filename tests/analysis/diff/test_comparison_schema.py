@@ -32,7 +32,7 @@ def given() -> list[dict[str, Any]]:
         trace_diff(cell("%%timeline\nf()\ng()", {2: 9, 3: 9}), cell("%%timeline\nf()", {2: 20})),
         trace_diff(with_shapes([[8, 8], [9, 9]]), with_shapes([[8, 8]], kernel="other")),
         trace_diff(small, recorded("gp100_gpu_user_annotation")),
-        jobs_diff({0: pairs[0][0], 1: pairs[1][0]}, {0: pairs[0][1], 1: pairs[1][1]}),
+        jobs_diff({0: pairs[0][0], 1: pairs[1][0]}, {0: pairs[0][1], 1: pairs[1][1]}, (), ({0: 5}, {0: 9})),
     ]
     return [json.loads(one.to_json()) for one in found]
 

@@ -68,7 +68,7 @@ def test_communication_is_no_operator_and_has_the_bandwidth_of_its_recorded_size
     assert "nccl" not in said("mi300_resnet_2streams", "device_time")
     on_links = bandwidth(sent * 2 * (ranks - 1) / ranks, took)
     words = said("mi300_resnet_2streams", "exposed_communication")
-    assert f"The longest collective, allreduce ×{len(sized)}, moved {size(sent)} in {duration(took)}: " in words
+    assert f"The longest collective, all_reduce ×{len(sized)}, moved {size(sent)} in {duration(took)}: " in words
     assert f"{bandwidth(sent, took)}, {on_links} on the links of this rank, waiting for other ranks included" in words
 
 

@@ -188,6 +188,7 @@ def test_a_wait_for_a_core_that_is_shorter_than_what_others_wait_for_the_late_ra
 
     assert late(1_100_000, 0)[0] == "waited_for_core"
     assert late(900_000, 0)[0] == "straggler"
+    assert late(1_900_000, 1_000_000)[0] == "straggler"  # both wait for a core: that makes neither late
     assert late(900_000, 0)[-1] == "waited_for_core"
     assert late(0, 50_000_000)[0] == "straggler"  # it is not late
 
@@ -222,6 +223,8 @@ def test_a_rank_that_waited_for_a_core_is_named_before_any_code(n_cores: int | N
     assert first.startswith(("4 ranks on 2 cores: " if n_cores else "") + on_two)
     assert first.endswith("before you look for a cause in the code")
     assert [f.rule for f in found][:2] == ["waited_for_core", "straggler"]
+    assert plain(found[1].sentence).endswith("That it waited for a core may be why")
+    assert "its kernels" not in found[1].sentence
     calm = findings_of(one(*(waited(i, 1000) for i in range(4))))
     assert "waited_for_core" not in [f.rule for f in calm]
 

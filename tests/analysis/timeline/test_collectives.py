@@ -27,7 +27,7 @@ def _trace(*of: int) -> Trace:
 
 def test_sizes_and_times_are_summed_by_operation_type_and_group() -> None:
     first, second = collectives(_trace(0, 1, 2, -1), 0)
-    assert (first.name, first.n_ops, first.total_ns, first.size_bytes) == ("allreduce", 2, 2_000_000, 6_000_000)
+    assert (first.name, first.n_ops, first.total_ns, first.size_bytes) == ("all_reduce", 2, 2_000_000, 6_000_000)
     assert first.algorithm_bytes_per_s == pytest.approx(3e9)
     assert first.bus_bytes_per_s == pytest.approx(4.5e9)  # 2 × 3 / 4
     assert (second.size_bytes, second.n_ops) == (2000, 1)

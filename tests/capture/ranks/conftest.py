@@ -11,7 +11,7 @@ import pytest
 from perfmagic.capture.ranks.failures import Failure, message_of
 from perfmagic.capture.ranks.session import CellEnd, Outputs, Session
 from perfmagic.capture.ranks.settings import Settings
-from perfmagic.rank_sessions import PRELOAD, PROGRAM
+from perfmagic.rank_starts import PRELOAD, PROGRAM
 
 GRACE_S = 0.4
 USE = """import os, time, torch, torch.distributed as dist
@@ -43,7 +43,8 @@ class Cells:
 
     def __init__(self, world: int, **settings: Any) -> None:
         self.heard = Heard()
-        self._settings = Settings(world, PROGRAM, device="cpu", colors="nocolor", grace_s=GRACE_S, **settings)
+        fields = {"device": "cpu", "colors": "nocolor", "grace_s": GRACE_S} | settings
+        self._settings = Settings(world, PROGRAM, **fields)
         self.session = Session(self._settings, self.heard.outputs(), PRELOAD)
 
     def run(self, body: str, **how: Any) -> CellEnd:

@@ -20,10 +20,11 @@ from perfmagic.capture.ranks.pings import EXCHANGES, Clocks
 from perfmagic.capture.ranks.session import Session
 from perfmagic.capture.ranks.settings import LOOPBACK, Settings
 from perfmagic.capture.ranks.wire import Wire
-from perfmagic.rank_sessions import PROGRAM, _result
+from perfmagic.rank_ends import result_of
+from perfmagic.rank_starts import PROGRAM
 from perfmagic.results import RanksResult
-from perfmagic.results.ranks import grouped
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.results.traces import grouped
 
 from .conftest import Heard
 
@@ -62,7 +63,7 @@ def test_ranks_of_two_hosts_are_put_on_one_axis_within_the_printed_bound(tmp_pat
         end = session.run("%%ranks\nfor _ in range(3): dist.all_reduce(t)", record={"memory": False, "shapes": False})
     finally:
         session.close()
-    same = _result(end)
+    same = result_of(end)
     assert isinstance(same, RanksResult)
     assert same.clocks.how == "one host"
     zero, one = (timeline.trace for timeline in same.timelines)

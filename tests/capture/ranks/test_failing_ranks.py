@@ -17,7 +17,7 @@ from perfmagic.capture.ranks.interrupts import Interrupts
 from perfmagic.capture.ranks.session import Session
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.errors import CaptureError
-from perfmagic.rank_sessions import PROGRAM
+from perfmagic.rank_starts import PROGRAM
 
 from .conftest import USE, Cells, Heard, words
 
@@ -111,11 +111,14 @@ def test_a_rank_that_comes_late_is_waited_for(three: Cells) -> None:
     assert end.standstill == ""
 
 
-def test_collectives_that_do_not_match_are_named(three: Cells) -> None:
-    end = three.run("if rank == 1:\n    dist.broadcast(t, 0)\nelse:\n    dist.all_reduce(t)")
-    # gloo's own all_reduce may end in one rank with what the other sent: then that one's end is what is told
-    assert end.failures
-    assert end.standstill
+def test_input_is_refused_at_once(three: Cells) -> None:
+    end = three.run("answer = input('how many? ')")
+    assert words(end) == [
+        (
+            "StdinNotImplementedError on ranks 0–2, line 2: a rank has nobody to ask: call input() in the notebook, "
+            "and send the answer with %ranks push NAME"
+        )
+    ]
     assert three.works()
 
 

@@ -63,7 +63,7 @@ def test_collectives_of_different_kinds_do_not_match() -> None:
     assert stuck == [0, 1, 2]
     assert why == (
         "collectives do not match: ranks 0, 2 are in all_reduce (line 2), rank 1 is in broadcast (line 7), "
-        "each its number 4"
+        "each its 4th collective"
     )
 
 
@@ -71,7 +71,15 @@ def test_collectives_of_different_sizes_do_not_match() -> None:
     places = {0: reduce(1, size_bytes=8, line=5, asked_line=3), 1: reduce(1, size_bytes=16)}
     assert standstill(places, [], 2)[1] == (
         "collectives do not match: rank 0 is in all_reduce of 8 bytes (line 3), "
-        "rank 1 is in all_reduce of 16 bytes (line 2), each its number 1"
+        "rank 1 is in all_reduce of 16 bytes (line 2), each its 1st collective"
+    )
+
+
+def test_the_same_call_on_the_device_and_on_the_cpu_never_meets() -> None:
+    places = {0: reduce(1, on_device=True), 1: reduce(1)}
+    assert standstill(places, [], 2)[1] == (
+        "collectives do not match: rank 0 is in all_reduce on the simulated device (line 2), "
+        "rank 1 is in all_reduce on the CPU (line 2), each its 1st collective"
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import perfmagic
 from perfmagic.analysis.ranks.summary import ranks_of
-from perfmagic.results.ranks import Traces
+from perfmagic.results.traces import Traces
 from perfmagic.trace.model import Trace
 from perfmagic.view.html import MAX_OUTPUT_BYTES
 from perfmagic.view.ranks.doc import ranks_doc
@@ -21,6 +21,8 @@ from perfmagic.view.ranks.table import HEAD, rank_cells
 from perfmagic.view.ranks.wire import window_on_axis
 from perfmagic.view.svg.metrics import columns
 from tests.analysis.build import US, Builder
+from tests.analysis.ranks.test_costly_waits import rank as costly_rank
+from tests.analysis.ranks.test_costly_waits import rounds
 from tests.analysis.ranks.test_ranks import REDUCE, rank
 from tests.trace.recorded import real
 from tests.view.ranks.build import four_ranks, ranks, result
@@ -51,6 +53,31 @@ def test_every_face_names_the_late_rank_and_its_numbers() -> None:
         assert len(cells) == len(HEAD)
         assert all(f">{cell}</td>" in html for cell in cells if cell)
     assert len(html.encode()) <= MAX_OUTPUT_BYTES
+
+
+def beside_compute() -> tuple[Trace, Trace]:
+    """Of 300 µs in which rank 0 waits in each of 4 collectives, it computes 200."""
+    return tuple(  # type: ignore[return-value]
+        costly_rank(
+            i,
+            rounds((10, 600)) if i else rounds((10, 300), (300, 500)),
+            rounds((600, 800) if i else (300, 800)),
+        )
+        for i in range(2)
+    )
+
+
+def test_the_hatch_the_words_beside_the_row_and_the_table_count_the_same_waiting() -> None:
+    found = ranks_of(beside_compute())
+    assert found is not None
+    doc = ranks_doc(found)
+    row, cells = doc.rows[0], rank_cells(doc)[0]
+    hatched, paler = (row.bands[name] for name in ("wait", "wait_beside"))
+    assert (hatched[:, 1] - hatched[:, 0]).tolist() == [100 * US] * 4
+    assert (paler[:, 1] - paler[:, 0]).tolist() == [200 * US] * 4
+    assert (plain(row.words[0]), plain(cells[HEAD.index("waiting")])) == ("waits 400 µs", "400 µs")
+    assert plain(row.words[1]) == "computes 1.96 ms"
+    assert "the same beside compute" in ranks_svg(doc)
 
 
 def test_a_picture_of_many_ranks_is_bounded_in_height_and_bytes() -> None:

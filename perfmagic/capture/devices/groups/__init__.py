@@ -9,8 +9,12 @@ are queued on a stream of their own and run by gloo on real memory; those on hos
     link        no torch: what passes a rank's link; names and sizes as records of real devices have them
     gloo        the two gloo groups behind one of ours, made, freed and made anew
     memory      the real memory of arguments, on the stream's thread
+    headers     no torch: what ranks tell each other of an operation, and whether that is one operation
+    agreement   they do so before each operation
     work        what an operation returns: the stream waits for it, or the host
+    courier     a thread for operations on host tensors
     posting     an operation goes onto its stream
+    hosting     an operation on host tensors goes to a courier
     operations  what gloo is asked for, operation by operation
     group       the class torch.distributed sees
     functional  torch.ops._c10d_functional: what DTensor and compiled code call

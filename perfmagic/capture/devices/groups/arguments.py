@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
+from perfmagic.capture.devices.groups.agreement import MOST_TAG
+from perfmagic.capture.devices.groups.headers import Header
 from perfmagic.capture.devices.groups.link import GATHER, SCATTER, Operation
 from perfmagic.capture.devices.groups.memory import tensors_in
 from perfmagic.capture.devices.sim.tensor import SimTensor
 
 Tensors = Sequence[torch.Tensor]
+_REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
+_OF_INPUTS = ("allgather", "_allgather_base", "gather", "reduce_scatter", "_reduce_scatter_base", "send")
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Given:
 
     outputs, inputs: tensors, in lists of lists; those changed in place are outputs.  title: instead of the operation's.
     device: of the simulated devices the tensors' one, None for host tensors; given where there are no tensors.
-    peer, way: of messages (see posting.Call).
+    peer, way, tag: of messages (see posting.Call).  splits: of all_to_all, elements from and for each rank.
     Raises ValueError for tensors that do not go together.
     """
 
@@ -43,10 +48,14 @@ class Given:
         title: str = "",
         peer: int | None = None,
         way: str = "",
+        tag: int = 0,
+        splits: tuple[Sequence[int], Sequence[int]] = ((), ()),
     ) -> None:
         __tracebackhide__ = True
+        if not 0 <= tag <= MOST_TAG:
+            raise ValueError(f"a message's tag is 0 to {MOST_TAG}, not {tag}")
         self.outputs, self.inputs, self.opts = outputs, inputs, opts
-        self.title, self.peer, self.way = title, peer, way
+        self.title, self.peer, self.way, self.tag, self.splits = title, peer, way, tag, splits
         self._tensors = tensors_in(outputs, inputs)
         self.device = _device_of(self._tensors) if self._tensors else device
         if self.device is not None:
@@ -65,6 +74,23 @@ class Given:
         each = 0 if first is None else first.element_size()
         return Whole((n_in, n_out), max(n_in, n_out) * each, None if first is None else first.dtype)
 
+    def header(self, operation: Operation, whole: Whole, ranks: int, number: int, where: str) -> Header:
+        """What the other ranks are told.  number, where: of the call."""
+        sizes: list[int] = []
+        if not any(self.splits):
+            some = self.inputs if operation.kind in _OF_INPUTS else self.outputs
+            sizes = [t.numel() for t in tensors_in(some)]
+        kind = operation.family
+        if operation.kind == "_reduce_scatter_base":
+            sizes = [n // ranks for n in sizes for _ in range(ranks)]
+            kind = "reduce_scatter" if self.device is not None else operation.kind  # gloo's own two do not meet
+        gets, puts = self.splits
+        return Header(
+            operation.words, kind, str(whole.dtype or "").removeprefix("torch."), _reduction(self.opts), where, number,
+            whole.size_bytes, int(getattr(self.opts, "rootRank", -1)), tuple(sizes), len(sizes),
+            Header.checksum_of(sizes), tuple(puts), tuple(gets),
+        )  # fmt: skip
+
     def check_whole(
         self, name: str, ranks: int, *, whole: Sequence[torch.Tensor], part: Sequence[torch.Tensor]
     ) -> None:
@@ -76,20 +102,30 @@ class Given:
                     f"{ranks} ranks"
                 )
 
-    def check_splits(self, splits: Sequence[Sequence[int]], ranks: int) -> None:
-        """The parts of all_to_all_single make up the tensors."""
+    def take_splits(self, splits: Sequence[Sequence[int]], ranks: int) -> None:
+        """The parts of all_to_all_single, in rows; none for equal ones. Raises ValueError where they do not fit."""
+        found = []
         for name, sizes, (t,) in zip(("output", "input"), splits, (self.outputs, self.inputs), strict=True):
             n = t.shape[0] if t.dim() else 0
             if (len(sizes) != ranks or sum(sizes) != n) if sizes else n % ranks:
                 raise ValueError(
                     f"all_to_all_single: the {name} has {n} rows, which {list(sizes) or ranks} does not part"
                 )
+            row = t.numel() // n if n else 0
+            found.append([rows * row for rows in sizes or [n // ranks] * ranks])
+        self.splits = found[0], found[1]
 
 
 def check_parts(name: str, parts: Sequence[torch.Tensor], ranks: int) -> None:
     """There is one tensor for each rank."""
     if len(parts) != ranks:
         raise ValueError(f"{name}: {len(parts)} tensors for {ranks} ranks")
+
+
+def _reduction(opts: Any) -> str:
+    """The name of a reduction, "" where nothing is reduced."""
+    asked = getattr(opts, "reduceOp", None)
+    return "" if asked is None else next((name for name in _REDUCTIONS if asked == getattr(dist.ReduceOp, name)), "")
 
 
 def _device_of(tensors: Sequence[torch.Tensor]) -> int | None:

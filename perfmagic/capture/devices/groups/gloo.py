@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -13,35 +14,43 @@ from perfmagic.capture.devices.groups.sockets import Opened, shut
 from perfmagic.errors import CommunicationError
 
 T = TypeVar("T")
-_HOST_THREADS, _DEVICE_THREADS = 2, 1  # torch's own number; a stream has one operation at a time
+_THREADS = 1  # a stream, and a courier, has one operation at a time
 _PLACE = re.compile(r"^\[[^\]]*\]\s*")  # "[/pytorch/third_party/gloo/…/pair.cc:547] "
 _network: list[Any] = []  # gloo's listener and its thread, which all groups of the process share
+
+
+@dataclass
+class Side:
+    """A gloo group.  costs_ns: what it takes ranks to tell each other what they are in, see agreement."""
+
+    group: Any
+    costs_ns: dict[str, int] = field(default_factory=dict)
 
 
 class Gloo:
     """Two gloo groups of the same ranks.
 
-    gloo tells operations apart by counting them, so ranks must start them in one order. Those on host tensors start at
-    the call and those on the device when their stream comes to them: in one gloo group they would be counted as it
-    happens. Messages of one tag would overtake each other likewise.
+    gloo tells operations apart by counting them, so ranks must start them in one order. Those on host tensors and those
+    on the device have queues of their own: in one gloo group they would be counted as it happens. Messages of one tag
+    would overtake each other likewise.
     """
 
-    host: Any
-    device: Any
+    host: Side
+    device: Side
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         self._store, self._rank, self._size, self.timeout = store, rank, size, timeout
         self._keep_ports = _ports_of(store)
         self._connections: frozenset[tuple[int, int]] = frozenset()
-        self.freed = ""
+        self.freed = self.refused = ""
         self.connect("first", timeout)
 
     def connect(self, name: str, timeout: timedelta) -> None:
         """Meet the other ranks under a name not used before. Raises CommunicationError where one is missing."""
         try:
             with Opened() as opened:
-                self.host = self._made(f"{name}/host", _HOST_THREADS, timeout)
-                self.device = self._made(f"{name}/device", _DEVICE_THREADS, timeout)
+                self.host = Side(self._made(f"{name}/host", timeout))
+                self.device = Side(self._made(f"{name}/device", timeout))
         except RuntimeError as error:
             raise CommunicationError(
                 f"rank {self._rank} of {self._size} could not connect to the others: {plain(error)}",
@@ -49,13 +58,13 @@ class Gloo:
             ) from None
         self.set_timeout(self.timeout)
         self._connections = opened.sockets
-        self.freed = ""
+        self.freed = self.refused = ""
 
     def set_timeout(self, timeout: timedelta) -> None:
         """How long an operation may take."""
         self.timeout = timeout
-        for group in (self.host, self.device):
-            group.set_timeout(timeout)
+        for side in (self.host, self.device):
+            side.group.set_timeout(timeout)
 
     def free(self, reason: str) -> int:
         """End what waits in either group; how many connections were shut. Both are of no use afterwards."""
@@ -65,29 +74,40 @@ class Gloo:
     def run(self, what: str, call: Callable[[], T]) -> T:
         """Wait for an operation. Raises CommunicationError with the reason where it was freed, or with gloo's words."""
         __tracebackhide__ = True
-        if self.is_freed():
+        if self.is_ended():
             raise self.given_up(what)
         try:
             return call()
         except RuntimeError as error:
             failed = failure(what, error)
-        if self.is_freed():
+        if self.is_ended():
             failed = self.given_up(what)
         raise failed  # out here it has no context, whose frames would keep a gloo group that is done with
 
-    def is_freed(self) -> bool:
-        """Has free() been called, maybe from another thread, since the last connect()?"""
-        return bool(self.freed)
+    def refuse(self, words: str) -> None:
+        """Raise CommunicationError for words that say why ranks do not agree; so does every operation from then on.
+
+        Nothing for no words.
+        """
+        if words:
+            self.refused = self.refused or words
+            raise self.given_up("")
+
+    def is_ended(self) -> bool:
+        """Is this of no use until the next connect(), maybe by a call from another thread?"""
+        return bool(self.freed or self.refused)
 
     def given_up(self, what: str) -> CommunicationError:
-        """The error of an operation that was ended."""
+        """The error of an operation that was ended, or that the ranks did not agree on."""
+        if self.refused:
+            return CommunicationError(self.refused, hint="all ranks of a group make the same calls in the same order")
         return CommunicationError(f"{what} was given up: {self.freed}")
 
-    def _made(self, name: str, threads: int, timeout: timedelta) -> Any:
+    def _made(self, name: str, timeout: timedelta) -> Any:
         if not _network:
             names = [name for name in os.environ.get("GLOO_SOCKET_IFNAME", "").split(",") if name]
             _network.extend(torch_private.gloo_devices(names))
-        return torch_private.make_gloo(self._store, name, self._rank, self._size, _network, threads, timeout)
+        return torch_private.make_gloo(self._store, name, self._rank, self._size, _network, _THREADS, timeout)
 
 
 def failure(what: str, error: BaseException) -> CommunicationError:

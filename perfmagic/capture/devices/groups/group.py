@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import torch
 
 from perfmagic.capture.devices.groups import link, operations
-from perfmagic.capture.devices.groups.arguments import Given, check_parts
-from perfmagic.capture.devices.groups.gloo import failure
-from perfmagic.capture.devices.groups.host_log import noting
+from perfmagic.capture.devices.groups.agreement import Check, Collective, Message
+from perfmagic.capture.devices.groups.arguments import Given, Whole, check_parts
+from perfmagic.capture.devices.groups.courier import Courier
+from perfmagic.capture.devices.groups.headers import Header
+from perfmagic.capture.devices.groups.hosting import Begin, hand_over
 from perfmagic.capture.devices.groups.identity import Identity
 from perfmagic.capture.devices.groups.link import Operation
 from perfmagic.capture.devices.groups.memory import refs_of
 from perfmagic.capture.devices.groups.posting import Call, post
-from perfmagic.capture.devices.groups.standing import Asked, where_asked
-from perfmagic.capture.devices.groups.work import HostWork
-from perfmagic.capture.devices.sim.clock import OFFSET_NS
-from perfmagic.capture.devices.sim.log import LOG
+from perfmagic.capture.devices.groups.standing import Asked, where_asked, where_words
 from perfmagic.capture.devices.torch_private import new_options
 from perfmagic.errors import DeviceError
 
 Work = Any
 Run = Callable[[Any, Any, Any, Any], None]  # gloo, outputs, inputs, options
-Begin = Callable[[Any], Any]  # gloo's group -> its work, a list of them, or (work, what is left to do after it)
 
 
 class SimGroup(Identity):
@@ -115,9 +111,10 @@ class SimGroup(Identity):
         opts = opts or new_options("AllToAll")
         for some in (outputs, inputs):
             check_parts("all_to_all", some, self._size)
+        splits = [t.numel() for t in outputs], [t.numel() for t in inputs]
         return self._start(
             link.ALL_TO_ALL,
-            Given(outputs, inputs, opts),
+            Given(outputs, inputs, opts, splits=splits),
             operations.all_to_all,
             lambda g: operations.begin_all_to_all(g, outputs, inputs, opts),
         )
@@ -132,12 +129,12 @@ class SimGroup(Identity):
     ) -> Work:
         opts = opts or new_options("AllToAll")
         splits = [list(sizes or ()) for sizes in (output_split_sizes, input_split_sizes)]
+        given = Given([output], [input], opts)
+        given.take_splits(splits, self._size)
 
         def run(gloo: Any, outputs: Any, inputs: Any, opts: Any) -> None:
             gloo.alltoall_base(*outputs, *inputs, *splits, opts).wait()
 
-        given = Given([output], [input], opts)
-        given.check_splits(splits, self._size)
         return self._start(link.ALL_TO_ALL_BASE, given, run, lambda g: g.alltoall_base(output, input, *splits, opts))
 
     def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
@@ -162,33 +159,16 @@ class SimGroup(Identity):
         raise DeviceError("monitored_barrier works with native gloo groups only", hint="use dist.barrier()")
 
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
-        tensors = _list(tensors)
-
-        def run(gloo: Any, outputs: Any, inputs: Any, opts: Any) -> None:  # noqa: ARG001
-            gloo.send(inputs, dst, tag).wait()
-
-        given = Given([], tensors, None, title=f"send {self._rank}->{dst}", peer=dst, way="send")
-        return self._start(link.SEND, given, run, lambda g: g.send(tensors, dst, tag))
+        given = Given([], _list(tensors), None, title=f"send {self._rank}->{dst}", peer=dst, way="send", tag=tag)
+        return self._message(link.SEND, given, operations.send)
 
     def recv(self, tensors: Any, src: int, tag: int = 0) -> Work:
-        tensors = _list(tensors)
-
-        def run(gloo: Any, outputs: Any, inputs: Any, opts: Any) -> None:  # noqa: ARG001
-            gloo.recv(outputs, src, tag).wait()
-
-        given = Given(tensors, [], None, title=f"recv {self._rank}<-{src}", peer=src, way="recv")
-        return self._start(link.RECV, given, run, lambda g: g.recv(tensors, src, tag))
+        given = Given(_list(tensors), [], None, title=f"recv {self._rank}<-{src}", peer=src, way="recv", tag=tag)
+        return self._message(link.RECV, given, operations.recv)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
-        tensors, source = _list(tensors), list[int]()
-
-        def run(gloo: Any, outputs: Any, inputs: Any, opts: Any) -> None:  # noqa: ARG001
-            work = gloo.recv_anysource(outputs, tag)
-            work.wait()
-            source.append(work._source_rank())
-
-        given = Given(tensors, [], None, title=f"recv {self._rank}<-any", way="recv")
-        return self._start(link.RECV_ANY, given, run, lambda g: g.recv_anysource(tensors, tag), source=source)
+        given = Given(_list(tensors), [], None, title=f"recv {self._rank}<-any", way="recv", tag=tag)
+        return self._message(link.RECV_ANY, given, operations.recv)
 
     # other spellings, of other versions of torch and of its C++ code
     _allgather_base = all_gather_single
@@ -197,22 +177,42 @@ class SimGroup(Identity):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     alltoall_base = all_to_all_single
 
-    def _start(
-        self, operation: Operation, given: Given, run: Run, begin: Begin, *, blocks: bool = False,
-        source: list[int] | None = None,
+    def _start(self, operation: Operation, given: Given, run: Run, begin: Begin, *, blocks: bool = False) -> Work:
+        """Begin a collective. run: on the stream.  begin: on host tensors."""
+        __tracebackhide__ = True
+        asked, whole, header = self._asked(operation, given)
+        check = Collective(header, self._rank, self.known.ranks)
+        return self._queued(operation, given, asked, whole, check, run, begin, lambda: None, blocks=blocks)
+
+    def _message(self, operation: Operation, given: Given, do: Callable[[Any, Any, Any, Message], Any]) -> Work:
+        """Begin one end of a message. do: on the stream and on host tensors, once the other end is there."""
+        __tracebackhide__ = True
+        asked, whole, header = self._asked(operation, given)
+        end = Message(header, self._rank, given.peer, self.known.ranks, given.tag, given.way == "send")
+        return self._queued(
+            operation, given, asked, whole, end, lambda g, outputs, inputs, _: do(g, outputs, inputs, end).wait(),
+            lambda g: do(g, given.outputs, given.inputs, end), lambda: end.peer,
+        )  # fmt: skip
+
+    def _asked(self, operation: Operation, given: Given) -> tuple[Asked, Whole, Header]:
+        """The operation with its number, and what the others are told of it."""
+        __tracebackhide__ = True
+        known, whole, title = self.known, given.whole(operation, self._size), given.title or operation.title
+        if known.gloo.is_ended():
+            raise known.gloo.given_up(title)
+        number, place = known.ledger.next_number(given.way, given.peer), where_asked()
+        asked = Asked(operation.kind, title, number, whole.size_bytes, given.peer, given.device is not None, *place)
+        return asked, whole, given.header(operation, whole, self._size, number, where_words(*place))
+
+    def _queued(
+        self, operation: Operation, given: Given, asked: Asked, whole: Whole, check: Check, run: Run, begin: Begin,
+        source: Callable[[], int | None], *, blocks: bool = False,
     ) -> Work:  # fmt: skip
-        """Begin an operation. run: on the stream.  begin: on host tensors."""
         __tracebackhide__ = True
         known = self.known
-        whole = given.whole(operation, self._size)
-        if known.gloo.freed:
-            raise known.gloo.given_up(given.title or operation.title)
-        asked = Asked(
-            operation.kind, given.title or operation.title, known.ledger.next_number(given.way, given.peer),
-            whole.size_bytes, given.peer, given.device is not None, *where_asked(),
-        )  # fmt: skip
         if given.device is None:
-            return self._on_host(asked, begin)
+            courier = self._courier(given)
+            return hand_over(known, courier, asked, check, begin, given.outputs or given.inputs, source)
         self._settle_on(given.device)
         outputs, inputs = refs_of(given.outputs), refs_of(given.inputs)
         call = Call(
@@ -221,32 +221,16 @@ class SimGroup(Identity):
         )  # fmt: skip
         known.ledger.add(asked)
         return post(
-            known,
-            call,
-            asked,
-            lambda gloo, memory: run(gloo, memory.of(outputs), memory.of(inputs), given.opts),
-            given.outputs,
-            source,
-        )
+            known, call, asked, check,
+            lambda gloo, memory: run(gloo, memory.of(outputs), memory.of(inputs), given.opts), given.outputs, source,
+        )  # fmt: skip
 
-    def _on_host(self, asked: Asked, begin: Begin) -> HostWork:
-        __tracebackhide__ = True
-        gloo, finish = self.gloo, None
-        try:
-            begun = begin(gloo.host)
-        except RuntimeError as error:  # what does not fit is told at the call
-            raise failure(asked.title, error) from None
-        if isinstance(begun, tuple):
-            begun, finish = begun
-        works = begun if isinstance(begun, list) else [begun]
-        asked.running = True
-        asked.is_done = lambda: all(work.is_completed() for work in works)
-        asked.settle = partial(_end_all, works)
-        self.ledger.add(asked)
-        known = self.known
-        note = noting(asked, known.name, known.ranks, _note_on_host)
-        _when_done(works, note)
-        return HostWork(gloo, asked, works, finish, note)
+    def _courier(self, given: Given) -> Courier:
+        """Of all collectives, or of messages of one tag to or from one rank."""
+        key = given.way, given.peer, given.tag
+        if key not in self.couriers:
+            self.couriers[key] = Courier(" ".join(str(part) for part in key if part not in ("", None)))
+        return self.couriers[key]
 
     def _settle_on(self, device: int) -> None:
         """A rank communicates from one device. Raises DeviceError for tensors on another."""
@@ -262,21 +246,3 @@ class SimGroup(Identity):
 
 def _list(tensors: Any) -> list[torch.Tensor]:
     return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-
-
-def _when_done(works: list[Any], note: Callable[..., None]) -> None:
-    """Call note at the end of all works; gloo has no such thing for messages, whose end is when somebody waits."""
-    with suppress(RuntimeError):
-        torch.futures.collect_all([work.get_future() for work in works]).add_done_callback(note)
-
-
-def _note_on_host(start_ns: int, end_ns: int, name: str) -> None:
-    """As a row of the host, where the simulated device records and torch's profiler, which has such rows, does not."""
-    if LOG.recording:
-        LOG.add_host_op(start_ns + OFFSET_NS, end_ns + OFFSET_NS, name)
-
-
-def _end_all(works: list[Any]) -> None:
-    for work in works:
-        with suppress(RuntimeError):
-            work.wait()

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from perfmagic.capture.devices.groups.courier import Courier
 from perfmagic.capture.devices.groups.gloo import Gloo
 from perfmagic.capture.devices.groups.posting import Group
 from perfmagic.capture.devices.groups.standing import Ledger, Standing
@@ -26,6 +27,7 @@ class Identity(_ProcessGroup):  # type: ignore[misc]
         self._rank, self._size, self._backend, self._desc = rank, size, backend, "undefined"
         self.gloo = Gloo(store, rank, size, timeout)
         self.ledger = Ledger()
+        self.couriers: dict[tuple[str, int | None, int], Courier] = {}
         self._known: Group | None = None
 
     @property

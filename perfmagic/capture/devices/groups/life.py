@@ -83,3 +83,5 @@ def _leave() -> None:
     for group in groups:
         if group.standing():
             group.gloo.free("the process ended")
+        for courier in list(group.couriers.values()):
+            courier.end(_LEAVE_S)

@@ -19,6 +19,18 @@ class Operation:
     factor: str = "once"
     rooted: bool = False
 
+    @property
+    def words(self) -> str:
+        """As people call it."""
+        return {"_all_gather_base": "all_gather_into_tensor", "_reduce_scatter_base": "reduce_scatter_tensor"}.get(
+            self.title, self.title
+        )
+
+    @property
+    def family(self) -> str:
+        """Operations of one family meet, whatever the call."""
+        return "all_gather" if self.title == "_all_gather_base" else self.title
+
     def link_bytes(self, size_bytes: int, ranks: int) -> float:
         """How many bytes pass one rank's link. size_bytes: of the whole buffer. Source: NCCL tests, PERFORMANCE.md."""
         share = (ranks - 1) / ranks

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from perfmagic.capture.devices.groups.agreement import Message
 from perfmagic.capture.devices.torch_private import new_options
 
 Tensors = list[torch.Tensor]
@@ -101,6 +102,16 @@ def scatter(gloo: Any, outputs: Tensors, inputs: list[Tensors], opts: Any) -> No
 def barrier(gloo: Any, outputs: Tensors, inputs: Tensors, opts: Any) -> None:  # noqa: ARG001
     """Every rank is here."""
     gloo.barrier().wait()
+
+
+def send(gloo: Any, outputs: Tensors, inputs: Tensors, end: Message) -> Any:  # noqa: ARG001
+    """One end of a message, begun: gloo's work."""
+    return gloo.send(inputs, end.peer, end.payload_tag)
+
+
+def recv(gloo: Any, outputs: Tensors, inputs: Tensors, end: Message) -> Any:  # noqa: ARG001
+    """The other end."""
+    return gloo.recv(outputs, end.peer, end.payload_tag)
 
 
 def _summing(plain: Any, opts: Any) -> Any:

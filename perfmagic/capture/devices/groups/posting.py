@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from perfmagic.capture.devices.groups.agreement import Check
 from perfmagic.capture.devices.groups.gloo import Gloo
 from perfmagic.capture.devices.groups.link import Operation
 from perfmagic.capture.devices.groups.memory import Memory, tensors_in
@@ -72,8 +73,13 @@ class Call:
         return self.title or self.operation.title
 
 
-def post(group: Group, call: Call, asked: Asked, run: Run, result: Any, source: list[int] | None = None) -> DeviceWork:
-    """Queue an operation behind what the current stream was given so far."""
+def post(
+    group: Group, call: Call, asked: Asked, check: Check, run: Run, result: Any, source: Callable[[], int | None]
+) -> DeviceWork:
+    """Queue an operation behind what the current stream was given so far.
+
+    check: that the ranks agree on it.  source: which rank a message came from, once it is there.
+    """
     __tracebackhide__ = True
     check_usable()
     start_ns = now_ns() if LOG.recording else 0
@@ -85,7 +91,7 @@ def post(group: Group, call: Call, asked: Asked, run: Run, result: Any, source: 
         lane,
         call.name,
         OpKind.KERNEL,
-        _body(group, call, asked, run),
+        _body(group, call, asked, check, run, lane),
         [ref.buffer for ref in refs],
         [t._ref.buffer for t in tensors_in(call.writes)],  # type: ignore[attr-defined]
         least_s=0.0,
@@ -98,7 +104,7 @@ def post(group: Group, call: Call, asked: Asked, run: Run, result: Any, source: 
     return DeviceWork(job, result, blocks=call.blocks, source=source)
 
 
-def _body(group: Group, call: Call, asked: Asked, run: Run) -> Callable[[], None]:
+def _body(group: Group, call: Call, asked: Asked, check: Check, run: Run, lane: Lane) -> Callable[[], None]:
     gloo, device = group.gloo, sim_device(call.device)
     link_bytes = call.operation.link_bytes(call.size_bytes, len(group.ranks))
     rest_s = link_s(device.pace, call.operation.title, link_bytes)
@@ -106,10 +112,11 @@ def _body(group: Group, call: Call, asked: Asked, run: Run) -> Callable[[], None
     def body() -> None:
         __tracebackhide__ = True
         asked.running = True
+        lane.jobs[0].skipped_ns = check(gloo, gloo.device)  # of this body's job, which is the one that runs
         with Memory() as memory:
-            gloo.run(call.name, lambda: run(gloo.device, memory))
+            gloo.run(call.name, lambda: run(gloo.device.group, memory))
             if call.operation.rooted:  # all leave together: what a rank is in for longer than others, it waited
-                gloo.run(call.name, lambda: gloo.device.barrier().wait())
+                gloo.run(call.name, lambda: gloo.device.group.barrier().wait())
         # all ranks are there now: from here on the link works, for the same time on each
         if rest_s > 0:
             device.closing.wait(rest_s)

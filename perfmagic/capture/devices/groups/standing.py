@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 
-_OURS = ("torch", "perfmagic")
+_OURS = ("torch", "perfmagic", "contextlib", "typing_extensions")  # the last two wrap functions of torch
+_CELL = re.compile(r"<ipython-input-(\d+)-")  # as IPython names the code of a cell that no file has
 
 
 @dataclass(frozen=True)
@@ -48,15 +51,24 @@ class Standing(Operation):
 
 @dataclass(frozen=True)
 class Took(Operation):
-    """One on host tensors that is over. start_ns, end_ns: from the call to its end, by perf_counter_ns."""
+    """One on host tensors that is over.
+
+    start_ns, end_ns: from its turn to its end, by perf_counter_ns.  thread: which did it, as the system numbers it.
+    given_up: it never came about, as other ranks did not take part.
+    """
 
     start_ns: int
     end_ns: int
+    thread: int
+    given_up: bool = False
 
 
 @dataclass
 class Asked:
-    """An operation from the call on. is_done, and settle, which waits, are given once it is queued."""
+    """An operation from the call on. is_done, and settle, which waits, are given once it is queued.
+
+    began_ns: when its turn came, on host tensors; later by what it took to learn that all ranks are in it.
+    """
 
     kind: str
     title: str
@@ -67,6 +79,7 @@ class Asked:
     file: str
     line: int
     since_ns: int = field(default_factory=time.perf_counter_ns)
+    began_ns: int = 0
     running: bool = False
     is_done: Callable[[], bool] = lambda: False
     settle: Callable[[], object] = lambda: None
@@ -122,6 +135,22 @@ def where_asked() -> tuple[str, int]:
     if frame is None or _module_of(frame) == "threading":
         return "", 0
     return frame.f_code.co_filename, frame.f_lineno
+
+
+def where_words(file: str, line: int) -> str:
+    """Such a place for other ranks: `line 3`, `cell 2, line 3` of another cell than the one that runs, `a.py, line 3`.
+
+    "" for line 0.
+    """
+    if not line:
+        return ""
+    cell = _CELL.match(file)
+    if cell is None:
+        return f"line {line}" if "ipykernel_" in file else f"{Path(file).name}, line {line}"
+    running, frame = cell, sys._getframe(1)
+    while (below := frame.f_back) is not None:
+        running, frame = _CELL.match(frame.f_code.co_filename) or running, below
+    return f"line {line}" if running[1] == cell[1] else f"cell {cell[1]}, line {line}"
 
 
 def _module_of(frame: FrameType) -> str:

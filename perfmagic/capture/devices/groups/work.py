@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from perfmagic.capture.devices.groups.gloo import Gloo
-from perfmagic.capture.devices.groups.standing import Asked
+from perfmagic import units
+from perfmagic.capture.devices.groups.courier import Errand
 from perfmagic.capture.devices.sim.jobs import Job
 from perfmagic.capture.devices.sim.launch import launch_lane
 from perfmagic.capture.devices.sim.streams import Event, Stream
 from perfmagic.capture.devices.sim.waits import wait_for_job
+from perfmagic.errors import CommunicationError
 
 _Work: Any = dist.Work  # its stubs declare more than a work of Python has to have
 
@@ -27,7 +27,7 @@ class DeviceWork(_Work):  # type: ignore[misc]
     source: which rank a message came from, once it is there.
     """
 
-    def __init__(self, job: Job, result: Any, *, blocks: bool = False, source: list[int] | None = None) -> None:
+    def __init__(self, job: Job, result: Any, *, blocks: bool = False, source: Callable[[], int | None]) -> None:
         super().__init__()
         self._job, self._result, self._blocks, self._source = job, result, blocks, source
 
@@ -57,7 +57,7 @@ class DeviceWork(_Work):  # type: ignore[misc]
 
     def _source_rank(self) -> int:
         wait_for_job(self._job, "simStreamSynchronize")
-        return self._source[0] if self._source else -1
+        return _rank_of(self._source())
 
     source_rank = _source_rank
 
@@ -73,59 +73,59 @@ class DeviceWork(_Work):  # type: ignore[misc]
 
 
 class HostWork(_Work):  # type: ignore[misc]
-    """An operation of gloo on host tensors.
+    """An operation on host tensors, which a courier does.
 
-    works: of gloo.  finish: what is left to do once they are over, by whoever waits.  note: to be called at the end.
+    result: what a future gives.  source: which rank a message came from, once it is there.
     """
 
-    def __init__(
-        self, gloo: Gloo, asked: Asked, works: list[Any], finish: Callable[[], None] | None, note: Callable[..., None]
-    ) -> None:
+    def __init__(self, errand: Errand, title: str, result: Any, source: Callable[[], int | None]) -> None:
         super().__init__()
-        self._gloo, self._asked, self._works, self._finish, self._note = gloo, asked, works, finish, note
+        self._errand, self._title, self._result, self._source = errand, title, result, source
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Block until it is done. Raises CommunicationError where it failed or was ended."""
+        """Block until it is done. Raises CommunicationError where it failed, was ended or takes longer than timeout."""
         __tracebackhide__ = True
-        limit = () if timeout is None else (timeout,)
-        for work in self._works:
-            self._gloo.run(self._asked.title, partial(work.wait, *limit))
-        self._note()
-        finish, self._finish = self._finish, None
-        if finish is not None:
-            finish()
-        self._asked.done()
+        limit_s = timeout.total_seconds() if timeout else 0.0
+        if not self._errand.wait(limit_s or None):
+            raise CommunicationError(f"{self._title} was not done within {units.duration_s(limit_s)}")
+        if self._errand.error is not None:
+            raise self._errand.error.with_traceback(None)
         return True
 
     def is_completed(self) -> bool:
-        return all(work.is_completed() for work in self._works)
+        return self._errand.done
 
     def is_success(self) -> bool:
-        return all(work.is_success() for work in self._works)
+        return self._errand.done and self._errand.error is None
 
     def exception(self) -> BaseException | None:
-        return next((error for work in self._works if (error := work.exception()) is not None), None)
+        return self._errand.error
 
     def result(self) -> Any:
-        return self._works[-1].result()
+        return self._result
 
     def synchronize(self) -> None:
         self.wait()
 
     def _source_rank(self) -> int:
-        return int(self._works[0]._source_rank())
+        self.wait()
+        return _rank_of(self._source())
 
     source_rank = _source_rank
 
     def get_future(self) -> Any:
-        """gloo's own, where it is one and nothing is left to do afterwards."""
-        futures = [work.get_future() for work in self._works]
-        if len(futures) == 1 and self._finish is None:
-            return futures[0]
-        future: Any = torch.futures.collect_all(futures)
+        """A future that is done, or has failed, when the operation is."""
+        over: Any = torch.futures.Future()
 
-        def finished(done: Any) -> Any:
+        def finished(_: Any) -> Any:
             self.wait()
-            return [result for one in done.value() for result in one.value()]
+            return self._result
 
-        return future.then(finished)
+        future = over.then(finished)
+        self._errand.when_done(lambda: over.set_result(None))
+        return future
+
+
+def _rank_of(source: int | None) -> int:
+    """As torch has it, -1 for none."""
+    return -1 if source is None else source

@@ -4,7 +4,7 @@ After load(), torch.randn(..., device="sim") queues real CPU kernels on the thre
 .item() blocks; streams overlap; the launch queue fills. Results are those of the CPU with one thread, bit for bit,
 where no random op runs on the device. Importing this package imports no torch; load() does.
 
-    clock pace pace_text links log             no torch: time, the least time of ops, what was recorded
+    clock pace pace_text pace_log links log    no torch: time, the least time of ops, what was recorded
     work             what a launch has to do, for a pace that is a rate
     jobs lanes       a thing to do; a stream's queue and thread; no locks, so that an interrupt leaves nothing behind
     memory capacity  what counts as allocated; a device that has so much memory and no more
@@ -24,9 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from perfmagic.capture.devices.sim.log import LOG, SimLog, SimRecords
 from perfmagic.capture.devices.sim.pace import Pace, PaceFunction, as_pace, words_of
+from perfmagic.capture.devices.sim.pace_log import PaceLog, in_turn
 from perfmagic.errors import DeviceError, TorchMissingError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from perfmagic.capture.devices.sim.streams import Event, Stream
 
 __all__ = [
@@ -42,10 +46,12 @@ __all__ = [
     "loaded",
     "log",
     "pace_words",
+    "paces_words",
     "set_pace",
     "synchronize",
 ]
 
+_paces = PaceLog()
 _kept: list[Any] = []  # torch's registrations: gone with this list
 _has_devices: list[bool] = []
 _loading = threading.RLock()
@@ -104,6 +110,7 @@ def set_pace(pace: Pace | str | PaceFunction | None) -> None:
     pace: a Pace, text like "matmul=3ms, copy=12GB/s", or a function (name, kind, size_bytes) -> seconds.
     """
     wanted = as_pace(pace)
+    _paces.changed(pace_words())
     for device in _loaded_device().all_devices():
         device.pace = wanted
 
@@ -119,6 +126,11 @@ def current_pace() -> PaceFunction | None:
 def pace_words() -> str:
     """The pace for people ("paced: matmul ≥ 3 ms, copies 12 GB/s"), empty if there is none."""
     return words_of(current_pace())
+
+
+def paces_words(launched_ns: npt.NDArray[np.int64]) -> str:
+    """The pace, or the paces one after the other, at which something was launched at those times (unix ns)."""
+    return in_turn(_paces.used(launched_ns, pace_words()))
 
 
 def log() -> SimLog:

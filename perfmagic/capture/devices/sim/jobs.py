@@ -67,6 +67,7 @@ class Job:
     body: what to run.  after: jobs of other streams to wait for first.  least_s: the pace.  kind None: not a device op.
     raced: the launch whose data the job uses without having waited for it, 0 for none.
     ends_future: torch was given a future of it, and orders the streams of whoever uses what it writes.
+    skipped_ns: what of its beginning is no part of the op; its body says so.
     direct: the caller waits and raises the error itself, so that it is not reported a second time.
     """
 
@@ -87,6 +88,7 @@ class Job:
         "raced",
         "seen",
         "size_bytes",
+        "skipped_ns",
         "waiters",
     )
 
@@ -100,7 +102,7 @@ class Job:
         self.least_s = 0.0
         self.after: tuple[Job, ...] = ()
         self.direct = False
-        self.raced = 0
+        self.raced = self.skipped_ns = 0
         self.in_backward = self.ends_future = False
         self.seen: dict[Queue, int] = {}
         self.error: BaseException | None = None

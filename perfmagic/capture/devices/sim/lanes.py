@@ -14,6 +14,7 @@ import torch
 from perfmagic.capture.devices.sim.clock import now_ns
 from perfmagic.capture.devices.sim.jobs import Job, NotComputedError, Owner, Queue
 from perfmagic.capture.devices.sim.log import LOG
+from perfmagic.errors import CommunicationError
 
 QUEUE_LAUNCHES = 1024  # launches that wait on a stream before the host blocks (CUDA: about 1000)
 
@@ -138,11 +139,15 @@ class Lane:
             rest_s = job.least_s - (now_ns() - start_ns) / 1e9
             if rest_s > 0:
                 self.device.closing.wait(rest_s)
+        except CommunicationError:
+            executed = False  # others did not take part: nothing was moved, however long the stream stood
+            LOG.give_up(job.correlation)
+            raise
         finally:
             job.done_ns = now_ns()
             # what only found out that its arguments do not fit would not have been launched on a real device
             if job.kind is not None and executed and LOG.recording:
                 LOG.add_op(
-                    start_ns, job.done_ns, job.kind, self.device.index, self.stream_id,
+                    start_ns + job.skipped_ns, job.done_ns, job.kind, self.device.index, self.stream_id,
                     job.name, job.correlation, job.size_bytes, raced=job.raced,
                 )  # fmt: skip

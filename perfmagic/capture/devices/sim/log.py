@@ -7,14 +7,18 @@ is one step of the interpreter, so that no lock is held where an interrupt could
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfmagic.capture.devices.sim.clock import now_ns
 from perfmagic.trace.backward import forward_rows
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
 from perfmagic.trace.model import Collective
+
+if TYPE_CHECKING:
+    from perfmagic.capture.devices.sim.blocks import Block, BlockLog, Held
 
 LIMIT_OPS = 300_000  # Source: docs/traces.md, "Limits"
 _ROWS_PER_OP = 2  # calls and operators kept for each device op: a blocking copy has two calls
@@ -34,6 +38,7 @@ class SimRecords:
 
     races: (correlation, correlation of the writer) of ops that used data another stream writes, with no wait between.
     collectives: what the column of that name in ops counts; without operations between ranks there is no such column.
+    blocks: see BlockLog.since; empty where memory was not recorded.
     dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
     """
 
@@ -47,6 +52,7 @@ class SimRecords:
     dropped: int = 0
     full_ns: int | None = None
     collectives: tuple[Collective, ...] = ()
+    blocks: Columns = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class _Mark:
     dropped: int
     collectives: int
     nodes: int
+    blocks: int = 0
 
 
 class SimLog:
@@ -87,6 +94,8 @@ class SimLog:
         self._races: list[tuple[int, int]] = []
         self._dropped: list[int] = []  # when each of them began
         self._collectives: list[tuple[int, Collective, int]] = []
+        self._ledger: BlockLog | None = None
+        self._given_up: set[int] = set()
         self._nodes: list[tuple[int, int, int, int, int]] = []
         self._marks: list[_Mark] = []
         self._room(0, 0, 0)
@@ -106,6 +115,12 @@ class SimLog:
         self._open.append(by)
         self._with_memory = self._with_memory or memory
         self.recording = True
+        if memory and self._ledger is None:
+            from perfmagic.capture.devices.sim.blocks import BlockLog  # needs torch, which this module does not
+
+            self._ledger = BlockLog()
+            for one in self.memories:
+                one.record(self._ledger)
 
     def stop(self, by: object = None) -> None:
         """Undo the start() of the same caller; harmless where there was none."""
@@ -117,7 +132,8 @@ class SimLog:
         """A point to read from later."""
         for memory in self.memories:
             memory.settle()
-        at = _Mark(*(len(rows) for rows in self._tables()))
+        ledger = 0 if self._ledger is None else self._ledger.mark()
+        at = replace(_Mark(*(len(rows) for rows in self._tables())), blocks=ledger)
         self._room(at.ops, at.calls, at.host_ops)
         self._marks.append(at)
         for memory in self.memories:
@@ -132,6 +148,7 @@ class SimLog:
         names: dict[str, int] = {}
         ops = _columns(_OPS, self._ops[at.ops :], names)
         calls = _columns(_CALLS, self._calls[at.calls :], names)
+        calls["kind"][np.isin(calls["correlation"], list(self._given_up))] = CallKind.OTHER
         host_ops = _columns(_HOST_OPS, self._host_ops[at.host_ops :], names)
         waits = _columns(_WAITS, self._waits[at.waits :], names)
         counters = _columns(_COUNTERS, self._counters[at.counters :], names)
@@ -139,9 +156,13 @@ class SimLog:
         dropped = self._dropped[at.dropped :]
         full_ns = min(dropped, default=None)
         collectives = _add_collectives(ops, self._collectives[at.collectives :])
+        blocks = {} if self._ledger is None else self._ledger.since(at.blocks)
+        for key in ("node", "free_node"):
+            blocks[key] = [names.setdefault(name, len(names)) if name else NONE for name in blocks.get(key, ())]
         _add_forward(ops, self._nodes[at.nodes :])
         return SimRecords(
-            tuple(names), ops, calls, host_ops, waits, counters, races, len(dropped), full_ns, collectives
+            *(tuple(names), ops, calls, host_ops, waits, counters, races, len(dropped), full_ns, collectives),
+            blocks=blocks,
         )
 
     def add_op(
@@ -169,6 +190,10 @@ class SimLog:
         """The launch of that number is an operation between ranks.  sequence: of those of its group."""
         if len(self._collectives) < self._ops_end:
             self._collectives.append((correlation, what, sequence))
+
+    def give_up(self, correlation: int) -> None:
+        """The launch of that number was an operation between ranks that never came about: its op is not missing."""
+        self._given_up.add(correlation)
 
     def add_node(self, correlation: int, at_ns: int, made: int, running: int) -> None:
         """Of a launch the numbers of two autograd nodes: the one that was made last, and the one that runs.
@@ -217,6 +242,16 @@ class SimLog:
             return
         self._counters.append((at_ns, "Total Allocated", device, allocated))
         self._counters.append((at_ns, "Total Reserved", device, reserved))
+
+    def noted(self, held: Held, device: int) -> Block | None:
+        """The row of a block that is allocated now; None where memory is not recorded."""
+        ledger = self._ledger
+        if ledger is None or not self.recording:
+            return None
+        if ledger.full:
+            self._dropped.append(now_ns())
+            return None
+        return ledger.block(held, device)
 
     def _tables(self) -> tuple[list[Any], ...]:
         return (

@@ -14,6 +14,7 @@ Source of the rule and its sizes: c10/cuda/CUDACachingAllocator.cpp of torch 2.1
 from __future__ import annotations
 
 import _thread
+import itertools
 import threading
 import weakref
 from collections import deque
@@ -21,6 +22,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from perfmagic.capture.devices.sim.blocks import Block as Noted
+from perfmagic.capture.devices.sim.blocks import BlockLog, Held
 from perfmagic.capture.devices.sim.capacity import Capacity, host_bytes, summary
 from perfmagic.capture.devices.sim.clock import now_ns
 from perfmagic.capture.devices.sim.log import LOG
@@ -68,10 +71,7 @@ class Pool:
         return found
 
 
-class Held:
-    """Memory as long as a tensor refers to it; jobs do not."""
-
-    __slots__ = ("__weakref__",)
+_numbers = itertools.count(1)
 
 
 class Memory:
@@ -81,9 +81,9 @@ class Memory:
         self.index = index
         self.allocated = self.reserved = self.peak_allocated = self.peak_reserved = 0
         self._pools: dict[tuple[int, bool], Pool] = {}
-        self._blocks: dict[int, tuple[weakref.ref[Held], Block]] = {}
-        # allocations as (at_ns, reference, size, stream); an end is the dead reference alone: no code of ours runs
-        # where a tensor ends, as an interrupt that strikes there is swallowed by Python
+        self._blocks: dict[int, tuple[weakref.ref[Held], Block, Noted | None]] = {}
+        # allocations as (at_ns, reference, size, stream, row of the ledger or None); an end is the dead reference
+        # alone: no code of ours runs where a tensor ends, as an interrupt that strikes there is swallowed by Python
         self._notes: deque[Any] = deque()
         self.capacity: Capacity | None = None
         self._settling = threading.Lock()
@@ -98,8 +98,10 @@ class Memory:
             return None
         if self.capacity is not None:
             self.capacity.admit(size_bytes, stream)
-        held = Held()
-        self._notes.append((now_ns(), weakref.ref(held, self._notes.append), size_bytes, stream))
+        held = Held(next(_numbers))
+        ended = weakref.ref(held, self._notes.append)  # the first: later ones are called before it
+        noted = LOG.noted(held, self.index)
+        self._notes.append((now_ns(), ended, size_bytes, stream, noted))
         if len(self._notes) > MOST_NOTES:
             self.settle()
         return held
@@ -132,19 +134,37 @@ class Memory:
                 tell(None)
 
     def _work_off_one(self, note: Any) -> None:
-        if note is _EMPTY_CACHE:
+        if isinstance(note, BlockLog):
+            self._note_before(note)
+        elif note is _EMPTY_CACHE:
             self._empty_cache()
         elif note is _RESET_PEAK:
             self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
         elif isinstance(note, tuple):
-            self._last_ns, reference, size_bytes, stream = note
+            self._last_ns, reference, size_bytes, stream, noted = note
             block = self._take(size_bytes, stream)
-            self._blocks[id(reference)] = reference, block
+            self._blocks[id(reference)] = reference, block, noted
+            if noted is not None:
+                noted.begin(block.size)
             self._count(self._last_ns, block.size)
         else:
-            _, block = self._blocks.pop(id(note))
+            _, block, noted = self._blocks.pop(id(note))
+            if noted is not None:
+                noted.end()
             self._count(self._last_ns, -block.size)
             self._give_back(block)
+
+    def record(self, ledger: BlockLog) -> None:
+        """Note every block in a ledger, from those on that are held now."""
+        self._notes.append(ledger)
+        self.settle()
+
+    def _note_before(self, ledger: BlockLog) -> None:
+        for key, (reference, block, _) in self._blocks.items():
+            held = reference()
+            noted = None if held is None else ledger.block_of_before(held, self.index, block.size)
+            self._blocks[key] = reference, block, noted
+        held = None
 
     def tell(self) -> None:
         """Put what is held now into the log."""

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 
 from perfmagic.capture.devices import torch_private
+from perfmagic.capture.devices.sim.blocks import Held
 from perfmagic.capture.devices.sim.chosen import current_lane
 from perfmagic.capture.devices.sim.device import sim_device
 from perfmagic.capture.devices.sim.jobs import Job, NotComputedError
-from perfmagic.capture.devices.sim.memory import Held
 from perfmagic.capture.devices.sim.refusals import refuse_address, refuse_compiling
 from perfmagic.capture.devices.sim.storage import SimStorage
 

@@ -106,6 +106,7 @@ const RANK_KEY = [
   ["comp", "compute"],
   ["comm", "data moving"],
   ["wait", "waiting for a rank"],
+  ["beside", "the same beside compute"],
   ["last", "came last"],
   ["htod", "copies"],
 ] as const;
@@ -128,7 +129,7 @@ export function colourKey(model: Model, act: (action: Action) => void, signal: A
   }
   const several = model.ranks.length > 0;
   for (const [token, words] of several ? RANK_KEY : []) {
-    const own = token === "blocked" || token === "last"; // drawn by the style sheet, not in one colour
+    const own = token === "blocked" || token === "beside" || token === "last"; // drawn by the style sheet, not in one colour
     node.append(el("span", "", own ? el("i", `pm-swatch pm-${token}`) : swatch(token), words));
   }
   if (several) node.append(el("span", "", el("i", "pm-swatch pm-idle"), "device idle"));

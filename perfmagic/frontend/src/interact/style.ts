@@ -71,6 +71,7 @@ export const STYLE = `
 .pm-swatch{display:inline-block;width:12px;height:9px;margin-right:5px;flex:none}
 .pm-held{background:repeating-linear-gradient(135deg,var(--pm-matrix) 0 1px,transparent 1px 3.5px),color-mix(in srgb,var(--pm-comp) 22%,var(--pm-ground))}
 .pm-blocked{background:color-mix(in srgb,var(--pm-wait) 28%,var(--pm-ground))}
+.pm-beside{background:color-mix(in srgb,var(--pm-wait) 18%,var(--pm-ground))}
 .pm-last{background:var(--pm-wait);border-radius:50%;width:8px;height:8px}
 .pm-idle{background:color-mix(in srgb,var(--pm-wait) 45%,var(--pm-ground))}
 .pm-queued{background:color-mix(in srgb,var(--pm-comp) 32%,var(--pm-ground))}

@@ -58,8 +58,10 @@ function rank(wire: RankWire, table: (name: string) => Columns[string] | undefin
     return found?.["start"] ? new Spans(found["start"], found["end"]) : NOTHING;
   };
   const [host, blocked, compute] = [of("host"), of("blocked"), of("compute")];
-  const [transfer, wait, got, asked] = [of("transfer"), of("wait"), of("got"), of("asked")];
-  return { wire, host, blocked, compute, transfer, wait, got, asked, copy: of("copy"), idle: of("idle") };
+  const [transfer, wait, waitBeside] = [of("transfer"), of("wait"), of("wait_beside")];
+  const [got, asked, askedBeside] = [of("got"), of("asked"), of("asked_beside")];
+  const ofComm = { transfer, wait, waitBeside, got, asked, askedBeside };
+  return { wire, host, blocked, compute, ...ofComm, copy: of("copy"), idle: of("idle") };
 }
 
 function stream(wire: StreamWire, columns: Columns[string], classes: Uint8Array, calls?: Float64Array): Stream {

@@ -27,5 +27,5 @@ export function placeOf(row: Row, wanted: Band): [number, number] {
 
 /** Whether a rank receives messages: they get the lower half of its communication. */
 export function twoWay(rank: Rank): boolean {
-  return rank.got.length + rank.asked.length > 0;
+  return rank.got.length + rank.asked.length + rank.askedBeside.length > 0;
 }

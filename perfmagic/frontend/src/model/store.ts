@@ -120,11 +120,15 @@ export interface Rank {
   /** Python in a call that blocks it. */
   blocked: Spans;
   compute: Spans;
-  /** Of collectives and sends; of receives below them `got` and `asked`. */
+  /** Of collectives and sends; of receives below them `got`, `asked` and `askedBeside`. */
   transfer: Spans;
+  /** With nothing else to do. */
   wait: Spans;
+  /** Beside compute or data moving: it costs nothing. */
+  waitBeside: Spans;
   got: Spans;
   asked: Spans;
+  askedBeside: Spans;
   copy: Spans;
   idle: Spans;
 }

@@ -8,6 +8,7 @@ import { box, type Frame, lost, skyline } from "./draw.ts";
 
 const IDLE_SHARE = 0.45; // of red: idle time is lost, but it is not this rank that makes others wait
 const BLOCKED_SHARE = 0.28; // over Python's grey
+const BESIDE_SHARE = 0.18; // waiting that costs nothing, as the rank computes meanwhile
 const BOX_PX = 2; // a wait at least so wide is hatched
 const LABEL_PX = 64;
 
@@ -24,9 +25,11 @@ export function paintRank(f: Frame, row: Row): void {
     else if (name === "idle") sky(f, rank.idle, y, high, "wait", IDLE_SHARE);
     else if (name === "comm") {
       const [above, share] = commOf(f, row, false);
+      sky(f, rank.waitBeside, above, share, "wait", BESIDE_SHARE);
       paintWaits(f, rank.wait, above, share);
       sky(f, rank.transfer, above, share, "comm");
       if (twoWay(rank)) {
+        sky(f, rank.askedBeside, above + share, share, "wait", BESIDE_SHARE);
         paintWaits(f, rank.asked, above + share, share);
         sky(f, rank.got, above + share, share, "comm");
       }

@@ -1,0 +1,186 @@
+"""Why was a block alive: read from what became of it, the first that holds.
+
+1. A parameter, buffer, gradient or an optimizer's state: a module or an optimizer led to it.
+2. Kept for the backward of a line: made in the forward pass, given back inside a backward node, which that line made.
+3. Backward of a line: made inside a backward node.
+4. Kept by the graph of a variable: saved in it at the end, with no backward pass; then blocks like those, of earlier
+   rounds.
+5. Held by a variable, an output, the traceback of the last error.
+6. Temporary: given back while the visit of its line lasted. Until its function returned, or until line M: later.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.analysis.memory.ledger import Ledger
+from perfmagic.analysis.memory.visits import NOT_VISITED
+from perfmagic.analysis.timeline.backward_lines import forward_paths
+from perfmagic.trace.columns import NONE, BlockRole
+from perfmagic.trace.paths import NOWHERE
+
+
+class Why(enum.Enum):
+    """The reasons, in the order in which they are tried."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    GRADIENT = "gradient"
+    OPTIMIZER = "optimizer state"
+    KEPT = "kept for the backward"
+    BACKWARD = "backward"
+    GRAPH = "kept by the graph"
+    HELD = "held"
+    TEMPORARY = "temporary"
+    RETURNED = "until its function returned"
+    UNTIL = "until a later line"
+    ALIVE = "alive at the end"
+
+
+_BY_ROLE = {
+    BlockRole.PARAMETER: Why.PARAMETER,
+    BlockRole.BUFFER: Why.BUFFER,
+    BlockRole.GRADIENT: Why.GRADIENT,
+    BlockRole.OPTIMIZER: Why.OPTIMIZER,
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a block was alive.
+
+    path: of the line that the reason names, NOWHERE where it names none.  holder: what holds it, or its name.
+    """
+
+    why: Why
+    path: int = NOWHERE
+    holder: str = ""
+
+
+def reasons(ledger: Ledger) -> list[Reason]:
+    """The reason of each block; in the order of the ledger's blocks."""
+    found = _Reasons(ledger)
+    first = [found.of(row) for row in range(len(ledger.blocks))]
+    return found.like_later_ones(first)
+
+
+class ForwardLines:
+    """The lines that made the nodes of autograd, by the numbers that it gave them.
+
+    A node takes the next number of its thread just before its op runs: the first block with that number is the op's.
+    Two forward threads have numbers of their own: the latest before is taken.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._of: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        blocks, path = ledger.blocks, ledger.path
+        made = (blocks.newest_sequence != NONE) & (blocks.node == NONE) & ~ledger.before
+        seen: set[tuple[int, int]] = set()
+        for row in np.flatnonzero(made).tolist():
+            key = int(blocks.thread[row]), int(blocks.newest_sequence[row])
+            if key not in seen:
+                seen.add(key)
+                self._of[key[1]].append((int(blocks.order[row]), int(path[row])))
+
+    def path(self, sequence: int, before: int) -> int:
+        """The line of a node that ran at a place in the sequence; NOWHERE where it is not known."""
+        known = [path for order, path in self._of.get(sequence, ()) if order < before]
+        return known[-1] if known else NOWHERE
+
+
+class BackwardOps:
+    """The forward lines of backward ops, for nodes whose op allocated nothing, as one in place does not."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        trace = ledger.trace
+        path = forward_paths(trace)
+        known = np.flatnonzero(path != NOWHERE)
+        launched = trace.launch_start_ns()[known]
+        by = np.argsort(launched, kind="stable")
+        self._at, self._path = launched[by], path[known][by]
+        launch = trace.ops.launch[known][by]
+        thread = trace.calls.thread
+        self._thread = np.where(launch != NONE, thread[launch], NONE) if len(thread) else np.full(len(by), NONE)
+
+    def path_before(self, thread: int, at_ns: int) -> int:
+        """The forward line of the last backward op that a thread had queued; NOWHERE where there is none."""
+        return self._path_from(int(np.searchsorted(self._at, at_ns, side="right")) - 1, -1, thread)
+
+    def path_after(self, thread: int, at_ns: int) -> int:
+        """The same of the next one: memory is allocated just before the op that writes it is queued."""
+        return self._path_from(int(np.searchsorted(self._at, at_ns, side="left")), 1, thread)
+
+    def _path_from(self, row: int, step: int, thread: int) -> int:
+        while 0 <= row < len(self._at):
+            if self._thread[row] == thread:
+                return int(self._path[row])
+            row += step
+        return NOWHERE
+
+
+class _Reasons:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._lines, self._ops = ledger, ForwardLines(ledger), BackwardOps(ledger)
+        self._blocks = ledger.blocks
+        self._names = ledger.trace.names
+
+    def of(self, row: int) -> Reason:
+        blocks = self._blocks
+        role = BlockRole(int(blocks.role[row]))
+        holder = self._names[blocks.holder[row]] if blocks.holder[row] != NONE else ""
+        if role in _BY_ROLE:
+            return Reason(_BY_ROLE[role], holder=holder)
+        in_backward = blocks.node[row] != NONE
+        if not in_backward and blocks.free_node[row] != NONE:
+            path = self._lines.path(int(blocks.free_sequence[row]), int(blocks.free_order[row]))
+            return Reason(
+                Why.KEPT, path or self._ops.path_before(int(blocks.free_thread[row]), int(blocks.free_ns[row]))
+            )
+        if in_backward:
+            path = self._lines.path(int(blocks.node_sequence[row]), int(blocks.order[row]))
+            if path == NOWHERE and blocks.node_sequence[row] != NONE:  # NONE: of a parameter, which no line has made
+                path = self._ops.path_after(int(blocks.thread[row]), int(blocks.alloc_ns[row]))
+            return Reason(Why.BACKWARD, path)
+        if role is BlockRole.GRAPH:
+            return Reason(Why.GRAPH, holder=holder)
+        if role is BlockRole.HELD:
+            return Reason(Why.HELD, holder=holder)
+        return self._by_lifetime(row)
+
+    def _by_lifetime(self, row: int) -> Reason:
+        ledger = self._ledger
+        if self._blocks.free_order[row] == NONE:
+            return Reason(Why.ALIVE)
+        visit = int(ledger.visit[row])
+        if visit != NOT_VISITED and self._blocks.free_ns[row] < ledger.visits.end_ns[visit]:
+            return Reason(Why.TEMPORARY)
+        freed = int(ledger.free_visit[row])
+        if freed == NOT_VISITED:
+            return Reason(Why.UNTIL)
+        if visit != NOT_VISITED and freed == int(ledger.visits.caller[visit]):
+            return Reason(Why.RETURNED)
+        return Reason(Why.UNTIL, self._seen_from(int(ledger.visits.root[visit]) if visit else NOT_VISITED, freed))
+
+    def _seen_from(self, root: int, freed: int) -> int:
+        """The line that gave a block back, as the cell sees it where that is another statement of the cell's."""
+        visits = self._ledger.visits
+        outermost = int(visits.root[freed])
+        return int(visits.path[freed if outermost == root else outermost])
+
+    def like_later_ones(self, found: list[Reason]) -> list[Reason]:
+        """Graphs are looked at in the end: a block of the same line and size had the same fate a round before."""
+        path, size = self._ledger.path, self._blocks.size_bytes
+        kept = {
+            (int(path[row]), int(size[row])): reason
+            for row, reason in enumerate(found)
+            if reason.why is Why.GRAPH and not self._ledger.before[row]
+        }
+        lived = (Why.RETURNED, Why.UNTIL, Why.ALIVE)
+        return [
+            kept.get((int(path[row]), int(size[row])), reason) if reason.why in lived else reason
+            for row, reason in enumerate(found)
+        ]

@@ -1,0 +1,160 @@
+"""When a thread came to a line and left it: visits of lines, and the calls of functions they belong to.
+
+A line that is on the stack stays visited while what it called runs. A loop that comes back to it visits it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from perfmagic.trace.columns import NO_LINE, NONE, Int64, PathMarks
+from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.paths import NOWHERE, Paths, UserFunction
+
+NOT_VISITED = 0
+FOREVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, eq=False)
+class Visits:
+    """Arrays of equal length, a row for each visit; row 0 is none. Times in ns.
+
+    path: the line's.  caller: the visit that called its function, 0 for none.  root: its outermost caller, or itself.
+    begin_ns, end_ns: of the visit.  call_end_ns: when the call of its function ended; FOREVER where it did not.
+    """
+
+    path: Int64
+    caller: Int64
+    root: Int64
+    begin_ns: Int64
+    end_ns: Int64
+    call_end_ns: Int64
+    _of: dict[int, tuple[Int64, Int64]]  # by thread: from when on which visit
+    _main: int
+
+    def at(self, thread: Int64, at_ns: Int64) -> Int64:
+        """The visit each thread was in at each instant: the main thread's where its own lines are not known."""
+        main = self._on(self._main, at_ns)
+        found = main.copy()
+        for one in self._of:
+            asked = np.flatnonzero(thread == one)
+            if one != self._main and len(asked):
+                own = self._on(one, at_ns[asked])
+                found[asked] = np.where(own == NOT_VISITED, main[asked], own)
+        return found
+
+    def _on(self, thread: int, at_ns: Int64) -> Int64:
+        known = self._of.get(thread)
+        if known is None:
+            return np.zeros(len(at_ns), np.int64)
+        row = np.searchsorted(known[0], at_ns, side="right") - 1
+        return np.where(row >= 0, known[1][np.maximum(row, 0)], NOT_VISITED)
+
+    def next_of_line(self, visit: int) -> int:
+        """The next visit of the same line, 0 for none."""
+        return int(self._next[visit])
+
+    @cached_property
+    def _next(self) -> Int64:
+        by = np.lexsort((self.begin_ns, self.path))
+        same = self.path[by[1:]] == self.path[by[:-1]]
+        found = np.zeros(len(by), np.int64)
+        found[by[:-1]] = np.where(same, by[1:], NOT_VISITED)
+        return found
+
+
+@once_per_trace
+def paths_of(trace: Trace) -> Paths:
+    """The lines that were followed; those of the cell alone where functions were not."""
+    if trace.paths is not None:
+        return trace.paths
+    marks = trace.marks
+    lines, number = np.unique(marks.line[marks.line != NO_LINE]), np.zeros(len(marks), np.int64)
+    number = np.where(marks.line == NO_LINE, NOWHERE, np.searchsorted(lines, marks.line) + 1)
+    texts = tuple((int(line), trace.cell.text(int(line)) if trace.cell else "") for line in lines)
+    return Paths(
+        parent=np.zeros(len(lines) + 1, np.int32),
+        function=np.array([NONE, *[0] * len(lines)], np.int32),
+        line=np.array([NO_LINE, *lines.tolist()], np.int32),
+        functions=(UserFunction("<module>", "", 1, texts, is_cell=True),),
+        marks=PathMarks.make({"at_ns": marks.at_ns, "thread": np.zeros(len(marks), np.int64), "path": number}),
+        main_thread=0,
+    )
+
+
+@once_per_trace
+def visits(trace: Trace) -> Visits:
+    """All visits of all threads."""
+    paths = paths_of(trace)
+    made = _Made(paths)
+    of = {thread: made.thread(marks) for thread, marks in paths.by_thread.items()}
+    calls = np.array(made.call_ends, np.int64)
+    return Visits(
+        path=np.array(made.path, np.int64),
+        caller=np.array(made.caller, np.int64),
+        root=np.array(made.root, np.int64),
+        begin_ns=np.array(made.begin_ns, np.int64),
+        end_ns=np.array(made.end_ns, np.int64),
+        call_end_ns=calls[np.array(made.call, np.int64)],
+        _of=of,
+        _main=paths.main_thread,
+    )
+
+
+@dataclass
+class _Made:
+    paths: Paths
+    path: list[int] = field(default_factory=lambda: [NOWHERE])
+    caller: list[int] = field(default_factory=lambda: [NOT_VISITED])
+    root: list[int] = field(default_factory=lambda: [NOT_VISITED])
+    begin_ns: list[int] = field(default_factory=lambda: [0])
+    end_ns: list[int] = field(default_factory=lambda: [FOREVER])
+    call: list[int] = field(default_factory=lambda: [0])
+    call_ends: list[int] = field(default_factory=lambda: [FOREVER])
+
+    def thread(self, marks: PathMarks) -> tuple[Int64, Int64]:
+        """The visits of one thread, and from when on it was in which."""
+        stack: list[int] = []  # visits, the outermost first
+        inner = []
+        for at_ns, path in zip(marks.at_ns.tolist(), marks.path.tolist(), strict=True):
+            chain = self.paths.chain(path)[::-1]
+            same = 0
+            while same < min(len(stack), len(chain)) and self.path[stack[same]] == chain[same]:
+                same += 1
+            self._leave(stack, chain, same, at_ns)
+            inner.append(stack[-1] if stack else NOT_VISITED)
+        return marks.at_ns, np.array(inner, np.int64)
+
+    def _leave(self, stack: list[int], chain: list[int], same: int, at_ns: int) -> None:
+        """End what is left, begin what is new; a function's next line belongs to the same call of it."""
+        ended = stack[same:]
+        for visit in ended:
+            self.end_ns[visit] = at_ns
+        goes_on = (
+            bool(ended) and same < len(chain) and self._function(self.path[ended[0]]) == self._function(chain[same])
+        )
+        for visit in ended[1 if goes_on else 0 :]:
+            self.call_ends[self.call[visit]] = at_ns
+        del stack[same:]
+        for depth, path in enumerate(chain[same:]):
+            if goes_on and depth == 0:
+                call = self.call[ended[0]]
+            else:
+                call = len(self.call_ends)
+                self.call_ends.append(FOREVER)
+            caller = stack[-1] if stack else NOT_VISITED
+            visit = len(self.path)
+            self.path.append(path)
+            self.caller.append(caller)
+            self.root.append(self.root[caller] if caller else visit)
+            self.begin_ns.append(at_ns)
+            self.end_ns.append(FOREVER)
+            self.call.append(call)
+            stack.append(visit)
+
+    def _function(self, path: int) -> int:
+        return int(self.paths.function[path])

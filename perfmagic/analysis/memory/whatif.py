@@ -1,0 +1,234 @@
+"""What would have lowered the peak: the same allocations, with other ends.
+
+A change that only lets go of memory earlier is replayed exactly: each block keeps its place in the sequence and its
+size, some come back sooner. A change that makes other allocations (half a batch) is estimated and says so.
+Where a name would have let go of a block: at its next assignment, which is the end of the next visit of its line in the
+same call, else at the return of its function.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from perfmagic.analysis.memory.ledger import AT_THE_START, Ledger
+from perfmagic.analysis.memory.peak import Words
+from perfmagic.analysis.memory.reasons import Why
+from perfmagic.analysis.memory.visits import FOREVER, NOT_VISITED
+from perfmagic.analysis.rows import Rows
+from perfmagic.trace.columns import NONE, BlockRole, Int64
+
+LEAST_SHARE = 0.01  # of the peak: a smaller gain is not worth a change
+_GRAIN = 512  # allocators round sizes up to it
+_OF_MODEL = (Why.PARAMETER, Why.BUFFER, Why.GRADIENT, Why.OPTIMIZER)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A change of the cell and the peak it would have had.
+
+    change: in words or code.  line: of the cell, 0 for all of it.  because: what shows that it applies.  peak_bytes:
+    with the change.  saved_bytes: less than now.  about: whether it is an estimate; the others are replayed exactly.
+    """
+
+    change: str
+    line: int
+    peak_bytes: int
+    saved_bytes: int
+    about: bool
+    because: str
+
+    shown: ClassVar[tuple[str, ...]] = ("change", "line", "peak_bytes", "saved_bytes", "about", "because")
+
+
+def what_if(ledger: Ledger, words: Words) -> Rows[WhatIf]:
+    """Changes that would have lowered the peak by 1 % or more, the largest gain first."""
+    replay = _Replay(ledger, words)
+    every = (replay.no_grad(), replay.detach(), replay.deleted(), replay.gradients(), replay.half_batch())
+    found = [one for some in every for one in some if one.saved_bytes >= LEAST_SHARE * ledger.peak_bytes]
+    note = "each alone; another allocation may then be the peak" if len(found) > 1 else ""
+    return Rows(sorted(found, key=lambda one: -one.saved_bytes), WhatIf, note)
+
+
+class _Replay:
+    def __init__(self, ledger: Ledger, words: Words) -> None:
+        self._ledger, self._words = ledger, words
+        self._visits, self._why = ledger.visits, words.why
+        self._last_row = self._last_of_visits()
+
+    def no_grad(self) -> Iterator[WhatIf]:
+        """Around a cell that keeps graphs and has no backward pass."""
+        rows = self._rows(Why.GRAPH)
+        if not rows or (self._ledger.blocks.node != NONE).any():
+            return
+        lines = [self._root_line(row) for row in rows]
+        ends = {row: self._ledger.order_at(self._let_go_ns(row)) for row in rows}
+        where = f"lines {min(lines)}–{max(lines)}" if min(lines) != max(lines) else f"line {lines[0]}"
+        yield self._change(
+            f"with torch.no_grad(): around {where}", min(lines), ends, "no backward pass follows in this cell"
+        )
+
+    def detach(self) -> Iterator[WhatIf]:
+        """Of what a container collects."""
+        holders = {self._why[row].holder for row in self._rows(Why.GRAPH)}
+        for container in sorted({name.split("[", maxsplit=1)[0] for name in holders if "[" in name}):
+            rows = [row for row in self._rows(Why.GRAPH) if self._why[row].holder.startswith(f"{container}[")]
+            tensors = self._tensors_in(container) or [max(rows, key=lambda row: int(self._ledger.order[row]))]
+            line, code = self._line_with(container, tensors[0])
+            roots = [int(self._visits.root[self._ledger.visit[row]]) for row in tensors]
+            ends = {row: self._ledger.order_at(self._next_round_ns(row, roots)) for row in rows}
+            because = f"`{container}` keeps the graph of every round"
+            name = _appended(container, code)
+            change = f"{container}.append({name}.detach())" if name else f"put .detach() results into `{container}`"
+            yield self._change(change, line, ends, because)
+            if name:
+                ends = {row: self._ledger.order_at(self._round_end_ns(self._root(row))) for row in (*rows, *tensors)}
+                yield self._change(f"{container}.append({name}.item()) and del {name}", line, ends, because)
+
+    def deleted(self) -> Iterator[WhatIf]:
+        """Results of a round that live until the next round assigns the name again."""
+        ledger = self._ledger
+        whys = (Why.UNTIL, Why.HELD)
+        at_peak = {
+            self._root_line(row)
+            for row in np.flatnonzero(ledger.at_peak & ~ledger.before).tolist()
+            if self._why[row].why in whys and self._round_end_ns(self._root(row)) < ledger.peak_ns
+        }
+        for line in sorted(at_peak - {0}):
+            rows = [row for why in whys for row in self._rows(why) if self._root_line(row) == line]
+            name = _assigned(self._code(rows[0]))
+            if name and all(self._why[row].holder in ("", name) for row in rows):
+                ends = {row: ledger.order_at(self._round_end_ns(self._root(row))) for row in rows}
+                because = f"`{name}` of a round lives until line {line} has run again"
+                yield self._change(f"del {name} at the end of the round", line, ends, because)
+
+    def gradients(self) -> Iterator[WhatIf]:
+        """Gradients that outlive the next forward pass, as zero_grad() comes after it."""
+        ledger = self._ledger
+        freed_by = self._visits.root[ledger.free_visit]
+        ends: dict[int, float] = {}
+        line = 0
+        for row in self._rows(Why.GRADIENT, before=True):
+            path = int(self._visits.path[freed_by[row]])
+            if freed_by[row] == NOT_VISITED or "zero_grad" not in self._words.code(path):
+                continue
+            line = self._words.line(path)
+            root = self._root(row)
+            end_ns = self._round_end_ns(root) if root else 0
+            ends[row] = AT_THE_START if ledger.before[row] else ledger.order_at(end_ns)
+        if ends:
+            because = f"line {line} gives gradients back after the forward pass has allocated"
+            yield self._change("zero_grad() before the forward pass", line, ends, because)
+
+    def half_batch(self) -> Iterator[WhatIf]:
+        """Twice half the batch, gradients added up: what is not of the model halves."""
+        ledger = self._ledger
+        if not (ledger.blocks.node != NONE).any():
+            return
+        of_model = np.array([why.why in _OF_MODEL for why in self._why])
+        sizes = set(ledger.blocks.size_bytes[of_model].tolist())
+        fixed = of_model | ledger.before | np.isin(ledger.blocks.size_bytes, list(sizes))
+        halves = -(-ledger.blocks.size_bytes // (2 * _GRAIN)) * _GRAIN
+        size: Int64 = np.where(fixed, ledger.blocks.size_bytes, halves)
+        gradients = np.array([why.why is Why.GRADIENT for why in self._why]) & ~ledger.before
+        # the second half begins with all gradients of the first
+        most = ledger.replayed({}, np.where(gradients, ledger.blocks.size_bytes, 0))
+        peak = ledger.replayed({}, np.where(gradients, 0, size)) + most
+        because = "what is kept for the backward pass grows with the batch"
+        change = "half the batch, twice, with gradients added up"
+        yield WhatIf(change, 0, peak, ledger.peak_bytes - peak, about=True, because=because)
+
+    def _change(self, change: str, line: int, ends: dict[int, float], because: str) -> WhatIf:
+        peak = self._ledger.replayed(ends)
+        return WhatIf(change, line, peak, self._ledger.peak_bytes - peak, about=False, because=because)
+
+    def _rows(self, why: Why, *, before: bool = False) -> list[int]:
+        wanted = [row for row, reason in enumerate(self._why) if reason.why is why]
+        return [row for row in wanted if before or not self._ledger.before[row]]
+
+    def _root(self, row: int) -> int:
+        return int(self._visits.root[self._ledger.visit[row]])
+
+    def _root_line(self, row: int) -> int:
+        return self._words.line(int(self._visits.path[self._root(row)]))
+
+    def _code(self, row: int) -> str:
+        return self._words.code(int(self._visits.path[self._root(row)]))
+
+    def _last_of_visits(self) -> dict[int, int]:
+        """The last block of each visit, callees included: what a name is bound to, or a function returns."""
+        last: dict[int, int] = {}
+        for row in np.argsort(self._ledger.order, kind="stable").tolist():
+            visit = int(self._ledger.visit[row])
+            if not self._ledger.before[row] and self._ledger.blocks.node[row] == NONE and visit != NOT_VISITED:
+                last[visit] = row
+                while (visit := int(self._visits.caller[visit])) != NOT_VISITED:
+                    last[visit] = row
+        return last
+
+    def _let_go_ns(self, row: int) -> int:
+        """When a block would have come back, had only names held it."""
+        visits = self._visits
+        visit = int(self._ledger.visit[row])
+        if self._last_row[visit] != row:
+            return int(visits.end_ns[visit])  # a part of an expression
+        while (caller := int(visits.caller[visit])) != NOT_VISITED and self._last_row[caller] == row:
+            visit = caller  # what a function allocates last it returns
+        again = visits.next_of_line(visit)
+        ends = int(visits.call_end_ns[visit]) if visits.caller[visit] != NOT_VISITED else FOREVER
+        return min(ends, int(visits.end_ns[again])) if again != NOT_VISITED else ends
+
+    def _tensors_in(self, container: str) -> list[int]:
+        """The blocks of the tensors themselves that a container holds, by allocation."""
+        table, names = self._ledger.blocks, self._ledger.trace.names
+        held = np.flatnonzero((table.role == BlockRole.HELD) & ~self._ledger.before).tolist()
+        return [row for row in held if names[table.holder[row]].startswith(f"{container}[")]
+
+    def _line_with(self, container: str, tensor: int) -> tuple[int, str]:
+        """The line of the cell that fills a container; where none names it, the one that makes what it holds."""
+        seen = {self._words.line(int(path)): int(path) for path in np.unique(self._visits.path[self._visits.root])}
+        for line, path in sorted(seen.items()):
+            if f"{container}.append(" in self._words.code(path):
+                return line, self._words.code(path)
+        return self._root_line(tensor), self._code(tensor)
+
+    def _next_round_ns(self, row: int, roots: Sequence[int]) -> int:
+        """When the name that holds a round's result has the next round's: the end of the second of those visits."""
+        begin = int(self._visits.begin_ns[self._root(row)])
+        later = sorted({int(self._visits.end_ns[r]) for r in roots if int(self._visits.begin_ns[r]) >= begin})
+        return later[1] if len(later) > 1 else FOREVER
+
+    def _round_end_ns(self, root: int) -> int:
+        """When the cell goes back to that line or one above it; FOREVER where it does not."""
+        begin, line, path = self._visits.begin_ns, self._ledger.paths.line, self._visits.path
+        back = np.flatnonzero(
+            (self._visits.caller == NOT_VISITED)
+            & (begin > begin[root])
+            & (line[path] <= line[path[root]])
+            & (path != NOT_VISITED)
+        )
+        return int(begin[back].min()) if len(back) else FOREVER
+
+
+def _appended(container: str, code: str) -> str:
+    """The name that a line puts into a container, "" where it puts anything else."""
+    found = re.search(rf"\b{re.escape(container)}\.append\(\s*(\w+)\s*\)", code)
+    return found[1] if found else ""
+
+
+def _assigned(code: str) -> str:
+    """The one name that a statement assigns, "" for anything else."""
+    try:
+        body: Iterable[ast.stmt] = ast.parse(code.strip()).body
+    except SyntaxError:
+        return ""
+    statements = list(body)
+    one = statements[0] if len(statements) == 1 else None
+    if isinstance(one, ast.Assign) and len(one.targets) == 1 and isinstance(one.targets[0], ast.Name):
+        return one.targets[0].id
+    return ""

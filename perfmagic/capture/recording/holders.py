@@ -1,0 +1,206 @@
+"""Who holds which block of memory: modules, optimizers, graphs of autograd, variables, the last error.
+
+Only numbers and words are kept, never a tensor or a frame. Nothing is unpacked, and no property of a stranger runs: of
+objects only the type is asked, of containers and the notebook's own classes also what they contain.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import Any
+
+from perfmagic.trace.columns import BlockRole
+
+DEEPEST = 2  # containers in containers
+MOST_ITEMS = 10_000  # of one container
+_OWN_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "_", "__", "___", "_oh", "_dh"})
+
+
+@dataclass(frozen=True)
+class Holder:
+    """What a block is, and the name it goes by: `net.a.weight`, `losses[0]`."""
+
+    role: BlockRole
+    name: str
+
+
+Holders = dict[float, Holder]
+
+
+def holders(torch: Any, names: Mapping[str, Any], error: BaseException | None = None) -> Holders:
+    """Who holds blocks of the simulated device, by their number; where there are several, the most telling one.
+
+    names: the notebook's.  error: that has ended the cell, beside the last one that Python knows.
+    """
+    found = _Found(torch)
+    variables = [(name, value) for name, value in list(names.items()) if not _is_shells(name)]
+    # what a container has collected stays when the variable that it came from has another value
+    variables.sort(key=lambda pair: type(pair[1]) not in (list, tuple, dict, set))
+    for name, value in variables:
+        found.whole(name, value)
+    for name, value in variables:
+        found.graphs(name, value)
+    for name, value in variables:
+        found.variable(name, value)
+    out = names.get("Out")
+    for number, value in list(out.items()) if type(out) is dict else ():
+        found.variable(f"Out[{number}]", value)
+    for name in ("_", "__", "___"):
+        found.variable(name, names.get(name))
+    for name, value in _of_errors(error):
+        found.variable(name, value)
+    return found.by_number
+
+
+def joined(steps: Holders, names: Holders) -> Holders:
+    """What optimizers and names say together: a name is more telling, and a parameter is one whatever else holds it."""
+    found = dict(names)
+    for number, one in steps.items():
+        other = found.get(number)
+        if other is None or other.role in (BlockRole.GRAPH, BlockRole.HELD):
+            found[number] = one if other is None or one.name else Holder(one.role, other.name)
+    return found
+
+
+class OptimizerSteps:
+    """Parameters, gradients and state of every optimizer that steps; a resource of perfmagic.capture.owner."""
+
+    def __init__(self, torch: Any) -> None:
+        self._found = _Found(torch)
+        self._hooks: list[Any] = []
+
+    @property
+    def by_number(self) -> Holders:
+        return self._found.by_number
+
+    def take(self) -> None:
+        for name, hook in (("pre", self._before), ("post", self._after)):
+            module = sys.modules.get("torch.optim.optimizer")
+            register: Callable[[Any], Any] | None = getattr(module, f"register_optimizer_step_{name}_hook", None)
+            if register is not None:
+                self._hooks.append(register(hook))
+
+    def give_back(self) -> None:
+        while self._hooks:
+            self._hooks.pop().remove()
+
+    def _before(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._found.parameter("", parameter)
+
+    def _after(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        self._found.optimizer("", optimizer)
+
+
+class _Found:
+    """What was found so far: the first that claims a block has it."""
+
+    def __init__(self, torch: Any) -> None:
+        self._tensor, self._module = torch.Tensor, torch.nn.Module
+        self._optimizer = torch.optim.Optimizer
+        self.by_number: Holders = {}
+
+    def claim(self, tensor: Any, role: BlockRole, name: str) -> None:
+        number = getattr(tensor, "_held", None)
+        if number is not None:
+            self.by_number.setdefault(float(number), Holder(role, name))
+
+    def parameter(self, name: str, parameter: Any) -> None:
+        self.claim(parameter, BlockRole.PARAMETER, name)
+        if parameter.is_leaf and parameter.grad is not None:
+            self.claim(parameter.grad, BlockRole.GRADIENT, f"{name}.grad" if name else "")
+
+    def optimizer(self, name: str, optimizer: Any) -> None:
+        for state in list(optimizer.state.values()):
+            for key, value in list(state.items()):
+                if issubclass(type(value), self._tensor):
+                    self.claim(value, BlockRole.OPTIMIZER, f"{key} of {name}" if name else str(key))
+
+    def whole(self, name: str, value: Any) -> None:
+        """Modules and optimizers, with all that is theirs."""
+        for path, one in _inside(name, value):
+            kind = type(one)
+            with suppress(Exception):  # the user's own module, whose methods may do anything
+                if issubclass(kind, self._module):
+                    for inner, parameter in one.named_parameters():
+                        self.parameter(f"{path}.{inner}", parameter)
+                    for inner, buffer in one.named_buffers():
+                        self.claim(buffer, BlockRole.BUFFER, f"{path}.{inner}")
+                elif issubclass(kind, self._optimizer):
+                    self.optimizer(path, one)
+
+    def graphs(self, name: str, value: Any) -> None:
+        """What the graph of a tensor has saved for a backward pass that has not come."""
+        from perfmagic.capture.devices import torch_private  # a cell without torch is recorded, too
+
+        for path, one in _inside(name, value):
+            if issubclass(type(one), self._tensor) and not one.is_leaf:
+                for saved in torch_private.saved_in_graph(one.grad_fn):
+                    self.claim(saved, BlockRole.GRAPH, path)
+
+    def variable(self, name: str, value: Any) -> None:
+        for path, one in _inside(name, value):
+            if issubclass(type(one), self._tensor):
+                self.claim(one, BlockRole.HELD, path)
+                if one.is_leaf and one.grad is not None:
+                    self.claim(one.grad, BlockRole.GRADIENT, f"{path}.grad")
+
+
+def _inside(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """A value, and what containers and objects of the notebook's own classes contain, each with its path."""
+    kind = type(value)
+    if kind in (list, tuple):
+        items = [(f"{name}[{i}]", one) for i, one in enumerate(value[:MOST_ITEMS])]
+    elif kind is dict:
+        items = [(f"{name}[{key!r:.40}]", one) for key, one in list(value.items())[:MOST_ITEMS] if _is_plain(key)]
+    elif kind is set:
+        items = [(f"{name}{{…}}", one) for one in list(value)[:MOST_ITEMS]]
+    elif kind.__module__ == "__main__" and type(getattr(value, "__dict__", None)) is dict and not _is_module(value):
+        items = [(f"{name}.{key}", one) for key, one in list(value.__dict__.items())[:MOST_ITEMS]]
+    else:
+        yield name, value
+        return
+    if depth < DEEPEST:
+        for path, one in items:
+            yield from _inside(path, one, depth + 1)
+
+
+def _is_plain(key: Any) -> bool:
+    return type(key) in (str, int, float, bool, tuple)
+
+
+def _is_module(value: Any) -> bool:
+    return hasattr(type(value), "named_parameters") or issubclass(type(value), type)
+
+
+def _is_shells(name: str) -> bool:
+    return name in _OWN_NAMES or name.startswith("_i") or (name[:1] == "_" and name[1:].isdigit())
+
+
+def _of_errors(error: BaseException | None) -> Iterator[tuple[str, Any]]:
+    """The local variables of functions that an error has left, which its traceback keeps."""
+    seen: set[int] = set()
+    for last in (error, getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):
+        one = last
+        while one is not None and id(one) not in seen:
+            seen.add(id(one))
+            for frame, line in _frames(one.__traceback__):
+                where = f"{frame.f_code.co_name}, line {line}"
+                for name, value in list(frame.f_locals.items()):
+                    yield f"the traceback of the last {type(one).__name__}: {name} in {where}", value
+            one = one.__cause__ or one.__context__
+
+
+def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    """Frames below the cell's own, which have ended: asking a running one for its variables would keep them."""
+    below = False
+    while trace is not None:
+        if below:
+            yield trace.tb_frame, trace.tb_lineno
+        below = below or trace.tb_frame.f_code.co_name == "<module>"
+        trace = trace.tb_next

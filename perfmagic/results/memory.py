@@ -1,0 +1,170 @@
+"""The result of %%memory: what held the most memory of a device, by line and by reason, and what would lower it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from perfmagic import units
+from perfmagic.analysis.memory.growth import Growth, growth
+from perfmagic.analysis.memory.ledger import Ledger, ledger
+from perfmagic.analysis.memory.peak import HeldBytes, MemoryBlock, Words, blocks, held
+from perfmagic.analysis.memory.reasons import reasons
+from perfmagic.analysis.memory.whatif import WhatIf, what_if
+from perfmagic.analysis.rows import Rows
+from perfmagic.errors import OptionError, TraceError
+from perfmagic.results.faces import Result
+from perfmagic.trace.columns import NONE
+from perfmagic.trace.model import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfmagic.view.memory.doc import MemoryDoc
+
+NOTHING = "no block of memory was recorded: only the simulated device's allocator tells of each"
+_NAMED = 2  # rows that the sentence names
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryResult(Result):
+    """The memory of one device while a cell ran.
+
+    trace: with blocks.  device: the one with the highest peak if left out.  rounds_ns: when each round of the cell
+    began and the last one ended, in ns of the trace; of one round there are none.
+    What it holds raises TraceError where blocks were not recorded, OptionError for a device without any.
+    """
+
+    trace: Trace
+    device: int | None = None
+    rounds_ns: tuple[int, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no block was recorded: text() and html() say so, all else raises TraceError."""
+        return not len(self.trace.blocks)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The blocks of the device in order."""
+        if self.is_empty:
+            raise TraceError(NOTHING, hint="record with --memory, and use the simulated device")
+        known = sorted(set(self.trace.blocks.device.tolist()))
+        asked = known if self.device is None else [self.device]
+        found = [one for device in asked if (one := ledger(self.trace, device)) is not None]
+        if not found:
+            which = ", ".join(map(str, known))
+            raise OptionError(f"device {self.device} allocated nothing here", hint=f"devices with blocks: {which}")
+        return max(found, key=lambda one: one.peak_bytes)
+
+    @cached_property
+    def _words(self) -> Words:
+        return Words(self.ledger, reasons(self.ledger))
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that was allocated at once; on the simulated device what its allocator itself counted."""
+        return self.ledger.peak_bytes
+
+    @property
+    def start_bytes(self) -> int:
+        """What was allocated when the cell began."""
+        return self.ledger.start_bytes
+
+    @cached_property
+    def _at_peak(self) -> Rows[HeldBytes]:
+        return held(self.ledger, self._words, self.ledger.at_peak)
+
+    def at_peak(self) -> Rows[HeldBytes]:
+        """What was alive when the most was allocated, by line and reason (bytes); the rows add up to the peak."""
+        return self._at_peak
+
+    def after(self) -> Rows[HeldBytes]:
+        """What is alive at the end of the cell, by line and reason (bytes)."""
+        return held(self.ledger, self._words, self.ledger.at_end)
+
+    def blocks(self) -> Rows[MemoryBlock]:
+        """Every block: its size (bytes), the line that allocated it, why it was alive, when it came and went (ns)."""
+        return blocks(self.ledger, self._words)
+
+    @cached_property
+    def _what_if(self) -> Rows[WhatIf]:
+        return what_if(self.ledger, self._words)
+
+    def what_if(self) -> Rows[WhatIf]:
+        """Changes that would have lowered the peak (bytes): replayed with the same blocks, or estimated ("about")."""
+        return self._what_if
+
+    def growth(self) -> Rows[Growth]:
+        """What each round of `%%memory -n 3` leaves behind, by line (bytes a round)."""
+        return growth(self.ledger, self._words, self.rounds_ns)
+
+    @cached_property
+    def sentence(self) -> str:
+        """The peak, when and where it was reached, and what it was made of."""
+        ledger, words = self.ledger, self._words
+        most = units.size(ledger.peak_bytes)
+        if ledger.peak_row == NONE:
+            return f"the most was allocated before the cell: {most}"
+        path = int(ledger.path[ledger.peak_row])
+        where = f" on {words.place(path).removesuffix(' of the cell')}" if words.line(path) else ""
+        at = units.duration(ledger.peak_ns - self.trace.meta.start_ns)
+        parts = [f"{units.size(row.size_bytes)} {row.reason}" for row in self._at_peak[:_NAMED]]
+        return f"peak {most} at {at}{where}: {', '.join(parts)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, ready for JSON; sizes in bytes, times in ns. Without blocks only a note that says so."""
+        if self.is_empty:
+            return {"note": self._nothing()}
+        return {
+            "device": self.trace.device_info(self.ledger.device).label,
+            "peak_bytes": self.peak_bytes,
+            "start_bytes": self.start_bytes,
+            "peak_ns": self.ledger.peak_ns,
+            "at_peak": self.at_peak().to_dict(),
+            "after": self.after().to_dict(),
+            "what_if": self.what_if().to_dict(),
+            "growth": self.growth().to_dict(),
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a block, as blocks(). Needs pandas."""
+        return self.blocks().to_frame()
+
+    def text(self) -> str:
+        """The sentence, what was alive at the peak, what would lower it, what rounds leave behind."""
+        from perfmagic.view.memory.text import memory_text
+
+        return self._nothing() if self.is_empty else memory_text(self._doc())
+
+    def html(self) -> str:
+        """The same as tables."""
+        from perfmagic.view.memory.html import memory_html, nothing_html
+
+        return nothing_html(self._nothing()) if self.is_empty else memory_html(self._doc())
+
+    def _nothing(self) -> str:
+        failed = f" The code failed: {self.trace.meta.failed}." if self.trace.meta.failed else ""
+        return f"Memory: {NOTHING}.{failed}"
+
+    def _doc(self) -> MemoryDoc:
+        from perfmagic.view.memory.doc import MemoryDoc
+
+        return MemoryDoc(
+            device=self.trace.device_info(self.ledger.device).label,
+            failed=self.trace.meta.failed,
+            sentence=self.sentence,
+            peak_bytes=self.peak_bytes,
+            end_bytes=int(self.ledger.blocks.size_bytes[self.ledger.at_end].sum()),
+            at_peak=self.at_peak(),
+            what_if=self.what_if(),
+            growth=self.growth(),
+            n_rounds=max(0, len(self.rounds_ns) - 1),
+            notes=tuple(remark.words for remark in self.trace.meta.notes),
+        )
+
+    def __repr__(self) -> str:
+        if self.is_empty:
+            return self._nothing()
+        return f"Memory of {self.trace.device_info(self.ledger.device).label}: {self.sentence}"

@@ -1,0 +1,26 @@
+"""perfmagic.load(): what the save() of any result wrote."""
+
+from __future__ import annotations
+
+import os
+
+from perfmagic import benchmarks
+from perfmagic.errors import OptionError
+from perfmagic.files import file_path
+from perfmagic.results import BenchResult, CompareResult, RanksResult, RanksSweep, SweepResult
+from perfmagic.results.ranks_folder import is_saved, is_sweep
+
+Loaded = BenchResult | SweepResult | CompareResult | RanksResult | RanksSweep
+
+
+def load(path: str | os.PathLike[str]) -> Loaded:
+    """The benchmark, sweep or comparison that save() wrote; of several ranks and sweeps over them, the folder.
+
+    Raises OptionError for other files and folders, TraceError where a trace of a folder cannot be read.
+    """
+    if is_saved(path):
+        return RanksSweep.load(path) if is_sweep(path) else RanksResult.load(path)
+    if file_path(path).is_dir():
+        hint = "perfmagic.open_traces(folder) opens traces, .ranks has those of one job"
+        raise OptionError(f"{path} is a folder that no result was saved as", hint=hint)
+    return benchmarks.load(path)

@@ -1,0 +1,72 @@
+"""What every face of a memory result shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perfmagic import units
+from perfmagic.analysis.memory.growth import Growth
+from perfmagic.analysis.memory.peak import HeldBytes
+from perfmagic.analysis.memory.whatif import WhatIf
+from perfmagic.analysis.rows import Rows
+
+MOST_ROWS = 14
+HEAD = ("", "bytes", "blocks", "why")
+CHANGE_HEAD = ("", "peak", "less")
+
+
+@dataclass(frozen=True)
+class MemoryDoc:
+    """The numbers of a device's memory, with the sentence about them.
+
+    end_bytes: allocated at the end.  n_rounds: how often the cell ran, 0 where rounds were not told apart.
+    """
+
+    device: str
+    failed: str
+    sentence: str
+    peak_bytes: int
+    end_bytes: int
+    at_peak: Rows[HeldBytes]
+    what_if: Rows[WhatIf]
+    growth: Rows[Growth]
+    n_rounds: int
+    notes: tuple[str, ...]
+
+    def peak_rows(self) -> list[tuple[str, str, str, str]]:
+        """Place and code, bytes, blocks and reason of each row; the rest in one, then the sum."""
+        rows = [
+            (_place(row), units.size(row.size_bytes), units.count(row.n_blocks), row.reason)
+            for row in self.at_peak[:MOST_ROWS]
+        ]
+        rest = self.at_peak[MOST_ROWS:]
+        if len(rest):
+            size, n = sum(row.size_bytes for row in rest), sum(row.n_blocks for row in rest)
+            rows.append((f"{units.plural(len(rest), 'more row')}", units.size(size), units.count(n), ".at_peak()"))
+        n_blocks = sum(row.n_blocks for row in self.at_peak)
+        return [*rows, ("the peak", units.size(self.peak_bytes), units.count(n_blocks), "")]
+
+    def change_rows(self) -> list[tuple[str, str, str]]:
+        """What would lower the peak: the change with its cause, the peak it would have, how much less that is."""
+        return [
+            (f"{row.change} ({row.because})", f"{_about(row)}{units.size(row.peak_bytes)}", units.size(row.saved_bytes))
+            for row in self.what_if
+        ]
+
+    def below(self) -> list[str]:
+        """Sentences below the tables."""
+        found = [row.sentence for row in self.growth]
+        if self.n_rounds and not found:
+            found = [f"nothing grows over {units.plural(self.n_rounds, 'round')}"]
+        return [*found, f"{units.size(self.end_bytes)} are allocated at the end", *self.notes]
+
+
+def _place(row: HeldBytes) -> str:
+    if not row.line:
+        return "before the cell" if row.reason.startswith("before") else "no line of yours"
+    of = f" of {row.function}" if row.function else ""
+    return f"line {row.line}{of}  {row.code}"
+
+
+def _about(row: WhatIf) -> str:
+    return "about " if row.about else ""

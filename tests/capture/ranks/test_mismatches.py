@@ -1,0 +1,145 @@
+"""Ranks that call what does not fit together: each raises the same words, none dies, and the next cell works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .conftest import USE, Cells, words
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", params=["cpu", "sim"])
+def two(request: pytest.FixtureRequest) -> Iterator[Cells]:
+    """Two ranks, whose tensors are on their device."""
+    pytest.importorskip("torch")
+    found = Cells(2, device=request.param)
+    found.run(f"{USE}\nd = perfmagic.device()\nt = t.to(d)\ndef done():\n    return t.sum().item()")
+    yield found
+    found.session.close()
+
+
+def ones(n: str) -> str:
+    return f"torch.ones({n}, device=d)"
+
+
+BYTES = "rank 0 is in {0} of 40 bytes of float32 (line 2), rank 1 is in {0} of 80 bytes of float32 (line 2)"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (f"dist.all_reduce({ones('20 if rank else 10')})", BYTES.format("all_reduce")),
+        (f"dist.broadcast({ones('20 if rank else 10')}, 0)", BYTES.format("broadcast")),
+        (
+            f"dist.all_reduce({ones('10')}.to(torch.int32 if rank else torch.float32))",
+            (
+                "rank 0 is in all_reduce of 40 bytes of float32 (line 2), rank 1 is in all_reduce of 40 bytes of int32 "
+                "(line 2)"
+            ),
+        ),
+        (
+            f"dist.broadcast({ones('10')}, rank)",
+            "rank 0 is in broadcast from rank 0 (line 2), rank 1 is in broadcast from rank 1 (line 2)",
+        ),
+        (
+            f"dist.all_reduce({ones('10')}, [dist.ReduceOp.SUM, dist.ReduceOp.MAX][rank])",
+            "rank 0 is in all_reduce with SUM (line 2), rank 1 is in all_reduce with MAX (line 2)",
+        ),
+        (
+            "if rank:\n    dist.broadcast(t, 0)\nelse:\n    dist.all_reduce(t)",
+            "rank 0 is in all_reduce (line 5), rank 1 is in broadcast (line 3)",
+        ),
+        (
+            f"dist.all_gather_into_tensor({ones('6 if rank else 4')}, {ones('3 if rank else 2')})",
+            (
+                "rank 0 is in all_gather_into_tensor of 16 bytes of float32 (line 2), "
+                "rank 1 is in all_gather_into_tensor of 24 bytes of float32 (line 2)"
+            ),
+        ),
+        (
+            f"dist.reduce_scatter_tensor({ones('3 if rank else 2')}, {ones('6 if rank else 4')})",
+            (
+                "rank 0 is in reduce_scatter_tensor of 16 bytes of float32 (line 2), "
+                "rank 1 is in reduce_scatter_tensor of 24 bytes of float32 (line 2)"
+            ),
+        ),
+        (
+            f"dist.all_to_all_single({ones('3')}, {ones('3')}, [1, 2], [2, 1])",
+            "in all_to_all rank 0 has 2 elements for rank 0 (line 2), which expects 1 (line 2)",
+        ),
+    ],
+)
+def test_collectives_that_do_not_match_are_named_by_each_rank(two: Cells, body: str, said: str) -> None:
+    assert two.works()  # the first collective
+    end = two.run(f"{body}\ndone()")
+    hint = "Hint: all ranks of a group make the same calls in the same order"
+    turn = end.failures[0].text.splitlines()[0].removeprefix(f"collectives do not match: {said}, each its ")
+    assert turn in ("1st collective", "2nd collective", "3rd collective")  # of those since the groups were renewed
+    assert [failure.text for failure in end.failures] == [
+        f"collectives do not match: {said}, each its {turn}\n{hint}"
+    ] * 2
+    assert [failure.type for failure in end.failures] == ["CommunicationError"] * 2
+    assert words(end) == [f"CommunicationError on ranks 0, 1: collectives do not match: {said}, each its {turn}"]
+    assert end.standstill == ""
+    assert two.works()
+
+
+@pytest.mark.parametrize(("sent", "expected"), [(10, 20), (20, 10)])
+def test_messages_of_another_size_are_named_by_both_ends(two: Cells, sent: int, expected: int) -> None:
+    end = two.run(
+        f"if rank:\n    dist.recv({ones(str(expected))}, 0)\nelse:\n    dist.send({ones(str(sent))}, 1)\n"
+        "torch.ones(1, device=d).item()\nif d.type == 'sim': torch.sim.synchronize()"
+    )
+    assert words(end) == [
+        (
+            f"CommunicationError on ranks 0, 1: messages do not match: rank 0 is in send of {4 * sent} bytes of "
+            f"float32 to rank 1 (line 5), rank 1 is in recv of {4 * expected} bytes of float32 from rank 0 (line 3)"
+        )
+    ]
+    assert two.works()
+
+
+def test_a_message_of_another_type_from_any_rank_is_named_by_both_ends(two: Cells) -> None:
+    end = two.run(
+        f"m = {ones('4')}\nif rank:\n    dist.recv(m)\nelse:\n    dist.send(m.int(), 1)\n"
+        "if d.type == 'sim': torch.sim.synchronize()"
+    )
+    assert words(end) == [
+        (
+            "CommunicationError on ranks 0, 1: messages do not match: rank 0 is in send of 16 bytes of int32 to "
+            "rank 1 (line 6), rank 1 is in recv of 16 bytes of float32 from rank 0 (line 4)"
+        )
+    ]
+    assert two.works()
+
+
+def test_what_was_asked_for_after_a_mismatch_ends_with_the_same_words(two: Cells) -> None:
+    end = two.run(
+        f"works = [dist.all_reduce({ones('5 + rank')}, async_op=True), dist.all_reduce(t, async_op=True)]\n"
+        "works[1].wait()\ndone()"
+    )
+    assert words(end)[0].startswith("CommunicationError on ranks 0, 1: collectives do not match: rank 0 is in all_red")
+    assert two.works()
+
+
+def test_one_odd_rank_of_three_is_told_from_the_others(three: Cells) -> None:
+    end = three.run("dist.all_reduce(torch.ones(3 if rank == 1 else 2))")
+    assert [failure.rank for failure in end.failures] == [0, 1, 2]
+    assert words(end)[0].startswith(
+        "CommunicationError on ranks 0–2: collectives do not match: ranks 0, 2 are in all_reduce of 8 bytes of float32 "
+        "(line 2), rank 1 is in all_reduce of 12 bytes of float32 (line 2), each its "
+    )
+    assert len(words(end)) == 1
+    assert three.works()
+
+
+def test_a_third_rank_is_freed_from_what_a_mismatch_keeps_from_it(three: Cells) -> None:
+    end = three.run("if rank == 2:\n    use()\nelif rank:\n    dist.recv(torch.ones(3), 0)\nelse:\n    dist.send(t, 1)")
+    assert words(end)[0].startswith("CommunicationError on ranks 0, 1: messages do not match: rank 0 is in send of 32 ")
+    assert words(end)[1] == (
+        "rank 2 was freed on line 3 while it waited in all_reduce: rank 0 failed on line 7 with CommunicationError"
+    )
+    assert three.works()

@@ -1,0 +1,138 @@
+"""Whose code is it, and what a reader is shown of it."""
+
+from __future__ import annotations
+
+import json
+import linecache
+from pathlib import Path
+from types import CodeType, FunctionType
+
+import numpy as np
+import pytest
+
+import perfmagic.units
+from perfmagic.capture.watch.sources import CHANGED, NO_TEXT, WHOLE_UP_TO, Sources
+from perfmagic.capture.watch.user_code import UserCode
+from perfmagic.errors import OptionError
+
+
+def compiled_in(name: str) -> CodeType:
+    return compile("x = 1", name, "exec")
+
+
+@pytest.mark.parametrize(
+    ("name", "mine"),
+    [
+        ("<ipython-input-3-0123456789ab>", True),
+        ("/tmp/ipykernel_77/1234567.py", True),
+        ("/home/someone/train.py", True),
+        ("train.py", True),
+        (json.__file__, False),
+        (np.__file__, False),
+        (perfmagic.units.__file__, False),
+        ("<string>", False),
+        ("<frozen importlib._bootstrap>", False),
+        ("<eval_with_key>.7", False),
+    ],
+)
+def test_cells_and_files_outside_of_libraries_are_the_users(name: str, mine: bool) -> None:
+    assert UserCode()(compiled_in(name)) is mine
+
+
+def test_a_package_that_was_named_counts_as_the_users() -> None:
+    mine = UserCode(["numpy"])
+    assert mine(compiled_in(np.linalg.__file__))
+    assert not mine(compiled_in(json.__file__))
+
+
+@pytest.mark.parametrize("name", ["no_such_package_here", "", "a..b"])
+def test_an_unknown_package_is_refused_by_name(name: str) -> None:
+    with pytest.raises(OptionError, match="--in: there is no package"):
+        UserCode([name])
+
+
+TEXT = '''\
+import functools
+
+
+@functools.cache
+def twice(n):
+    """Says so."""
+    a = [
+        n,
+        n,
+    ]
+    if n:
+        return sum(a)
+    return 0
+
+
+def other():
+    return (1 +
+            2)
+'''
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    path = tmp_path / "util.py"
+    path.write_text(TEXT)
+    linecache.checkcache(str(path))
+    return path
+
+
+def function(path: Path, name: str) -> CodeType:
+    names: dict[str, object] = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    found = names[name]
+    found = getattr(found, "__wrapped__", found)
+    assert isinstance(found, FunctionType)
+    return found.__code__
+
+
+def test_a_line_belongs_to_the_statement_it_is_part_of(module: Path) -> None:
+    code, sources = function(module, "twice"), Sources()
+    assert [sources.statement(code, line) for line in (5, 6, 7, 8, 10, 11, 12, 13)] == [5, 6, 7, 7, 7, 11, 12, 13]
+
+
+def test_a_function_is_shown_from_its_decorators_to_its_end(module: Path) -> None:
+    found = Sources().function(function(module, "twice"), {7, 11, 12})
+    assert (found.name, found.first_line, found.note) == ("twice", 4, "")
+    assert [line for line, _ in found.texts] == list(range(4, 14))
+    assert found.text(12) == "return sum(a)"
+    assert found.file.endswith("util.py")
+
+
+def test_a_file_that_changed_since_it_was_loaded_shows_no_text(module: Path) -> None:
+    code = function(module, "other")
+    module.write_text("# one more line\n" + TEXT)
+    linecache.checkcache(str(module))
+    found = Sources().function(code, {17})
+    assert (found.texts, found.note) == ((), CHANGED)
+
+
+def test_a_file_that_is_gone_shows_no_text(module: Path) -> None:
+    code = function(module, "other")
+    module.unlink()
+    linecache.checkcache(str(module))
+    found = Sources().function(code, {17})
+    assert (found.texts, found.note) == ((), NO_TEXT)
+    assert Sources().statement(code, 18) == 18
+
+
+def test_of_a_long_function_the_lines_that_ran_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "long.py"
+    body = "".join(f"    x{i} = {i}\n" for i in range(10 * WHOLE_UP_TO))
+    path.write_text(f"def long():\n{body}")
+    found = Sources().function(function(path, "long"), {1, 5, 900})
+    assert [line for line, _ in found.texts] == [1, 5, 900]
+
+
+def test_text_that_is_no_python_is_still_text(tmp_path: Path) -> None:
+    path = tmp_path / "magic.py"
+    path.write_text("%matplotlib inline\nx = 1\n")
+    code = compile("\nx = 1", str(path), "exec")
+    sources = Sources(lambda _name: "In[4]")
+    assert sources.statement(code, 2) == 2
+    found = sources.function(code, {2})
+    assert (found.file, found.texts) == ("In[4]", ((2, "x = 1"),))
