@@ -21,7 +21,7 @@ const rank = (i: number): RankWire => ({
 async function ranks(n: number) {
   const { header } = await modelOf("queue");
   const empty: Partial<Header> = { stream_lanes: [], thread_lanes: [], device_groups: [], memory_lanes: [] };
-  const bare = { ...header, ...empty, launch_lane: null, cell_lane: null, span_ns: 1000 };
+  const bare = { ...header, ...empty, launch_lane: null, cell_lane: null, lines: null, span_ns: 1000 };
   const wait = { start: Float64Array.of(10, 50), end: Float64Array.of(20, 90) };
   const all = Array.from({ length: n }, (_, i) => rank(i));
   return buildModel({ ...bare, ranks: all }, { columns: { rank1_wait: wait }, names: [] });
@@ -66,6 +66,7 @@ async function meeting() {
   const empty: Partial<Header> = { stream_lanes: [], thread_lanes: [], device_groups: [], memory_lanes: [] };
   const bare = {
     ...header,
+    lines: null,
     ...empty,
     launch_lane: null,
     cell_lane: null,

@@ -6,7 +6,7 @@ import { buildModel } from "../src/model/build.ts";
 import type { Model } from "../src/model/store.ts";
 import { parseHeader } from "../src/model/wire.ts";
 
-export const CASES = ["queue", "noise", "gp100", "mi300"];
+export const CASES = ["queue", "noise", "gp100", "mi300", "lines"];
 
 const path = (name: string): string => fileURLToPath(new URL(`../../../tests/data/wire/${name}`, import.meta.url));
 

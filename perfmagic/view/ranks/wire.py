@@ -16,8 +16,8 @@ from perfmagic.numerics.intervals import total_ns
 from perfmagic.view.ranks.doc import RankRow, RanksDoc
 from perfmagic.view.ranks.met import met_columns
 from perfmagic.view.ranks.table import cost_words
-from perfmagic.view.timeline.wire import SCHEMA, Wire, cut
-from perfmagic.view.timeline.wire_columns import ColumnWriter
+from perfmagic.view.timeline.wire import SCHEMA, Wire
+from perfmagic.view.timeline.wire_columns import ColumnWriter, cut
 
 MOST_BYTES = 32_000_000  # of all parts; ranks beyond it have a row, and a file of their own to open
 
@@ -75,6 +75,7 @@ def _header(doc: RanksDoc) -> dict[str, Any]:
         "launch_lane": None,
         "stream_lanes": [],
         "memory_lanes": [],
+        "lines": None,
         "shapes": [],
     }
 

@@ -20,14 +20,14 @@ from perfmagic.trace.names import OpClass
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.frame_lanes import FrameLanes, frame_lane_of, frame_lanes
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, StreamLane
+from perfmagic.view.timeline.lines.wire import LinesWire, lines_wire
 from perfmagic.view.timeline.origins import origin_words
-from perfmagic.view.timeline.wire_columns import ColumnWriter
+from perfmagic.view.timeline.wire_columns import ColumnWriter, cut
 from perfmagic.view.timeline.words import alt_text, cost_words, rest_words, shape_words
 
 SCHEMA = 4
 NO_CLASS = -1  # of a name that is not a device op's
 CLASSES = len(OpClass) + 1
-MAX_NAME = 1000  # characters; longer ones are cut, with "…"
 
 # the colour of a finding's bar, by what its rule speaks of; everything else is time lost
 RULE_TOKENS = (("comm", "comm"), ("htod", "htod"), ("dtoh", "dtoh"), ("copy", "dtod"), ("copies", "dtod"))
@@ -79,12 +79,6 @@ def _json(rows: list[list[Any]]) -> bytes:
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def cut(text: str) -> str:
-    """A name of bounded length that UTF-8 can hold."""
-    sound = text.encode("utf-8", "replace").decode()
-    return sound if len(sound) <= MAX_NAME else sound[: MAX_NAME - 1] + "…"
-
-
 def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     """The header and the payload of a timeline.  trace: the one the document was made from."""
     frames = frame_lanes(trace, doc.start_ns, doc.end_ns)
@@ -104,6 +98,7 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
         _stream(out, names, lane, i, trace, calls, origins.of_op, doc.start_ns) for i, lane in enumerate(_streams(doc))
     ]
     header["stream_lanes"] = streams
+    header["lines"] = _lines(out, doc, trace)
     out.text("origins", _json([[cut(word) for word in words] for words in origins.rows]))
     header["memory_lanes"] = _memory(out, doc)
     out.text("names", names.table())
@@ -209,6 +204,17 @@ def _stream(
         "busy_frac": lane.busy_frac,
         "depth": lane.packing.depth,
     }
+
+
+def _lines(out: ColumnWriter, doc: TimelineDoc, trace: Trace) -> dict[str, Any] | None:
+    """The lines, and for each op of each stream the lines that it and its forward operator lie on."""
+    found: LinesWire | None = lines_wire(out, trace, doc.start_ns, doc.end_ns)
+    if found is None:
+        return None
+    for number, lane in enumerate(_streams(doc)):
+        out.delta(f"stream{number}", "chain", found.chain[lane.row])
+        out.delta(f"stream{number}", "forward", found.forward[lane.row])
+    return found.header
 
 
 def _rows_of(calls: Int64, wanted: Int64) -> Int64:

@@ -13,12 +13,15 @@ import numpy as np
 
 from perfmagic import units
 from perfmagic.analysis.findings.find import findings
+from perfmagic.numerics.intervals import Intervals, total_ns
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.doc import TimelineDoc, timeline_doc
 from perfmagic.view.timeline.frame_lanes import frame_lanes
+from perfmagic.view.timeline.lines.doc import lines_doc
 from perfmagic.view.timeline.wire import timeline_wire
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import HOSTILE, noisy, queue_of
+from tests.view.timeline.lines.build import with_backward
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "wire"
 AMOUNTS = (
@@ -42,12 +45,13 @@ FRACTIONS = (0.0, 0.004, 0.01, 0.123, 0.5, 0.994, 0.996, 0.9999, 1.0)
 
 
 def cases() -> dict[str, Trace]:
-    """Traces of every kind: a cell in a queue, two devices full of noise, and two recorded ones."""
+    """Traces of every kind: a cell in a queue, two devices full of noise, two recorded ones, and lines of functions."""
     return {
         "queue": queue_of(name=HOSTILE),
         "noise": noisy(300, 3),
         "gp100": recorded("gp100_gpu_user_annotation"),
         "mi300": recorded("mi300_sglang_hipgraph"),
+        "lines": with_backward(),
     }
 
 
@@ -76,11 +80,27 @@ def expected(doc: TimelineDoc, trace: Trace) -> dict[str, Any]:
             {"rows": len(lane), "ns": int((lane.end_ns - lane.start_ns).sum())}
             for lane in frame_lanes(trace, doc.start_ns, doc.end_ns).lanes
         ],
+        "lines": _lines(doc, trace),
         "launches": 0 if doc.launches is None else doc.launches.n_launches,
         "blocked_ns": 0
         if doc.launches is None
         else int((doc.launches.blocked_end_ns - doc.launches.blocked_start_ns).sum()),
     }
+
+
+def _lines(doc: TimelineDoc, trace: Trace) -> list[dict[str, Any]]:
+    """Each line with the whole length of what its strip shows, clipped to the time drawn."""
+    found = lines_doc(trace)
+
+    def total(when: Intervals) -> int:
+        return total_ns(np.clip(when, doc.start_ns, doc.end_ns))
+
+    return [
+        {"line": row.line, "code": row.code.encode("utf-8", "replace").decode()}
+        | {name: total(getattr(row, name)) for name in ("python", "waiting", "queued", "executing", "backward")}
+        for block in (found.blocks if found else ())
+        for row in block.rows
+    ]
 
 
 def amounts() -> dict[str, Any]:

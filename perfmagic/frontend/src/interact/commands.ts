@@ -1,5 +1,6 @@
 // What each command does to a view.
 import type { Command } from "./keys.ts";
+import { type Tab, TABS } from "./tabs.ts";
 import { beside, closeUp, nextHit, spanOf, walk } from "./walk.ts";
 import type { Hits } from "../model/hits.ts";
 import type { Action, State } from "../model/state.ts";
@@ -16,13 +17,20 @@ export interface Commanded {
   /** The instant under the pointer, null while it is elsewhere. */
   readonly pointer: number | null;
   act(action: Action): void;
+  /** To the next or previous row of a tab's table. */
+  step(by: 1 | -1): boolean;
   focusOn(ref: Ref | null): void;
 }
 
 /** Obeys a command. Returns false where there was nothing to do. */
 export function obey(view: Commanded, command: Command): boolean {
   const { model, state } = view;
+  const tab = TABS.find((one) => command === `tab ${one.name}`);
+  if (tab) return turnTo(view, tab);
   switch (command) {
+    case "row above":
+    case "row below":
+      return view.step(command === "row below" ? 1 : -1);
     case "zoom in":
       view.act({ do: "zoom", factor: 1 / ZOOM_FACTOR, around: around(view) });
       return true;
@@ -56,6 +64,14 @@ export function obey(view: Commanded, command: Command): boolean {
       view.act({ do: "escape" });
       return view.state !== state;
   }
+  return false;
+}
+
+/** Opens a tab, or goes back from it to the first. */
+function turnTo(view: Commanded, tab: Tab): boolean {
+  if (!tab.has(view.model)) return false;
+  view.act({ do: "tab", tab: view.state.tab === tab.name ? TABS[0].name : tab.name });
+  return true;
 }
 
 function around({ pointer, state }: Commanded): number {
@@ -82,7 +98,11 @@ function search(view: Commanded): boolean {
 
 /** Zooms to the slice that has the focus, else to the selection. */
 function open(view: Commanded): boolean {
-  const { focus, selection } = view.state;
+  const { focus, selection, lineRow } = view.state;
+  if (lineRow >= 0) {
+    view.act({ do: "pin", row: lineRow });
+    return true;
+  }
   if (focus) view.act({ do: "look", view: closeUp(spanOf(view.model, focus)) });
   else if (selection) view.act({ do: "look", view: selection });
   return focus !== null || selection !== null;

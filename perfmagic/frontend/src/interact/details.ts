@@ -61,6 +61,7 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
         ),
       );
     rows.push(row("waiting", duration(waiting), waiting > 20_000 ? "its stream was free" : "launch latency"));
+    rows.push(...lineRows(model, s, i));
     life.push(["launch", inCall], [`queued ${token}`, behind], [`held ${token}`, waiting]);
     if (GRAPH.test(fullName(model, launches.track.name[call])))
       rows.push(row("graph", plural(ops, "op"), "in one launch"));
@@ -80,6 +81,16 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
   const foot = more > 0 ? `${count(more)} more with this name in view, ${duration(like.ns)} in total` : "";
   const full = [`stream ${stream.wire.stream}`, full_(model, stream.name[i])].filter(Boolean).join(" · ");
   return { title: shortName(model, stream.name[i]), token, full, life, rows, foot };
+}
+
+/** The line of a function that queued an op, who called it, and the line whose backward the op is. */
+function lineRows({ lines, streams }: Model, s: number, i: number): DetailRow[] {
+  if (!lines) return [];
+  const [chain, forward] = [streams[s].chain[i], streams[s].forward[i]];
+  return [
+    ...(lines.inFunction(chain) ? [row("queued by", "", lines.words(chain))] : []),
+    ...(forward ? [row("backward of", "", lines.words(forward))] : []),
+  ];
 }
 
 /** What asked for an op: long words, which wrap where a note stands. */

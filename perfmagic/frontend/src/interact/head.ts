@@ -1,5 +1,6 @@
 // What stands above the lanes: the first line, where the span went, the findings.
 import { button, el, type Part, swatch } from "./dom.ts";
+import { tabBar } from "./tabs.ts";
 import { type Action, isWhole, type State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
 import { totalsOf } from "../model/totals.ts";
@@ -16,9 +17,11 @@ export function summary(model: Model, act: Do, save: () => void, signal: AbortSi
     button("save", "save the lanes as PNG", save, signal),
     button("?", "list all keys", () => act({ do: "help" }), signal),
   ];
-  const node = el("div", "pm-top", total, words, el("i", "pm-space"), ...buttons);
+  const tabs = tabBar(model, act, signal);
+  const node = el("div", "pm-top", total, words, el("i", "pm-space"), ...buttons, tabs.node);
   let shown = "";
   const update = (state: State): void => {
+    tabs.update(state);
     const key = state.view.join();
     if (key === shown) return;
     shown = key;

@@ -1,8 +1,9 @@
 // What each key means. Keys that are not listed, and any with Ctrl, Alt or Meta, stay the notebook's.
+import { TABS } from "./tabs.ts";
 
 export type Command =
   | "zoom in" | "zoom out" | "left" | "right" | "fit" | "search" | "back" | "forth" | "previous" | "next" | "open"
-  | "next hit" | "previous hit" | "help" | "escape"; // prettier-ignore
+  | "next hit" | "previous hit" | "help" | "escape" | "row above" | "row below" | `tab ${string}`; // prettier-ignore
 
 const KEYS: Record<string, Command> = {
   w: "zoom in",
@@ -20,7 +21,10 @@ const KEYS: Record<string, Command> = {
   N: "previous hit",
   "?": "help",
   Escape: "escape",
+  ArrowUp: "row above",
+  ArrowDown: "row below",
 };
+for (const { name, key } of TABS) if (key) KEYS[key] = `tab ${name}`;
 
 export interface Pressed {
   key: string;
@@ -46,7 +50,9 @@ export const HELP: readonly (readonly [string[], string])[] = [
   [["/"], "search names, starting with the focused op's; Enter or N: next hit"],
   [["[", "]"], "go from launch to op, and back"],
   [["←", "→"], "previous, next slice in the lane"],
-  [["Enter"], "zoom to the slice"],
+  [["Enter"], "zoom to the slice; pin a line"],
+  ...TABS.flatMap(({ key, help }): [string[], string][] => (key ? [[[key.toUpperCase()], help]] : [])),
+  [["↑", "↓"], "previous, next line"],
   [["Esc"], "clear search, focus and selection, one at a time"],
   [["drag"], "select a window; its totals appear below"],
   [["double click"], "zoom to a slice, or to the selection"],

@@ -86,7 +86,42 @@ export const STYLE = `
 .pm-open-rank{border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:6px}
 .pm-rank-head{display:flex;gap:10px;align-items:baseline}
 .pm-rank-head span{color:var(--pm-ink2);flex:1;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.pm-open-rank .pm-top,.pm-open-rank .pm-key,.pm-open-rank .pm-fine{display:none}
+.pm-open-rank .pm-top:not(:has(.pm-tabs>*)),.pm-open-rank .pm-top>:not(.pm-tabs,.pm-space),.pm-open-rank .pm-key,.pm-open-rank .pm-fine{display:none}
+.pm-tabs{display:flex;flex:none;margin-left:8px}
+.pm button.pm-button[aria-selected=true]{background:var(--pm-soft);color:var(--pm-ink);box-shadow:inset 0 0 0 1px var(--pm-rule)}
+.pm-lines{display:none}
+.pm[data-tab=lines] .pm-lines{display:block}
+.pm[data-tab=lines]>.pm-key{display:none}
+.pm[data-tab=lines]>.pm-body{position:sticky;top:0;z-index:2;background:var(--pm-ground)}
+.pm-narrow[data-tab=lines]{overflow-x:auto}
+.pm-say{min-height:18px;line-height:18px;color:var(--pm-ink2);overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.pm-linebox{position:relative}
+.pm-linebox canvas{position:absolute;top:0;pointer-events:none}
+.pm.pm table{table-layout:fixed;border-collapse:collapse;border:0;margin:0;font-size:11px;color:var(--pm-ink);background:none}
+.pm.pm tr{background:none;scroll-margin:var(--pm-strip,90px) 0 8px}
+.pm.pm th,.pm.pm td{position:relative;height:18px;line-height:17px;padding:0 6px 0 0;border:0;border-bottom:1px solid var(--pm-rule);font-weight:400;text-align:right;vertical-align:middle;white-space:nowrap;max-width:none;overflow:hidden}
+.pm.pm thead th,.pm.pm thead td{color:var(--pm-ink2);border-color:transparent}
+.pm.pm thead th:nth-child(2),.pm.pm thead th:nth-child(3),.pm.pm tr>td:nth-child(2):not(:only-child),.pm.pm .pm-function>*{text-align:left}
+.pm.pm thead tr:first-child th{text-align:right}
+.pm.pm tbody tr:not(.pm-function) th{color:var(--pm-ink3);font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace)}
+.pm.pm .pm-function>*{height:30px;vertical-align:bottom;padding:0 0 3px;color:var(--pm-ink2);overflow:visible}
+.pm-function b{font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace);font-weight:600;font-size:12px;color:var(--pm-ink);margin-right:12px}
+.pm.pm .pm-total td{border:0;font-weight:600}.pm.pm .pm-total td:nth-child(2){padding-left:6px;font-weight:400;color:var(--pm-ink2)}
+.pm-code{font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace);font-size:11px;white-space:pre;overflow-x:auto;scrollbar-width:none;padding-left:6px;color:var(--pm-ink3);text-align:left}
+.pm-ran .pm-code{color:var(--pm-ink)}.pm-ran{cursor:default}
+.pm td>i{position:absolute;left:4px;top:3px;bottom:3px;min-width:1px}
+.pm td>span{position:relative}
+.pm-pythonbar{background:var(--pm-host1)}.pm-devicebar{background:color-mix(in srgb,var(--pm-comp) 50%,var(--pm-ground))}
+.pm-blockedbar{border:1px solid var(--pm-wait);background:repeating-linear-gradient(45deg,transparent 0 3px,color-mix(in srgb,var(--pm-wait) 50%,transparent) 3px 4px)}
+.pm-backwardbar,.pm-outline{border:1px solid var(--pm-comp)}
+.pm.pm tr.pm-waits{background:color-mix(in srgb,var(--pm-wait) 6%,transparent)}
+.pm.pm tr.pm-caller{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}
+.pm.pm tr.pm-told{background:color-mix(in srgb,var(--pm-accent) 18%,transparent)}
+.pm.pm tr.pm-forward{outline:1.5px dashed var(--pm-comp);outline-offset:-1px}
+.pm.pm tr.pm-pinned th:first-child{color:var(--pm-accent);font-weight:600;box-shadow:inset 3px 0 var(--pm-accent)}
+.pm.pm tr:focus-visible{outline:2px solid var(--pm-accent);outline-offset:-2px}
+.pm-linekey{display:flex;flex-wrap:wrap;gap:4px 14px;font-size:11px;color:var(--pm-ink2);margin-top:6px}
+.pm-note{font-size:11px;line-height:15px;color:var(--pm-ink2);margin-top:3px}
 .pm-error{padding:8px 0;color:var(--pm-wait)}
 .pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
 .pm-narrow .pm-finding s{left:82px}

@@ -9,10 +9,12 @@ import { listenForKeys } from "./keyboard.ts";
 import { helpBox, HoverCard, Search } from "./overlays.ts";
 import { pick, type Picked } from "./pick.ts";
 import { Pointer, type Pointed } from "./pointer.ts";
+import type { Panel } from "./panel.ts";
+import { tabOf } from "./tabs.ts";
 import { dress, STYLE } from "./style.ts";
 import { showing, spanOf } from "./walk.ts";
 import { type Hits, hitsOf } from "../model/hits.ts";
-import { type Layout, layoutOf } from "../model/layout.ts";
+import type { Layout } from "../model/layout.ts";
 import { Scale, type Window } from "../model/scale.ts";
 import { type Action, initial, reduce, type State } from "../model/state.ts";
 import type { Model, Ref } from "../model/store.ts";
@@ -32,6 +34,7 @@ export class View implements Pointed, Commanded {
   private readonly body: HTMLElement;
   private readonly parts: Part[];
   private readonly search: Search;
+  private readonly panels = new Map<string, Panel>();
   private readonly stopTheme: () => void;
   private readonly sizes: ResizeObserver;
   private readonly card: HoverCard;
@@ -74,6 +77,7 @@ export class View implements Pointed, Commanded {
     if (model.header.failure) this.root.append(el("div", "pm-failure", model.header.failure));
     this.root.append(...shareBar(model), findings.node, this.body, panel.node, key.node, finePrint(model));
     parent.append(this.root);
+    this.root.dataset["tab"] = this.state.tab;
     dress(this.root, host.theme());
     this.stopTheme = host.onTheme(() => {
       dress(this.root, host.theme());
@@ -111,8 +115,8 @@ export class View implements Pointed, Commanded {
       this.host.looked?.(this.state.view);
     }
     if (this.state.ranks !== before.ranks) this.host.opened?.(this.state.ranks);
-    if (this.state.query !== before.query || this.state.line !== before.line)
-      this.hits = hitsOf(this.model, this.state);
+    if (this.state.tab !== before.tab) this.turned();
+    if (marks(this.state) !== marks(before)) this.hits = hitsOf(this.model, this.state);
     if (this.state.open !== before.open || this.state.streams !== before.streams) this.layoutMade = null;
     if (this.state.hover !== before.hover && !this.state.hover) this.card.hide();
     for (const part of this.parts) part.update(this.state);
@@ -124,7 +128,7 @@ export class View implements Pointed, Commanded {
   }
 
   get layout(): Layout {
-    return (this.layoutMade ??= layoutOf(this.model, this.state, this.width));
+    return (this.layoutMade ??= tabOf(this.state).layout(this.model, this.state, this.width));
   }
 
   /** The scale of what is on screen. */
@@ -140,7 +144,8 @@ export class View implements Pointed, Commanded {
   hover(x: number, y: number): void {
     const picked = this.pickAt(x, y);
     this.act({ do: "hover", ref: picked.ref });
-    if (picked.ref) this.card.show(detailsOf(this.model, picked.ref, this.state.view, picked), x, y, this.layout);
+    if (picked.ref && !this.open)
+      this.card.show(detailsOf(this.model, picked.ref, this.state.view, picked), x, y, this.layout);
     else this.card.hide();
   }
 
@@ -148,6 +153,7 @@ export class View implements Pointed, Commanded {
     if (!ref) return;
     const span = spanOf(this.model, ref);
     this.act({ do: "focus", ref, show: showing(this.state.view, span) });
+    if (this.open) return; // its tab says it in its own place
     const x = this.scale.xIn(span[0]);
     this.card.show(detailsOf(this.model, ref, this.state.view), x, this.layout.height / 3, this.layout);
   }
@@ -156,6 +162,31 @@ export class View implements Pointed, Commanded {
   paint(moving = this.moving): void {
     const state = this.seen === this.state.view ? this.state : { ...this.state, view: this.seen };
     this.canvas.paint(this.model, state, this.layout, this.hits, this.host.theme(), moving);
+    this.open?.paint(this.scale, this.layout, this.host.theme());
+  }
+
+  step(by: 1 | -1): boolean {
+    return this.open?.step(by) ?? false;
+  }
+
+  /** What the open tab shows below the lanes, null where these are all. */
+  private get open(): Panel | null {
+    return this.panels.get(this.state.tab) ?? null;
+  }
+
+  /** Another tab is open; what it has below the lanes is made when it is opened first. */
+  private turned(): void {
+    const { name, panel } = tabOf(this.state);
+    if (panel && !this.panels.has(name)) {
+      const made = panel(this.model, (action) => this.act(action), this.over.signal);
+      this.panels.set(name, made);
+      this.parts.push(made);
+      this.body.after(made.node);
+    }
+    this.layoutMade = null;
+    this.card.hide();
+    this.root.dataset["tab"] = this.state.tab;
+    this.root.style.setProperty("--pm-strip", `${this.layout.height}px`);
   }
 
   lookAt(window: Window): void {
@@ -224,4 +255,11 @@ export class View implements Pointed, Commanded {
       this.helpNode = null;
     }
   }
+}
+
+/** What decides which ops are marked. */
+function marks({ query, line, tab, lineRow, pinnedRow, hover }: State): string {
+  const above =
+    tab === "lines" ? `${lineRow} ${pinnedRow} ${hover?.kind} ${hover?.kind === "op" ? "" : hover?.row}` : "";
+  return `${line} ${above} ${query}`;
 }

@@ -1,6 +1,7 @@
 // From decoded columns to the model: tracks, piles and unions.
 import { CLASSES, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, PTOP } from "./classes.ts";
 import type { Columns, Decoded } from "./decode.ts";
+import { Lines } from "./lines.ts";
 import { meetsOf, messagesOf } from "./meets.ts";
 import { BEFORE_THE_RECORD, Pile } from "./pile.ts";
 import { gaps, NOTHING, Spans, subtract, unionAll, unionOf } from "./spans.ts";
@@ -47,6 +48,7 @@ export function buildModel(header: Header, decoded: Decoded): Model {
     ranks: (header.ranks ?? []).map((wire, i) => rank(wire, (name) => columns[`rank${i}_${name}`])),
     meets: meetsOf(header.kinds ?? [], columns),
     messages: messagesOf(columns),
+    lines: header.lines && new Lines(header.lines, columns, decoded.codes, decoded.chains, streams),
   };
 }
 
@@ -81,11 +83,12 @@ function stream(wire: StreamWire, columns: Columns[string], classes: Uint8Array,
   const tracks = tracksOf({ start, end, name, cls }, subLane, split, wire.depth);
   const pile = new Pile(launch, start);
   const [innerLine, bytes, shape, origin] = [get("inner_line"), get("bytes"), get("shape"), get("origin")];
+  const [chain, forward] = [get("chain"), get("forward")];
   const busy = wire.depth > 1 ? unionOf(start, end) : new Spans(start, end);
   const runs = pile.runs(keys);
   return {
     ...{ wire, start, end, name, cls, launchRow, launch, line, innerLine, orphan, subLane, bytes, shape, origin },
-    ...{ tracks, busy, pile, runs, orphans },
+    ...{ chain, forward, tracks, busy, pile, runs, orphans },
   };
 }
 

@@ -1,5 +1,5 @@
 // From the payload's bytes back to columns of numbers.
-import type { ColumnLayout } from "./wire.ts";
+import type { ChainRows, ColumnLayout } from "./wire.ts";
 
 export type Columns = Record<string, Record<string, Float64Array>>;
 
@@ -7,7 +7,12 @@ export interface Decoded {
   columns: Columns;
   names: NameRow[];
   origins: OriginRow[];
+  /** Of lines: their code, and the chains that ops lie on. */
+  codes: string[];
+  chains: ChainRows;
 }
+
+type Texts = Omit<Decoded, "columns">;
 
 /** [short name, full name or 0 where it is the same, class of the device op or -1] */
 export type NameRow = [string, string | 0, number];
@@ -24,8 +29,7 @@ export async function inflate(payload: Uint8Array): Promise<Uint8Array> {
 /** All columns of an unpacked payload. Throws when the bytes are fewer than the layout says. */
 export function decode(bytes: Uint8Array, layout: ColumnLayout[]): Decoded {
   const columns: Columns = {};
-  let names: NameRow[] = [];
-  let origins: OriginRow[] = [];
+  const texts: Texts = { names: [], origins: [], codes: [], chains: [[], []] };
   for (const column of layout) {
     const size = column.width * column.rows;
     if (column.at + size > bytes.length) {
@@ -33,9 +37,7 @@ export function decode(bytes: Uint8Array, layout: ColumnLayout[]): Decoded {
     }
     const data = bytes.subarray(column.at, column.at + size);
     if (column.code === "text") {
-      const rows: unknown = JSON.parse(new TextDecoder().decode(data));
-      if (column.name === "names") names = rows as NameRow[];
-      else if (column.name === "origins") origins = rows as OriginRow[];
+      Object.assign(texts, { [column.name]: JSON.parse(new TextDecoder().decode(data)) });
       continue;
     }
     (columns[column.table] ??= {})[column.name] = values(data, column);
@@ -43,7 +45,7 @@ export function decode(bytes: Uint8Array, layout: ColumnLayout[]): Decoded {
   for (const table of Object.values(columns)) {
     if (table["gap"] && table["duration"]) spans(table);
   }
-  return { columns, names, origins };
+  return { columns, ...texts };
 }
 
 /** Numbers whose bytes lie sorted by significance, lowest first: all lowest bytes, then all second, … */

@@ -1,4 +1,5 @@
 // What a search or a cell line marks: which ops, how many, how long.
+import { tellingRow } from "./telling.ts";
 import type { State } from "./state.ts";
 import { fullName, type Model, shortName, type Stream } from "./store.ts";
 import type { Track } from "./track.ts";
@@ -13,6 +14,8 @@ export class Hits {
     /** Whether each name is a hit; null where names do not decide. */
     readonly names: Uint8Array | null,
     readonly line: number,
+    /** Whether each chain of lines is a hit; null where chains do not decide. */
+    private readonly lit: Uint8Array | null = null,
   ) {
     let count = 0;
     let ns = 0;
@@ -33,7 +36,11 @@ export class Hits {
   }
 
   has(stream: Stream, row: number): boolean {
-    return this.names ? this.names[stream.name[row]] === 1 : stream.line[row] === this.line;
+    return this.names
+      ? this.names[stream.name[row]] === 1
+      : this.lit
+        ? this.lit[stream.chain[row]] === 1
+        : stream.line[row] === this.line;
   }
 
   hasName(name: number): boolean {
@@ -49,7 +56,9 @@ export class Hits {
 }
 
 /** The hits of a state, null where nothing is marked. */
-export function hitsOf(model: Model, state: Pick<State, "query" | "line">): Hits | null {
+export function hitsOf(model: Model, state: State): Hits | null {
+  const told = state.tab === "lines" ? tellingRow(model, state) : -1;
+  if (told >= 0) return new Hits(model, null, -1, model.lines!.holding(told));
   const query = state.query.trim().toLowerCase();
   if (query) {
     const names = Uint8Array.from(model.names, (_, i) =>

@@ -26,6 +26,11 @@ export interface State {
   readonly streams: number;
   /** Ranks whose own lanes are shown, rows of the model's ranks. */
   readonly ranks: readonly number[];
+  /** Which tab is open. */
+  readonly tab: string;
+  /** Of the lines tab: the row that is pointed at or has the keyboard's focus, and the pinned one; -1 for none. */
+  readonly lineRow: number;
+  readonly pinnedRow: number;
 }
 
 export const FIRST_STREAMS = 16;
@@ -47,6 +52,9 @@ export type Action =
   | { do: "thread"; thread: number }
   | { do: "more" }
   | { do: "rank"; rank: number }
+  | { do: "tab"; tab: string }
+  | { do: "row"; row: number }
+  | { do: "pin"; row: number }
   | { do: "escape" };
 
 export function initial(span: number): State {
@@ -54,6 +62,7 @@ export function initial(span: number): State {
   return {
     ...{ whole, view: whole, selection: null, hover: null, focus: null, query: "", searching: false },
     ...{ line: 0, shown: -1, off: 0, help: false, open: [], unfolded: -1, streams: FIRST_STREAMS, ranks: [] },
+    ...{ tab: "timeline", lineRow: -1, pinnedRow: -1 },
   };
 }
 
@@ -95,6 +104,12 @@ export function reduce(state: State, action: Action): State {
       return { ...state, open: toggled(state.open, action.thread), unfolded: -1 };
     case "rank":
       return { ...state, ranks: toggled(state.ranks, action.rank) };
+    case "tab":
+      return state.tab === action.tab ? state : { ...state, tab: action.tab, hover: null, lineRow: -1, help: false };
+    case "row":
+      return state.lineRow === action.row ? state : { ...state, lineRow: action.row };
+    case "pin":
+      return { ...state, pinnedRow: state.pinnedRow === action.row ? -1 : action.row };
     case "more":
       return { ...state, streams: state.streams * 4 };
     case "escape":
@@ -110,6 +125,7 @@ function toggled(all: readonly number[], one: number): readonly number[] {
 function escaped(state: State): State {
   if (state.help) return { ...state, help: false };
   if (state.searching || state.query) return { ...state, searching: false, query: "" };
+  if (state.pinnedRow >= 0) return { ...state, pinnedRow: -1 };
   if (state.line) return { ...state, line: 0 };
   if (state.focus) return { ...state, focus: null };
   if (!state.selection && state.shown < 0) return state;

@@ -1,5 +1,6 @@
 // The model of a timeline: what was sent, as tracks, piles and unions. Immutable once built; every view reads it.
 import type { NameRow, OriginRow } from "./decode.ts";
+import type { Lines } from "./lines.ts";
 import type { Meets, Messages } from "./meets.ts";
 import type { Pile, Run } from "./pile.ts";
 import { upTo } from "./sorted.ts";
@@ -35,6 +36,9 @@ export interface Stream {
   shape: Float64Array;
   /** 1 + the row of the model's origins, 0 where the record does not say. */
   origin: Float64Array;
+  /** The number of the chain of lines that the op lies on, and that of its forward operator; 0 where it is not known. */
+  chain: Float64Array;
+  forward: Float64Array;
   tracks: Track[];
   busy: Spans;
   pile: Pile;
@@ -146,6 +150,8 @@ export interface Model {
   ranks: Rank[];
   meets: Meets;
   messages: Messages;
+  /** Null where the record knows no lines. */
+  lines: Lines | null;
 }
 
 export function shortName(model: Model, name: number): string {

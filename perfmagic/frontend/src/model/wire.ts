@@ -72,6 +72,25 @@ export interface RankWire {
   part: { at: number; bytes: number; header: Header } | null;
 }
 
+/** The lines of the cell and of functions that it called; their rows are the table "lines". */
+export interface LinesWire {
+  /** Whether the lines of functions were followed. */
+  followed: boolean;
+  /** The cell, name "", then functions. more: rows that were left out. */
+  blocks: { name: string; where: string; rows: number; more: number }[];
+  folded: string[];
+  notes: string[];
+  /** Of the cell's rows: Python, waiting and device, ns, and ops. */
+  total: [number, number, number, number] | null;
+  /** Gaps of Python's time that are shorter are not drawn; 0 where all are. */
+  grain_ns: number;
+}
+
+/** [function, "" for the cell; line; row, -1 where the line has none] */
+export type Place = [string, number, number];
+/** All places, and chains of them, the innermost line first. */
+export type ChainRows = [Place[], number[][]];
+
 export interface Header {
   schema: number;
   origin_ns: number;
@@ -98,6 +117,7 @@ export interface Header {
   cell_lane: { texts: Record<string, string> } | null;
   launch_lane: { words: string[] } | null;
   stream_lanes: StreamWire[];
+  lines: LinesWire | null;
   memory_lanes: { device: number; reserved_max: number }[];
   /** Of kernels: their blocks, and what each block has. */
   shapes: [string, string][];

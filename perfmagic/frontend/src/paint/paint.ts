@@ -8,6 +8,7 @@ import { writeGutters } from "./gutters.ts";
 import { lengthPill, paintFocus, paintSelection } from "./marks.ts";
 import { paintOverview } from "./overview.ts";
 import { paintMeeting, paintMeets } from "./meets.ts";
+import { paintBackward } from "./backward.ts";
 import { paintMemory, writeMemory } from "./memory.ts";
 import { paintPathOf } from "./path.ts";
 import { paintPile } from "./pile.ts";
@@ -96,6 +97,7 @@ export function paintWords(f: Frame): void {
   if (!f.moving) for (const row of f.rows) WORDS.get(row.kind)?.(f, row);
   if (f.model.ranks.length) paintMeets(f);
   writeGutters(f);
+  paintBackward(f);
   paintSelection(f);
   const { hover, focus } = f.state;
   if (focus) {

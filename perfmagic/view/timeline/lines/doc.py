@@ -14,6 +14,7 @@ from perfmagic.analysis.timeline.syncs import syncs
 from perfmagic.numerics.intervals import EMPTY, Intervals, subtract, union
 from perfmagic.trace.columns import NO_LINE, Int64
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths
 
 LEAST_SHARE = 0.01  # of Python's time and of the devices': a function below both is named, and not drawn
@@ -77,6 +78,7 @@ class LinesDoc:
         return any(block.name for block in self.blocks)
 
 
+@once_per_trace
 def lines_doc(trace: Trace, start_ns: int | None = None, end_ns: int | None = None) -> LinesDoc | None:
     """The lines of a cell and of its functions; None for a trace that knows no lines."""
     stats = lines(trace)

@@ -1,0 +1,126 @@
+// The table of lines: number, code, room for the strip, and columns of numbers with a bar behind each.
+import { el } from "./dom.ts";
+import type { Layout } from "../model/layout.ts";
+import { lineColumns, NUMBER_PX } from "../model/lines_layout.ts";
+import type { Model } from "../model/store.ts";
+import { count, plural, significant } from "../model/units.ts";
+
+const NEXT_TO_NOTHING = 0.0002; // of the span: a dot instead of digits that nobody reads
+const RED_FROM = 0.1; // of the longest time: a line that waits so long is tinted
+
+export interface LineTable {
+  node: HTMLTableElement;
+  /** The rows of lines, as in the model. */
+  rows: HTMLTableRowElement[];
+  /** The heading of the strips. */
+  when: HTMLElement;
+  widths(layout: Layout): void;
+  /** Scrolls all code sideways. */
+  shift(px: number): void;
+}
+
+export function lineTable(model: Model): LineTable {
+  const lines = model.lines!;
+  const { column, wire, codes } = lines;
+  const columns = lineColumns(model);
+  const times = columns.flatMap(({ of }) => (of === "ops" ? [] : [...column[of]]));
+  const most = times.reduce((a, b) => Math.max(a, b), 1);
+  const [unit, factor] = unitOf(most);
+  const timeWords = (ns: number): string =>
+    ns === 0 ? "" : ns < NEXT_TO_NOTHING * model.span ? "·" : significant(ns / factor);
+
+  const cols = ["", "", "", ...columns].map(() => el("col"));
+  const when = heading("when");
+  const whole = heading(`${model.header.from_cell ? "whole cell" : "whole recording"}, ${unit}`);
+  whole.colSpan = columns.length;
+  whole.scope = "colgroup";
+  const empty = el("td");
+  empty.colSpan = 3;
+  const head = el(
+    "thead",
+    "",
+    el("tr", "", empty, whole),
+    el("tr", "", heading("line"), heading("code"), when, ...columns.map(({ name }) => heading(name))),
+  );
+  const node = el("table", "", el("colgroup", "", ...cols), head);
+
+  const rows: HTMLTableRowElement[] = [];
+  const texts: HTMLElement[] = [];
+  for (const block of wire.blocks) {
+    const body = el("tbody");
+    if (block.name) body.append(titleRow(block.name, block.where, cols.length));
+    for (let i = 0; i < block.rows; i++) body.append(lineRow(rows.length));
+    if (block.more) body.append(titleRow("", `and ${plural(block.more, "more line")}`, cols.length));
+    if (!block.name && wire.total) body.append(totalRow(wire.total));
+    node.append(body);
+  }
+
+  function lineRow(r: number): HTMLElement {
+    const number = el("th", "", String(column.line[r]));
+    number.scope = "row";
+    const text = el("div", "pm-code", codes[r].replace(/\t/g, "    "));
+    text.title = codes[r];
+    texts.push(text);
+    const row = el("tr", column.ran[r] ? "pm-ran" : "", number, el("td", "", text), el("td"));
+    for (const { of } of columns) row.append(of === "ops" ? el("td", "", countWords(column.ops[r])) : timeCell(of, r));
+    if (column.ran[r]) row.tabIndex = 0;
+    row.classList.toggle("pm-waits", column.blocked[r] > RED_FROM * most);
+    rows.push(row);
+    return row;
+  }
+
+  function timeCell(of: "python" | "blocked" | "device" | "backward", r: number): HTMLElement {
+    const ns = column[of][r];
+    if (!ns) return el("td");
+    const bar = el("i", `pm-${of}bar`);
+    bar.style.width = `${Math.max(1, (ns / most) * 56)}%`;
+    return el("td", "", bar, el("span", "", timeWords(ns)));
+  }
+
+  function totalRow([python, blocked, device, ops]: [number, number, number, number]): HTMLElement {
+    const said = el("td", "", "every op counts once; a line counts what it called");
+    said.colSpan = 2;
+    const sums = { python, blocked, device, backward: 0, ops };
+    const cells = columns.map(({ of }) => el("td", "", of === "ops" ? countWords(ops) : timeWords(sums[of])));
+    return el("tr", "pm-total", el("td"), said, ...cells);
+  }
+
+  return {
+    ...{ node, rows, when },
+    widths(layout) {
+      const px = [NUMBER_PX, layout.left - NUMBER_PX, layout.plot, ...columns.map((one) => one.px)];
+      px.forEach((width, i) => (cols[i].style.width = `${width}px`));
+      node.style.width = `${layout.width}px`;
+    },
+    shift(px) {
+      for (const text of texts) if (text.scrollLeft !== px) text.scrollLeft = px;
+    },
+  };
+}
+
+function heading(words: string): HTMLTableCellElement {
+  const node = el("th", "", words);
+  node.scope = "col";
+  return node;
+}
+
+function titleRow(name: string, words: string, across: number): HTMLElement {
+  const cell = name ? el("th", "", el("b", "", name), words) : el("td", "", words);
+  cell.colSpan = across;
+  if (name) cell.scope = "rowgroup";
+  return el("tr", "pm-function", cell);
+}
+
+function countWords(n: number): string {
+  return n ? count(n) : "";
+}
+
+/** The unit of all times of the table, by the longest. */
+function unitOf(ns: number): [string, number] {
+  const units: [string, number][] = [
+    ["s", 1e9],
+    ["ms", 1e6],
+    ["µs", 1e3],
+  ];
+  return units.find(([, factor]) => ns >= factor) ?? ["ns", 1];
+}
