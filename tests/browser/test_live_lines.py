@@ -87,7 +87,9 @@ def test_pointing_at_a_line_lights_its_ops_without_a_click(tab: Any, tmp_path: P
     assert ink(tab, ".pm-linebox canvas") == strips  # the table's strips stay as they are
     assert rows_that_are(tab, "pm-told") == [STEP_2]
     said = tab.locator(".pm-say").inner_text()
-    assert said.startswith("step line 2 · Python 20.0\u00a0ms · 2 ops, 4.00\u00a0ms on the device · its backward 2.00\u00a0ms")
+    assert said.startswith(
+        "step line 2 · Python 20.0\u00a0ms · 2 ops, 4.00\u00a0ms on the device · its backward 2.00\u00a0ms"
+    )
     row(tab, WORK_11).hover()
     tab.wait_for_timeout(200)
     assert ink(tab) not in (before, lit)

@@ -10,8 +10,7 @@ from perfmagic.analysis.ranks.matching import MatchedGroup
 from perfmagic.analysis.ranks.messages import Passed
 from perfmagic.analysis.ranks.summary import Ranks
 from perfmagic.trace.columns import NONE, Int64
-from perfmagic.view.timeline.wire_columns import cut
-from perfmagic.view.timeline.wire_columns import ColumnWriter
+from perfmagic.view.timeline.wire_columns import ColumnWriter, cut
 
 MOST_PARTS = 300_000  # of collectives, and of messages, that a page holds: those with the longest waits
 

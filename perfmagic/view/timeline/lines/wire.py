@@ -30,7 +30,7 @@ NOT_DRAWN = -1  # instead of a row, for a line that has none on the page
 
 @dataclass(frozen=True)
 class LinesWire:
-    """What the header says, and by row of ops its chain and that of its forward operator: numbers from 1, 0 for none."""
+    """What the header says; by row of ops its chain and that of its forward operator: numbers from 1, 0 for none."""
 
     header: dict[str, Any]
     chain: Int64
