@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
+from perfmagic.capture.watch.user_code import UserCode
 from perfmagic.trace.columns import BlockRole
 
 DEEPEST = 2  # containers in containers
@@ -22,7 +23,7 @@ _OWN_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "_",
 
 @dataclass(frozen=True)
 class Holder:
-    """What a block is, and the name it goes by: `net.a.weight`, `losses[0]`."""
+    """What a block is, and its name: `net.a.weight`, `losses[0]`; of a function that failed `x (f, line 3; …)`."""
 
     role: BlockRole
     name: str
@@ -43,6 +44,8 @@ def holders(torch: Any, names: Mapping[str, Any], error: BaseException | None = 
     for name, value in variables:
         found.whole(name, value)
     for name, value in variables:
+        found.leaves(name, value)
+    for name, value in variables:
         found.graphs(name, value)
     for name, value in variables:
         found.variable(name, value)
@@ -51,8 +54,11 @@ def holders(torch: Any, names: Mapping[str, Any], error: BaseException | None = 
         found.variable(f"Out[{number}]", value)
     for name in ("_", "__", "___"):
         found.variable(name, names.get(name))
-    for name, value in _of_errors(error):
-        found.variable(name, value)
+    left = list(_of_errors(error))
+    for name, value, where in left:
+        found.graphs(name, value, where)
+    for name, value, where in left:
+        found.variable(name, value, where)
     return found.by_number
 
 
@@ -134,19 +140,25 @@ class _Found:
                 elif issubclass(kind, self._optimizer):
                     self.optimizer(path, one)
 
-    def graphs(self, name: str, value: Any) -> None:
+    def leaves(self, name: str, value: Any) -> None:
+        """Data: they stay whatever graph has saved them, too."""
+        for path, one in _inside(name, value):
+            if issubclass(type(one), self._tensor) and one.is_leaf:
+                self.claim(one, BlockRole.HELD, path)
+
+    def graphs(self, name: str, value: Any, where: str = "") -> None:
         """What the graph of a tensor has saved for a backward pass that has not come."""
         from perfmagic.capture.devices import torch_private  # a cell without torch is recorded, too
 
         for path, one in _inside(name, value):
             if issubclass(type(one), self._tensor) and not one.is_leaf:
                 for saved in torch_private.saved_in_graph(one.grad_fn):
-                    self.claim(saved, BlockRole.GRAPH, path)
+                    self.claim(saved, BlockRole.GRAPH, path + where)
 
-    def variable(self, name: str, value: Any) -> None:
+    def variable(self, name: str, value: Any, where: str = "") -> None:
         for path, one in _inside(name, value):
             if issubclass(type(one), self._tensor):
-                self.claim(one, BlockRole.HELD, path)
+                self.claim(one, BlockRole.HELD, path + where)
                 if one.is_leaf and one.grad is not None:
                     self.claim(one.grad, BlockRole.GRADIENT, f"{path}.grad")
 
@@ -182,17 +194,21 @@ def _is_shells(name: str) -> bool:
     return name in _OWN_NAMES or name.startswith("_i") or (name[:1] == "_" and name[1:].isdigit())
 
 
-def _of_errors(error: BaseException | None) -> Iterator[tuple[str, Any]]:
-    """The local variables of functions that an error has left, which its traceback keeps."""
+def _of_errors(error: BaseException | None) -> Iterator[tuple[str, Any, str]]:
+    """The local variables of functions that an error has left, which its traceback keeps: name, value, and where.
+
+    Those of the user's functions come first: they are the ones to let go of.
+    """
+    mine = UserCode()
     seen: set[int] = set()
     for last in (error, getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):
         one = last
         while one is not None and id(one) not in seen:
             seen.add(id(one))
-            for frame, line in _frames(one.__traceback__):
-                where = f"{frame.f_code.co_name}, line {line}"
+            for frame, line in sorted(_frames(one.__traceback__), key=lambda at: not mine(at[0].f_code)):
+                where = f" ({frame.f_code.co_name}, line {line}; traceback of the last {type(one).__name__})"
                 for name, value in list(frame.f_locals.items()):
-                    yield f"the traceback of the last {type(one).__name__}: {name} in {where}", value
+                    yield name, value, where
             one = one.__cause__ or one.__context__
 
 
