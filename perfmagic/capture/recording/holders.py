@@ -7,15 +7,17 @@ objects only the type is asked, of containers and the notebook's own classes als
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any
 
 from perfmagic.capture.watch.user_code import UserCode
-from perfmagic.trace.columns import BlockRole
+from perfmagic.trace.columns import HOST_DEVICE, BlockRole
 
+_WITH_ADDRESSES = ("cpu", "cuda")  # of their blocks torch's profiler tells
 DEEPEST = 2  # containers in containers
 MOST_ITEMS = 10_000  # of one container
 _OWN_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "_", "__", "___", "_oh", "_dh"})
@@ -29,11 +31,34 @@ class Holder:
     name: str
 
 
-Holders = dict[float, Holder]
+@dataclass(frozen=True)
+class Place:
+    """A piece of memory of the host or of a CUDA device, and who held it.
+
+    device: HOST_DEVICE or an index.  at_ns: when it was held, by perf_counter_ns; there may be several times.
+    """
+
+    device: int
+    address: int
+    size_bytes: int
+    holder: Holder
+    at_ns: list[int]
+
+
+@dataclass(frozen=True)
+class Holders:
+    """Who holds what: blocks of the simulated device by their number, others by where they lie."""
+
+    by_number: dict[float, Holder] = field(default_factory=dict)
+    places: dict[tuple[int, int, BlockRole, str], Place] = field(default_factory=dict)
+
+    def on_devices(self) -> Holders:
+        """Without what lies in the host's memory."""
+        return Holders(self.by_number, {key: one for key, one in self.places.items() if one.device != HOST_DEVICE})
 
 
 def holders(torch: Any, names: Mapping[str, Any], error: BaseException | None = None) -> Holders:
-    """Who holds blocks of the simulated device, by their number; where there are several, the most telling one.
+    """Who holds blocks of memory now; where there are several, the most telling one.
 
     names: the notebook's.  error: that has ended the cell, beside the last one that Python knows.
     """
@@ -59,17 +84,14 @@ def holders(torch: Any, names: Mapping[str, Any], error: BaseException | None = 
         found.graphs(name, value, where)
     for name, value, where in left:
         found.variable(name, value, where)
-    return found.by_number
+    return found.holders
 
 
-def joined(steps: Holders, names: Holders) -> Holders:
-    """What optimizers and names say together: a name is more telling, and a parameter is one whatever else holds it."""
-    found = dict(names)
-    for number, one in steps.items():
-        other = found.get(number)
-        if other is None or other.role in (BlockRole.GRAPH, BlockRole.HELD):
-            found[number] = one if other is None or one.name else Holder(one.role, other.name)
-    return found
+def joined(step: Holder | None, name: Holder | None) -> Holder | None:
+    """What an optimizer and a name say together: a name is more telling, and a parameter is one whatever holds it."""
+    if step is None or (name is not None and name.role not in (BlockRole.GRAPH, BlockRole.HELD)):
+        return name
+    return step if name is None or step.name else Holder(step.role, name.name)
 
 
 class OptimizerSteps:
@@ -80,8 +102,8 @@ class OptimizerSteps:
         self._hooks: list[Any] = []
 
     @property
-    def by_number(self) -> Holders:
-        return self._found.by_number
+    def holders(self) -> Holders:
+        return self._found.holders
 
     def take(self) -> None:
         for name, hook in (("pre", self._before), ("post", self._after)):
@@ -104,17 +126,29 @@ class OptimizerSteps:
 
 
 class _Found:
-    """What was found so far: the first that claims a block has it."""
+    """What was found so far: the first that claims a block of the simulated device has it."""
 
     def __init__(self, torch: Any) -> None:
         self._tensor, self._module = torch.Tensor, torch.nn.Module
         self._optimizer = torch.optim.Optimizer
-        self.by_number: Holders = {}
+        self.holders = Holders()
 
     def claim(self, tensor: Any, role: BlockRole, name: str) -> None:
         number = getattr(tensor, "_held", None)
         if number is not None:
-            self.by_number.setdefault(float(number), Holder(role, name))
+            self.holders.by_number.setdefault(float(number), Holder(role, name))
+            return
+        with suppress(Exception):  # a tensor without memory of its own
+            if tensor.device.type not in _WITH_ADDRESSES:
+                return
+            storage = tensor.untyped_storage()
+            device, address = tensor.device.index, storage.data_ptr()
+            device = HOST_DEVICE if tensor.device.type == "cpu" else device
+            known = self.holders.places.get((device, address, role, name))
+            if known is None:
+                known = Place(device, address, storage.nbytes(), Holder(role, name), [])
+                self.holders.places[device, address, role, name] = known
+            known.at_ns.append(time.perf_counter_ns())
 
     def parameter(self, name: str, parameter: Any) -> None:
         self.claim(parameter, BlockRole.PARAMETER, name)

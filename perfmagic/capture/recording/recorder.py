@@ -22,7 +22,7 @@ from perfmagic.capture.devices.backends import active_backends, cuda_available, 
 from perfmagic.capture.devices.clock import unix_offset_ns
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assembled, is_rank
-from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders, joined
+from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders
 from perfmagic.capture.recording.host import waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
 from perfmagic.errors import CaptureError, DeviceError, OptionError
@@ -98,6 +98,8 @@ class Recorder:
                     self._open_host_log()
             if use_sim:
                 self._open_sim_log(torch)
+            if self.memory and (use_sim or self._session is not None):
+                self._open_optimizers(torch)
             if self.ready is not None:
                 self.ready()
             if by_default() if self.lines is None else self.lines:
@@ -210,16 +212,17 @@ class Recorder:
         recording = SimRecording(sim.log(), memory=self.memory)
         self._owner.take(recording)
         self._sim = recording
-        if self.memory:
-            self._optimizers = OptimizerSteps(torch)
-            self._owner.take(self._optimizers)
 
-    def _holders(self, error: BaseException | None) -> Holders:
-        """Who holds the blocks of the simulated device."""
+    def _open_optimizers(self, torch: Any) -> None:
+        self._optimizers = OptimizerSteps(torch)
+        self._owner.take(self._optimizers)
+
+    def _holders(self, error: BaseException | None) -> tuple[Holders, Holders]:
+        """Who holds blocks of memory, as optimizers that stepped tell, and as names do."""
         torch = torch_if_imported()
         if self._optimizers is None or torch is None:
-            return {}
-        return joined(self._optimizers.by_number, holders(torch, self.names or {}, error))
+            return Holders(), Holders()
+        return self._optimizers.holders, holders(torch, self.names or {}, error)
 
     def _check_device(self) -> None:
         if self.device not in DEVICE_KINDS:
