@@ -51,6 +51,7 @@ class Recorder:
     clock_ns: unix time less perf_counter, where several processes of a machine have to agree on it; 0: taken at the
     start.
     rank: (rank, world size) of a job; None where torch.distributed knows at the end.
+    late_error: what a device reported at the end, when all of the cell's lines had run.
     Both calls come from the same thread. The caller of start() calls stop() or give_back() in every case.
     """
 
@@ -67,6 +68,7 @@ class Recorder:
     clock_ns: int = 0
     rank: tuple[int, int] | None = None
     marks: MarkLog = field(default_factory=MarkLog)
+    late_error: BaseException | None = None
     _owner: Owner = field(default_factory=Owner)
     _session: Session | None = None
     _sim: SimRecording | None = None
@@ -145,7 +147,7 @@ class Recorder:
             self._watch.give_back()  # what waits and reads below is not the user's code
         try:
             for backend in active_backends():
-                notes += _synchronize(backend)
+                notes += self._synchronize(backend)
             end_ns = self.now_ns()
             sim = self._sim.read() if self._sim is not None else None
             if sim_loaded() and not self._had_sim:
@@ -224,6 +226,15 @@ class Recorder:
             return Holders(), Holders()
         return self._optimizers.holders, holders(torch, self.names or {}, error)
 
+    def _synchronize(self, backend: Any) -> list[Remark]:
+        """Wait for a device. An asynchronous error of it becomes a note, and the recording is kept."""
+        try:
+            backend.synchronize()
+        except RuntimeError as error:
+            self.late_error = error
+            return [Remark("async_error", f"an asynchronous error came up while waiting for {backend.kind}: {error}")]
+        return []
+
     def _check_device(self) -> None:
         if self.device not in DEVICE_KINDS:
             raise OptionError(f"device {self.device!r} is not known", hint="one of " + ", ".join(DEVICE_KINDS))
@@ -252,15 +263,6 @@ class Recorder:
 
 
 _SIM_LATE = "the simulated device was loaded inside the cell and not recorded: run the cell again"
-
-
-def _synchronize(backend: Any) -> list[Remark]:
-    """Wait for a device. An asynchronous error of it becomes a note, and the recording is kept."""
-    try:
-        backend.synchronize()
-    except RuntimeError as error:
-        return [Remark("async_error", f"an asynchronous error came up while waiting for {backend.kind}: {error}")]
-    return []
 
 
 def _less(now_ns: int | None, before_ns: int | None) -> int | None:
