@@ -43,7 +43,7 @@ class Paths:
 
     parent: the caller's path.  function: row of functions, NONE for row 0.  line: of the function's file.
     functions: in order of their first call.  main_thread: the one that ran the cell.
-    until_ns: when the log was full and nothing more was followed, NONE where it was not.
+    until_ns: when following ended before the cell did, NONE where it did not.
     let_go: functions whose lines are not told apart: hot loops of plain Python.
     """
 
