@@ -28,13 +28,11 @@ class Stop(BaseException):
 
 
 class Launches(Truth):
-    """The frames at each launch, up to a number of launches, until it has ended."""
-
-    ended = False
+    """The frames at each launch, up to a number of launches."""
 
     def launch(self) -> None:
         """Note the frames of the program's that called this."""
-        if self.ended or len(self.found) >= MOST_LAUNCHES:
+        if len(self.found) >= MOST_LAUNCHES:
             raise Stop
         self.note(sys._getframe(1))
 
@@ -56,7 +54,6 @@ def disagreements(kind: str, seed: int) -> tuple[int, list[Any]]:
     try:
         exec(code, names)
     finally:
-        truth.ended = True  # a generator in a circle of references launches once more when it is collected
         watch.give_back()
     tree, marks = paths_of(events.by_thread, events.of_main)
     wrong = []
