@@ -34,7 +34,11 @@ class UserFunction:
 
     def text(self, line: int) -> str:
         """The text of a line, stripped; empty where it is not known."""
-        return dict(self.texts).get(line, "").strip()
+        return self._by_line.get(line, "").strip()
+
+    @cached_property
+    def _by_line(self) -> dict[int, str]:
+        return dict(self.texts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,6 @@ from tests.capture.watch.random_programs import N_PROGRAMS, Launches, names_of
 from tests.capture.watch.test_exact import NEWER, followed, interpreters
 
 CELL_BEGINS = 1000
-# an abandoned generator of a random program may raise where nobody hears it
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 def check(found: dict[str, Any]) -> None:

@@ -40,13 +40,13 @@ def lines_below(doc: LinesDoc | None) -> list[str]:
 
 def _block(block: Block, rows: list[LineRow]) -> list[str]:
     room = max(20, prose_width() - COST_COLUMNS - NUMBER_COLUMNS)
-    title = f"  {block.name} · {block.where}" if block.name else ""
+    title = [f"  {block.name} · {block.where}", *([f"  {block.note}"] if block.note else [])] if block.name else []
     cells = [
         (f"{row.line:>{NUMBER_COLUMNS}}  {cut_to_columns(row.code.expandtabs(4), room)}", *_numbers(row))
         for row in rows
     ]
     lines = table(("", *HEAD), cells, least=(room + NUMBER_COLUMNS + 2, 9, 9, 9, 9, 6))
-    return [*([title] if title else []), *lines]
+    return [*title, *lines]
 
 
 def _cost_ns(row: LineRow) -> int:
