@@ -58,11 +58,11 @@ class LineWatch:
     def paths(self, offset_ns: int, *, has_cell: bool) -> Paths:
         """What was followed.  offset_ns: from perf_counter to the trace's time.  has_cell: whether it was a cell."""
         sources = Sources(self._label, self._cell if has_cell else None)
-        let_go = set() if self._hot is None else set(self._hot.let_go)
+        let_go = set() if self._hot is None else set(map(id, self._hot.let_go))  # a code object's own hash is slow
 
         def statement(code: CodeType, line: int) -> int:
             """The lines of a hot loop are not told apart: all are its function's first."""
-            return code.co_firstlineno if code in let_go else sources.statement(code, line)
+            return code.co_firstlineno if id(code) in let_go else sources.statement(code, line)
 
         tree, marks = paths_of(self._events.by_thread, self._events.of_main, statement)
         ran: dict[int, set[int]] = {}
@@ -83,7 +83,7 @@ class LineWatch:
             ),
             main_thread=self._main_native,
             until_ns=NONE if until is None else until[0] + offset_ns,
-            let_go=tuple(i for i, code in enumerate(tree.functions) if code in let_go),
+            let_go=tuple(i for i, code in enumerate(tree.functions) if id(code) in let_go),
         )
 
     @property
