@@ -10,7 +10,7 @@ from perfmagic.analysis.memory.growth import FEWEST_ROUNDS
 from perfmagic.api import describe
 from perfmagic.errors import OptionError
 from perfmagic.magics.running.options import Parser, add_name_option
-from perfmagic.magics.running.recorded import add_packages_option, recorder_of
+from perfmagic.magics.running.recorded import add_device_option, add_packages_option, recorder_of
 from perfmagic.magics.running.run import bind, compiled_setup
 from perfmagic.results import MemoryResult
 from perfmagic.show import show
@@ -28,6 +28,7 @@ class MemoryMagic:
         parser.add_argument(
             *("-n", "--rounds"), type=int, default=1, metavar="N", help="run the cell N times: what is left of each"
         )
+        add_device_option(parser)
         add_packages_option(parser)
         return parser
 
@@ -43,7 +44,7 @@ class MemoryRun:
     def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> None:
         self._shell, self._options = shell, options
         self._setup = compiled_setup(shell, rest)
-        recorded = {"device": "auto", "memory": True, "shapes": False, "lines": True}
+        recorded = {"memory": True, "shapes": False, "lines": True}
         options = argparse.Namespace(**vars(options) | recorded)
         self._recorder = recorder_of(shell, cell, options)
         self._recorder.names = shell.user_ns

@@ -15,7 +15,7 @@ from perfmagic.analysis.memory.whatif import WhatIf, what_if
 from perfmagic.analysis.rows import Rows
 from perfmagic.errors import OptionError, TraceError
 from perfmagic.results.faces import Result
-from perfmagic.trace.columns import NONE
+from perfmagic.trace.columns import HOST_DEVICE, NONE
 from perfmagic.trace.model import Trace
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from perfmagic.view.memory.doc import MemoryDoc
 
-NOTHING = "no block of memory was recorded: only the simulated device's allocator tells of each"
+NOTHING = "no block of memory was recorded"
 _NAMED = 2  # rows that the sentence names
 
 
@@ -31,8 +31,9 @@ _NAMED = 2  # rows that the sentence names
 class MemoryResult(Result):
     """The memory of one device while a cell ran.
 
-    trace: with blocks.  device: the one with the highest peak if left out.  rounds_ns: when each round of the cell
-    began and the last one ended, in ns of the trace; of one round there are none.
+    trace: with blocks.  device: its index, HOST_DEVICE for the host; if left out the one with the highest peak, and the
+    host only where there is no other.  rounds_ns: when each round of the cell began and the last one ended, in ns of
+    the trace; of one round there are none.
     What it holds raises TraceError where blocks were not recorded, OptionError for a device without any.
     """
 
@@ -49,14 +50,14 @@ class MemoryResult(Result):
     def ledger(self) -> Ledger:
         """The blocks of the device in order."""
         if self.is_empty:
-            raise TraceError(NOTHING, hint="record with --memory, and use the simulated device")
+            raise TraceError(NOTHING, hint="record with --memory, or with torch.profiler.profile(profile_memory=True)")
         known = sorted(set(self.trace.blocks.device.tolist()))
         asked = known if self.device is None else [self.device]
         found = [one for device in asked if (one := ledger(self.trace, device)) is not None]
         if not found:
             which = ", ".join(map(str, known))
             raise OptionError(f"device {self.device} allocated nothing here", hint=f"devices with blocks: {which}")
-        return max(found, key=lambda one: one.peak_bytes)
+        return max(found, key=lambda one: (one.device != HOST_DEVICE, one.peak_bytes))
 
     @cached_property
     def _words(self) -> Words:
@@ -145,8 +146,10 @@ class MemoryResult(Result):
         return nothing_html(self._nothing()) if self.is_empty else memory_html(self._doc())
 
     def _nothing(self) -> str:
-        failed = f" The code failed: {self.trace.meta.failed}." if self.trace.meta.failed else ""
-        return f"Memory: {NOTHING}.{failed}"
+        return f"Memory: {NOTHING}{self._failed()}"
+
+    def _failed(self) -> str:
+        return f". The code failed: {self.trace.meta.failed}" if self.trace.meta.failed else ""
 
     def _doc(self) -> MemoryDoc:
         from perfmagic.view.memory.doc import MemoryDoc
@@ -167,4 +170,4 @@ class MemoryResult(Result):
     def __repr__(self) -> str:
         if self.is_empty:
             return self._nothing()
-        return f"Memory of {self.trace.device_info(self.ledger.device).label}: {self.sentence}"
+        return f"Memory of {self.trace.device_info(self.ledger.device).label}: {self.sentence}{self._failed()}"

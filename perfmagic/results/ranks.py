@@ -91,9 +91,9 @@ class RanksResult(Result):
         n_ranks, first = len(self.ranks.ranks), self.ranks.summaries[self.ranks.ranks[0]]
         label = devices_label(first.meta.devices)
         who = "the rank" if n_ranks == 1 else f"any of the {n_ranks} ranks"
-        if label:
+        if label and any(device.kind != "cpu" for device in first.meta.devices):
             return f"nothing ran on the {label} of {who}: there is no picture; --device cpu records what the CPU did"
-        return f"no operator ran in {who}: there is no picture"
+        return f"nothing between ranks, and no operator, ran in {who}: there is no picture"
 
     @cached_property
     def findings(self) -> Rows[RankFinding]:

@@ -21,6 +21,7 @@ Bool = npt.NDArray[np.bool_]
 Float64 = npt.NDArray[np.float64]
 
 NONE = -1  # in launch, bytes, correlation, stream: not known
+HOST_DEVICE = -1  # the host, where blocks of its memory are told beside those of devices
 NO_LINE = 0  # in line columns: launched outside the cell, or before it; cell lines count from 1
 
 
@@ -221,6 +222,7 @@ class Blocks(Table):
     newest_sequence: Int64 = _column(np.int64, NONE)  # of the node its thread had made last, outside of backward nodes
     role: Int8 = _column(np.int8, 0)  # BlockRole
     holder: Int32 = _column(np.int32, NONE)  # row of names: "net.a.weight", "losses[0]"
+    address: Int64 = _column(np.int64, NONE)  # where it lay; an address is given again after it came back
 
 
 @dataclass(frozen=True, eq=False)

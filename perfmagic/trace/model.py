@@ -15,6 +15,7 @@ import numpy as np
 
 from perfmagic.numerics.grouped import distinct
 from perfmagic.trace.columns import (
+    HOST_DEVICE,
     NO_LINE,
     NONE,
     Blocks,
@@ -208,6 +209,8 @@ class Trace:
         for info in self.meta.devices:
             if info.index == index:
                 return info
+        if index == HOST_DEVICE:
+            return DeviceInfo(index, "cpu", "host")
         return DeviceInfo(index, "unknown", f"device {index}")
 
     @property

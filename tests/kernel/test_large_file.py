@@ -41,9 +41,9 @@ def gone(process):
     return False
 """
 SLOWER = """
-def slowly(text, decoded=kineto.decoded):
+def slowly(text, decoded=kineto.decoded, **how):
     time.sleep(0.5)
-    return decoded(text)
+    return decoded(text, **how)
 fast, kineto.decoded = kineto.decoded, slowly
 """
 

@@ -237,7 +237,7 @@ def test_ranks_that_only_print_are_a_result_that_says_so_and_has_no_picture() ->
     assert "<img" not in found.html()
     assert found.nothing in found.html()
     assert RanksResult.of([TimelineResult(of_cpu(0, ""))]).nothing == (
-        "no operator ran in the rank: there is no picture"
+        "nothing between ranks, and no operator, ran in the rank: there is no picture"
     )
 
 

@@ -153,7 +153,7 @@ def test_the_traceback_of_a_failed_cell_holds_the_variables_of_its_functions(mod
     ran = model.run("%%memory -o m\nbroken()")
     assert isinstance(ran.error, ValueError)
     reasons = {row.reason for row in model.names["m"].at_peak()}
-    assert "held by the traceback of the last ValueError: big in broken, line 3" in reasons
+    assert "held by `big` (broken, line 3; traceback of the last ValueError)" in reasons
     assert "The code failed: ValueError: no" in ran.report
 
 
@@ -326,10 +326,10 @@ def test_what_is_on_the_device_now_is_told_with_its_holder(model: Notebook) -> N
     printed = model.run("%perfmagic memory").printed
     (title,) = [line for line in printed.splitlines() if line.startswith("simulated device: ")]
     assert title == f"simulated device: {units.size(torch.sim.memory_allocated())} allocated"
-    assert "held by the traceback of the last ValueError: big in broken, line 3" in printed
+    assert "held by `big` (broken, line 3; traceback of the last ValueError)" in printed
     assert "parameters" in printed
     model.run("1/0")
-    assert "big in broken" not in model.run("%perfmagic memory").printed
+    assert "`big`" not in model.run("%perfmagic memory").printed
 
 
 def test_what_filled_a_device_is_told_where_the_cell_ran_out(model: Notebook) -> None:
@@ -358,3 +358,42 @@ def test_blocks_are_saved_and_opened(model: Notebook, tmp_path: Any) -> None:
     path = TimelineResult(found.trace).save(tmp_path / "run.npz")
     again = model.run(f"import perfmagic\nperfmagic.open_trace({str(path)!r}).trace").value
     assert MemoryResult(again).at_peak().to_dict() == found.at_peak().to_dict()
+
+
+def test_memory_that_only_cycles_hold_is_freed_and_told(model: Notebook) -> None:
+    model.run("class Node: pass\none = Node()\none.me, one.data = one, torch.ones(1024, 1024, device=device)\ndel one")
+    printed = model.run("%perfmagic memory").printed
+    assert "were held by reference cycles alone; gc.collect() has freed them" in printed
+    assert "no name of the notebook leads to it" not in printed
+
+
+def test_what_the_graphs_of_a_failed_function_keep_is_named_by_its_variable(model: Notebook) -> None:
+    model.run(
+        "def forward(n):\n    losses = []\n    for i in range(n):\n        losses.append(net(x).square().mean())\n"
+        "    raise ValueError"
+    )
+    model.run("%%memory -o m\nforward(3)")
+    kept = [row for row in model.names["m"].after() if row.reason.startswith("kept by the graph of `losses`")]
+    assert {row.reason for row in kept} == {
+        "kept by the graph of `losses` (forward, line 5; traceback of the last ValueError)"
+    }
+    assert {row.function for row in kept} == {"Blk.forward"}
+
+
+@pytest.mark.parametrize("name", ["a training step", "losses with graphs", "a function", "gradients early"])
+def test_the_host_has_the_blocks_that_a_device_has(notebook: Notebook, name: str) -> None:
+    """The same cell: same lines, same reasons; sizes but for the device's multiples of 512 bytes."""
+    cell = body(CELLS[name])
+    found = {}
+    notebook.run(SETUP)  # the simulated device first: torch counts devices at its first backward pass
+    for device in ("cpu", "sim"):
+        notebook.run(SETUP.replace('device("sim")', f'device("{device}")'))
+        notebook.run("a = b = c = i = out = err = loss = losses = m = None\nopt.zero_grad()\ngc.collect()")
+        ran = notebook.run(f"%%memory --device {device} -o m\n{cell}")
+        assert ran.error is None, ran.traceback
+        rows = notebook.names["m"].at_peak()
+        found[device] = {
+            (row.line, row.function, row.reason): row.size_bytes for row in rows if row.size_bytes > 20_000
+        }
+        notebook.names.pop("m")
+    assert found["cpu"] == pytest.approx(found["sim"], rel=0.05)

@@ -21,7 +21,7 @@ def began_late(facts: Facts, free: Intervals) -> list[Finding]:
     where = clip(free, meta.start_ns, start_ns)
     if meta.returned_ns is None or not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
         return []  # a file has no beginning and end but its records
-    return [_alone(facts, f"{facts.the_device} began late", f"it ran no op{facts.on_device} for the first", where)]
+    return [_alone(facts, f"{facts.the_device} began late", "it ran no op for the first", where)]
 
 
 def start_up(facts: Facts) -> list[Finding]:

@@ -58,4 +58,7 @@ def _when(facts: Facts, where: Intervals) -> str:
     start_ns, end_ns = int(where[first[best], 0]), int(where[last[first[best]] - 1, 1])
     inside = total_ns(clip(where, start_ns, end_ns))
     since = f"from {units.duration(start_ns - begin_ns)} on" if start_ns > begin_ns else "at the beginning"
-    return f", {units.duration(inside)} of it within {units.duration(end_ns - start_ns)} {since}"
+    part = units.duration(inside)
+    part = "all" if part == units.duration(total_ns(where)) else part
+    within = f"within {units.duration(end_ns - start_ns)} " if part != "all" or len(where) > 1 else ""
+    return f", {part} of it {within}{since}"

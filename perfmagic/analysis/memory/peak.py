@@ -116,10 +116,9 @@ class Words:
         if reason.why is Why.UNTIL:
             return f"until {place}" if place else "until later"
         if reason.why is Why.GRAPH:
-            return f"kept by the graph of `{_shared(reason.holder)}`"
+            return f"kept by the graph of {_shared(reason.holder)}"
         if reason.why is Why.HELD:
-            traceback = reason.holder.startswith("the traceback")
-            return f"held by {reason.holder}" if traceback else f"held by `{_shared(reason.holder)}`"
+            return f"held by {_shared(reason.holder)}"
         return str(reason.why.value)
 
     def _is_earlier(self, row: int) -> bool:
@@ -177,5 +176,6 @@ def _row(key: tuple[int, str, str], code: str, rows: list[int], ledger: Ledger, 
 
 
 def _shared(holder: str) -> str:
-    """An item of a container as the container: `losses[3]` is held by `losses`; Out[4] by nothing else."""
-    return holder if holder.startswith("Out[") else holder.split("[", maxsplit=1)[0]
+    """The variable that a holder is or is part of, and where a function that failed has left it."""
+    name, opened, where = holder.rpartition(" (") if holder.endswith(")") else (holder, "", "")
+    return f"`{name if name.startswith('Out[') else name.split('[', maxsplit=1)[0]}`{opened}{where}"

@@ -74,6 +74,10 @@ def _make_guard() -> Any:
 def tell_lost_errors() -> None:
     """Have every backward pass raise the error that torch lost in it, instead of a SystemError without words.
 
+    Also where torch's engine does not know the device: it counts devices once, at the first backward pass of a process.
+    To be counted always would start a thread in processes without a simulated device, and torch refuses a backward pass
+    in the forked children of such a process.
+
     Wraps torch.autograd._engine_run_backward, which backward and torch.autograd.grad come through (read in 2.13.0).
     Where the name is gone, the SystemError stays.
     """
@@ -94,6 +98,14 @@ def tell_lost_errors() -> None:
                 raise error from None
             finally:
                 del error  # else its traceback would keep it, and with it the memory of the pass
+        except RuntimeError as error:
+            if "device_ready_queues_" not in str(error):
+                raise
+            raise DeviceError(
+                "a backward pass ran on another device before the simulated device was loaded, and torch's engine "
+                "counts devices once",
+                hint='restart the kernel, and call perfmagic.device("sim") before the first backward pass',
+            ) from None
 
     vars(run_and_tell)["tells_lost_errors"] = True
     vars(torch.autograd)["_engine_run_backward"] = run_and_tell
@@ -438,7 +450,9 @@ def profiler_enabled() -> bool:
 
 
 def open_profile(*, cuda: bool, memory: bool, shapes: bool = False) -> Any:
-    """The low-level profiler, not entered yet, with stream waits and all threads where torch knows those options.
+    """The low-level profiler, not entered yet, with stream waits where torch knows that option, and all threads.
+
+    Memory is recorded of the thread that begins, and of those of autograd.
 
     Read in 2.9 to 2.13 (torch.autograd.profiler.profile and torch._C._profiler._ExperimentalConfig). Options that a
     version does not know are left out one by one.
@@ -447,7 +461,8 @@ def open_profile(*, cuda: bool, memory: bool, shapes: bool = False) -> Any:
     from torch.autograd import profiler
 
     known: dict[str, Any] = {}
-    for option in ("enable_cuda_sync_events", "profile_all_threads"):
+    # 2.13 records no memory where it records all threads: of what each allocates its own state would have to know
+    for option in ("enable_cuda_sync_events", *(() if memory else ("profile_all_threads",))):
         try:
             wanted: dict[str, Any] = {option: True}
             _ExperimentalConfig(**wanted)

@@ -108,7 +108,8 @@ def _interrupted(failures: Sequence[Failure]) -> list[str]:
         if failure.interrupted:
             place = failure.place
             waited = f" while it waited in {place.call}" if place.call else ""
-            groups.setdefault(f"{_on_line(failure.line or place.line)}{waited}", []).append(failure)
+            line = failure.line or place.line or place.asked_line
+            groups.setdefault(f"{_on_line(line)}{waited}", []).append(failure)
     found = []
     for where, same in groups.items():
         many = len(same) > 1
@@ -119,7 +120,7 @@ def _interrupted(failures: Sequence[Failure]) -> list[str]:
 
 def _followed(failure: Failure, first: Failure | None, standstill: str) -> str:
     place = failure.place
-    line = place.line or failure.line
+    line = place.line or place.asked_line or failure.line
     if failure.freed:
         peer = "" if place.peer is None else f" with rank {place.peer}"
         waited = f" while it waited in {place.call}{peer}" if place.call else ""

@@ -25,6 +25,7 @@ class Service:
     """jobs: what is for the main thread.  job: the rank's job, None until it has one.
 
     cell: the number of the cell that runs, 0 between cells.  cell_file: what the shell calls its code.
+    head: the line of its magic, 0 where it has none.
     freed: why operations of this cell were ended.  freed_at: where the main thread stood then.
     """
 
@@ -40,14 +41,16 @@ class Service:
         self._main = threading.main_thread()
         self._ending = threading.Lock()
         self._cpu_ns, self._steps = 0, 0
+        self.head = 0
 
     def begin(self) -> None:
         """Answer from now on. Call it on the main thread."""
         signal.signal(signal.SIGINT, self._on_signal)
         threading.Thread(target=self._serve, name="ranks: service", daemon=True).start()
 
-    def enter(self, cell: int) -> None:
-        """A cell begins."""
+    def enter(self, cell: int, head: int = 0) -> None:
+        """A cell begins. head: the line of its magic, 0 where it has none."""
+        self.head = head
         self.freed, self.freed_at, self.cell_file = "", {}, ""
         self.interrupted = self._strike = False
         self.cell = cell
@@ -140,7 +143,8 @@ class Service:
         while frame is not None:
             name, module = frame.f_code.co_name, frame.f_globals.get("__name__", "")
             if frame.f_code.co_filename == self.cell_file and self.cell:
-                return frame.f_lineno, call, waits
+                # on the magic's own line the cell has ended, and its recording waits for the device
+                return frame.f_lineno if frame.f_lineno > self.head else 0, call, waits
             if module.startswith("torch.distributed") and _is_call(name):
                 call = name
             waits = waits or module.startswith(("torch.distributed", "perfmagic.capture.devices."))

@@ -11,10 +11,11 @@ import numpy as np
 from perfmagic import units
 from perfmagic.capture.cell.marks import MarkLog
 from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
-from perfmagic.capture.recording.holders import Holder
+from perfmagic.capture.recording.holders import Holder, Holders, joined
 from perfmagic.capture.recording.host import cores, host_clock
+from perfmagic.capture.recording.places import held_blocks
 from perfmagic.capture.watch.watch import LineWatch
-from perfmagic.trace.columns import NONE, BlockRole, CallKind, HostKind
+from perfmagic.trace.columns import HOST_DEVICE, NONE, BlockRole, Blocks, CallKind, HostKind
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import Paths
 from perfmagic.trace.remarks import Remark
@@ -47,7 +48,7 @@ class Recorded:
     waited_for_core_ns: how long the threads of a rank waited for a core; None where that is not known.
     rank: (rank, world size); None where torch.distributed is asked.
     watch: what followed the lines of functions; None where nothing did.
-    holders: who holds blocks of the simulated device, by their number.
+    holders: who holds blocks of memory, as optimizers that stepped tell, and as names do.
     """
 
     start_ns: int
@@ -68,7 +69,7 @@ class Recorded:
     waited_for_core_ns: int | None = None
     rank: tuple[int, int] | None = None
     watch: LineWatch | None = None
-    holders: Mapping[float, Holder] = field(default_factory=dict)
+    holders: tuple[Holders, Holders] = (Holders(), Holders())
 
 
 def assembled(found: Recorded) -> Trace:
@@ -102,10 +103,12 @@ def _parts(found: Recorded) -> _Parts:
     parts = _Parts(found.start_ns)
     if found.kineto is not None:
         parts.add_trace(found.kineto)
+    if found.memory:
+        parts.add_places(found)
     if found.sim is not None:
         first = SIM_INDEX_BASE if parts.devices else 0
         parts.add_sim(found.sim, first_device=first, host_ops=found.kineto is None)
-        parts.add_blocks(found.sim.blocks, found.sim.names, found.offset_ns - found.start_ns, first, found.holders)
+        parts.add_blocks(found.sim, found.offset_ns - found.start_ns, first, found.holders)
     parts.add_annotations(found.communicated)
     parts.add_annotations([(*step, 0) for step in found.steps])
     return parts
@@ -122,8 +125,8 @@ def _notes(found: Recorded, parts: _Parts) -> list[Remark]:
         words = "lines inside loops are told apart in the first marks only; later work counts to the loop"
         notes.append(Remark("inner_lines_dropped", words))
     notes += _no_ops_note(parts, found.sim)
-    if found.memory and not len(parts.tables.get("counters", {}).get("at_ns", ())):
-        words = "no device reported what it allocates: memory is recorded of CUDA and of the simulated device"
+    if found.memory and not any(len(parts.tables.get(key, {}).get("device", ())) for key in ("counters", "blocks")):
+        words = "nothing was allocated, and no name of the notebook leads to a tensor"
         notes.append(Remark("no_memory_record", words))
     return notes
 
@@ -159,7 +162,9 @@ class _Parts:
     def add_trace(self, trace: Trace) -> None:
         shift = trace.meta.base_unix_ns - self.base_ns
         ops = {k: v for k, v in trace.ops.to_dict().items() if k not in ("launch", "line")}
-        tables = {"ops": ops, "waits": trace.waits.to_dict(), "counters": trace.counters.to_dict()}
+        tables = {"ops": ops, "waits": trace.waits.to_dict()}
+        if len(trace.counters):
+            tables["counters"] = trace.counters.take(trace.counters.device != HOST_DEVICE).to_dict()
         for key, table in (("calls", trace.calls), ("host_ops", trace.whole_host())):
             tables[key] = {k: v for k, v in table.to_dict().items() if k != "line"}
         self._add(tables, trace.names, shift, 0)
@@ -186,13 +191,28 @@ class _Parts:
         self.dropped += records.dropped
         self.races = tuple(records.races[:MOST_RACES])
 
-    def add_blocks(
-        self, blocks: dict[str, Any], names: tuple[str, ...], shift: int, device: int, holders: Mapping[float, Holder]
-    ) -> None:
-        """Memory of the simulated device. Its times are of perf_counter, as those of lines are.  names: already added.
+    def add_places(self, found: Recorded) -> None:
+        """Memory that torch's profiler tells of; of the host's only where no simulated device computes in it."""
+        blocks, base_ns = Blocks.make(), found.start_ns
+        if found.kineto is not None:
+            blocks, base_ns = found.kineto.blocks, found.kineto.meta.base_unix_ns
+        if found.sim is not None:
+            blocks = blocks.take(blocks.device != HOST_DEVICE)
+        steps, names = (one if found.sim is None else one.on_devices() for one in found.holders)
+        clock_ns = found.offset_ns - base_ns
+        columns, held = held_blocks(blocks.to_dict(), steps, names, clock_ns, found.start_ns - base_ns)
+        shift = base_ns - self.base_ns
+        columns["alloc_ns"] += shift
+        columns["free_ns"] = np.where(columns["free_order"] == NONE, NONE, columns["free_ns"] + shift)
+        if held:
+            self._add_held(columns, held)
+
+    def add_blocks(self, records: SimRecords, shift: int, device: int, holders: tuple[Holders, Holders]) -> None:
+        """Memory of the simulated device, whose names were added. Its times are of perf_counter, as those of lines.
 
         device: the first simulated one.
         """
+        blocks, names = records.blocks, records.names
         if not blocks.get("order"):
             return
         columns = {key: np.asarray(values, np.int64) for key, values in blocks.items() if key != "number"}
@@ -202,7 +222,10 @@ class _Parts:
         first_name = len(self.names) - len(names)
         for key in ("node", "free_node"):
             columns[key] = np.where(columns[key] == NONE, NONE, columns[key] + first_name)
-        known = [holders.get(number) for number in blocks["number"]]
+        steps, named = (one.by_number for one in holders)
+        self._add_held(columns, [joined(steps.get(number), named.get(number)) for number in blocks["number"]])
+
+    def _add_held(self, columns: dict[str, Any], known: list[Holder | None]) -> None:
         words: dict[str, int] = {}
         at = len(self.names)
         columns["role"] = np.array([one.role if one else BlockRole.UNKNOWN for one in known], np.int64)
@@ -210,7 +233,8 @@ class _Parts:
             [at + words.setdefault(one.name, len(words)) if one and one.name else NONE for one in known], np.int64
         )
         self.names += words
-        self.tables["blocks"] = columns
+        old = self.tables.get("blocks")
+        self.tables["blocks"] = columns if old is None else _concatenate_unlike(old, columns)
 
     def add_annotations(self, rows: list[tuple[str, int, int, int]]) -> None:
         """rows: name, start, end and thread of each."""
@@ -262,6 +286,7 @@ def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, A
     """Rows of two column sets; a column one of them lacks is filled with its default."""
     n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
     optional = (
+        "address",
         "correlation",
         "size_bytes",
         "shape",

@@ -7,14 +7,17 @@ objects only the type is asked, of containers and the notebook's own classes als
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any
 
-from perfmagic.trace.columns import BlockRole
+from perfmagic.capture.watch.user_code import UserCode
+from perfmagic.trace.columns import HOST_DEVICE, BlockRole
 
+_WITH_ADDRESSES = ("cpu", "cuda")  # of their blocks torch's profiler tells
 DEEPEST = 2  # containers in containers
 MOST_ITEMS = 10_000  # of one container
 _OWN_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "_", "__", "___", "_oh", "_dh"})
@@ -22,17 +25,40 @@ _OWN_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open", "_",
 
 @dataclass(frozen=True)
 class Holder:
-    """What a block is, and the name it goes by: `net.a.weight`, `losses[0]`."""
+    """What a block is, and its name: `net.a.weight`, `losses[0]`; of a function that failed `x (f, line 3; …)`."""
 
     role: BlockRole
     name: str
 
 
-Holders = dict[float, Holder]
+@dataclass(frozen=True)
+class Place:
+    """A piece of memory of the host or of a CUDA device, and who held it.
+
+    device: HOST_DEVICE or an index.  at_ns: when it was held, by perf_counter_ns; there may be several times.
+    """
+
+    device: int
+    address: int
+    size_bytes: int
+    holder: Holder
+    at_ns: list[int]
+
+
+@dataclass(frozen=True)
+class Holders:
+    """Who holds what: blocks of the simulated device by their number, others by where they lie."""
+
+    by_number: dict[float, Holder] = field(default_factory=dict)
+    places: dict[tuple[int, int, BlockRole, str], Place] = field(default_factory=dict)
+
+    def on_devices(self) -> Holders:
+        """Without what lies in the host's memory."""
+        return Holders(self.by_number, {key: one for key, one in self.places.items() if one.device != HOST_DEVICE})
 
 
 def holders(torch: Any, names: Mapping[str, Any], error: BaseException | None = None) -> Holders:
-    """Who holds blocks of the simulated device, by their number; where there are several, the most telling one.
+    """Who holds blocks of memory now; where there are several, the most telling one.
 
     names: the notebook's.  error: that has ended the cell, beside the last one that Python knows.
     """
@@ -43,6 +69,8 @@ def holders(torch: Any, names: Mapping[str, Any], error: BaseException | None = 
     for name, value in variables:
         found.whole(name, value)
     for name, value in variables:
+        found.leaves(name, value)
+    for name, value in variables:
         found.graphs(name, value)
     for name, value in variables:
         found.variable(name, value)
@@ -51,19 +79,19 @@ def holders(torch: Any, names: Mapping[str, Any], error: BaseException | None = 
         found.variable(f"Out[{number}]", value)
     for name in ("_", "__", "___"):
         found.variable(name, names.get(name))
-    for name, value in _of_errors(error):
-        found.variable(name, value)
-    return found.by_number
+    left = list(_of_errors(error))
+    for name, value, where in left:
+        found.graphs(name, value, where)
+    for name, value, where in left:
+        found.variable(name, value, where)
+    return found.holders
 
 
-def joined(steps: Holders, names: Holders) -> Holders:
-    """What optimizers and names say together: a name is more telling, and a parameter is one whatever else holds it."""
-    found = dict(names)
-    for number, one in steps.items():
-        other = found.get(number)
-        if other is None or other.role in (BlockRole.GRAPH, BlockRole.HELD):
-            found[number] = one if other is None or one.name else Holder(one.role, other.name)
-    return found
+def joined(step: Holder | None, name: Holder | None) -> Holder | None:
+    """What an optimizer and a name say together: a name is more telling, and a parameter is one whatever holds it."""
+    if step is None or (name is not None and name.role not in (BlockRole.GRAPH, BlockRole.HELD)):
+        return name
+    return step if name is None or step.name else Holder(step.role, name.name)
 
 
 class OptimizerSteps:
@@ -74,8 +102,8 @@ class OptimizerSteps:
         self._hooks: list[Any] = []
 
     @property
-    def by_number(self) -> Holders:
-        return self._found.by_number
+    def holders(self) -> Holders:
+        return self._found.holders
 
     def take(self) -> None:
         for name, hook in (("pre", self._before), ("post", self._after)):
@@ -98,17 +126,29 @@ class OptimizerSteps:
 
 
 class _Found:
-    """What was found so far: the first that claims a block has it."""
+    """What was found so far: the first that claims a block of the simulated device has it."""
 
     def __init__(self, torch: Any) -> None:
         self._tensor, self._module = torch.Tensor, torch.nn.Module
         self._optimizer = torch.optim.Optimizer
-        self.by_number: Holders = {}
+        self.holders = Holders()
 
     def claim(self, tensor: Any, role: BlockRole, name: str) -> None:
         number = getattr(tensor, "_held", None)
         if number is not None:
-            self.by_number.setdefault(float(number), Holder(role, name))
+            self.holders.by_number.setdefault(float(number), Holder(role, name))
+            return
+        with suppress(Exception):  # a tensor without memory of its own
+            if tensor.device.type not in _WITH_ADDRESSES:
+                return
+            storage = tensor.untyped_storage()
+            device, address = tensor.device.index, storage.data_ptr()
+            device = HOST_DEVICE if tensor.device.type == "cpu" else device
+            known = self.holders.places.get((device, address, role, name))
+            if known is None:
+                known = Place(device, address, storage.nbytes(), Holder(role, name), [])
+                self.holders.places[device, address, role, name] = known
+            known.at_ns.append(time.perf_counter_ns())
 
     def parameter(self, name: str, parameter: Any) -> None:
         self.claim(parameter, BlockRole.PARAMETER, name)
@@ -134,19 +174,25 @@ class _Found:
                 elif issubclass(kind, self._optimizer):
                     self.optimizer(path, one)
 
-    def graphs(self, name: str, value: Any) -> None:
+    def leaves(self, name: str, value: Any) -> None:
+        """Data: they stay whatever graph has saved them, too."""
+        for path, one in _inside(name, value):
+            if issubclass(type(one), self._tensor) and one.is_leaf:
+                self.claim(one, BlockRole.HELD, path)
+
+    def graphs(self, name: str, value: Any, where: str = "") -> None:
         """What the graph of a tensor has saved for a backward pass that has not come."""
         from perfmagic.capture.devices import torch_private  # a cell without torch is recorded, too
 
         for path, one in _inside(name, value):
             if issubclass(type(one), self._tensor) and not one.is_leaf:
                 for saved in torch_private.saved_in_graph(one.grad_fn):
-                    self.claim(saved, BlockRole.GRAPH, path)
+                    self.claim(saved, BlockRole.GRAPH, path + where)
 
-    def variable(self, name: str, value: Any) -> None:
+    def variable(self, name: str, value: Any, where: str = "") -> None:
         for path, one in _inside(name, value):
             if issubclass(type(one), self._tensor):
-                self.claim(one, BlockRole.HELD, path)
+                self.claim(one, BlockRole.HELD, path + where)
                 if one.is_leaf and one.grad is not None:
                     self.claim(one.grad, BlockRole.GRADIENT, f"{path}.grad")
 
@@ -182,17 +228,21 @@ def _is_shells(name: str) -> bool:
     return name in _OWN_NAMES or name.startswith("_i") or (name[:1] == "_" and name[1:].isdigit())
 
 
-def _of_errors(error: BaseException | None) -> Iterator[tuple[str, Any]]:
-    """The local variables of functions that an error has left, which its traceback keeps."""
+def _of_errors(error: BaseException | None) -> Iterator[tuple[str, Any, str]]:
+    """The local variables of functions that an error has left, which its traceback keeps: name, value, and where.
+
+    Those of the user's functions come first: they are the ones to let go of.
+    """
+    mine = UserCode()
     seen: set[int] = set()
     for last in (error, getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):
         one = last
         while one is not None and id(one) not in seen:
             seen.add(id(one))
-            for frame, line in _frames(one.__traceback__):
-                where = f"{frame.f_code.co_name}, line {line}"
+            for frame, line in sorted(_frames(one.__traceback__), key=lambda at: not mine(at[0].f_code)):
+                where = f" ({frame.f_code.co_name}, line {line}; traceback of the last {type(one).__name__})"
                 for name, value in list(frame.f_locals.items()):
-                    yield f"the traceback of the last {type(one).__name__}: {name} in {where}", value
+                    yield name, value, where
             one = one.__cause__ or one.__context__
 
 

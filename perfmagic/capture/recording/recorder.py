@@ -22,7 +22,7 @@ from perfmagic.capture.devices.backends import active_backends, cuda_available, 
 from perfmagic.capture.devices.clock import unix_offset_ns
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assembled, is_rank
-from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders, joined
+from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders
 from perfmagic.capture.recording.host import waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
 from perfmagic.errors import CaptureError, DeviceError, OptionError
@@ -51,6 +51,7 @@ class Recorder:
     clock_ns: unix time less perf_counter, where several processes of a machine have to agree on it; 0: taken at the
     start.
     rank: (rank, world size) of a job; None where torch.distributed knows at the end.
+    late_error: what a device reported at the end, when all of the cell's lines had run.
     Both calls come from the same thread. The caller of start() calls stop() or give_back() in every case.
     """
 
@@ -67,6 +68,7 @@ class Recorder:
     clock_ns: int = 0
     rank: tuple[int, int] | None = None
     marks: MarkLog = field(default_factory=MarkLog)
+    late_error: BaseException | None = None
     _owner: Owner = field(default_factory=Owner)
     _session: Session | None = None
     _sim: SimRecording | None = None
@@ -98,6 +100,8 @@ class Recorder:
                     self._open_host_log()
             if use_sim:
                 self._open_sim_log(torch)
+            if self.memory and (use_sim or self._session is not None):
+                self._open_optimizers(torch)
             if self.ready is not None:
                 self.ready()
             if by_default() if self.lines is None else self.lines:
@@ -143,7 +147,7 @@ class Recorder:
             self._watch.give_back()  # what waits and reads below is not the user's code
         try:
             for backend in active_backends():
-                notes += _synchronize(backend)
+                notes += self._synchronize(backend)
             end_ns = self.now_ns()
             sim = self._sim.read() if self._sim is not None else None
             if sim_loaded() and not self._had_sim:
@@ -210,16 +214,26 @@ class Recorder:
         recording = SimRecording(sim.log(), memory=self.memory)
         self._owner.take(recording)
         self._sim = recording
-        if self.memory:
-            self._optimizers = OptimizerSteps(torch)
-            self._owner.take(self._optimizers)
 
-    def _holders(self, error: BaseException | None) -> Holders:
-        """Who holds the blocks of the simulated device."""
+    def _open_optimizers(self, torch: Any) -> None:
+        self._optimizers = OptimizerSteps(torch)
+        self._owner.take(self._optimizers)
+
+    def _holders(self, error: BaseException | None) -> tuple[Holders, Holders]:
+        """Who holds blocks of memory, as optimizers that stepped tell, and as names do."""
         torch = torch_if_imported()
         if self._optimizers is None or torch is None:
-            return {}
-        return joined(self._optimizers.by_number, holders(torch, self.names or {}, error))
+            return Holders(), Holders()
+        return self._optimizers.holders, holders(torch, self.names or {}, error)
+
+    def _synchronize(self, backend: Any) -> list[Remark]:
+        """Wait for a device. An asynchronous error of it becomes a note, and the recording is kept."""
+        try:
+            backend.synchronize()
+        except RuntimeError as error:
+            self.late_error = error
+            return [Remark("async_error", f"an asynchronous error came up while waiting for {backend.kind}: {error}")]
+        return []
 
     def _check_device(self) -> None:
         if self.device not in DEVICE_KINDS:
@@ -249,15 +263,6 @@ class Recorder:
 
 
 _SIM_LATE = "the simulated device was loaded inside the cell and not recorded: run the cell again"
-
-
-def _synchronize(backend: Any) -> list[Remark]:
-    """Wait for a device. An asynchronous error of it becomes a note, and the recording is kept."""
-    try:
-        backend.synchronize()
-    except RuntimeError as error:
-        return [Remark("async_error", f"an asynchronous error came up while waiting for {backend.kind}: {error}")]
-    return []
 
 
 def _less(now_ns: int | None, before_ns: int | None) -> int | None:

@@ -34,6 +34,7 @@ class RankMagic:
         self.clock_ns = 0
         self.pings: list[Exchange] = []
         self.recorded = b""
+        self.late_error: BaseException | None = None
 
     def parser(self) -> Parser:
         """The notebook has read the line: whatever it says is right."""
@@ -65,6 +66,7 @@ class RankRun:
         if self._recorder.forked():
             return
         trace = self._recorder.stop(describe(error))
+        self._magic.late_error = self._recorder.late_error
         service = self._magic.service
         if service is not None and service.job is not None:
             job = service.job

@@ -14,6 +14,7 @@ from typing import Any
 
 from traitlets.config import Config
 
+from perfmagic.capture.devices.backends import active_backends
 from perfmagic.capture.ranks.job import Job, pickled
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.settings import Settings
@@ -87,7 +88,7 @@ class Program:
 
     def _run(self, message: Message, _payload: bytes) -> None:
         shell, magic = self.shell, MAGICS["ranks"]
-        shell.traceback_text, shell.value, magic.recorded = "", None, b""
+        shell.traceback_text, shell.value, magic.recorded, magic.late_error = "", None, b"", None
         source: str = message["source"]
         if message["record"] is not None:
             magic.record, magic.clock_ns = message["record"], message["clock_ns"]
@@ -97,11 +98,11 @@ class Program:
             source = _plain(source)
         shell.execution_count = message["count"] or shell.execution_count
         shell.ast_node_interactivity = message["interactivity"]
-        self.service.enter(message["cell"])
+        self.service.enter(message["cell"], _head(message["source"]))
         error: BaseException | None = None
         try:
             result = self._run_cell(source, store_history=True)
-            error = result.error_before_exec or result.error_in_exec
+            error = result.error_before_exec or result.error_in_exec or _late_error(magic.late_error)
         except KeyboardInterrupt as stop:  # between the user's code and ours
             error = stop
         if error is None:
@@ -126,7 +127,8 @@ class Program:
     def _failure(self, error: BaseException) -> dict[str, Any]:
         """How the cell failed, as fields of a Failure."""
         service = self.service
-        mine = [row for row in traceback.extract_tb(error.__traceback__) if row.filename == service.cell_file]
+        rows = traceback.extract_tb(error.__traceback__)
+        mine = [row for row in rows if row.filename == service.cell_file and (row.lineno or 0) > service.head]
         line = mine[-1].lineno if mine else getattr(error, "lineno", None) if isinstance(error, SyntaxError) else 0
         ended = ended_by_others(service, error)
         return {
@@ -155,11 +157,28 @@ class Program:
 
 def _plain(source: str) -> str:
     """A cell without its magic, and with its lines where they were; code without a magic as it is."""
+    lines, head = source.split("\n"), _head(source)
+    return "\n".join([*lines[: head - 1], "", *lines[head:]]) if head else source
+
+
+def _head(source: str) -> int:
+    """The line of a cell's magic, 0 where it has none."""
     lines = source.split("\n")
-    head = next((i for i, line in enumerate(lines) if line.strip()), 0)
-    if not lines[head].startswith("%%ranks"):
-        return source
-    return "\n".join([*lines[:head], "", *lines[head + 1 :]])
+    first = next((i for i, line in enumerate(lines) if line.strip()), 0)
+    return first + 1 if lines[first].startswith("%%ranks") else 0
+
+
+def _late_error(recorded: BaseException | None) -> BaseException | None:
+    """What the simulated device reports once all is done that the cell has queued: else a later cell would have it."""
+    if recorded is not None:
+        return recorded
+    try:
+        for backend in active_backends():
+            if backend.kind == "sim":
+                backend.synchronize()
+    except Exception as error:  # noqa: BLE001 - told as the cell's own
+        return error
+    return None
 
 
 def main(wire: Wire, rank: int) -> None:

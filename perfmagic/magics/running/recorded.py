@@ -12,11 +12,16 @@ from perfmagic.magics.running.options import Parser
 from perfmagic.trace.model import Cell
 
 
-def add_recording_options(parser: Parser) -> None:
-    """What is recorded."""
+def add_device_option(parser: Parser) -> None:
+    """Which device is recorded."""
     parser.add_argument(
         "--device", default="auto", choices=DEVICE_KINDS, help="what to record (default: the devices in use)"
     )
+
+
+def add_recording_options(parser: Parser) -> None:
+    """What is recorded."""
+    add_device_option(parser)
     parser.add_argument(
         "--comm-names",
         metavar="REGEX",

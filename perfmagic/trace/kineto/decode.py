@@ -89,6 +89,9 @@ class CounterArgs(msgspec.Struct, gc=False):
     allocated: Loose = msgspec.field(default=None, name="Total Allocated")
     reserved: Loose = msgspec.field(default=None, name="Total Reserved")
     device_id: Loose = msgspec.field(default=None, name="Device Id")
+    device_type: Loose = msgspec.field(default=None, name="Device Type")
+    bytes: Loose = msgspec.field(default=None, name="Bytes")
+    address: Loose = msgspec.field(default=None, name="Addr")
 
 
 class Other:
@@ -138,6 +141,7 @@ class Instant(msgspec.Struct, gc=False, tag_field="ph", tag="i"):
     dur: ClassVar[float] = math.nan
     name: str = ""
     pid: int | float | str = 0
+    tid: int | float | str = 0
     ts: float = math.nan
     args: CounterArgs | None = None
 

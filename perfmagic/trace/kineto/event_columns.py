@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from perfmagic.trace.calls import call_kind
-from perfmagic.trace.columns import NONE, CallKind, HostKind, Int64, OpKind
+from perfmagic.trace.columns import HOST_DEVICE, NONE, CallKind, HostKind, Int64, OpKind
 from perfmagic.trace.kineto.args import (
     call_args,
     counter_args,
@@ -44,6 +44,7 @@ from perfmagic.trace.kineto.parts import (
     DTYPES,
     INPUTS,
     LINKS,
+    MEMORY,
     NAMES,
     SHAPES,
     VALUES,
@@ -73,6 +74,7 @@ HOST_KINDS = {
 WITH_VALUES = ("conv", "attention")
 _MEMORY_NAME = "[memory]"
 _ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
+_HOST_TYPE = 0  # c10::DeviceType::CPU
 _NO_TOTALS = CounterArgs()  # nobody writes to it
 _PID, _TID = attrgetter("pid"), attrgetter("tid")
 
@@ -216,6 +218,24 @@ class EventColumns:
                 "series": series[possible].astype(np.int32),
                 "value": value[possible],
             }
+        if memory:
+            self._memory([event for _, event in memory], totals, rows[: len(memory)], chunk, part)
+
+    def _memory(
+        self, events: list[Instant], args: list[CounterArgs], rows: list[int], chunk: Chunk, part: Part
+    ) -> None:
+        """What was given and taken back, and where; those of 2021 do not say where."""
+        address = whole([a.address for a in args])
+        if (address == NONE).all():
+            return
+        on_host = whole([a.device_type for a in args]) == _HOST_TYPE
+        part.columns[MEMORY] = time_columns(events, rows, chunk) | {
+            "device": np.where(on_host, HOST_DEVICE, whole([a.device_id for a in args], events, _PID)),
+            "thread": whole([event.tid for event in events]),
+            "address": address,
+            "size_bytes": whole([a.bytes for a in args]),
+            "allocated": whole([a.allocated for a in args]),
+        }
 
     def rows_of(self, kind: Other | str, category: Int64) -> list[int]:
         """Which events are of a category, or of a kind that is no span."""

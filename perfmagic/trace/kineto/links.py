@@ -32,9 +32,9 @@ def with_forward(trace: Trace, host_ops: Columns, linked: Columns) -> Trace:
     if not len(backward) or not len(forward) or not len(known):
         return trace
     calls = trace.calls
-    around = _around(host_ops, backward, calls.thread[launch[known]], calls.start_ns[launch[known]])
-    inside = around != NONE
-    rows, at = known[inside], around[inside]
+    inner = around(host_ops, backward, calls.thread[launch[known]], calls.start_ns[launch[known]])
+    inside = inner != NONE
+    rows, at = known[inside], inner[inside]
     found = forward_rows(sequence[forward], host_ops["start_ns"][forward], sequence[at], host_ops["start_ns"][at])
     has = found != NONE
     forward_ns, forward_thread = trace.ops.forward_ns.copy(), trace.ops.forward_thread.copy()
@@ -45,7 +45,7 @@ def with_forward(trace: Trace, host_ops: Columns, linked: Columns) -> Trace:
     return replace(trace, ops=replace(trace.ops, forward_ns=forward_ns, forward_thread=forward_thread))
 
 
-def _around(host_ops: Columns, rows: Int64, thread: Int64, at_ns: Int64) -> Int64:
+def around(host_ops: Columns, rows: Int64, thread: Int64, at_ns: Int64) -> Int64:
     """The innermost of some rows that runs on each thread at each instant, NONE where none does; shape of at_ns."""
     found = np.full(len(at_ns), NONE, np.int64)
     for one in np.unique(thread).tolist():

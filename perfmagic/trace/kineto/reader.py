@@ -16,13 +16,14 @@ import numpy as np
 
 from perfmagic.errors import TraceError
 from perfmagic.trace.columns import HostKind
+from perfmagic.trace.kineto.blocks import blocks_of
 from perfmagic.trace.kineto.decode import UNSOUND, Header, SoundFile, decoded
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, text_blocks
 from perfmagic.trace.kineto.finish import finished
 from perfmagic.trace.kineto.header import base_unix_ns, device_infos, rank_and_world, restored
 from perfmagic.trace.kineto.helper import Helper, HelperLostError
 from perfmagic.trace.kineto.links import with_forward
-from perfmagic.trace.kineto.parts import CALLS, COUNTERS, FRAMES, HOST_OPS, LINKS, OPS, WAITS, Columns
+from perfmagic.trace.kineto.parts import CALLS, COUNTERS, FRAMES, HOST_OPS, LINKS, MEMORY, OPS, WAITS, Columns
 from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
@@ -129,10 +130,11 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
         repaired_calls=int(whole.repaired[CALLS].sum()),
         notes=tuple(_notes(tables, n_ops, n_calls, n_host_ops + n_frames)),
     )
-    counters = columns[COUNTERS]
-    for instants in (waits, counters):
+    counters, memory = columns[COUNTERS], columns[MEMORY]
+    for instants in (waits, counters, memory):
         del instants["end_ns"]
         instants["at_ns"] = instants.pop("start_ns")
+    blocks = blocks_of(memory, host_ops, linked, tables.names)
     trace = make_trace(
         tables.names,
         saved.meta(meta) if saved else meta,
@@ -142,6 +144,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
         python_frames=frames if n_frames else None,
         waits=waits if len(waits["at_ns"]) else None,
         counters=counters if len(counters["at_ns"]) else None,
+        blocks=blocks,
         marks=saved.marks if saved else None,
         cell=saved.cell if saved else None,
         shapes=tables.shapes,

@@ -153,7 +153,7 @@ def test_damage_the_helper_meets_is_repaired_and_reported(started: list[Helper])
 
 
 def test_an_interrupted_read_leaves_no_process(started: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(text: bytes) -> None:
+    def interrupted(text: bytes, *, links: bool) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(kineto, "decoded", interrupted)

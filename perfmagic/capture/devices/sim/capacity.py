@@ -50,6 +50,7 @@ class Capacity:
 
     def admit(self, size_bytes: int, stream: int) -> None:
         """Let a request through, or raise torch.OutOfMemoryError: before anything has been taken or queued for it."""
+        __tracebackhide__ = True
         if self._is_sure(size_bytes, stream):
             return
         memory = self._memory.settle()
@@ -90,6 +91,7 @@ class Capacity:
 
     def _refuse(self, size_bytes: int) -> NoReturn:
         """In the words of CUDA's allocator (c10/cuda/CUDACachingAllocator.cpp of torch 2.13), and the largest piece."""
+        __tracebackhide__ = True
         import torch
 
         memory = self._memory

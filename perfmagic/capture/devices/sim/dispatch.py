@@ -142,6 +142,7 @@ def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     base = taken.refs[0].buffer
 
     def make(leaf: Leaf) -> SimTensor:
+        __tracebackhide__ = True
         check_bounds(op, leaf, base)
         return SimTensor(Ref(leaf.spec, base))
 
@@ -238,6 +239,7 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     unplaced = is_unplaced(index, taken)
 
     def make(leaf: Leaf) -> SimTensor:
+        __tracebackhide__ = True
         buffer = Buffer(index, leaf.spec, lane.stream_id)
         buffer.unplaced = unplaced
         fresh.append(buffer)

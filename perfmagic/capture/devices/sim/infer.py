@@ -68,6 +68,7 @@ def _leaf(t: torch.Tensor, func: Any) -> Leaf:
 
 def map_tree(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     """value with everything of a kind changed, through tuples, lists and dicts."""
+    __tracebackhide__ = True
     if isinstance(value, kind):
         return change(value)
     if isinstance(value, tuple):

@@ -94,6 +94,7 @@ class Memory:
 
         Raises torch.OutOfMemoryError where the device has a limit, and it does not fit.
         """
+        __tracebackhide__ = True
         if not size_bytes:
             return None
         if self.capacity is not None:

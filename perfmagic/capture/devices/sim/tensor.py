@@ -57,6 +57,7 @@ class Buffer:
     __slots__ = ("__weakref__", "_held", "base", "device_index", "error", "odd", "spec", "unplaced", "writer")
 
     def __init__(self, device_index: int, spec: Spec, stream: int, base: torch.Tensor | None = None) -> None:
+        __tracebackhide__ = True
         self.device_index = device_index
         self._held: Any = sim_device(device_index).memory.allocate(spec.storage_bytes, stream)
         self.spec = spec

@@ -119,7 +119,7 @@ def test_its_all_reduces_are_in_the_record_as_communication_beside_backward(tmp_
         assert (mine["rank"], mine["world_size"], mine["note"]) == (rank, 2, "")
         assert "link 10\xa0MB/s and 5\xa0ms" in mine["words"]
         ((name, dtype, group, size, n_ops, size_bytes),) = mine["stats"]
-        assert (name, dtype, group, size) == ("allreduce", "Double", "0", 2)
+        assert (name, dtype, group, size) == ("all_reduce", "Double", "0", 2)
         assert size_bytes == 8 * mine["parameters"]
         # an independent walk over the file
         events = json.loads((tmp_path / f"rank{rank}.json").read_text())["traceEvents"]

@@ -181,7 +181,7 @@ def test_a_rate_or_a_link_that_means_nothing_is_refused_with_the_reason(text: st
     assert refusal.value.hint
 
 
-@pytest.mark.parametrize("own", ["cuda:1", "sim:0", "cpu"])
+@pytest.mark.parametrize("own", ["cuda:1", "sim:0"])
 def test_a_rank_that_gives_a_pace_keeps_its_own_device(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "_of_this_rank", [torch.device(own)])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # also where a machine has fewer GPUs than ranks
