@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -84,14 +83,6 @@ def test_a_function_of_ten_thousand_lines(notebook: Notebook, module: Path) -> N
     report = lines_of(notebook, "y = bad_input_big.big(x)")
     assert rows(notebook, "big") == {10000: ("return a1 + 1", 1)}
     assert len(report) < 5000
-
-
-def test_lines_that_each_cost_little_are_told_together(notebook: Notebook, module: Path) -> None:
-    body = "".join(f"    a = x + {i}\n" for i in range(1000))
-    report = lines_of(notebook, f"def long(x):\n{body}    return a\ny = long(x)")
-    (n,) = re.findall(r"^  (\S+) lines of long below .* each, .* together$", report, re.MULTILINE)
-    assert int(n.replace(",", "")) > 500
-    assert sum(ops for _, ops in rows(notebook, "long").values()) == 1000
 
 
 def test_chinese_and_tabs(notebook: Notebook, module: Path) -> None:
