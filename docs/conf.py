@@ -22,6 +22,7 @@ include_patterns = [
     "benchmarks/results/*.md",
     "tests/data/traces/PROVENANCE.md",
     "perfmagic/README.md",
+    "jupyter-config/README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "SECURITY.md",
