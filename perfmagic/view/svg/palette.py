@@ -38,6 +38,18 @@ TONES: dict[str, Tone] = {
     "dtod": Tone("#2a9fab", "#93d8e0"),
     "memset": Tone("#6f767f", "#8a9098"),
     "memory": Tone("#7d72a8", "#9d93c9"),
+    # memory by kind of reason: what lives long is dark and blue, what a backward pass keeps is red, what passes is pale
+    "mem_parameters": Tone("#483d82", "#8478c9"),
+    "mem_optimizer": Tone("#6b5fa6", "#675ba3"),
+    "mem_before": Tone("#a39bc4", "#524a78"),
+    "mem_gradients": Tone("#8d83c3", "#9f95d6"),
+    "mem_held": Tone("#8fb0c8", "#5c8099"),
+    "mem_graph": Tone("#a5507f", "#c46a9b"),
+    "mem_kept": Tone("#c68fb5", "#94527f"),
+    "mem_backward": Tone("#dcc6e8", "#7a5d92"),
+    "mem_passing": Tone("#dde2e8", "#3f464f"),
+    "on_mem_dark": Tone("#ffffff", "#0a0d12"),
+    "on_mem_middle": Tone("#1b1f24", "#ffffff"),
     "warn": Tone("#d9730d", "#ec8b33"),
     # text written on a slice of the class
     "on_matrix": Tone("#ffffff", "#0a0d12"),

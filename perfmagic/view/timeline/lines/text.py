@@ -11,11 +11,15 @@ MOST_ROWS = 60
 HEAD = ("Python", "waiting", "device", "its backward", "ops")
 NUMBER_COLUMNS, COST_COLUMNS = 6, 52
 LEAST_NS = 1000  # below it a cost is noise
+MUCH = 10  # as many times the least cost: what lines that are left out may take together without a word
 BELOW_ROWS, BELOW_SHARE = 24, 0.005  # below a timeline: so many rows that took so much of the time at least
 
 
 def lines_text(doc: LinesDoc, most_rows: int = MOST_ROWS, least_ns: int = LEAST_NS) -> list[str]:
-    """A table for each block; lines that cost next to nothing are left out, and what had no room is counted."""
+    """A table for each block; lines that cost next to nothing are left out, and what had no room is counted.
+
+    Lines that each cost little and much together are counted, too.
+    """
     found: list[str] = []
     left = most_rows
     for block in doc.blocks:
@@ -28,7 +32,17 @@ def lines_text(doc: LinesDoc, most_rows: int = MOST_ROWS, least_ns: int = LEAST_
             found.append(
                 f"  and {units.plural(len(rows) - len(shown), 'more line')} of {block.name or 'the cell'}, in .lines"
             )
+        found += _small(block, least_ns)
     return found + [f"  {note}" for note in doc.notes]
+
+
+def _small(block: Block, least_ns: int) -> list[str]:
+    costs = [ns for row in block.rows if 0 < (ns := _cost_ns(row)) < least_ns]
+    if sum(costs) < MUCH * least_ns:
+        return []
+    each, together = units.duration(least_ns), units.duration(sum(costs))
+    whose = block.name or "the cell"
+    return [f"  {units.plural(len(costs), 'line')} of {whose} below {each} each, {together} together"]
 
 
 def lines_below(doc: LinesDoc | None) -> list[str]:
@@ -40,13 +54,13 @@ def lines_below(doc: LinesDoc | None) -> list[str]:
 
 def _block(block: Block, rows: list[LineRow]) -> list[str]:
     room = max(20, prose_width() - COST_COLUMNS - NUMBER_COLUMNS)
-    title = f"  {block.name} · {block.where}" if block.name else ""
+    title = [f"  {block.name} · {block.where}", *([f"  {block.note}"] if block.note else [])] if block.name else []
     cells = [
         (f"{row.line:>{NUMBER_COLUMNS}}  {cut_to_columns(row.code.expandtabs(4), room)}", *_numbers(row))
         for row in rows
     ]
     lines = table(("", *HEAD), cells, least=(room + NUMBER_COLUMNS + 2, 9, 9, 9, 9, 6))
-    return [*([title] if title else []), *lines]
+    return [*title, *lines]
 
 
 def _cost_ns(row: LineRow) -> int:

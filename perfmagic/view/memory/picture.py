@@ -1,0 +1,251 @@
+"""Memory as one SVG: stacked by reason along the allocations, what was there at the peak, what would lower it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perfmagic import units
+from perfmagic.analysis.memory.peak import HeldBytes
+from perfmagic.analysis.memory.stack import KINDS, Kind
+from perfmagic.analysis.memory.whatif import WhatIf
+from perfmagic.trace.columns import Float64, Int64
+from perfmagic.view.memory.doc import MemoryDoc, about, place
+from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
+from perfmagic.view.svg.metrics import fitted, width_px
+from perfmagic.view.svg.path import quantised, skyline, step_line
+
+MAX_BYTES = 40_000
+PLOT_X, PLOT_PX, PLOT_RIGHT = 76, 800, 884
+HEIGHT_PX, TOP_PX, HEAD_PX = 150, 30, 30  # room above the peak for its words
+BAND_PX, ROW_PX, TITLE_PX = 15, 18, 26
+BAR_PX, SIZE_X, COUNT_X, PLACE_X, CODE_X, WHY_X = 56, 124, 158, 170, 300, 560
+PEAK_X, LESS_X, CHANGE_X = 124, 200, 212
+MOST_ROWS = 14
+_LABEL_PX = 12  # the least height of a layer with its name in it
+
+TOKENS = {
+    Kind.PARAMETERS: "mem_parameters",
+    Kind.OPTIMIZER: "mem_optimizer",
+    Kind.BEFORE: "mem_before",
+    Kind.GRADIENTS: "mem_gradients",
+    Kind.HELD: "mem_held",
+    Kind.GRAPH: "mem_graph",
+    Kind.KEPT: "mem_kept",
+    Kind.BACKWARD: "mem_backward",
+    Kind.PASSING: "mem_passing",
+}
+_ON_DARK = {Kind.PARAMETERS, Kind.OPTIMIZER, Kind.GRAPH}
+
+
+def memory_svg(doc: MemoryDoc) -> str:
+    """The picture, 1000 px wide, at most 40 kB, light and dark by the reader's system."""
+    for columns in (800, 500, 300, 150, 80):
+        picture = _Painter(doc, columns).picture()
+        if len(picture.encode()) <= MAX_BYTES:
+            return picture
+    return picture
+
+
+def alt_text(doc: MemoryDoc) -> str:
+    """The picture in one sentence."""
+    kinds = [kind.value for kind, most in zip(KINDS, doc.stack.size_bytes.max(axis=1), strict=True) if most]
+    return f"Memory of {doc.device}, stacked by reason along allocations: {', '.join(kinds)}. {doc.sentence}"
+
+
+class _Painter:
+    """Draws one picture; n_columns: how finely the stack is drawn."""
+
+    def __init__(self, doc: MemoryDoc, n_columns: int) -> None:
+        self.canvas = Canvas()
+        self._doc = doc
+        self._first, self._shown = _columns(doc.stack.size_bytes.sum(axis=0), n_columns)
+        self._edges = np.append(self._first, len(doc.stack)) * (PLOT_PX / len(doc.stack)) + PLOT_X
+
+    def picture(self) -> str:
+        floor = TOP_PX + HEIGHT_PX
+        self.canvas.text(
+            PLOT_X, 10, "each step to the right is an allocation or a release; waiting takes no room", "ink2"
+        )
+        self._stack(floor)
+        y = self._bands(floor + 4)
+        y = self._key(y + 6)
+        y = self._at_peak(y + 4)
+        if self._doc.what_if:
+            y = self._changes(y + 4)
+        return self.canvas.svg(y + 6, alt_text(self._doc))
+
+    def _stack(self, floor: float) -> None:
+        doc, canvas = self._doc, self.canvas
+        size = doc.stack.size_bytes[:, self._shown]
+        px = HEIGHT_PX / max(1, doc.peak_bytes)
+        tops = quantised((np.cumsum(size, axis=0) * px).astype(np.float64), 0.5)
+        for row in reversed(range(len(KINDS))):
+            if size[row].any():
+                canvas.fill(skyline(self._edges, tops[row], floor), TOKENS[KINDS[row]])
+                canvas.stroke(step_line(self._edges, tops[row], floor, down=False), "ground", 0.5)
+        for row, kind in enumerate(KINDS):
+            self._name(kind, tops[row - 1] if row else np.zeros(len(self._shown)), tops[row], floor)
+        self._sides(floor, px)
+        self._peak(floor)
+
+    def _name(self, kind: Kind, low: Float64, high: Float64, floor: float) -> None:
+        """The name of a layer where it has most room; none where it would not fit."""
+        width = width_px(kind.value, 10) * 1.15 + 8
+        edges = self._edges
+        best, at = float(_LABEL_PX), -1
+        right = np.searchsorted(edges, edges[:-1] + width)
+        for column in range(0, len(low), max(1, len(low) // 200)):
+            until = int(right[column])
+            if until > len(low):
+                break
+            room = float(high[column:until].min() - low[column:until].max())
+            if room > best + 2:
+                best, at = room, column
+        if at >= 0:
+            until = int(right[at])
+            middle = (float(high[at:until].min()) + float(low[at:until].max())) / 2
+            ink = "on_mem_dark" if kind in _ON_DARK else "on_mem_middle"
+            self.canvas.text(round(float(edges[at]) + 5, 1), round(floor - middle + 3.5, 1), kind.value, ink)
+
+    def _sides(self, floor: float, px: float) -> None:
+        """Sizes at the left edge, what stays at the right one."""
+        doc, canvas = self._doc, self.canvas
+        start = int(doc.stack.size_bytes[:, 0].sum())
+        sizes = [(0, 0.0)] + ([(start, start * px)] if 10 < start * px < HEIGHT_PX - 10 else [])
+        for size, height in [*sizes, (doc.peak_bytes, float(HEIGHT_PX))]:
+            canvas.text(
+                PLOT_X - 6, round(floor - height + 3.5, 1), units.size(size) if size else "0", "ink2", anchor="end"
+            )
+        end = doc.end_bytes * px
+        canvas.text(PLOT_RIGHT, round(floor - end + 3.5, 1), f"{units.size(doc.end_bytes)} at the end", "ink2")
+        if doc.reserved_bytes:
+            y = TOP_PX if end < HEIGHT_PX - 14 else floor - end + 13
+            canvas.text(PLOT_RIGHT, round(y + 3.5, 1), f"{units.size(doc.reserved_bytes)} reserved", "ink2")
+
+    def _peak(self, floor: float) -> None:
+        column = int(np.searchsorted(self._first, self._doc.stack.peak_step, side="right")) - 1
+        x = round(float((self._edges[column] + self._edges[column + 1]) / 2), 1)
+        self.canvas.stroke(f"M{2 * x:g} {2 * TOP_PX}V{2 * floor:g}", "ink", 0.75, dash=(1.5, 1.5))
+        self.canvas.boxes([(x - 2, TOP_PX - 2, 4, 4)], "ink")
+        words = f"peak {units.size(self._doc.peak_bytes)}"
+        room = width_px(words, 10, bold=True) * 1.15 + 8
+        anchor = "end" if x + room > PLOT_X + PLOT_PX else ""
+        self.canvas.text(x - 6 if anchor else x + 6, TOP_PX - 4, words, bold=True, anchor=anchor)
+
+    def _bands(self, y: float) -> float:
+        """The line of the cell that ran at each step, and the innermost one where that is in a function."""
+        stack = self._doc.stack
+        if not stack.cell_line.any() and not stack.line.any():
+            return y
+        names = np.array([*stack.functions, ""])  # NONE is the last
+        function = stack.function[self._shown]
+        inner = [(int(line), str(names[f])) for line, f in zip(stack.line[self._shown], function, strict=True)]
+        outer = [(int(line), "") for line in stack.cell_line[self._shown]]
+        y = self._band(y, "cell line", outer, "host1")
+        if any(name for _, name in inner):
+            y = self._band(y, "in functions", [one if one[1] else (0, "") for one in inner], "host2")
+        return y
+
+    def _band(self, y: float, title: str, labels: list[tuple[int, str]], tone: str) -> float:
+        self.canvas.text(PLOT_X - 6, y + 10.5, title, "ink2", anchor="end")
+        boxes, words_at, first = [], list[tuple[float, str]](), 0
+        for i in range(1, len(labels) + 1):
+            if i < len(labels) and labels[i] == labels[first]:
+                continue
+            line, name = labels[first]
+            left, right = round(float(self._edges[first]), 1), round(float(self._edges[i]), 1)
+            if line:
+                boxes.append((left, y, max(0.5, right - left - 0.5), BAND_PX - 2.0))
+                words = fitted(f"{name} {line}".strip(), right - left - 5, 10) or fitted(
+                    str(line), right - left - 3, 10
+                )
+                if words and right - left > 8:
+                    words_at.append((round((left + right) / 2, 1), words))
+            first = i
+        self.canvas.boxes(boxes, tone)
+        for x, words in words_at:
+            self.canvas.text(x, y + 10, words, "hostink", anchor="middle")
+        return y + BAND_PX
+
+    def _key(self, y: float) -> float:
+        x = float(PLOT_X)
+        for kind, most in zip(KINDS, self._doc.stack.size_bytes.max(axis=1), strict=True):
+            if not most:
+                continue
+            room = 14 + width_px(kind.value, 10) * 1.15 + 14
+            if x + room > WIDTH_PX:
+                x, y = float(PLOT_X), y + 15
+            self.canvas.boxes([(round(x, 1), y + 3, 10.0, 8.0)], TOKENS[kind])
+            self.canvas.text(round(x + 14, 1), y + 10.5, kind.value, "ink2")
+            x += room
+        return y + 16
+
+    def _title(self, y: float, title: str, *others: tuple[int, str]) -> float:
+        """A heading, and those of columns beside it."""
+        self.canvas.text(6, y + TITLE_PX - 9, title, size=11, bold=True)
+        for x, words in others:
+            self.canvas.text(x, y + TITLE_PX - 9, words, "ink2")
+        return y + TITLE_PX - 2
+
+    def _at_peak(self, y: float) -> float:
+        doc = self._doc
+        y = self._title(y, "at the peak", (PLACE_X, "allocated on"), (WHY_X, "why"))
+        most = max((row.size_bytes for row in doc.at_peak), default=1) or 1
+        for row in doc.at_peak[:MOST_ROWS]:
+            y = self._held(row, most, y)
+        rest = doc.at_peak[MOST_ROWS:]
+        if len(rest):
+            self.canvas.text(SIZE_X, y + 12.5, units.size(sum(row.size_bytes for row in rest)), anchor="end")
+            self.canvas.text(PLACE_X, y + 12.5, f"{units.plural(len(rest), 'more row')}: .at_peak()", "ink2")
+            y += ROW_PX
+        self.canvas.boxes([(0, y, WIDTH_PX, 1)], "ink2")
+        self.canvas.text(SIZE_X, y + 13.5, units.size(doc.peak_bytes), anchor="end", bold=True)
+        self.canvas.text(PLACE_X, y + 13.5, "the peak: the rows add up to it", "ink2")
+        return y + ROW_PX
+
+    def _held(self, row: HeldBytes, most: int, y: float) -> float:
+        canvas = self.canvas
+        canvas.boxes(
+            [(6, y + 3, max(0.5, round(BAR_PX * row.size_bytes / most, 1)), ROW_PX - 7)], TOKENS[Kind(row.kind)]
+        )
+        canvas.text(SIZE_X, y + 12.5, units.size(row.size_bytes), anchor="end")
+        if row.n_blocks > 1:
+            canvas.text(COUNT_X, y + 12.5, f"×{units.count(row.n_blocks)}", "ink2", anchor="end")
+        if row.line:
+            canvas.text(PLACE_X, y + 12.5, fitted(place(row), CODE_X - PLACE_X - 6, 10), "ink2")
+            code = row.code.strip().replace(" ", "\u00a0")
+            canvas.text(CODE_X, y + 12.5, fitted(code, WHY_X - CODE_X - 10, 10, mono=True), mono=True)
+        canvas.text(WHY_X, y + 12.5, fitted(row.reason, WIDTH_PX - WHY_X - 4, 10))
+        canvas.boxes([(0, y + ROW_PX - 0.5, WIDTH_PX, 0.5)], "rule")
+        return y + ROW_PX
+
+    def _changes(self, y: float) -> float:
+        y = self._title(y, "what would lower the peak")
+        for row in self._doc.what_if[:MOST_ROWS]:
+            y = self._change(row, y)
+        if self._doc.what_if.note:
+            self.canvas.text(CHANGE_X, y + 12.5, fitted(self._doc.what_if.note, WIDTH_PX - CHANGE_X, 10), "ink2")
+            y += ROW_PX
+        return y
+
+    def _change(self, row: WhatIf, y: float) -> float:
+        canvas, doc = self.canvas, self._doc
+        width = round(BAR_PX * row.peak_bytes / max(1, doc.peak_bytes), 1)
+        canvas.boxes([(6, y + 3, BAR_PX, ROW_PX - 7)], "mem_passing")
+        canvas.boxes([(6, y + 3, max(0.5, width), ROW_PX - 7)], "memory")
+        canvas.text(PEAK_X, y + 12.5, units.size(row.peak_bytes), anchor="end")
+        canvas.text(LESS_X, y + 12.5, f"{about(row)}−{units.size(row.saved_bytes)}", "ink2", anchor="end")
+        words = f"{row.change} ({row.because})"
+        canvas.text(CHANGE_X, y + 12.5, fitted(words, WIDTH_PX - CHANGE_X - 4, 10))
+        canvas.boxes([(0, y + ROW_PX - 0.5, WIDTH_PX, 0.5)], "rule")
+        return y + ROW_PX
+
+
+def _columns(total: Int64, most: int) -> tuple[Int64, Int64]:
+    """Where each column of steps begins, and the step of it that is drawn: that with the most memory."""
+    n = min(len(total), most)
+    first = np.arange(n, dtype=np.int64) * len(total) // n
+    shown = [
+        int(total[a:b].argmax()) + a for a, b in zip(first.tolist(), [*first[1:].tolist(), len(total)], strict=True)
+    ]
+    return first, np.array(shown, np.int64)
