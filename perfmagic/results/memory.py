@@ -11,8 +11,10 @@ from perfmagic.analysis.memory.growth import Growth, growth
 from perfmagic.analysis.memory.ledger import Ledger, ledger
 from perfmagic.analysis.memory.peak import HeldBytes, MemoryBlock, Words, blocks, held
 from perfmagic.analysis.memory.reasons import reasons
+from perfmagic.analysis.memory.stack import memory_stack
 from perfmagic.analysis.memory.whatif import WhatIf, what_if
 from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.errors import OptionError, TraceError
 from perfmagic.results.faces import Result
 from perfmagic.trace.columns import HOST_DEVICE, NONE
@@ -140,7 +142,7 @@ class MemoryResult(Result):
         return self._nothing() if self.is_empty else memory_text(self._doc())
 
     def html(self) -> str:
-        """The same as tables."""
+        """The same as a picture and tables."""
         from perfmagic.view.memory.html import memory_html, nothing_html
 
         return nothing_html(self._nothing()) if self.is_empty else memory_html(self._doc())
@@ -154,11 +156,17 @@ class MemoryResult(Result):
     def _doc(self) -> MemoryDoc:
         from perfmagic.view.memory.doc import MemoryDoc
 
+        words, curve = self._words, memory_curve(self.trace, self.ledger.device)
+        stack = memory_stack(self.ledger, words)
         return MemoryDoc(
             device=self.trace.device_info(self.ledger.device).label,
             failed=self.trace.meta.failed,
             sentence=self.sentence,
             peak_bytes=self.peak_bytes,
+            start_bytes=self.start_bytes,
+            reserved_bytes=0 if curve is None else curve.reserved_max_bytes,
+            stack=stack,
+            places={path: (words.line(path), words.function(path)) for path in set(stack.path.tolist())},
             end_bytes=int(self.ledger.blocks.size_bytes[self.ledger.at_end].sum()),
             at_peak=self.at_peak(),
             what_if=self.what_if(),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perfmagic import units
 from perfmagic.analysis.memory.growth import Growth
 from perfmagic.analysis.memory.peak import HeldBytes
+from perfmagic.analysis.memory.stack import MemoryStack
 from perfmagic.analysis.memory.whatif import WhatIf
 from perfmagic.analysis.rows import Rows
 
@@ -19,14 +21,20 @@ CHANGE_HEAD = ("", "peak", "less")
 class MemoryDoc:
     """The numbers of a device's memory, with the sentence about them.
 
-    end_bytes: allocated at the end.  n_rounds: how often the cell ran, 0 where rounds were not told apart.
+    start_bytes, end_bytes: allocated at the beginning and the end.  reserved_bytes: the most that was taken from the
+    device, 0 where the record does not say.  places: line and function by path of the stack, function "" for the cell.
+    n_rounds: how often the cell ran, 0 where rounds were not told apart.
     """
 
     device: str
     failed: str
     sentence: str
     peak_bytes: int
+    start_bytes: int
     end_bytes: int
+    reserved_bytes: int
+    stack: MemoryStack
+    places: Mapping[int, tuple[int, str]]
     at_peak: Rows[HeldBytes]
     what_if: Rows[WhatIf]
     growth: Rows[Growth]

@@ -49,6 +49,23 @@ TONES: dict[str, Tone] = {
     "on_memset": Tone("#ffffff", "#0a0d12"),
 }
 
+# layers of memory by reason: purple is the model's, rose what waits for a backward pass, blue what a name holds, and
+# what passes is pale
+MEMORY_TONES: dict[str, Tone] = {
+    "parameters": Tone("#473c7f", "#6358a8"),
+    "buffers": Tone("#5a4f97", "#7469b8"),
+    "optimizer state": Tone("#6a5ea5", "#8379c4"),
+    "before the cell": Tone("#a7a0c8", "#5d5780"),
+    "gradients": Tone("#8f86c4", "#a9a1dc"),
+    "held by variables": Tone("#7fa6c2", "#5f8fb3"),
+    "kept by graphs of variables": Tone("#ad548c", "#c76aa5"),
+    "kept for the backward pass": Tone("#c48eb2", "#a3668f"),
+    "alive at the end": Tone("#a3c0d4", "#48718f"),
+    "until later": Tone("#c3d5e1", "#365468"),
+    "backward pass": Tone("#d9c3e6", "#7a5f8c"),
+    "temporary": Tone("#dfe3e8", "#3a4048"),
+}
+
 # the colour of each OpClass, in its order
 CLASS_TOKENS = ("matrix", "comp", "comm", "htod", "dtoh", "dtod", "dtod", "memset")
 
