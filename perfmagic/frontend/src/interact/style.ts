@@ -113,6 +113,7 @@ export const STYLE = `
 .pm td>span{position:relative}
 .pm-pythonbar{background:var(--pm-host1)}.pm-devicebar{background:color-mix(in srgb,var(--pm-comp) 50%,var(--pm-ground))}
 .pm-blockedbar{border:1px solid var(--pm-wait);background:repeating-linear-gradient(45deg,transparent 0 3px,color-mix(in srgb,var(--pm-wait) 50%,transparent) 3px 4px)}
+.pm-peakbar{background:color-mix(in srgb,var(--pm-memory) 50%,var(--pm-ground))}
 .pm-backwardbar,.pm-outline{border:1px solid var(--pm-comp)}
 .pm.pm tr.pm-waits{background:color-mix(in srgb,var(--pm-wait) 6%,transparent)}
 .pm.pm tr.pm-caller{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}

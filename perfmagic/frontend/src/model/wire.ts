@@ -84,6 +84,8 @@ export interface LinesWire {
   total: [number, number, number, number] | null;
   /** Gaps of Python's time that are shorter are not drawn; 0 where all are. */
   grain_ns: number;
+  /** Where blocks of memory were recorded: bytes of the cell's rows, then what comes below them, with the peak last. */
+  memory?: [number, [string, number][]];
 }
 
 /** [function, "" for the cell; line; row, -1 where the line has none] */
