@@ -20,16 +20,18 @@ PARALLEL ?= -n auto --dist loadgroup
 # these leave exceptions behind in their process (see the marker in pyproject.toml)
 INTERRUPTS := tests/capture/bench/test_interrupts.py tests/shell/test_interrupts.py
 
+# a warning is an error: a link or a name that leads nowhere, a page that nobody finds. Nothing is fetched
+SPHINX := $(BIN)/python -m sphinx --builder html --conf-dir docs --fail-on-warning --jobs auto
 DEMOS := $(wildcard demos/*.ipynb)
 SANITIZE := $(BUILD)/nbval-sanitize.cfg
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with $(SANITIZE)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab test quick test-gpu record-gpu bench-gpu lint format floor front screenshots clean
+.PHONY: help setup demo lab test quick test-gpu record-gpu bench-gpu lint format floor docs release-check front screenshots clean
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/dev.stamp $(FLOOR)/floor.stamp  ## only make both environments (make -j2 setup does so at once)
 
@@ -39,7 +41,7 @@ demo: $(VENV)/demo.stamp  ## run the tour in a real kernel, print what each cell
 lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
 	$(BIN)/jupyter lab demos $(LAB_ARGS)
 
-test: lint floor $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, layers, tests here and on the floor, demos compared
+test: lint floor docs $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, layers, docs, tests here and on the floor, demos compared
 	$(if $(DEMOS),PERFMAGIC_DISPLAY=static $(BIN)/python -m pytest -q -n auto --dist loadfile demos $(NBVAL))
 	PERFMAGIC_DISPLAY=static PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(PARALLEL) -m "not interrupts" $(TESTS)
 	$(BIN)/python -m pytest -q -n auto -m interrupts $(INTERRUPTS)
@@ -69,6 +71,12 @@ format: $(VENV)/dev.stamp  ## put the code into the house's form
 floor: $(FLOOR)/floor.stamp  ## the shell's tests on the oldest IPython and ipykernel promised
 	$(FLOOR)/bin/python -m pytest -q -m floor -p no:cacheprovider tests/shell/test_cell_behaviour.py tests/shell/test_loading.py
 
+docs: $(VENV)/dev.stamp  ## the documentation as a site in build/docs, from Markdown, docstrings and the demos as they are saved
+	$(SPHINX) --fresh-env --write-all --quiet . $(BUILD)/docs
+
+release-check: $(VENV)/dev.stamp  ## build the wheel, install it alone, say how large and how quick it is
+	$(BIN)/python .ci/release_check.py
+
 front: $(VENV)/dev.stamp  ## build perfmagic/static/*.js from its TypeScript and test it (needs node and npm)
 	npm --prefix perfmagic/frontend install --no-save --no-audit --no-fund
 	npm --prefix perfmagic/frontend run --silent build
@@ -91,7 +99,8 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/%.stamp: pyproject.toml constraints-dev.txt | $(BIN)/python
-	$(BIN)/python $(PIP_INSTALL) --editable '.[$*]' --constraint constraints-dev.txt
+	$(BIN)/python $(PIP_INSTALL) 'pip>=25.1'  # which knows dependency groups
+	$(BIN)/python $(PIP_INSTALL) --editable . --group '$*' --constraint constraints-dev.txt
 	@touch $@
 
 $(FLOOR)/floor.stamp: pyproject.toml constraints-floor.txt | $(BIN)/python

@@ -61,6 +61,12 @@ def open_trace(
     One that matches no kernel raises OptionError with the names that are nearest.
     max_unpacked_bytes: larger files are refused, in bytes after unpacking; a gzip file of 2 MB can hold 2 GB.
     Raises TraceError where a file is no trace, or is damaged beyond repair; CaptureError for a profiler without result.
+
+    >>> t = perfmagic.open_trace("step.json.gz")
+    >>> t.verdict.kind
+    'device-bound'
+    >>> print(t.findings[0].sentence.split(". ")[0])
+    device-bound: the device was busy 96 % of its extent
     """
     checked_pattern(comm_names)
     if is_profiler(source):
@@ -84,6 +90,10 @@ def open_traces(
 
     comm_names, max_unpacked_bytes: as in open_trace(). A file that cannot be read is left out with a warning of one
     line; where none can be read, the first TraceError is raised.
+
+    >>> job = perfmagic.open_traces("runs")
+    >>> len(job), [row.rank for row in job.ranks.table]
+    (8, [0, 1, 2, 3, 4, 5, 6, 7])
     """
     results: list[TimelineResult] = []
     refused: list[TraceError] = []
@@ -127,6 +137,10 @@ def rank_findings(results: Sequence[TimelineResult]) -> Rows[RankFinding]:
 
     results: from open_traces(), one for each rank. Empty where the files do not name the ranks of one job.
     Raises OptionError where they are no timelines.
+
+    >>> found = perfmagic.rank_findings(perfmagic.open_traces("runs"))
+    >>> print(found[0].sentence.split(":")[0])
+    the devices of all 8 ranks waited for Python
     """
     _check_timelines(results)
     from perfmagic.analysis.ranks.finding import RankFinding

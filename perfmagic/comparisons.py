@@ -131,6 +131,11 @@ def compare(
     Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, for fewer than two, and for options with what is measured already.
     Source: docs/measuring.md, "Comparing".
+
+    >>> perfmagic.compare(lambda: sum(range(50_000)), lambda: sum(range(50)), samples=20).verdict
+    'faster'
+    >>> print(perfmagic.compare("step.json.gz", "step.json.gz").headline)
+    B is as long as A: 167 ms
     """
     return compare_given((first, *others), names, quantity, given_options(locals()))
 

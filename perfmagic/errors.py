@@ -11,6 +11,12 @@ class PerfmagicError(Exception):
     """Base of every error perfmagic raises on purpose.
 
     message: where and what, with numbers.  hint: what the reader can do, or None.
+
+    >>> try:
+    ...     perfmagic.open_trace("nothing.json")
+    ... except perfmagic.PerfmagicError as error:
+    ...     print(error.message, error.hint, sep=": ")
+    there is no file nothing.json: check the name and the folder
     """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:

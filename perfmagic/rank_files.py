@@ -50,6 +50,11 @@ def open_ranks(
     The result is that of open_traces(source).ranks, and `.rank(3)` reads that rank's file again. Its findings say
     which ranks of the job have no file, and which files cannot be read.
     Raises TraceError where none can be read, OptionError where no two of them are ranks of one job.
+
+    >>> job = perfmagic.open_ranks("runs")
+    >>> longest = max(job.table, key=lambda row: row.extent_ns)
+    >>> longest.rank
+    3
     """
     checked_pattern(comm_names)
     if executor is not None and not callable(getattr(executor, "map", None)):

@@ -17,6 +17,10 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     """The benchmark, sweep or comparison that save() wrote; of several ranks and sweeps over them, the folder.
 
     Raises OptionError for other files and folders, TraceError where a trace of a folder cannot be read.
+
+    >>> file = perfmagic.bench(lambda: sorted(range(100)), samples=20, name="sorting").save("sorting.json")
+    >>> perfmagic.load("sorting.json").name
+    'sorting'
     """
     if is_saved(path):
         return RanksSweep.load(path) if is_sweep(path) else RanksResult.load(path)

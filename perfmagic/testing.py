@@ -64,6 +64,10 @@ def not_slower(
     Slower: the whole 95 % confidence interval of the ratio lies beyond 1 %, against an earlier benchmark beyond 3 %.
     An unclear verdict passes, so a busy machine does not fail the test; the comparison's `why` gives the reason.
     Without time_s and samples two functions are sampled up to 10 s while the verdict is unclear.
+
+    >>> found = perfmagic.testing.not_slower(lambda: sum(range(50)), lambda: sum(range(50_000)), samples=20)
+    >>> found.verdict
+    'faster'
     """
     __tracebackhide__ = True
     found = _compared(body, baseline, quantity, given_options(locals()))

@@ -14,7 +14,7 @@ from perfmagic.magics.running.names import CELL_MAGICS, LINE_MAGICS, SENT_MAGICS
 ROOT = Path(__file__).resolve().parents[1]
 MOST_README_WORDS = 650  # read in thirty seconds, pictures and tables included
 PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), ROOT / "perfmagic" / "README.md"]
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), ROOT / "perfmagic" / "README.md"]
 )
 
 
@@ -79,8 +79,17 @@ def test_every_word_that_the_source_cites_is_defined() -> None:
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    page = "".join(page.read_text() for page in PAGES)
+    page = "".join(page.read_text() for page in PAGES if page.parent.name != "api")
     assert [name for name in perfmagic.__all__ if name not in page and not name.endswith(("extension", "__"))] == []
+
+
+def test_the_docstring_of_every_public_name_has_its_place_in_the_reference() -> None:
+    pages = "".join(page.read_text() for page in sorted((ROOT / "docs" / "api").glob("*.md")))
+    placed = re.findall(r"^\.\. auto(?:class|function|module):: (?:perfmagic\.)?(\w+)$", pages, flags=re.MULTILINE)
+    assert sorted(placed) == sorted(name for name in perfmagic.__all__ if name != "__version__")
+    checks = re.search(r":members: (faster.*)", pages)
+    assert checks is not None
+    assert checks[1].split(", ") == perfmagic.testing.__all__
 
 
 def test_the_page_on_findings_has_every_rule_and_table() -> None:

@@ -30,6 +30,12 @@ class Rows(Sequence[RowT]):
     incomplete table should know.  In a notebook the first rows are shown with headings and units.
 
     Tables of many rows are made from columns instead, see `of_columns`: a row is then built when it is asked for.
+
+    >>> table = perfmagic.open_trace("step.json.gz").categories()
+    >>> table[0].category.name, table[0].n_ops, table[0].total_ns
+    ('COMMUNICATION', 14, 62776000)
+    >>> table.columns
+    ('device', 'category', 'n_ops', 'total_ns', 'share_frac')
     """
 
     __slots__ = ("_columns", "_made", "_n", "note", "of")

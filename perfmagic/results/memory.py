@@ -11,10 +11,10 @@ from perfmagic.analysis.memory.growth import Growth, growth
 from perfmagic.analysis.memory.ledger import Ledger, ledger
 from perfmagic.analysis.memory.peak import HeldBytes, MemoryBlock, Words, blocks, held
 from perfmagic.analysis.memory.reasons import reasons
-from perfmagic.analysis.memory.stack import memory_stack
+from perfmagic.analysis.memory.stack import stack
 from perfmagic.analysis.memory.whatif import WhatIf, what_if
 from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.memory import memory_curve
+from perfmagic.analysis.timeline.memory import RESERVED
 from perfmagic.errors import OptionError, TraceError
 from perfmagic.results.faces import Result
 from perfmagic.trace.columns import HOST_DEVICE, NONE
@@ -142,7 +142,7 @@ class MemoryResult(Result):
         return self._nothing() if self.is_empty else memory_text(self._doc())
 
     def html(self) -> str:
-        """The same as a picture and tables."""
+        """The same as tables."""
         from perfmagic.view.memory.html import memory_html, nothing_html
 
         return nothing_html(self._nothing()) if self.is_empty else memory_html(self._doc())
@@ -153,26 +153,38 @@ class MemoryResult(Result):
     def _failed(self) -> str:
         return f". The code failed: {self.trace.meta.failed}" if self.trace.meta.failed else ""
 
+    @property
+    def _reserved_bytes(self) -> int:
+        """The most that the allocator took from the device, 0 where it does not say."""
+        counters = self.trace.counters
+        name = self.trace.names.index(RESERVED) if RESERVED in self.trace.names else NONE
+        mine = (counters.device == self.ledger.device) & (counters.series == name)
+        return int(counters.value[mine].max(initial=0))
+
+    def svg(self) -> str:
+        """The picture: memory stacked by reason, what was there at the peak, and what would lower it."""
+        from perfmagic.view.memory.picture import memory_svg
+
+        if self.is_empty:
+            raise TraceError(NOTHING)
+        return memory_svg(self._doc())
+
     def _doc(self) -> MemoryDoc:
         from perfmagic.view.memory.doc import MemoryDoc
 
-        words, curve = self._words, memory_curve(self.trace, self.ledger.device)
-        stack = memory_stack(self.ledger, words)
         return MemoryDoc(
             device=self.trace.device_info(self.ledger.device).label,
             failed=self.trace.meta.failed,
             sentence=self.sentence,
             peak_bytes=self.peak_bytes,
-            start_bytes=self.start_bytes,
-            reserved_bytes=0 if curve is None else curve.reserved_max_bytes,
-            stack=stack,
-            places={path: (words.line(path), words.function(path)) for path in set(stack.path.tolist())},
             end_bytes=int(self.ledger.blocks.size_bytes[self.ledger.at_end].sum()),
             at_peak=self.at_peak(),
             what_if=self.what_if(),
             growth=self.growth(),
             n_rounds=max(0, len(self.rounds_ns) - 1),
             notes=tuple(remark.words for remark in self.trace.meta.notes),
+            stack=stack(self.ledger, self._words.why),
+            reserved_bytes=self._reserved_bytes,
         )
 
     def __repr__(self) -> str:

@@ -69,6 +69,14 @@ class TimelineResult(Result):
 
     trace: the columns.  comm_names: a regular expression that says which kernels are communication, None for the
     default rule.  Times in the objects are int64 ns since the window's start.
+
+    >>> t = perfmagic.open_trace("step.json.gz")
+    >>> [(row.stream, row.n_ops) for row in t.streams()]
+    [(7, 3435), (15, 14), (16, 24), (14, 48)]
+    >>> t.save("step.npz").name
+    'step.npz'
+    >>> perfmagic.open_trace("step.npz").verdict.kind
+    'device-bound'
     """
 
     trace: Trace

@@ -34,7 +34,11 @@ class UserFunction:
 
     def text(self, line: int) -> str:
         """The text of a line, stripped; empty where it is not known."""
-        return dict(self.texts).get(line, "").strip()
+        return self._by_line.get(line, "").strip()
+
+    @cached_property
+    def _by_line(self) -> dict[int, str]:
+        return dict(self.texts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +47,7 @@ class Paths:
 
     parent: the caller's path.  function: row of functions, NONE for row 0.  line: of the function's file.
     functions: in order of their first call.  main_thread: the one that ran the cell.
-    until_ns: when the log was full and nothing more was followed, NONE where it was not.
+    until_ns: when following ended before the cell did, NONE where it did not.
     let_go: functions whose lines are not told apart: hot loops of plain Python.
     """
 

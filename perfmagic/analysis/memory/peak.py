@@ -10,6 +10,7 @@ import numpy as np
 
 from perfmagic.analysis.memory.ledger import Ledger
 from perfmagic.analysis.memory.reasons import Reason, Why
+from perfmagic.analysis.memory.stack import kind_of
 from perfmagic.analysis.memory.visits import NOT_VISITED
 from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import NONE, Bool
@@ -29,7 +30,8 @@ class HeldBytes:
     """Blocks of one line with one reason.
 
     line: that allocated them, 0 where no line did.  function: its qualified name, "" for the cell.  code: the line's
-    text.  reason: in words.  n_blocks, size_bytes: of all, as the allocator gave them.  share_frac: of all rows.
+    text.  reason: in words.  kind: of the reason, as pictures stack them.  n_blocks, size_bytes: of all, as the
+    allocator gave them.  share_frac: of all rows.
     """
 
     line: int
@@ -39,6 +41,7 @@ class HeldBytes:
     size_bytes: int
     share_frac: float
     function: str
+    kind: str
 
     shown: ClassVar[tuple[str, ...]] = ("size_bytes", "share_frac", "n_blocks", "reason", "line", "code", "function")
 
@@ -141,7 +144,8 @@ def held(ledger: Ledger, words: Words, mask: Bool) -> Rows[HeldBytes]:
         groups.setdefault(key, []).append(row)
     total = int(ledger.blocks.size_bytes[mask].sum())
     found = [
-        _row(key, words.code(int(path[rows[0]])) if key[0] else "", rows, ledger, total) for key, rows in groups.items()
+        _row(key, words.code(int(path[rows[0]])) if key[0] else "", rows, ledger, total, words.why)
+        for key, rows in groups.items()
     ]
     return Rows(sorted(found, key=lambda one: (-one.size_bytes, one.line)), HeldBytes)
 
@@ -169,10 +173,13 @@ def _blocks(ledger: Ledger, words: Words) -> Iterable[MemoryBlock]:
         )
 
 
-def _row(key: tuple[int, str, str], code: str, rows: list[int], ledger: Ledger, total: int) -> HeldBytes:
+def _row(
+    key: tuple[int, str, str], code: str, rows: list[int], ledger: Ledger, total: int, why: Sequence[Reason]
+) -> HeldBytes:
     line, function, reason = key
     size = int(ledger.blocks.size_bytes[rows].sum())
-    return HeldBytes(line, code, reason, len(rows), size, size / total if total else 0.0, function)
+    kind = kind_of(why[rows[0]], before=bool(ledger.before[rows[0]])).value
+    return HeldBytes(line, code, reason, len(rows), size, size / total if total else 0.0, function, kind)
 
 
 def _shared(holder: str) -> str:

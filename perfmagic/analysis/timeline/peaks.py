@@ -33,6 +33,12 @@ class Peaks:
     flop_per_s: by type, of TYPES; a type that is absent has no known peak.  bytes_per_s: of its memory, None where not
     known.  kind: where the numbers are from, in two words.  source: the document.
     Raises OptionError for an unknown type or a number that is not above 0.
+
+    >>> t = perfmagic.open_trace("step.json.gz")
+    >>> own = perfmagic.Peaks("our V100", flop_per_s={"fp32": 15.7e12}, bytes_per_s=900e9)
+    >>> rows = t.device_operators(peaks=own)
+    >>> {row.peak_bytes_per_s for row in rows}
+    {900000000000.0}
     """
 
     name: str = "this device"

@@ -19,7 +19,11 @@ MOST_CALLS = 10_000_000  # of one sample; more than a minute of an empty body
 
 @dataclass(frozen=True)
 class Work:
-    """What one call does, as its author says: floating-point operations and bytes moved; None where unsaid."""
+    """What one call does, as its author says: floating-point operations and bytes moved; None where unsaid.
+
+    >>> perfmagic.Work(flop=2 * 1000**3).flop
+    2000000000
+    """
 
     flop: float | None = None
     moved_bytes: float | None = None

@@ -288,6 +288,11 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     0: as much as the host gives, as at first. A CUDA device has what it has, and memory says nothing of it.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none and for pace or memory in a rank
     on the CPU, OptionError for another word.
+
+    >>> device = perfmagic.device("sim", pace="matmul=1ms")
+    >>> x = torch.ones(8, 8, device=device)
+    >>> (x @ x)[0, 0].item()
+    8.0
     """
     torch = require_torch("perfmagic.device()")
     memory_bytes = None if memory is None else bytes_given(memory)

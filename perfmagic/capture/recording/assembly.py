@@ -89,7 +89,7 @@ def assembled(found: Recorded) -> Trace:
         failed=found.failed,
         dropped_events=parts.dropped,
         races=parts.races,
-        notes=(*_notes(found, parts), *_of_paths(paths)),
+        notes=(*_notes(found, parts), *_of_paths(paths, found.watch)),
         **_of_rank(found),
     )
     marks = found.marks.columns(found.offset_ns - base, found.returned_ns - base)
@@ -131,17 +131,17 @@ def _notes(found: Recorded, parts: _Parts) -> list[Remark]:
     return notes
 
 
-def _of_paths(paths: Paths | None) -> list[Remark]:
+def _of_paths(paths: Paths | None, watch: LineWatch | None) -> list[Remark]:
     """What lines of functions were not followed."""
-    if paths is None:
+    if paths is None or watch is None:
         return []
     found = []
     if paths.let_go:
         names = ", ".join(f"`{paths.functions[i].name}`" for i in paths.let_go)
-        words = f"lines of {names} are not told apart: a hot loop of plain Python, in which a line queues nothing"
+        words = f"lines of {names} are not told apart: a hot loop of plain Python, lines within 2 µs of each other"
         found.append(Remark("hot_loop", words, {"n_functions": len(paths.let_go)}))
     if paths.until_ns != NONE:
-        words = f"lines of functions were followed for {units.duration(paths.until_ns)}: the log of lines was full"
+        words = f"lines of functions were followed for {units.duration(paths.until_ns)}: {watch.ended_because}"
         found.append(Remark("lines_ended_early", words, {"followed_ns": paths.until_ns}))
     return found
 

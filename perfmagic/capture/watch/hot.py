@@ -80,8 +80,10 @@ class HotLoops:
             self._release(rows[end - SAMPLE : end])
 
     def _release(self, sample: list[Event]) -> None:
-        lines = Counter(code for _, kind, code, _ in sample if kind == LINE)
-        for code, n in lines.items():
-            if n >= LEAST_SHARE * len(sample) and code not in self.let_go:
+        codes = {id(code): code for _, _, code, _ in sample}  # by id: a code object's own hash is slow
+        lines = Counter(id(code) for _, kind, code, _ in sample if kind == LINE)
+        for number, n in lines.items():
+            code = codes[number]
+            if n >= LEAST_SHARE * len(sample) and all(code is not one for one in self.let_go):
                 self._watching.let_go(code)
                 self.let_go.append(code)

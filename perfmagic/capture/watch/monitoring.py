@@ -27,7 +27,10 @@ class Monitoring:
     """Notes events of the user's code from take() to give_back(); a resource of perfmagic.capture.owner.
 
     mine: whether a code object is the user's.  running: frames of the user's that run already, the outermost first.
+    lost: as in perfmagic.capture.watch.settrace; a number of sys.monitoring's is taken from nobody.
     """
+
+    lost = False
 
     def __init__(self, events: Events, mine: Callable[[CodeType], bool], running: list[FrameType]) -> None:
         self.events = events

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from perfmagic.capture.watch.events import LEAVE, LINE, START, Events, clock_ns
+from perfmagic.capture.watch.events import LEAVE, LINE, START, Append, Events, clock_ns
 from perfmagic.errors import CaptureError
 
 
@@ -19,71 +19,104 @@ class Settrace:
     """Notes events of the user's code from take() to give_back(); a resource of perfmagic.capture.owner.
 
     mine, running: as in perfmagic.capture.watch.monitoring.
+    lost: the thread that began this has another trace function at the end, or none: a debugger in the cell took it, or
+    an interrupt struck in ours, upon which Python drops it. The lines after the last event are then not known.
     """
 
     def __init__(self, events: Events, mine: Callable[[CodeType], bool], running: list[FrameType]) -> None:
         self.events = events
+        self.lost = False
         self._mine, self._running = mine, running
-        self._released: set[CodeType] = set()
-        self._stopped = False
+        self._known: dict[int, tuple[bool, CodeType]] = {}  # by id; the code is kept, so that its id stays its own
+        self._released: set[int] = set()  # ids: a code object's own hash is slow
+        self._stopped: list[bool] = []  # not empty once stopped
         self._function: Any = None
+        self._of_threads: Any = None
 
     def take(self) -> None:
         if sys.gettrace() is not None:
             raise CaptureError(
-                "lines in functions cannot be followed: a debugger or a coverage tool traces this process",
+                "lines in functions cannot be followed: "
+                "a debugger, a coverage tool or another recording traces this process",
                 hint="end it, or measure without --lines; Python 3.12 follows lines beside it",
             )
-        self._function, local = self._functions()
+        self._function, local = self._functions(self.events.of_main.append)
         for frame in self._running:
             self.events.rows().append((clock_ns(), START, frame.f_code, frame.f_lineno))
             frame.f_trace = local
-        threading.settrace(self._function)
+        if threading.gettrace() is None:  # else new threads are a debugger's
+            self._of_threads = self._begin_thread
+            threading.settrace(self._of_threads)
         sys.settrace(self._function)
 
     def give_back(self) -> None:
+        self.stop()  # threads that go on end it themselves
         if self._function is None:
             return
-        if sys.gettrace() is self._function:  # a debugger may have been started meanwhile
+        if sys.gettrace() is self._function:
             sys.settrace(None)
-        if getattr(threading, "_trace_hook", None) is self._function:
+        elif threading.get_ident() == self.events.main:
+            self.lost = True
+        if self._of_threads is not None and threading.gettrace() is self._of_threads:
             threading.settrace(None)  # type: ignore[arg-type, unused-ignore]
         for frame in self._running:
             frame.f_trace = None
-        self._running, self._function = [], None
+        self._running, self._function, self._of_threads = [], None, None
 
     def let_go(self, code: CodeType) -> None:
         """Note the lines of a function no more, from any thread."""
-        self._released.add(code)
+        self._released.add(id(code))
 
     def stop(self) -> None:
         """Note nothing more, from any thread."""
-        self._stopped = True
+        self._stopped.append(True)
 
-    def _functions(self) -> tuple[Any, Any]:
-        main, of_main, put = self.events.main, self.events.of_main.append, self.events.put
-        mine, released, ident = self._mine, self._released, threading.get_ident
+    def _begin_thread(self, frame: FrameType, event: str, arg: object) -> Any:
+        """The trace function of a thread that begins: it has functions of its own from its first call on."""
+        if self._stopped:
+            sys.settrace(None)
+            return None
+        begun, _ = self._functions(self.events.put())
+        sys.settrace(begun)
+        return begun(frame, event, arg)
 
-        def local(frame: FrameType, event: str, _arg: object) -> Any:
-            if self._stopped:
-                return None
-            if event == "line":
-                if frame.f_code in released:
-                    frame.f_trace_lines = False
-                    return local
-                (of_main if ident() == main else put())((clock_ns(), LINE, frame.f_code, frame.f_lineno))
-            elif event == "return":
-                (of_main if ident() == main else put())((clock_ns(), LEAVE, frame.f_code, 0))
-            return local
+    def _functions(self, append: Append) -> tuple[Any, Any]:
+        """What traces the calls of one thread, and what traces the lines of one frame."""
+        known, mine, released, stopped = self._known, self._mine, self._released, self._stopped
+        local = self._local(append)
 
         def begun(frame: FrameType, _event: str, _arg: object) -> Any:
-            code = frame.f_code
-            if self._stopped or not mine(code):
+            if stopped:
+                sys.settrace(None)
                 return None
-            if code in released:
+            code = frame.f_code
+            entry = known.get(id(code))
+            if entry is None:
+                entry = known[id(code)] = mine(code), code
+            if not entry[0]:
+                return None
+            if id(code) in released:
                 frame.f_trace_lines = False
             # a generator that goes on comes here too: its line says where
-            (of_main if ident() == main else put())((clock_ns(), START, code, frame.f_lineno))
+            append((clock_ns(), START, code, frame.f_lineno))
             return local
 
         return begun, local
+
+    def _local(self, append: Append) -> Any:
+        released, stopped = self._released, self._stopped
+
+        def local(frame: FrameType, event: str, _arg: object) -> Any:
+            if stopped:
+                return None
+            if event == "line":
+                code = frame.f_code
+                if released and id(code) in released:
+                    frame.f_trace_lines = False
+                else:
+                    append((clock_ns(), LINE, code, frame.f_lineno))
+            elif event == "return":
+                append((clock_ns(), LEAVE, frame.f_code, 0))
+            return local
+
+        return local

@@ -1,33 +1,53 @@
 """The text of the user's functions: which statement a line belongs to, and what a reader is shown of it."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import linecache
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from types import CodeType
+from typing import TypeAlias
 
 from perfmagic.trace.paths import UserFunction
 
 WHOLE_UP_TO = 150  # lines of a function that are kept although they did not run; of a longer one those that ran
 _ANONYMOUS = "<"  # lambdas, comprehensions and cells have no name to look for
 _MODULE = "<module>"
-CHANGED = "its file has changed since it was loaded: no text is shown"
+_NO_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
+_FUTURE = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
+CHANGED = "its file does not hold the code that ran, as if changed since it was loaded: no text is shown"
 NO_TEXT = "its text is not at hand"
+
+
+Place: TypeAlias = tuple[str, int]  # a function's name and its first line
 
 
 @dataclass
 class _File:
     """A file's lines, the first line of the statement each belongs to, and where functions stand.
 
-    functions: (name, first line) to the last line.
+    functions: their last lines.  may_change: it is no cell, whose text stays what it was.
     """
 
     lines: list[str]
     statement: dict[int, int] = field(default_factory=dict)
-    functions: dict[tuple[str, int], int] = field(default_factory=dict)
+    functions: dict[Place, int] = field(default_factory=dict)
+    may_change: bool = False
+    _codes: dict[int, dict[Place, list[CodeType]]] = field(default_factory=dict)  # what it compiles to, by flags
+
+    def is_of(self, code: CodeType) -> bool:
+        """Whether this text is what a code object was made of, as far as can be known."""
+        place, flags = (code.co_name, code.co_firstlineno), code.co_flags & _FUTURE
+        if not self.may_change:
+            return code.co_name[:1] == _ANONYMOUS or place in self.functions
+        if flags not in self._codes:
+            self._codes[flags] = _codes("".join(self.lines), flags)
+        return code in self._codes[flags].get(place, ())
 
 
 class Sources:
@@ -40,25 +60,22 @@ class Sources:
         self._label = label or shown_path
         self._cell = cell
         self._files: dict[str, _File | None] = {}
+        self._of: dict[int, tuple[CodeType, _File | None]] = {}
 
     def statement(self, code: CodeType, line: int) -> int:
         """The first line of the statement that a line belongs to; the line itself where that is not known."""
-        file = self._file(code.co_filename)
+        file = self._file(code)
         return line if file is None else file.statement.get(line, line)
 
     def function(self, code: CodeType, ran: Collection[int]) -> UserFunction:
         """A code object as readers see it.  ran: its lines that ran."""
-        file = self._file(code.co_filename)
+        file = self._file(code)
         first, last = code.co_firstlineno, max([code.co_firstlineno, *ran])
         note = ""
         if file is None:
-            note = NO_TEXT
-        elif code.co_name[:1] != _ANONYMOUS:
-            known = file.functions.get((code.co_name, first))
-            if known is None or known < last:
-                file, note = None, CHANGED
-            else:
-                last = known
+            note = CHANGED if self._files[code.co_filename] is not None else NO_TEXT
+        else:
+            last = max(last, file.functions.get((code.co_name, first), last))
         wanted = range(first, last + 1)
         shown = wanted if len(wanted) <= WHOLE_UP_TO and code.co_name != _MODULE else sorted(ran)
         texts = tuple((n, file.lines[n - 1].rstrip("\n")) for n in shown if file and 1 <= n <= len(file.lines))
@@ -71,10 +88,24 @@ class Sources:
             note=note,
         )
 
-    def _file(self, name: str) -> _File | None:
+    def _file(self, code: CodeType) -> _File | None:
+        """The text that a code object was made of; None where that is not at hand."""
+        key = id(code)
+        if key not in self._of:
+            self._of[key] = code, self._found(code)  # the code is kept, so that its id stays its own
+        return self._of[key][1]
+
+    def _found(self, code: CodeType) -> _File | None:
+        """What linecache knows may be older than the file, and right; else the file as it is now."""
+        name = code.co_filename
         if name not in self._files:
             self._files[name] = _read(name)
-        return self._files[name]
+        file = self._files[name]
+        if file is not None and not (code is self._cell or file.is_of(code)):
+            linecache.checkcache(name)
+            newer = self._files[name] = _read(name) or file
+            file = newer if newer.is_of(code) else None
+        return file
 
 
 def shown_path(name: str) -> str:
@@ -87,15 +118,29 @@ def _read(name: str) -> _File | None:
     lines = linecache.getlines(name)
     if not lines:
         return None
-    file = _File(lines)
+    file = _File(lines, may_change=Path(name).is_file())
     try:
         tree = ast.parse("".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except _NO_PYTHON:
         return file
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):
             _note(file, node)
     return file
+
+
+def _codes(text: str, flags: int) -> dict[Place, list[CodeType]]:
+    """All code objects of a text, by name and first line; none where it is no Python."""
+    found: dict[Place, list[CodeType]] = {}
+    try:
+        left = [compile(text, "", "exec", flags=flags, dont_inherit=True)]
+    except _NO_PYTHON:
+        return found
+    while left:
+        code = left.pop()
+        found.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+        left += [const for const in code.co_consts if isinstance(const, CodeType)]
+    return found
 
 
 def _note(file: _File, node: ast.stmt) -> None:

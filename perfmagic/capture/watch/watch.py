@@ -40,13 +40,14 @@ class LineWatch:
         self._cell: CodeType | None = None
         self._owner = Owner()
         self._hot: HotLoops | None = None
+        self._watching: Monitoring | Settrace | None = None
         self._main_native = threading.get_native_id()
 
     def take(self) -> None:
         running = self._running(sys._getframe(1))
         self._cell = running[0].f_code if running else None
         kind = Monitoring if monitoring.available() else Settrace
-        watching = kind(self._events, self._mine, running)
+        self._watching = watching = kind(self._events, self._mine, running)
         self._hot = HotLoops(self._events, watching)
         self._owner.take(self._hot)
         self._owner.take(watching)
@@ -57,19 +58,17 @@ class LineWatch:
     def paths(self, offset_ns: int, *, has_cell: bool) -> Paths:
         """What was followed.  offset_ns: from perf_counter to the trace's time.  has_cell: whether it was a cell."""
         sources = Sources(self._label, self._cell if has_cell else None)
-        let_go = set() if self._hot is None else set(self._hot.let_go)
+        let_go = set() if self._hot is None else set(map(id, self._hot.let_go))  # a code object's own hash is slow
 
         def statement(code: CodeType, line: int) -> int:
             """The lines of a hot loop are not told apart: all are its function's first."""
-            return code.co_firstlineno if code in let_go else sources.statement(code, line)
+            return code.co_firstlineno if id(code) in let_go else sources.statement(code, line)
 
         tree, marks = paths_of(self._events.by_thread, self._events.of_main, statement)
         ran: dict[int, set[int]] = {}
         for function, line in zip(tree.function, tree.line, strict=True):
             ran.setdefault(function, set()).add(line)
-        hot = self._hot
-        threads = list(marks)
-        full_ns = None if hot is None or hot.full_ns is None else hot.full_ns + offset_ns
+        threads, until = list(marks), self._until()
         return Paths(
             parent=np.array(tree.parent, np.int32),
             function=np.array(tree.function, np.int32),
@@ -83,9 +82,23 @@ class LineWatch:
                 }
             ),
             main_thread=self._main_native,
-            until_ns=NONE if full_ns is None else full_ns,
-            let_go=tuple(i for i, code in enumerate(tree.functions) if code in let_go),
+            until_ns=NONE if until is None else until[0] + offset_ns,
+            let_go=tuple(i for i, code in enumerate(tree.functions) if id(code) in let_go),
         )
+
+    @property
+    def ended_because(self) -> str:
+        """Why lines were not followed to the end; empty where they were."""
+        until = self._until()
+        return "" if until is None else until[1]
+
+    def _until(self) -> tuple[int, str] | None:
+        """When the watch ended before its time, by perf_counter_ns, and why."""
+        if self._watching is not None and self._watching.lost and self._events.of_main:
+            return self._events.of_main[-1][0], "a debugger or another tool took over Python's trace function"
+        if self._hot is not None and self._hot.full_ns is not None:
+            return self._hot.full_ns, "the log of lines was full"
+        return None
 
     def _running(self, frame: FrameType | None) -> list[FrameType]:
         """The frame that holds what is measured: the user's innermost that runs already."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perfmagic import units
 from perfmagic.analysis.memory.growth import Growth
 from perfmagic.analysis.memory.peak import HeldBytes
-from perfmagic.analysis.memory.stack import MemoryStack
+from perfmagic.analysis.memory.stack import Stack
 from perfmagic.analysis.memory.whatif import WhatIf
 from perfmagic.analysis.rows import Rows
 
@@ -21,30 +20,27 @@ CHANGE_HEAD = ("", "peak", "less")
 class MemoryDoc:
     """The numbers of a device's memory, with the sentence about them.
 
-    start_bytes, end_bytes: allocated at the beginning and the end.  reserved_bytes: the most that was taken from the
-    device, 0 where the record does not say.  places: line and function by path of the stack, function "" for the cell.
-    n_rounds: how often the cell ran, 0 where rounds were not told apart.
+    end_bytes: allocated at the end.  reserved_bytes: the most that the allocator took from the device, 0 where it does
+    not say.  n_rounds: how often the cell ran, 0 where rounds were not told apart.
     """
 
     device: str
     failed: str
     sentence: str
     peak_bytes: int
-    start_bytes: int
     end_bytes: int
-    reserved_bytes: int
-    stack: MemoryStack
-    places: Mapping[int, tuple[int, str]]
     at_peak: Rows[HeldBytes]
     what_if: Rows[WhatIf]
     growth: Rows[Growth]
     n_rounds: int
     notes: tuple[str, ...]
+    stack: Stack
+    reserved_bytes: int
 
     def peak_rows(self) -> list[tuple[str, str, str, str]]:
         """Place and code, bytes, blocks and reason of each row; the rest in one, then the sum."""
         rows = [
-            (_place(row), units.size(row.size_bytes), units.count(row.n_blocks), row.reason)
+            (_placed_code(row), units.size(row.size_bytes), units.count(row.n_blocks), row.reason)
             for row in self.at_peak[:MOST_ROWS]
         ]
         rest = self.at_peak[MOST_ROWS:]
@@ -57,7 +53,7 @@ class MemoryDoc:
     def change_rows(self) -> list[tuple[str, str, str]]:
         """What would lower the peak: the change with its cause, the peak it would have, how much less that is."""
         return [
-            (f"{row.change} ({row.because})", f"{_about(row)}{units.size(row.peak_bytes)}", units.size(row.saved_bytes))
+            (f"{row.change} ({row.because})", f"{about(row)}{units.size(row.peak_bytes)}", units.size(row.saved_bytes))
             for row in self.what_if
         ]
 
@@ -69,12 +65,17 @@ class MemoryDoc:
         return [*found, f"{units.size(self.end_bytes)} are allocated at the end", *self.notes]
 
 
-def _place(row: HeldBytes) -> str:
+def place(row: HeldBytes) -> str:
+    """The line that allocated it: line 9 of Net.forward."""
+    return f"line {row.line} of {row.function}" if row.function else f"line {row.line}"
+
+
+def about(row: WhatIf) -> str:
+    """What stands before a number that is an estimate."""
+    return "about " if row.about else ""
+
+
+def _placed_code(row: HeldBytes) -> str:
     if not row.line:
         return "before the cell" if row.reason.startswith("before") else "no line of yours"
-    of = f" of {row.function}" if row.function else ""
-    return f"line {row.line}{of}  {row.code}"
-
-
-def _about(row: WhatIf) -> str:
-    return "about " if row.about else ""
+    return f"{place(row)}  {row.code}"

@@ -1,240 +1,262 @@
-"""Memory as one SVG: layers by reason over the order of allocations, the peak, and the lines that ran below."""
+"""Memory as one SVG: stacked by reason along the allocations, what was there at the peak, what would lower it."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 
 from perfmagic import units
+from perfmagic.analysis.memory.peak import HeldBytes
+from perfmagic.analysis.memory.stack import KINDS, Kind
+from perfmagic.analysis.memory.whatif import WhatIf
 from perfmagic.trace.columns import Float64, Int64
-from perfmagic.view.memory.doc import MemoryDoc
+from perfmagic.view.memory.doc import MemoryDoc, about, place
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
-from perfmagic.view.svg.metrics import width_px
-from perfmagic.view.svg.palette import MEMORY_TONES, Tone
-from perfmagic.view.svg.path import number
+from perfmagic.view.svg.metrics import fitted, width_px
+from perfmagic.view.svg.path import quantised, skyline, step_line
 
-MAX_BYTES = 30_000  # in HTML a third more
-PLOT_X, PLOT_PX, PLOT_TOP, PLOT_HEIGHT = 92.0, 796.0, 34.0, 190.0
-BAND_PX, LABEL_PX = 14.0, 12.0
+MAX_BYTES = 40_000
+PLOT_X, PLOT_PX, PLOT_RIGHT = 76, 800, 884
+HEIGHT_PX, TOP_PX, HEAD_PX = 150, 30, 30  # room above the peak for its words
+BAND_PX, ROW_PX, TITLE_PX = 15, 18, 26
+BAR_PX, SIZE_X, COUNT_X, PLACE_X, CODE_X, WHY_X = 56, 124, 158, 170, 300, 560
+PEAK_X, LESS_X, CHANGE_X = 124, 200, 212
+MOST_ROWS = 14
 RESERVED_SHARE = 1.3  # of the peak: below it, what is reserved is a number only
 MOST_ABOVE = 1.5  # of the peak: the scale grows no further for what is reserved
-_DARK_TEXT, _LIGHT_TEXT = "#1b1f24", "#ffffff"
+_LABEL_PX = 12  # the least height of a layer with its name in it
+
+TOKENS = {
+    Kind.PARAMETERS: "mem_parameters",
+    Kind.OPTIMIZER: "mem_optimizer",
+    Kind.BEFORE: "mem_before",
+    Kind.GRADIENTS: "mem_gradients",
+    Kind.HELD: "mem_held",
+    Kind.GRAPH: "mem_graph",
+    Kind.KEPT: "mem_kept",
+    Kind.BACKWARD: "mem_backward",
+    Kind.PASSING: "mem_passing",
+}
+_ON_DARK = {Kind.PARAMETERS, Kind.OPTIMIZER, Kind.GRAPH}
 
 
-def memory_svg(doc: MemoryDoc, most_bytes: int = MAX_BYTES) -> str:
-    """The picture, 1000 px wide, light and dark by the reader's system, at most most_bytes."""
-    for grain_px in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
-        picture = _Painter(doc, grain_px).svg()
-        if len(picture.encode()) <= most_bytes:
+def memory_svg(doc: MemoryDoc) -> str:
+    """The picture, 1000 px wide, at most 40 kB, light and dark by the reader's system."""
+    for columns in (800, 500, 300, 150, 80):
+        picture = _Painter(doc, columns).picture()
+        if len(picture.encode()) <= MAX_BYTES:
             return picture
     return picture
 
 
 def alt_text(doc: MemoryDoc) -> str:
     """The picture in one sentence."""
-    at_peak = doc.stack.held_bytes[:, doc.stack.peak_step].tolist()
-    parts = [f"{units.size(n)} {name}" for name, n in zip(doc.stack.layers, at_peak, strict=True) if n]
-    return f"Memory by reason in the order of allocations, {units.size(doc.peak_bytes)} at the peak: {', '.join(parts)}"
-
-
-def on_tone(tone: Tone) -> Tone:
-    """The colour of letters on a layer."""
-    return Tone(_letters(tone.light), _letters(tone.dark))
+    kinds = [kind.value for kind, most in zip(KINDS, doc.stack.size_bytes.max(axis=1), strict=True) if most]
+    return f"Memory of {doc.device}, stacked by reason along allocations: {', '.join(kinds)}. {doc.sentence}"
 
 
 class _Painter:
-    """Draws columns, each of which shows one step: of the steps that fall into it the one with the most memory."""
+    """Draws one picture; n_columns: how finely the stack is drawn."""
 
-    def __init__(self, doc: MemoryDoc, grain_px: float) -> None:
-        self._doc, self._stack, self.canvas = doc, doc.stack, Canvas()
-        total = self._stack.total_bytes
-        self._shown, self._edges = _columns(total, int(PLOT_PX / grain_px), self._stack.peak_step)
-        over = doc.reserved_bytes > RESERVED_SHARE * doc.peak_bytes
-        self._reserved = doc.reserved_bytes if over else 0
-        self._top_bytes = max(1, doc.peak_bytes, min(self._reserved, int(MOST_ABOVE * doc.peak_bytes)))
-        self._labelled: set[str] = set()
+    def __init__(self, doc: MemoryDoc, n_columns: int) -> None:
+        self.canvas = Canvas()
+        self._doc = doc
+        peak = max(1, doc.peak_bytes)
+        self._is_reserved_drawn = doc.reserved_bytes > RESERVED_SHARE * peak
+        top_bytes = min(doc.reserved_bytes, MOST_ABOVE * peak) if self._is_reserved_drawn else peak
+        self._px = HEIGHT_PX / top_bytes
+        self._peak_px = doc.peak_bytes * self._px
+        self._first, self._shown = _columns(doc.stack.size_bytes.sum(axis=0), n_columns)
+        self._edges = np.append(self._first, len(doc.stack)) * (PLOT_PX / len(doc.stack)) + PLOT_X
 
-    def svg(self) -> str:
+    def picture(self) -> str:
+        floor = TOP_PX + HEIGHT_PX
         self.canvas.text(
-            PLOT_X, 11, "one step to the right is one allocation or one release; waiting takes no room", "ink2"
+            PLOT_X, 10, "each step to the right is an allocation or a release; waiting takes no room", "ink2"
         )
-        self._layers()
-        self._scale()
-        self._peak()
-        y = PLOT_TOP + PLOT_HEIGHT + 4
-        y = self._band("cell line", self._stack.line[self._shown], self._cell_line, y, "host1")
-        inner = np.where(self._is_in_function(), self._stack.path[self._shown], 0)
-        if inner.any():
-            y = self._band("in functions", inner, self._in_function, y, "host2")
-        return self.canvas.svg(self._key(y + 4), alt_text(self._doc))
+        self._stack(floor)
+        y = self._bands(floor + 4)
+        y = self._key(y + 6)
+        y = self._at_peak(y + 4)
+        if self._doc.what_if:
+            y = self._changes(y + 4)
+        return self.canvas.svg(y + 6, alt_text(self._doc))
 
-    def _layers(self) -> None:
-        heights = self._stack.held_bytes[:, self._shown] * (PLOT_HEIGHT / self._top_bytes)
-        upper = np.round(np.cumsum(heights, axis=0) * 2) / 2
-        lower = np.zeros(upper.shape[1])
-        for i, name in enumerate(self._stack.layers):
-            self.canvas.fill(_between(self._edges, lower, upper[i]), MEMORY_TONES[name])
-            lower = upper[i]
-        lower = np.zeros(upper.shape[1])
-        for i, name in enumerate(self._stack.layers):
-            self._layer_label(name, lower, upper[i])
-            lower = upper[i]
+    def _stack(self, floor: float) -> None:
+        doc, canvas = self._doc, self.canvas
+        size = doc.stack.size_bytes[:, self._shown]
+        tops = quantised((np.cumsum(size, axis=0) * self._px).astype(np.float64), 0.5)
+        for row in reversed(range(len(KINDS))):
+            if size[row].any():
+                canvas.fill(skyline(self._edges, tops[row], floor), TOKENS[KINDS[row]])
+                canvas.stroke(step_line(self._edges, tops[row], floor, down=False), "ground", 0.5)
+        for row, kind in enumerate(KINDS):
+            self._name(kind, tops[row - 1] if row else np.zeros(len(self._shown)), tops[row], floor)
+        self._sides(floor, self._px)
+        self._peak(floor)
 
-    def _layer_label(self, name: str, lower: Float64, upper: Float64) -> None:
-        """The name in the thickest place of a layer that has room for it, beside the line of the peak."""
-        room = width_px(name, 10) * 1.12 + 8
-        peak_x = self._peak_x()
-        best, at = LABEL_PX, (0.0, 0.0)
-        for a in range(0, len(upper), max(1, len(upper) // 200)):
-            left = float(self._edges[a])
-            b = int(np.searchsorted(self._edges, left + room))
-            if b >= len(self._edges) or left - 3 <= peak_x <= left + room + 3:
-                continue
-            floor, roof = float(lower[a:b].max()), float(upper[a:b].min())
-            if roof - floor > best:
-                best, at = roof - floor, (left + 4, (floor + roof) / 2)
-        if best > LABEL_PX:
-            self._labelled.add(name)
-            y = PLOT_TOP + PLOT_HEIGHT - at[1] + 3.5
-            self._text_on(round(at[0], 1), round(y, 1), name)
+    def _name(self, kind: Kind, low: Float64, high: Float64, floor: float) -> None:
+        """The name of a layer where it has most room; none where it would not fit."""
+        width = width_px(kind.value, 10) * 1.15 + 8
+        edges = self._edges
+        best, at = float(_LABEL_PX), -1
+        right = np.searchsorted(edges, edges[:-1] + width)
+        for column in range(0, len(low), max(1, len(low) // 200)):
+            until = int(right[column])
+            if until > len(low):
+                break
+            room = float(high[column:until].min() - low[column:until].max())
+            if room > best + 2:
+                best, at = room, column
+        if at >= 0:
+            until = int(right[at])
+            middle = (float(high[at:until].min()) + float(low[at:until].max())) / 2
+            ink = "on_mem_dark" if kind in _ON_DARK else "on_mem_middle"
+            self.canvas.text(round(float(edges[at]) + 5, 1), round(floor - middle + 3.5, 1), kind.value, ink)
 
-    def _text_on(self, x: float, y: float, name: str) -> None:
-        self.canvas.text(x, y, name, on_tone(MEMORY_TONES[name]))
+    def _sides(self, floor: float, px: float) -> None:
+        """Sizes at the left edge, what stays at the right one."""
+        doc, canvas = self._doc, self.canvas
+        start = int(doc.stack.size_bytes[:, 0].sum())
+        sizes = [(0, 0.0)] + ([(start, start * px)] if 10 < start * px < self._peak_px - 10 else [])
+        for size, height in [*sizes, (doc.peak_bytes, self._peak_px)]:
+            canvas.text(
+                PLOT_X - 6, round(floor - height + 3.5, 1), units.size(size) if size else "0", "ink2", anchor="end"
+            )
+        end = doc.end_bytes * px
+        canvas.text(PLOT_RIGHT, round(floor - end + 3.5, 1), f"{units.size(doc.end_bytes)} at the end", "ink2")
+        if doc.reserved_bytes:
+            y = TOP_PX if end < HEIGHT_PX - 14 else floor - end + 13
+            canvas.text(PLOT_RIGHT, round(y + 3.5, 1), f"{units.size(doc.reserved_bytes)} reserved", "ink2")
+            if self._is_reserved_drawn:
+                canvas.stroke(f"M{2 * PLOT_X} {2 * TOP_PX}h{2 * PLOT_PX}", "ink2", 1.0, dash=(4, 3))
+            if doc.reserved_bytes > MOST_ABOVE * max(1, doc.peak_bytes):
+                canvas.text(PLOT_RIGHT, y - 9, "off the scale:", "ink2")
 
-    def _scale(self) -> None:
-        """Sizes at the left, what is there at the end and what is reserved at the right; none over another."""
-        doc = self._doc
-        self.canvas.boxes([(PLOT_X, PLOT_TOP + PLOT_HEIGHT, PLOT_PX, 0.5)], "ink3")
-        left = [(doc.peak_bytes, units.size(doc.peak_bytes)), (0, "0"), (doc.start_bytes, units.size(doc.start_bytes))]
-        taken: list[float] = []
-        for value, words in left:
-            y = self._y(value)
-            if all(abs(y - other) >= LABEL_PX for other in taken):
-                taken.append(y)
-                self.canvas.text(PLOT_X - 8, round(y + 3.5, 1), words, "ink2", anchor="end")
-        x = PLOT_X + PLOT_PX + 6
-        end_y = self._y(doc.end_bytes)
-        self.canvas.text(x, round(end_y + 3.5, 1), f"{units.size(doc.end_bytes)} after", "ink2")
-        if not doc.reserved_bytes:
-            return
-        y = PLOT_TOP
-        words = f"{units.size(doc.reserved_bytes)} reserved"
-        if self._reserved:
-            y = self._y(min(self._reserved, self._top_bytes))
-            line = f"M{number(PLOT_X)} {number(round(y, 1))}h{number(PLOT_PX)}"
-            self.canvas.stroke(line, "ink2", 1.0, dash=(4, 3))
-        if abs(y - end_y) < LABEL_PX:
-            y = end_y - LABEL_PX
-        self.canvas.text(x, round(y + 3.5, 1), words, "ink2")
-        if self._reserved > self._top_bytes:
-            self.canvas.text(x, round(y - 8.5, 1), "off the scale:", "ink2")
-
-    def _peak(self) -> None:
-        doc, x = self._doc, self._peak_x()
-        top = self._y(doc.peak_bytes)
-        words = f"peak {units.size(doc.peak_bytes)}"
-        line = f"M{number(x)} {number(round(top, 1))}V{number(PLOT_TOP + PLOT_HEIGHT)}"
-        self.canvas.stroke(line, "ink", 1.0, dash=(2, 2))
+    def _peak(self, floor: float) -> None:
+        column = int(np.searchsorted(self._first, self._doc.stack.peak_step, side="right")) - 1
+        x = round(float((self._edges[column] + self._edges[column + 1]) / 2), 1)
+        top = round(floor - self._peak_px, 1)
+        self.canvas.stroke(f"M{2 * x:g} {2 * top:g}V{2 * floor:g}", "ink", 0.75, dash=(1.5, 1.5))
         self.canvas.boxes([(x - 2, top - 2, 4, 4)], "ink")
-        room = width_px(words, 10, bold=True) * 1.15
-        anchor = "end" if x + 6 + room > PLOT_X + PLOT_PX else ""
-        self.canvas.text(x - 6 if anchor else x + 6, round(top - 5, 1), words, anchor=anchor, bold=True)
+        words = f"peak {units.size(self._doc.peak_bytes)}"
+        room = width_px(words, 10, bold=True) * 1.15 + 8
+        anchor = "end" if x + room > PLOT_X + PLOT_PX else ""
+        self.canvas.text(x - 6 if anchor else x + 6, top - 4, words, bold=True, anchor=anchor)
 
-    def _band(self, name: str, value: Int64, words: Callable[[int], tuple[str, ...]], y: float, tone: str) -> float:
-        """Stretches with one value as boxes; returns the lower edge."""
-        self.canvas.text(PLOT_X - 8, y + 10, name, "ink2", anchor="end")
-        cuts = np.flatnonzero(np.diff(value)) + 1
-        boxes = []
-        for a, b in zip([0, *cuts.tolist()], [*cuts.tolist(), len(value)], strict=True):
-            if not value[a]:
+    def _bands(self, y: float) -> float:
+        """The line of the cell that ran at each step, and the innermost one where that is in a function."""
+        stack = self._doc.stack
+        if not stack.cell_line.any() and not stack.line.any():
+            return y
+        names = np.array([*stack.functions, ""])  # NONE is the last
+        function = stack.function[self._shown]
+        inner = [(int(line), str(names[f])) for line, f in zip(stack.line[self._shown], function, strict=True)]
+        outer = [(int(line), "") for line in stack.cell_line[self._shown]]
+        y = self._band(y, "cell line", outer, "host1")
+        if any(name for _, name in inner):
+            y = self._band(y, "in functions", [one if one[1] else (0, "") for one in inner], "host2")
+        return y
+
+    def _band(self, y: float, title: str, labels: list[tuple[int, str]], tone: str) -> float:
+        self.canvas.text(PLOT_X - 6, y + 10.5, title, "ink2", anchor="end")
+        boxes, words_at, first = [], list[tuple[float, str]](), 0
+        for i in range(1, len(labels) + 1):
+            if i < len(labels) and labels[i] == labels[first]:
                 continue
-            x, right = float(self._edges[a]), float(self._edges[b])
-            width = max(0.5, right - x - 0.5)
-            boxes.append((round(x, 1), y, round(width, 1), BAND_PX - 2))
-            shown = next((one for one in words(int(value[a])) if width_px(one, 10) * 1.12 + 4 <= width), "")
-            if shown:
-                self.canvas.text(round(x + width / 2, 1), y + 9.5, shown, "hostink", anchor="middle")
-        first = self.canvas.mark()
+            line, name = labels[first]
+            left, right = round(float(self._edges[first]), 1), round(float(self._edges[i]), 1)
+            if line:
+                boxes.append((left, y, max(0.5, right - left - 0.5), BAND_PX - 2.0))
+                words = fitted(f"{name} {line}".strip(), right - left - 5, 10) or fitted(
+                    str(line), right - left - 3, 10
+                )
+                if words and right - left > 8:
+                    words_at.append((round((left + right) / 2, 1), words))
+            first = i
         self.canvas.boxes(boxes, tone)
-        self.canvas.move_down(first, self._ground)
+        for x, words in words_at:
+            self.canvas.text(x, y + 10, words, "hostink", anchor="middle")
         return y + BAND_PX
 
-    @property
-    def _ground(self) -> int:
-        return 1  # above the heading, below all else that is drawn
-
     def _key(self, y: float) -> float:
-        """The layers that had no room for their name."""
-        x = PLOT_X
-        peak = self._stack.held_bytes.max(axis=1).tolist()
-        for name, most in zip(self._stack.layers, peak, strict=True):
-            if name in self._labelled or not most:
+        x = float(PLOT_X)
+        for kind, most in zip(KINDS, self._doc.stack.size_bytes.max(axis=1), strict=True):
+            if not most:
                 continue
-            width = 14 + width_px(name, 10) * 1.15 + 14
-            if x + width > WIDTH_PX:
-                x, y = PLOT_X, y + 15
-            self.canvas.boxes([(round(x, 1), y + 3, 10, 8)], MEMORY_TONES[name])
-            self.canvas.text(round(x + 14, 1), y + 10.5, name, "ink2")
-            x += width
+            room = 14 + width_px(kind.value, 10) * 1.15 + 14
+            if x + room > WIDTH_PX:
+                x, y = float(PLOT_X), y + 15
+            self.canvas.boxes([(round(x, 1), y + 3, 10.0, 8.0)], TOKENS[kind])
+            self.canvas.text(round(x + 14, 1), y + 10.5, kind.value, "ink2")
+            x += room
         return y + 16
 
-    def _cell_line(self, line: int) -> tuple[str, ...]:
-        return (f"line {line}", str(line))
+    def _title(self, y: float, title: str, *others: tuple[int, str]) -> float:
+        """A heading, and those of columns beside it."""
+        self.canvas.text(6, y + TITLE_PX - 9, title, size=11, bold=True)
+        for x, words in others:
+            self.canvas.text(x, y + TITLE_PX - 9, words, "ink2")
+        return y + TITLE_PX - 2
 
-    def _in_function(self, path: int) -> tuple[str, ...]:
-        line, function = self._doc.places[path]
-        return (f"{function} {line}", f"{function.rsplit('.', 1)[-1]} {line}", str(line))
+    def _at_peak(self, y: float) -> float:
+        doc = self._doc
+        y = self._title(y, "at the peak", (PLACE_X, "allocated on"), (WHY_X, "why"))
+        for row in doc.at_peak[:MOST_ROWS]:
+            y = self._held(row, max(1, doc.peak_bytes), y)
+        rest = doc.at_peak[MOST_ROWS:]
+        if len(rest):
+            self.canvas.text(SIZE_X, y + 12.5, units.size(sum(row.size_bytes for row in rest)), anchor="end")
+            self.canvas.text(PLACE_X, y + 12.5, f"{units.plural(len(rest), 'more row')}: .at_peak()", "ink2")
+            y += ROW_PX
+        self.canvas.boxes([(0, y, WIDTH_PX, 1)], "ink2")
+        self.canvas.text(SIZE_X, y + 13.5, units.size(doc.peak_bytes), anchor="end", bold=True)
+        self.canvas.text(PLACE_X, y + 13.5, "the peak: the rows add up to it", "ink2")
+        return y + ROW_PX
 
-    def _is_in_function(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        inner = {path for path, (_, function) in self._doc.places.items() if function}
-        return np.isin(self._stack.path[self._shown], list(inner))
+    def _held(self, row: HeldBytes, peak_bytes: int, y: float) -> float:
+        """A row; its bar is its part of the peak, so that all bars end to end are as long as the column of bars."""
+        canvas = self.canvas
+        canvas.boxes(
+            [(6, y + 3, max(0.5, round(BAR_PX * row.size_bytes / peak_bytes, 1)), ROW_PX - 7)], TOKENS[Kind(row.kind)]
+        )
+        canvas.text(SIZE_X, y + 12.5, units.size(row.size_bytes), anchor="end")
+        if row.n_blocks > 1:
+            canvas.text(COUNT_X, y + 12.5, f"×{units.count(row.n_blocks)}", "ink2", anchor="end")
+        if row.line:
+            canvas.text(PLACE_X, y + 12.5, fitted(place(row), CODE_X - PLACE_X - 6, 10), "ink2")
+            code = row.code.strip().replace(" ", "\u00a0")
+            canvas.text(CODE_X, y + 12.5, fitted(code, WHY_X - CODE_X - 10, 10, mono=True), mono=True)
+        canvas.text(WHY_X, y + 12.5, fitted(row.reason, WIDTH_PX - WHY_X - 4, 10))
+        canvas.boxes([(0, y + ROW_PX - 0.5, WIDTH_PX, 0.5)], "rule")
+        return y + ROW_PX
 
-    def _peak_x(self) -> float:
-        column = int(np.flatnonzero(self._shown == self._stack.peak_step)[0])
-        return round(float(self._edges[column] + self._edges[column + 1]) / 2, 1)
+    def _changes(self, y: float) -> float:
+        y = self._title(y, "what would lower the peak")
+        for row in self._doc.what_if[:MOST_ROWS]:
+            y = self._change(row, y)
+        if self._doc.what_if.note:
+            self.canvas.text(CHANGE_X, y + 12.5, fitted(self._doc.what_if.note, WIDTH_PX - CHANGE_X, 10), "ink2")
+            y += ROW_PX
+        return y
 
-    def _y(self, size_bytes: float) -> float:
-        return PLOT_TOP + PLOT_HEIGHT * (1 - size_bytes / self._top_bytes)
-
-
-def _columns(total: Int64, most: int, peak_step: int) -> tuple[Int64, Float64]:
-    """The step that each column shows, and the edges of the columns in px; the peak is always one of them."""
-    n = len(total)
-    if n <= most:
-        return np.arange(n), PLOT_X + np.linspace(0, PLOT_PX, n + 1)
-    cuts = np.linspace(0, n, most + 1).astype(np.int64)
-    shown = np.array([a + int(np.argmax(total[a:b])) for a, b in pairwise(cuts.tolist())])
-    shown[int(np.searchsorted(cuts, peak_step, side="right")) - 1] = peak_step
-    return shown, PLOT_X + np.linspace(0, PLOT_PX, most + 1)
-
-
-def _between(edges: Float64, lower: Float64, upper: Float64) -> str:
-    """The shape between two step curves, heights in px over the floor; nothing where they meet."""
-    found = []
-    floor = PLOT_TOP + PLOT_HEIGHT
-    drawn = np.concatenate(([False], upper > lower, [False]))
-    for a, b in np.flatnonzero(drawn[1:] != drawn[:-1]).reshape(-1, 2).tolist():
-        x = np.round(edges[a : b + 1], 1).tolist()
-        up, down = upper[a:b].tolist(), lower[a:b].tolist()
-        text = f"M{number(x[0])} {number(floor - up[0])}" + _steps(x, up)
-        text += f"V{number(floor - down[-1])}" + _steps(x[::-1], down[::-1])
-        found.append(text + "z")
-    return "".join(found)
-
-
-def _steps(x: list[float], level: list[float]) -> str:
-    """Relative moves along x, at level[i] between x[i] and x[i + 1]; equal levels are one move."""
-    text, since = "", 0
-    for i in range(1, len(level)):
-        if level[i] != level[i - 1]:
-            text += f"h{number(round(x[i] - x[since], 1))}v{number(level[i - 1] - level[i])}"
-            since = i
-    return text + f"h{number(round(x[-1] - x[since], 1))}"
+    def _change(self, row: WhatIf, y: float) -> float:
+        canvas, doc = self.canvas, self._doc
+        width = round(BAR_PX * row.peak_bytes / max(1, doc.peak_bytes), 1)
+        canvas.boxes([(6, y + 3, BAR_PX, ROW_PX - 7)], "mem_passing")
+        canvas.boxes([(6, y + 3, max(0.5, width), ROW_PX - 7)], "memory")
+        canvas.text(PEAK_X, y + 12.5, units.size(row.peak_bytes), anchor="end")
+        canvas.text(LESS_X, y + 12.5, f"{about(row)}−{units.size(row.saved_bytes)}", "ink2", anchor="end")
+        words = f"{row.change} ({row.because})"
+        canvas.text(CHANGE_X, y + 12.5, fitted(words, WIDTH_PX - CHANGE_X - 4, 10))
+        canvas.boxes([(0, y + ROW_PX - 0.5, WIDTH_PX, 0.5)], "rule")
+        return y + ROW_PX
 
 
-def _letters(ground: str) -> str:
-    red, green, blue = (int(ground[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    bright = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
-    return _DARK_TEXT if bright > 0.18 else _LIGHT_TEXT
+def _columns(total: Int64, most: int) -> tuple[Int64, Int64]:
+    """Where each column of steps begins, and the step of it that is drawn: that with the most memory."""
+    n = min(len(total), most)
+    first = np.arange(n, dtype=np.int64) * len(total) // n
+    shown = [
+        int(total[a:b].argmax()) + a for a, b in zip(first.tolist(), [*first[1:].tolist(), len(total)], strict=True)
+    ]
+    return first, np.array(shown, np.int64)

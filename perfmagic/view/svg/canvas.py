@@ -94,7 +94,7 @@ class Canvas:
         x: float,
         y: float,
         text: str,
-        token: str | Tone = "ink",
+        token: str = "ink",
         *,
         size: int = 10,
         anchor: str = "",

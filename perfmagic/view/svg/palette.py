@@ -38,6 +38,18 @@ TONES: dict[str, Tone] = {
     "dtod": Tone("#2a9fab", "#93d8e0"),
     "memset": Tone("#6f767f", "#8a9098"),
     "memory": Tone("#7d72a8", "#9d93c9"),
+    # memory by kind of reason: what lives long is dark and blue, what a backward pass keeps is red, what passes is pale
+    "mem_parameters": Tone("#483d82", "#8478c9"),
+    "mem_optimizer": Tone("#6b5fa6", "#675ba3"),
+    "mem_before": Tone("#a39bc4", "#524a78"),
+    "mem_gradients": Tone("#8d83c3", "#9f95d6"),
+    "mem_held": Tone("#8fb0c8", "#5c8099"),
+    "mem_graph": Tone("#a5507f", "#c46a9b"),
+    "mem_kept": Tone("#c68fb5", "#94527f"),
+    "mem_backward": Tone("#dcc6e8", "#7a5d92"),
+    "mem_passing": Tone("#dde2e8", "#3f464f"),
+    "on_mem_dark": Tone("#ffffff", "#0a0d12"),
+    "on_mem_middle": Tone("#1b1f24", "#ffffff"),
     "warn": Tone("#d9730d", "#ec8b33"),
     # text written on a slice of the class
     "on_matrix": Tone("#ffffff", "#0a0d12"),
@@ -47,23 +59,6 @@ TONES: dict[str, Tone] = {
     "on_dtoh": Tone("#ffffff", "#ffffff"),
     "on_dtod": Tone("#04181b", "#04181b"),
     "on_memset": Tone("#ffffff", "#0a0d12"),
-}
-
-# layers of memory by reason: purple is the model's, rose what waits for a backward pass, blue what a name holds, and
-# what passes is pale
-MEMORY_TONES: dict[str, Tone] = {
-    "parameters": Tone("#473c7f", "#6358a8"),
-    "buffers": Tone("#5a4f97", "#7469b8"),
-    "optimizer state": Tone("#6a5ea5", "#8379c4"),
-    "before the cell": Tone("#a7a0c8", "#5d5780"),
-    "gradients": Tone("#8f86c4", "#a9a1dc"),
-    "held by variables": Tone("#7fa6c2", "#5f8fb3"),
-    "kept by graphs of variables": Tone("#ad548c", "#c76aa5"),
-    "kept for the backward pass": Tone("#c48eb2", "#a3668f"),
-    "alive at the end": Tone("#a3c0d4", "#48718f"),
-    "until later": Tone("#c3d5e1", "#365468"),
-    "backward pass": Tone("#d9c3e6", "#7a5f8c"),
-    "temporary": Tone("#dfe3e8", "#3a4048"),
 }
 
 # the colour of each OpClass, in its order

@@ -170,8 +170,11 @@ class Truth:
         self.found: list[tuple[int, int, list[tuple[str, int]]]] = []
 
     def launch(self) -> None:
+        self.note(sys._getframe(1))
+
+    def note(self, frame: FrameType | None) -> None:
+        """Note the frames of the user's from one outwards."""
         at, chain = time.perf_counter_ns(), []
-        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename.startswith(CELL_FILES) and frame.f_code.co_name not in FOLDED:
                 chain.append((frame.f_code.co_name, frame.f_lineno))

@@ -38,10 +38,11 @@ def runs(python: Path, version: str) -> bool:
     return asked.returncode == 0 and asked.stdout.decode().strip() == version
 
 
-def followed(python: Path, kind: str) -> dict[str, Any]:
-    script = Path(__file__).with_name("programs.py")
+def followed(python: Path, kind: str, name: str = "programs.py", *more: Path) -> dict[str, Any]:
+    """What a script of this folder prints.  more: folders with packages for it."""
+    script, path = Path(__file__).with_name(name), os.pathsep.join(map(str, (ROOT, *more)))
     done = subprocess.run(
-        [python, script, kind], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        [python, script, kind], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

@@ -114,3 +114,17 @@ def test_another_thread_has_a_path_of_its_own() -> None:
     trace = recorded(run)
     assert trace.paths is not None
     assert len(trace.paths.by_thread) == 2
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="sys.monitoring follows lines beside a debugger")
+def test_a_debugger_that_begins_in_the_cell_ends_the_following_and_the_result_says_so() -> None:
+    def debugged() -> None:
+        work(2)
+        sys.settrace(None)  # what pdb's "continue" does
+        work(3)
+
+    trace = recorded(debugged)
+    assert trace.paths is not None
+    assert 0 < trace.paths.until_ns < trace.meta.end_ns
+    (words,) = [note.words for note in trace.meta.notes if note.kind == "lines_ended_early"]
+    assert words.endswith("a debugger or another tool took over Python's trace function")

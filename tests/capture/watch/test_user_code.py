@@ -1,6 +1,7 @@
 """Whose code is it, and what a reader is shown of it."""
 
 from __future__ import annotations
+import __future__
 
 import json
 import linecache
@@ -128,11 +129,51 @@ def test_of_a_long_function_the_lines_that_ran_are_kept(tmp_path: Path) -> None:
     assert [line for line, _ in found.texts] == [1, 5, 900]
 
 
-def test_text_that_is_no_python_is_still_text(tmp_path: Path) -> None:
-    path = tmp_path / "magic.py"
-    path.write_text("%matplotlib inline\nx = 1\n")
-    code = compile("\nx = 1", str(path), "exec")
+def test_text_of_a_cell_that_is_no_python_is_still_text() -> None:
+    name = "/nowhere/ipykernel_7/4.py"
+    linecache.cache[name] = 24, None, ["%matplotlib inline\n", "x = 1\n"], name
+    code = compile("\nx = 1", name, "exec")
     sources = Sources(lambda _name: "In[4]")
     assert sources.statement(code, 2) == 2
     found = sources.function(code, {2})
     assert (found.file, found.texts) == ("In[4]", ((2, "x = 1"),))
+
+
+def test_text_of_the_same_shape_that_is_not_what_ran_is_not_shown(module: Path) -> None:
+    """The function still begins and ends where it did, and its lines are other ones."""
+    code = function(module, "other")
+    module.write_text(TEXT.replace("(1 +", "(3 +"))
+    linecache.checkcache(str(module))
+    found = Sources().function(code, {17})
+    assert (found.texts, found.note) == ((), CHANGED)
+    assert Sources().statement(code, 18) == 18
+
+
+def test_a_lambda_of_a_changed_file_has_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "short.py"
+    path.write_text("f = lambda x: x + 1\n")
+    names: dict[str, FunctionType] = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    assert Sources().function(names["f"].__code__, {1}).texts == ((1, "f = lambda x: x + 1"),)
+    path.write_text("f = lambda x: x - 1\n")
+    linecache.checkcache(str(path))
+    assert Sources().function(names["f"].__code__, {1}).note == CHANGED
+
+
+def test_a_module_that_was_loaded_anew_has_its_new_text_although_an_old_one_is_cached(module: Path) -> None:
+    linecache.getlines(str(module))
+    module.write_text("# a line more\n" + TEXT)
+    found = Sources().function(function(module, "other"), {18})
+    assert (found.note, found.texts[0]) == ("", (17, "def other():"))
+
+
+def test_old_text_that_is_cached_is_shown_with_the_old_code(module: Path) -> None:
+    code = function(module, "other")
+    linecache.getlines(str(module))
+    module.write_text("# a line more\n" + TEXT)
+    assert Sources().function(code, {17}).texts[0] == (16, "def other():")
+
+
+def test_code_that_took_over_its_compilers_future_is_the_files_code(module: Path) -> None:
+    code = compile(module.read_text(), str(module), "exec", flags=__future__.annotations.compiler_flag)
+    assert Sources().function(code, {1}).note == ""

@@ -43,6 +43,12 @@ class Pace:
     speedup: by type, "half" for float16 and bfloat16, "double" for float64: how many times faster its kernels are than
     the times and FLOP/s given. Bandwidths stay what they are.
     Raises OptionError for what is no time or no rate, and for rates of ops whose operations are not counted.
+
+    >>> pace = perfmagic.Pace(by_name={"matmul": 5e-3}, copy_bytes_per_s=2e9)
+    >>> pace == perfmagic.Pace.parse("matmul=5ms, copies=2GB/s")
+    True
+    >>> print(pace.words)
+    paced: matmul ≥ 5 ms, copies 2 GB/s, pageable half
     """
 
     kernel_s: float | None = None

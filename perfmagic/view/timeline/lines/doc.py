@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -135,28 +135,27 @@ def _function_blocks(trace: Trace) -> tuple[list[Block], tuple[str, ...]]:
     times, known, memory = _Times(trace), sites(trace), peak_by_line(trace)
     held = memory.site_bytes if memory else np.zeros(len(known), np.int64)
     least = LEAST_SHARE * memory.peak_bytes if memory else np.inf
-    stats = {(s.file, s.function, s.line): s for s in function_lines(trace)}
+    # by site: two lambdas of a line have one name and one place
+    of_functions = [i for i, f in enumerate(known.function.tolist()) if not paths.functions[f].is_cell]
+    stats = dict(zip(of_functions, function_lines(trace), strict=True))
     blocks, folded = [], []
     for number, function in enumerate(paths.functions):
         if function.is_cell:
             continue
         mine = np.flatnonzero(known.function == number).tolist()
         of_line = {int(known.line[i]): i for i in mine}
-        found = [stats[function.file, function.name, line] for line in of_line]
+        found = [stats[i] for i in mine]
         if not _is_worth_it(trace, found) and held[mine].max(initial=0) < least:
             folded.append(function.name)
             continue
+        texts = dict(function.texts)
         rows = [
-            times.row(line, _code(function.texts, line), stat, *of_site.times(i), int(held[i]))
+            times.row(line, texts.get(line, ""), stat, *of_site.times(i), int(held[i]))
             for (line, i), stat in zip(of_line.items(), found, strict=True)
         ]
         where = f"{function.file} · called from {_callers(paths, number)}"
         blocks.append(Block(function.name, where, tuple(rows), function.note))
     return blocks, tuple(folded)
-
-
-def _code(texts: Iterable[tuple[int, str]], line: int) -> str:
-    return dict(texts).get(line, "")
 
 
 def _is_worth_it(trace: Trace, found: Sequence[LineStat]) -> bool:

@@ -13,11 +13,15 @@ HEAD = ("Python", "waiting", "device", "its backward", "ops")
 NUMBER_COLUMNS, COST_COLUMNS, MEMORY_COLUMNS = 6, 52, 13
 LEAST_OF_PEAK = 0.005  # of memory at the peak: below it a line is left out
 LEAST_NS = 1000  # below it a cost is noise
+MUCH = 10  # as many times the least cost: what lines that are left out may take together without a word
 BELOW_ROWS, BELOW_SHARE = 24, 0.005  # below a timeline: so many rows that took so much of the time at least
 
 
 def lines_text(doc: LinesDoc, most_rows: int = MOST_ROWS, least_ns: int = LEAST_NS) -> list[str]:
-    """A table for each block; lines that cost next to nothing are left out, and what had no room is counted."""
+    """A table for each block; lines that cost next to nothing are left out, and what had no room is counted.
+
+    Lines that each cost little and much together are counted, too.
+    """
     found: list[str] = []
     left = most_rows
     least_bytes = max(1.0, LEAST_OF_PEAK * doc.memory.peak_bytes) if doc.memory else float("inf")
@@ -31,7 +35,17 @@ def lines_text(doc: LinesDoc, most_rows: int = MOST_ROWS, least_ns: int = LEAST_
             found.append(
                 f"  and {units.plural(len(rows) - len(shown), 'more line')} of {block.name or 'the cell'}, in .lines"
             )
+        found += _small(block, least_ns)
     return found + [f"  {note}" for note in doc.notes]
+
+
+def _small(block: Block, least_ns: int) -> list[str]:
+    costs = [ns for row in block.rows if 0 < (ns := _cost_ns(row)) < least_ns]
+    if sum(costs) < MUCH * least_ns:
+        return []
+    each, together = units.duration(least_ns), units.duration(sum(costs))
+    whose = block.name or "the cell"
+    return [f"  {units.plural(len(costs), 'line')} of {whose} below {each} each, {together} together"]
 
 
 def lines_below(doc: LinesDoc | None) -> list[str]:
@@ -44,7 +58,7 @@ def lines_below(doc: LinesDoc | None) -> list[str]:
 def _block(block: Block, rows: list[LineRow], memory: PeakByLine | None) -> list[str]:
     more = MEMORY_COLUMNS if memory else 0
     room = max(20, prose_width() - COST_COLUMNS - NUMBER_COLUMNS - more)
-    title = f"  {block.name} · {block.where}" if block.name else ""
+    title = [f"  {block.name} · {block.where}", *([f"  {block.note}"] if block.note else [])] if block.name else []
     cells = [
         (
             f"{row.line:>{NUMBER_COLUMNS}}  {cut_to_columns(row.code.expandtabs(4), room)}",
@@ -59,7 +73,7 @@ def _block(block: Block, rows: list[LineRow], memory: PeakByLine | None) -> list
         ]
     head, least = ("", *HEAD), (room + NUMBER_COLUMNS + 2, 9, 9, 9, 9, 6)
     lines = table((*head, "at the peak"), cells, least=(*least, 11)) if memory else table(head, cells, least=least)
-    return [*([title] if title else []), *lines]
+    return [*title, *lines]
 
 
 def _size(row: LineRow, memory: PeakByLine | None) -> tuple[str, ...]:

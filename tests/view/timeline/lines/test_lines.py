@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perfmagic.analysis.timeline.line_totals import LineStat
 from perfmagic.trace.model import Trace
 from perfmagic.trace.paths import Paths, UserFunction
-from perfmagic.view.timeline.lines.doc import lines_doc
+from perfmagic.view.timeline.lines.doc import Block, LineRow, LinesDoc, lines_doc
 from perfmagic.view.timeline.lines.picture import MAX_BYTES, lines_svg
 from perfmagic.view.timeline.lines.text import lines_text
 from tests.analysis.timeline.test_by_path import MAIN, MS, trace_of
@@ -121,3 +122,17 @@ def test_the_text_leaves_out_what_cost_nothing_and_counts_what_had_no_room() -> 
     assert re.search(r" 2 +y = x @ x +20\.0.ms +4\.00.ms +2\n", whole)
     cut = "\n".join(lines_text(doc, most_rows=2))
     assert "and 1 more line of step, in .lines" in cut
+
+
+def test_lines_that_each_cost_little_are_told_together() -> None:
+    """1,000 lines of 10 µs are 10 ms: more than a table of one line of 2 ms says."""
+
+    def doc_of(n_small: int) -> LinesDoc:
+        times = [2 * MS, *[MS // 100] * n_small]
+        rows = tuple(LineRow(n, "x", LineStat(n, "x", ns, 0, 0, 0, 0, 0, 0)) for n, ns in enumerate(times, 1))
+        return LinesDoc(0, 20 * MS, (Block("long", "In[1]", rows, "no text"),), (), None)
+
+    text = [line.replace("\xa0", " ") for line in lines_text(doc_of(1000), least_ns=MS // 10)]
+    assert text[-1] == "  1,000 lines of long below 100 µs each, 10.0 ms together"
+    assert text[1:3] == ["  long · In[1]", "  no text"]
+    assert "together" not in "\n".join(lines_text(doc_of(20), least_ns=MS // 10))

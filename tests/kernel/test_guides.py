@@ -1,0 +1,77 @@
+"""Every command of the guides does what it says: a page is run as a notebook, from top to bottom."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from .session import run_notebook
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACES = ROOT / "tests" / "data" / "traces"
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# file: (\S+)\n")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def cells_of(page: Path) -> list[str]:
+    """The blocks of a page as cells: Python as it is, files written, commands run by a shell that stops at an error."""
+    found = []
+    for kind, source in BLOCK.findall(page.read_text("utf-8")):
+        if kind == "bash":
+            found.append(f"%%bash\nset -euo pipefail\n{source}")
+        elif kind == "python":
+            named = FILE.match(source)
+            found.append(f"%%writefile {named[1]}\n{source}" if named else source)
+        else:
+            assert kind == "text", f"{page.name}: a block of {kind} is run by nobody"
+    return found
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that guides speak of."""
+    shutil.copy(TRACES / "v100_4streams_nccl_step.json.gz", tmp_path / "run.pt.trace.json.gz")
+    for name in ("before", "after"):
+        shutil.copy(TRACES / "v100_4streams_nccl_step.json.gz", tmp_path / f"{name}.json.gz")
+    shutil.copytree(TRACES / "real" / "dlrm_8ranks", tmp_path / "runs")
+    lesson = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_code_cell("n = 64", metadata={"tags": ["parameters"]}),
+            nbformat.v4.new_code_cell("%load_ext perfmagic\nimport torch, perfmagic"),
+            nbformat.v4.new_code_cell(
+                "%%timeline -o t\nx = torch.ones(n, n, device=perfmagic.device('sim')).sum().item()"
+            ),
+        ]
+    )
+    lesson.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(lesson, tmp_path / "lesson.ipynb")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / ".ipython"))
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / ".jupyter"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_a_guide_runs_from_top_to_bottom(page: Path, desk: Path) -> None:
+    for module in ("torch", "pandas", "papermill", "nbval"):
+        pytest.importorskip(module, reason=f"{module} is not installed")
+    cells = cells_of(page)
+    assert len(cells) >= 3
+    notebook, error = run_notebook(cells, sys.executable, desk)
+    said = [output for cell in notebook.cells for output in cell.outputs if output.output_type in ("error", "stream")]
+    assert error == "", said[-3:]
+
+
+def test_every_guide_is_one_page() -> None:
+    lengths = {page.name: len(page.read_text("utf-8").split()) for page in GUIDES}
+    assert len(lengths) == 6
+    assert max(lengths.values()) <= 700, lengths

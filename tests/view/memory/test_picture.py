@@ -1,0 +1,141 @@
+"""The picture of memory: its layers are the ledger's sums, it stays small, and words fit where they stand."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from perfmagic import units
+from perfmagic.analysis.memory.ledger import ledger
+from perfmagic.analysis.memory.reasons import reasons
+from perfmagic.analysis.memory.stack import KINDS, Kind, stack
+from perfmagic.errors import TraceError
+from perfmagic.results import MemoryResult
+from perfmagic.trace.columns import NONE, BlockRole
+from perfmagic.trace.model import Cell, Trace, TraceMeta, make_trace
+from perfmagic.view.memory.picture import BAR_PX, MAX_BYTES
+
+SOURCE = "%%memory\na = f()\n损失 = g(a)  # 保存整个图\ndel a"
+MB = 2**20
+
+
+def _trace(n: int = 0, seed: int = 0, reserved: int = 0) -> Trace:
+    """Line 2, 3 and 4 of a cell, one after the other; n: blocks at random, or four made by hand, 800 MB at the peak."""
+    columns: dict[str, Any] = {
+        "order": [0, 2, 3, 5],
+        "device": [0] * 4,
+        "alloc_ns": [0, 12, 21, 26],
+        "free_ns": [NONE, 32, 25, NONE],
+        "free_order": [NONE, 6, 4, NONE],
+        "size_bytes": [100 * MB, 400 * MB, 300 * MB, 200 * MB],
+        "free_thread": [NONE, 0, 0, NONE],
+        "before": [1, 0, 0, 0],
+        "role": [BlockRole.PARAMETER, BlockRole.UNKNOWN, BlockRole.UNKNOWN, BlockRole.HELD],
+        "holder": [0, NONE, NONE, 1],
+    }
+    if n:
+        rng = np.random.default_rng(seed)
+        place = rng.permutation(2 * n).reshape(n, 2)
+        order, freed = place.min(axis=1), place.max(axis=1)
+        stays = rng.random(n) < 0.2
+        columns = {
+            "order": order,
+            "device": np.zeros(n),
+            "alloc_ns": 10 + order * 30 // (2 * n),
+            "free_ns": np.where(stays, NONE, 10 + freed * 30 // (2 * n)),
+            "free_order": np.where(stays, NONE, freed),
+            "size_bytes": rng.integers(1, 10_000, n) * 512,
+            "free_thread": np.where(stays, NONE, 0),
+            "before": rng.random(n) < 0.1,
+            "role": rng.integers(0, 7, n),
+        }
+    marks = {"at_ns": [10, 20, 30, 40], "line": [2, 3, 4, 0], "top_line": [2, 3, 4, 0]}
+    meta = TraceMeta("cell", end_ns=50, returned_ns=40)
+    counters = {"at_ns": [11], "value": [reserved], "series": [2], "device": [0]} if reserved else None
+    names = ["net.weight", "b", "Total Reserved"]
+    return make_trace(names, meta, marks=marks, cell=Cell(SOURCE), blocks=columns, counters=counters)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_step_is_the_sum_of_what_was_allocated_then(seed: int) -> None:
+    found = ledger(_trace(200, seed), 0)
+    assert found is not None
+    made = stack(found, reasons(found))
+    total = made.size_bytes.sum(axis=0)
+    assert total.max() == found.peak_bytes == total[made.peak_step]
+    assert total[0] == found.start_bytes
+    blocks = found.blocks
+    steps = sorted({*found.order[~found.before].tolist(), *blocks.free_order[blocks.free_order != NONE].tolist()})
+    for step in range(0, len(steps), 17):
+        at = steps[step]
+        alive = (found.order <= at) & ((blocks.free_order == NONE) | (blocks.free_order > at))
+        assert total[step + 1] == blocks.size_bytes[alive].sum()
+
+
+def test_the_kinds_are_those_of_the_reasons() -> None:
+    found = ledger(_trace(), 0)
+    assert found is not None
+    made = stack(found, reasons(found))
+    most = {kind: int(size) // MB for kind, size in zip(KINDS, made.size_bytes.max(axis=1), strict=True) if size}
+    assert most == {Kind.PARAMETERS: 100, Kind.HELD: 200, Kind.PASSING: 700}
+    assert made.cell_line.tolist() == [0, 2, 3, 3, 3, 4]
+
+
+def test_rows_of_the_picture_have_the_kind_and_sum_of_the_peak() -> None:
+    result = MemoryResult(_trace())
+    assert sum(row.size_bytes for row in result.at_peak()) == result.peak_bytes
+    assert {row.kind for row in result.at_peak()} == {Kind.PARAMETERS.value, Kind.PASSING.value}
+
+
+@pytest.mark.parametrize("n", [0, 50, 20_000])
+def test_the_picture_is_whole_and_small(n: int) -> None:
+    picture = MemoryResult(_trace(n)).svg()
+    assert len(picture.encode()) <= MAX_BYTES
+    tree = ET.fromstring(picture)
+    words = [node.text or "" for node in tree.iter("{http://www.w3.org/2000/svg}text")]
+    assert "at the peak" in words
+    assert "cell line" in words
+    assert tree.get("aria-label", "").startswith("Memory of ")
+    width = float(tree.get("viewBox", "").split()[2])
+    assert all(0 <= float(node.get("x", 0)) <= width for node in tree.iter("{http://www.w3.org/2000/svg}text"))
+
+
+def test_code_in_any_script_is_shown() -> None:
+    picture = MemoryResult(_trace()).svg()
+    assert "损失" in picture
+    assert "prefers-color-scheme:dark" in picture
+
+
+def test_html_has_the_picture_and_the_same_as_tables() -> None:
+    html = MemoryResult(_trace()).html()
+    assert html.count("<img ") == 1
+    assert "the same as tables" in html
+    assert "the peak" in html
+    assert len(html.encode()) < 60_000
+
+
+def test_without_blocks_there_is_no_picture() -> None:
+    with pytest.raises(TraceError, match="no block of memory"):
+        MemoryResult(make_trace([], TraceMeta("cell"))).svg()
+
+
+@pytest.mark.parametrize(
+    ("reserved", "lines", "off_the_scale"), [(1000, 1, False), (1039, 1, False), (1100, 2, False), (2400, 2, True)]
+)
+def test_what_is_reserved_is_a_line_only_far_above_the_peak(reserved: int, lines: int, off_the_scale: bool) -> None:
+    picture = MemoryResult(_trace(reserved=reserved * MB)).svg()
+    rules = re.findall(r"\.(\w+)\{[^}]*stroke-dasharray", picture)
+    assert len({rule for rule in rules if f'<path class="{rule}"' in picture}) == lines  # one is the peak's
+    assert f"{units.size(reserved * MB)} reserved</text>" in picture
+    assert ("off the scale:" in picture) == off_the_scale
+
+
+def test_bars_are_parts_of_the_peak() -> None:
+    """The rows' bars, end to end, are as long as their column."""
+    picture = MemoryResult(_trace()).svg()
+    bars = [float(width) / 2 for width in re.findall(r"M12 [\d.]+h([\d.]+)v22h", picture)]
+    assert sum(bars) == pytest.approx(BAR_PX, abs=0.2)
