@@ -68,6 +68,11 @@ class _Painter:
         self._first, self._shown = _columns(doc.stack.size_bytes.sum(axis=0), n_columns)
         self._edges = np.append(self._first, len(doc.stack)) * (PLOT_PX / len(doc.stack)) + PLOT_X
 
+    @property
+    def _peak_x(self) -> float:
+        column = int(np.searchsorted(self._first, self._doc.stack.peak_step, side="right")) - 1
+        return round(float((self._edges[column] + self._edges[column + 1]) / 2), 1)
+
     def picture(self) -> str:
         floor = TOP_PX + HEIGHT_PX
         self.canvas.text(
@@ -104,6 +109,8 @@ class _Painter:
             until = int(right[column])
             if until > len(low):
                 break
+            if edges[column] - 3 <= self._peak_x <= edges[column] + width + 3:
+                continue  # no name across the line of the peak
             room = float(high[column:until].min() - low[column:until].max())
             if room > best + 2:
                 best, at = room, column
@@ -133,8 +140,7 @@ class _Painter:
                 canvas.text(PLOT_RIGHT, y - 9, "off the scale:", "ink2")
 
     def _peak(self, floor: float) -> None:
-        column = int(np.searchsorted(self._first, self._doc.stack.peak_step, side="right")) - 1
-        x = round(float((self._edges[column] + self._edges[column + 1]) / 2), 1)
+        x = self._peak_x
         top = round(floor - self._peak_px, 1)
         self.canvas.stroke(f"M{2 * x:g} {2 * top:g}V{2 * floor:g}", "ink", 0.75, dash=(1.5, 1.5))
         self.canvas.boxes([(x - 2, top - 2, 4, 4)], "ink")

@@ -33,14 +33,14 @@ export function lineTable(model: Model): LineTable {
   const cols = ["", "", "", ...columns].map(() => el("col"));
   const when = heading("when");
   const whole = heading(`${model.header.from_cell ? "whole cell" : "whole recording"}, ${unit}`);
-  whole.colSpan = columns.length;
+  whole.colSpan = columns.length - (wire.memory ? 1 : 0); // bytes stand under no unit of time
   whole.scope = "colgroup";
   const empty = el("td");
   empty.colSpan = 3;
   const head = el(
     "thead",
     "",
-    el("tr", "", empty, whole),
+    el("tr", "", empty, whole, ...(wire.memory ? [el("td")] : [])),
     el("tr", "", heading("line"), heading("code"), when, ...columns.map(({ name }) => heading(name))),
   );
   const node = el("table", "", el("colgroup", "", ...cols), head);
