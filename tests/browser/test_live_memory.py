@@ -12,6 +12,7 @@ from tests.view.timeline.lines.test_memory_column import with_blocks
 
 from .conftest import SCREENS
 from .test_live_lines import lines_of, page_of, row
+from .test_live_page import INK, opened
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
 
@@ -38,3 +39,26 @@ def test_the_column_of_memory_is_closed_by_the_peak(tab: Any, tmp_path: Path) ->
 def test_without_blocks_there_is_no_column_of_memory(tab: Any, tmp_path: Path) -> None:
     lines_of(tab, page_of(with_backward(), tmp_path))
     assert tab.get_by_text("at the peak").count() == 0
+
+
+def test_the_memory_tab_lights_rows_from_layers_and_layers_from_rows(tab: Any, tmp_path: Path) -> None:
+    told = opened(tab, page_of(with_blocks(), tmp_path))
+    tab.get_by_role("tab", name="memory").click()
+    tab.wait_for_selector(".pm-memory canvas")
+    tab.wait_for_timeout(200)
+    tab.screenshot(path=SCREENS / "memory-light.png", full_page=True)
+    calm = tab.locator(".pm-memory canvas").evaluate(INK)
+    rows = tab.locator(".pm-memory tbody tr.pm-ran")
+    rows.first.hover()
+    tab.wait_for_timeout(150)
+    assert tab.locator(".pm-memory canvas").evaluate(INK) != calm  # the other layers are paler
+    assert "at the peak" in tab.locator(".pm-memory .pm-say").inner_text()
+    box = tab.locator(".pm-memory canvas").bounding_box()
+    tab.mouse.move(box["x"] + box["width"] - 4, box["y"] + box["height"] - 4)
+    tab.wait_for_timeout(150)
+    lit = tab.locator(".pm-memory tr.pm-told td:last-child").all_inner_texts()
+    assert lit == ["before the cell"]
+    tab.get_by_role("button", name="by line").click()
+    assert "line 2" in tab.locator(".pm-memory .pm-linekey").inner_text()
+    assert tab.locator(".pm-total:visible td").first.inner_text().replace("\u00a0", " ") == "95.0 kB"
+    assert told == []

@@ -116,7 +116,7 @@ describe("keys", () => {
 
   test("every tab but the first has one, and it goes there and back", async () => {
     const model = await modelOf("lines");
-    for (const { name, key } of TABS.slice(1)) {
+    for (const { name, key } of TABS.slice(1).filter((tab) => tab.has(model))) {
       const there = view(model, initial(model.span));
       expect(obey(there, press(key)!)).toBe(true);
       expect(there.done).toEqual([{ do: "tab", tab: name }]);

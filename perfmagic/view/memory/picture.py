@@ -8,9 +8,10 @@ from perfmagic import units
 from perfmagic.analysis.memory.peak import HeldBytes
 from perfmagic.analysis.memory.stack import KINDS, Kind
 from perfmagic.analysis.memory.whatif import WhatIf
-from perfmagic.trace.columns import Float64, Int64
+from perfmagic.trace.columns import Float64
 from perfmagic.view.memory.doc import MemoryDoc, about, place
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
+from perfmagic.view.svg.memory_layers import TOKENS, columns_of
 from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.path import quantised, skyline, step_line
 
@@ -25,17 +26,6 @@ RESERVED_SHARE = 1.3  # of the peak: below it, what is reserved is a number only
 MOST_ABOVE = 1.5  # of the peak: the scale grows no further for what is reserved
 _LABEL_PX = 12  # the least height of a layer with its name in it
 
-TOKENS = {
-    Kind.PARAMETERS: "mem_parameters",
-    Kind.OPTIMIZER: "mem_optimizer",
-    Kind.BEFORE: "mem_before",
-    Kind.GRADIENTS: "mem_gradients",
-    Kind.HELD: "mem_held",
-    Kind.GRAPH: "mem_graph",
-    Kind.KEPT: "mem_kept",
-    Kind.BACKWARD: "mem_backward",
-    Kind.PASSING: "mem_passing",
-}
 _ON_DARK = {Kind.PARAMETERS, Kind.OPTIMIZER, Kind.GRAPH}
 
 
@@ -65,7 +55,7 @@ class _Painter:
         top_bytes = min(doc.reserved_bytes, MOST_ABOVE * peak) if self._is_reserved_drawn else peak
         self._px = HEIGHT_PX / top_bytes
         self._peak_px = doc.peak_bytes * self._px
-        self._first, self._shown = _columns(doc.stack.size_bytes.sum(axis=0), n_columns)
+        self._first, self._shown = columns_of(doc.stack.size_bytes.sum(axis=0), n_columns)
         self._edges = np.append(self._first, len(doc.stack)) * (PLOT_PX / len(doc.stack)) + PLOT_X
 
     @property
@@ -256,13 +246,3 @@ class _Painter:
         canvas.text(CHANGE_X, y + 12.5, fitted(words, WIDTH_PX - CHANGE_X - 4, 10))
         canvas.boxes([(0, y + ROW_PX - 0.5, WIDTH_PX, 0.5)], "rule")
         return y + ROW_PX
-
-
-def _columns(total: Int64, most: int) -> tuple[Int64, Int64]:
-    """Where each column of steps begins, and the step of it that is drawn: that with the most memory."""
-    n = min(len(total), most)
-    first = np.arange(n, dtype=np.int64) * len(total) // n
-    shown = [
-        int(total[a:b].argmax()) + a for a, b in zip(first.tolist(), [*first[1:].tolist(), len(total)], strict=True)
-    ]
-    return first, np.array(shown, np.int64)

@@ -90,7 +90,11 @@ export const STYLE = `
 .pm-tabs{display:flex;flex:none;margin-left:8px}
 .pm button.pm-button[aria-selected=true]{background:var(--pm-soft);color:var(--pm-ink);box-shadow:inset 0 0 0 1px var(--pm-rule)}
 .pm-lines{display:none}
-.pm[data-tab=lines] .pm-lines{display:block}
+.pm[data-tab=lines] .pm-lines:not(.pm-memory),.pm[data-tab=memory] .pm-memory{display:block}
+.pm[data-tab=memory]>.pm-key,.pm[data-tab=memory]>.pm-body{display:none}
+.pm-memory>div:first-child{display:flex;justify-content:space-between}
+.pm.pm .pm-memory table{width:100%;margin-top:8px}.pm.pm .pm-memory td:nth-child(n+3),.pm.pm .pm-memory th:nth-child(n+3){text-align:left;padding-left:8px;text-overflow:ellipsis}
+.pm.pm .pm-memory th:nth-child(1){width:130px}.pm.pm .pm-memory th:nth-child(2){width:70px}
 .pm[data-tab=lines]>.pm-key{display:none}
 .pm[data-tab=lines]>.pm-body{position:sticky;top:0;z-index:2;background:var(--pm-ground)}
 .pm-narrow[data-tab=lines]{overflow-x:auto}
