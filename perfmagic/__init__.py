@@ -28,6 +28,7 @@ _HOMES = {
     "open_ranks": "perfmagic.rank_files",
     "rank_findings": "perfmagic.api",
     "ranks": "perfmagic.rank_sessions",
+    "roofline": "perfmagic.rooflines",
     "sweep": "perfmagic.benchmarks",
     "sweep_ranks": "perfmagic.rank_sweeps",
     "syncbench": "perfmagic.benchmarks",
@@ -193,6 +194,7 @@ __all__ = [
     "open_traces",
     "rank_findings",
     "ranks",
+    "roofline",
     "sweep",
     "sweep_ranks",
     "syncbench",
@@ -284,6 +286,7 @@ if TYPE_CHECKING:
         TraceComparison,
     )
     from perfmagic.results.lines import Lines
+    from perfmagic.rooflines import roofline
     from perfmagic.saved import load
     from perfmagic.trace.model import Trace
 

@@ -28,7 +28,8 @@ class RooflineData:
     """The operators of a device whose operations and bytes are known, the longest first, and the roofs over them.
 
     roofs: of the types that occur, the lowest first.  bytes_per_s: the memory bandwidth.  kind: where the peaks are
-    from; "" where none are known.  placed_ns: how long the operators' ops took; ops_ns: all ops of the device.
+    from; "" where none are known.  placed_ns: how long the operators' ops took; ops_ns: all ops of the device,
+    0 for benchmarks.
     """
 
     device: int

@@ -56,6 +56,9 @@ def roofline_svg(data: RooflineData) -> str:
 
 def roofline_words(data: RooflineData) -> str:
     """What the picture holds, and where its roofs are from."""
+    if not data.ops_ns:  # benchmarks, which are no part of a device's time
+        words = units.plural(len(data.operators), "benchmark")
+        return f"{words}; roofs: {data.kind}" if data.kind else words
     n = units.plural(len(data.operators), "operator")
     share = units.percent(data.placed_ns / max(1, data.ops_ns))
     words = f"{n} with counted FLOP, {share} of the device's time"
@@ -185,4 +188,6 @@ def _together(dots: Sequence[_Dot]) -> list[tuple[_Dot, list[int]]]:
 def _label(row: DeviceOperator) -> str:
     name = " ".join(filter(None, (row.name.removeprefix("aten::"), row.shapes, row.dtypes)))
     rate = units.rate(row.flop_per_s or 0.0, "FLOP/s")
+    if not row.share_frac:
+        return f"{fitted(name, LABEL_PX, 10)}, {units.duration(row.total_ns)}, {rate}"
     return f"{fitted(name, LABEL_PX, 10)}, {units.percent(row.share_frac)} of the time, {rate}"

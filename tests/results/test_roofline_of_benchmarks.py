@@ -1,0 +1,46 @@
+"""Benchmarks below the roofs that are given: where each lies follows from its work and its time."""
+
+from __future__ import annotations
+
+import pytest
+
+import perfmagic
+from perfmagic.errors import OptionError
+
+PEAKS = perfmagic.Peaks("this machine", flop_per_s={"fp32": 1e12}, bytes_per_s=1e11)
+
+
+def _bench(name: str, flop: float | None = 2e6, moved_bytes: float | None = 1e6) -> perfmagic.BenchResult:
+    return perfmagic.bench(lambda: sum(range(1000)), samples=5, flop=flop, moved_bytes=moved_bytes, name=name)
+
+
+def test_each_benchmark_lies_where_its_work_and_time_say() -> None:
+    one, other = _bench("one"), _bench("other", flop=3e6)
+    found = {row.name: row for row in perfmagic.roofline(one, other, peaks=PEAKS).data.operators}
+    assert found["one"].flop_per_byte == 2
+    assert found["other"].flop_per_byte == 3
+    assert found["one"].flop_per_s == pytest.approx(2e6 / one.work_s, rel=1e-3)
+
+
+def test_a_sweep_has_a_point_for_each_value() -> None:
+    swept = perfmagic.sweep(lambda n: sum(range(n)), [10, 100], samples=5, flop=1e3, moved_bytes=1e2)
+    data = perfmagic.roofline(swept, peaks=PEAKS).data
+    assert sorted(row.name for row in data.operators) == ["n=10", "n=100"]
+
+
+def test_words_speak_of_benchmarks_and_of_no_device_time() -> None:
+    result = perfmagic.roofline(_bench("one"), peaks=PEAKS)
+    assert result.text().startswith("this machine: 1 benchmark; roofs: given")
+    assert "of the time" not in result.svg()
+    assert "one, " in result.svg()
+
+
+@pytest.mark.parametrize("lacks", ["flop", "moved_bytes"])
+def test_a_benchmark_that_does_not_say_its_work_is_refused(lacks: str) -> None:
+    with pytest.raises(OptionError, match="one does not say what it computes and moves"):
+        perfmagic.roofline(_bench("one", **{lacks: None}), peaks=PEAKS)
+
+
+def test_nothing_is_refused() -> None:
+    with pytest.raises(OptionError, match="needs a benchmark"):
+        perfmagic.roofline(peaks=PEAKS)
