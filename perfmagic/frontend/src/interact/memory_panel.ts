@@ -19,7 +19,6 @@ export function memoryPanel(model: Model, _act: (action: Action) => void, signal
   say.setAttribute("aria-live", "polite");
   const canvas = el("canvas");
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `memory by reason, ${size(stack.wire.peak_bytes)} at the peak`);
   const key = el("div", "pm-linekey");
   const [table, rows] = peakTable(stack);
   let byLine = false;
@@ -45,15 +44,18 @@ export function memoryPanel(model: Model, _act: (action: Action) => void, signal
   const turn = button("by line", "layers by line of the cell, or by reason", () => flip(), signal);
   const flip = (): void => {
     byLine = !byLine;
+    named();
+    light(-1);
+  };
+  const named = (): void => {
     turn.textContent = byLine ? "by reason" : "by line";
     canvas.setAttribute(
       "aria-label",
       `memory ${byLine ? "by line" : "by reason"}, ${size(stack.wire.peak_bytes)} at the peak`,
     );
     key.replaceChildren(...shown().map(({ name, token }) => el("span", "", swatch(token), name)));
-    light(-1);
   };
-  key.append(...shown().map(({ name, token }) => el("span", "", swatch(token), name)));
+  named();
   canvas.addEventListener(
     "pointermove",
     ({ offsetX, offsetY }) => {
