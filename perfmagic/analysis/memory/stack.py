@@ -23,7 +23,7 @@ class Kind(enum.Enum):
 
     PARAMETERS = "parameters and buffers"
     OPTIMIZER = "optimizer state"
-    BEFORE = "before the cell"
+    BEFORE = "from before"
     GRADIENTS = "gradients"
     HELD = "held by variables"
     GRAPH = "kept by graphs of variables"

@@ -23,7 +23,7 @@ const stack = new MemoryStack(
       ["temporary, or until a later line", "mem_passing"],
     ],
     lines: [
-      ["before the cell", "mem_before"],
+      ["from before", "mem_before"],
       ["line 2", "mem_kept"],
       ["line 3", "mem_held"],
     ],
