@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType
 from typing import TypeAlias
 
+from perfmagic.capture.watch import compiled
 from perfmagic.trace.paths import UserFunction
 
 WHOLE_UP_TO = 150  # lines of a function that are kept although they did not run; of a longer one those that ran
@@ -42,12 +43,22 @@ class _File:
 
     def is_of(self, code: CodeType) -> bool:
         """Whether this text is what a code object was made of, as far as can be known."""
+        if compiled.is_compiled(code):
+            return self.around(code) is not None
         place, flags = (code.co_name, code.co_firstlineno), code.co_flags & _FUTURE
         if not self.may_change:
             return code.co_name[:1] == _ANONYMOUS or place in self.functions
         if flags not in self._codes:
             self._codes[flags] = _codes("".join(self.lines), flags)
         return code in self._codes[flags].get(place, ())
+
+    def around(self, code: CodeType) -> tuple[int, int] | None:
+        """The first and last line of the function that compiled code stands for."""
+        name, line = compiled.name_of(code), code.co_firstlineno
+        known = [
+            (first, last) for (one, first), last in self.functions.items() if one == name and first <= line <= last
+        ]
+        return max(known, default=None)
 
 
 class Sources:
@@ -76,11 +87,15 @@ class Sources:
             note = CHANGED if self._files[code.co_filename] is not None else NO_TEXT
         else:
             last = max(last, file.functions.get((code.co_name, first), last))
+        is_compiled = compiled.is_compiled(code)
+        if is_compiled and file is not None and (around := file.around(code)) is not None:
+            first, last = around
+            note = compiled.note(code, first, last)
         wanted = range(first, last + 1)
         shown = wanted if len(wanted) <= WHOLE_UP_TO and code.co_name != _MODULE else sorted(ran)
         texts = tuple((n, file.lines[n - 1].rstrip("\n")) for n in shown if file and 1 <= n <= len(file.lines))
         return UserFunction(
-            name=getattr(code, "co_qualname", code.co_name),  # from Python 3.11 on
+            name=compiled.called(code) if is_compiled else getattr(code, "co_qualname", code.co_name),  # from 3.11 on
             file=self._label(code.co_filename),
             first_line=first,
             texts=texts,
