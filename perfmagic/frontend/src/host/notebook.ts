@@ -77,7 +77,7 @@ function bytesOf(value: unknown): Uint8Array {
   return value instanceof Uint8Array ? value : new Uint8Array(value as ArrayBuffer);
 }
 
-function notebookTheme(): Pick<Host, "theme" | "onTheme"> {
+export function notebookTheme(): Pick<Host, "theme" | "onTheme"> {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   return {
     theme: () => themeOf(document.body, dark.matches),
