@@ -23,6 +23,11 @@ class Limits:
     idle_s: float = 40.0
 
 
+def settable(limit: str) -> str:
+    """Where a limit is set, for hints."""
+    return f"c.Perfmagic.{limit} in the configuration of the Jupyter server sets the limit"
+
+
 def limits_of(config: Mapping[str, Any]) -> Limits:
     """The limits that a server's configuration sets, and the rest as they are."""
     given = config.get("Perfmagic", {})

@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from perfmagic.server.limits import Limits
+from perfmagic import units
+from perfmagic.server.limits import Limits, settable
 from perfmagic.server.outcomes import Refused, told
 
 LOOKS_EVERY_S = 0.05
@@ -90,6 +91,7 @@ class Reading:
                 stdin=subprocess.PIPE,  # it ends when this closes, so that none outlives the server
                 stdout=subprocess.DEVNULL,
                 stderr=err,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each of its threads reserves memory
                 cwd=self.target.parent,  # with -m the working folder is searched first: never the user's
                 start_new_session=STARTS_GROUP,
             )
@@ -106,7 +108,7 @@ class Reading:
             if time.monotonic() - self._began > self.limits.seconds:
                 raise Refused(
                     f"{self.source.name}: reading took more than {self.limits.seconds:g} s",
-                    "c.Perfmagic.seconds in the configuration of the Jupyter server is the limit",
+                    settable("seconds"),
                 )
             if self._idle():
                 raise Refused("nobody waited for it any more", "open it again")
@@ -119,8 +121,10 @@ class Reading:
         said = told(self._said)
         if "message" in said:
             return Refused(said["message"], said.get("hint", ""))
-        last = self._err.read_text(errors="replace").strip().splitlines()[-1:]
-        return Refused(f"{self.source.name}: the process that read it ended with status {status}", " ".join(last))
+        ended = f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"
+        last = "".join(f": {line}" for line in self._err.read_text(errors="replace").strip().splitlines()[-1:])
+        limit = f"it may take {units.size(self.limits.memory_bytes)} of memory: {settable('memory_bytes')}"
+        return Refused(f"{self.source.name}: the process that read it {ended}{last}", limit)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -5,6 +5,8 @@ A process of its own, so that a large or hostile file costs the server neither i
 
 from __future__ import annotations
 
+import errno
+import importlib
 import os
 import sys
 import threading
@@ -16,18 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 from perfmagic import units
 from perfmagic.errors import PerfmagicError, TraceError
+from perfmagic.server.limits import settable
 from perfmagic.server.outcomes import tell
 
 if TYPE_CHECKING:
     from perfmagic.results import RanksResult, TimelineResult
 
 REFUSED = 3
-MEMORY_HINT = "c.Perfmagic.memory_bytes in the configuration of the Jupyter server is the limit"
 
 
 def main(source: Path, target: Path, memory_bytes: int, file_bytes: int) -> int:
     """Write four bytes (length of the header), the header and the payload; or say why not, and give REFUSED."""
     said = target.with_suffix(".said")
+    importlib.import_module("perfmagic.results.timeline")  # libraries that lack memory to load say so in many ways
     _limit(memory_bytes, file_bytes)
     try:
         _write(_opened(source, said), target)
@@ -35,9 +38,13 @@ def main(source: Path, target: Path, memory_bytes: int, file_bytes: int) -> int:
         tell(said, message=error.message, hint=error.hint or "")
     except MemoryError:
         words = f"{source.name} needs more than {units.size(memory_bytes)} of memory to be read"
-        tell(said, message=words, hint=MEMORY_HINT)
+        tell(said, message=words, hint=settable("memory_bytes"))
     except OSError as error:
-        tell(said, message=f"{source.name} cannot be read: {error.strerror or error}", hint="")
+        if error.errno == errno.EFBIG:
+            words = f"the timeline of {source.name} is larger than {units.size(file_bytes)}"
+            tell(said, message=words, hint=settable("kept_bytes"))
+        else:
+            tell(said, message=f"{source.name} cannot be read: {error.strerror or error}", hint="")
     else:
         return 0
     return REFUSED

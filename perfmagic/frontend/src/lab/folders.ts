@@ -11,6 +11,7 @@ export function addFolders(
   browsers: FileBrowsers | null,
   fill: (content: LuminoWidget, made: MainAreaWidget, path: string) => void,
 ): void {
+  const inNotebook7 = document.body.dataset["notebook"] !== undefined; // its tree shows nothing but the tree
   const open = (path: string): LuminoWidget => {
     const content = new lumino.Widget();
     const made = new utils.MainAreaWidget({ content });
@@ -25,6 +26,7 @@ export function addFolders(
   app.commands.addCommand(OPEN_FOLDER, {
     label: "Open as Timeline of Ranks",
     caption: "One trace file for each rank of a job, on one axis",
+    isVisible: () => !inNotebook7,
     execute: (given: { path?: string }) => {
       const selected = [...(browsers?.tracker.currentWidget?.selectedItems() ?? [])];
       const path = given.path ?? selected.find((one) => one.type === "directory")?.path;

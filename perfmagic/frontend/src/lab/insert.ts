@@ -10,6 +10,7 @@ export function insertButton(lumino: Lumino, press: () => void): LuminoWidget {
   button.className = "jp-ToolbarButtonComponent perfmagic-insert";
   button.textContent = INSERT;
   button.title = TITLE;
+  button.style.color = "var(--jp-ui-font-color1)"; // a button has a colour of its own, black in dark themes too
   button.addEventListener("click", press);
   const node = document.createElement("div");
   node.append(button);
