@@ -54,7 +54,7 @@ def installed(wheel: Path, folder: Path) -> None:
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     empty_bytes, before = size_bytes(folder), files(folder)
-    run(python, "-m", "pip", "install", "--quiet", "--no-compile", str(wheel))
+    run(python, "-m", "pip", "install", "--quiet", str(wheel))
     grown_bytes = size_bytes(folder) - empty_bytes
     packages = run(python, "-m", "pip", "list", "--format=freeze").count("==") - 1
     print(f"installed: {grown_bytes / 1e6:.0f} MB in {packages} packages beyond an empty environment")

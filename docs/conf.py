@@ -46,4 +46,6 @@ html_theme = "furo"
 html_title = f"perfmagic {release}"
 html_copy_source = False  # notebooks are on the page already, and a copy of each would double the site
 html_show_sourcelink = False
+html_static_path = ["extensions/static"]
+html_css_files = ["colours.css"]
 html_extra_path = ["extensions/index.html"]  # leads from the site's root to its first page

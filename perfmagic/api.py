@@ -18,8 +18,9 @@ from perfmagic.capture.owner import BlockSignals
 from perfmagic.capture.recording.interop import is_profiler, profiler_trace, trace_handler
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.errors import CaptureError, OptionError, PerfmagicError, TraceError
+from perfmagic.files import file_path
 from perfmagic.keywords import documented
-from perfmagic.results import TimelineResult
+from perfmagic.results import MemoryResult, TimelineResult
 from perfmagic.show import last, remember, show
 from perfmagic.trace.formats.sources import FileRead, one_file, read_each, read_file
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
@@ -37,6 +38,7 @@ __all__ = [
     "device",
     "devices",
     "last",
+    "open_snapshot",
     "open_trace",
     "open_traces",
     "rank_findings",
@@ -76,6 +78,19 @@ def open_trace(
         trace, title = read_file(path, max_unpacked_bytes=max_unpacked_bytes), path.name
     check_matches(comm_names, [trace])
     return TimelineResult(trace, comm_names=comm_names, title=title)
+
+
+def open_snapshot(source: str | os.PathLike[str]) -> MemoryResult:
+    """The memory that a snapshot of CUDA's allocator tells of: torch.cuda.memory._dump_snapshot("snapshot.pickle").
+
+    Of several devices the one with the highest peak; `.trace` has all. The file is read as plain data: a pickle that
+    asks for code is refused. Raises TraceError for other files.
+
+    >>> perfmagic.open_snapshot("snapshot.pickle").at_peak()  # doctest: +SKIP
+    """
+    from perfmagic.trace.formats.snapshot import read_snapshot
+
+    return MemoryResult(read_snapshot(file_path(source)))
 
 
 @documented()

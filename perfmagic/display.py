@@ -9,6 +9,13 @@ from perfmagic.errors import OptionError
 # auto: the static picture, and the live view where a front end can show it.  widget: both, always.  static: only the
 # picture.  html: the live view as a page inside the output, for front ends without widgets
 MODES = ("auto", "widget", "static", "html")
+FACES = {
+    "auto": "a live widget, the picture where none is seen; `%perfmagic display html` for hosts that have no widgets",
+    "widget": "a live widget with the picture behind it, always",
+    "static": "the picture alone",
+    "html": "the live view as a page in a frame, the picture where frames are dropped",
+}
+TEXT = "text: a terminal shows no pictures"
 VARIABLE = "PERFMAGIC_DISPLAY"  # for pipelines: read where nothing was set in the session
 
 _chosen: list[str] = []

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfmagic.display import display_mode
-from perfmagic.results.faces import LiveView, Result
+from perfmagic.results.faces import Result
 from perfmagic.terminal import for_terminal
+
+if TYPE_CHECKING:
+    from perfmagic.view.timeline.liveview import LiveView
 
 _last: Result | None = None
 _shown: list[object] = []  # the result drawn last, or kept quiet, and the number of the cell that did it
@@ -67,10 +70,11 @@ def _publish_faces(shell: Any, result: Result, replaces: str = "") -> None:
     else:
         # the picture first: it stays when the kernel has gone, and the live view hides it until then
         publish(shell, {"text/plain": result.text(), "text/html": live.picture_html()}, replaces)
-        publish(shell, _live_face(shell, live))
+        data, metadata = _live_face(shell, live)
+        publish(shell, data, metadata=metadata)
 
 
-def _live_face(shell: Any, live: LiveView) -> dict[str, Any]:
+def _live_face(shell: Any, live: LiveView) -> tuple[dict[str, Any], dict[str, Any]]:
     from perfmagic.widget.shown import live_view
 
     return live_view(live, cell_of(shell), shell.execution_count)
@@ -91,14 +95,18 @@ def in_notebook(shell: Any) -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-def publish(shell: Any, bundle: dict[str, Any], replaces: str = "") -> None:
-    """Send one output with several faces; a terminal prints the text.  replaces: the id of a display it replaces."""
+def publish(shell: Any, bundle: dict[str, Any], replaces: str = "", *, metadata: dict[str, Any] | None = None) -> None:
+    """Send one output with several faces; a terminal prints the text.
+
+    replaces: the id of a display it replaces.  metadata: what a front end should know of the output.
+    """
+    metadata = metadata or {}
     if _in_terminal(shell):
         print(for_terminal(bundle["text/plain"], sys.stdout))
     elif replaces:
-        shell.display_pub.publish(data=bundle, metadata={}, transient={"display_id": replaces}, update=True)
+        shell.display_pub.publish(data=bundle, metadata=metadata, transient={"display_id": replaces}, update=True)
     else:
-        shell.display_pub.publish(data=bundle, metadata={})
+        shell.display_pub.publish(data=bundle, metadata=metadata)
 
 
 def _in_terminal(shell: Any) -> bool:

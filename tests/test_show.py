@@ -29,10 +29,12 @@ class Front:
         self.display_pub = self
         self.outputs: list[dict[str, Any]] = []
         self.displays: list[dict[str, Any]] = []
+        self.metadata: list[dict[str, Any]] = []
 
     def publish(self, data: dict[str, Any], metadata: dict[str, Any], **display: Any) -> None:
         self.outputs.append(data)
         self.displays.append(display)
+        self.metadata.append(metadata)
 
 
 @pytest.fixture
@@ -107,3 +109,15 @@ def test_the_first_output_takes_the_place_of_the_progress(front: Front) -> None:
     choose("widget")
     show(timeline(), replaces="progress")
     assert front.displays == [{"transient": {"display_id": "progress"}, "update": True}, {}]
+
+
+def test_what_a_front_end_is_told_of_a_widget_goes_with_it(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = {
+        "application/vnd.jupyter.widget-view+json": {"colab": {"custom_widget_manager": {"url": "https://a.test"}}}
+    }
+    monkeypatch.setenv("PERFMAGIC_DISPLAY", "widget")
+    monkeypatch.setattr(
+        "perfmagic.widget.timeline.TimelineWidget._repr_mimebundle_", lambda self: ({"text/plain": ""}, about)
+    )
+    show(timeline())
+    assert front.metadata == [{}, about]

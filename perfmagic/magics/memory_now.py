@@ -6,7 +6,6 @@ import gc
 from typing import Any
 
 from perfmagic import units
-from perfmagic.analysis.memory.peak import BEFORE
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.results import MemoryResult
 from perfmagic.trace.columns import HOST_DEVICE
@@ -23,7 +22,7 @@ def memory_now(shell: Any) -> str:
     """
     devices = _devices(shell)
     before = {memory.ledger.device: _bytes(memory) for memory in devices}
-    if any(row.reason in (BEFORE, "") for memory in devices for row in memory.after()):
+    if any(": " not in row.reason for memory in devices for row in memory.after()):
         # an error and its frames often lead to each other, and stay until Python looks for such cycles
         gc.collect()
         devices = _devices(shell)
@@ -49,10 +48,7 @@ def _bytes(memory: MemoryResult) -> int:
 
 
 def _table(memory: MemoryResult) -> list[str]:
-    rows = [
-        (row.reason.removeprefix(BEFORE).removeprefix(": ") or UNNAMED, row.size_bytes, row.n_blocks)
-        for row in memory.after()
-    ]
+    rows = [(row.reason.partition(": ")[2] or UNNAMED, row.size_bytes, row.n_blocks) for row in memory.after()]
     info = memory.trace.device_info(memory.ledger.device)
     # only the simulated device tells of blocks that no name leads to
     title = f"{info.label}: {units.size(_bytes(memory))} " + ("allocated" if info.kind == "sim" else "of tensors")

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from perfmagic.capture.devices.doctor import diagnosis
-from perfmagic.display import MODES, choose, display_mode
+from perfmagic.display import FACES, MODES, TEXT, choose, display_mode
 from perfmagic.errors import OptionError
 from perfmagic.magics.running.options import Parser
+from perfmagic.show import in_notebook
 
 
 def parser() -> Parser:
@@ -40,4 +41,6 @@ def run(shell: Any, line: str) -> None:
         raise OptionError(
             f"%perfmagic knows `memory` and `display MODE`, got {rest!r}", hint="%perfmagic display static"
         )
-    print("\n".join(f"{key:12} {value}" for key, value in {**diagnosis(), "display": display_mode()}.items()))
+    mode = display_mode()
+    display = f"{mode}: {FACES[mode]}" if in_notebook(shell) else TEXT
+    print("\n".join(f"{key:12} {value}" for key, value in {**diagnosis(), "display": display}.items()))

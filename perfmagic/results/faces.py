@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+from perfmagic.errors import OptionError
 
 if TYPE_CHECKING:
-    from perfmagic.view.timeline.viewstate import ViewState
-    from perfmagic.view.timeline.wire import Wire
-
-
-class LiveView(Protocol):
-    """A view that runs in the browser, and what replaces it where it cannot run.
-
-    state: what Python and the open views share.  empty: the picture shows all there is, so nothing needs a closer look.
-    """
-
-    @property
-    def state(self) -> ViewState: ...
-
-    @property
-    def empty(self) -> bool: ...
-
-    def wire(self) -> Wire:
-        """The data, sent once."""
-
-    def picture_html(self) -> str:
-        """The picture that stays in the notebook when the kernel has gone; the live view hides it."""
-
-    def frame_html(self) -> str:
-        """The live view as a page in a frame, for front ends that run scripts and have no widgets."""
+    from perfmagic.view.timeline.liveview import LiveView
 
 
 class Result(ABC):
@@ -49,6 +28,21 @@ class Result(ABC):
     def live(self) -> LiveView | None:
         """The live view, None where the picture is all there is."""
         return None
+
+    def widget(self) -> Any:
+        """The live view as a widget, for hosts in which one places widgets oneself: `mo.ui.anywidget(t.widget())`.
+
+        Each call makes a new one, with the selection of all. Raises OptionError for a result without a live view.
+        """
+        live = self.live()
+        if live is None:
+            what = type(self).__name__
+            raise OptionError(
+                f"a {what} has no live view", hint="its picture is .html(), timelines and ranks have both"
+            )
+        from perfmagic.widget.timeline import timeline_widget
+
+        return timeline_widget(live)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": self.text(), "text/html": self.html()}

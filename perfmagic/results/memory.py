@@ -109,7 +109,7 @@ class MemoryResult(Result):
         ledger, words = self.ledger, self._words
         most = units.size(ledger.peak_bytes)
         if ledger.peak_row == NONE:
-            return f"the most was allocated before the cell: {most}"
+            return f"the most was allocated {words.before}: {most}"
         path = int(ledger.path[ledger.peak_row])
         where = f" on {words.place(path).removesuffix(' of the cell')}" if words.line(path) else ""
         at = units.duration(ledger.peak_ns - self.trace.meta.start_ns)

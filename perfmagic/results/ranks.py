@@ -24,7 +24,7 @@ from perfmagic.analysis.ranks.summary import Ranks, RankStat
 from perfmagic.analysis.rows import Rows, pandas
 from perfmagic.errors import OptionError
 from perfmagic.files import write_text
-from perfmagic.results.faces import LiveView, Result
+from perfmagic.results.faces import Result
 from perfmagic.results.ranks_folder import RANKS_FORMAT, damaged_folder, folder_to_save, read_about, write_about
 from perfmagic.results.ranks_live import WITH_FINDINGS, LiveRanks, wire_of
 from perfmagic.results.timeline import TimelineResult
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from perfmagic.view.ranks.doc import RankRow, RanksDoc
+    from perfmagic.view.timeline.liveview import LiveView
     from perfmagic.view.timeline.wire import Wire
 
 

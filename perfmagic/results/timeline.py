@@ -40,7 +40,7 @@ from perfmagic.analysis.verdict import Verdict
 from perfmagic.errors import OptionError
 from perfmagic.files import write_text
 from perfmagic.results.arguments import check_peaks, span_ns, thread_number
-from perfmagic.results.faces import LiveView, Result
+from perfmagic.results.faces import Result
 from perfmagic.results.lines import Lines
 from perfmagic.results.roofline import RooflineResult
 from perfmagic.trace.formats.chrome import write_chrome
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from perfmagic.results.memory import MemoryResult
     from perfmagic.view.timeline.doc import TimelineDoc
     from perfmagic.view.timeline.lines.doc import LinesDoc
+    from perfmagic.view.timeline.liveview import LiveView
     from perfmagic.view.timeline.wire import Wire
 
 

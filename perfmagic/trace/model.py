@@ -93,6 +93,9 @@ class Cell:
         return rows[line - 1].strip() if 1 <= line <= len(rows) else ""
 
 
+SNAPSHOT = "snapshot"  # the origin of a trace that has nothing but blocks, as a CUDA allocator told of them
+
+
 @dataclass(frozen=True)
 class TraceMeta:
     """Where a trace is from and how far it can be trusted.

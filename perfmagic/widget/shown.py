@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfmagic.results.faces import LiveView
+from perfmagic.view.timeline.liveview import LiveView
 from perfmagic.widget.timeline import TimelineWidget, timeline_widget
 
 MOST_OPEN = 64  # cells whose views stay connected; the oldest give way, and their static picture comes back
@@ -13,8 +13,11 @@ AFTERWARDS = "(live while its kernel runs; run the cell again)"  # what a front 
 _open: dict[str, tuple[int, list[TimelineWidget]]] = {}
 
 
-def live_view(live: LiveView, cell: str, run: int) -> dict[str, Any]:
-    """A live view as one output.  cell: names the cell that runs.  run: its execution count."""
+def live_view(live: LiveView, cell: str, run: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A live view as one output, its data and its metadata.  cell: names the cell that runs.  run: its execution count.
+
+    A hosted front end may say in the metadata where its manager of widgets is.
+    """
     last_run, views = _open.pop(cell, (run, []))
     if last_run != run:
         close(views)
@@ -23,8 +26,8 @@ def live_view(live: LiveView, cell: str, run: int) -> dict[str, Any]:
     _open[cell] = (run, [*views, made])
     while len(_open) > MOST_OPEN:
         close(_open.pop(next(iter(_open)))[1])
-    bundle = made._repr_mimebundle_()
-    return {**(bundle[0] if bundle else {}), "text/plain": AFTERWARDS}
+    data, metadata = made._repr_mimebundle_() or ({}, {})
+    return {**data, "text/plain": AFTERWARDS}, metadata
 
 
 def close(views: list[TimelineWidget]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import anywidget
 import traitlets
 
-from perfmagic.results.faces import LiveView
 from perfmagic.view.timeline.live import script
+from perfmagic.view.timeline.liveview import LiveView
 from perfmagic.view.timeline.viewstate import Seen, ViewState, Window
 from perfmagic.view.timeline.wire import Wire
 

@@ -88,6 +88,33 @@ def test_the_first_page_is_alive(tab: Any, site: Path) -> None:
     assert asked == []
 
 
+def test_pictures_and_frames_follow_the_colours_that_a_reader_chooses(tab: Any, site: Path) -> None:
+    brightness = """(image) => {
+      const [canvas, width, height] = [document.createElement('canvas'), image.clientWidth, image.clientHeight];
+      [canvas.width, canvas.height] = [width, height];
+      const brush = canvas.getContext('2d');
+      brush.drawImage(image, 0, 0, width, height);
+      const [r, g, b] = brush.getImageData(width - 2, height - 2, 1, 1).data;
+      return r + g + b;
+    }"""
+    ground = {}
+    tab.emulate_media(color_scheme="null")  # what is emulated would hold in frames, whatever is around them
+    for theme in ("light", "dark"):
+        tab.goto((site / "demos" / "00_tour.html").as_uri())
+        tab.evaluate("(theme) => { document.body.dataset.theme = theme; }", theme)
+        image = tab.locator(".perfmagic-static img").first
+        image.scroll_into_view_if_needed()
+        tab.wait_for_timeout(300)
+        ground[theme] = image.evaluate(brightness)
+        tab.goto((site / "docs" / "index.html").as_uri())
+        tab.evaluate("(theme) => { document.body.dataset.theme = theme; }", theme)
+        inside = tab.wait_for_selector("article iframe").content_frame()
+        inside.wait_for_selector(".pm canvas")
+        inside.wait_for_function(f"() => getComputedStyle(document.querySelector('.pm')).colorScheme === '{theme}'")
+    assert ground["light"] > 600
+    assert ground["dark"] < 200
+
+
 class Page(HTMLParser):
     """The links of a page, what it loads, and the places that links can lead to."""
 

@@ -104,6 +104,17 @@ def test_a_live_view_shares_its_selection_with_the_result() -> None:
     assert (result.selection.meta.start_ns, result.selection.meta.end_ns) == (start_ns, start_ns + 10)
 
 
+def test_a_widget_is_there_to_be_placed_where_there_is_a_live_view() -> None:
+    result = TimelineResult(queue_of())
+    widgets = [result.widget(), result.widget()]
+    result.zoom(0, 10)
+    assert [widget.asked_ns for widget in widgets] == [widgets[0].asked_ns] * 2 != [[]] * 2
+    for widget in widgets:
+        widget.close()
+    with pytest.raises(perfmagic.OptionError, match="a BenchResult has no live view"):
+        bench().widget()
+
+
 def test_a_comparison_of_comparisons_is_refused() -> None:
     found = RESULTS["compare"]()
     assert isinstance(found, CompareResult)

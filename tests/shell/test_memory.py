@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from perfmagic import units
 from perfmagic.errors import OptionError, TraceError
+from perfmagic.view.timeline.lines.doc import lines_doc
 
 from .conftest import Notebook
 from .memory_cells import CELLS, CLEAN, SETUP, body, measured
@@ -324,8 +325,8 @@ def test_what_is_on_the_device_now_is_told_with_its_holder(model: Notebook) -> N
     model.run("def broken():\n    big = torch.zeros(1000, 1000, device=device)\n    raise ValueError('no')")
     model.run("broken()")
     printed = model.run("%perfmagic memory").printed
-    (title,) = [line for line in printed.splitlines() if line.startswith("simulated device: ")]
-    assert title == f"simulated device: {units.size(torch.sim.memory_allocated())} allocated"
+    (title,) = [line for line in printed.splitlines() if line.startswith("simulated device")]
+    assert title.endswith(f": {units.size(torch.sim.memory_allocated())} allocated")
     assert "held by `big` (broken, line 3; traceback of the last ValueError)" in printed
     assert "parameters" in printed
     model.run("1/0")
@@ -397,3 +398,17 @@ def test_the_host_has_the_blocks_that_a_device_has(notebook: Notebook, name: str
         }
         notebook.names.pop("m")
     assert found["cpu"] == pytest.approx(found["sim"], rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["a training step", "losses with graphs", "a function", "no_grad"])
+def test_the_memory_column_of_lines_adds_up_to_the_peak(model: Notebook, name: str) -> None:
+    found = measured(model, CELLS[name])
+    doc = lines_doc(found.trace)
+    assert doc is not None
+    assert doc.memory is not None
+    cell = {row.line: row.peak_bytes for row in doc.blocks[0].rows}
+    assert sum(cell.values()) + sum(n for _, n in doc.memory.closing()[:-1]) == torch.sim.max_memory_allocated()
+    of = {block.name: sum(row.peak_bytes for row in block.rows) for block in doc.blocks[1:]}
+    if "train_step" in of:
+        assert of["train_step"] == cell[3]  # the only line that calls it
+    assert any(of.values()) or not any(row.function for row in found.at_peak())

@@ -155,3 +155,11 @@ def test_a_tensorboard_folder_that_cannot_be_made_is_one_message(notebook: Noteb
     ran = notebook.run("%%timeline --tensorboard taken\nx = 1")
     assert "taken cannot be made" in f"{ran.refusal}{ran.error}"
     assert notebook.names["x"] == 1
+
+
+def test_perfmagic_says_in_words_which_face_is_seen(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfmagic.display._chosen", [])
+    monkeypatch.setattr("perfmagic.magics.status.in_notebook", lambda _shell: True)
+    assert "html: the live view as a page in a frame" in notebook.run("%perfmagic display html").printed
+    monkeypatch.setattr("perfmagic.magics.status.in_notebook", lambda _shell: False)
+    assert "display      text: a terminal shows no pictures" in notebook.run("%perfmagic").printed

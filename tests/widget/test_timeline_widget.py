@@ -108,7 +108,7 @@ def test_running_a_cell_again_closes_what_its_last_run_showed() -> None:
 
     seen: list[TimelineWidget] = []
     for cell, run in (("a", 1), ("a", 1), ("b", 2), ("a", 3)):
-        bundle = shown.live_view(TimelineResult(queue_of()).live(), cell, run)
+        bundle, _ = shown.live_view(TimelineResult(queue_of()).live(), cell, run)
         assert "application/vnd.jupyter.widget-view+json" in bundle
         seen.append(shown._open[cell][1][-1])
     assert alive() == [False, False, True, True]

@@ -14,6 +14,7 @@ from perfmagic.analysis.memory.stack import kind_of
 from perfmagic.analysis.memory.visits import NOT_VISITED
 from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import NONE, Bool
+from perfmagic.trace.model import SNAPSHOT
 from perfmagic.trace.paths import NOWHERE, UserFunction
 
 BEFORE = "before the cell"
@@ -88,12 +89,17 @@ class Words:
         cell = self._ledger.trace.cell
         return cell.text(self.line(path)) if found.is_cell and cell is not None else found.text(self.line(path))
 
+    @property
+    def before(self) -> str:
+        """When what was there first came: before the cell, or the record."""
+        return BEFORE if self._ledger.trace.cell is not None else "before the record"
+
     def reason(self, row: int) -> str:
-        """Why a block was alive, "" after the fact that it was there before the cell."""
+        """Why a block was alive, after the fact that it was there before."""
         reason, path = self.why[row], int(self._ledger.path[row])
         if self._ledger.before[row]:
             named = self._words(reason, path) if reason.why in (*_PLURALS, Why.GRAPH, Why.HELD) else ""
-            return f"{BEFORE}: {named}" if named else BEFORE
+            return f"{self.before}: {named}" if named else self.before
         words = self._words(reason, path)
         return f"{words}, of an earlier round" if self._is_earlier(row) else words
 
@@ -128,6 +134,8 @@ class Words:
         """Whether the cell had come to its line again before the peak."""
         ledger = self._ledger
         visit = int(ledger.visit[row])
+        if ledger.trace.meta.origin == SNAPSHOT:  # which does not say how long a line ran
+            return False
         if visit == NOT_VISITED or not ledger.at_peak[row]:
             return False
         again = ledger.visits.next_of_line(int(ledger.visits.root[visit]))

@@ -23,7 +23,7 @@ class Kind(enum.Enum):
 
     PARAMETERS = "parameters and buffers"
     OPTIMIZER = "optimizer state"
-    BEFORE = "before the cell"
+    BEFORE = "from before"
     GRADIENTS = "gradients"
     HELD = "held by variables"
     GRAPH = "kept by graphs of variables"
@@ -76,20 +76,13 @@ def kind_of(reason: Reason, *, before: bool) -> Kind:
 
 def stack(ledger: Ledger, why: Sequence[Reason]) -> Stack:
     """The stack of a device. why: the reason of each block."""
-    blocks, before = ledger.blocks, ledger.before
+    before = ledger.before
     kind = np.array([KINDS.index(kind_of(one, before=bool(b))) for one, b in zip(why, before, strict=True)], np.int64)
-    made, freed = np.flatnonzero(~before), np.flatnonzero(blocks.free_order != NONE)
-    orders = np.unique(np.concatenate((ledger.order[made], blocks.free_order[freed])))
-    step_made = np.searchsorted(orders, ledger.order[made]) + 1
-    step_freed = np.searchsorted(orders, blocks.free_order[freed]) + 1
-    change = np.zeros((len(KINDS), len(orders) + 1), np.int64)
-    np.add.at(change, (kind[before], np.zeros(int(before.sum()), np.int64)), blocks.size_bytes[before])
-    np.add.at(change, (kind[made], step_made), blocks.size_bytes[made])
-    np.add.at(change, (kind[freed], step_freed), -blocks.size_bytes[freed])
+    orders, (made, step_made), (freed, step_freed) = _steps(ledger)
+    size_bytes = bytes_by_layer(ledger, kind, len(KINDS))
     visit = np.full(len(orders) + 1, NOT_VISITED, np.int64)
     visit[step_freed] = ledger.free_visit[freed]
     visit[step_made] = ledger.visit[made]
-    size_bytes = np.cumsum(change, axis=1)
     path, root = ledger.visits.path[visit], ledger.visits.path[ledger.visits.root[visit]]
     has = (visit != NOT_VISITED) & (path != NOWHERE)
     functions = ledger.paths.functions
@@ -101,3 +94,26 @@ def stack(ledger: Ledger, why: Sequence[Reason]) -> Stack:
         function=np.where(has, ledger.paths.function[path], NONE).astype(np.int64),
         functions=tuple("" if one.is_cell else one.name for one in functions),
     )
+
+
+def bytes_by_layer(ledger: Ledger, layer: Int64, n_layers: int) -> Int64:
+    """Bytes of each layer after each step, shape (layers, steps). layer: the number of each block's."""
+    before = ledger.before
+    orders, (made, step_made), (freed, step_freed) = _steps(ledger)
+    size = ledger.blocks.size_bytes
+    change = np.zeros((n_layers, len(orders) + 1), np.int64)
+    np.add.at(change, (layer[before], np.zeros(int(before.sum()), np.int64)), size[before])
+    np.add.at(change, (layer[made], step_made), size[made])
+    np.add.at(change, (layer[freed], step_freed), -size[freed])
+    found: Int64 = np.cumsum(change, axis=1)
+    return found
+
+
+def _steps(ledger: Ledger) -> tuple[Int64, tuple[Int64, Int64], tuple[Int64, Int64]]:
+    """The places of all steps; the blocks that were allocated, with their step; those given back, with theirs."""
+    free_order = ledger.blocks.free_order
+    made, freed = np.flatnonzero(~ledger.before), np.flatnonzero(free_order != NONE)
+    orders = np.unique(np.concatenate((ledger.order[made], free_order[freed])))
+    step_made = np.searchsorted(orders, ledger.order[made]) + 1
+    step_freed = np.searchsorted(orders, free_order[freed]) + 1
+    return orders, (made, step_made), (freed, step_freed)

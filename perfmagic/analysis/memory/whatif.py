@@ -66,7 +66,9 @@ class _Replay:
         rows = self._rows(Why.GRAPH)
         if not rows or (self._ledger.blocks.node != NONE).any():
             return
-        lines = [self._root_line(row) for row in rows]
+        lines = [line for row in rows if (line := self._root_line(row))]
+        if not lines:
+            return
         ends = {row: self._ledger.order_at(self._let_go_ns(row)) for row in rows}
         where = f"lines {min(lines)}–{max(lines)}" if min(lines) != max(lines) else f"line {lines[0]}"
         yield self._change(
@@ -175,8 +177,8 @@ class _Replay:
         """When a block would have come back, had only names held it."""
         visits = self._visits
         visit = int(self._ledger.visit[row])
-        if self._last_row[visit] != row:
-            return int(visits.end_ns[visit])  # a part of an expression
+        if self._last_row.get(visit) != row:
+            return int(visits.end_ns[visit])  # a part of an expression; FOREVER where no line of the user's made it
         while (caller := int(visits.caller[visit])) != NOT_VISITED and self._last_row[caller] == row:
             visit = caller  # what a function allocates last it returns
         again = visits.next_of_line(visit)

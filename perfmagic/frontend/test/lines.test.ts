@@ -116,7 +116,7 @@ describe("keys", () => {
 
   test("every tab but the first has one, and it goes there and back", async () => {
     const model = await modelOf("lines");
-    for (const { name, key } of TABS.slice(1)) {
+    for (const { name, key } of TABS.slice(1).filter((tab) => tab.has(model))) {
       const there = view(model, initial(model.span));
       expect(obey(there, press(key)!)).toBe(true);
       expect(there.done).toEqual([{ do: "tab", tab: name }]);
@@ -167,4 +167,14 @@ test("boxes stand on whole pixels, and what touches in them is one", () => {
   ]);
   expect(boxes(spans, new Scale(55, 65, 100))).toEqual([[0, 50]]);
   expect(boxes(spans, new Scale(20, 40, 100))).toEqual([]);
+});
+
+test("memory has a column only where blocks were recorded", async () => {
+  const model = await modelOf("lines");
+  const names = (): string[] => lineColumns(model).map((column) => column.of);
+  expect(names()).not.toContain("peak");
+  const before = linesLayout(model, initial(model.span), 1000).right;
+  model.lines!.wire.memory = [3, [["the peak", 3]]];
+  expect(names().at(-1)).toBe("peak");
+  expect(linesLayout(model, initial(model.span), 1000).right).toBeGreaterThan(before);
 });

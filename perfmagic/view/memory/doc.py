@@ -77,5 +77,5 @@ def about(row: WhatIf) -> str:
 
 def _placed_code(row: HeldBytes) -> str:
     if not row.line:
-        return "before the cell" if row.reason.startswith("before") else "no line of yours"
+        return row.reason.partition(":")[0] if row.reason.startswith("before") else "no line of yours"
     return f"{place(row)}  {row.code}"

@@ -8,9 +8,10 @@ from perfmagic import units
 from perfmagic.analysis.memory.peak import HeldBytes
 from perfmagic.analysis.memory.stack import KINDS, Kind
 from perfmagic.analysis.memory.whatif import WhatIf
-from perfmagic.trace.columns import Float64, Int64
+from perfmagic.trace.columns import Float64
 from perfmagic.view.memory.doc import MemoryDoc, about, place
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
+from perfmagic.view.svg.memory_layers import TOKENS, columns_of
 from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.path import quantised, skyline, step_line
 
@@ -21,19 +22,10 @@ BAND_PX, ROW_PX, TITLE_PX = 15, 18, 26
 BAR_PX, SIZE_X, COUNT_X, PLACE_X, CODE_X, WHY_X = 56, 124, 158, 170, 300, 560
 PEAK_X, LESS_X, CHANGE_X = 124, 200, 212
 MOST_ROWS = 14
+RESERVED_SHARE = 1.3  # of the peak: below it, what is reserved is a number only
+MOST_ABOVE = 1.5  # of the peak: the scale grows no further for what is reserved
 _LABEL_PX = 12  # the least height of a layer with its name in it
 
-TOKENS = {
-    Kind.PARAMETERS: "mem_parameters",
-    Kind.OPTIMIZER: "mem_optimizer",
-    Kind.BEFORE: "mem_before",
-    Kind.GRADIENTS: "mem_gradients",
-    Kind.HELD: "mem_held",
-    Kind.GRAPH: "mem_graph",
-    Kind.KEPT: "mem_kept",
-    Kind.BACKWARD: "mem_backward",
-    Kind.PASSING: "mem_passing",
-}
 _ON_DARK = {Kind.PARAMETERS, Kind.OPTIMIZER, Kind.GRAPH}
 
 
@@ -58,8 +50,18 @@ class _Painter:
     def __init__(self, doc: MemoryDoc, n_columns: int) -> None:
         self.canvas = Canvas()
         self._doc = doc
-        self._first, self._shown = _columns(doc.stack.size_bytes.sum(axis=0), n_columns)
+        peak = max(1, doc.peak_bytes)
+        self._is_reserved_drawn = doc.reserved_bytes > RESERVED_SHARE * peak
+        top_bytes = min(doc.reserved_bytes, MOST_ABOVE * peak) if self._is_reserved_drawn else peak
+        self._px = HEIGHT_PX / top_bytes
+        self._peak_px = doc.peak_bytes * self._px
+        self._first, self._shown = columns_of(doc.stack.size_bytes.sum(axis=0), n_columns)
         self._edges = np.append(self._first, len(doc.stack)) * (PLOT_PX / len(doc.stack)) + PLOT_X
+
+    @property
+    def _peak_x(self) -> float:
+        column = int(np.searchsorted(self._first, self._doc.stack.peak_step, side="right")) - 1
+        return round(float((self._edges[column] + self._edges[column + 1]) / 2), 1)
 
     def picture(self) -> str:
         floor = TOP_PX + HEIGHT_PX
@@ -77,15 +79,14 @@ class _Painter:
     def _stack(self, floor: float) -> None:
         doc, canvas = self._doc, self.canvas
         size = doc.stack.size_bytes[:, self._shown]
-        px = HEIGHT_PX / max(1, doc.peak_bytes)
-        tops = quantised((np.cumsum(size, axis=0) * px).astype(np.float64), 0.5)
+        tops = quantised((np.cumsum(size, axis=0) * self._px).astype(np.float64), 0.5)
         for row in reversed(range(len(KINDS))):
             if size[row].any():
                 canvas.fill(skyline(self._edges, tops[row], floor), TOKENS[KINDS[row]])
                 canvas.stroke(step_line(self._edges, tops[row], floor, down=False), "ground", 0.5)
         for row, kind in enumerate(KINDS):
             self._name(kind, tops[row - 1] if row else np.zeros(len(self._shown)), tops[row], floor)
-        self._sides(floor, px)
+        self._sides(floor, self._px)
         self._peak(floor)
 
     def _name(self, kind: Kind, low: Float64, high: Float64, floor: float) -> None:
@@ -98,6 +99,8 @@ class _Painter:
             until = int(right[column])
             if until > len(low):
                 break
+            if edges[column] - 3 <= self._peak_x <= edges[column] + width + 3:
+                continue  # no name across the line of the peak
             room = float(high[column:until].min() - low[column:until].max())
             if room > best + 2:
                 best, at = room, column
@@ -111,8 +114,8 @@ class _Painter:
         """Sizes at the left edge, what stays at the right one."""
         doc, canvas = self._doc, self.canvas
         start = int(doc.stack.size_bytes[:, 0].sum())
-        sizes = [(0, 0.0)] + ([(start, start * px)] if 10 < start * px < HEIGHT_PX - 10 else [])
-        for size, height in [*sizes, (doc.peak_bytes, float(HEIGHT_PX))]:
+        sizes = [(0, 0.0)] + ([(start, start * px)] if 10 < start * px < self._peak_px - 10 else [])
+        for size, height in [*sizes, (doc.peak_bytes, self._peak_px)]:
             canvas.text(
                 PLOT_X - 6, round(floor - height + 3.5, 1), units.size(size) if size else "0", "ink2", anchor="end"
             )
@@ -121,16 +124,20 @@ class _Painter:
         if doc.reserved_bytes:
             y = TOP_PX if end < HEIGHT_PX - 14 else floor - end + 13
             canvas.text(PLOT_RIGHT, round(y + 3.5, 1), f"{units.size(doc.reserved_bytes)} reserved", "ink2")
+            if self._is_reserved_drawn:
+                canvas.stroke(f"M{2 * PLOT_X} {2 * TOP_PX}h{2 * PLOT_PX}", "ink2", 1.0, dash=(4, 3))
+            if doc.reserved_bytes > MOST_ABOVE * max(1, doc.peak_bytes):
+                canvas.text(PLOT_RIGHT, y - 9, "off the scale:", "ink2")
 
     def _peak(self, floor: float) -> None:
-        column = int(np.searchsorted(self._first, self._doc.stack.peak_step, side="right")) - 1
-        x = round(float((self._edges[column] + self._edges[column + 1]) / 2), 1)
-        self.canvas.stroke(f"M{2 * x:g} {2 * TOP_PX}V{2 * floor:g}", "ink", 0.75, dash=(1.5, 1.5))
-        self.canvas.boxes([(x - 2, TOP_PX - 2, 4, 4)], "ink")
+        x = self._peak_x
+        top = round(floor - self._peak_px, 1)
+        self.canvas.stroke(f"M{2 * x:g} {2 * top:g}V{2 * floor:g}", "ink", 0.75, dash=(1.5, 1.5))
+        self.canvas.boxes([(x - 2, top - 2, 4, 4)], "ink")
         words = f"peak {units.size(self._doc.peak_bytes)}"
         room = width_px(words, 10, bold=True) * 1.15 + 8
         anchor = "end" if x + room > PLOT_X + PLOT_PX else ""
-        self.canvas.text(x - 6 if anchor else x + 6, TOP_PX - 4, words, bold=True, anchor=anchor)
+        self.canvas.text(x - 6 if anchor else x + 6, top - 4, words, bold=True, anchor=anchor)
 
     def _bands(self, y: float) -> float:
         """The line of the cell that ran at each step, and the innermost one where that is in a function."""
@@ -190,9 +197,8 @@ class _Painter:
     def _at_peak(self, y: float) -> float:
         doc = self._doc
         y = self._title(y, "at the peak", (PLACE_X, "allocated on"), (WHY_X, "why"))
-        most = max((row.size_bytes for row in doc.at_peak), default=1) or 1
         for row in doc.at_peak[:MOST_ROWS]:
-            y = self._held(row, most, y)
+            y = self._held(row, max(1, doc.peak_bytes), y)
         rest = doc.at_peak[MOST_ROWS:]
         if len(rest):
             self.canvas.text(SIZE_X, y + 12.5, units.size(sum(row.size_bytes for row in rest)), anchor="end")
@@ -203,10 +209,11 @@ class _Painter:
         self.canvas.text(PLACE_X, y + 13.5, "the peak: the rows add up to it", "ink2")
         return y + ROW_PX
 
-    def _held(self, row: HeldBytes, most: int, y: float) -> float:
+    def _held(self, row: HeldBytes, peak_bytes: int, y: float) -> float:
+        """A row; its bar is its part of the peak, so that all bars end to end are as long as the column of bars."""
         canvas = self.canvas
         canvas.boxes(
-            [(6, y + 3, max(0.5, round(BAR_PX * row.size_bytes / most, 1)), ROW_PX - 7)], TOKENS[Kind(row.kind)]
+            [(6, y + 3, max(0.5, round(BAR_PX * row.size_bytes / peak_bytes, 1)), ROW_PX - 7)], TOKENS[Kind(row.kind)]
         )
         canvas.text(SIZE_X, y + 12.5, units.size(row.size_bytes), anchor="end")
         if row.n_blocks > 1:
@@ -239,13 +246,3 @@ class _Painter:
         canvas.text(CHANGE_X, y + 12.5, fitted(words, WIDTH_PX - CHANGE_X - 4, 10))
         canvas.boxes([(0, y + ROW_PX - 0.5, WIDTH_PX, 0.5)], "rule")
         return y + ROW_PX
-
-
-def _columns(total: Int64, most: int) -> tuple[Int64, Int64]:
-    """Where each column of steps begins, and the step of it that is drawn: that with the most memory."""
-    n = min(len(total), most)
-    first = np.arange(n, dtype=np.int64) * len(total) // n
-    shown = [
-        int(total[a:b].argmax()) + a for a, b in zip(first.tolist(), [*first[1:].tolist(), len(total)], strict=True)
-    ]
-    return first, np.array(shown, np.int64)

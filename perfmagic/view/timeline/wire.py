@@ -22,6 +22,7 @@ from perfmagic.view.timeline.frame_lanes import FrameLanes, frame_lane_of, frame
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, StreamLane
 from perfmagic.view.timeline.lines.wire import LinesWire, lines_wire
 from perfmagic.view.timeline.origins import origin_words
+from perfmagic.view.timeline.stack_wire import memory_wire
 from perfmagic.view.timeline.wire_columns import ColumnWriter, cut
 from perfmagic.view.timeline.words import alt_text, cost_words, rest_words, shape_words
 
@@ -101,6 +102,8 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     header["lines"] = _lines(out, doc, trace)
     out.text("origins", _json([[cut(word) for word in words] for words in origins.rows]))
     header["memory_lanes"] = _memory(out, doc)
+    if (stack := memory_wire(out, trace)) is not None:
+        header["memory_stack"] = stack
     out.text("names", names.table())
     header["shapes"] = [list(shape_words(shape)) for shape in trace.shapes] if streams else []
     header["columns"] = out.layout

@@ -154,3 +154,10 @@ def test_the_faces_say_the_same_numbers() -> None:
         assert "before the cell: parameters" in face
     assert found.to_dict()["peak_bytes"] == 800
     assert list(found.to_frame()["size_bytes"]) == [100, 400, 300, 200]
+
+
+def test_graphs_that_no_line_made_have_no_change() -> None:
+    roles = [BlockRole.PARAMETER, BlockRole.UNKNOWN, BlockRole.UNKNOWN, BlockRole.GRAPH]
+    found, words = _ledger(_trace(role=roles, alloc_ns=[0, 12, 21, 5], order=[0, 2, 3, 1]))
+    assert [why.why.name for why in words.why].count("GRAPH") == 1
+    assert list(what_if(found, words)) == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
+from perfmagic import units
 from perfmagic.analysis.memory.ledger import ledger
 from perfmagic.analysis.memory.reasons import reasons
 from perfmagic.analysis.memory.stack import KINDS, Kind, stack
@@ -15,14 +17,14 @@ from perfmagic.errors import TraceError
 from perfmagic.results import MemoryResult
 from perfmagic.trace.columns import NONE, BlockRole
 from perfmagic.trace.model import Cell, Trace, TraceMeta, make_trace
-from perfmagic.view.memory.picture import MAX_BYTES
+from perfmagic.view.memory.picture import BAR_PX, MAX_BYTES
 
 SOURCE = "%%memory\na = f()\n损失 = g(a)  # 保存整个图\ndel a"
 MB = 2**20
 
 
-def _trace(n: int = 0, seed: int = 0) -> Trace:
-    """Line 2, 3 and 4 of a cell, one after the other; n: blocks at random, or four made by hand."""
+def _trace(n: int = 0, seed: int = 0, reserved: int = 0) -> Trace:
+    """Line 2, 3 and 4 of a cell, one after the other; n: blocks at random, or four made by hand, 800 MB at the peak."""
     columns: dict[str, Any] = {
         "order": [0, 2, 3, 5],
         "device": [0] * 4,
@@ -53,7 +55,9 @@ def _trace(n: int = 0, seed: int = 0) -> Trace:
         }
     marks = {"at_ns": [10, 20, 30, 40], "line": [2, 3, 4, 0], "top_line": [2, 3, 4, 0]}
     meta = TraceMeta("cell", end_ns=50, returned_ns=40)
-    return make_trace(["net.weight", "b"], meta, marks=marks, cell=Cell(SOURCE), blocks=columns)
+    counters = {"at_ns": [11], "value": [reserved], "series": [2], "device": [0]} if reserved else None
+    names = ["net.weight", "b", "Total Reserved"]
+    return make_trace(names, meta, marks=marks, cell=Cell(SOURCE), blocks=columns, counters=counters)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -117,3 +121,21 @@ def test_html_has_the_picture_and_the_same_as_tables() -> None:
 def test_without_blocks_there_is_no_picture() -> None:
     with pytest.raises(TraceError, match="no block of memory"):
         MemoryResult(make_trace([], TraceMeta("cell"))).svg()
+
+
+@pytest.mark.parametrize(
+    ("reserved", "lines", "off_the_scale"), [(1000, 1, False), (1039, 1, False), (1100, 2, False), (2400, 2, True)]
+)
+def test_what_is_reserved_is_a_line_only_far_above_the_peak(reserved: int, lines: int, off_the_scale: bool) -> None:
+    picture = MemoryResult(_trace(reserved=reserved * MB)).svg()
+    rules = re.findall(r"\.(\w+)\{[^}]*stroke-dasharray", picture)
+    assert len({rule for rule in rules if f'<path class="{rule}"' in picture}) == lines  # one is the peak's
+    assert f"{units.size(reserved * MB)} reserved</text>" in picture
+    assert ("off the scale:" in picture) == off_the_scale
+
+
+def test_bars_are_parts_of_the_peak() -> None:
+    """The rows' bars, end to end, are as long as their column."""
+    picture = MemoryResult(_trace()).svg()
+    bars = [float(width) / 2 for width in re.findall(r"M12 [\d.]+h([\d.]+)v22h", picture)]
+    assert sum(bars) == pytest.approx(BAR_PX, abs=0.2)

@@ -2,6 +2,7 @@
 import { mount } from "./mount.ts";
 import { themeOf } from "./theme.ts";
 import type { Host } from "../interact/host.ts";
+import type { Theme } from "../paint/theme.ts";
 import type { View } from "../interact/view.ts";
 
 /** What is used of anywidget's model. */
@@ -79,25 +80,29 @@ function bytesOf(value: unknown): Uint8Array {
 
 export function notebookTheme(): Pick<Host, "theme" | "onTheme"> {
   const dark = matchMedia("(prefers-color-scheme: dark)");
+  const theme = (): Theme => themeOf(document.body, dark.matches, getComputedStyle(document.body).colorScheme);
   return {
-    theme: () => themeOf(document.body, dark.matches),
+    theme,
     onTheme(changed) {
-      const watch = new MutationObserver(changed);
-      watch.observe(document.body, {
-        attributes: true,
-        attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind"],
-      });
-      watch.observe(document.documentElement, { attributes: true, attributeFilter: ["theme"] });
-      dark.addEventListener("change", changed);
+      let last = theme();
+      const look = (): void => {
+        const now = theme();
+        if (now !== last) changed();
+        last = now;
+      };
+      // hosts say their theme in a class, a style or an attribute of their own
+      const watch = new MutationObserver(look);
+      for (const node of [document.body, document.documentElement]) watch.observe(node, { attributes: true });
+      dark.addEventListener("change", look);
       return () => {
         watch.disconnect();
-        dark.removeEventListener("change", changed);
+        dark.removeEventListener("change", look);
       };
     },
   };
 }
 
-const OUTPUT = ".jp-OutputArea-child";
+const CELL = ".jp-Cell,.cell,.cell_container"; // JupyterLab, Notebook 7 and Voila; Notebook 6; VS Code
 const STATIC = ".perfmagic-static";
 
 /** The output with the static picture that was shown just before this one: hidden while the live one is there. */
@@ -107,15 +112,16 @@ class Fallback {
   constructor(private readonly el: HTMLElement) {}
 
   hide(): void {
-    let output = this.el.closest(OUTPUT)?.previousElementSibling ?? null;
-    while (output && !this.hidden) {
-      const one = output as HTMLElement;
-      if (one.querySelector(STATIC) && !one.dataset["perfmagicLive"]) this.hidden = one;
-      output = output.previousElementSibling;
-    }
-    if (!this.hidden) return;
-    this.hidden.dataset["perfmagicLive"] = "1";
-    this.hidden.style.display = "none";
+    if (!this.el.closest(CELL)) return; // elsewhere nobody says where the outputs of a cell begin
+    for (let at: Element | null = this.el; at && !at.matches(CELL); at = at.parentElement)
+      for (let one = at.previousElementSibling; one; one = one.previousElementSibling) {
+        const output = one as HTMLElement;
+        if (output.dataset["perfmagicLive"] || !(one.matches(STATIC) || one.querySelector(STATIC))) continue;
+        this.hidden = output;
+        output.dataset["perfmagicLive"] = "1";
+        output.style.display = "none";
+        return;
+      }
   }
 
   restore(): void {

@@ -7,7 +7,7 @@ import { tellingOp, tellingRow } from "../model/telling.ts";
 import { streamsLeftOut } from "../model/lines_layout.ts";
 import { type Action, isWhole, type State } from "../model/state.ts";
 import { type Model, shortName } from "../model/store.ts";
-import { count, duration, plural } from "../model/units.ts";
+import { count, duration, plural, size } from "../model/units.ts";
 
 const KEY = [
   ["launch", "Python on this line"],
@@ -119,6 +119,7 @@ function words(model: Model, state: State): string {
   if (blocked[row]) parts.push(`waiting ${duration(blocked[row])}`);
   if (ops[row]) parts.push(`${plural(ops[row], "op")}, ${duration(device[row])} on the device`);
   if (backward[row]) parts.push(`its backward ${duration(backward[row])}`);
+  if (lines.wire.memory && lines.column.peak[row]) parts.push(`${size(lines.column.peak[row])} at the peak`);
   return parts.join(" · ");
 }
 

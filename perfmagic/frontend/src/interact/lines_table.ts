@@ -3,7 +3,7 @@ import { el } from "./dom.ts";
 import type { Layout } from "../model/layout.ts";
 import { lineColumns, NUMBER_PX } from "../model/lines_layout.ts";
 import type { Model } from "../model/store.ts";
-import { count, plural, significant } from "../model/units.ts";
+import { count, plural, significant, size } from "../model/units.ts";
 
 const NEXT_TO_NOTHING = 0.0002; // of the span: a dot instead of digits that nobody reads
 const RED_FROM = 0.1; // of the longest time: a line that waits so long is tinted
@@ -23,8 +23,9 @@ export function lineTable(model: Model): LineTable {
   const lines = model.lines!;
   const { column, wire, codes } = lines;
   const columns = lineColumns(model);
-  const times = columns.flatMap(({ of }) => (of === "ops" ? [] : [...column[of]]));
+  const times = columns.flatMap(({ of }) => (of === "ops" || of === "peak" ? [] : [...column[of]]));
   const most = times.reduce((a, b) => Math.max(a, b), 1);
+  const mostBytes = wire.memory ? column.peak.reduce((a, b) => Math.max(a, b), 1) : 1;
   const [unit, factor] = unitOf(most);
   const timeWords = (ns: number): string =>
     ns === 0 ? "" : ns < NEXT_TO_NOTHING * model.span ? "·" : significant(ns / factor);
@@ -32,14 +33,14 @@ export function lineTable(model: Model): LineTable {
   const cols = ["", "", "", ...columns].map(() => el("col"));
   const when = heading("when");
   const whole = heading(`${model.header.from_cell ? "whole cell" : "whole recording"}, ${unit}`);
-  whole.colSpan = columns.length;
+  whole.colSpan = columns.length - (wire.memory ? 1 : 0); // bytes stand under no unit of time
   whole.scope = "colgroup";
   const empty = el("td");
   empty.colSpan = 3;
   const head = el(
     "thead",
     "",
-    el("tr", "", empty, whole),
+    el("tr", "", empty, whole, ...(wire.memory ? [el("td")] : [])),
     el("tr", "", heading("line"), heading("code"), when, ...columns.map(({ name }) => heading(name))),
   );
   const node = el("table", "", el("colgroup", "", ...cols), head);
@@ -52,6 +53,7 @@ export function lineTable(model: Model): LineTable {
     for (let i = 0; i < block.rows; i++) body.append(lineRow(rows.length));
     if (block.more) body.append(titleRow("", `and ${plural(block.more, "more line")}`, cols.length));
     if (!block.name && wire.total) body.append(totalRow(wire.total));
+    if (!block.name && wire.total && wire.memory) body.append(...wire.memory[1].map(closingRow));
     node.append(body);
   }
 
@@ -62,11 +64,19 @@ export function lineTable(model: Model): LineTable {
     text.title = codes[r];
     texts.push(text);
     const row = el("tr", column.ran[r] ? "pm-ran" : "", number, el("td", "", text), el("td"));
-    for (const { of } of columns) row.append(of === "ops" ? el("td", "", countWords(column.ops[r])) : timeCell(of, r));
+    for (const { of } of columns) row.append(of === "ops" || of === "peak" ? amountCell(of, r) : timeCell(of, r));
     if (column.ran[r]) row.tabIndex = 0;
     row.classList.toggle("pm-waits", column.blocked[r] > RED_FROM * most);
     rows.push(row);
     return row;
+  }
+
+  function amountCell(of: "ops" | "peak", r: number): HTMLElement {
+    if (of === "ops") return el("td", "", countWords(column.ops[r]));
+    if (!column.peak[r]) return el("td");
+    const bar = el("i", "pm-peakbar");
+    bar.style.width = `${Math.max(1, (column.peak[r] / mostBytes) * 40)}%`;
+    return el("td", "", bar, el("span", "", size(column.peak[r])));
   }
 
   function timeCell(of: "python" | "blocked" | "device" | "backward", r: number): HTMLElement {
@@ -81,8 +91,17 @@ export function lineTable(model: Model): LineTable {
     const said = el("td", "", "every op counts once; a line counts what it called");
     said.colSpan = 2;
     const sums = { python, blocked, device, backward: 0, ops };
-    const cells = columns.map(({ of }) => el("td", "", of === "ops" ? countWords(ops) : timeWords(sums[of])));
+    const wordsOf = (of: (typeof columns)[number]["of"]): string =>
+      of === "peak" ? size(wire.memory![0]) : of === "ops" ? countWords(ops) : timeWords(sums[of]);
+    const cells = columns.map(({ of }) => el("td", "", wordsOf(of)));
     return el("tr", "pm-total", el("td"), said, ...cells);
+  }
+
+  /** What the column of memory lacks to the peak. */
+  function closingRow([words, bytes]: [string, number]): HTMLElement {
+    const said = el("td", "", words);
+    said.colSpan = columns.length - 1;
+    return el("tr", "pm-total", el("td"), el("td"), el("td"), said, el("td", "", size(bytes)));
   }
 
   return {

@@ -90,7 +90,11 @@ export const STYLE = `
 .pm-tabs{display:flex;flex:none;margin-left:8px}
 .pm button.pm-button[aria-selected=true]{background:var(--pm-soft);color:var(--pm-ink);box-shadow:inset 0 0 0 1px var(--pm-rule)}
 .pm-lines{display:none}
-.pm[data-tab=lines] .pm-lines{display:block}
+.pm[data-tab=lines] .pm-lines:not(.pm-memory),.pm[data-tab=memory] .pm-memory{display:block}
+.pm[data-tab=memory]>.pm-key,.pm[data-tab=memory]>.pm-body{display:none}
+.pm-memory>div:first-child{display:flex;justify-content:space-between}
+.pm.pm .pm-memory table{width:100%;margin-top:8px}.pm.pm .pm-memory td:nth-child(n+3),.pm.pm .pm-memory th:nth-child(n+3){text-align:left;padding-left:8px;text-overflow:ellipsis}
+.pm.pm .pm-memory th:nth-child(1){width:130px}.pm.pm .pm-memory th:nth-child(2){width:70px}
 .pm[data-tab=lines]>.pm-key{display:none}
 .pm[data-tab=lines]>.pm-body{position:sticky;top:0;z-index:2;background:var(--pm-ground)}
 .pm-narrow[data-tab=lines]{overflow-x:auto}
@@ -113,6 +117,7 @@ export const STYLE = `
 .pm td>span{position:relative}
 .pm-pythonbar{background:var(--pm-host1)}.pm-devicebar{background:color-mix(in srgb,var(--pm-comp) 50%,var(--pm-ground))}
 .pm-blockedbar{border:1px solid var(--pm-wait);background:repeating-linear-gradient(45deg,transparent 0 3px,color-mix(in srgb,var(--pm-wait) 50%,transparent) 3px 4px)}
+.pm-peakbar{background:color-mix(in srgb,var(--pm-memory) 50%,var(--pm-ground))}
 .pm-backwardbar,.pm-outline{border:1px solid var(--pm-comp)}
 .pm.pm tr.pm-waits{background:color-mix(in srgb,var(--pm-wait) 6%,transparent)}
 .pm.pm tr.pm-caller{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}

@@ -1,6 +1,7 @@
 // The tabs at the right of the first line. A further tab is one more entry of TABS.
 import { button, el, type Part } from "./dom.ts";
 import { linesPanel } from "./lines_panel.ts";
+import { memoryPanel } from "./memory_panel.ts";
 import type { Panel } from "./panel.ts";
 import { type Layout, layoutOf } from "../model/layout.ts";
 import { linesLayout } from "../model/lines_layout.ts";
@@ -27,6 +28,14 @@ export const TABS: readonly Tab[] = [
     has: (model) => model.lines !== null,
     layout: linesLayout,
     panel: linesPanel,
+  },
+  {
+    name: "memory",
+    key: "m",
+    help: "what held the memory; again: back to the timeline",
+    has: (model) => model.stack !== null,
+    layout: layoutOf,
+    panel: memoryPanel,
   },
 ];
 

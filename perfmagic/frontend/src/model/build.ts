@@ -2,6 +2,7 @@
 import { CLASSES, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, PTOP } from "./classes.ts";
 import type { Columns, Decoded } from "./decode.ts";
 import { Lines } from "./lines.ts";
+import { MemoryStack } from "./memory_stack.ts";
 import { meetsOf, messagesOf } from "./meets.ts";
 import { BEFORE_THE_RECORD, Pile } from "./pile.ts";
 import { gaps, NOTHING, Spans, subtract, unionAll, unionOf } from "./spans.ts";
@@ -48,6 +49,7 @@ export function buildModel(header: Header, decoded: Decoded): Model {
     ranks: (header.ranks ?? []).map((wire, i) => rank(wire, (name) => columns[`rank${i}_${name}`])),
     meets: meetsOf(header.kinds ?? [], columns),
     messages: messagesOf(columns),
+    stack: header.memory_stack ? new MemoryStack(header.memory_stack, columns) : null,
     lines: header.lines && new Lines(header.lines, columns, decoded.codes, decoded.chains, streams),
   };
 }

@@ -18,7 +18,8 @@ export interface When {
 const MOST_CALLERS = 8;
 
 export class Lines {
-  readonly column: Record<"line" | "ran" | "python" | "blocked" | "device" | "backward" | "ops", Float64Array>;
+  /** peak: bytes alive at the peak, there only with wire.memory. */
+  readonly column: Record<"line" | "ran" | "python" | "blocked" | "device" | "backward" | "ops" | "peak", Float64Array>;
   private readonly rows: readonly number[][];
   private times: When[] | null = null;
   /** Of each row and stream: when ops of its backward ran. */

@@ -11,7 +11,7 @@ const MOST_LANES = 6;
 
 export interface LineColumn {
   name: string;
-  of: "python" | "blocked" | "device" | "backward" | "ops";
+  of: "python" | "blocked" | "device" | "backward" | "ops" | "peak";
   px: number;
 }
 
@@ -23,7 +23,9 @@ export function lineColumns(model: Model): LineColumn[] {
     { name: "device", of: "device", px: 78 },
   ];
   if (model.lines!.column.backward.some((ns) => ns > 0)) columns.push({ name: "its backward", of: "backward", px: 90 });
-  return [...columns, { name: "ops", of: "ops", px: 48 }];
+  columns.push({ name: "ops", of: "ops", px: 48 });
+  if (model.lines!.wire.memory) columns.push({ name: "at the peak", of: "peak", px: 90 });
+  return columns;
 }
 
 /** The strip above the table. A view that is too narrow for all columns is drawn wider, and scrolls. */

@@ -1,4 +1,5 @@
 // The model of a timeline: what was sent, as tracks, piles and unions. Immutable once built; every view reads it.
+import type { MemoryStack } from "./memory_stack.ts";
 import type { NameRow, OriginRow } from "./decode.ts";
 import type { Lines } from "./lines.ts";
 import type { Meets, Messages } from "./meets.ts";
@@ -152,6 +153,7 @@ export interface Model {
   messages: Messages;
   /** Null where the record knows no lines. */
   lines: Lines | null;
+  stack: MemoryStack | null;
 }
 
 export function shortName(model: Model, name: number): string {

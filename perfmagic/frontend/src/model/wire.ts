@@ -84,12 +84,27 @@ export interface LinesWire {
   total: [number, number, number, number] | null;
   /** Gaps of Python's time that are shorter are not drawn; 0 where all are. */
   grain_ns: number;
+  /** Where blocks of memory were recorded: bytes of the cell's rows, then what comes below them, with the peak last. */
+  memory?: [number, [string, number][]];
 }
 
 /** [function, "" for the cell; line; row, -1 where the line has none] */
 export type Place = [string, number, number];
 /** All places, and chains of them, the innermost line first. */
 export type ChainRows = [Place[], number[][]];
+
+/** Memory over allocations and releases; the layers' bytes are the tables memory_reasons and memory_by_line. */
+export interface MemoryStackWire {
+  peak_bytes: number;
+  peak_column: number;
+  /** [name, token], the lowest first */
+  reasons: [string, string][];
+  lines: [string, string][];
+  /** What was alive at the peak: [layer of reasons, place, code, reason, blocks, bytes] */
+  rows: [number, string, string, string, number, number][];
+  /** Rows that were left out, and their bytes. */
+  more: [number, number];
+}
 
 export interface Header {
   schema: number;
@@ -118,6 +133,7 @@ export interface Header {
   launch_lane: { words: string[] } | null;
   stream_lanes: StreamWire[];
   lines: LinesWire | null;
+  memory_stack?: MemoryStackWire;
   memory_lanes: { device: number; reserved_max: number }[];
   /** Of kernels: their blocks, and what each block has. */
   shapes: [string, string][];

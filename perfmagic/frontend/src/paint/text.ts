@@ -20,7 +20,7 @@ export type Context = Pick<
   CanvasRenderingContext2D,
   | "fillText" | "measureText" | "fillRect" | "strokeRect" | "beginPath" | "moveTo" | "lineTo" | "arc" | "stroke" | "fill"
   | "clearRect" | "save" | "restore" | "setLineDash" | "translate" | "rotate" | "roundRect" | "clip" | "rect" | "setTransform" | "putImageData"
-> & { font: string; fillStyle: unknown; strokeStyle: unknown; lineWidth: number; textAlign: string; textBaseline: string; lineJoin: string }; // prettier-ignore
+> & { font: string; fillStyle: unknown; strokeStyle: unknown; lineWidth: number; globalAlpha: number; textAlign: string; textBaseline: string; lineJoin: string }; // prettier-ignore
 
 export class Writer {
   private readonly widths = new Map<string, Map<string, number>>();

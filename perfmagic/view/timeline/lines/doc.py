@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from perfmagic.analysis.memory.by_line import PeakByLine, peak_by_line
 from perfmagic.analysis.timeline.backward_lines import backward_rows
 from perfmagic.analysis.timeline.by_path import on_paths, op_paths, sites, sync_paths
 from perfmagic.analysis.timeline.line_totals import LineStat, function_lines, lines
@@ -27,7 +28,7 @@ class LineRow:
 
     stat: None for a line that did not run.  python: a thread was on it, less the time it waited.  waiting: blocked.
     queued: its ops were launched and had not started.  executing: they ran.  backward: ops of its backward ran that
-    another line queued.
+    another line queued.  peak_bytes: of memory that it allocated, alive when the most was.
     """
 
     line: int
@@ -38,6 +39,7 @@ class LineRow:
     queued: Intervals = field(default_factory=lambda: EMPTY)
     executing: Intervals = field(default_factory=lambda: EMPTY)
     backward: Intervals = field(default_factory=lambda: EMPTY)
+    peak_bytes: int = 0
 
     @property
     def python_ns(self) -> int:
@@ -63,7 +65,8 @@ class LinesDoc:
     """All blocks, the cell first, functions in order of their first call.
 
     start_ns, end_ns: the time drawn.  folded: functions that took next to nothing, by name.  total: of the cell's rows,
-    None without a cell.  notes: what was not followed.
+    None without a cell.  notes: what was not followed.  memory: what was alive when the most was, None where blocks
+    were not recorded.
     """
 
     start_ns: int
@@ -72,6 +75,7 @@ class LinesDoc:
     folded: tuple[str, ...]
     total: LineStat | None
     notes: tuple[str, ...] = ()
+    memory: PeakByLine | None = None
 
     @property
     def has_functions(self) -> bool:
@@ -93,6 +97,7 @@ def lines_doc(trace: Trace, start_ns: int | None = None, end_ns: int | None = No
         folded=folded,
         total=_total(stats) if cell else None,
         notes=_notes(trace.paths),
+        memory=peak_by_line(trace) if cell else None,
     )
 
 
@@ -105,7 +110,7 @@ def _cell_block(trace: Trace, stats: Sequence[LineStat]) -> Block:
     ends = np.append(marks.at_ns[1:], _returned_ns(trace)) if len(marks) else marks.at_ns
     inside = ~blocked.after_cell
     backward = backward_rows(trace)
-    times = _Times(trace)
+    times, memory = _Times(trace), peak_by_line(trace)
     rows = [
         times.row(
             n,
@@ -115,6 +120,7 @@ def _cell_block(trace: Trace, stats: Sequence[LineStat]) -> Block:
             np.flatnonzero(inside & (blocked.line == n)),
             np.flatnonzero(ops.line == n),
             backward.of_cell_line(n),
+            memory.of_cell_line(n) if memory else 0,
         )
         for n, text in enumerate(texts, 1)
     ]
@@ -126,7 +132,9 @@ def _function_blocks(trace: Trace) -> tuple[list[Block], tuple[str, ...]]:
     if paths is None:
         return [], ()
     of_site = _OfSites(trace)
-    times, known = _Times(trace), sites(trace)
+    times, known, memory = _Times(trace), sites(trace), peak_by_line(trace)
+    held = memory.site_bytes if memory else np.zeros(len(known), np.int64)
+    least = LEAST_SHARE * memory.peak_bytes if memory else np.inf
     # by site: two lambdas of a line have one name and one place
     of_functions = [i for i, f in enumerate(known.function.tolist()) if not paths.functions[f].is_cell]
     stats = dict(zip(of_functions, function_lines(trace), strict=True))
@@ -137,12 +145,12 @@ def _function_blocks(trace: Trace) -> tuple[list[Block], tuple[str, ...]]:
         mine = np.flatnonzero(known.function == number).tolist()
         of_line = {int(known.line[i]): i for i in mine}
         found = [stats[i] for i in mine]
-        if not _is_worth_it(trace, found):
+        if not _is_worth_it(trace, found) and held[mine].max(initial=0) < least:
             folded.append(function.name)
             continue
         texts = dict(function.texts)
         rows = [
-            times.row(line, texts.get(line, ""), stat, *of_site.times(i))
+            times.row(line, texts.get(line, ""), stat, *of_site.times(i), int(held[i]))
             for (line, i), stat in zip(of_line.items(), found, strict=True)
         ]
         where = f"{function.file} · called from {_callers(paths, number)}"
@@ -210,6 +218,7 @@ class _Times:
         sync: Int64,
         op: Int64,
         backward: Int64,
+        peak_bytes: int,
     ) -> LineRow:
         if stat is None:
             return LineRow(line, code, None)
@@ -224,6 +233,7 @@ class _Times:
             queued=union(self._launched[op], ops.start_ns[op]),
             executing=union(ops.start_ns[op], ops.end_ns[op]),
             backward=union(ops.start_ns[backward], ops.end_ns[backward]),
+            peak_bytes=peak_bytes,
         )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from perfmagic import units
@@ -13,6 +11,19 @@ from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, queued, tint
 from perfmagic.view.svg.path import rects
 from perfmagic.view.svg.scale import Scale, ticks
+from perfmagic.view.timeline.lines.columns import (
+    BACKWARD,
+    BAR_ROOM_PX,
+    DEVICE,
+    MEMORY,
+    MEMORY_BAR_PX,
+    MEMORY_ROOM_PX,
+    OPS_X,
+    OPS_X_WITHOUT_BACKWARD,
+    PYTHON,
+    WAITING,
+    Column,
+)
 from perfmagic.view.timeline.lines.doc import Block, LineRow, LinesDoc
 
 MAX_BYTES = 40_000
@@ -24,21 +35,6 @@ MOST_ROWS = 44  # in all; longer ones are cut, and the rest is counted
 _CODE_SIZE = 10
 NEXT_TO_NOTHING = 0.0002  # of the time drawn: a dot instead of digits that nobody reads
 DOT = "·"
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column of numbers: its heading, where its bars begin, and where its numbers end."""
-
-    name: str
-    bar_x: int
-    right: int
-
-
-BAR_ROOM_PX = 36  # of the longest bar: numbers stand beside it
-PYTHON, WAITING, DEVICE = _Column("Python", 632, 706), _Column("waiting", 716, 786), _Column("device", 796, 866)
-BACKWARD = _Column("its backward", 878, 950)
-OPS_X, OPS_X_WITHOUT_BACKWARD = 994, 912
 
 
 def lines_svg(doc: LinesDoc, most_bytes: int = MAX_BYTES) -> str:
@@ -74,7 +70,8 @@ def _picture(doc: LinesDoc, grain_px: float, most_rows: int) -> str:
 def alt_text(doc: LinesDoc) -> str:
     """The picture in one sentence."""
     names = [block.name or "the cell" for block in doc.blocks]
-    return f"Lines of {', '.join(names)}: Python's time, waiting, device time and ops of each"
+    memory = "" if doc.memory is None else ", and its memory at the peak"
+    return f"Lines of {', '.join(names)}: Python's time, waiting, device time and ops of each{memory}"
 
 
 class _Painter:
@@ -84,19 +81,22 @@ class _Painter:
         self.canvas = Canvas()
         self.hidden: list[str] = []
         self._doc, self._grain = doc, grain_px
-        self._scale = Scale(doc.start_ns, doc.end_ns, PLOT_PX)
         stats = [(row.stat, row.python_ns) for block in doc.blocks for row in block.rows if row.stat]
         self._most = max([1, *(max(p, s.blocked_ns, s.device_ns, s.backward_ns) for s, p in stats)])
         self._has_backward = any(s.backward_ns for s, _ in stats)
+        self._most_bytes = max((row.peak_bytes for block in doc.blocks for row in block.rows), default=0)
+        self._shift = MEMORY_ROOM_PX if doc.memory is not None and self._has_backward else 0
+        self._plot_px = PLOT_PX - self._shift
+        self._scale = Scale(doc.start_ns, doc.end_ns, self._plot_px)
         self._unit, self._factor = _unit(max(self._most, 1))
 
     def heading(self, y: float) -> float:
-        for tick in ticks(self._doc.end_ns - self._doc.start_ns, PLOT_PX, 70):
+        for tick in ticks(self._doc.end_ns - self._doc.start_ns, self._plot_px, 70):
             x = PLOT_X + self._scale.x_of(self._doc.start_ns + tick.offset_ns)
-            anchor = "" if x < PLOT_X + 20 else "end" if x > PLOT_X + PLOT_PX - 20 else "middle"
+            anchor = "" if x < PLOT_X + 20 else "end" if x > PLOT_X + self._plot_px - 20 else "middle"
             self.canvas.text(round(x, 1), y + 9, tick.text, "ink2", anchor=anchor)
         for column in self._columns():
-            words = f"{column.name}, {self._unit}" if column is PYTHON else column.name
+            words = f"{column.name}, {self._unit}" if column.name == PYTHON.name else column.name
             self.canvas.text(column.right, y + 9, words, "ink2", anchor="end")
         return y + HEAD_PX
 
@@ -124,9 +124,25 @@ class _Painter:
         self.canvas.text(CODE_X, y + 12, "every op counts once; a line counts what it called", "ink2")
         python_ns = total.host_ns - total.blocked_ns
         for column, value in ((PYTHON, python_ns), (WAITING, total.blocked_ns), (DEVICE, total.device_ns)):
-            self.canvas.text(column.right, y + 12, self._time(value), anchor="end", bold=True)
+            right = column.right - self._shift
+            self.canvas.text(right, y + 12, self._time(value), anchor="end", bold=True)
         self.canvas.text(self._ops_x(), y + 12, units.count(total.n_ops), anchor="end", bold=True)
-        return y + ROW_PX + 2
+        return self._memory_sum(y) + ROW_PX + 2
+
+    def _memory_sum(self, y: float) -> float:
+        """What the column of memory lacks to the peak, row by row; returns the last row."""
+        memory = self._doc.memory
+        if memory is None:
+            return y
+        self._size(sum(memory.cell_bytes.values()), y, bold=True)
+        for words, size in memory.closing():
+            y += ROW_PX - 2
+            self.canvas.text(MEMORY.bar_x - 8, y + 12, words, "ink2", anchor="end")
+            self._size(size, y, bold=size == memory.peak_bytes)
+        return y
+
+    def _size(self, size_bytes: int, y: float, *, bold: bool = False) -> None:
+        self.canvas.text(MEMORY.right, y + 12, units.size(size_bytes), anchor="end", bold=bold)
 
     def rest(self, doc: LinesDoc, y: float) -> float:
         """What is not drawn, by name."""
@@ -141,7 +157,7 @@ class _Painter:
         return y
 
     def grid(self, top: float, bottom: float) -> None:
-        for tick in ticks(self._doc.end_ns - self._doc.start_ns, PLOT_PX, 70):
+        for tick in ticks(self._doc.end_ns - self._doc.start_ns, self._plot_px, 70):
             x = round(PLOT_X + self._scale.x_of(self._doc.start_ns + tick.offset_ns), 1)
             self.canvas.boxes([(x, top, 0.75, bottom - top)], "grid")
 
@@ -153,7 +169,10 @@ class _Painter:
             ("its ops queued", queued("comp", 0)),
             ("its ops executing", "comp"),
             ("its backward, queued by another line", "outline"),
+            ("allocated by it, alive at the peak", tint("memory", 0.5, 0.6)),
         ):
+            if words.startswith("allocated") and not self._most_bytes:
+                continue
             if tone == "outline" and not self._has_backward:
                 continue
             box = (round(x, 1), y + 3, 10.0, 8.0)
@@ -183,6 +202,10 @@ class _Painter:
             self._bar(column, value, y)
         if stat.n_ops:
             self.canvas.text(self._ops_x(), y + 12, units.count(stat.n_ops), anchor="end")
+        if row.peak_bytes:
+            width = round(max(0.5, MEMORY_BAR_PX * row.peak_bytes / self._most_bytes), 1)
+            self.canvas.boxes([(MEMORY.bar_x, y + 2, width, ROW_PX - 5)], tint("memory", 0.5, 0.6))
+            self._size(row.peak_bytes, y)
         return y + ROW_PX
 
     def _strips(self, row: LineRow, y: float) -> None:
@@ -193,11 +216,11 @@ class _Painter:
         self.canvas.boxes(self._boxes(row.executing, lower), "comp")
         self._outline(self._boxes(row.backward, lower))
 
-    def _bar(self, column: _Column, value: int, y: float) -> None:
+    def _bar(self, column: Column, value: int, y: float) -> None:
         if not value:
             return
         width = round(max(0.5, BAR_ROOM_PX * value / self._most), 1)
-        box = (column.bar_x, y + 2, width, ROW_PX - 5)
+        box = (column.bar_x - self._shift, y + 2, width, ROW_PX - 5)
         if column is PYTHON:
             self.canvas.boxes([box], "host1")
         elif column is WAITING:
@@ -206,7 +229,7 @@ class _Painter:
             self._outline([box])
         else:
             self.canvas.boxes([box], tint("comp", 0.5, 0.6))
-        self.canvas.text(column.right, y + 12, self._time(value), anchor="end")
+        self.canvas.text(column.right - self._shift, y + 12, self._time(value), anchor="end")
 
     def _waiting(self, boxes: list[tuple[float, float, float, float]]) -> None:
         if boxes:
@@ -233,12 +256,14 @@ class _Painter:
             for a, b in zip(begin[first].tolist(), right.tolist(), strict=True)
         ]
 
-    def _columns(self) -> tuple[_Column, ...]:
+    def _columns(self) -> tuple[Column, ...]:
         known = (PYTHON, WAITING, DEVICE, *((BACKWARD,) if self._has_backward else ()))
-        return (*known, _Column("ops", 0, self._ops_x()))
+        shifted = (one.shifted(-self._shift) for one in known)
+        memory = () if self._doc.memory is None else (MEMORY,)
+        return (*shifted, Column("ops", 0, self._ops_x()), *memory)
 
     def _ops_x(self) -> int:
-        return OPS_X if self._has_backward else OPS_X_WITHOUT_BACKWARD
+        return OPS_X - self._shift if self._has_backward else OPS_X_WITHOUT_BACKWARD
 
     def _time(self, ns: int) -> str:
         if ns < NEXT_TO_NOTHING * (self._doc.end_ns - self._doc.start_ns):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from perfmagic import units
+from perfmagic.analysis.memory.by_line import PeakByLine
 from perfmagic.view.svg.metrics import cut_to_columns
 from perfmagic.view.text import prose_width, table
 from perfmagic.view.timeline.lines.doc import Block, LineRow, LinesDoc
 
 MOST_ROWS = 60
 HEAD = ("Python", "waiting", "device", "its backward", "ops")
-NUMBER_COLUMNS, COST_COLUMNS = 6, 52
+NUMBER_COLUMNS, COST_COLUMNS, MEMORY_COLUMNS = 6, 52, 13
+LEAST_OF_PEAK = 0.005  # of memory at the peak: below it a line is left out
 LEAST_NS = 1000  # below it a cost is noise
 MUCH = 10  # as many times the least cost: what lines that are left out may take together without a word
 BELOW_ROWS, BELOW_SHARE = 24, 0.005  # below a timeline: so many rows that took so much of the time at least
@@ -22,12 +24,13 @@ def lines_text(doc: LinesDoc, most_rows: int = MOST_ROWS, least_ns: int = LEAST_
     """
     found: list[str] = []
     left = most_rows
+    least_bytes = max(1.0, LEAST_OF_PEAK * doc.memory.peak_bytes) if doc.memory else float("inf")
     for block in doc.blocks:
-        rows = [row for row in block.rows if _cost_ns(row) >= least_ns]
+        rows = [row for row in block.rows if _cost_ns(row) >= least_ns or row.peak_bytes >= least_bytes]
         shown = rows[: max(0, left)]
         left -= len(shown)
         if shown:
-            found += ["", *_block(block, shown)]
+            found += ["", *_block(block, shown, doc.memory)]
         if len(rows) > len(shown):
             found.append(
                 f"  and {units.plural(len(rows) - len(shown), 'more line')} of {block.name or 'the cell'}, in .lines"
@@ -52,15 +55,30 @@ def lines_below(doc: LinesDoc | None) -> list[str]:
     return lines_text(doc, BELOW_ROWS, round(BELOW_SHARE * (doc.end_ns - doc.start_ns)))
 
 
-def _block(block: Block, rows: list[LineRow]) -> list[str]:
-    room = max(20, prose_width() - COST_COLUMNS - NUMBER_COLUMNS)
+def _block(block: Block, rows: list[LineRow], memory: PeakByLine | None) -> list[str]:
+    more = MEMORY_COLUMNS if memory else 0
+    room = max(20, prose_width() - COST_COLUMNS - NUMBER_COLUMNS - more)
     title = [f"  {block.name} · {block.where}", *([f"  {block.note}"] if block.note else [])] if block.name else []
     cells = [
-        (f"{row.line:>{NUMBER_COLUMNS}}  {cut_to_columns(row.code.expandtabs(4), room)}", *_numbers(row))
+        (
+            f"{row.line:>{NUMBER_COLUMNS}}  {cut_to_columns(row.code.expandtabs(4), room)}",
+            *_numbers(row),
+            *_size(row, memory),
+        )
         for row in rows
     ]
-    lines = table(("", *HEAD), cells, least=(room + NUMBER_COLUMNS + 2, 9, 9, 9, 9, 6))
+    if memory and not block.name:
+        cells += [
+            (" " * (NUMBER_COLUMNS + 2) + words, *[""] * len(HEAD), units.size(n)) for words, n in memory.closing()
+        ]
+    head, least = ("", *HEAD), (room + NUMBER_COLUMNS + 2, 9, 9, 9, 9, 6)
+    lines = table((*head, "at the peak"), cells, least=(*least, 11)) if memory else table(head, cells, least=least)
     return [*title, *lines]
+
+
+def _size(row: LineRow, memory: PeakByLine | None) -> tuple[str, ...]:
+    """The cell of memory's column; none without one."""
+    return () if memory is None else (units.size(row.peak_bytes) if row.peak_bytes else "",)
 
 
 def _cost_ns(row: LineRow) -> int:

@@ -45,6 +45,8 @@ def lines_wire(out: ColumnWriter, trace: Trace, start_ns: int, end_ns: int) -> L
     blocks, shown = _blocks(doc)
     grain_ns = _spans(out, shown, start_ns, end_ns)
     _numbers(out, shown)
+    if doc.memory is not None:
+        out.plain("lines", "peak", [row.peak_bytes for row in shown])
     chains = _Chains(trace.paths, trace, blocks, shown)
     own = chains.numbers(op_paths(trace), trace.ops.line.astype(np.int64))
     forward = forward_paths(trace)
@@ -62,6 +64,8 @@ def lines_wire(out: ColumnWriter, trace: Trace, start_ns: int, end_ns: int) -> L
         "total": None if doc.total is None else _total(doc),
         "grain_ns": grain_ns,
     }
+    if doc.memory is not None:
+        header["memory"] = [sum(doc.memory.cell_bytes.values()), doc.memory.closing()]
     return LinesWire(header, own, of_forward)
 
 
