@@ -163,6 +163,13 @@ def test_the_button_adds_a_cell_that_opens_the_trace_to_the_notebook_used_last(t
     assert f"%load_ext perfmagic\n%trace '../{STEP}'" in tab.evaluate(SOURCES)
 
 
+def test_notebook_7_which_has_no_tabs_offers_none_for_a_folder(tab: Any, server: str) -> None:
+    tab.goto(f"{server}/tree")
+    tab.click(".jp-DirListing-item:has-text('run')", button="right", timeout=120_000)
+    tab.wait_for_selector(".lm-Menu-item:has-text('Rename')")
+    assert not tab.locator(".lm-Menu-item:has-text('Open as Timeline of Ranks')").is_visible()
+
+
 def test_notebook_7_opens_it_too(tab: Any, server: str) -> None:
     tab.goto(f"{server}/tree")
     tab.wait_for_selector(".jp-DirListing-item", timeout=120_000)

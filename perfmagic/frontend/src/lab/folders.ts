@@ -11,7 +11,7 @@ export function addFolders(
   browsers: FileBrowsers | null,
   fill: (content: LuminoWidget, made: MainAreaWidget, path: string) => void,
 ): void {
-  const inNotebook7 = document.body.dataset["notebook"] !== undefined; // its tree shows nothing but the tree
+  const hasTabs = !isNotebook7();
   const open = (path: string): LuminoWidget => {
     const content = new lumino.Widget();
     const made = new utils.MainAreaWidget({ content });
@@ -26,7 +26,7 @@ export function addFolders(
   app.commands.addCommand(OPEN_FOLDER, {
     label: "Open as Timeline of Ranks",
     caption: "One trace file for each rank of a job, on one axis",
-    isVisible: () => !inNotebook7,
+    isVisible: () => hasTabs,
     execute: (given: { path?: string }) => {
       const selected = [...(browsers?.tracker.currentWidget?.selectedItems() ?? [])];
       const path = given.path ?? selected.find((one) => one.type === "directory")?.path;
@@ -34,4 +34,10 @@ export function addFolders(
     },
   });
   app.contextMenu.addItem({ command: OPEN_FOLDER, selector: FOLDER, rank: 4 });
+}
+
+/** Notebook 7 has no tabs: what is added to its tree is never seen. Its pages say which of its pages they are. */
+function isNotebook7(): boolean {
+  const settings = document.getElementById("jupyter-config-data")?.textContent ?? "{}";
+  return "notebookPage" in (JSON.parse(settings) as object);
 }
