@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import index
 from types import TracebackType
@@ -22,7 +22,7 @@ from perfmagic.files import file_path
 from perfmagic.keywords import documented
 from perfmagic.results import MemoryResult, TimelineResult
 from perfmagic.show import last, remember, show
-from perfmagic.trace.formats.sources import FileRead, one_file, read_each, read_file
+from perfmagic.trace.formats.sources import FileRead, read_each, read_one
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import check_matches, checked_pattern
@@ -54,15 +54,18 @@ def open_trace(
     *,
     comm_names: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> TimelineResult:
     """The timeline of a saved trace, or of a finished profiler. Files are read without torch.
 
-    source: a file (Kineto's Chrome JSON, gzipped or not, or .npz), a folder that holds one, or a finished
-    torch.profiler.profile.
+    source: a file (Kineto's Chrome JSON, gzipped or not, or .npz), a folder that holds one, a URL of either that fsspec
+    opens (s3, gs, abfs, hf, http, …), or a finished torch.profiler.profile.
     comm_names: a regular expression; kernels whose name it matches count as communication. None: the default rule.
     One that matches no kernel raises OptionError with the names that are nearest.
     max_unpacked_bytes: larger files are refused, in bytes after unpacking; a gzip file of 2 MB can hold 2 GB.
-    Raises TraceError where a file is no trace, or is damaged beyond repair; CaptureError for a profiler without result.
+    storage_options: of a URL, for fsspec, such as {"anon": True}.
+    Raises TraceError where a file is no trace, or is damaged beyond repair; CaptureError for a profiler without result;
+    OptionError for a URL without fsspec.
 
     >>> t = perfmagic.open_trace("step.json.gz")
     >>> t.verdict.kind
@@ -74,8 +77,7 @@ def open_trace(
     if is_profiler(source):
         trace, title = profiler_trace(source), "profiler"
     else:
-        path = one_file(source)
-        trace, title = read_file(path, max_unpacked_bytes=max_unpacked_bytes), path.name
+        trace, title = read_one(source, max_unpacked_bytes, storage_options or {})
     check_matches(comm_names, [trace])
     return TimelineResult(trace, comm_names=comm_names, title=title)
 
@@ -98,13 +100,14 @@ def open_traces(
     *sources: str | os.PathLike[str],
     comm_names: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Traces:
     """The timelines of several saved traces: files, and folders with all trace files in them, ranks in order.
 
     The result is a tuple of them; `.ranks` has those of one job on one axis.
 
-    comm_names, max_unpacked_bytes: as in open_trace(). A file that cannot be read is left out with a warning of one
-    line; where none can be read, the first TraceError is raised.
+    comm_names, max_unpacked_bytes, storage_options: as in open_trace(). A file that cannot be read is left out with a
+    warning of one line; where none can be read, the first TraceError is raised.
 
     >>> job = perfmagic.open_traces("runs")
     >>> len(job), [row.rank for row in job.ranks.table]
@@ -112,7 +115,10 @@ def open_traces(
     """
     results: list[TimelineResult] = []
     refused: list[TraceError] = []
-    for _, found in open_each(sources, comm_names=comm_names, max_unpacked_bytes=max_unpacked_bytes):
+    each = open_each(
+        sources, comm_names=comm_names, max_unpacked_bytes=max_unpacked_bytes, storage_options=storage_options
+    )
+    for _, found in each:
         if isinstance(found, TraceError):
             refused.append(found)
         else:
@@ -131,6 +137,7 @@ def open_each(
     *,
     comm_names: str | None = None,
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[FileRead, TimelineResult | TraceError]]:
     """Every file that some paths name, one by one, with its timeline or the reason why it cannot be read.
 
@@ -138,7 +145,7 @@ def open_each(
     """
     checked_pattern(comm_names)
     opened: list[Trace] = []
-    for read in read_each(sources, max_unpacked_bytes=max_unpacked_bytes):
+    for read in read_each(sources, max_unpacked_bytes=max_unpacked_bytes, storage_options=storage_options):
         if read.trace is not None:
             opened += [read.trace] if comm_names is not None else []
             yield read, TimelineResult(read.trace, comm_names=comm_names, title=read.path.name)

@@ -78,9 +78,10 @@ def _complain(refused: list[TraceError]) -> None:
         raise refused[0]
 
 
-def _paths(words: list[str]) -> list[Path]:
-    """The paths of the words; one existing file's name may hold spaces."""
+def _paths(words: list[str]) -> list[Path | str]:
+    """The paths and URLs of the words; one existing file's name may hold spaces."""
     if not words:
         raise OptionError("%trace: no file given", hint="%trace run.pt.trace.json.gz")
     whole = " ".join(words)
-    return [file_path(word) for word in ([whole] if file_path(whole).exists() else words)]
+    named = [whole] if "://" not in whole and file_path(whole).exists() else words
+    return [word if "://" in word else file_path(word) for word in named]

@@ -148,7 +148,10 @@ def _tried(url: str, doing: Callable[[], T]) -> T:
         return doing()
     except PerfmagicError:
         raise
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if (lost := _lost(error)) is not None:
+            words = f"{_shown(url)} cannot be read: {type(lost).__name__}"
+            raise TraceError(words, hint="check the address, and whether the server is reached from here") from None
         raise TraceError(f"there is no file {_shown(url)}", hint="check the name and the folder") from None
     except ImportError as error:
         raise TraceError(f"{_shown(url)} cannot be opened: {error}", hint="install what this protocol needs") from None
@@ -157,3 +160,13 @@ def _tried(url: str, doing: Callable[[], T]) -> T:
         with suppress(Exception):
             words = str(error).partition("\n")[0]
         raise TraceError(f"{_shown(url)} cannot be read: {type(error).__name__}: {words}".rstrip(": ")) from error
+
+
+def _lost(error: BaseException) -> BaseException | None:
+    """A connection that failed, which fsspec's http calls a missing file."""
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        if isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return None

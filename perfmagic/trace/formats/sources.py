@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from perfmagic.errors import TraceError
 from perfmagic.files import file_path
 from perfmagic.trace.formats.npz import is_npz, read_npz
+from perfmagic.trace.formats.remote import read_remote, remote_files, remote_name
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
@@ -62,7 +64,8 @@ def is_trace_name(name: str) -> bool:
 class FileRead:
     """One of several files: its trace, or why it cannot be read.
 
-    in_folder: it was found in a folder, so nobody named it.  n_files: how many files are read in all.
+    path: of a URL its last part.  in_folder: it was found in a folder, so nobody named it.  n_files: how many files are
+    read in all.
     """
 
     path: Path
@@ -73,46 +76,76 @@ class FileRead:
 
 
 def read_each(
-    sources: Iterable[str | os.PathLike[str]], *, max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES
+    sources: Iterable[str | os.PathLike[str]],
+    *,
+    max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Iterator[FileRead]:
     """Every trace file that some paths name, read one by one: one bad file must not cost the others.
 
-    sources: files, and folders with all trace files in them.  A folder that holds none counts as a file of its own.
+    sources: files, and folders with all trace files in them, here or behind URLs.  A folder that holds none counts as a
+    file of its own.  storage_options: of URLs, as fsspec takes them. Raises OptionError for a URL without fsspec.
     """
-    listed = [_listed(source) for source in sources]
+    options = storage_options or {}
+    listed = [_listed(source, options) for source in sources]
     n_files = sum(max(1, len(files)) for _, files, _ in listed)
     for source, files, problem in listed:
         if problem is not None:
-            yield FileRead(source, False, n_files, problem=problem)
+            yield FileRead(_path(source), False, n_files, problem=problem)
         for file in files:
-            found = FileRead(file, file != source, n_files)
+            found = FileRead(_path(file), file != source, n_files)
             try:
-                trace = read_file(file, max_unpacked_bytes=max_unpacked_bytes)
+                trace = _read(file, max_unpacked_bytes, options)
             except TraceError as error:
                 yield replace(found, problem=error)
             else:
                 yield replace(found, trace=trace)
 
 
-def _listed(source: str | os.PathLike[str]) -> tuple[Path, list[Path], TraceError | None]:
-    """A path, the trace files it names, and what is wrong with a folder."""
+def read_one(
+    source: str | os.PathLike[str], max_unpacked_bytes: int, storage_options: Mapping[str, Any]
+) -> tuple[Trace, str]:
+    """The only trace that a path or a URL names, and the file's name.
+
+    Raises TraceError for a folder with none, or several.
+    """
+    at, files, problem = _listed(source, storage_options)
+    if problem is not None:
+        raise problem
+    if len(files) > 1:
+        names = ", ".join(_path(file).name for file in files[:_NAMED]) + (", …" if len(files) > _NAMED else "")
+        raise TraceError(
+            f"{_path(at).name} is a folder with {plural(len(files), 'trace file')}: {names}",
+            hint="name one of them, or take all with perfmagic.open_traces(folder)",
+        )
+    return _read(files[0], max_unpacked_bytes, storage_options), _path(files[0]).name
+
+
+def _listed(
+    source: str | os.PathLike[str], storage_options: Mapping[str, Any]
+) -> tuple[Path | str, list[Path | str], TraceError | None]:
+    """A path or a URL, the trace files it names, and what is wrong with a folder."""
+    if isinstance(source, str) and "://" in source:
+        try:
+            return source, [*remote_files(source, is_trace_name, storage_options)], None
+        except TraceError as error:
+            return source, [], error
     path = file_path(source)
     try:
-        return path, trace_files(path), None
+        return path, [*trace_files(path)], None
     except TraceError as error:
         return path, [], error
 
 
-def one_file(path: str | os.PathLike[str]) -> Path:
-    """The only trace file a path names. Raises TraceError for a folder with none, or several."""
-    files = trace_files(path)
-    if len(files) > 1:
-        names = ", ".join(file.name for file in files[:_NAMED]) + (", …" if len(files) > _NAMED else "")
-        raise TraceError(
-            f"{Path(path).name} is a folder with {plural(len(files), 'trace file')}: {names}",
-            hint="name one of them, or take all with perfmagic.open_traces(folder)",
-        )
-    return files[0]
+def _read(source: Path | str, max_unpacked_bytes: int, storage_options: Mapping[str, Any]) -> Trace:
+    if isinstance(source, Path):
+        return read_file(source, max_unpacked_bytes=max_unpacked_bytes)
+    return read_remote(source, storage_options, max_unpacked_bytes=max_unpacked_bytes)
+
+
+def _path(source: Path | str) -> Path:
+    """A path, or the last part of a URL: what stands behind a question mark may be secret."""
+    return source if isinstance(source, Path) else Path(remote_name(source))
 
 
 def by_numbers(name: str) -> list[tuple[int, str]]:

@@ -41,7 +41,7 @@ _FOREIGN = (
     (
         b"\x80",
         "a Python pickle",
-        "memory snapshots are not timelines; export a Chrome trace with export_chrome_trace()",
+        "perfmagic.open_snapshot(file) opens one of CUDA's memory; export_chrome_trace() writes a timeline",
     ),
     (b"NVSQ", "an Nsight Systems report", "open it in Nsight Systems; perfmagic reads Kineto traces"),
 )

@@ -137,3 +137,61 @@ def test_fsspec_is_imported_for_urls_alone(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.splitlines() == ["s3://bucket/runs needs fsspec", "Hint: pip install 'perfmagic[remote]'"]
+
+
+def test_one_trace_is_opened_by_its_url(server: tuple[str, list[str]], memory: Any) -> None:
+    pytest.importorskip("aiohttp", reason="the extra [remote] is not installed")
+    address, _ = server
+    path = min(FOLDER.glob("*.gz"))
+    here = perfmagic.open_trace(path)
+    found = perfmagic.open_trace(f"{address}/{path.name}?token=secret")
+    assert found.to_json() == here.to_json()
+    assert found.title == path.name
+    assert perfmagic.open_trace(f"memory://runs/{path.name}").to_json() == here.to_json()
+    assert len(perfmagic.open_traces("memory://runs/worker[0-3]_*.json.gz")) == 4
+    with pytest.raises(TraceError, match=r"runs is a folder with 8 trace files"):
+        perfmagic.open_trace("memory://runs")
+
+
+@pytest.mark.parametrize("name", ["gone.json.gz?token=secret", "gone.npz?token=secret"])
+def test_what_is_behind_a_question_mark_is_in_no_error(server: tuple[str, list[str]], name: str) -> None:
+    pytest.importorskip("aiohttp", reason="the extra [remote] is not installed")
+    with pytest.raises(TraceError, match=r"there is no file http://127\.0\.0\.1:\d+/gone") as refused:
+        perfmagic.open_trace(f"{server[0]}/{name}")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_server_that_does_not_answer_is_no_missing_file() -> None:
+    pytest.importorskip("aiohttp", reason="the extra [remote] is not installed")
+    with pytest.raises(TraceError, match=r"127\.0\.0\.1:9/run\.json cannot be read: ClientConnector"):
+        perfmagic.open_trace("http://127.0.0.1:9/run.json?token=secret")
+
+
+def test_a_body_that_is_sent_packed_is_read() -> None:
+    """A server may pack what it sends, and says so in a header."""
+    pytest.importorskip("aiohttp", reason="the extra [remote] is not installed")
+    path = min(FOLDER.glob("*.gz"))
+
+    class Packed(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_words: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            body = path.read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815 - the server looks for it
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Packed) as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        try:
+            found = perfmagic.open_trace(f"http://127.0.0.1:{made.server_address[1]}/{path.name.removesuffix('.gz')}")
+        finally:
+            made.shutdown()
+            thread.join()
+    assert found.to_dict()["devices"] == perfmagic.open_trace(path).to_dict()["devices"]

@@ -18,7 +18,7 @@ from perfmagic.errors import CaptureError, TraceError
 from perfmagic.trace.columns import NONE, LineMarks
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
-from perfmagic.trace.formats.sources import one_file, read_each, read_file, trace_files
+from perfmagic.trace.formats.sources import read_each, read_file, read_one, trace_files
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Cell, Trace
 from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, real, recorded, repairs, table_of
@@ -142,7 +142,7 @@ def test_a_folder_stands_for_its_traces_in_the_order_of_their_numbers(tmp_path: 
     (tmp_path / "sub.json").mkdir()
     assert [path.name for path in trace_files(tmp_path)] == ["a.npz", "rank9.1.pt.trace.json", names[0]]
     with pytest.raises(TraceError, match=r"a folder with 3 trace files: a\.npz, rank9"):
-        one_file(tmp_path)
+        read_one(tmp_path, 1 << 30, {})
 
 
 def test_a_folder_with_one_trace_opens_as_that_trace(tmp_path: Path) -> None:
