@@ -319,3 +319,13 @@ def unload_ipython_extension(shell: Any) -> None:
     from perfmagic.magics.running.registry import unload
 
     unload(shell)
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    """Where a Jupyter server finds what opens traces from the file browser."""
+    return [{"module": "perfmagic.server"}]
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    """Where `jupyter labextension develop` finds what was built for JupyterLab and Notebook 7."""
+    return [{"src": "labextension", "dest": "perfmagic"}]

@@ -48,6 +48,19 @@ def test_importing_perfmagic_loads_nothing_heavy() -> None:
     assert loaded_after("import perfmagic; perfmagic.__version__; dir(perfmagic)") == set()
 
 
+def test_what_a_jupyter_server_imports_loads_nothing_heavy() -> None:
+    assert loaded_after("import perfmagic.server; perfmagic._jupyter_server_extension_points()") == set()
+
+
+def test_without_a_jupyter_server_its_settings_are_only_names() -> None:
+    done = python(
+        "import sys\nsys.modules['jupyter_server'] = None\nimport perfmagic, importlib\n"
+        "(point,) = perfmagic._jupyter_server_extension_points()\n"
+        "print(callable(importlib.import_module(point['module'])._load_jupyter_server_extension))"
+    )
+    assert done.stdout.strip() == "True"
+
+
 def test_loading_the_extension_does_not_load_torch() -> None:
     code = (
         "from IPython.core.interactiveshell import InteractiveShell as S\n"

@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { OPTIONS } from "./options.mjs";
 
 const MODULES = [
   { entry: "src/main.ts", to: "timeline.js", format: "esm" },
@@ -13,14 +14,9 @@ const MODULES = [
 for (const { entry, to, format } of MODULES) {
   const target = fileURLToPath(new URL(`../static/${to}`, import.meta.url));
   const made = await build({
+    ...OPTIONS,
     entryPoints: [fileURLToPath(new URL(entry, import.meta.url))],
-    bundle: true,
     format,
-    target: "es2022",
-    charset: "utf8",
-    minify: true,
-    legalComments: "none",
-    write: false,
   });
   const text = made.outputFiles[0].text;
   if (process.argv.includes("--check")) check(target, to, text);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STARTS_WITHIN_S = 120
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @contextlib.contextmanager
@@ -26,6 +28,7 @@ def jupyter_server(root: Path, private: Path) -> Iterator[str]:
     homes = {name: str(private / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
     homes |= {"JUPYTER_RUNTIME_DIR": str(private / "runtime"), "JUPYTERLAB_SETTINGS_DIR": str(private / "settings")}
     homes |= {"JUPYTERLAB_WORKSPACES_DIR": str(private / "workspaces"), "PERFMAGIC_DISPLAY": "auto"}
+    homes |= extension_paths(private)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -43,6 +46,18 @@ def jupyter_server(root: Path, private: Path) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(20)
+
+
+def extension_paths(private: Path) -> dict[str, str]:
+    """Variables by which Jupyter finds the extension of this working tree, whatever is installed."""
+    share = private / "share"  # a copy: Jupyter serves no links
+    shutil.copytree(REPOSITORY / "perfmagic" / "labextension", share / "labextensions" / "perfmagic")
+    found = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
+    return {
+        "JUPYTER_PATH": str(share),
+        "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter-config"),
+        "PYTHONPATH": found,
+    }
 
 
 def _answers(address: str, server: subprocess.Popen[bytes]) -> bool:

@@ -1,4 +1,4 @@
-"""The rooms of the front end's source: model, paint, interact, host, each importing only those before it."""
+"""The rooms of the front end's source: model, paint, interact, host, lab, each importing only those before it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "perfmagic" / "frontend" / "src"
-ROOMS = ("model", "paint", "interact", "host")
+ROOMS = ("model", "paint", "interact", "host", "lab")
 IMPORTED = re.compile(r'^(?:import|export)\b[^;]*?\bfrom\s+"([^"]+)"', re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 BROWSER = re.compile(

@@ -78,7 +78,7 @@ function bytesOf(value: unknown): Uint8Array {
   return value instanceof Uint8Array ? value : new Uint8Array(value as ArrayBuffer);
 }
 
-function notebookTheme(): Pick<Host, "theme" | "onTheme"> {
+export function notebookTheme(): Pick<Host, "theme" | "onTheme"> {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const theme = (): Theme => themeOf(document.body, dark.matches, getComputedStyle(document.body).colorScheme);
   return {

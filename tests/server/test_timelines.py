@@ -1,0 +1,116 @@
+"""What the address of timelines answers: to whom, for which paths, with what."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from perfmagic import units
+from perfmagic.api import open_trace
+
+from .conftest import Server, Start
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+STEP = "step.pt.trace.json.gz"
+ADDRESS = f"/perfmagic/timeline/{STEP}"
+
+
+def test_it_is_the_timeline_that_a_notebook_shows(server: Server, root: Path) -> None:
+    answer = server.timeline(STEP)
+    wire = open_trace(root / STEP).live().wire()
+    header = wire.header_json.encode()
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert answer.body == len(header).to_bytes(4, "little") + header + wire.payload
+
+
+def test_names_of_any_language_and_with_signs_of_addresses_open(server: Server) -> None:
+    assert server.timeline(quote("训练 #1 100%.json.gz")).header == server.timeline(STEP).header
+
+
+def test_a_folder_of_ranks_is_one_timeline_without_hidden_files(server: Server) -> None:
+    assert [one["rank"] for one in server.timeline("run").header["ranks"]] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("token", ["", "another"])
+def test_who_is_not_logged_in_is_refused(server: Server, token: str) -> None:
+    assert server.ask(ADDRESS, token=token).status == 403
+
+
+def test_a_page_of_another_site_is_refused_though_the_cookie_travels_with_it(server: Server) -> None:
+    assert server.ask(ADDRESS, Sec_Fetch_Site="cross-site").status == 403
+    assert server.ask(ADDRESS, token="", Cookie=server.cookie(), Origin="http://elsewhere.example").status == 404
+    assert server.ask(ADDRESS, token="", Cookie=server.cookie(), Sec_Fetch_Site="cross-site").status == 403
+    same = {"Cookie": server.cookie(), "Sec_Fetch_Site": "same-origin", "Referer": f"http://127.0.0.1:{server.port}/"}
+    assert server.ask(ADDRESS, token="", **same).status in (200, 202)
+
+
+def test_who_may_not_read_contents_is_refused(start: Start, root: Path) -> None:
+    nobody = (
+        "from jupyter_server.auth.authorizer import Authorizer\n"
+        "class Nobody(Authorizer):\n"
+        "    def is_authorized(self, handler, user, action, resource):\n"
+        "        return (action, resource) != ('read', 'contents')\n"
+        "c.ServerApp.authorizer_class = Nobody"
+    )
+    with start(root, nobody) as server:
+        assert server.ask(ADDRESS).status == 403
+        assert server.ask("/api/contents/?content=0").status == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside.json.gz", "..%2Foutside.json.gz", "%2e%2e/outside.json.gz", "run/../../outside.json.gz",
+        ".hidden/step.json.gz", "absent.json.gz", "/etc/passwd", "//etc/passwd", "%00", "step%00.json.gz",
+        "file:///etc/passwd", "http://127.0.0.1/x.json", "s3://bucket/x.json",
+    ],
+)  # fmt: skip
+def test_what_the_contents_api_does_not_show_is_not_opened(server: Server, path: str) -> None:
+    assert server.ask(f"/perfmagic/timeline/{path}").status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("empty.npz", "empty"), ("other.json", "traceEvents"), ("cut.json.gz", "cut.json.gz"),
+        ("nothing", "folder without"),
+    ],
+)  # fmt: skip
+def test_what_is_no_trace_says_why_without_the_servers_folders(server: Server, path: str, words: str) -> None:
+    answer = server.timeline(path)
+    assert answer.status == 422
+    assert words in answer.said["message"]
+    assert str(server.root) not in str(answer.said)
+    assert server.timeline(path).status == 422  # again, too
+
+
+def test_a_file_that_changed_is_read_again(server: Server, root: Path) -> None:
+    path = root / "changing.json.gz"
+    path.write_bytes(b"nothing yet")
+    assert server.timeline(path.name).status == 422
+    shutil.copy(root / STEP, path)
+    assert server.timeline(path.name).status == 200
+    path.unlink()
+    assert server.ask(f"/perfmagic/timeline/{path.name}").status == 404
+
+
+def test_results_are_kept_where_only_this_user_reads_and_go_with_the_server(start: Start, root: Path) -> None:
+    with start(root) as server:
+        assert server.timeline(STEP).status == 200
+        (folder,) = server.temporary.glob("perfmagic-timelines-*")
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert len(list(folder.iterdir())) == 1
+    assert list(server.temporary.glob("perfmagic-timelines-*")) == []
+
+
+def test_a_server_s_configuration_sets_the_limits(start: Start, root: Path) -> None:
+    with start(root, f"c.Perfmagic.memory_bytes = {64 << 20}") as server:
+        answer = server.timeline(STEP)
+    assert answer.status == 422
+    assert units.size(64 << 20) in answer.said["message"] + answer.said["hint"]
