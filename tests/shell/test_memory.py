@@ -412,3 +412,20 @@ def test_the_memory_column_of_lines_adds_up_to_the_peak(model: Notebook, name: s
     if "train_step" in of:
         assert of["train_step"] == cell[3]  # the only line that calls it
     assert any(of.values()) or not any(row.function for row in found.at_peak())
+
+
+def test_an_evaluation_in_a_function_says_what_no_grad_would_win(model: Notebook) -> None:
+    """Its graphs end with it: no variable leads to them afterwards."""
+    source = (
+        "def evaluate(n):\n    kept = []\n    for i in range(n):\n        kept.append(net(x))\n    return len(kept)"
+    )
+    model.run(source)
+    found = measured(model, "evaluate(3)")
+    kept = [row for row in found.at_peak() if row.reason.startswith("kept by a graph or a result, until ")]
+    assert {row.function for row in kept} == {"Blk.forward"}
+    assert sum(row.size_bytes for row in kept) > found.peak_bytes / 2
+    (change,) = [one for one in found.what_if() if "no_grad" in one.change]
+    assert change.about
+    without = measured(model, "with torch.no_grad():\n    evaluate(3)")
+    assert not [row for row in without.at_peak() if "graph" in row.reason]
+    assert change.peak_bytes == pytest.approx(without.peak_bytes, rel=0.1)

@@ -122,8 +122,9 @@ class Words:
             return f"kept for the backward of {place}" if place else "kept for the backward pass"
         if reason.why is Why.BACKWARD:
             return f"backward of {place}" if place else "backward pass"
-        if reason.why is Why.UNTIL:
-            return f"until {place}" if place else "until later"
+        if reason.why in (Why.UNTIL, Why.OUTLIVED):
+            kept = "" if reason.why is Why.UNTIL else f"{reason.why.value}, "
+            return f"{kept}until {place or 'later'}"
         if reason.why is Why.GRAPH:
             return f"kept by the graph of {_shared(reason.holder)}"
         if reason.why is Why.HELD:

@@ -6,7 +6,9 @@
 4. Kept by the graph of a variable: saved in it at the end, with no backward pass; then blocks like those, of earlier
    rounds.
 5. Held by a variable, an output, the traceback of the last error.
-6. Temporary: given back while the visit of its line lasted. Until its function returned, or until line M: later.
+6. Kept by a graph or a result: of a cell without a backward pass, made by an op that made a node, and given back after
+   its function had returned.
+7. Temporary: given back while the visit of its line lasted. Until its function returned, or until line M: later.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ class Why(enum.Enum):
     BACKWARD = "backward"
     GRAPH = "kept by the graph"
     HELD = "held"
+    OUTLIVED = "kept by a graph or a result"
     TEMPORARY = "temporary"
     RETURNED = "until its function returned"
     UNTIL = "until a later line"
@@ -92,6 +95,24 @@ class ForwardLines:
         return known[-1] if known else NOWHERE
 
 
+def _of_nodes(ledger: Ledger) -> frozenset[int]:
+    """The blocks of ops that made nodes of autograd: the first with each number.
+
+    Not with the first number of a thread: that node may be older than the record.
+    """
+    blocks = ledger.blocks
+    newest: dict[int, int] = {}
+    found = []
+    for row in np.argsort(ledger.order, kind="stable").tolist():
+        thread, number = int(blocks.thread[row]), int(blocks.newest_sequence[row])
+        if number == NONE or ledger.before[row]:
+            continue
+        if number > newest.setdefault(thread, number):
+            newest[thread] = number
+            found.append(row)
+    return frozenset(found)
+
+
 class BackwardOps:
     """The forward lines of backward ops, for nodes whose op allocated nothing, as one in place does not."""
 
@@ -127,6 +148,7 @@ class _Reasons:
         self._ledger, self._lines, self._ops = ledger, ForwardLines(ledger), BackwardOps(ledger)
         self._blocks = ledger.blocks
         self._names = ledger.trace.names
+        self._makers = frozenset() if (ledger.blocks.node != NONE).any() else _of_nodes(ledger)
 
     def of(self, row: int) -> Reason:
         blocks = self._blocks
@@ -159,11 +181,20 @@ class _Reasons:
         if visit != NOT_VISITED and self._blocks.free_ns[row] < ledger.visits.end_ns[visit]:
             return Reason(Why.TEMPORARY)
         freed = int(ledger.free_visit[row])
+        outlived = visit != NOT_VISITED and row in self._makers and self._has_returned(row, visit)
         if freed == NOT_VISITED:
-            return Reason(Why.UNTIL)
+            return Reason(Why.OUTLIVED if outlived else Why.UNTIL)
+        if outlived:
+            return Reason(Why.OUTLIVED, self._seen_from(int(ledger.visits.root[visit]), freed))
         if visit != NOT_VISITED and freed == int(ledger.visits.caller[visit]):
             return Reason(Why.RETURNED)
         return Reason(Why.UNTIL, self._seen_from(int(ledger.visits.root[visit]) if visit else NOT_VISITED, freed))
+
+    def _has_returned(self, row: int, visit: int) -> bool:
+        """Whether the function that made a block had returned when it came back."""
+        visits = self._ledger.visits
+        in_function = int(visits.caller[visit]) != NOT_VISITED
+        return in_function and bool(visits.call_end_ns[visit] < self._blocks.free_ns[row])
 
     def _seen_from(self, root: int, freed: int) -> int:
         """The line that gave a block back, as the cell sees it where that is another statement of the cell's."""
@@ -179,7 +210,7 @@ class _Reasons:
             for row, reason in enumerate(found)
             if reason.why is Why.GRAPH and not self._ledger.before[row]
         }
-        lived = (Why.RETURNED, Why.UNTIL, Why.ALIVE)
+        lived = (Why.OUTLIVED, Why.RETURNED, Why.UNTIL, Why.ALIVE)
         return [
             kept.get((int(path[row]), int(size[row])), reason) if reason.why in lived else reason
             for row, reason in enumerate(found)

@@ -26,7 +26,7 @@ class Kind(enum.Enum):
     BEFORE = "from before"
     GRADIENTS = "gradients"
     HELD = "held by variables"
-    GRAPH = "kept by graphs of variables"
+    GRAPH = "kept by graphs"
     KEPT = "kept for the backward"
     BACKWARD = "backward on its way"
     PASSING = "temporary, or until a later line"
@@ -41,6 +41,7 @@ _KIND_OF = {
     Why.HELD: Kind.HELD,
     Why.ALIVE: Kind.HELD,
     Why.GRAPH: Kind.GRAPH,
+    Why.OUTLIVED: Kind.GRAPH,
     Why.KEPT: Kind.KEPT,
     Why.BACKWARD: Kind.BACKWARD,
 }

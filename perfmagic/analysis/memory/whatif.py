@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -63,7 +63,9 @@ class _Replay:
 
     def no_grad(self) -> Iterator[WhatIf]:
         """Around a cell that keeps graphs and has no backward pass."""
-        rows = self._rows(Why.GRAPH)
+        # what a function has left without a name may be a result that somebody keeps: an estimate
+        kept = self._rows(Why.GRAPH)
+        rows = kept or self._rows(Why.OUTLIVED)
         if not rows or (self._ledger.blocks.node != NONE).any():
             return
         lines = [line for row in rows if (line := self._root_line(row))]
@@ -71,9 +73,9 @@ class _Replay:
             return
         ends = {row: self._ledger.order_at(self._let_go_ns(row)) for row in rows}
         where = f"lines {min(lines)}–{max(lines)}" if min(lines) != max(lines) else f"line {lines[0]}"
-        yield self._change(
-            f"with torch.no_grad(): around {where}", min(lines), ends, "no backward pass follows in this cell"
-        )
+        change = f"with torch.no_grad(): around {where}"
+        because = "no backward pass follows in this cell"
+        yield replace(self._change(change, min(lines), ends, because), about=not kept)
 
     def detach(self) -> Iterator[WhatIf]:
         """Of what a container collects."""
