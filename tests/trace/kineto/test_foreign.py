@@ -49,8 +49,8 @@ def test_a_notebook_is_told_from_a_trace(tmp_path: Path) -> None:
         (b"null", "not JSON"),
         (b"[]", "holds no events at all"),
         (b"[1, 2, 3]", "holds no events at all"),
-        (b'{"traceEvents": {}}', "no traceEvents"),
-        (b'{"traceEvents": null}', "no traceEvents"),
+        (b'{"traceEvents": {}}', "traceEvents are no list"),
+        (b'{"traceEvents": null}', "traceEvents are no list"),
         (b" \n\t ", "not JSON"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -90,3 +90,8 @@ def test_a_name_of_a_megabyte_does_not_become_one_of_the_picture() -> None:
     result = TimelineResult(read_trace(as_bytes(rows)))
     assert len(result._repr_mimebundle_()["text/html"]) < 60_000
     assert len(json.dumps(result.to_dict())) < 4_000_000  # which has names whole, in three tables
+
+
+def test_events_that_are_no_list_are_told() -> None:
+    with pytest.raises(TraceError, match=r"x\.json: its traceEvents are no list of events"):
+        read_trace(b'{"traceEvents": 5}', origin="x.json")
