@@ -22,6 +22,17 @@ def test_each_benchmark_lies_where_its_work_and_time_say() -> None:
     assert found["one"].flop_per_s == pytest.approx(2e6 / one.work_s, rel=1e-3)
 
 
+def test_the_roof_of_a_benchmark_is_the_lower_of_memory_and_arithmetic() -> None:
+    below_slope, below_flat = _bench("slope", flop=2e6), _bench("flat", flop=2e8)
+    data = perfmagic.roofline(below_slope, below_flat, peaks=PEAKS).data
+    found = {row.name: row for row in data.operators}
+    row = found["slope"]  # 2 FLOP/byte at 100 GB/s
+    assert row.roof_frac == pytest.approx(row.flop_per_s / 2e11)
+    row = found["flat"]  # 200 FLOP/byte would be 20 TFLOP/s; the peak is 1
+    assert row.roof_frac == pytest.approx(row.flop_per_s / 1e12)
+    assert "of its roof" in perfmagic.roofline(below_slope, peaks=PEAKS).text()
+
+
 def test_a_sweep_has_a_point_for_each_value() -> None:
     swept = perfmagic.sweep(lambda n: sum(range(n)), [10, 100], samples=5, flop=1e3, moved_bytes=1e2)
     data = perfmagic.roofline(swept, peaks=PEAKS).data

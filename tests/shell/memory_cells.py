@@ -38,6 +38,7 @@ def train_step(x):
     return loss
 torch.manual_seed(0)
 net = Net().to(device)
+stack = nn.Sequential(*net.blocks)
 opt = torch.optim.Adam(net.parameters())
 x = torch.randn(1024, 64, device=device)
 (net(x) - x).square().mean().backward()

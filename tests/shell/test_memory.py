@@ -176,6 +176,7 @@ def test_an_output_that_the_notebook_keeps_is_named(model: Notebook) -> None:
 # so large that its gradients weigh more than what the backward pass has under way
 _LARGER = """
 net = Net(128, 8).to(device)
+stack = nn.Sequential(*net.blocks)
 opt = torch.optim.Adam(net.parameters())
 x = torch.randn(1024, 128, device=device)
 (net(x) - x).square().mean().backward()
@@ -184,6 +185,12 @@ opt.step()
 _LOSSES = CELLS["losses with graphs"]
 # 12 MiB: a segment of its own
 _ROUNDS = "for i in range(3):\n    a = torch.zeros(3 * 2**20, device=device)\n    b = torch.relu(a)"
+_NO_GRAD_STACK = """
+    with torch.no_grad():
+        for i in range(3):
+            out = stack(x)
+            err = (out - x).abs().max()
+"""
 _CHANGES = {
     "no_grad": (
         CELLS["evaluation"],
@@ -202,6 +209,11 @@ _CHANGES = {
         _LOSSES.replace("append(loss)", "append(loss.item()); del loss"),
     ),
     "del": (_ROUNDS, "del b at the end of the round", f"{_ROUNDS}\n    del b"),
+    "no_grad around modules that torch calls": (
+        CELLS["evaluation"].replace("net(x)", "stack(x)"),
+        "with torch.no_grad(): around lines 3–4",
+        _NO_GRAD_STACK,
+    ),
     "zero_grad": (CELLS["gradients late"], "zero_grad() before the forward pass", CELLS["gradients early"]),
 }
 

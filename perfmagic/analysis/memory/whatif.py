@@ -3,7 +3,7 @@
 A change that only lets go of memory earlier is replayed exactly: each block keeps its place in the sequence and its
 size, some come back sooner. A change that makes other allocations (half a batch) is estimated and says so.
 Where a name would have let go of a block: at its next assignment, which is the end of the next visit of its line in the
-same call, else at the return of its function.
+same call, else at the return of its function. A function's result goes to what its caller calls next.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class _Replay:
         self._ledger, self._words = ledger, words
         self._visits, self._why = ledger.visits, words.why
         self._last_row = self._last_of_visits()
+        by_order = sorted(self._last_row.items(), key=lambda item: int(ledger.order[item[1]]))
+        self._last_of_call = {self._call(visit): row for visit, row in by_order}
 
     def no_grad(self) -> Iterator[WhatIf]:
         """Around a cell that keeps graphs and has no backward pass."""
@@ -184,8 +186,28 @@ class _Replay:
         while (caller := int(visits.caller[visit])) != NOT_VISITED and self._last_row[caller] == row:
             visit = caller  # what a function allocates last it returns
         again = visits.next_of_line(visit)
-        ends = int(visits.call_end_ns[visit]) if visits.caller[visit] != NOT_VISITED else FOREVER
+        ends = self._returned_ns(visit)
+        if self._last_of_call[self._call(visit)] == row:
+            ends = self._passed_on_ns(visit)
         return min(ends, int(visits.end_ns[again])) if again != NOT_VISITED else ends
+
+    def _returned_ns(self, visit: int) -> int:
+        return int(self._visits.call_end_ns[visit]) if self._visits.caller[visit] != NOT_VISITED else FOREVER
+
+    def _call(self, visit: int) -> tuple[int, int]:
+        """What the visits of one call of a function have in common."""
+        return int(self._visits.caller[visit]), int(self._visits.call_end_ns[visit])
+
+    def _passed_on_ns(self, visit: int) -> int:
+        """When the caller lets go of a result: when its next call returns, as nn.Sequential does, else its line."""
+        visits = self._visits
+        caller = int(visits.caller[visit])
+        if caller == NOT_VISITED:
+            return FOREVER
+        after = np.flatnonzero((visits.caller == caller) & (visits.begin_ns >= visits.call_end_ns[visit]))
+        if not len(after):
+            return int(visits.end_ns[caller])
+        return int(visits.call_end_ns[after[np.argmin(visits.begin_ns[after])]])
 
     def _tensors_in(self, container: str) -> list[int]:
         """The blocks of the tensors themselves that a container holds, by allocation."""

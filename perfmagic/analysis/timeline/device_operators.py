@@ -96,6 +96,13 @@ class DeviceOperator:
         """The achieved FLOP/s as a share of the device's peak for its type."""
         return None if self.flop_per_s is None or not self.peak_flop_per_s else self.flop_per_s / self.peak_flop_per_s
 
+    @property
+    def roof_frac(self) -> float | None:
+        """The achieved FLOP/s as a share of what the peak and the memory bandwidth allow at its intensity."""
+        if self.peak_frac is None or not self.peak_bytes_per_s or not self.flop_per_byte:
+            return None
+        return self.peak_frac / min(1.0, self.flop_per_byte * self.peak_bytes_per_s / (self.peak_flop_per_s or 1.0))
+
 
 @dataclass(frozen=True)
 class Achieved:

@@ -13,7 +13,7 @@ from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.picture.roofline import roofline_svg, roofline_words
 
 ROWS = 10
-HEAD = ("", "time", "achieved", "of the peak", "FLOP/byte")
+HEAD = ("", "time", "achieved", "of its roof", "of the peak", "FLOP/byte")
 
 
 def roofline_text(data: RooflineData) -> str:
@@ -44,6 +44,7 @@ def _row(row: DeviceOperator) -> tuple[str, ...]:
         name,
         units.duration(row.total_ns),
         units.rate(row.flop_per_s or 0.0, "FLOP/s"),
+        "" if row.roof_frac is None else units.percent(row.roof_frac),
         "" if row.peak_frac is None else units.percent(row.peak_frac),
         units.significant(row.flop_per_byte or 0.0),
     )
