@@ -47,7 +47,6 @@ class MemoryRun:
         recorded = {"memory": True, "shapes": False, "lines": True}
         options = argparse.Namespace(**vars(options) | recorded)
         self._recorder = recorder_of(shell, cell, options)
-        self._recorder.names = shell.user_ns
         self._rounds_ns: list[int] = []
         if self._options.rounds == 1:
             self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner

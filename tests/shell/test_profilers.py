@@ -79,10 +79,14 @@ def test_a_recording_ends_before_it_outgrows_the_memory(notebook: Notebook, monk
     assert ("aten::add" in names, "aten::mul" in names) == (True, False)
 
 
-def test_memory_that_no_device_reported_is_missed_aloud(notebook: Notebook) -> None:
-    notebook.run("import torch\nx = torch.ones(3)")
-    assert "no device reported what it allocates" in notebook.run("%%timeline --memory\nx + 1").report
-    assert "what it allocates" not in notebook.run("%%timeline\nx + 1").report
+def test_memory_of_the_host_is_recorded_where_no_device_is_in_use(notebook: Notebook) -> None:
+    notebook.run("import torch\nx = torch.ones(1000)")
+    ran = notebook.run("%%timeline --memory --device cpu -o t\ny = x + 1")
+    assert "nothing was allocated" not in ran.report
+    held = {row.reason: row.size_bytes for row in notebook.names["t"].memory.after()}
+    assert held["held by `y`"] == held["before the cell: held by `x`"] == 4000
+    assert notebook.run("%%timeline --device cpu -o t\ny = x + 1").error is None
+    assert notebook.names["t"].memory.is_empty
 
 
 def test_memory_is_known_where_linux_tells(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,7 @@ def recorder_of(shell: Any, cell: Cell, options: argparse.Namespace) -> Recorder
         cell=cell,
         device=options.device,
         memory=options.memory,
+        names=shell.user_ns if options.memory else None,
         shapes=options.shapes,
         lines=True if packages and options.lines is None else options.lines,
         packages=packages,
