@@ -85,6 +85,7 @@ def ran(lab: str, saved: Saved, chromium: Any) -> list[list[float]]:
     tab.wait_for_function(f"() => document.querySelectorAll({LIVE!r}).length === 2", timeout=60_000)
     tab.wait_for_timeout(1000)
     seen: list[list[float]] = tab.evaluate("frames_seen")
+    assert tab.locator(".perfmagic-static").count() == 2  # what is watched is there, hidden
     save(tab)
     shut_down(tab)
     context.close()
@@ -118,7 +119,8 @@ def check(tab: Any, pictures: int, screen: str) -> None:
 
 
 def test_the_picture_gives_way_in_the_very_frame_in_which_the_live_view_is_there(ran: list[list[float]]) -> None:
-    assert any(picture > 100 and view == 0 for picture, view in ran)
+    # the picture may never be seen alone: on a busy machine the view can be there before the next frame
+    assert any(view > 100 and picture == 0 for picture, view in ran), ran
     assert [(picture, view) for picture, view in ran if picture and view] == []
     first = next(i for i, seen in enumerate(ran) if any(seen))
     assert [seen for seen in ran[first:] if not any(seen)] == []

@@ -98,8 +98,11 @@ class DeviceOperator:
 
     @property
     def roof_frac(self) -> float | None:
-        """The achieved FLOP/s as a share of what the peak and the memory bandwidth allow at its intensity."""
-        if self.peak_frac is None or not self.peak_bytes_per_s or not self.flop_per_byte:
+        """The achieved FLOP/s as a share of what the peak and the memory bandwidth allow at its intensity.
+
+        None above the memory's peak, as for bytes_per_s.
+        """
+        if self.peak_frac is None or not self.peak_bytes_per_s or not self.flop_per_byte or self.bytes_per_s is None:
             return None
         return self.peak_frac / min(1.0, self.flop_per_byte * self.peak_bytes_per_s / (self.peak_flop_per_s or 1.0))
 
