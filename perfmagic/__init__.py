@@ -20,6 +20,7 @@ _HOMES = {
     "compare": "perfmagic.comparisons",
     "device": "perfmagic.api",
     "devices": "perfmagic.api",
+    "graph": "perfmagic.graphs",
     "last": "perfmagic.api",
     "load": "perfmagic.saved",
     "measurement": "perfmagic.benchmarks",
@@ -75,6 +76,10 @@ _HOMES = {
     "QueueStat": "perfmagic.analysis.timeline.queueing",
     "RankFinding": "perfmagic.analysis.ranks.finding",
     "RankStat": "perfmagic.analysis.ranks.summary",
+    "GraphResult": "perfmagic.results",
+    "GraphNode": "perfmagic.analysis.graph.nodes",
+    "GraphEdge": "perfmagic.analysis.graph.edges",
+    "LateNode": "perfmagic.analysis.graph.late",
     "MemoryResult": "perfmagic.results",
     "HeldBytes": "perfmagic.analysis.memory.peak",
     "MemoryBlock": "perfmagic.analysis.memory.peak",
@@ -128,6 +133,9 @@ __all__ = [
     "DeviceOperator",
     "Finding",
     "FrameTime",
+    "GraphEdge",
+    "GraphNode",
+    "GraphResult",
     "Growth",
     "HeldBytes",
     "HostTime",
@@ -135,6 +143,7 @@ __all__ = [
     "KernelChange",
     "KernelStat",
     "KeywordError",
+    "LateNode",
     "LineChange",
     "LineStat",
     "Lines",
@@ -186,6 +195,7 @@ __all__ = [
     "compare",
     "device",
     "devices",
+    "graph",
     "last",
     "load",
     "load_ipython_extension",
@@ -222,6 +232,9 @@ if TYPE_CHECKING:
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange
     from perfmagic.analysis.findings.finding import Finding
+    from perfmagic.analysis.graph.edges import GraphEdge
+    from perfmagic.analysis.graph.late import LateNode
+    from perfmagic.analysis.graph.nodes import GraphNode
     from perfmagic.analysis.memory.growth import Growth
     from perfmagic.analysis.memory.peak import HeldBytes, MemoryBlock
     from perfmagic.analysis.memory.whatif import WhatIf
@@ -275,12 +288,14 @@ if TYPE_CHECKING:
         TorchMissingError,
         TraceError,
     )
+    from perfmagic.graphs import graph
     from perfmagic.rank_files import open_ranks
     from perfmagic.rank_sessions import Ranks, ranks
     from perfmagic.rank_sweeps import sweep_ranks
     from perfmagic.results import (
         BenchResult,
         CompareResult,
+        GraphResult,
         MemoryResult,
         Result,
         RooflineResult,

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from perfmagic.results.bench import BenchResult
     from perfmagic.results.compare import CompareResult
     from perfmagic.results.faces import Result
+    from perfmagic.results.graph import GraphResult
     from perfmagic.results.memory import MemoryResult
     from perfmagic.results.ranks import RanksResult
     from perfmagic.results.ranks_sweep import RanksSweep
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BenchResult",
     "CompareResult",
+    "GraphResult",
     "MemoryResult",
     "RanksResult",
     "RanksSweep",
@@ -36,6 +38,7 @@ __all__ = [
 _HOME = {
     "BenchResult": "bench",
     "CompareResult": "compare",
+    "GraphResult": "graph",
     "MemoryResult": "memory",
     "RanksResult": "ranks",
     "RanksSweep": "ranks_sweep",
