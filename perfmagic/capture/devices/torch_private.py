@@ -699,11 +699,20 @@ def hold_number(storage: Any) -> object:
 
 
 def inner_tensors(t: Any) -> list[Any]:
-    """The tensors that a tensor of another library's class stands for, itself where it names none.
+    """The tensors that a sparse tensor, or one of another library's class, stands for; itself where there are none.
 
-    Uses __tensor_flatten__ (there since 2.1, read in 2.13.0).
+    Uses __tensor_flatten__ (there since 2.1, read in 2.13.0), and Tensor._indices and _values, which work before the
+    tensor is coalesced.
     """
+    if t.layout == torch.sparse_coo:
+        return [t._indices(), t._values()]
+    if t.layout in _COMPRESSED:
+        return [t.values()]
     flatten = getattr(type(t), "__tensor_flatten__", None)
     if not callable(flatten):
         return [t]
-    return [getattr(t, name) for name in flatten(t)[0]]
+    named = [getattr(t, name) for name in flatten(t)[0]]
+    return [one for one in named if isinstance(one, torch.Tensor)]
+
+
+_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)

@@ -20,6 +20,7 @@ from perfmagic.trace.needs import SeenOp, SeenOps, Use
 
 LIMIT_OPS = 100_000  # each takes 1 kB until the cell has ended
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+_STRIDED = torch.strided
 
 # (argument's place, storage, bytes of an element, offset, size, stride); offset and stride in elements
 _Piece = tuple[Any, float, int, int, Any, Any]
@@ -115,8 +116,7 @@ def _pieces_in(devices: dict[float, tuple[str, object]], values: Iterable[tuple[
 
 def _pieces_of(devices: dict[float, tuple[str, object]], place: Any, t: Any, into: list[_Piece]) -> None:
     """Add the piece of memory that a tensor is. devices: of each storage, which this fills."""
-    kind = type(t)
-    if kind not in _PLAIN:
+    if type(t) not in _PLAIN or t.layout is not _STRIDED:
         ref = getattr(t, "_ref", None)
         if ref is not None:  # on the simulated device
             held, spec = t._held, ref.spec
@@ -125,10 +125,9 @@ def _pieces_of(devices: dict[float, tuple[str, object]], place: Any, t: Any, int
                 devices[number] = (str(t.device), None)  # a number that is given once
             into.append((place, number, spec.dtype.itemsize, spec.offset, spec.size, spec.stride))
             return
-        inner = torch_private.inner_tensors(t)
-        if len(inner) != 1 or inner[0] is not t:
-            for one in inner:
-                _pieces_of(devices, place, one, into)
+        parts = torch_private.inner_tensors(t)
+        if len(parts) != 1 or parts[0] is not t:
+            _pieces_in(devices, ((place, parts),), into)
             return
     try:
         storage = t.untyped_storage()
@@ -136,7 +135,7 @@ def _pieces_of(devices: dict[float, tuple[str, object]], place: Any, t: Any, int
         if number not in devices:
             devices[number] = (str(t.device), torch_private.hold_number(storage))
         into.append((place, number, t.dtype.itemsize, t.storage_offset(), t.shape, t.stride()))
-    except (RuntimeError, NotImplementedError):  # sparse, quantised and other tensors without strides
+    except (RuntimeError, NotImplementedError):  # of an opaque library: what it needs is not known
         return
 
 

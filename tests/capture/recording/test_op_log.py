@@ -282,6 +282,34 @@ def test_operations_between_ranks_write_what_they_are_given(tmp_path: Any) -> No
     assert {("add_", "allreduce_"), ("allreduce_", "mul")} <= pairs(found, "data")
 
 
+def test_sparse_tensors_are_their_indices_and_values() -> None:
+    def product() -> None:
+        a = torch.eye(3).to_sparse()
+        torch.sparse.mm(a, torch.ones(3, 3))
+
+    names = [node.name for node in perfmagic.graph(product).nodes()]
+    assert ("eye", names[1]) in pairs(perfmagic.graph(product))
+    assert (names[1], "sparse_addmm") in pairs(perfmagic.graph(product))
+
+
+def test_tensors_on_a_mesh_are_their_local_ones(tmp_path: Any) -> None:
+    mesh_of = pytest.importorskip("torch.distributed.tensor")
+    dist = torch.distributed
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        mesh = mesh_of.init_device_mesh("cpu", (1,))
+        whole = mesh_of.distribute_tensor(torch.ones(4, 4), mesh, [mesh_of.Replicate()])
+
+        def product() -> None:
+            more = whole + 1
+            (more @ more).sum()
+
+        found = perfmagic.graph(product)
+    finally:
+        dist.destroy_process_group()
+    assert pairs(found) == {("add", "mm"), ("mm", "sum")}
+
+
 def test_no_tensor_is_kept_and_no_memory() -> None:
     log = OpLog()
     log.take()
