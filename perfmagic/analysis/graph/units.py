@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +17,8 @@ from perfmagic.trace.names import OpClass
 MOST_UNITS = 60  # that a reader can follow
 AT_ONCE_SHARE, APART_SHARE = 0.5, 0.05  # of the shorter one's time: more ran at once, less ran one after the other
 IDLE_SHARE = 0.5  # of one's time: the lane of the other had nothing to do for so long
-LEAST_SHARE = 0.01  # of the elapsed time: shorter ones are not told to have run apart
+LEAST_SHARE = 0.01  # of the elapsed time: of shorter ones it is not told
+LEAST_LANE_SHARE = 0.10  # of the elapsed time: nor of lanes that worked less
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +48,11 @@ class Drawn:
     chain: frozenset[tuple[int, int]]
     elapsed_ns: int
 
-    def is_long(self, unit: Unit) -> bool:
-        """Whether it is long enough to tell what ran beside it, and lies in one lane."""
-        return self.by != MIXED and total_ns(unit.busy) >= max(1, LEAST_SHARE * self.elapsed_ns)
+    def matters(self, unit: Unit) -> bool:
+        """Whether what ran beside it is worth telling: it and its lane worked long enough."""
+        if self.by == MIXED or total_ns(unit.busy) < max(1, LEAST_SHARE * self.elapsed_ns):
+            return False
+        return total_ns(self._busy[unit.lane]) >= LEAST_LANE_SHARE * self.elapsed_ns
 
     def side_by_side(self, a: Unit, b: Unit) -> bool | None:
         """Of two boxes in different lanes that do not need each other, whether they ran at once.
@@ -63,8 +67,13 @@ class Drawn:
 
     def _idle_share(self, unit: Unit, lane: int) -> float:
         """For how much of its time another lane had nothing to do."""
-        of_lane = merge(*(one.busy for one in self.units if one.lane == lane))
-        return 1 - overlap_ns(unit.busy, of_lane) / max(1, total_ns(unit.busy))
+        return 1 - overlap_ns(unit.busy, self._busy[lane]) / max(1, total_ns(unit.busy))
+
+    @cached_property
+    def _busy(self) -> dict[int, Intervals]:
+        """When each lane worked."""
+        lanes = {unit.lane for unit in self.units}
+        return {lane: merge(*(unit.busy for unit in self.units if unit.lane == lane)) for lane in lanes}
 
 
 def drawn(graph: Graph, most: int = MOST_UNITS) -> Drawn:

@@ -147,7 +147,7 @@ class _Painter:
         """Between neighbouring lanes of a column: what ran at once, and what could have."""
         columns: dict[int, dict[int, list[int]]] = {}
         for i, unit in enumerate(self._units):
-            if not self._doc.drawn.is_long(unit):
+            if not self._doc.drawn.matters(unit):
                 continue
             columns.setdefault(self.layout.column[i], {}).setdefault(unit.lane, []).append(i)
         for by_lane in columns.values():

@@ -65,7 +65,7 @@ def test_data_that_goes_to_and_fro_in_one_statement_is_grouped_by_time() -> None
         calls.append((op("f", at, at + 1, reads=[i], writes=[i + 1]), ((KERNEL, DTOH)[i % 2], 0, at + 1, at + 9)))
     found = drawn(graph(recorded(calls, [(0, 2, 2), (2400, 0, 0)])))
     assert (found.by, len(found.units)) == (MIXED, MOST_UNITS)
-    assert not any(found.is_long(unit) for unit in found.units)
+    assert not any(found.matters(unit) for unit in found.units)
     _check_order(found)
 
 
@@ -101,6 +101,16 @@ def test_what_ran_in_turn_while_a_lane_stood_idle_is_told_apart_from_what_ran_at
     ]
     both = drawn(graph(recorded(at_once)))
     assert both.side_by_side(*both.units) is True
+
+
+def test_of_short_ones_and_of_lanes_with_little_work_it_is_not_told() -> None:
+    calls = [
+        (op("a", 0, 1, writes=[1]), (KERNEL, 0, 10, 1000)),
+        (op("b", 1, 2, writes=[2]), (KERNEL, 0, 1000, 1005)),
+        (op("c", 2, 3, writes=[3]), (HTOD, 0, 20, 90)),
+    ]
+    found = drawn(graph(recorded(calls)))
+    assert [found.matters(unit) for unit in found.units] == [True, False, False]
 
 
 def test_what_ran_in_turn_while_both_lanes_worked_is_neither() -> None:
