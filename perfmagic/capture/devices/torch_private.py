@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache, wraps
+from operator import attrgetter
 from threading import Timer
 from typing import Any, cast
 
@@ -680,22 +681,20 @@ def leave_dispatch_mode(mode: Any) -> None:
         modes._push_mode(one)
 
 
-def storage_number(storage: Any) -> int:
-    """The number that all views of one storage share. It is given again when the storage has gone: see hold_number.
-
-    Uses torch.UntypedStorage._cdata (read in 2.13.0). No fallback.
-    """
-    return int(storage._cdata)
+# The number that all views of one storage share; it is given again when the storage has gone: see number_holder. Asked
+# for each tensor of each operator, so no function of Python. Uses torch.UntypedStorage._cdata (read in 2.13.0), no
+# fallback.
+storage_number: Callable[[Any], int] = attrgetter("_cdata")
 
 
-def hold_number(storage: Any) -> object:
-    """What keeps a storage's number from being given again, and none of its memory.
+def number_holder() -> Callable[[Any], object]:
+    """What makes, of a storage, an object that keeps its number from being given again, and none of its memory.
 
     Uses torch.multiprocessing.reductions.StorageWeakRef (read in 2.13.0). No fallback.
     """
     from torch.multiprocessing.reductions import StorageWeakRef
 
-    return StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+    return StorageWeakRef
 
 
 def inner_tensors(t: Any) -> list[Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from threading import get_native_id
 from typing import Any
 
@@ -19,8 +19,6 @@ from perfmagic.capture.devices import torch_private
 from perfmagic.trace.needs import SeenOp, SeenOps, Use
 
 LIMIT_OPS = 100_000  # each takes 1 kB until the cell has ended
-_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
-_STRIDED = torch.strided
 
 # (argument's place, storage, bytes of an element, offset, size, stride); offset and stride in elements
 _Piece = tuple[Any, float, int, int, Any, Any]
@@ -35,8 +33,7 @@ class OpLog:
         self._rows: list[_Row] = []
         self._devices: dict[float, tuple[str, object]] = {}  # of each storage, and what keeps its number
         self._dropped = [0]
-        note = partial(_pieces_in, self._devices)
-        self._mode = _noting(self._rows, note, self._dropped)
+        self._mode = _noting(self._rows, _reader(self._devices), self._dropped)
 
     def take(self) -> None:
         self._mode.__enter__()
@@ -75,9 +72,7 @@ class OpLog:
         return next((one for one in reversed(sources) if one != device), "")
 
 
-def _noting(
-    rows: list[_Row], pieces: Callable[[Iterable[tuple[Any, Any]], list[_Piece]], None], dropped: list[int]
-) -> Any:
+def _noting(rows: list[_Row], pieces: _Note, dropped: list[int]) -> Any:
     """The mode that writes a row for each operator."""
     now_ns, limit = time.perf_counter_ns, LIMIT_OPS
 
@@ -102,41 +97,53 @@ def _noting(
     return Noting()
 
 
-def _pieces_in(devices: dict[float, tuple[str, object]], values: Iterable[tuple[Any, Any]], into: list[_Piece]) -> None:
-    """Add the pieces of memory of all tensors among some values, each after its place, also in lists."""
-    tensor = torch.Tensor
-    for place, value in values:
-        if isinstance(value, tensor):
-            _pieces_of(devices, place, value, into)
-        elif type(value) in (list, tuple):
-            for one in value:
-                if isinstance(one, tensor):
-                    _pieces_of(devices, place, one, into)
+def _reader(devices: dict[float, tuple[str, object]]) -> _Note:
+    """What adds the pieces of memory of all tensors among some values, each after its place, also in lists.
+
+    devices: of each storage, which it fills.
+    """
+    tensor, plain, strided = torch.Tensor, frozenset({torch.Tensor, torch.nn.Parameter}), torch.strided
+    number_of, hold = torch_private.storage_number, torch_private.number_holder()
+
+    def pieces(values: Iterable[tuple[Any, Any]], into: list[_Piece]) -> None:
+        for place, value in values:
+            kind = type(value)
+            if kind in plain and value.layout is strided:
+                storage = value.untyped_storage()
+                number = number_of(storage)
+                if number not in devices:
+                    devices[number] = (str(value.device), hold(storage))
+                into.append((place, number, value.dtype.itemsize, value.storage_offset(), value.shape, value.stride()))
+            elif kind is list or kind is tuple:
+                pieces([(place, one) for one in value], into)
+            elif isinstance(value, tensor):
+                _other(devices, pieces, (place, value), into)
+
+    return pieces
 
 
-def _pieces_of(devices: dict[float, tuple[str, object]], place: Any, t: Any, into: list[_Piece]) -> None:
-    """Add the piece of memory that a tensor is. devices: of each storage, which this fills."""
-    if type(t) not in _PLAIN or t.layout is not _STRIDED:
-        ref = getattr(t, "_ref", None)
-        if ref is not None:  # on the simulated device
-            held, spec = t._held, ref.spec
-            number = -float(held) if held is not None else -0.5
-            if number not in devices:
-                devices[number] = (str(t.device), None)  # a number that is given once
-            into.append((place, number, spec.dtype.itemsize, spec.offset, spec.size, spec.stride))
-            return
-        parts = torch_private.inner_tensors(t)
-        if len(parts) != 1 or parts[0] is not t:
-            _pieces_in(devices, ((place, parts),), into)
-            return
-    try:
+def _other(
+    devices: dict[float, tuple[str, object]], pieces: _Note, placed: tuple[Any, Any], into: list[_Piece]
+) -> None:
+    """The same of a tensor on the simulated device, or of one that stands for others."""
+    place, t = placed
+    ref = getattr(t, "_ref", None)
+    if ref is not None:
+        held, spec = t._held, ref.spec
+        number = -float(held) if held is not None else -0.5
+        if number not in devices:
+            devices[number] = (str(t.device), None)  # a number that is given once
+        into.append((place, number, spec.dtype.itemsize, spec.offset, spec.size, spec.stride))
+        return
+    parts = torch_private.inner_tensors(t)
+    if len(parts) != 1 or parts[0] is not t:
+        pieces([(place, part) for part in parts], into)
+        return
+    with suppress(RuntimeError, NotImplementedError):  # of an opaque library: what it needs is not known
         storage = t.untyped_storage()
         number = torch_private.storage_number(storage)
-        if number not in devices:
-            devices[number] = (str(t.device), torch_private.hold_number(storage))
+        devices.setdefault(number, (str(t.device), torch_private.number_holder()(storage)))
         into.append((place, number, t.dtype.itemsize, t.storage_offset(), t.shape, t.stride()))
-    except (RuntimeError, NotImplementedError):  # of an opaque library: what it needs is not known
-        return
 
 
 @dataclass(frozen=True)
