@@ -43,8 +43,8 @@ def link_room(trace: Trace, queues: Queues, launched: Bool, previous: Int64, at:
             continue
         begun = np.searchsorted(np.sort(ops.start_ns[rows]), at.time_ns[at.begin_of[ops.launch[rows]]], side="right")
         deepest = int((np.arange(1, len(rows) + 1) - begun).max())
-        # the launch that waits is counted itself: on a V100 888 of 936 returned when op k − (deepest − 1), or one before
-        # it, had started (v100_float_epoch_ns in traces/)
+        # the launch that waits is counted itself: on a V100 888 of 936 returned when op k − (deepest − 1), or the one
+        # before it, had started (v100_float_epoch_ns in traces/)
         limit = deepest - 1 if deepest >= FULL_DEPTH else LIMIT
         later, freeing = rows[limit:], previous[rows[:-limit]]
         end = at.end_of[ops.launch[later]]
