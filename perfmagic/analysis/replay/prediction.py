@@ -69,9 +69,14 @@ class Prediction:
         return least, max(0, self.recorded_ns - self.low_ns)
 
     @property
+    def won_ns(self) -> int:
+        """What the changes are expected to gain, or at most gain; never below 0."""
+        return max(0, self.recorded_ns - self.expected_ns)
+
+    @property
     def small(self) -> bool:
         """Whether the gain is next to nothing."""
-        return self.recorded_ns - self.expected_ns < SMALL_FRAC * self.recorded_ns
+        return self.won_ns < SMALL_FRAC * self.recorded_ns
 
 
 def predict(readings: Readings, changes: Sequence[Change]) -> Prediction:
@@ -95,7 +100,7 @@ def predict(readings: Readings, changes: Sequence[Change]) -> Prediction:
         recorded_ns,
         expected_ns=taken[0],
         low_ns=max(0, min(taken) - margin_ns),
-        high_ns=max(taken) + margin_ns,
+        high_ns=max(*taken, min(max(taken) + margin_ns, recorded_ns)),  # what takes nothing away is another change
         at_most=any(change.at_most for change in changes),
         graph=found[0][0],
         times_ns=found[0][1],

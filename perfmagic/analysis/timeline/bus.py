@@ -27,10 +27,14 @@ _ON_THE_CHIP = re.compile(r"\bG[HB]\d00")
 
 @dataclass(frozen=True)
 class Bus:
-    """A bandwidth of pinned copies to the device, and in words where it is known from."""
+    """A bandwidth of pinned copies to the device, and in words where it is known from.
+
+    measured: by copies of this trace, not by what the device's name says.
+    """
 
     bytes_per_s: float
     source: str
+    measured: bool = True
 
 
 def pinned_bus(trace: Trace, device: int) -> Bus | None:
@@ -48,7 +52,7 @@ def pinned_bus(trace: Trace, device: int) -> Bus | None:
     if _ON_THE_CHIP.search(info.name):
         return None
     generation = next((number for pattern, number in _GENERATION if pattern.search(info.name)), None)
-    return Bus(_PCIE[generation], f"assumed for PCIe {generation}.0 ×16") if generation else None
+    return Bus(_PCIE[generation], f"assumed for PCIe {generation}.0 ×16", measured=False) if generation else None
 
 
 def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:
