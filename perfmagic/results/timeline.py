@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING, Any
 from perfmagic import units
 from perfmagic.analysis.findings.find import Finding, findings
 from perfmagic.analysis.findings.verdict import verdict
+from perfmagic.analysis.replay.build import graph_of
+from perfmagic.analysis.replay.changes.change import Change
+from perfmagic.analysis.replay.critical_path import PathPart, critical_path
+from perfmagic.analysis.replay.prediction import Readings, predict
+from perfmagic.analysis.replay.refusals import unreadable
 from perfmagic.analysis.report import report
 from perfmagic.analysis.rows import Rows, RowT, pandas
 from perfmagic.analysis.timeline.annotations import AnnotationStat, user_annotations
@@ -37,12 +42,13 @@ from perfmagic.analysis.timeline.streams import StreamStat, streams
 from perfmagic.analysis.timeline.syncs import Sync, sync_rows
 from perfmagic.analysis.timeline.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict
-from perfmagic.errors import OptionError
+from perfmagic.errors import OptionError, TraceError
 from perfmagic.files import write_text
 from perfmagic.results.arguments import check_peaks, span_ns, thread_number
 from perfmagic.results.faces import Result
 from perfmagic.results.lines import Lines
 from perfmagic.results.roofline import RooflineResult
+from perfmagic.results.what_if import WhatIf
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.tensorboard import write_tensorboard
@@ -220,6 +226,43 @@ class TimelineResult(Result):
     def idle_gaps(self, device: int | None = None) -> Rows[IdleGap]:
         """The gaps between device ops, by start: their parts by cause (ns), the line, the op that ended them."""
         return self._by_device(lambda d: gap_rows(self.trace, d), device, IdleGap)
+
+    def critical_path(self) -> Rows[PathPart]:
+        """What held the run, by start: Python, calls, ops, waits (ns). The parts tile the run; to remove one gains at
+        most its length.
+
+        Raises TraceError where the record does not say.
+        """
+        graph = graph_of(self.trace)
+        if why := unreadable(graph):
+            raise TraceError(f"the critical path is not known: {why}")
+        return critical_path(graph, comm_names=self.comm_names).rows()
+
+    def what_if(self, *changes: Change) -> WhatIf:
+        """How long this run would take with changes (ns), predicted by replaying the record with all of them.
+
+        changes: of perfmagic.changes. Where the record does not carry a prediction the result says why.
+
+        >>> from perfmagic.changes import faster
+        >>> print(t.what_if(faster("gemm", 2)).sentence.split(":")[0])
+        make kernels with 'gemm' 2 × as fast
+        """
+        for change in changes:
+            if not isinstance(change, Change):
+                raise OptionError(
+                    f"what_if: {change!r} is no change", hint="from perfmagic.changes import pin, no_item"
+                )
+        if not changes:
+            raise OptionError("what_if: no change is given", hint="t.what_if(pin(), no_item(line=4))")
+
+        def drawn(trace: Trace) -> TimelineResult:
+            return TimelineResult(trace, self.comm_names, title="predicted, not recorded")
+
+        return WhatIf(predict(self._readings, changes), self.trace, self.comm_names, drawn)
+
+    @cached_property
+    def _readings(self) -> Readings:
+        return Readings.of(self.trace)
 
     def python_during(self, start_ns: float, end_ns: float, *, thread: int | None = None) -> HostTime:
         """What was Python doing in [start_ns, end_ns): its operators, annotations and functions, with times (ns).

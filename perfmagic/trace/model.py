@@ -112,6 +112,7 @@ class TraceMeta:
     instant 0 on that host's monotonic clock, which all its processes share.  waited_for_core_ns: how long its threads
     were ready to run and had no core, added up.  cores: how many the process may use.
     threads: with which torch computes on them. "" and None where not recorded.
+    predicted: the changes, in words, with which a record was replayed to make this one; "" for a record.
     pings: exchanges with another rank that compare their clocks, each (first, second, asked_ns, answered_ns, back_ns,
     round), see perfmagic.analysis.ranks.clock_facts.
     """
@@ -139,6 +140,7 @@ class TraceMeta:
     cores: int | None = None
     threads: int | None = None
     pings: tuple[tuple[int, ...], ...] = ()
+    predicted: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,13 @@ from perfmagic.analysis.replay.changes.host_time import WithoutPython
 from perfmagic.analysis.replay.changes.launching import OneGraph
 from perfmagic.analysis.replay.changes.pinning import Pin
 from perfmagic.analysis.replay.changes.reads import NoItem
-from perfmagic.analysis.replay.critical_path import HELD_WORDS, CriticalPath, critical_path
+from perfmagic.analysis.replay.path_shares import in_passing, path_shares
 from perfmagic.analysis.replay.prediction import Prediction, Readings, predict
 from perfmagic.analysis.replay.refusals import refusal
 from perfmagic.numerics.intervals import Intervals, intersect, union
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.names import OpClass, op_classes
 
-MOST_INSTANTS = 100_000  # of a graph; of a larger one gains are worked out when they are asked for: what_if()
 _PYTHON = {
     "repeated_gap": "without what Python did in these gaps",
     "longest_gap": "without what Python did in this gap",
@@ -46,15 +45,10 @@ class Gains:
     def readings(self) -> Readings | None:
         """The trace as graphs, None where nothing can be predicted from it, or not in passing."""
         trace = self._facts.trace
-        if 2 * len(trace.calls) + len(trace.ops) > MOST_INSTANTS:
+        if not in_passing(trace):  # of a larger one gains are worked out when they are asked for
             return None
         found = Readings.of(trace)
         return None if refusal(found.stays) else found
-
-    @cached_property
-    def path(self) -> CriticalPath | None:
-        """What held the run, None where nothing can be predicted."""
-        return None if self.readings is None else critical_path(self.readings.stays, comm_names=self._facts.comm_names)
 
     def of(self, finding: Finding) -> Prediction | None:
         """What the change that a finding asks for would make of the run; None where that is not known."""
@@ -117,16 +111,14 @@ class Gains:
             why = self._held_by()
             return f"Mended alone it gains next to nothing{why}"
         if found.at_most:
-            return f"At best it gains {units.duration(found.gain_ns[1])}"
+            return f"At best it gains {units.duration(found.won_ns)}"
         return f"Mended, {taken_words(found, self._run)}"
 
     def _held_by(self) -> str:
         """What the run is held by most: ": Python is 88 % of the critical path"."""
-        path = self.path
-        if path is None or not path.run_ns:
-            return ""
-        kind, length_ns = next(iter(path.by_kind_ns.items()))
-        return f": the critical path is {units.percent(length_ns / path.run_ns)} {HELD_WORDS[kind]}"
+        shares = path_shares(self._facts.trace, self._facts.comm_names)
+        run_ns = sum(share.ns for share in shares)
+        return f": the critical path is {units.percent(shares[0].ns / run_ns)} {shares[0].name}" if run_ns else ""
 
 
 def taken_words(found: Prediction, run: str) -> str:

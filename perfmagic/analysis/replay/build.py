@@ -85,6 +85,7 @@ class _Builder:
             begin_of=self.begin_of,
             end_of=self.end_of,
             op_node=self.op_node,
+            stream=trace.ops.stream,
             order=order,
             usual=usual,
             unexplained_ns=starts.unexplained_ns,

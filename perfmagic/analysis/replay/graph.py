@@ -98,6 +98,7 @@ class Graph:
     time_ns: recorded.  node: Node of each.  row: of trace.calls or trace.ops, NO_NODE for joins.  thread: of the host.
     length_ns: of an op's end how long the op took, which both lags contain; else 0.
     begin_of, end_of: of each call its instants, NO_NODE for calls that are none; op_node: of each op its end.
+    stream: of each op.
     unexplained_ns: of each op how long it began after everything known that it waits for.
     given_up: edges that would go back in time.  waits: stream waits, (op, op it waits for).  waits_known: whether the
     record names them, or they were inferred from times.
@@ -114,6 +115,7 @@ class Graph:
     begin_of: Int64
     end_of: Int64
     op_node: Int64
+    stream: Int64
     order: Int64
     usual: Latencies
     unexplained_ns: Int64

@@ -47,7 +47,8 @@ class Prediction:
     """What changes would make of a recorded run; times in ns.
 
     changes: in words.  recorded_ns: the run as it is.  low_ns, high_ns: between these it would take.  expected_ns: with
-    the better end of each assumption.  at_most: a change removes what none can remove better: the gain is a bound.
+    the better end of each assumption; of a bound the least of all.
+    at_most: a change removes what none can remove better: the gain is a bound.
     refused: why nothing is predicted, "" where something is; the times are then the recorded one.
     graph, times_ns: the changed graph and when its instants would be, None where refused.
     """
@@ -94,14 +95,15 @@ def predict(readings: Readings, changes: Sequence[Change]) -> Prediction:
                 changed = change.apply(changed, best=best)
             found.append((changed, changed.replayed_ns()))
     taken = [int(times.max()) - run_begins_ns(readings.stays) for _, times in found]
-    margin_ns = int(MARGIN_FRAC * float(np.mean(taken)))
+    bound = any(change.at_most for change in changes)
+    margin_ns = 0 if bound else int(MARGIN_FRAC * float(np.mean(taken)))
     return Prediction(
         words,
         recorded_ns,
-        expected_ns=taken[0],
+        expected_ns=min(taken) if bound else taken[0],
         low_ns=max(0, min(taken) - margin_ns),
         high_ns=max(*taken, min(max(taken) + margin_ns, recorded_ns)),  # what takes nothing away is another change
-        at_most=any(change.at_most for change in changes),
+        at_most=bound,
         graph=found[0][0],
         times_ns=found[0][1],
     )

@@ -22,24 +22,33 @@ JITTER_FRAC = 0.2
 
 def refusal(graph: Graph) -> str:
     """Why no change of this record can be predicted; "" where it can."""
+    return unreadable(graph) or _unsteady(graph.trace) or (_jitter(graph) if graph.trace.simulated else "")
+
+
+def unreadable(graph: Graph) -> str:
+    """Why the record does not even say what held the run; "" where it does."""
     trace = graph.trace
     if not len(trace.ops):
         return "no device op was recorded"
     if not (trace.ops.launch != NONE).any():
         return "no launch was recorded: when ops were queued is unknown"
-    return _incomplete(trace) or _unexplained(graph) or (_jitter(graph) if trace.simulated else "")
+    return _incomplete(trace) or _unexplained(graph)
 
 
 def _incomplete(trace: Trace) -> str:
     meta = trace.meta
     if meta.dropped_events:
         return f"{units.plural(meta.dropped_events, 'event')} beyond the limit are missing from the record"
-    if meta.failed:
-        return "the cell failed"
-    if meta.races:
-        return "a wait between streams is missing: the cell computes something else each time"
     found = incomplete_graphs(trace) or sample(trace)
     return found.words if found else ""
+
+
+def _unsteady(trace: Trace) -> str:
+    if trace.meta.predicted:
+        return "this is a prediction itself"
+    if trace.meta.failed:
+        return "the cell failed"
+    return "a wait between streams is missing: the cell computes something else each time" if trace.meta.races else ""
 
 
 def _unexplained(graph: Graph) -> str:

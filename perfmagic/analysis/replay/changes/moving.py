@@ -52,6 +52,7 @@ class OwnStream(Change):
         moved[rows] = numbers.max(initial=0) + 1 + ops.device[rows]
         old, new = previous_of_stream(graph.trace, numbers), previous_of_stream(graph.trace, moved)
         changed = graph.copy()
+        changed.stream = np.where(np.isin(np.arange(len(ops)), rows), ops.stream.max(initial=0) + 1, graph.stream)
         if not best:
             set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * SLOWER).astype(np.int64))
         self._relink(changed, np.flatnonzero(old != new), new)
