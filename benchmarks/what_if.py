@@ -51,6 +51,7 @@ class Pair:
 
 
 def square() -> torch.Tensor:
+    """What a product is made of."""
     return torch.randn(64, 64, device="sim")
 
 
@@ -196,6 +197,7 @@ def added(together: bool) -> Program:
 
 
 def side_copies() -> tuple[Program, Program]:
+    """Copies on a stream of their own."""
     stream = torch.sim.Stream()
     return copied(False, stream), copied(True, stream)
 
@@ -210,24 +212,65 @@ def twice(make: Callable[..., Program], *args: Any) -> Callable[[], tuple[Progra
     return both
 
 
-COPY = "matmul=30ms, copy=0.05GB/s"
+COPY, SLOW_COPY, STEP = "matmul=30ms, copy=0.05GB/s", "matmul=30ms, copy=0.04GB/s", 0.015
+
+
+def both(
+    program: Callable[..., Program], *before_and_after: Any, **options: Any
+) -> Callable[[], tuple[Program, Program]]:
+    """A program made with the first of two arguments, and with the second."""
+    before, after = before_and_after
+    return lambda: (program(before, **options), program(after, **options))
+
+
+def trained(pinned: bool, read: bool) -> Program:
+    """Steps that copy, compute, and maybe read."""
+    return copied(pinned, read=read, python_s=STEP)
+
+
 PAIRS = (
-    Pair("pageable → pinned, one stream", "chosen", COPY, lambda: (copied(False), copied(True)), (Pin(),)),
+    Pair("pageable → pinned, one stream", "chosen", COPY, both(copied, False, True), (Pin(),)),
     Pair("pageable → pinned, copies on a side stream", "held out", COPY, side_copies, (Pin(),)),
-    Pair(".item() in each step → one at the end", "chosen", "matmul=30ms", lambda: (read(True), read(False)), (NoItem(),)),
-    Pair(".item() in each step, Python 35 ms", "held out", "matmul=30ms", lambda: (read(True, 0.035), read(False, 0.035)), (NoItem(),)),
-    Pair("two devices in series → at once", "chosen", "matmul=25ms", lambda: (in_series(True), in_series(False)), (NoItem(),)),
-    Pair("batches on the compute's stream → their own", "chosen", "matmul=30ms, copy=0.04GB/s", lambda: (computed(False), computed(True)), (OwnStream(),)),
-    Pair("results on the compute's stream → their own", "held out", "matmul=30ms, copy=0.05GB/s", lambda: (saved(False), saved(True)), (OwnStream(),)),
-    Pair("waits between two streams → none", "held out", "matmul=25ms", lambda: (waiting(True), waiting(False)), (NoWaits(),)),
-    Pair("matmul 30 ms → 15 ms, Python 20 ms", "chosen", "matmul=30ms", twice(beside_python), (FasterKernels("mm", 2.0),), "matmul=15ms"),
-    Pair("matmul 60 ms → 20 ms, Python 20 ms", "held out", "matmul=60ms", twice(beside_python), (FasterKernels("mm", 3.0),), "matmul=20ms"),
-    Pair("Python 50 ms → 25 ms a step", "held out", "matmul=30ms", lambda: (fetched(0.05), fetched(0.025)), (FasterPython(2.0),)),
-    Pair("pinned, and no .item()", "chosen", COPY, lambda: (copied(False, read=True, python_s=0.015), copied(True, python_s=0.015)), (Pin(), NoItem())),
-    Pair("the same, pinned only", "held out", COPY, lambda: (copied(False, read=True, python_s=0.015), copied(True, read=True, python_s=0.015)), (Pin(),)),
-    Pair("the same, no .item() only", "held out", COPY, lambda: (copied(False, read=True, python_s=0.015), copied(False, python_s=0.015)), (NoItem(),)),
-    Pair("200 small ops → one", "refuse", "kernel=30us", lambda: (added(False), added(True)), (OneGraph(),)),
-)  # fmt: skip
+    Pair(".item() in each step → one at the end", "chosen", "matmul=30ms", both(read, True, False), (NoItem(),)),
+    Pair(
+        *(".item() in each step, Python 35 ms", "held out", "matmul=30ms"),
+        both(read, True, False, python_s=0.035),
+        (NoItem(),),
+    ),
+    Pair("two devices in series → at once", "chosen", "matmul=25ms", both(in_series, True, False), (NoItem(),)),
+    Pair(
+        *("batches on the compute's stream → their own", "chosen", SLOW_COPY),
+        both(computed, False, True),
+        (OwnStream(),),
+    ),
+    Pair("results on the compute's stream → their own", "held out", COPY, both(saved, False, True), (OwnStream(),)),
+    Pair("waits between two streams → none", "held out", "matmul=25ms", both(waiting, True, False), (NoWaits(),)),
+    Pair(
+        *("matmul 30 ms → 15 ms, Python 20 ms", "chosen", "matmul=30ms"),
+        twice(beside_python),
+        (FasterKernels("mm", 2.0),),
+        "matmul=15ms",
+    ),
+    Pair(
+        *("matmul 60 ms → 20 ms, Python 20 ms", "held out", "matmul=60ms"),
+        twice(beside_python),
+        (FasterKernels("mm", 3.0),),
+        "matmul=20ms",
+    ),
+    Pair("Python 50 ms → 25 ms a step", "held out", "matmul=30ms", both(fetched, 0.05, 0.025), (FasterPython(2.0),)),
+    Pair(
+        *("pinned, and no .item()", "chosen", COPY),
+        lambda: (trained(False, True), trained(True, False)),
+        (Pin(), NoItem()),
+    ),
+    Pair("the same, pinned only", "held out", COPY, lambda: (trained(False, True), trained(True, True)), (Pin(),)),
+    Pair(
+        *("the same, no .item() only", "held out", COPY),
+        lambda: (trained(False, True), trained(False, False)),
+        (NoItem(),),
+    ),
+    Pair("200 small ops → one", "refuse", "kernel=30us", both(added, False, True), (OneGraph(),)),
+)
 
 
 def recorded(program: Program, changes: tuple[Change, ...]) -> Prediction:
@@ -286,6 +329,7 @@ def measured(pair: Pair, reps: int) -> dict[str, Any]:
 
 
 def row_text(row: dict[str, Any]) -> str:
+    """A row as Markdown."""
     if "refused" in row:
         return f"| {row['name']} | {row['half']} | | | refused: {row['refused']} | | |"
     return (
@@ -305,6 +349,7 @@ def main() -> None:
     perfmagic.devices(2, "sim")
     torch.set_num_threads(1)
     lines = [
+        "# What a change gains, predicted and measured\n",
         f"simulated device, torch {torch.__version__}; ms, medians of {given.reps}; `python benchmarks/what_if.py`",
         "",
         "| change | pairs | before | predicted (interval) | measured | error | inside |",

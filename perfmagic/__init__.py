@@ -49,6 +49,7 @@ _HOMES = {
     "SweepResult": "perfmagic.results",
     "TimelineResult": "perfmagic.results",
     "TraceComparison": "perfmagic.results",
+    "WhatIfResult": "perfmagic.results",
     "Trace": "perfmagic.trace.model",
     "Ranks": "perfmagic.rank_sessions",
     # what results hold: tables, their rows, and single facts
@@ -78,6 +79,7 @@ _HOMES = {
     "MemoryResult": "perfmagic.results",
     "HeldBytes": "perfmagic.analysis.memory.peak",
     "MemoryBlock": "perfmagic.analysis.memory.peak",
+    "PathPart": "perfmagic.analysis.replay.critical_path",
     "WhatIf": "perfmagic.analysis.memory.whatif",
     "Growth": "perfmagic.analysis.memory.growth",
     "RanksResult": "perfmagic.results.ranks",
@@ -146,6 +148,7 @@ __all__ = [
     "OperatorStat",
     "OptionError",
     "Pace",
+    "PathPart",
     "Peaks",
     "PerfmagicError",
     "Quantity",
@@ -180,6 +183,7 @@ __all__ = [
     "Trust",
     "Verdict",
     "WhatIf",
+    "WhatIfResult",
     "Work",
     "__version__",
     "bench",
@@ -229,6 +233,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.ranks.scaling import ScalingStat
     from perfmagic.analysis.ranks.scaling_change import ScalingChange
     from perfmagic.analysis.ranks.summary import RankStat
+    from perfmagic.analysis.replay.critical_path import PathPart
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat
     from perfmagic.analysis.timeline.categories import CategoryTime
@@ -287,6 +292,7 @@ if TYPE_CHECKING:
         SweepResult,
         TimelineResult,
         TraceComparison,
+        WhatIfResult,
     )
     from perfmagic.results.lines import Lines
     from perfmagic.rooflines import roofline

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perfmagic.results.timeline import TimelineResult
     from perfmagic.results.trace_comparison import TraceComparison
     from perfmagic.results.traces import Traces
+    from perfmagic.results.what_if import WhatIfResult
 
 __all__ = [
     "BenchResult",
@@ -32,6 +33,7 @@ __all__ = [
     "TimelineResult",
     "TraceComparison",
     "Traces",
+    "WhatIfResult",
 ]
 _HOME = {
     "BenchResult": "bench",
@@ -46,6 +48,7 @@ _HOME = {
     "TimelineResult": "timeline",
     "TraceComparison": "trace_comparison",
     "Traces": "traces",
+    "WhatIfResult": "what_if",
 }
 
 

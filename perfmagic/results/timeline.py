@@ -48,7 +48,7 @@ from perfmagic.results.arguments import check_peaks, span_ns, thread_number
 from perfmagic.results.faces import Result
 from perfmagic.results.lines import Lines
 from perfmagic.results.roofline import RooflineResult
-from perfmagic.results.what_if import WhatIf
+from perfmagic.results.what_if import WhatIfResult
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.tensorboard import write_tensorboard
@@ -238,12 +238,13 @@ class TimelineResult(Result):
             raise TraceError(f"the critical path is not known: {why}")
         return critical_path(graph, comm_names=self.comm_names).rows()
 
-    def what_if(self, *changes: Change) -> WhatIf:
+    def what_if(self, *changes: Change) -> WhatIfResult:
         """How long this run would take with changes (ns), predicted by replaying the record with all of them.
 
         changes: of perfmagic.changes. Where the record does not carry a prediction the result says why.
 
         >>> from perfmagic.changes import faster
+        >>> t = perfmagic.open_trace("step.json.gz")
         >>> print(t.what_if(faster("gemm", 2)).sentence.split(":")[0])
         make kernels with 'gemm' 2 × as fast
         """
@@ -258,7 +259,7 @@ class TimelineResult(Result):
         def drawn(trace: Trace) -> TimelineResult:
             return TimelineResult(trace, self.comm_names, title="predicted, not recorded")
 
-        return WhatIf(predict(self._readings, changes), self.trace, self.comm_names, drawn)
+        return WhatIfResult(predict(self._readings, changes), self.trace, self.comm_names, drawn)
 
     @cached_property
     def _readings(self) -> Readings:

@@ -17,7 +17,7 @@ from perfmagic.trace.model import Trace
 
 
 @dataclass(frozen=True, eq=False)
-class WhatIf(Result):
+class WhatIfResult(Result):
     """A run with changes, predicted by replaying its record.
 
     prediction: the numbers.  trace: the record it stands on.  comm_names: as in TimelineResult.  drawn: the timeline
@@ -113,7 +113,7 @@ class WhatIf(Result):
         return (("recorded", recorded), ("predicted", self.path)) if self.path else ()
 
     def __repr__(self) -> str:
-        return f"WhatIf: {self.sentence}"
+        return f"WhatIfResult: {self.sentence}"
 
     def _check(self) -> None:
         if self.prediction.refused:

@@ -56,7 +56,6 @@ HELD_WORDS = {
     Held.UNEXPLAINED: "unexplained",
     Held.BEFORE: "before the record",
 }
-ON_DEVICE = (Held.COMPUTE, Held.COMMUNICATION, Held.COPY, Held.MEMSET)
 _OF_CLASS = {
     OpClass.MATRIX: Held.COMPUTE,
     OpClass.COMPUTE: Held.COMPUTE,

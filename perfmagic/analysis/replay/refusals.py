@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.replay.critical_path import ON_DEVICE, critical_path, run_begins_ns
+from perfmagic.analysis.replay.critical_path import run_begins_ns
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.timeline.graph_record import incomplete_graphs
@@ -69,10 +69,10 @@ def unexplained_frac(graph: Graph) -> float:
 
 def _jitter(graph: Graph) -> str:
     """Ops of the simulated device too short for their lengths to be its own."""
-    path = critical_path(graph)
-    on_device = np.isin(path.held, ON_DEVICE)
-    short = on_device & (path.length_ns < JITTER_NS)
-    if path.length_ns[short].sum() <= JITTER_FRAC * path.run_ns:
+    ops = graph.trace.ops
+    length_ns = ops.end_ns - ops.start_ns
+    run_ns = graph.end_ns - run_begins_ns(graph)
+    if int(length_ns[length_ns < JITTER_NS].sum()) <= JITTER_FRAC * run_ns:
         return ""
     words = units.duration(JITTER_NS)
     return f"ops of the simulated device below {words} last as long as the host's threads let them: pace them longer"

@@ -12,12 +12,12 @@ from perfmagic.trace.columns import NONE, Bool, Int32, Int64
 
 
 class Change(ABC):
-    """Something done differently. Where it stands on an assumption there are two ends of it, the `best` and the other.
+    """Something done differently. An assumption that it stands on has two ends: the `best` and the other."""
 
-    at_most: the gain is a bound: the change removes what no change can remove better.
-    """
-
-    at_most = False
+    @property
+    def at_most(self) -> bool:
+        """Whether its gain is a bound: it removes what no change can remove better."""
+        return False
 
     @property
     @abstractmethod

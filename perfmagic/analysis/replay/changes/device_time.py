@@ -53,7 +53,10 @@ class Hidden(Change):
 
     what: str
     ops: tuple[int, ...]
-    at_most = True
+
+    @property
+    def at_most(self) -> bool:
+        return True
 
     @property
     def words(self) -> str:

@@ -18,7 +18,10 @@ class FasterPython(Change):
     """Python and its calls k times as fast; what they wait for stays. k: math.inf for a host that takes no time."""
 
     k: float = math.inf
-    at_most = True
+
+    @property
+    def at_most(self) -> bool:
+        return math.isinf(self.k)
 
     @property
     def words(self) -> str:
