@@ -242,11 +242,6 @@ class TimelineResult(Result):
         """How long this run would take with changes (ns), predicted by replaying the record with all of them.
 
         changes: of perfmagic.changes. Where the record does not carry a prediction the result says why.
-
-        >>> from perfmagic.changes import faster
-        >>> t = perfmagic.open_trace("step.json.gz")
-        >>> print(t.what_if(faster("gemm", 2)).sentence.split(":")[0])
-        make kernels with 'gemm' 2 × as fast
         """
         for change in changes:
             if not isinstance(change, Change):

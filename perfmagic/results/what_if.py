@@ -10,8 +10,8 @@ from perfmagic import units
 from perfmagic.analysis.replay.critical_path import critical_path
 from perfmagic.analysis.replay.path_shares import PathShare, path_shares, shares_of
 from perfmagic.analysis.replay.predicted_trace import predicted_trace
-from perfmagic.analysis.replay.prediction import Prediction
-from perfmagic.errors import TraceError
+from perfmagic.analysis.replay.prediction import Prediction, Readings
+from perfmagic.errors import OptionError, TraceError
 from perfmagic.results.faces import Result
 from perfmagic.trace.model import Trace
 
@@ -81,6 +81,21 @@ class WhatIfResult(Result):
             return ()
         return shares_of(critical_path(found.graph, found.times_ns, self.comm_names), self.comm_names)
 
+    def check(self, measured: Any) -> PredictionCheck:
+        """The prediction beside a recording of the changed run.
+
+        measured: a TimelineResult, recorded as the first one was. Raises TraceError where nothing is predicted, and
+        OptionError for something else or for a prediction.
+        """
+        self._check()
+        trace = getattr(measured, "trace", None)
+        if not isinstance(trace, Trace) or trace.meta.predicted or not len(trace.ops):
+            raise OptionError(
+                f"a prediction is checked against a recorded timeline with device ops, not {measured!r}",
+                hint="run the changed cell under %%timeline -o after, then %compare predicted after",
+            )
+        return PredictionCheck(self.prediction, Readings.of(trace).run_ns)
+
     def to_dict(self) -> dict[str, Any]:
         """The numbers, ready for JSON; times in ns, None where nothing is predicted."""
         found = self.prediction
@@ -118,3 +133,59 @@ class WhatIfResult(Result):
     def _check(self) -> None:
         if self.prediction.refused:
             raise TraceError(f"nothing is predicted: {self.prediction.refused}")
+
+
+@dataclass(frozen=True)
+class PredictionCheck(Result):
+    """A prediction beside what the changed run took. Times in ns.
+
+    prediction: of the record before.  measured_ns: how long the changed run took, recorded.
+    """
+
+    prediction: Prediction
+    measured_ns: int
+
+    @property
+    def error_frac(self) -> float:
+        """By how much of the measured time the prediction was too long; below 0: too short."""
+        return self.prediction.expected_ns / self.measured_ns - 1 if self.measured_ns else 0.0
+
+    @property
+    def within(self) -> bool:
+        """Whether the measured time lies in the predicted interval; of a bound, not below it."""
+        found = self.prediction
+        return found.low_ns <= self.measured_ns and (found.at_most or self.measured_ns <= found.high_ns)
+
+    @property
+    def sentence(self) -> str:
+        """Predicted, measured, and whether they agree."""
+        found, measured = self.prediction, units.duration(self.measured_ns)
+        if found.at_most:
+            told = "as the bound says" if self.within else "below the bound: the change did more than was replayed"
+            return f"at best {units.duration(found.expected_ns)} predicted, {measured} measured: {told}"
+        span = f"{units.duration(found.low_ns)} to {units.duration(found.high_ns)}"
+        off = f"{units.percent(abs(self.error_frac))} too {'long' if self.error_frac > 0 else 'short'}"
+        told = "within the interval" if self.within else f"outside of it. The prediction was {off}"
+        return f"{units.duration(found.expected_ns)} predicted ({span}), {measured} measured: {told}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers, ready for JSON; times in ns."""
+        return {
+            "changes": list(self.prediction.changes),
+            "predicted_ns": self.prediction.expected_ns,
+            "interval_ns": [self.prediction.low_ns, self.prediction.high_ns],
+            "measured_ns": self.measured_ns,
+            "error_frac": self.error_frac,
+            "within": self.within,
+            "sentence": self.sentence,
+        }
+
+    def text(self) -> str:
+        """The sentence."""
+        return self.sentence
+
+    def html(self) -> str:
+        """The sentence."""
+        from perfmagic.view.timeline.what_if import what_if_html
+
+        return what_if_html(f"{'; '.join(self.prediction.changes)}: {self.sentence}", ())

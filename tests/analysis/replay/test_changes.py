@@ -261,6 +261,23 @@ def test_a_result_predicts_and_draws_what_it_predicts() -> None:
     assert sum(part.length_ns for part in t.critical_path()) == t.trace.meta.end_ns
 
 
+def test_a_prediction_is_checked_against_the_changed_run() -> None:
+    before, after = TimelineResult(steps(6, read=True)), TimelineResult(steps(6, read=False))
+    check = before.what_if(no_item()).check(after)
+    assert check.measured_ns == after.trace.meta.end_ns
+    assert check.within
+    assert abs(check.error_frac) < 0.05
+    assert plain(check.sentence).endswith(" measured: within the interval")
+    wrong = before.what_if(faster(k=1.01)).check(after)
+    assert not wrong.within
+    assert "outside of it. The prediction was 4" in plain(wrong.sentence)
+    bound = before.what_if(faster_python()).check(before)
+    assert bound.within
+    assert bound.text().endswith("as the bound says")
+    with pytest.raises(OptionError, match="checked against a recorded timeline"):
+        before.what_if(no_item()).check(before.what_if(no_item()).timeline())
+
+
 def test_mistakes_say_what_to_do() -> None:
     t = TimelineResult(steps(3, read=True))
     with pytest.raises(OptionError, match="no change is given"):
