@@ -91,6 +91,7 @@ def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]
         told = [*_busy_nodes(facts, gains), *untimed] if incomplete_graphs(trace) else untimed
         return _flat([*_by_worth(told, gains)], _Node(_verdict(facts, judged)), gains)
     head, idle = _idle_tree(facts, judged, gains)
+    head = replace(head, finding=replace(head.finding, mended=gains.against(judged.kind)))
     sets = facts.breakdown.intervals
     exposed, _ = _claimed(facts, EXPOSED, merge(sets["exposed_communication"], sets["exposed_copy"]))
     exposed_nodes = [_Node(f, _parts_of_exposed(facts, f)) for f in exposed]

@@ -14,14 +14,15 @@ from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.sync import uploads, waits_for_uploads
 from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.changes.device_time import Hidden
-from perfmagic.analysis.replay.changes.host_time import WithoutPython
+from perfmagic.analysis.replay.changes.device_time import FasterKernels, Hidden
+from perfmagic.analysis.replay.changes.host_time import FasterPython, WithoutPython
 from perfmagic.analysis.replay.changes.launching import OneGraph
 from perfmagic.analysis.replay.changes.pinning import Pin
 from perfmagic.analysis.replay.changes.reads import NoItem
-from perfmagic.analysis.replay.path_shares import in_passing, path_shares
+from perfmagic.analysis.replay.path_shares import OF_DEVICE, OF_HOST, in_passing, path_shares
 from perfmagic.analysis.replay.prediction import Prediction, Readings, predict
 from perfmagic.analysis.replay.refusals import refusal
+from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 from perfmagic.numerics.intervals import Intervals, intersect, union
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.names import OpClass, op_classes
@@ -97,6 +98,28 @@ class Gains:
                 mended=taken_words(all_of_them, self._run),
             )
         ]
+
+    def against(self, kind: str) -> str:
+        """What the critical path says where it is not of what the verdict names; "" where they agree."""
+        shares = path_shares(self._facts.trace, self._facts.comm_names)
+        run_ns = sum(share.ns for share in shares)
+        of_host = sum(share.ns for share in shares if share.name in OF_HOST)
+        of_device = sum(share.ns for share in shares if share.name in OF_DEVICE)
+        change: Change
+        if kind == DEVICE_BOUND and 2 * of_host > run_ns:
+            length_ns, whose, change, with_it = of_host, "Python's", FasterKernels(k=2.0), "with kernels twice as fast"
+        elif kind == HOST_BOUND and 2 * of_device > run_ns:
+            length_ns, whose, change, with_it = (
+                of_device,
+                "the device's",
+                FasterPython(2.0),
+                "with Python twice as fast",
+            )
+        else:
+            return ""
+        share = f"The critical path is {units.percent(length_ns / run_ns)} {whose} all the same"
+        found = None if self.readings is None else predict(self.readings, [change])
+        return share if found is None or found.refused else f"{share}: {with_it} {taken_words(found, self._run)}"
 
     @property
     def _run(self) -> str:

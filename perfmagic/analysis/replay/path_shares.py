@@ -36,6 +36,8 @@ CLASS_WORDS = {
     OpClass.DTOD: "DtoD copies",
     OpClass.PTOP: "PtoP copies",
 }
+OF_HOST = ("Python", "launches and calls")
+OF_DEVICE = (*CLASS_WORDS.values(), "communication", "memsets", "between queued ops", "waits between streams")
 
 
 @dataclass(frozen=True)
