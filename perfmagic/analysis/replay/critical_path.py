@@ -7,8 +7,9 @@ add up to it. To remove a part gains at most its length: another path may be nea
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -179,68 +180,77 @@ def critical_path(graph: Graph, times_ns: Int64 | None = None, comm_names: str |
     comm_names: as in perfmagic.trace.names.op_classes.
     """
     times = graph.time_ns if times_ns is None else times_ns
-    trace = graph.trace
-    classes = op_classes(trace, comm_names)
-    parts: list[tuple[int, int, int, int, int]] = []  # start, end, Held, op, call
-    at_ns = run_begins_ns(graph)
-    for start_ns, end_ns, held, op, call in _walked(graph, times, classes):
-        begin_ns = max(start_ns, at_ns)
-        if end_ns > begin_ns:
-            parts.append((at_ns if not parts else begin_ns, end_ns, held, op, call))
-            at_ns = end_ns
-    columns = np.array(parts, np.int64).reshape(-1, 5).T
-    op, call = columns[3], columns[4]
+    trace, begins_ns = graph.trace, run_begins_ns(graph)
+    start_ns, end_ns, held, op, call = _parts(graph, times, op_classes(trace, comm_names), begins_ns)
+    reached_ns = np.maximum.accumulate(end_ns) if len(end_ns) else end_ns
+    before_ns = np.concatenate(([begins_ns], reached_ns[:-1]))[: len(end_ns)]
+    kept = end_ns > np.maximum(start_ns, before_ns)
+    end_ns, held, op, call = end_ns[kept], held[kept], op[kept], call[kept]
+    start_ns = np.concatenate(([begins_ns], end_ns[:-1]))[: len(end_ns)]  # each begins where the one before ended
     line = np.full(len(op), NO_LINE, np.int32)
     line[op != NONE] = trace.ops.line[op[op != NONE]]
     line[call != NONE] = trace.calls.line[call[call != NONE]]
-    return CriticalPath(trace, columns[0], columns[1], columns[2].astype(np.int8), op, call, line)
+    return CriticalPath(trace, start_ns, end_ns, held.astype(np.int8), op, call, line)
 
 
-def _walked(graph: Graph, times: Int64, classes: Int8) -> Iterator[tuple[int, int, int, int, int]]:
-    """The parts along the path as start, end, Held, op, call; each begins where the one before ended."""
-    if not len(graph):
-        return
-    steps = _backwards(graph, times)
-    for node, before, kind, lag_ns in reversed(steps):
-        end_ns = int(times[node])
-        start_ns = int(times[before]) if before != NO_NODE else run_begins_ns(graph)
-        row = int(graph.row[node])
-        if graph.node[node] == Node.OP_END:
-            waited = Held.BEFORE if before == NO_NODE else _OP_EDGES.get(Edge(kind), Held.OTHER_STREAM)
-            began_ns = end_ns - int(graph.length_ns[node])
-            late_ns = int(graph.unexplained_ns[row])
-            late_ns = min(late_ns, max(0, began_ns - start_ns)) if late_ns > UNEXPLAINED_NS else 0
-            yield start_ns, began_ns - late_ns, waited, row, NONE
-            yield began_ns - late_ns, began_ns, Held.UNEXPLAINED, row, NONE
-            yield max(start_ns, began_ns), end_ns, _OF_CLASS[OpClass(classes[row])], row, NONE
-        elif graph.node[node] == Node.JOIN:
-            late = lag_ns > UNEXPLAINED_NS and kind in (Edge.LAUNCH, Edge.WAIT)
-            yield (
-                start_ns,
-                end_ns,
-                Held.UNEXPLAINED if late else _JOIN_EDGES.get(Edge(kind), Held.OTHER_STREAM),
-                NONE,
-                NONE,
-            )
-        else:
-            held = _HOST_EDGES.get(Edge(kind), Held.PYTHON)
-            if held == Held.CALL and graph.trace.calls.kind[row] == CallKind.SYNC:
-                held = Held.SYNC
-            yield start_ns, end_ns, held, NONE, row
+def _parts(graph: Graph, times: Int64, classes: Int8, begins_ns: int) -> tuple[Int64, ...]:
+    """Start, end, Held, op and call of what lies along the path: of an op its wait, its delay and itself."""
+    steps = np.array(_backwards(graph, times)[::-1], np.int64).reshape(-1, 4)
+    node, before, kind, lag_ns = steps.T
+    end_ns, row, what = times[node], graph.row[node], graph.node[node]
+    start_ns = np.where(before != NO_NODE, times[before], begins_ns)
+    is_op, is_join = what == Node.OP_END, what == Node.JOIN
+    op = np.where(is_op, row, NONE)
+    began_ns = end_ns - graph.length_ns[node]
+    late_ns = np.where(is_op, graph.unexplained_ns[op], 0) if len(classes) else np.zeros(len(op), np.int64)
+    late_ns = np.where(late_ns > UNEXPLAINED_NS, np.minimum(late_ns, np.maximum(0, began_ns - start_ns)), 0)
+    waited = _translated(_OP_EDGES, Held.OTHER_STREAM)[kind]
+    waited[before == NO_NODE] = Held.BEFORE
+    joined = _translated(_JOIN_EDGES, Held.OTHER_STREAM)[kind]
+    joined[(lag_ns > UNEXPLAINED_NS) & np.isin(kind, (Edge.LAUNCH, Edge.WAIT))] = Held.UNEXPLAINED
+    on_host = _translated(_HOST_EDGES, Held.PYTHON)[kind]
+    call = np.where(is_op | is_join, NONE, row)
+    if len(graph.trace.calls):
+        on_host[(on_host == Held.CALL) & (graph.trace.calls.kind[call] == CallKind.SYNC)] = Held.SYNC
+    held = np.where(is_op, waited, np.where(is_join, joined, on_host))
+    of_class = _translated(_OF_CLASS, Held.COMPUTE)
+    runs = of_class[classes[op]] if len(classes) else held
+    unexplained = np.full(len(node), Held.UNEXPLAINED, np.int64)
+    first_end_ns = np.where(is_op, began_ns - late_ns, end_ns)
+    # three parts a step, of which those that are no op's have the first only
+    columns = (
+        (start_ns, first_end_ns, np.where(is_op, began_ns, end_ns)),
+        (first_end_ns, np.where(is_op, began_ns, end_ns), end_ns),
+        (held, unexplained, runs),
+        (op, op, op),
+        (call, call, call),
+    )
+    return tuple(np.column_stack(column).ravel() for column in columns)
+
+
+def _translated(known: Mapping[Any, Held], other: Held) -> Int64:
+    """For each number of an enumeration what it stands for."""
+    found = np.full(max(len(Edge), len(OpClass)), other, np.int64)
+    for number, held in known.items():
+        found[number] = held
+    return found
 
 
 def _backwards(graph: Graph, times: Int64) -> list[tuple[int, int, int, int]]:
     """(instant, the one that held it, Edge, lag in ns) from the instant that came last to one that waits for none."""
-    node = int(np.argmax(times))
+    if not len(graph):
+        return []
+    node, at = int(np.argmax(times)), times.tolist()
+    sides = [(x.node.tolist(), x.lag_ns.tolist(), x.kind.tolist()) for x in (graph.second, graph.first)]
     steps = []
     while node != NO_NODE:
-        for links in (graph.second, graph.first):
-            before = int(links.node[node])
-            if before != NO_NODE and times[before] + links.lag_ns[node] == times[node]:
-                steps.append((node, before, int(links.kind[node]), int(links.lag_ns[node])))
+        for nodes, lags, kinds in sides:
+            before = nodes[node]
+            if before != NO_NODE and at[before] + lags[node] == at[node]:
+                steps.append((node, before, kinds[node], lags[node]))
                 break
         else:
             before = NO_NODE
-            steps.append((node, before, Edge.ORIGIN, 0))
+            steps.append((node, before, int(Edge.ORIGIN), 0))
         node = before
     return steps

@@ -20,6 +20,11 @@ class Change(ABC):
         return False
 
     @property
+    def assumes(self) -> bool:
+        """Whether it stands on an assumption: its `best` end then differs from the other."""
+        return False
+
+    @property
     @abstractmethod
     def words(self) -> str:
         """What would be done: "pin the copies of line 3"."""

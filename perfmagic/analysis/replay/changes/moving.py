@@ -31,6 +31,10 @@ class OwnStream(Change):
     line: int | None = None
 
     @property
+    def assumes(self) -> bool:
+        return True
+
+    @property
     def words(self) -> str:
         return f"put the copies{on_line(self.line)} on a stream of their own"
 

@@ -28,6 +28,10 @@ class Pin(Change):
     line: int | None = None
 
     @property
+    def assumes(self) -> bool:
+        return True
+
+    @property
     def words(self) -> str:
         return f"pin the memory of the copies{on_line(self.line)} and copy with non_blocking=True"
 
