@@ -79,6 +79,7 @@ _HOMES = {
     "MemoryResult": "perfmagic.results",
     "HeldBytes": "perfmagic.analysis.memory.peak",
     "MemoryBlock": "perfmagic.analysis.memory.peak",
+    "CurvePoint": "perfmagic.analysis.replay.prediction",
     "PathPart": "perfmagic.analysis.replay.critical_path",
     "WhatIf": "perfmagic.analysis.memory.whatif",
     "Growth": "perfmagic.analysis.memory.growth",
@@ -126,6 +127,7 @@ __all__ = [
     "ComparedTrace",
     "Comparison",
     "CopyStat",
+    "CurvePoint",
     "DeviceError",
     "DeviceOperator",
     "Finding",
@@ -234,6 +236,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.ranks.scaling_change import ScalingChange
     from perfmagic.analysis.ranks.summary import RankStat
     from perfmagic.analysis.replay.critical_path import PathPart
+    from perfmagic.analysis.replay.prediction import CurvePoint
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat
     from perfmagic.analysis.timeline.categories import CategoryTime

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import PathPart, critical_path
-from perfmagic.analysis.replay.prediction import Readings, predict
+from perfmagic.analysis.replay.prediction import CurvePoint, Readings, curve, predict
 from perfmagic.analysis.replay.refusals import unreadable
 from perfmagic.analysis.report import report
 from perfmagic.analysis.rows import Rows, RowT, pandas
@@ -42,6 +43,7 @@ from perfmagic.analysis.timeline.streams import StreamStat, streams
 from perfmagic.analysis.timeline.syncs import Sync, sync_rows
 from perfmagic.analysis.timeline.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict
+from perfmagic.changes import faster
 from perfmagic.errors import OptionError, TraceError
 from perfmagic.files import write_text
 from perfmagic.results.arguments import check_peaks, span_ns, thread_number
@@ -255,6 +257,19 @@ class TimelineResult(Result):
             return TimelineResult(trace, self.comm_names, title="predicted, not recorded")
 
         return WhatIfResult(predict(self._readings, changes), self.trace, self.comm_names, drawn)
+
+    def curve(
+        self, name: str = "", factors: Sequence[float] = (1.25, 1.5, 2.0, 4.0, math.inf), *, line: int | None = None
+    ) -> Rows[CurvePoint]:
+        """How long the run would take (ns) with kernels k times as fast, for several k: flat where others hold it.
+
+        name: a part of the kernels' name.  line: only those that this line queued. Raises TraceError where nothing is
+        predicted.
+        """
+        try:
+            return curve(self._readings, lambda k: faster(name, k, line), factors)
+        except ValueError as error:
+            raise TraceError(f"nothing is predicted: {error}") from None
 
     @cached_property
     def _readings(self) -> Readings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from perfmagic.analysis.replay.critical_path import run_begins_ns
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.replay.refusals import refusal
+from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import Trace
 
@@ -110,3 +111,31 @@ def predict(readings: Readings, changes: Sequence[Change]) -> Prediction:
         graph=found[0][0],
         times_ns=found[0][1],
     )
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """What a run would take with something k times as fast; times in ns.
+
+    won_ns: what that gains.  low_ns, high_ns: between these the run would take.
+    """
+
+    k: float
+    predicted_ns: int
+    won_ns: int
+    low_ns: int
+    high_ns: int
+
+
+def curve(readings: Readings, change_of: Callable[[float], Change], factors: Sequence[float]) -> Rows[CurvePoint]:
+    """The gain against how much faster something becomes: where it goes flat, something else holds the run.
+
+    Raises ValueError, with the reason, where nothing is predicted. Source: Curtsinger and Berger, "Coz", SOSP 2015.
+    """
+    points = []
+    for k in factors:
+        found = predict(readings, [change_of(k)])
+        if found.refused:
+            raise ValueError(found.refused)
+        points.append(CurvePoint(k, found.expected_ns, found.won_ns, found.low_ns, found.high_ns))
+    return Rows(points, CurvePoint)

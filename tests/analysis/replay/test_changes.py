@@ -261,6 +261,18 @@ def test_a_result_predicts_and_draws_what_it_predicts() -> None:
     assert sum(part.length_ns for part in t.critical_path()) == t.trace.meta.end_ns
 
 
+def test_a_curve_is_flat_where_python_takes_over() -> None:
+    t = TimelineResult(steps(6, read=False, python=80))
+    points = t.curve("kernel", (1.1, 1.2, 2, 4, math.inf))
+    assert [point.k for point in points] == [1.1, 1.2, 2, 4, math.inf]
+    taken = [point.predicted_ns / US for point in points]
+    assert taken == sorted(taken, reverse=True)
+    assert taken[0] - taken[1] > 40  # held by the kernels
+    assert taken[2] - taken[4] < 60  # held by Python: only the last kernel counts
+    with pytest.raises(TraceError, match="no kernel has 'gemm' in its name"):
+        t.curve("gemm")
+
+
 def test_a_prediction_is_checked_against_the_changed_run() -> None:
     before, after = TimelineResult(steps(6, read=True)), TimelineResult(steps(6, read=False))
     check = before.what_if(no_item()).check(after)
