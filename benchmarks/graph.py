@@ -74,9 +74,8 @@ def passed_on_us(op: Callable[[Any], Any], x: Any) -> float:
 
 def costs(calls: int) -> None:
     """The table of costs."""
-    print(
-        f"processor µs of a call in its thread, the least of {calls // BLOCK} blocks of {BLOCK}; noting adds the difference to plain"
-    )
+    print(f"processor µs of a call in its thread, the least of {calls // BLOCK} blocks of {BLOCK};")
+    print("noting adds the difference to plain")
     print(f"{'':18}{'plain':>9}{'a mode':>9}{'noted':>9}{'noting adds':>14}")
     for device in ("cpu", "sim"):
         for name, op in OPS.items():

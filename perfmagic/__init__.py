@@ -50,6 +50,7 @@ _HOMES = {
     "SweepResult": "perfmagic.results",
     "TimelineResult": "perfmagic.results",
     "TraceComparison": "perfmagic.results",
+    "WhatIfResult": "perfmagic.results",
     "Trace": "perfmagic.trace.model",
     "Ranks": "perfmagic.rank_sessions",
     # what results hold: tables, their rows, and single facts
@@ -83,6 +84,8 @@ _HOMES = {
     "MemoryResult": "perfmagic.results",
     "HeldBytes": "perfmagic.analysis.memory.peak",
     "MemoryBlock": "perfmagic.analysis.memory.peak",
+    "CurvePoint": "perfmagic.analysis.replay.prediction",
+    "PathPart": "perfmagic.analysis.replay.critical_path",
     "WhatIf": "perfmagic.analysis.memory.whatif",
     "Growth": "perfmagic.analysis.memory.growth",
     "RanksResult": "perfmagic.results.ranks",
@@ -129,6 +132,7 @@ __all__ = [
     "ComparedTrace",
     "Comparison",
     "CopyStat",
+    "CurvePoint",
     "DeviceError",
     "DeviceOperator",
     "Finding",
@@ -155,6 +159,7 @@ __all__ = [
     "OperatorStat",
     "OptionError",
     "Pace",
+    "PathPart",
     "Peaks",
     "PerfmagicError",
     "Quantity",
@@ -189,6 +194,7 @@ __all__ = [
     "Trust",
     "Verdict",
     "WhatIf",
+    "WhatIfResult",
     "Work",
     "__version__",
     "bench",
@@ -242,6 +248,8 @@ if TYPE_CHECKING:
     from perfmagic.analysis.ranks.scaling import ScalingStat
     from perfmagic.analysis.ranks.scaling_change import ScalingChange
     from perfmagic.analysis.ranks.summary import RankStat
+    from perfmagic.analysis.replay.critical_path import PathPart
+    from perfmagic.analysis.replay.prediction import CurvePoint
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat
     from perfmagic.analysis.timeline.categories import CategoryTime
@@ -302,6 +310,7 @@ if TYPE_CHECKING:
         SweepResult,
         TimelineResult,
         TraceComparison,
+        WhatIfResult,
     )
     from perfmagic.results.lines import Lines
     from perfmagic.rooflines import roofline

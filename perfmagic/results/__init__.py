@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from perfmagic.results.timeline import TimelineResult
     from perfmagic.results.trace_comparison import TraceComparison
     from perfmagic.results.traces import Traces
+    from perfmagic.results.what_if import WhatIfResult
 
 __all__ = [
     "BenchResult",
@@ -34,6 +35,7 @@ __all__ = [
     "TimelineResult",
     "TraceComparison",
     "Traces",
+    "WhatIfResult",
 ]
 _HOME = {
     "BenchResult": "bench",
@@ -49,6 +51,7 @@ _HOME = {
     "TimelineResult": "timeline",
     "TraceComparison": "trace_comparison",
     "Traces": "traces",
+    "WhatIfResult": "what_if",
 }
 
 
