@@ -21,6 +21,7 @@ class Graph:
     work_ns: the time of all nodes.  span_ns: of the longest chain of needs, `chain`.  elapsed_ns: from the first start
     to the last end.  possible_ns: as long it takes where needs alone are waited for, one op at a time in each lane;
     planned_ns: when each node begins then, from 0.  n_unseen: device ops that no operator launched.
+    Source: docs/words.md, "work", "span", "lane".
     """
 
     nodes: tuple[GraphNode, ...]
