@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="there are no operators without torc
 pytestmark = pytest.mark.slow
 
 MLP = """
-n, dev = 16, perfmagic.devices(2, pace="matmul=4ms, kernel=1ms, copy=0.1GB/s")
+n, dev = 16, perfmagic.devices(2, pace="matmul=10ms, kernel=3ms, copy=0.1GB/s")
 W1, W2 = torch.randn(n, n), torch.randn(n, n)
 X, Y = torch.randn(8, n), torch.randn(8, n)
 def half(i):

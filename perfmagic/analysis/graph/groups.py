@@ -75,8 +75,9 @@ class _Code:
         return _line(self.top(group[0]))
 
     def operators(self, group: list[int]) -> str:
-        """The names of its first two kinds."""
-        return ", ".join(list(dict.fromkeys(self._nodes[i].name for i in group))[:2])
+        """The name of the first, and "…" where there are others."""
+        names = {self._nodes[i].name for i in group}
+        return self._nodes[group[0]].name + (" …" if len(names) > 1 else "")
 
     def stretch(self, group: list[int]) -> str:
         first, last = min(map(self.top, group)), max(map(self.top, group))

@@ -139,9 +139,11 @@ class _Painter:
         canvas.text(middle, y + 23.5, units.duration(unit.duration_ns), ink, anchor="middle", size=9)
         if i in self._late:
             canvas.boxes([(x - 5, y, 3, BOX_PX)], "wait")
-            earlier = units.duration(self._doc.graph.nodes[unit.nodes[0]].earlier_ns)
-            canvas.text(x + 1, y - 3, f"{earlier} earlier", "wait", size=9)
+            canvas.text(x + 1, y - 3, self._earlier(i), "wait", size=9)
             self._seen.add("late")
+
+    def _earlier(self, i: int) -> str:
+        return f"{units.duration(self._doc.graph.nodes[self._units[i].nodes[0]].earlier_ns)} earlier"
 
     def _links(self) -> None:
         """Between neighbouring lanes of a column: what ran at once, and what could have."""
@@ -165,7 +167,8 @@ class _Painter:
             if mine:
                 (ax, ay), (_, by) = self.place(mine[0][0]), self.place(mine[0][1])
                 x = ax + self.box_px - 7
-                by -= LABEL_PX if mine[0][1] in self._late else 0
+                if mine[0][1] in self._late and x < ax + 3 + width_px(self._earlier(mine[0][1]), 9):
+                    by -= LABEL_PX  # no line through words
                 self.canvas.stroke(f"M{number(x)} {number(ay + BOX_PX)}V{number(by)}", tone, 2.0, dash=dash)
                 self._seen.add(what)
                 return
