@@ -1,12 +1,17 @@
 """Whether a release could be made of this tree: builds it, installs it alone, and says how large and how quick it is.
 
-python .ci/release_check.py     (`make release-check`; needs the group `release` of pyproject.toml, and pip's index)
+python .ci/release_check.py [--out FOLDER]
+
+`make release-check`; needs the group `release` of pyproject.toml, and pip's index.  --out: where the two files that
+passed are left, for the upload.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,6 +36,9 @@ print(time.perf_counter() - start, *sorted({"torch", "numpy", "IPython"} & sys.m
 
 def main() -> int:
     """Every check in order; stops at the first that fails, with what it said."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder) / "dist"
         run(sys.executable, "-m", "build", "--outdir", str(built), str(ROOT))
@@ -42,6 +50,8 @@ def main() -> int:
         for file in (wheel, source):
             print(f"{file.name}: {file.stat().st_size:,} bytes")
         installed(wheel, Path(folder) / "environment")
+        if options.out:
+            shutil.copytree(built, options.out)  # new: what else lies in a folder would be uploaded, too
     print("a release could be made of this tree")
     return 0
 

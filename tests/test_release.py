@@ -102,3 +102,22 @@ def test_an_address_that_is_none_ends_the_build(hook: Any, monkeypatch: pytest.M
     monkeypatch.setenv(hook.HOME, home)
     with pytest.raises(ValueError, match="must be https://HOST/OWNER/NAME"):
         asked(hook)
+
+
+def test_the_workflow_uploads_what_passed_and_only_its_upload_may_identify_itself() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    told = yaml.safe_load(text)
+    build, publish = told["jobs"]["build"], told["jobs"]["publish"]
+    assert told["permissions"] == {"contents": "read"}
+    assert "permissions" not in build
+    assert publish["permissions"] == {"id-token": "write"}
+    assert publish["needs"] == "build"
+    assert publish["environment"] == "release"
+    (folder,) = re.findall(r"make release-check OUT=(\w+)", text)
+    kept, taken = build["steps"][-1]["with"], publish["steps"][0]["with"]
+    assert kept["path"] == taken["path"] == f"{folder}/"
+    assert kept["name"] == taken["name"]
+    assert [step for step in publish["steps"] if "run" in step] == []
+    assert "PERFMAGIC_HOME" in build["env"]
+    assert re.search(r"https?://|secrets\.|password|\b(?:\w+\.)+(?:org|com|io)\b", text) is None
