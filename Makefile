@@ -2,6 +2,7 @@
 #
 # PYTHON     the interpreter the environment is made from (3.10 or later)
 # PARALLEL   how pytest spreads the whole suite; empty for one process
+# FULL       for `make release-check`: also a large trace by double click, in JupyterLab 4.0 and the newest hosts; minutes
 # OUT        where `make release-check` leaves the two files of a release that passed
 # LAB_ARGS   more options for JupyterLab: --no-browser on a machine without one, --allow-root in a container
 # PIP_ARGS   more options for pip, for example an index that holds torch builds without CUDA: they are a tenth of the size
@@ -75,9 +76,9 @@ floor: $(FLOOR)/floor.stamp  ## the shell's tests on the oldest IPython and ipyk
 docs: $(VENV)/dev.stamp  ## the documentation as a site in build/docs, from Markdown, docstrings and the demos as they are saved
 	$(SPHINX) --fresh-env --write-all --quiet . $(BUILD)/docs
 
-# nothing of it needs torch: the small group, unless the large one is there
-release-check: $(firstword $(wildcard $(VENV)/dev.stamp) $(VENV)/release.stamp)  ## build the wheel, install it alone, say how large and how quick it is
-	$(BIN)/python .ci/release_check.py $(if $(OUT),--out $(OUT))
+# nothing of it needs torch: the small group, unless the large one is there, or a browser is asked for
+release-check: $(if $(FULL),$(VENV)/dev.stamp,$(firstword $(wildcard $(VENV)/dev.stamp) $(VENV)/release.stamp))  ## build the wheel, install it alone, say how large and how quick it is
+	$(BIN)/python .ci/release_check.py $(if $(OUT),--out $(OUT)) $(if $(FULL),--full)
 
 front: $(VENV)/dev.stamp  ## build perfmagic/static/*.js from its TypeScript and test it (needs node and npm)
 	npm --prefix perfmagic/frontend install --no-save --no-audit --no-fund

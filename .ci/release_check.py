@@ -1,9 +1,10 @@
 """Whether a release could be made of this tree: builds it, installs it alone, and says how large and how quick it is.
 
-python .ci/release_check.py [--out FOLDER]
+python .ci/release_check.py [--out FOLDER] [--full]
 
 `make release-check`; needs the group `release` of pyproject.toml, and pip's index.  --out: where the two files that
-passed are left, for the upload.
+passed are left, for the upload.  --full: also a large trace by double click in a browser, which takes minutes
+(first_finding.py; needs the group `test` and Chromium).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def main() -> int:
     """Every check in order; stops at the first that fails, with what it said."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--full", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder) / "dist"
@@ -50,6 +52,8 @@ def main() -> int:
         for file in (wheel, source):
             print(f"{file.name}: {file.stat().st_size:,} bytes")
         installed(wheel, Path(folder) / "environment")
+        if options.full:
+            print(run(sys.executable, str(ROOT / ".ci" / "first_finding.py"), str(wheel)), end="")
         if options.out:
             shutil.copytree(built, options.out)  # new: what else lies in a folder would be uploaded, too
     print("a release could be made of this tree")
@@ -144,7 +148,7 @@ def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = Non
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
-        env=os.environ | (env or {}),
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | (env or {}),
         capture_output=True,
         text=True,
         check=False,
