@@ -2,12 +2,18 @@
 #
 # PYTHON     the interpreter the environment is made from (3.10 or later)
 # PARALLEL   how pytest spreads the whole suite; empty for one process
+# FULL       for `make release-check`: also a large trace by double click, in JupyterLab 4.0 and the newest hosts; minutes
+# OUT        where `make release-check` leaves the two files of a release that passed
+# TORCH      system: the torch that PYTHON has, in place of one that pip fetches
+# PORT       of JupyterLab, in place of the first that is free from 8888 on
 # LAB_ARGS   more options for JupyterLab: --no-browser on a machine without one, --allow-root in a container
 # PIP_ARGS   more options for pip, for example an index that holds torch builds without CUDA: they are a tenth of the size
 
 PYTHON ?= python3
 PIP_ARGS ?=
 LAB_ARGS ?=
+PORT ?=
+TORCH ?=
 VENV := .venv
 FLOOR := .venv-floor
 BUILD := build
@@ -26,6 +32,20 @@ DEMOS := $(wildcard demos/*.ipynb)
 SANITIZE := $(BUILD)/nbval-sanitize.cfg
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with $(SANITIZE)
 
+# what pip takes: the versions last tried, or those with the torch that is there
+PINS := $(if $(filter system,$(TORCH)),$(VENV)/constraints.txt,constraints-dev.txt)
+
+# said before anything is made: how much will be fetched
+ifneq ($(filter demo lab,$(MAKECMDGOALS)),)
+ifeq ($(wildcard $(VENV)/demo.stamp $(VENV)/lab.stamp $(VENV)/dev.stamp),)
+$(info pip fetches into $(VENV) what a notebook needs: 200 MB on disk, 300 MB with JupyterLab.)
+ifneq ($(TORCH),system)
+$(info It fetches torch, too, which is the bulk: 200 MB without CUDA; about 5 GB on disk with it, which Linux gets by default.)
+$(info PIP_ARGS names another index; TORCH=system takes the torch that $(PYTHON) has.)
+endif
+endif
+endif
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo lab test quick test-gpu record-gpu bench-gpu lint format floor docs release-check front screenshots clean
@@ -39,7 +59,7 @@ demo: $(VENV)/demo.stamp  ## run the tour in a real kernel, print what each cell
 	$(BIN)/python demos/run.py demos/00_tour.ipynb --out $(BUILD)/demo
 
 lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
-	$(BIN)/jupyter lab demos $(LAB_ARGS)
+	$(BIN)/jupyter lab demos $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(LAB_ARGS)
 
 test: lint floor docs $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, layers, docs, tests here and on the floor, demos compared
 	$(if $(DEMOS),PERFMAGIC_DISPLAY=static $(BIN)/python -m pytest -q -n auto --dist loadfile demos $(NBVAL))
@@ -74,8 +94,9 @@ floor: $(FLOOR)/floor.stamp  ## the shell's tests on the oldest IPython and ipyk
 docs: $(VENV)/dev.stamp  ## the documentation as a site in build/docs, from Markdown, docstrings and the demos as they are saved
 	$(SPHINX) --fresh-env --write-all --quiet . $(BUILD)/docs
 
-release-check: $(VENV)/dev.stamp  ## build the wheel, install it alone, say how large and how quick it is
-	$(BIN)/python .ci/release_check.py
+# nothing of it needs torch: the small group, unless the large one is there, or a browser is asked for
+release-check: $(if $(FULL),$(VENV)/dev.stamp,$(firstword $(wildcard $(VENV)/dev.stamp) $(VENV)/release.stamp))  ## build the wheel, install it alone, say how large and how quick it is
+	$(BIN)/python .ci/release_check.py $(if $(OUT),--out $(OUT)) $(if $(FULL),--full)
 
 front: $(VENV)/dev.stamp  ## build perfmagic/static/*.js from its TypeScript and test it (needs node and npm)
 	npm --prefix perfmagic/frontend install --no-save --no-audit --no-fund
@@ -98,9 +119,12 @@ $(BIN)/python:
 	  echo 'this Python cannot make environments: apt-get install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/%.stamp: pyproject.toml constraints-dev.txt | $(BIN)/python
+$(VENV)/constraints.txt: constraints-dev.txt | $(BIN)/python
+	$(PYTHON) demos/system_torch.py $(VENV)
+
+$(VENV)/%.stamp: pyproject.toml $(PINS) | $(BIN)/python
 	$(BIN)/python $(PIP_INSTALL) 'pip>=25.1'  # which knows dependency groups
-	$(BIN)/python $(PIP_INSTALL) --editable . --group '$*' --constraint constraints-dev.txt
+	$(BIN)/python $(PIP_INSTALL) --editable . --group '$*' --constraint $(PINS)
 	@touch $@
 
 $(FLOOR)/floor.stamp: pyproject.toml constraints-floor.txt | $(BIN)/python

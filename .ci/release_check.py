@@ -1,22 +1,32 @@
 """Whether a release could be made of this tree: builds it, installs it alone, and says how large and how quick it is.
 
-python .ci/release_check.py     (`make release-check`; needs the group `release` of pyproject.toml, and pip's index)
+python .ci/release_check.py [--out FOLDER] [--full]
+
+`make release-check`; needs the group `release` of pyproject.toml, and pip's index.  --out: where the two files that
+passed are left, for the upload.  --full: also a large trace by double click in a browser, which takes minutes
+(first_finding.py; needs the group `test` and Chromium).
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import venv
 import zipfile
+from email.parser import Parser
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TRACE = ROOT / "tests" / "data" / "traces" / "v100_4streams_nccl_step.json.gz"
 MOST_BYTES = 185_000_000  # of the environment with all that is required, beyond what an empty one has
 RUNS = 10
+HOME = "https://example.invalid/owner/name"  # a domain that never exists (RFC 2606)
+LINK = re.compile(r"""(?:\]\(|(?:src|srcset|href)=")([^)"\s]+)""")
 IMPORT = """
 import sys, time
 start = time.perf_counter()
@@ -27,6 +37,10 @@ print(time.perf_counter() - start, *sorted({"torch", "numpy", "IPython"} & sys.m
 
 def main() -> int:
     """Every check in order; stops at the first that fails, with what it said."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--full", action="store_true")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder) / "dist"
         run(sys.executable, "-m", "build", "--outdir", str(built), str(ROOT))
@@ -34,9 +48,14 @@ def main() -> int:
         run(sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(source))
         run(sys.executable, "-m", "check_wheel_contents", "--toplevel", "perfmagic", str(wheel))
         check_version(wheel)
+        check_home(Path(folder) / "home")
         for file in (wheel, source):
             print(f"{file.name}: {file.stat().st_size:,} bytes")
         installed(wheel, Path(folder) / "environment")
+        if options.full:
+            print(run(sys.executable, str(ROOT / ".ci" / "first_finding.py"), str(wheel)), end="")
+        if options.out:
+            shutil.copytree(built, options.out)  # new: what else lies in a folder would be uploaded, too
     print("a release could be made of this tree")
     return 0
 
@@ -47,6 +66,23 @@ def check_version(wheel: Path) -> None:
     told = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     if told is None or told[1].rstrip(",") != version:
         raise SystemExit(f"the wheel is {version}, CHANGELOG.md begins with {told[1] if told else 'nothing'}")
+
+
+def check_home(folder: Path) -> None:
+    """Built where there is a home, the project has urls, and each link of its README is the address of a file here."""
+    command = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder))
+    run(*command, env={"PERFMAGIC_HOME": HOME})
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = Parser().parsestr(archive.read(name).decode())
+    links = LINK.findall(str(metadata.get_payload()))
+    of_files = [link.removeprefix(HOME).split("/", 3)[-1].split("#")[0] for link in links if link.startswith(HOME)]
+    relative = [link for link in links if "://" not in link]
+    lost = [path for path in of_files if not (ROOT / path).exists()]
+    urls = metadata.get_all("Project-URL", [])
+    if relative or lost or not of_files or f"Source, {HOME}" not in urls:
+        raise SystemExit(f"with {HOME}: relative: {relative}; no files: {lost}; urls: {urls}")
+    print(f"with a home: {len(urls)} urls, {len(of_files)} links and pictures of the README lead to it")
 
 
 def installed(wheel: Path, folder: Path) -> None:
@@ -107,9 +143,16 @@ def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    """What a command printed. Ends everything with its words where it fails."""
-    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
+    """What a command printed. Ends everything with its words where it fails.  env: variables beside those there are."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | (env or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout

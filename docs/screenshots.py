@@ -46,6 +46,19 @@ loss.item()        # here Python waits for the device"""
 SYNCBENCH = """%%syncbench
 for _ in range(4):
     x @ w"""
+LEARNER = """%load_ext perfmagic
+import torch, perfmagic
+device = perfmagic.device("sim")
+layers = torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 256)
+net = torch.nn.Sequential(*layers).to(device)
+optimizer = torch.optim.Adam(net.parameters())
+x = torch.randn(1024, 256, device=device)"""
+MEMORY = """%%memory
+out = net(x)
+loss = (out - x).square().mean()
+loss.backward()
+optimizer.step()
+optimizer.zero_grad()"""
 ONLY_THE_CELL = """
   .jp-cell-toolbar, .jp-cell-menu, .jp-Collapser { display: none !important; }
   .jp-Cell { border: 0 !important; box-shadow: none !important; }
@@ -73,9 +86,10 @@ def written(target: Path) -> None:
     print(f"{target.relative_to(ROOT)}: {target.stat().st_size / 1000:.0f} kB")
 
 
-def cell_pictures(browser: Any, address: str, folder: Path, name: str, source: str) -> None:
-    """docs/NAME-light.png and -dark.png: the second run of a cell, with its output, in JupyterLab."""
-    write_notebook(folder / f"{name}.ipynb", (SETUP, source, source))
+def cell_pictures(browser: Any, address: str, folder: Path, name: str, cells: tuple[str, str]) -> None:
+    """docs/NAME-light.png and -dark.png: the second run of a cell, in JupyterLab.  cells: the set-up and the cell."""
+    setup, source = cells
+    write_notebook(folder / f"{name}.ipynb", (setup, source, source))
     for theme, jupyter_theme in THEMES.items():
         with tab_of(browser, theme, 1180, 1600, scale=2) as tab:
             open_notebook(tab, address, f"{name}.ipynb")
@@ -105,14 +119,19 @@ def syncbench(browser: Any) -> None:
     in_jupyterlab(browser, "syncbench", SYNCBENCH)
 
 
-def in_jupyterlab(browser: Any, name: str, source: str) -> None:
+def memory(browser: Any) -> None:
+    """docs/memory-light.png and -dark.png: a cell with what held its memory."""
+    in_jupyterlab(browser, "memory", MEMORY, LEARNER)
+
+
+def in_jupyterlab(browser: Any, name: str, source: str, setup: str = SETUP) -> None:
     """The pictures of a cell, from a JupyterLab of their own."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "notebooks"
         folder.mkdir()
         os.environ["PYTHONPATH"] = str(ROOT)  # of the kernel
         with jupyter_server(folder, Path(place)) as address:
-            cell_pictures(browser, address, folder, name, source)
+            cell_pictures(browser, address, folder, name, (setup, source))
 
 
 def step(browser: Any) -> None:
@@ -182,7 +201,13 @@ def ranks(browser: Any) -> None:
                 written(target)
 
 
-PICTURES: dict[str, Callable[[Any], None]] = {"hero": hero, "syncbench": syncbench, "step": step, "ranks": ranks}
+PICTURES: dict[str, Callable[[Any], None]] = {
+    "hero": hero,
+    "syncbench": syncbench,
+    "memory": memory,
+    "step": step,
+    "ranks": ranks,
+}
 
 
 def main(names: list[str]) -> int:

@@ -77,17 +77,28 @@ def _publish_faces(shell: Any, result: Result, replaces: str = "") -> None:
 def _live_face(shell: Any, live: LiveView) -> tuple[dict[str, Any], dict[str, Any]]:
     from perfmagic.widget.shown import live_view
 
-    return live_view(live, cell_of(shell), shell.execution_count)
+    run = shell.execution_count
+    # two cells may have the same text: where the host does not say which cell runs, each run counts as a cell
+    return live_view(live, _cell_id(_request(shell)) or f"run {run}", run)
 
 
 def cell_of(shell: Any) -> str:
     """A name for the running cell: the notebook's own id, else its text."""
+    request = _request(shell)
+    return _cell_id(request) or str(request.get("content", {}).get("code", ""))
+
+
+def _request(shell: Any) -> dict[str, Any]:
+    """What the front end sent to have the cell run; empty where none did."""
     try:
-        parent = shell.get_parent()
+        return dict(shell.get_parent())
     except (AttributeError, LookupError):
-        return ""
-    cell_id = parent.get("metadata", {}).get("cellId")
-    return str(cell_id or parent.get("content", {}).get("code", ""))
+        return {}
+
+
+def _cell_id(request: dict[str, Any]) -> str:
+    """The notebook's own id of the cell; empty where the host sends none, as Notebook 6."""
+    return str(request.get("metadata", {}).get("cellId") or "")
 
 
 def in_notebook(shell: Any) -> bool:

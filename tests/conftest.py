@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,12 @@ HERE = Path(__file__).resolve().parent
 CI = os.environ.get("CI") == "true"
 # recorded by others and not part of this repository; a second GPU
 MAY_BE_ABSENT = ("shared/traces", "there is one cuda device here")
+
+with suppress(ImportError):  # the oldest environment has none
+    from hypothesis import settings
+
+    settings.register_profile("untimed", parent=settings.default, deadline=None)  # nothing depends on a machine's speed
+    settings.load_profile("untimed")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook

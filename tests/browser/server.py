@@ -20,15 +20,18 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @contextlib.contextmanager
-def jupyter_server(root: Path, private: Path) -> Iterator[str]:
-    """The address of a server that ends with the block.  root: the notebooks' folder.  private: where settings go."""
+def jupyter_server(root: Path, private: Path, python: Path | None = None) -> Iterator[str]:
+    """The address of a server that ends with the block.  root: the notebooks' folder.  private: where settings go.
+
+    python: of another environment, which is used as it is installed; else this one's, with the working tree.
+    """
     quiet = private / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     quiet.parent.mkdir(parents=True)
     quiet.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
     homes = {name: str(private / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
     homes |= {"JUPYTER_RUNTIME_DIR": str(private / "runtime"), "JUPYTERLAB_SETTINGS_DIR": str(private / "settings")}
     homes |= {"JUPYTERLAB_WORKSPACES_DIR": str(private / "workspaces"), "PERFMAGIC_DISPLAY": "auto"}
-    homes |= extension_paths(private)
+    homes |= {"PYTHONPATH": ""} if python else extension_paths(private)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -36,8 +39,9 @@ def jupyter_server(root: Path, private: Path) -> Iterator[str]:
     options += (f"--ServerApp.root_dir={root}", "--allow-root")
     options += ("--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True")
     with (private / "log").open("w") as log:
-        command = [sys.executable, "-m", "jupyterlab", *options]
-        server = subprocess.Popen(command, env={**os.environ, **homes}, stdout=log, stderr=subprocess.STDOUT)
+        command = [str(python or sys.executable), "-m", "jupyterlab", *options]
+        place = root if python else None  # where no working tree can be imported from
+        server = subprocess.Popen(command, cwd=place, env={**os.environ, **homes}, stdout=log, stderr=subprocess.STDOUT)
     address = f"http://127.0.0.1:{port}"
     try:
         if not _answers(address, server):

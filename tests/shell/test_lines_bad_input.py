@@ -16,6 +16,7 @@ OLD = "def slow(x):\n    y = x + 1\n    y = y * 2\n    return y\n"
 @pytest.fixture
 def module(notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A module of the notebook's, imported, and a tensor on the simulated device."""
+    pytest.importorskip("torch", reason="the simulated device needs torch")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "bad_input_module", raising=False)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from perfmagic.display import choose, display_mode
 from perfmagic.errors import OptionError
 from perfmagic.results import TimelineResult
+from perfmagic.show import _live_face
 from perfmagic.view.timeline.viewstate import ViewState
 from perfmagic.widget import shown
 from perfmagic.widget.timeline import TimelineWidget, timeline_widget
@@ -112,6 +114,20 @@ def test_running_a_cell_again_closes_what_its_last_run_showed() -> None:
         assert "application/vnd.jupyter.widget-view+json" in bundle
         seen.append(shown._open[cell][1][-1])
     assert alive() == [False, False, True, True]
+
+
+@pytest.mark.usefixtures("_no_views")
+@pytest.mark.parametrize(("metadata", "alive"), [({}, [True, True]), ({"cellId": "7f"}, [False, True])])
+def test_cells_with_the_same_text_keep_their_views_where_the_host_does_not_say_which_cell_runs(
+    metadata: dict[str, str], alive: list[bool]
+) -> None:
+    request = {"content": {"code": "t"}, "metadata": metadata}
+    seen = []
+    for run in (1, 2):
+        shell = SimpleNamespace(get_parent=lambda: request, execution_count=run)
+        _live_face(shell, TimelineResult(queue_of()).live())
+        seen.append([*shown._open.values()][-1][1][-1])
+    assert [view.comm is not None for view in seen] == alive
 
 
 def test_a_display_that_does_not_exist_is_refused_with_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
