@@ -24,7 +24,8 @@ export function render(given: { model: WidgetModel; el: HTMLElement }): () => vo
   const fallback = new Fallback(el);
   let view: View | null = null;
   let over = false;
-  const room = (height: string, overflow: string): void => void Object.assign(el.style, { height, overflow });
+  const slot = el.appendChild(document.createElement("div")); // its style is ours: ipywidgets sets that of el, late
+  const room = (height: string, overflow: string): void => void Object.assign(slot.style, { height, overflow });
   room("0", "hidden"); // until it is painted: the picture and the view are never seen both
   const host: Host = {
     ...notebookTheme(),
@@ -57,7 +58,7 @@ export function render(given: { model: WidgetModel; el: HTMLElement }): () => vo
   };
   model.on("change:asked_ns", look);
   model.on("change:marked", mark);
-  void mount(el, model.get("header") as string, bytesOf(model.get("payload")), host).then((made) => {
+  void mount(slot, model.get("header") as string, bytesOf(model.get("payload")), host).then((made) => {
     if (over) return made?.destroy();
     if (!made) room("", ""); // what went wrong is said in the element
     view = made;
@@ -70,6 +71,7 @@ export function render(given: { model: WidgetModel; el: HTMLElement }): () => vo
     model.off("change:marked", mark);
     fallback.restore();
     view?.destroy();
+    slot.remove();
   };
 }
 
