@@ -12,7 +12,7 @@ import pytest
 import perfmagic
 
 TRACES = Path(__file__).resolve().parent / "data" / "traces"
-NEED_TORCH = {"bench", "compare", "device", "load", "testing.not_slower"}
+NEED_TORCH = {"bench", "compare", "device", "graph", "load", "testing.not_slower"}
 
 
 class Checker(doctest.OutputChecker):
