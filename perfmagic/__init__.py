@@ -20,6 +20,7 @@ _HOMES = {
     "compare": "perfmagic.comparisons",
     "device": "perfmagic.api",
     "devices": "perfmagic.api",
+    "graph": "perfmagic.graphs",
     "last": "perfmagic.api",
     "load": "perfmagic.saved",
     "measurement": "perfmagic.benchmarks",
@@ -49,6 +50,7 @@ _HOMES = {
     "SweepResult": "perfmagic.results",
     "TimelineResult": "perfmagic.results",
     "TraceComparison": "perfmagic.results",
+    "WhatIfResult": "perfmagic.results",
     "Trace": "perfmagic.trace.model",
     "Ranks": "perfmagic.rank_sessions",
     # what results hold: tables, their rows, and single facts
@@ -75,9 +77,15 @@ _HOMES = {
     "QueueStat": "perfmagic.analysis.timeline.queueing",
     "RankFinding": "perfmagic.analysis.ranks.finding",
     "RankStat": "perfmagic.analysis.ranks.summary",
+    "GraphResult": "perfmagic.results",
+    "GraphNode": "perfmagic.analysis.graph.nodes",
+    "GraphEdge": "perfmagic.analysis.graph.edges",
+    "LateNode": "perfmagic.analysis.graph.late",
     "MemoryResult": "perfmagic.results",
     "HeldBytes": "perfmagic.analysis.memory.peak",
     "MemoryBlock": "perfmagic.analysis.memory.peak",
+    "CurvePoint": "perfmagic.analysis.replay.prediction",
+    "PathPart": "perfmagic.analysis.replay.critical_path",
     "WhatIf": "perfmagic.analysis.memory.whatif",
     "Growth": "perfmagic.analysis.memory.growth",
     "RanksResult": "perfmagic.results.ranks",
@@ -124,10 +132,14 @@ __all__ = [
     "ComparedTrace",
     "Comparison",
     "CopyStat",
+    "CurvePoint",
     "DeviceError",
     "DeviceOperator",
     "Finding",
     "FrameTime",
+    "GraphEdge",
+    "GraphNode",
+    "GraphResult",
     "Growth",
     "HeldBytes",
     "HostTime",
@@ -135,6 +147,7 @@ __all__ = [
     "KernelChange",
     "KernelStat",
     "KeywordError",
+    "LateNode",
     "LineChange",
     "LineStat",
     "Lines",
@@ -146,6 +159,7 @@ __all__ = [
     "OperatorStat",
     "OptionError",
     "Pace",
+    "PathPart",
     "Peaks",
     "PerfmagicError",
     "Quantity",
@@ -180,12 +194,14 @@ __all__ = [
     "Trust",
     "Verdict",
     "WhatIf",
+    "WhatIfResult",
     "Work",
     "__version__",
     "bench",
     "compare",
     "device",
     "devices",
+    "graph",
     "last",
     "load",
     "load_ipython_extension",
@@ -222,6 +238,9 @@ if TYPE_CHECKING:
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange
     from perfmagic.analysis.findings.finding import Finding
+    from perfmagic.analysis.graph.edges import GraphEdge
+    from perfmagic.analysis.graph.late import LateNode
+    from perfmagic.analysis.graph.nodes import GraphNode
     from perfmagic.analysis.memory.growth import Growth
     from perfmagic.analysis.memory.peak import HeldBytes, MemoryBlock
     from perfmagic.analysis.memory.whatif import WhatIf
@@ -229,6 +248,8 @@ if TYPE_CHECKING:
     from perfmagic.analysis.ranks.scaling import ScalingStat
     from perfmagic.analysis.ranks.scaling_change import ScalingChange
     from perfmagic.analysis.ranks.summary import RankStat
+    from perfmagic.analysis.replay.critical_path import PathPart
+    from perfmagic.analysis.replay.prediction import CurvePoint
     from perfmagic.analysis.rows import Rows
     from perfmagic.analysis.timeline.annotations import AnnotationStat
     from perfmagic.analysis.timeline.categories import CategoryTime
@@ -275,18 +296,21 @@ if TYPE_CHECKING:
         TorchMissingError,
         TraceError,
     )
+    from perfmagic.graphs import graph
     from perfmagic.rank_files import open_ranks
     from perfmagic.rank_sessions import Ranks, ranks
     from perfmagic.rank_sweeps import sweep_ranks
     from perfmagic.results import (
         BenchResult,
         CompareResult,
+        GraphResult,
         MemoryResult,
         Result,
         RooflineResult,
         SweepResult,
         TimelineResult,
         TraceComparison,
+        WhatIfResult,
     )
     from perfmagic.results.lines import Lines
     from perfmagic.rooflines import roofline

@@ -179,9 +179,10 @@ class BlockSignals:
         """Put the handlers back, but for those that the block replaced, and hear what came meanwhile."""
         self._ended = True
         if threading.current_thread() is threading.main_thread():
-            for number, handler in self._handlers.items():
+            # SIGINT last: while it is ours it waits, and its own handler would raise before the others are back
+            for number in sorted(self._handlers, key=lambda one: one == signal.SIGINT):
                 if signal.getsignal(number) == self._heard:
-                    signal.signal(number, _of_no_ended_block(number, handler))
+                    signal.signal(number, _of_no_ended_block(number, self._handlers[number]))
         self.hear()
 
     def stood_in_for(self, number: int) -> Handler | None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import builtins
 from pathlib import Path
 from typing import Any
 
 from perfmagic.analysis.bench.compare import QUANTITIES
 from perfmagic.comparisons import Found, compare_given
 from perfmagic.errors import OptionError
-from perfmagic.files import file_path
+from perfmagic.magics.running.compared import RECORDED, named, names_of
 from perfmagic.magics.running.options import Parser, add_name_option, add_sampling_options, sampling
 from perfmagic.magics.running.run import bind
-from perfmagic.results import BenchResult, RanksResult, RanksSweep, SweepResult, TimelineResult
-from perfmagic.saved import load
+from perfmagic.results import BenchResult, SweepResult, WhatIfResult
+from perfmagic.results.what_if import PredictionCheck
 from perfmagic.show import last, show
-from perfmagic.trace_comparisons import NAMES, is_trace_path
-
-RECORDED = (TimelineResult, RanksResult, RanksSweep)
 
 
 def parser() -> Parser:
@@ -25,7 +21,8 @@ def parser() -> Parser:
     made = Parser(
         "%compare",
         "Is it faster than the first? Functions are measured interleaved; results and sweeps of %%bench as they are. "
-        "Of two timelines, results of %%ranks, trace files or folders of them: what changed, and where.",
+        "Of two timelines, results of %%ranks, trace files or folders of them: what changed, and where. "
+        "Of a prediction of t.what_if() and the timeline of the changed cell: whether it came true.",
         form="NAME|FILE NAME|FILE…",
     )
     add_name_option(made)
@@ -35,7 +32,7 @@ def parser() -> Parser:
     return made
 
 
-def run(shell: Any, line: str) -> Found | None:
+def run(shell: Any, line: str) -> Found | PredictionCheck | None:
     """Compare the functions, results or files that the line names, and return the comparison."""
     options = parser().split_words(line)
     if options.help:
@@ -44,10 +41,12 @@ def run(shell: Any, line: str) -> Found | None:
     words = options.words
     if len(words) < 2:
         raise OptionError(f"%compare: {len(words)} named, at least two are needed", hint="%compare before after")
-    given = [_named(shell, word) for word in words]
+    given = [named(shell, word) for word in words]
+    if isinstance(given[0], WhatIfResult):
+        return _checked(shell, options.name, given)
     timelines = any(isinstance(one, (*RECORDED, Path)) for one in given)
     functions = [] if timelines else [one for one in given if not isinstance(one, (BenchResult, SweepResult))]
-    names = _names(words, given) if timelines else words if functions else ()
+    names = names_of(words, given) if timelines else words if functions else ()
     extra = {**sampling(options), "code": f"%compare {line.strip()}"} if functions else sampling(options)
     before = last()
     try:
@@ -63,27 +62,11 @@ def run(shell: Any, line: str) -> Found | None:
     return found
 
 
-def _names(words: list[str], given: list[Any]) -> list[str]:
-    """What to call timelines: a variable's name; of a file, which has a long one, a letter."""
-    both = enumerate(zip(words, given, strict=True))
-    return [NAMES[i % 2] if isinstance(one, Path) else word for i, (word, one) in both]
-
-
-def _named(shell: Any, word: str) -> Any:
-    """A result or function of the notebook, a result saved as JSON, or the path of a trace or folder."""
-    if word in shell.user_ns or hasattr(builtins, word):
-        found = shell.user_ns[word] if word in shell.user_ns else getattr(builtins, word)
-        if isinstance(found, (BenchResult, SweepResult)):
-            return found.named(word)
-        if callable(found) or isinstance(found, RECORDED):
-            return found
-        raise OptionError(
-            f"%compare: {word} is of type {type(found).__name__}",
-            hint="name results of %%bench, %%timeline or %%ranks with -o NAME, or functions",
-        )
-    path = file_path(word)
-    if is_trace_path(path):
-        return path
-    if path.is_file():
-        return load(word)
-    raise OptionError(f"%compare: there is no variable and no file {word}", hint="%%bench -o NAME binds a result")
+def _checked(shell: Any, name: str, given: list[Any]) -> PredictionCheck:
+    """A prediction beside the changed run."""
+    if len(given) != 2:
+        raise OptionError(f"%compare: a prediction is checked against one timeline, not {len(given) - 1}")
+    found: PredictionCheck = given[0].check(given[1])
+    show(found)
+    bind(shell, name, found)
+    return found

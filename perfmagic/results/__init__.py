@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from perfmagic.results.bench import BenchResult
     from perfmagic.results.compare import CompareResult
     from perfmagic.results.faces import Result
+    from perfmagic.results.graph import GraphResult
     from perfmagic.results.memory import MemoryResult
     from perfmagic.results.ranks import RanksResult
     from perfmagic.results.ranks_sweep import RanksSweep
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from perfmagic.results.timeline import TimelineResult
     from perfmagic.results.trace_comparison import TraceComparison
     from perfmagic.results.traces import Traces
+    from perfmagic.results.what_if import WhatIfResult
 
 __all__ = [
     "BenchResult",
     "CompareResult",
+    "GraphResult",
     "MemoryResult",
     "RanksResult",
     "RanksSweep",
@@ -32,10 +35,12 @@ __all__ = [
     "TimelineResult",
     "TraceComparison",
     "Traces",
+    "WhatIfResult",
 ]
 _HOME = {
     "BenchResult": "bench",
     "CompareResult": "compare",
+    "GraphResult": "graph",
     "MemoryResult": "memory",
     "RanksResult": "ranks",
     "RanksSweep": "ranks_sweep",
@@ -46,6 +51,7 @@ _HOME = {
     "TimelineResult": "timeline",
     "TraceComparison": "trace_comparison",
     "Traces": "traces",
+    "WhatIfResult": "what_if",
 }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,11 @@ from typing import TYPE_CHECKING, Any
 from perfmagic import units
 from perfmagic.analysis.findings.find import Finding, findings
 from perfmagic.analysis.findings.verdict import verdict
+from perfmagic.analysis.replay.build import graph_of
+from perfmagic.analysis.replay.changes.change import Change
+from perfmagic.analysis.replay.critical_path import PathPart, critical_path
+from perfmagic.analysis.replay.prediction import CurvePoint, Readings, curve, predict
+from perfmagic.analysis.replay.refusals import unreadable
 from perfmagic.analysis.report import report
 from perfmagic.analysis.rows import Rows, RowT, pandas
 from perfmagic.analysis.timeline.annotations import AnnotationStat, user_annotations
@@ -37,12 +43,14 @@ from perfmagic.analysis.timeline.streams import StreamStat, streams
 from perfmagic.analysis.timeline.syncs import Sync, sync_rows
 from perfmagic.analysis.timeline.trust import Trust, trust
 from perfmagic.analysis.verdict import Verdict
-from perfmagic.errors import OptionError
+from perfmagic.changes import faster
+from perfmagic.errors import OptionError, TraceError
 from perfmagic.files import write_text
 from perfmagic.results.arguments import check_peaks, span_ns, thread_number
 from perfmagic.results.faces import Result
 from perfmagic.results.lines import Lines
 from perfmagic.results.roofline import RooflineResult
+from perfmagic.results.what_if import WhatIfResult
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.tensorboard import write_tensorboard
@@ -220,6 +228,52 @@ class TimelineResult(Result):
     def idle_gaps(self, device: int | None = None) -> Rows[IdleGap]:
         """The gaps between device ops, by start: their parts by cause (ns), the line, the op that ended them."""
         return self._by_device(lambda d: gap_rows(self.trace, d), device, IdleGap)
+
+    def critical_path(self) -> Rows[PathPart]:
+        """What held the run, by start: Python, calls, ops, waits (ns). The parts tile the run; to remove one gains at
+        most its length.
+
+        Raises TraceError where the record does not say.
+        """
+        graph = graph_of(self.trace)
+        if why := unreadable(graph):
+            raise TraceError(f"the critical path is not known: {why}")
+        return critical_path(graph, comm_names=self.comm_names).rows()
+
+    def what_if(self, *changes: Change) -> WhatIfResult:
+        """How long this run would take with changes (ns), predicted by replaying the record with all of them.
+
+        changes: of perfmagic.changes. Where the record does not carry a prediction the result says why.
+        """
+        for change in changes:
+            if not isinstance(change, Change):
+                raise OptionError(
+                    f"what_if: {change!r} is no change", hint="from perfmagic.changes import pin, no_item"
+                )
+        if not changes:
+            raise OptionError("what_if: no change is given", hint="t.what_if(pin(), no_item(line=4))")
+
+        def drawn(trace: Trace) -> TimelineResult:
+            return TimelineResult(trace, self.comm_names, title="predicted, not recorded")
+
+        return WhatIfResult(predict(self._readings, changes), self.trace, self.comm_names, drawn)
+
+    def curve(
+        self, name: str = "", factors: Sequence[float] = (1.25, 1.5, 2.0, 4.0, math.inf), *, line: int | None = None
+    ) -> Rows[CurvePoint]:
+        """How long the run would take (ns) with kernels k times as fast, for several k: flat where others hold it.
+
+        name: a part of the kernels' name.  line: only those that this line queued. Raises TraceError where nothing is
+        predicted.
+        """
+        try:
+            return curve(self._readings, lambda k: faster(name, k, line), factors)
+        except ValueError as error:
+            raise TraceError(f"nothing is predicted: {error}") from None
+
+    @cached_property
+    def _readings(self) -> Readings:
+        return Readings.of(self.trace)
 
     def python_during(self, start_ns: float, end_ns: float, *, thread: int | None = None) -> HostTime:
         """What was Python doing in [start_ns, end_ns): its operators, annotations and functions, with times (ns).

@@ -189,6 +189,17 @@ class StreamWaits(Table):
 
 
 @dataclass(frozen=True, eq=False)
+class HostWaits(Table):
+    """What a blocking call waits for: all that was launched on `stream` before it, or up to `on_correlation`."""
+
+    at_ns: Int64 = _column(np.int64)  # when the call began, where it has no correlation; else within it
+    correlation: Int64 = _column(np.int64, NONE)  # of the call
+    device: Int32 = _column(np.int32, 0)
+    stream: Int64 = _column(np.int64, NONE)  # NONE: all streams of the device
+    on_correlation: Int64 = _column(np.int64, NONE)  # of the event record; NONE: all that was launched before the call
+
+
+@dataclass(frozen=True, eq=False)
 class Counters(Table):
     """Named values over time: allocated and reserved memory, power."""
 

@@ -23,6 +23,7 @@ from perfmagic.trace.columns import (
     DeviceOps,
     HostCalls,
     HostOps,
+    HostWaits,
     Int32,
     Int64,
     LineMarks,
@@ -111,6 +112,7 @@ class TraceMeta:
     instant 0 on that host's monotonic clock, which all its processes share.  waited_for_core_ns: how long its threads
     were ready to run and had no core, added up.  cores: how many the process may use.
     threads: with which torch computes on them. "" and None where not recorded.
+    predicted: the changes, in words, with which a record was replayed to make this one; "" for a record.
     pings: exchanges with another rank that compare their clocks, each (first, second, asked_ns, answered_ns, back_ns,
     round), see perfmagic.analysis.ranks.clock_facts.
     """
@@ -138,6 +140,7 @@ class TraceMeta:
     cores: int | None = None
     threads: int | None = None
     pings: tuple[tuple[int, ...], ...] = ()
+    predicted: str = ""
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,7 @@ class Trace:
     host_ops: operators and annotations.  python_frames: the rest of what the host did, put in order when asked for.
     paths: the lines of functions that ran, None where they were not followed.
     blocks: the memory that was allocated and released; no rows where it was not recorded.
+    host_waits: what blocking calls wait for, where the record says so.
     """
 
     names: tuple[str, ...]
@@ -197,6 +201,7 @@ class Trace:
     python_frames: PythonFrames = field(default_factory=PythonFrames)
     paths: Paths | None = None
     blocks: Blocks = field(default_factory=Blocks.make)
+    host_waits: HostWaits = field(default_factory=HostWaits.make)
 
     @cached_property
     def device_ids(self) -> tuple[int, ...]:
@@ -262,6 +267,7 @@ def make_trace(
     collectives: Sequence[Collective] = (),
     paths: Paths | None = None,
     blocks: Mapping[str, Any] | None = None,
+    host_waits: Mapping[str, Any] | None = None,
 ) -> Trace:
     """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
 
@@ -300,6 +306,7 @@ def make_trace(
         collectives=tuple(collectives),
         paths=paths,
         blocks=Blocks.make(blocks),
+        host_waits=HostWaits.make(host_waits),
     )
 
 

@@ -43,6 +43,7 @@ def window(trace: Trace, start_ns: int, end_ns: int) -> Trace:
         host_ops=HostOps.make(cut(trace.host_ops.take(host_rows).to_dict(), start_ns, end_ns)),
         python_frames=trace.python_frames.window(start_ns, end_ns),
         waits=trace.waits.take(trace.waits.at_ns < end_ns),
+        host_waits=trace.host_waits.take(trace.host_waits.at_ns < end_ns),
         counters=_counters(trace.counters, start_ns, end_ns),
         blocks=_blocks(trace.blocks, start_ns, end_ns),
         meta=replace(trace.meta, start_ns=start_ns, end_ns=end_ns),

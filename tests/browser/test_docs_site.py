@@ -108,7 +108,9 @@ def test_pictures_and_frames_follow_the_colours_that_a_reader_chooses(tab: Any, 
         ground[theme] = image.evaluate(brightness)
         tab.goto((site / "docs" / "index.html").as_uri())
         tab.evaluate("(theme) => { document.body.dataset.theme = theme; }", theme)
-        inside = tab.wait_for_selector("article iframe").content_frame()
+        frame = tab.wait_for_selector("article iframe")
+        frame.scroll_into_view_if_needed()  # a frame out of sight runs no animation frames, which the waits below need
+        inside = frame.content_frame()
         inside.wait_for_selector(".pm canvas")
         inside.wait_for_function(f"() => getComputedStyle(document.querySelector('.pm')).colorScheme === '{theme}'")
     assert ground["light"] > 600

@@ -44,7 +44,7 @@ def kernel(python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     session.close()
 
 
-@pytest.fixture(params=["%%timeline", "%%memory", "%%bench -r 6 --warmup 0", "%%syncbench -r 6 --time 0.05"])
+@pytest.fixture(params=["%%timeline", "%%memory", "%%graph", "%%bench -r 6 --warmup 0", "%%syncbench -r 6 --time 0.05"])
 def head(request: pytest.FixtureRequest) -> str:
     """The first line of a cell with each magic."""
     return str(request.param)

@@ -21,6 +21,7 @@ from traitlets.config import Config
 HEADS = {
     "timeline": "%%timeline",
     "memory": "%%memory",
+    "graph": "%%graph",
     "bench": "%%bench -r 6 --warmup 0",
     "syncbench": "%%syncbench -r 6 --warmup 0",
 }

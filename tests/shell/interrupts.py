@@ -178,7 +178,8 @@ def sweep_twice(notebook: Notebook, cell: str, *, most: int, seconds: Iterable[i
         for n in range(1, counted.lines, max(1, counted.lines // most)):
             for second in seconds:
                 interrupter = Interrupter(n, 1, second=second)
-                error = _interrupted(notebook, cell, interrupter)
+                if (error := _interrupted(notebook, cell, interrupter)) is None:
+                    continue  # this run had fewer lines than the one that was counted
                 swept.interrupted += " and " in interrupter.where
                 swept.faults += _faults(notebook, cell, before, f"{n} {interrupter.where}", error)
     return swept

@@ -75,3 +75,21 @@ def test_what_cannot_stand_beside_a_timeline_is_refused(notebook: Notebook) -> N
     assert "compare: 3 timelines, two are compared" in notebook.run("%compare t t t").refusal
     assert "--time cannot be set any more" in notebook.run("%compare t t --time 3").refusal
     assert "quantity cannot be set any more" in notebook.run("%compare t t --quantity done").refusal
+
+
+def test_a_prediction_is_compared_with_the_timeline_of_the_changed_cell(notebook: Notebook) -> None:
+    notebook.run("import time, torch, perfmagic\nfrom perfmagic.changes import no_item")
+    notebook.run("x = torch.randn(64, 64, device=perfmagic.device('sim', pace='matmul=20ms'))")
+    step = "total = 0.0\nfor _ in range(4):\n    total = total + (x @ x).sum(){}\n    time.sleep(0.015)"
+    try:
+        for name, read in (("before", ".item()"), ("after", "")):
+            assert notebook.run(f"%%timeline -o {name} --device sim\n{step.format(read)}").error is None
+    finally:
+        notebook.run("perfmagic.device('sim', pace=perfmagic.Pace())")
+    notebook.run("predicted = before.what_if(no_item())")
+    assert notebook.names["predicted"].refused == ""
+    ran = notebook.run("%compare predicted after -o check")
+    check = notebook.names["check"]
+    assert check.measured_ns < check.prediction.recorded_ns
+    assert check.sentence in ran.report.replace("\n", " ")
+    assert "is checked against one timeline, not 2" in str(notebook.run("%compare predicted before after").error)

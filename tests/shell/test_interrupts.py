@@ -25,6 +25,7 @@ CELLS = {
     "timeline on the CPU": "%%timeline --device cpu\ny = x + 1",
     "timeline on sim": "%%timeline --device sim\ny = x + 1",
     "memory on sim": "%%memory\ny = x + 1",
+    "graph on sim": "%%graph\ny = x + 1",
     "bench": "%%bench -r 2 -n 1 --warmup 0\ny = x + 1",
     "syncbench": "%%syncbench -r 2 -n 1 --warmup 0\ny = x + 1",
     "compare": "%compare f g -r 2 -n 1 --warmup 0",
@@ -35,13 +36,21 @@ CELLS = {
                 y = x + 1
                 t.step()
     """,
+    "graph of a function": "perfmagic.graph(f)",
     "bench of a function": "perfmagic.bench(f, samples=2, calls=1, warmup=0)",
     "syncbench of a function": "perfmagic.syncbench(f, samples=2, calls=1, warmup=0)",
     "sweep of a function": "perfmagic.sweep(lambda n: x + n, [1, 2], synced=False, samples=2, calls=1, warmup=0)",
     "compare of functions": "perfmagic.compare(f, g, samples=2, calls=1, warmup=0)",
 }
 ROOT = Path(__file__).resolve().parents[2]
-ON_SIM = ("timeline on sim", "memory on sim", "syncbench", "timeline of steps", "syncbench of a function")
+ON_SIM = (
+    "timeline on sim",
+    "memory on sim",
+    "graph on sim",
+    "syncbench",
+    "timeline of steps",
+    "syncbench of a function",
+)
 BLOCKS = ("timeline of a block", "timeline of steps")  # of the user, with one guard: it makes signals wait
 
 

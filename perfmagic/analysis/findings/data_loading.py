@@ -28,7 +28,7 @@ def is_loader(name: str) -> bool:
 
 def data_loading(facts: Facts, free: Intervals) -> list[Finding]:
     """Device time lost while Python fetched the next batch."""
-    host = _fetches(facts.trace)
+    host = fetches(facts.trace)
     where = intersect(union(host.start_ns, host.end_ns), free)
     lost_ns = total_ns(where)
     if lost_ns < facts.notable_ns:
@@ -54,7 +54,7 @@ def data_loading(facts: Facts, free: Intervals) -> list[Finding]:
     ]
 
 
-def _fetches(trace: Trace) -> HostOps:
+def fetches(trace: Trace) -> HostOps:
     """What fetched a batch: an operator's mark, or a Python frame."""
     loaders = np.array([is_loader(name) for name in trace.names], bool)
     host = trace.host_ops

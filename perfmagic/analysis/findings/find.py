@@ -14,6 +14,7 @@ from perfmagic.analysis.findings.eager_attention import eager_attention
 from perfmagic.analysis.findings.exposed import exposed_communication, exposed_copy
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.gains import Gains
 from perfmagic.analysis.findings.graph_launch import graph_launch
 from perfmagic.analysis.findings.in_call import in_call
 from perfmagic.analysis.findings.incomplete import incomplete
@@ -60,10 +61,15 @@ class _Node:
     finding: Finding
     parts: tuple[_Node, ...] = ()
 
-    def flat(self, depth: int = 0) -> Iterable[Finding]:
-        yield replace(self.finding, depth=depth)
+    def findings(self) -> Iterable[Finding]:
+        yield self.finding
         for part in self.parts:
-            yield from part.flat(depth + 1)
+            yield from part.findings()
+
+    def flat(self, gains: Gains, depth: int = 0) -> Iterable[Finding]:
+        yield replace(gains.told(self.finding), depth=depth)
+        for part in self.parts:
+            yield from part.flat(gains, depth + 1)
 
 
 def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]:
@@ -75,29 +81,31 @@ def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]
     operator.
     """
     facts = Facts(trace, comm_names)
+    gains = Gains(facts)
     if not len(trace.ops):
         return (_verdict(facts, verdict_of(facts)),) if trace.has_host_rows else ()
     judged = verdict_of(facts)
     untimed = [_Node(finding) for rule in WITHOUT_DURATIONS for finding in rule(facts)]
     if judged.kind == NO_VERDICT:
         # where ops of graphs are missing, those that are recorded took their time all the same
-        told = [*_busy_nodes(facts), *untimed] if incomplete_graphs(trace) else untimed
-        return _flat([*_by_cost(told)], _Node(_verdict(facts, judged)))
-    head, idle = _idle_tree(facts, judged)
+        told = [*_busy_nodes(facts, gains), *untimed] if incomplete_graphs(trace) else untimed
+        return _flat([*_by_worth(told, gains)], _Node(_verdict(facts, judged)), gains)
+    head, idle = _idle_tree(facts, judged, gains)
+    head = replace(head, finding=replace(head.finding, mended=gains.against(judged.kind)))
     sets = facts.breakdown.intervals
     exposed, _ = _claimed(facts, EXPOSED, merge(sets["exposed_communication"], sets["exposed_copy"]))
     exposed_nodes = [_Node(f, _parts_of_exposed(facts, f)) for f in exposed]
     beside = [_Node(finding) for rule in WITHOUT_TIME for finding in rule(facts)]
-    busy = _busy_nodes(facts)
-    rest = _by_cost([*idle, *exposed_nodes, *beside, *untimed])
+    busy = _busy_nodes(facts, gains)
+    rest = _by_worth([*idle, *exposed_nodes, *beside, *untimed], gains)
     # what an idle device waited for does not decide where it was busy all the time
-    ordered = [*busy, *rest] if judged.kind == DEVICE_BOUND else _by_cost([*busy, *rest])
-    return _flat(ordered, head)
+    ordered = [*busy, *rest] if judged.kind == DEVICE_BOUND else _by_worth([*busy, *rest], gains)
+    return _flat(ordered, head, gains)
 
 
-def _busy_nodes(facts: Facts) -> list[_Node]:
+def _busy_nodes(facts: Facts, gains: Gains) -> list[_Node]:
     """Where a busy device's time went, with what makes it slow as its parts; only these where it is not told."""
-    slow = _by_cost([_Node(finding) for rule in BUSY for finding in rule(facts)])
+    slow = _by_worth([_Node(finding) for rule in BUSY for finding in rule(facts)], gains)
     return [_Node(finding, tuple(slow)) for finding in device_time(facts)] or slow
 
 
@@ -108,19 +116,26 @@ def _parts_of_exposed(facts: Facts, exposed: Finding) -> tuple[_Node, ...]:
     return tuple(_Node(finding) for finding in slower_copies(facts, exposed.where))
 
 
-def _flat(nodes: Sequence[_Node], verdict: _Node) -> tuple[Finding, ...]:
-    """The verdict first, but for results that are wrong: these are dearer than any time."""
+def _flat(nodes: Sequence[_Node], verdict: _Node, gains: Gains) -> tuple[Finding, ...]:
+    """The verdict first, but for results that are wrong: these are dearer than any time. All together come last."""
     wrong = [node for node in nodes if node.finding.is_wrong]
     others = [node for node in nodes if not node.finding.is_wrong]
-    return tuple(finding for node in (*wrong, verdict, *others) for finding in node.flat())
+    found = [finding for node in (*wrong, verdict, *others) for finding in node.flat(gains)]
+    plain = [one for node in (verdict, *others) for one in node.findings()]
+    return (*found, *gains.together(plain))
 
 
-def _by_cost(nodes: Sequence[_Node]) -> list[_Node]:
-    """The dearest first, then what has no cost to tell, and what costs nothing last."""
-    return sorted(nodes, key=lambda n: (n.finding.cost_ns == 0, -(n.finding.cost_ns or 0), n.finding.start_ns))
+def _by_worth(nodes: Sequence[_Node], gains: Gains) -> list[_Node]:
+    """What gains most first, by its cost where no gain is known; then what has neither, and what wins nothing last."""
+
+    def place(node: _Node) -> tuple[bool, int, int]:
+        worth_ns = gains.worth_ns(node.finding)
+        return worth_ns == 0, -(worth_ns or 0), node.finding.start_ns
+
+    return sorted(nodes, key=place)
 
 
-def _idle_tree(facts: Facts, judged: Verdict) -> tuple[_Node, list[_Node]]:
+def _idle_tree(facts: Facts, judged: Verdict, gains: Gains) -> tuple[_Node, list[_Node]]:
     """The verdict with what is part of its time, and what else an idle device waited for."""
     time, verdict = facts.cell_time, _verdict(facts, judged)
     for_host, host_free = _claimed(facts, FOR_HOST, time.waited_for_host)
@@ -134,14 +149,14 @@ def _idle_tree(facts: Facts, judged: Verdict) -> tuple[_Node, list[_Node]]:
             host_nodes = _placed(gap, time.waited_for_host, host_nodes, host_free)
         else:
             rest_nodes = _placed(gap, not_for_host, rest_nodes, rest_free)
-    host_nodes = _by_cost(host_nodes)
+    host_nodes = _by_worth(host_nodes, gains)
     if judged.kind == HOST_BOUND:
         return _Node(verdict, tuple(host_nodes)), rest_nodes
     nodes = rest_nodes
     if host_nodes or time.waited_for_host_ns >= max(1, LONG_GAP_FRAC * facts.window_ns):
         nodes = [_Node(waited_for_host(facts, time.waited_for_host), tuple(host_nodes)), *rest_nodes]
     if len(verdict.where) and judged.kind != HOST_TAIL:
-        return _Node(verdict, tuple(_by_cost(nodes))), []
+        return _Node(verdict, tuple(_by_worth(nodes, gains))), []
     return _Node(verdict), nodes
 
 

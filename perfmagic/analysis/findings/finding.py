@@ -21,6 +21,10 @@ class Finding:
     advice: what to do, in a sentence of its own, only where that is certain.
     where: the time of the device that the finding is about, as disjoint intervals: cost_ns is at most their sum.
     Findings that stand beside each other share no instant, so that their costs can be added.
+    gain_ns: the least and the most that the change it asks for would gain, predicted by replaying the record with that
+    change; None where nothing is predicted.  won_ns: the expected one between
+    them; where gain_ns begins with 0, a bound.  change: that change in words.  mended: what it would make of the run, a
+    sentence.
     frames: the functions in which Python spent that time, the longest first; only where stacks were recorded.
     depth: 0, or for a part of a finding one more than that has; the parts follow it at once.
     """
@@ -38,6 +42,10 @@ class Finding:
     advice: str = ""
     depth: int = 0
     frames: tuple[FrameTime, ...] = ()
+    gain_ns: tuple[int, int] | None = None
+    won_ns: int | None = None
+    change: str = ""
+    mended: str = ""
     where: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)
 
     @property
@@ -47,8 +55,10 @@ class Finding:
 
     @property
     def rest(self) -> str:
-        """What follows the cause: the detail, and the advice as a sentence of its own."""
-        return self.detail + (f". {self.advice}" if self.advice else "")
+        """What follows the cause: the detail, then the advice and what it would gain as sentences of their own."""
+        if self.rule == "together":
+            return f": {self.mended}"
+        return self.detail + "".join(f". {more}" for more in (self.advice, self.mended) if more)
 
     @property
     def sentence(self) -> str:
@@ -59,6 +69,7 @@ class Finding:
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "where"}
         return data | {
             "lines": list(self.lines),
+            "gain_ns": None if self.gain_ns is None else list(self.gain_ns),
             "frames": [asdict(frame) for frame in self.frames],
             "sentence": self.sentence,
         }

@@ -12,6 +12,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable
 
 LARGE_BYTES = 1 << 20  # smaller copies take as long as their launch and say nothing of the bus
+PACED_BYTES = 1 << 16  # on a simulated device, which has no bus but a pace
 # What a pinned copy reaches over 16 lanes, in bytes a second: four fifths of what the lanes carry (PCI-SIG: 8, 16 and
 # 32 GT/s a lane, 128b/130b coding), as CUDA's bandwidthTest prints on such boards.
 _PCIE = {3: 12e9, 4: 25e9, 5: 50e9}
@@ -26,10 +27,14 @@ _ON_THE_CHIP = re.compile(r"\bG[HB]\d00")
 
 @dataclass(frozen=True)
 class Bus:
-    """A bandwidth of pinned copies to the device, and in words where it is known from."""
+    """A bandwidth of pinned copies to the device, and in words where it is known from.
+
+    measured: by copies of this trace, not by what the device's name says.
+    """
 
     bytes_per_s: float
     source: str
+    measured: bool = True
 
 
 def pinned_bus(trace: Trace, device: int) -> Bus | None:
@@ -47,15 +52,16 @@ def pinned_bus(trace: Trace, device: int) -> Bus | None:
     if _ON_THE_CHIP.search(info.name):
         return None
     generation = next((number for pattern, number in _GENERATION if pattern.search(info.name)), None)
-    return Bus(_PCIE[generation], f"assumed for PCIe {generation}.0 ×16") if generation else None
+    return Bus(_PCIE[generation], f"assumed for PCIe {generation}.0 ×16", measured=False) if generation else None
 
 
 def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:
     ops = trace.ops
+    least_bytes = PACED_BYTES if trace.device_info(device).simulated else LARGE_BYTES
     wanted = np.array(
         [copy_direction(name) == OpClass.HTOD and is_pageable(name) is pageable for name in trace.names], bool
     )
-    rows = (ops.device == device) & (ops.kind == OpKind.MEMCPY) & (ops.size_bytes >= LARGE_BYTES)
+    rows = (ops.device == device) & (ops.kind == OpKind.MEMCPY) & (ops.size_bytes >= least_bytes)
     rows &= wanted[ops.name] if len(ops) else rows
     length_ns = int((ops.end_ns - ops.start_ns)[rows].sum())
     return int(ops.size_bytes[rows].sum()) / length_ns * 1e9 if length_ns else None

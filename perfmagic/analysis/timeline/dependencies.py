@@ -19,8 +19,8 @@ def released_ns(trace: Trace) -> Int64:
     result = np.full(len(ops), BEFORE_ALL_NS, np.int64)
     if not len(waits) or not len(ops):
         return result
-    asked = _order_of(trace, waits.correlation, waits.at_ns)
-    recorded = _order_of(trace, waits.on_correlation, waits.at_ns)
+    asked = order_of(trace, waits.correlation, waits.at_ns)
+    recorded = order_of(trace, waits.on_correlation, waits.at_ns)
     ends = _wait_ends(trace, recorded)
     for device, stream in np.unique(np.column_stack((waits.device, waits.stream)), axis=0).tolist():
         held = np.flatnonzero((ops.device == device) & (ops.stream == stream) & (ops.launch != NONE))
@@ -45,7 +45,7 @@ def _wait_ends(trace: Trace, recorded: Int64) -> Int64:
     return ends
 
 
-def _order_of(trace: Trace, correlation: Int64, at_ns: Int64) -> Int64:
+def order_of(trace: Trace, correlation: Int64, at_ns: Int64) -> Int64:
     """The correlation id of each row, or where it has none, the largest one given out before the instant."""
     calls = trace.calls
     given = np.concatenate(([NONE], np.maximum.accumulate(calls.correlation) if len(calls) else []))

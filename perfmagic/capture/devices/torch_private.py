@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache, wraps
+from operator import attrgetter
 from threading import Timer
 from typing import Any, cast
 
@@ -631,3 +632,86 @@ def refuse_loading(is_refused: Callable[[Any], None]) -> None:
 
     vars(ask_and_load)["asks_first"] = True
     torch.jit.load = ask_and_load
+
+
+def _make_dispatch_mode() -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        supports_higher_order_operators = True
+
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            return True
+
+    return DispatchMode
+
+
+@cache
+def dispatch_mode() -> Any:
+    """The class to derive from for what sees every operator, in autograd's threads too.
+
+    Of torch.utils._python_dispatch.TorchDispatchMode (there since 1.13, read in 2.13.0) it turns off what would import
+    torch._dynamo at the first operator: 823 modules and 5.8 s of CPU. Compiled code stays compiled. Older versions do
+    not ask; there is no fallback.
+    """
+    return _make_dispatch_mode()
+
+
+def leave_dispatch_mode(mode: Any) -> None:
+    """Take a mode off this thread's stack, wherever in it code of the user's has left it; nothing where it is not.
+
+    Uses torch.utils._python_dispatch._get_current_dispatch_mode_stack, _pop_mode and _push_mode (read in 2.13.0).
+    """
+    from torch.utils import _python_dispatch as modes
+
+    above = []
+    stack = modes._get_current_dispatch_mode_stack()
+    if not any(one is mode for one in stack):
+        return
+    while stack and stack[-1] is not mode:
+        above.append(modes._pop_mode())
+        stack.pop()
+    mode.__exit__(None, None, None)
+    for one in reversed(above):
+        modes._push_mode(one)
+
+
+# The number that all views of one storage share; it is given again when the storage has gone: see number_holder. Asked
+# for each tensor of each operator, so no function of Python. Uses torch.UntypedStorage._cdata (read in 2.13.0), no
+# fallback.
+storage_number: Callable[[Any], int] = attrgetter("_cdata")
+
+
+def number_holder() -> Callable[[Any], object]:
+    """What makes, of a storage, an object that keeps its number from being given again, and none of its memory.
+
+    Uses torch.multiprocessing.reductions.StorageWeakRef (read in 2.13.0). No fallback.
+    """
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    return StorageWeakRef
+
+
+def inner_tensors(t: Any) -> list[Any]:
+    """The tensors that a sparse tensor, or one of another library's class, stands for; itself where there are none.
+
+    Uses __tensor_flatten__ (there since 2.1, read in 2.13.0), and Tensor._indices and _values, which work before the
+    tensor is coalesced.
+    """
+    if t.layout == torch.sparse_coo:
+        return [t._indices(), t._values()]
+    if t.layout in _COMPRESSED:
+        return [t.values()]
+    flatten = getattr(type(t), "__tensor_flatten__", None)
+    if not callable(flatten):
+        return [t]
+    named = [getattr(t, name) for name in flatten(t)[0]]
+    return [one for one in named if isinstance(one, torch.Tensor)]
+
+
+_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)

@@ -162,7 +162,7 @@ class _Parts:
     def add_trace(self, trace: Trace) -> None:
         shift = trace.meta.base_unix_ns - self.base_ns
         ops = {k: v for k, v in trace.ops.to_dict().items() if k not in ("launch", "line")}
-        tables = {"ops": ops, "waits": trace.waits.to_dict()}
+        tables = {"ops": ops, "waits": trace.waits.to_dict(), "host_waits": trace.host_waits.to_dict()}
         if len(trace.counters):
             tables["counters"] = trace.counters.take(trace.counters.device != HOST_DEVICE).to_dict()
         for key, table in (("calls", trace.calls), ("host_ops", trace.whole_host())):
@@ -174,7 +174,7 @@ class _Parts:
 
     def add_sim(self, records: SimRecords, first_device: int, *, host_ops: bool) -> None:
         """host_ops: False where torch's profiler recorded the same operators."""
-        kept = ("ops", "calls", "waits", "counters", *(("host_ops",) if host_ops else ()))
+        kept = ("ops", "calls", "waits", "host_waits", "counters", *(("host_ops",) if host_ops else ()))
         tables = {k: dict(getattr(records, k)) for k in kept}
         if records.collectives:  # numbered after those of Kineto
             before = self.details.get("collectives", ())

@@ -27,11 +27,13 @@ from perfmagic.capture.recording.host import waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
 from perfmagic.errors import CaptureError, DeviceError, OptionError
 from perfmagic.trace.model import Cell, Trace
+from perfmagic.trace.needs import SeenOps
 from perfmagic.trace.remarks import Remark
 
 if TYPE_CHECKING:
     from perfmagic.capture.devices.groups.host_log import HostLog
     from perfmagic.capture.devices.sim.log import SimRecording, SimRecords
+    from perfmagic.capture.recording.op_log import OpLog
     from perfmagic.capture.recording.session import Session
 
 DEVICE_KINDS = ("auto", "cuda", "sim", "cpu")
@@ -46,6 +48,7 @@ class Recorder:
     names: the notebook's variables: at the end they are asked who holds which block.
     shapes: also shapes and types of operators' inputs; the simulated device alone has none.
     lines: whether lines in functions are followed; None for where that costs next to nothing (Python 3.12 and later).
+    needs: also which memory every operator reads and writes: seen(), after stop().
     packages: installed ones whose functions count as the user's.  label: what a file is called in front of people.
     ready: called when everything records, before time 0: several ranks begin together.
     clock_ns: unix time less perf_counter, where several processes of a machine have to agree on it; 0: taken at the
@@ -62,6 +65,7 @@ class Recorder:
     names: Mapping[str, Any] | None = None
     shapes: bool = False
     lines: bool | None = None
+    needs: bool = False
     packages: tuple[str, ...] = ()
     label: Callable[[str], str] | None = None
     ready: Callable[[], None] | None = None
@@ -74,6 +78,7 @@ class Recorder:
     _sim: SimRecording | None = None
     _host_log: HostLog | None = None
     _watch: LineWatch | None = None
+    _op_log: OpLog | None = None
     _optimizers: OptimizerSteps | None = None
     _lines_note: Remark | None = None
     _start_ns: int = 0
@@ -102,6 +107,8 @@ class Recorder:
                 self._open_sim_log(torch)
             if self.memory and (use_sim or self._session is not None):
                 self._open_optimizers(torch)
+            if self.needs and torch is not None:
+                self._open_op_log()
             if self.ready is not None:
                 self.ready()
             if by_default() if self.lines is None else self.lines:
@@ -179,6 +186,10 @@ class Recorder:
             )
         )
 
+    def seen(self) -> SeenOps:
+        """What every operator read and wrote, in the time of the trace; after stop(). Without torch there are none."""
+        return SeenOps() if self._op_log is None else self._op_log.read(self._offset_ns - self._start_ns)
+
     def _open_session(self, torch: Any) -> None:
         from perfmagic.capture.recording.session import Session  # torch is there by now
 
@@ -214,6 +225,13 @@ class Recorder:
         recording = SimRecording(sim.log(), memory=self.memory)
         self._owner.take(recording)
         self._sim = recording
+
+    def _open_op_log(self) -> None:
+        from perfmagic.capture.recording.op_log import OpLog  # torch is there by now
+
+        log = OpLog()
+        self._owner.take(log)
+        self._op_log = log
 
     def _open_optimizers(self, torch: Any) -> None:
         self._optimizers = OptimizerSteps(torch)

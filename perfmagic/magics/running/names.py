@@ -10,6 +10,7 @@ from perfmagic.magics.running.run import CellMagic
 CELL_MAGICS = {
     "timeline": "perfmagic.magics.timeline",
     "memory": "perfmagic.magics.memory",
+    "graph": "perfmagic.magics.graph",
     "bench": "perfmagic.magics.bench",
     "syncbench": "perfmagic.magics.bench",
 }

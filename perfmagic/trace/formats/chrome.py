@@ -124,6 +124,7 @@ def events_of(trace: Trace) -> Iterator[str]:
     yield from _host_ops(trace)
     yield from flows(trace)
     yield from _waits(trace)
+    yield from _host_waits(trace)
     yield from counters(trace, names)
 
 
@@ -258,6 +259,17 @@ def _waits(trace: Trace) -> Iterator[str]:
         }
         at = {"start_ns": row["at_ns"], "end_ns": row["at_ns"]}
         yield span("cuda_sync", '"Stream Wait Event"', row["device"], row["stream"], at, args)
+
+
+def _host_waits(trace: Trace) -> Iterator[str]:
+    for row in rows(trace.host_waits):
+        of_event = row["on_correlation"] != NONE
+        args = {"device": row["device"], "stream": row["stream"], "correlation": row["correlation"]}
+        if of_event:
+            args |= {"wait_on_stream": row["stream"], "wait_on_cuda_event_record_corr_id": row["on_correlation"]}
+        name = "Event Sync" if of_event else "Context Sync" if row["stream"] == NONE else "Stream Sync"
+        at = {"start_ns": row["at_ns"], "end_ns": row["at_ns"]}
+        yield span("cuda_sync", f'"{name}"', row["device"], row["stream"], at, args)
 
 
 def counters(trace: Trace, names: list[str]) -> Iterator[str]:

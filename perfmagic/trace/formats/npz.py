@@ -29,6 +29,7 @@ from perfmagic.trace.columns import (
     HostCalls,
     HostKind,
     HostOps,
+    HostWaits,
     LineMarks,
     OpKind,
     StreamWaits,
@@ -59,7 +60,10 @@ _TABLES: dict[str, type[Table]] = {
     "counters": Counters,
     "marks": LineMarks,
 }
-_OPTIONAL: dict[str, type[Table]] = {"blocks": Blocks}  # written where there are rows; older files have none
+_OPTIONAL: dict[str, type[Table]] = {
+    "blocks": Blocks,
+    "host_waits": HostWaits,
+}  # written where there are rows; older files have none
 _KINDS: dict[str, type[enum.IntEnum]] = {"ops": OpKind, "calls": CallKind, "host_ops": HostKind}
 # columns that files before a schema do not have, and what stands in them then
 _NEWER: dict[tuple[str, str], tuple[int, int]] = {

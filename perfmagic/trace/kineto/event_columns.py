@@ -74,6 +74,8 @@ HOST_KINDS = {
 WITH_VALUES = ("conv", "attention")
 _MEMORY_NAME = "[memory]"
 _ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
+_EVENT_SYNC, _CONTEXT_SYNC = "Event Sync", "Context Sync"
+_NO_STREAM = -2
 _HOST_TYPE = 0  # c10::DeviceType::CPU
 _NO_TOTALS = CounterArgs()  # nobody writes to it
 _PID, _TID = attrgetter("pid"), attrgetter("tid")
@@ -184,6 +186,22 @@ class EventColumns:
             "on_stream": np.array([a.on_stream for a in args], np.int64),
             "on_correlation": np.array([a.on_correlation for a in args], np.int64),
             "on_device": np.array([a.on_device for a in args], np.int64),
+        }
+
+    def host_waits(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
+        """Calls of the host that wait: for a stream, for an event, or for all of the device."""
+        args = wait_args(events)
+        of_event = np.array([event.name == _EVENT_SYNC for event in events], bool)
+        of_all = np.array([event.name == _CONTEXT_SYNC for event in events], bool)
+        stream = whole([a.stream for a in args], events, _TID)
+        stream = np.where(of_event, [a.on_stream for a in args], np.where(of_all, NONE, stream))
+        # an event whose record is not known says nothing: no stream has this number
+        unknown = of_event & (np.array([a.on_correlation for a in args], np.int64) < 0)
+        return {
+            "correlation": np.array([a.correlation for a in args], np.int64),
+            "device": whole([a.device for a in args], events, _PID),
+            "stream": np.where(unknown, _NO_STREAM, stream),
+            "on_correlation": np.array([max(a.on_correlation, NONE) for a in args], np.int64),
         }
 
     def counters(self, events: list[Event], category: Int64, chunk: Chunk, part: Part) -> None:

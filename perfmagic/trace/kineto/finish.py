@@ -10,12 +10,24 @@ from typing import Any
 import numpy as np
 
 from perfmagic.trace.columns import NONE, Bool
-from perfmagic.trace.kineto.parts import CALLS, COUNTERS, FRAMES, HOST_OPS, OPS, TABLES, WAITS, Columns, Gathered, Part
+from perfmagic.trace.kineto.parts import (
+    CALLS,
+    COUNTERS,
+    FRAMES,
+    HOST_OPS,
+    HOST_WAITS,
+    OPS,
+    TABLES,
+    WAITS,
+    Columns,
+    Gathered,
+    Part,
+)
 from perfmagic.trace.kineto.times import PairEnd, Times, repair_times
 from perfmagic.trace.remarks import Remark
 from perfmagic.units import plural, size
 
-SPAN_TABLES = (OPS, CALLS, HOST_OPS, WAITS, FRAMES)
+SPAN_TABLES = (OPS, CALLS, HOST_OPS, WAITS, FRAMES, HOST_WAITS)
 MOST_BYTES = 2**50  # a pebibyte
 MOST_DEVICES = 2**31 - 1
 _TIMES = ("start_ns", "dur_ns", "has_start", "has_dur")
@@ -86,7 +98,13 @@ def _drop_impossible(tables: dict[int, Columns], lost: int, repairs: list[Remark
         words = f"{plural(lost, 'size or count', 'sizes or counts')} beyond {size(MOST_BYTES)}, left out"
         repairs.append(Remark("impossible_size", words, {"n": lost}))
     far = 0
-    for table, name in ((OPS, "device"), (WAITS, "device"), (WAITS, "on_device"), (COUNTERS, "device")):
+    for table, name in (
+        (OPS, "device"),
+        (WAITS, "device"),
+        (WAITS, "on_device"),
+        (COUNTERS, "device"),
+        (HOST_WAITS, "device"),
+    ):
         if name in tables[table]:
             devices = tables[table][name]
             impossible = (devices < NONE) | (devices > MOST_DEVICES)

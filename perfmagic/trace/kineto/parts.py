@@ -13,8 +13,8 @@ from perfmagic.trace.columns import NONE
 from perfmagic.trace.kineto.times import PairEnd
 
 Columns = dict[str, Any]
-OPS, CALLS, HOST_OPS, WAITS, COUNTERS, FRAMES, MEMORY = range(1, 8)  # which table an event goes to; 0: none
-TABLES = (OPS, CALLS, HOST_OPS, WAITS, COUNTERS, FRAMES, MEMORY)
+OPS, CALLS, HOST_OPS, WAITS, COUNTERS, FRAMES, MEMORY, HOST_WAITS = range(1, 9)  # which table an event goes to; 0: none
+TABLES = (OPS, CALLS, HOST_OPS, WAITS, COUNTERS, FRAMES, MEMORY, HOST_WAITS)
 NAMES, SHAPES, INPUTS, COLLECTIVES, DTYPES, VALUES = BOOKS = range(6)  # which book a column's numbers are of
 _BOOK_OF = (
     *((OPS, "name", NAMES), (CALLS, "name", NAMES), (HOST_OPS, "name", NAMES), (COUNTERS, "series", NAMES)),

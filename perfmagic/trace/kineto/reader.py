@@ -23,7 +23,18 @@ from perfmagic.trace.kineto.finish import finished
 from perfmagic.trace.kineto.header import base_unix_ns, device_infos, rank_and_world, restored
 from perfmagic.trace.kineto.helper import Helper, HelperLostError
 from perfmagic.trace.kineto.links import with_forward
-from perfmagic.trace.kineto.parts import CALLS, COUNTERS, FRAMES, HOST_OPS, LINKS, MEMORY, OPS, WAITS, Columns
+from perfmagic.trace.kineto.parts import (
+    CALLS,
+    COUNTERS,
+    FRAMES,
+    HOST_OPS,
+    HOST_WAITS,
+    LINKS,
+    MEMORY,
+    OPS,
+    WAITS,
+    Columns,
+)
 from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
@@ -104,7 +115,8 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
         raise _no_records(tables, origin)
     whole = finished(tables.gathered, repairs)
     columns = whole.columns
-    ops, calls, host_ops, frames, waits = (columns[table] for table in (OPS, CALLS, HOST_OPS, FRAMES, WAITS))
+    ops, calls, host_ops, frames = (columns[table] for table in (OPS, CALLS, HOST_OPS, FRAMES))
+    waits, host_waits = columns[WAITS], columns[HOST_WAITS]
     n_ops, n_calls, n_host_ops, n_frames = (len(table["start_ns"]) for table in (ops, calls, host_ops, frames))
     if not n_ops + n_calls + n_host_ops + n_frames:
         raise _no_records(tables, origin)
@@ -131,7 +143,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
         notes=tuple(_notes(tables, n_ops, n_calls, n_host_ops + n_frames)),
     )
     counters, memory = columns[COUNTERS], columns[MEMORY]
-    for instants in (waits, counters, memory):
+    for instants in (waits, host_waits, counters, memory):
         del instants["end_ns"]
         instants["at_ns"] = instants.pop("start_ns")
     blocks = blocks_of(memory, host_ops, linked, tables.names)
@@ -143,6 +155,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
         host_ops=host_ops if n_host_ops else None,
         python_frames=frames if n_frames else None,
         waits=waits if len(waits["at_ns"]) else None,
+        host_waits=host_waits if len(host_waits["at_ns"]) else None,
         counters=counters if len(counters["at_ns"]) else None,
         blocks=blocks,
         marks=saved.marks if saved else None,

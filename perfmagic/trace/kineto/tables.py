@@ -20,6 +20,7 @@ from perfmagic.trace.kineto.parts import (
     DTYPES,
     FRAMES,
     HOST_OPS,
+    HOST_WAITS,
     INPUTS,
     NAMES,
     OPS,
@@ -44,6 +45,7 @@ _TABLE_OF = {
 }
 _OVERHEAD = "overhead"
 _WAIT_NAME = "Stream Wait Event"
+_HOST_WAIT_NAMES = ("Stream Sync", "Event Sync", "Context Sync")
 _CAT = attrgetter("cat")
 
 
@@ -62,6 +64,7 @@ class Tables:
             CALLS: make.calls,
             HOST_OPS: make.host_ops,
             WAITS: make.waits,
+            HOST_WAITS: make.host_waits,
             FRAMES: make.frames,
         }
 
@@ -140,8 +143,9 @@ class Tables:
         category = np.fromiter(map(categories.__getitem__, map(_CAT, events)), np.int64, len(events))
         table = np.array([_TABLE_OF.get(name, 0) for name in categories], np.int8)[category]
         for row in np.flatnonzero(table == WAITS).tolist():
-            if cast("Span", events[row]).name != _WAIT_NAME:
-                table[row] = 0
+            name = cast("Span", events[row]).name
+            if name != _WAIT_NAME:
+                table[row] = HOST_WAITS if name in _HOST_WAIT_NAMES else 0
         return category, table
 
 

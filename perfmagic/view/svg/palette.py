@@ -51,6 +51,7 @@ TONES: dict[str, Tone] = {
     "on_mem_dark": Tone("#ffffff", "#0a0d12"),
     "on_mem_middle": Tone("#1b1f24", "#ffffff"),
     "warn": Tone("#d9730d", "#ec8b33"),
+    "at_once": Tone("#1a7f37", "#3fb950"),  # of lines between what ran side by side
     # text written on a slice of the class
     "on_matrix": Tone("#ffffff", "#0a0d12"),
     "on_comp": Tone("#ffffff", "#0a0d12"),

@@ -15,9 +15,10 @@ from perfmagic.analysis.timeline.trust import trust
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.short_names import shown_names
+from perfmagic.view.timeline.critical import critical_path_shares
 from perfmagic.view.timeline.device_lanes import device_group
 from perfmagic.view.timeline.host_lanes import cell_lane, host_ops_lanes, launch_lane
-from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane
+from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane, Share
 
 FEW_OPS = 64  # up to so many ops a picture can be read op by op
 
@@ -75,7 +76,8 @@ class TimelineDoc:
     start_ns, end_ns: the window.  names: as they are read, by their number in the trace.  cell: None where there are no
     line marks.  threads: operators in flame order.  groups: one a device.  trust: how far the record can be believed,
     in sentences, notes of the capture among them.  failure: "" or how the cell ended.
-    returned_ns: when the cell's last line gave control back, None for files.
+    returned_ns: when the cell's last line gave control back, None for files.  path: what the critical path of the whole
+    run consists of, empty where the record does not say.
     """
 
     start_ns: int
@@ -92,6 +94,7 @@ class TimelineDoc:
     failure: str
     returned_ns: int | None
     origin: str
+    path: tuple[Share, ...] = ()
 
     @property
     def span_ns(self) -> int:
@@ -135,6 +138,7 @@ def timeline_doc(
         failure=_failure(trace),
         returned_ns=trace.meta.returned_ns,
         origin=trace.meta.origin,
+        path=critical_path_shares(trace, comm_names) if (start_ns, end_ns) == (None, None) else (),
     )
 
 
@@ -168,7 +172,8 @@ def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns
 
 def _device_label(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
     infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
-    return devices_label(infos) or "no device"
+    label = devices_label(infos) or "no device"
+    return f"predicted, not recorded: {label}" if trace.meta.predicted else label
 
 
 def _flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from perfmagic import units
 from perfmagic.view.svg.metrics import columns
 from perfmagic.view.text import prose_width, table, wrapped
+from perfmagic.view.timeline.critical import path_words
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.lanes import DeviceGroup
 from perfmagic.view.timeline.words import cost_words, rest_words, trust_words
@@ -24,6 +25,7 @@ def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".
     give them lines of their own.
     """
     lines = wrapped(doc.header.sentence)
+    lines += wrapped(path_words(doc.path)) if doc.path else []
     if doc.failure:
         lines += wrapped(doc.failure)
     for finding in doc.findings:

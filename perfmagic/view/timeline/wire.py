@@ -8,6 +8,7 @@ SCHEMA changes whenever an older reader would draw something else than what is m
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.frame_lanes import FrameLanes, frame_lane_of, frame_lanes
-from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, StreamLane
+from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, Share, StreamLane
 from perfmagic.view.timeline.lines.wire import LinesWire, lines_wire
 from perfmagic.view.timeline.origins import origin_words
 from perfmagic.view.timeline.stack_wire import memory_wire
@@ -133,6 +134,7 @@ def _header(doc: TimelineDoc) -> dict[str, Any]:
         "returned": None if doc.returned_ns is None else doc.returned_ns - doc.start_ns,
         "from_cell": doc.origin == "cell",
         "alt": cut(alt_text(doc)),
+        "path": _shares(doc.path),
     }
 
 
@@ -162,10 +164,14 @@ def _group(group: DeviceGroup) -> dict[str, Any]:
         "queue_max": group.queue_max,
         "n_streams": len(group.streams),
         "staves": [stave.name for stave in group.staves],
-        "shares": [{"name": s.name, "ns": s.ns, "token": s.token, "second": s.second} for s in group.shares],
+        "shares": _shares(group.shares),
         "n_folded": group.n_folded,
         "folded_ops": group.folded_ops,
     }
+
+
+def _shares(shares: Sequence[Share]) -> list[dict[str, Any]]:
+    return [{"name": share.name, "ns": share.ns, "token": share.token, "second": share.second} for share in shares]
 
 
 def _streams(doc: TimelineDoc) -> list[StreamLane]:

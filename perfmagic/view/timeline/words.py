@@ -43,10 +43,15 @@ def _extent(dimensions: tuple[int, int, int]) -> str:
 def cost_words(finding: Finding, busy_frac: float) -> str:
     """The left column of a finding: "race", time that could be won, "costs nothing", nothing where it is not known.
 
+    That time is what its change gains where that is predicted, with "≤" where it is a bound; else what it cost.
+
     Of a verdict with nothing to win, how busy the device is: busy_frac, as the first line has it.
     """
     if finding.is_wrong:
         return ALARM
+    if finding.gain_ns is not None and finding.won_ns is not None and finding.mended:
+        bound = "≤ " if finding.won_ns and not finding.gain_ns[0] else ""
+        return f"{bound}{units.duration(finding.won_ns)}" if finding.won_ns else "gains ≈ 0"
     if finding.cost_ns is None:
         told = finding.rule == "verdict" and finding.cause != NO_VERDICT
         return f"{units.percent(busy_frac)} busy" if busy_frac and told else ""

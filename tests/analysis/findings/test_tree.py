@@ -108,9 +108,12 @@ def test_parts_follow_the_finding_they_are_part_of_and_the_dearest_comes_first()
 
 def test_a_wait_that_cost_nothing_comes_last() -> None:
     b = Builder()
-    b.op(10, 500, launch=2)
+    b.op(10, 900, launch=2)
+    b.op(10, 480, launch=3, stream=8)
     b.sync(20, 490)
-    b.op(600, 1000, launch=590)
+    b.op(902, 1300, launch=590)
     found = findings(b.trace())
     assert found[-1].rule == "sync"
     assert found[-1].cost_ns == 0
+    assert found[-1].gain_ns is not None
+    assert not found[-1].mended  # "costs nothing" says it

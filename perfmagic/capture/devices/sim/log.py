@@ -27,6 +27,7 @@ _OPS = ("start_ns", "end_ns", "kind", "device", "stream", "name", "correlation",
 _CALLS = ("start_ns", "end_ns", "kind", "name", "thread", "correlation")
 _HOST_OPS = ("start_ns", "end_ns", "kind", "name", "thread")
 _WAITS = ("at_ns", "correlation", "device", "stream", "on_stream", "on_correlation", "on_device")
+_HOST_WAITS = ("at_ns", "device", "stream", "on_correlation")
 _COUNTERS = ("at_ns", "series", "device", "value")
 
 Columns = dict[str, Any]
@@ -48,6 +49,7 @@ class SimRecords:
     host_ops: Columns
     waits: Columns
     counters: Columns
+    host_waits: Columns
     races: list[tuple[int, int]] = field(default_factory=list)
     dropped: int = 0
     full_ns: int | None = None
@@ -62,6 +64,7 @@ class _Mark:
     host_ops: int
     waits: int
     counters: int
+    host_waits: int
     races: int
     dropped: int
     collectives: int
@@ -91,6 +94,7 @@ class SimLog:
         self._host_ops: list[tuple[Any, ...]] = []
         self._waits: list[tuple[Any, ...]] = []
         self._counters: list[tuple[Any, ...]] = []
+        self._host_waits: list[tuple[Any, ...]] = []
         self._races: list[tuple[int, int]] = []
         self._dropped: list[int] = []  # when each of them began
         self._collectives: list[tuple[int, Collective, int]] = []
@@ -152,6 +156,7 @@ class SimLog:
         host_ops = _columns(_HOST_OPS, self._host_ops[at.host_ops :], names)
         waits = _columns(_WAITS, self._waits[at.waits :], names)
         counters = _columns(_COUNTERS, self._counters[at.counters :], names)
+        host_waits = _columns(_HOST_WAITS, self._host_waits[at.host_waits :], names)
         races = self._races[at.races :]
         dropped = self._dropped[at.dropped :]
         full_ns = min(dropped, default=None)
@@ -161,7 +166,19 @@ class SimLog:
             blocks[key] = [names.setdefault(name, len(names)) if name else NONE for name in blocks.get(key, ())]
         _add_forward(ops, self._nodes[at.nodes :])
         return SimRecords(
-            *(tuple(names), ops, calls, host_ops, waits, counters, races, len(dropped), full_ns, collectives),
+            *(
+                tuple(names),
+                ops,
+                calls,
+                host_ops,
+                waits,
+                counters,
+                host_waits,
+                races,
+                len(dropped),
+                full_ns,
+                collectives,
+            ),
             blocks=blocks,
         )
 
@@ -233,6 +250,13 @@ class SimLog:
         else:
             self._dropped.append(at_ns)
 
+    def add_host_wait(self, at_ns: int, device: int, stream: int, on_correlation: int) -> None:
+        """The call that began at_ns returned only after what a stream had been given up to on_correlation."""
+        if len(self._host_waits) < self._calls_end:
+            self._host_waits.append((at_ns, device, stream, on_correlation))
+        else:
+            self._dropped.append(at_ns)
+
     def add_memory(self, at_ns: int, device: int, allocated: int, reserved: int) -> None:
         """What a device holds from then on, in bytes; under the names of Kineto's counters."""
         if not self.recording or not self._with_memory:
@@ -260,6 +284,7 @@ class SimLog:
             self._host_ops,
             self._waits,
             self._counters,
+            self._host_waits,
             self._races,
             self._dropped,
             self._collectives,

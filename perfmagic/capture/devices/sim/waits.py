@@ -21,6 +21,7 @@ def wait_for_job(job: Job, call: str) -> None:
     finally:
         if LOG.recording:
             LOG.add_call(start_ns, now_ns(), CallKind.SYNC, call, job.correlation)
+            LOG.add_host_wait(start_ns, job.lane.device.index, job.lane.stream_id, job.correlation)
     device = job.lane.device
     device.host_saw_job(job)
     if job.direct and job.error is not None:
@@ -56,5 +57,7 @@ def _drain(lanes: tuple[Lane, ...], call: str) -> None:
     finally:
         if LOG.recording:
             LOG.add_call(start_ns, now_ns(), CallKind.SYNC, call, -1)
+            for lane, correlation in seen:
+                LOG.add_host_wait(start_ns, lane.device.index, lane.stream_id, correlation)
     for lane, correlation in seen:
         lane.device.host_saw(lane, correlation)

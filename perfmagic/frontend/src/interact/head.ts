@@ -5,7 +5,7 @@ import { type Action, isWhole, type State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
 import { totalsOf } from "../model/totals.ts";
 import { count, duration, durationLike, percent, plural, size } from "../model/units.ts";
-import type { FindingWire } from "../model/wire.ts";
+import type { FindingWire, ShareWire } from "../model/wire.ts";
 
 type Do = (action: Action) => void;
 
@@ -62,9 +62,13 @@ export function busyOf(model: Model): string {
 /** One bar over the whole width: each instant of the device's extent once. */
 export function shareBar(model: Model): HTMLElement[] {
   const shares = model.groups.length === 1 ? model.groups[0].wire.shares : [];
+  return [...barOf(shares, ""), ...barOf(model.header.path ?? [], "critical path")];
+}
+
+function barOf(shares: readonly ShareWire[], title: string): HTMLElement[] {
   if (!shares.length) return [];
   const bar = el("div", "pm-shares");
-  const words = el("div", "pm-sharewords");
+  const words = el("div", "pm-sharewords", ...(title ? [el("span", "", title)] : []));
   for (const share of shares) {
     const part = swatch(share.token, "", share.second);
     part.style.flex = `${share.ns} 0 0`;

@@ -126,6 +126,8 @@ export interface Header {
   returned: number | null;
   from_cell: boolean;
   alt: string;
+  /** What the critical path of the run consists of; empty, or not there, where that is not known. */
+  path?: ShareWire[];
   thread_lanes: { label: string; levels: number[] }[];
   /** under: the lane of operators of the same thread, -1 where there is none. */
   frame_lanes: { label: string; levels: number[]; under: number }[];

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perfmagic import units
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.names import OpClass
@@ -10,7 +12,7 @@ from perfmagic.view.svg.metrics import WIDEST_FONT, fitted, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, queued, tint
 from perfmagic.view.svg.path import rects
 from perfmagic.view.timeline.doc import TimelineDoc
-from perfmagic.view.timeline.lanes import DeviceGroup, Share
+from perfmagic.view.timeline.lanes import Share
 from perfmagic.view.timeline.words import AT_ONCE, cost_words, rest_words, trust_words
 
 GUTTER_PX = 92
@@ -50,17 +52,20 @@ def draw_header(canvas: Canvas, doc: TimelineDoc) -> float:
     return y + 6
 
 
-def draw_shares(canvas: Canvas, group: DeviceGroup, y: float) -> float:
-    """Where the device's extent went, each instant once, as one bar and its words; returns the lower edge."""
-    total = max(1, sum(share.ns for share in group.shares))
+def draw_shares(canvas: Canvas, shares: Sequence[Share], y: float, title: str = "") -> float:
+    """What some time consists of, each instant once, as one bar and its words; returns the lower edge."""
+    total = max(1, sum(share.ns for share in shares))
     x = 0.0
-    for share in group.shares:
+    for share in shares:
         width = share.ns / total * WIDTH_PX
-        _share_box(canvas, share, round(x, 1), y, round(max(0.5, width - 1), 1), 7)
+        share_box(canvas, share, round(x, 1), y, round(max(0.5, width - 1), 1), 7)
         x += width
     x = 0.0
-    for share in group.shares:
-        x = _share_words(canvas, share, x, y + 13)
+    if title:
+        canvas.text(0, y + 21, title, "ink2")
+        x = width_px(title, 10) * WIDEST_FONT + 14
+    for share in shares:
+        x = share_words(canvas, share, x, y + 13)
     return y + 28
 
 
@@ -103,7 +108,8 @@ def _draw_finding(canvas: Canvas, y: float, finding: Finding, cost: str) -> None
     canvas.run(x, y, Part(cause, words, 12, bold=True), Part(shown, words, 12, gap_px=gap_px))
 
 
-def _share_box(canvas: Canvas, share: Share, x: float, y: float, width: float, height: float) -> None:
+def share_box(canvas: Canvas, share: Share, x: float, y: float, width: float, height: float) -> None:
+    """A part of a bar, in its colour; time in which nothing ran is hatched."""
     box = (x, y, width, height)
     if share.token == "wait":
         canvas.boxes([box], tint("wait", LOST_SHARE, LOST_SHARE))
@@ -115,13 +121,14 @@ def _share_box(canvas: Canvas, share: Share, x: float, y: float, width: float, h
         canvas.boxes([(x, y + height / 2, width, height / 2)], share.second)
 
 
-def _share_words(canvas: Canvas, share: Share, x: float, y: float) -> float:
+def share_words(canvas: Canvas, share: Share, x: float, y: float) -> float:
+    """Its colour, how long and what, where there is room; returns where the next one begins."""
     amount = units.duration(share.ns)
     words_px = width_px(amount, 10, bold=True) + 4 + width_px(share.name, 10)
     needed = 14 + words_px * WIDEST_FONT + 14
     if x + needed > WIDTH_PX + 18:
         return x
-    _share_box(canvas, share, round(x, 1), y, 10, 8)
+    share_box(canvas, share, round(x, 1), y, 10, 8)
     canvas.run(round(x + 14, 1), y + 8, Part(amount, bold=True), Part(share.name, "ink2", gap_px=4))
     return x + needed
 

@@ -9,6 +9,7 @@ from perfmagic import units
 from perfmagic.view.svg.canvas import Canvas
 from perfmagic.view.svg.metrics import WIDEST_FONT, fitted, width_px
 from perfmagic.view.svg.scale import Scale, ticks
+from perfmagic.view.timeline.critical import TITLE
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.lanes import DeviceGroup, Flag
 from perfmagic.view.timeline.picture.device import device_heading, draw_staves, draw_stream
@@ -53,7 +54,9 @@ def _picture(doc: TimelineDoc, detail: Detail, header: bool) -> str:
     canvas = Canvas()
     y = draw_header(canvas, doc) if header else 4.0
     if len(doc.groups) == 1 and doc.groups[0].shares:
-        y = draw_shares(canvas, doc.groups[0], y)
+        y = draw_shares(canvas, doc.groups[0].shares, y)
+    if doc.path:
+        y = draw_shares(canvas, doc.path, y, title=TITLE)
     frame = Frame(canvas, Scale(doc.start_ns, doc.end_ns, PLOT_PX), detail)
     canvas.shifted(LEFT_PX)
     y = _draw_body(frame, doc, y)

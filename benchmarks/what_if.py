@@ -1,0 +1,379 @@
+"""What a change gains, predicted from a record of the program before it, beside what the changed program takes.
+
+    python benchmarks/what_if.py [--reps N] [--out FILE] [PART OF A NAME ...]
+
+Each pair is a program before and after a change, on the simulated device with paces of 15 ms and more. The program
+before is recorded a few times and predicted; then both run unrecorded in turns. The prediction is scaled by what the
+unrecorded run before took beside the recorded one: a recording takes time itself. The margin of the interval was
+chosen on the pairs marked "chosen"; the others, "held out", check it. A pair marked "refuse" must get no number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import perfmagic
+from perfmagic.analysis.replay.changes.change import Change
+from perfmagic.analysis.replay.changes.device_time import FasterKernels
+from perfmagic.analysis.replay.changes.host_time import FasterPython
+from perfmagic.analysis.replay.changes.launching import OneGraph
+from perfmagic.analysis.replay.changes.moving import NoWaits, OwnStream
+from perfmagic.analysis.replay.changes.pinning import Pin
+from perfmagic.analysis.replay.changes.reads import NoItem
+from perfmagic.analysis.replay.prediction import Prediction, Readings, predict
+
+STEPS = 6
+Program = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A program before and after a change.
+
+    make: gives both.  pace, pace_after: of the simulated device.  half: "chosen", "held out" or "refuse".
+    """
+
+    name: str
+    half: str
+    pace: str
+    make: Callable[[], tuple[Program, Program]]
+    changes: tuple[Change, ...]
+    pace_after: str = ""
+
+
+def square() -> torch.Tensor:
+    """What a product is made of."""
+    return torch.randn(64, 64, device="sim")
+
+
+def copied(pinned: bool, stream: Any = None, *, read: bool = False, python_s: float = 0.0) -> Program:
+    """Steps that copy a batch to the device and compute beside it."""
+    x = square()
+    batches = [torch.randn(500, 500) for _ in range(STEPS)]
+    batches = [batch.pin_memory() for batch in batches] if pinned else batches
+
+    def run() -> None:
+        total: Any = 0.0
+        for batch in batches:
+            with torch.sim.stream(stream or torch.sim.current_stream()):
+                batch.to("sim", non_blocking=True)
+            y = x @ x
+            time.sleep(python_s)
+            if python_s:
+                total = total + (y.sum().item() if read else y.sum())
+
+    return run
+
+
+def read(each: bool, python_s: float = 0.02) -> Program:
+    """Steps that compute, and read a number each or at the end."""
+    x = square()
+
+    def run() -> None:
+        total: Any = 0.0
+        for _ in range(STEPS):
+            total = total + ((x @ x).sum().item() if each else (x @ x).sum())
+            time.sleep(python_s)
+        if not each:
+            total.item()
+
+    return run
+
+
+def in_series(series: bool) -> Program:
+    """The same work on two devices, one after the other or at once."""
+    both = [torch.randn(64, 64, device=f"sim:{i}") for i in (0, 1)]
+
+    def run() -> None:
+        for i, x in enumerate(both):
+            for _ in range(STEPS):
+                x @ x
+            if series:
+                torch.sim.synchronize(i)
+
+    return run
+
+
+def computed(own: bool) -> Program:
+    """Steps that each need a batch from pinned memory: copied on the stream of the compute, or ahead on its own."""
+    w = torch.randn(500, 500, device="sim")
+    batches = [torch.randn(500, 500).pin_memory() for _ in range(STEPS)]
+    side = torch.sim.Stream()
+
+    def run() -> None:
+        current = torch.sim.current_stream()
+        for batch in batches:
+            with torch.sim.stream(side if own else current):
+                there = batch.to("sim", non_blocking=True)
+            if own:
+                current.wait_stream(side)
+            there @ w
+
+    return run
+
+
+def saved(own: bool) -> Program:
+    """Steps whose result goes to pinned memory: copied on the stream of the compute, or on its own."""
+    x = torch.randn(500, 500, device="sim")
+    there = [torch.empty(500, 500).pin_memory() for _ in range(STEPS)]
+    side = torch.sim.Stream()
+
+    def run() -> None:
+        current = torch.sim.current_stream()
+        for out in there:
+            y = x @ x
+            if own:
+                side.wait_stream(current)
+            with torch.sim.stream(side if own else current):
+                out.copy_(y, non_blocking=True)
+
+    return run
+
+
+def waiting(waits: bool) -> Program:
+    """Two streams with work of their own, which wait for each other or not."""
+    x, z = square(), square()
+    a, b = torch.sim.Stream(), torch.sim.Stream()
+
+    def run() -> None:
+        for _ in range(STEPS):
+            with torch.sim.stream(a):
+                x @ x
+            if waits:
+                b.wait_stream(a)
+            with torch.sim.stream(b):
+                z @ z
+            if waits:
+                a.wait_stream(b)
+
+    return run
+
+
+def beside_python(python_s: float = 0.02) -> Program:
+    """Steps of compute with Python beside."""
+    x = square()
+
+    def run() -> None:
+        for _ in range(STEPS):
+            x @ x
+            time.sleep(python_s)
+
+    return run
+
+
+def fetched(python_s: float) -> Program:
+    """Steps that wait for Python, compute, and read."""
+    x = square()
+
+    def run() -> None:
+        for _ in range(STEPS):
+            time.sleep(python_s)
+            (x @ x).sum().item()
+
+    return run
+
+
+def added(together: bool) -> Program:
+    """200 small ops, one by one or as one."""
+    tensors = [torch.randn(64, device="sim") for _ in range(200)]
+
+    def run() -> None:
+        if together:
+            torch._foreach_add_(tensors, 1.0)
+        else:
+            for tensor in tensors:
+                tensor.add_(1.0)
+
+    return run
+
+
+def side_copies() -> tuple[Program, Program]:
+    """Copies on a stream of their own."""
+    stream = torch.sim.Stream()
+    return copied(False, stream), copied(True, stream)
+
+
+def twice(make: Callable[..., Program], *args: Any) -> Callable[[], tuple[Program, Program]]:
+    """The same program before and after, where the device itself changes."""
+
+    def both() -> tuple[Program, Program]:
+        program = make(*args)
+        return program, program
+
+    return both
+
+
+COPY, SLOW_COPY, STEP = "matmul=30ms, copy=0.05GB/s", "matmul=30ms, copy=0.04GB/s", 0.015
+
+
+def both(
+    program: Callable[..., Program], *before_and_after: Any, **options: Any
+) -> Callable[[], tuple[Program, Program]]:
+    """A program made with the first of two arguments, and with the second."""
+    before, after = before_and_after
+    return lambda: (program(before, **options), program(after, **options))
+
+
+def trained(pinned: bool, read: bool) -> Program:
+    """Steps that copy, compute, and maybe read."""
+    return copied(pinned, read=read, python_s=STEP)
+
+
+PAIRS = (
+    Pair("pageable → pinned, one stream", "chosen", COPY, both(copied, False, True), (Pin(),)),
+    Pair("pageable → pinned, copies on a side stream", "held out", COPY, side_copies, (Pin(),)),
+    Pair(".item() in each step → one at the end", "chosen", "matmul=30ms", both(read, True, False), (NoItem(),)),
+    Pair(
+        *(".item() in each step, Python 35 ms", "held out", "matmul=30ms"),
+        both(read, True, False, python_s=0.035),
+        (NoItem(),),
+    ),
+    Pair("two devices in series → at once", "chosen", "matmul=25ms", both(in_series, True, False), (NoItem(),)),
+    Pair(
+        *("batches on the compute's stream → their own", "chosen", SLOW_COPY),
+        both(computed, False, True),
+        (OwnStream(),),
+    ),
+    Pair("results on the compute's stream → their own", "held out", COPY, both(saved, False, True), (OwnStream(),)),
+    Pair("waits between two streams → none", "held out", "matmul=25ms", both(waiting, True, False), (NoWaits(),)),
+    Pair(
+        *("matmul 30 ms → 15 ms, Python 20 ms", "chosen", "matmul=30ms"),
+        twice(beside_python),
+        (FasterKernels("mm", 2.0),),
+        "matmul=15ms",
+    ),
+    Pair(
+        *("matmul 60 ms → 20 ms, Python 20 ms", "held out", "matmul=60ms"),
+        twice(beside_python),
+        (FasterKernels("mm", 3.0),),
+        "matmul=20ms",
+    ),
+    Pair("Python 50 ms → 25 ms a step", "held out", "matmul=30ms", both(fetched, 0.05, 0.025), (FasterPython(2.0),)),
+    Pair(
+        *("pinned, and no .item()", "chosen", COPY),
+        lambda: (trained(False, True), trained(True, False)),
+        (Pin(), NoItem()),
+    ),
+    Pair("the same, pinned only", "held out", COPY, lambda: (trained(False, True), trained(True, True)), (Pin(),)),
+    Pair(
+        *("the same, no .item() only", "held out", COPY),
+        lambda: (trained(False, True), trained(False, False)),
+        (NoItem(),),
+    ),
+    Pair("200 small ops → one", "refuse", "kernel=30us", both(added, False, True), (OneGraph(),)),
+)
+
+
+def recorded(program: Program, changes: tuple[Change, ...]) -> Prediction:
+    """The prediction from one recording."""
+    torch.sim.synchronize(0), torch.sim.synchronize(1)
+    with perfmagic.timeline(device="sim") as t:
+        program()
+    return predict(Readings.of(t.result.trace), changes)
+
+
+def took_ms(program: Program) -> float:
+    """One unrecorded run, until both devices are done."""
+    torch.sim.synchronize(0), torch.sim.synchronize(1)
+    start = time.perf_counter()
+    program()
+    torch.sim.synchronize(0), torch.sim.synchronize(1)
+    return (time.perf_counter() - start) * 1e3
+
+
+def measured(pair: Pair, reps: int) -> dict[str, Any]:
+    """A row of the table."""
+    from perfmagic.capture.devices import sim
+
+    sim.set_pace(pair.pace)
+    before, after = pair.make()
+    before(), after()
+    predictions = [recorded(before, pair.changes) for _ in range(reps)]
+    refused = [p.refused for p in predictions if p.refused]
+    if refused:
+        return {"name": pair.name, "half": pair.half, "refused": refused[0]}
+    gc.collect()
+    befores, afters = [], []
+    for _ in range(reps):
+        sim.set_pace(pair.pace)
+        befores.append(took_ms(before))
+        sim.set_pace(pair.pace_after or pair.pace)
+        afters.append(took_ms(after))
+
+    def middle(of: Callable[[Prediction], int]) -> float:
+        return statistics.median(of(p) for p in predictions) / 1e6
+
+    was = statistics.median(befores)
+    scale = was / middle(lambda p: p.recorded_ns)
+    found = {
+        "name": pair.name,
+        "half": pair.half,
+        "before": was,
+        "predicted": scale * middle(lambda p: p.expected_ns),
+        "low": scale * middle(lambda p: p.low_ns),
+        "high": scale * middle(lambda p: p.high_ns),
+        "measured": statistics.median(afters),
+    }
+    found["error"] = found["predicted"] / found["measured"] - 1
+    found["inside"] = found["low"] <= found["measured"] <= found["high"]
+    return found
+
+
+def row_text(row: dict[str, Any]) -> str:
+    """A row as Markdown."""
+    if "refused" in row:
+        return f"| {row['name']} | {row['half']} | | | refused: {row['refused']} | | |"
+    return (
+        f"| {row['name']} | {row['half']} | {row['before']:.0f} | {row['predicted']:.0f} "
+        f"({row['low']:.0f} … {row['high']:.0f}) | {row['measured']:.0f} | {100 * row['error']:+.1f} % "
+        f"| {'yes' if row['inside'] else 'NO'} |"
+    )
+
+
+def main() -> None:
+    """Print the table, and what it says in all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reps", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    perfmagic.devices(2, "sim")
+    torch.set_num_threads(1)
+    lines = [
+        "# What a change gains, predicted and measured\n",
+        f"simulated device, torch {torch.__version__}; ms, medians of {given.reps}; `python benchmarks/what_if.py`",
+        "",
+        "| change | pairs | before | predicted (interval) | measured | error | inside |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines), flush=True)
+    rows = []
+    for pair in PAIRS:
+        if given.names and not any(part in pair.name for part in given.names):
+            continue
+        rows.append(measured(pair, given.reps))
+        lines.append(row_text(rows[-1]))
+        print(lines[-1], flush=True)
+    for half in ("chosen", "held out"):
+        mine = [row for row in rows if row["half"] == half and "error" in row]
+        if mine:
+            errors = [abs(row["error"]) for row in mine]
+            inside = sum(row["inside"] for row in mine)
+            words = f"{half}: median error {100 * statistics.median(errors):.1f} %, worst {100 * max(errors):.1f} %"
+            lines.append(f"\n{words}, {inside} of {len(mine)} inside the interval")
+            print(lines[-1])
+    if given.out:
+        given.out.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

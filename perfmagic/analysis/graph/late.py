@@ -1,0 +1,139 @@
+"""Which nodes of a graph could have begun earlier, so that it mattered, and what kept them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from perfmagic import units
+from perfmagic.analysis.graph.graph import Graph
+from perfmagic.analysis.graph.nodes import GraphNode
+from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.timeline.syncs import syncs
+from perfmagic.numerics.intervals import Intervals, covered_ns, union
+from perfmagic.trace.model import Trace
+
+LEAST_SHARE = 0.05  # of the elapsed time: below it a late begin is no news
+_MOST_OF = 0.5  # of a wait: what Python did meanwhile is named where it took so much
+
+
+@dataclass(frozen=True)
+class LateNode:
+    """A node that could have begun earlier.
+
+    earlier_ns: all that it needs had ended for so long, and its lane was free.  lost_ns: how much of that mattered:
+    nothing ran at all, or a lane stood idle that has work to do for what needs the node.  because: what kept it, as far
+    as the record says.  number, name, lane, line, function: of the node, see GraphNode.
+    """
+
+    number: int
+    name: str
+    lane: str
+    earlier_ns: int
+    lost_ns: int
+    because: str
+    line: int
+    function: str
+
+    shown: ClassVar[tuple[str, ...]] = ("name", "lane", "earlier_ns", "lost_ns", "because", "line", "function")
+
+    @property
+    def sentence(self) -> str:
+        """What, where, by how much, and why."""
+        where = f" on line {self.line}" if self.line else ""
+        where += f" of {self.function}" if self.function else ""
+        why = f": {self.because}" if self.because else ""
+        return f"`{self.name}`{where} ({self.lane}) could have begun {units.duration(self.earlier_ns)} earlier{why}"
+
+
+def late_nodes(trace: Trace, graph: Graph) -> Rows[LateNode]:
+    """The nodes that lost 5 % of the elapsed time or more by beginning late, those that lost most first."""
+    least = max(1, LEAST_SHARE * graph.elapsed_ns)
+    late = [node for node in graph.nodes if node.earlier_ns >= least]
+    lost = dict(_lost(graph, late)) if late else {}
+    late = sorted((node for node in late if lost[node.number] >= least), key=lambda node: -lost[node.number])
+    found = [
+        LateNode(
+            *(node.number, node.name, node.lane, node.earlier_ns, lost[node.number]),
+            *(_because(trace, graph, node), node.line, node.function),
+        )
+        for node in late
+    ]
+    return Rows(found, LateNode)
+
+
+def _lost(graph: Graph, late: Iterable[GraphNode]) -> Iterable[tuple[int, int]]:
+    """Of each node, in ns, how long nothing ran while it waited, or, if that is more, how long a lane stood idle that
+    had work to do behind it.
+    """
+    busy = [_busy(graph, lane) for lane in range(len(graph.lanes))]
+    anything = union(*(np.concatenate([one[:, side] for one in busy]) for side in (0, 1)))
+    after: list[list[int]] = [[] for _ in graph.nodes]
+    for number, mine in enumerate(graph.needs):
+        for one in mine:
+            after[one].append(number)
+    for node in late:
+        start, end = np.array([node.start_ns - node.earlier_ns]), np.array([node.start_ns])
+        lost = node.earlier_ns - int(covered_ns(anything, start, end)[0])
+        for lane, work_ns in _work_behind(graph, after, node.number).items():
+            idle_ns = node.earlier_ns - int(covered_ns(busy[lane], start, end)[0])
+            lost = max(lost, min(idle_ns, work_ns))
+        yield node.number, lost
+
+
+def _busy(graph: Graph, lane: int) -> Intervals:
+    mine = [node for node, on in zip(graph.nodes, graph.lane, strict=True) if on == lane]
+    return union(np.array([n.start_ns for n in mine], np.int64), np.array([n.end_ns for n in mine], np.int64))
+
+
+def _work_behind(graph: Graph, after: list[list[int]], node: int) -> dict[int, int]:
+    """The time of a node and of all that needs it, directly or not, by lane."""
+    found: dict[int, int] = {}
+    seen, left = {node}, [node]
+    while left:
+        one = left.pop()
+        found[graph.lane[one]] = found.get(graph.lane[one], 0) + graph.nodes[one].duration_ns
+        left += [behind for behind in after[one] if behind not in seen]
+        seen |= set(after[one])
+    return found
+
+
+def _because(trace: Trace, graph: Graph, node: GraphNode) -> str:
+    """What kept a node: what Python did until it called it, or its stream."""
+    ready = node.start_ns - node.earlier_ns
+    python_ns = min(node.called_ns, node.start_ns) - ready
+    if python_ns < _MOST_OF * node.earlier_ns:
+        return "it was queued in time, and its stream held it" if node.n_ops else ""
+    return (
+        _of_operator(graph, node, ready, python_ns)
+        or _of_wait(trace, node, ready, python_ns)
+        or "Python called it no sooner"
+    )
+
+
+def _of_operator(graph: Graph, node: GraphNode, ready_ns: int, python_ns: int) -> str:
+    """The operator that Python was in for most of the time, "" where there is none."""
+    thread = graph.placed[node.number].op.thread
+    calls = [(one.op.start_ns, one.op.end_ns) if one.op.thread == thread else (0, 0) for one in graph.placed]
+    inside = [min(end, node.called_ns) - max(start, ready_ns) for start, end in calls]
+    at = max(range(len(inside)), key=lambda i: inside[i])
+    if inside[at] < _MOST_OF * python_ns:
+        return ""
+    found = graph.nodes[at]
+    line = f" on line {found.line}" if found.line else ""
+    line += f" of {found.function}" if line and found.function != node.function else ""
+    doing = "waiting in" if found.n_ops else "busy with"
+    return f"Python was {doing} `{found.name}`{line} ({found.lane})"
+
+
+def _of_wait(trace: Trace, node: GraphNode, ready_ns: int, python_ns: int) -> str:
+    """The blocking call outside of operators that Python was in for most of the time, "" where there is none."""
+    waits = syncs(trace)
+    inside = np.minimum(waits.end_ns, node.called_ns) - np.maximum(waits.start_ns, ready_ns)
+    if not len(waits) or int(inside.max()) < _MOST_OF * python_ns:
+        return ""
+    line = int(waits.line[int(inside.argmax())])
+    return "Python was waiting for the device" + (f" on line {line}" if line else "")

@@ -1,0 +1,214 @@
+"""The nodes of a graph: every operator with the device ops that it launched, in its lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from perfmagic.numerics.intervals import total_ns, union
+from perfmagic.trace.columns import NO_LINE, NONE, Int64
+from perfmagic.trace.correlate import lines_at
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.needs import SeenOp
+from perfmagic.trace.paths import NOWHERE
+
+HOST = "cpu"
+AS_PEOPLE_SAY = {"_to_copy": "copy", "copy_": "copy", "_local_scalar_dense": ".item()"}
+NEAR_NS = 20_000  # a launch this close to an operator is its own: clocks of profilers differ by some µs
+_READS_FOR_PYTHON = frozenset({"_local_scalar_dense", "equal", "is_nonzero"})  # results are Python's own values
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """One operator that ran.
+
+    number: by its call.  name: "copy" for what moves data, ".item()" for what Python reads, else as torch names it.
+    operator: torch's own name.  lane: what executed it: "cpu", a device, or a copy's way.
+    duration_ns: how long its device ops ran; of an operator without any, its call.  start_ns, end_ns: of the first and
+    the last of them.  called_ns: when Python called it.  earlier_ns: by how much it could have begun earlier: all that
+    it needs had ended, and its lane was free.  longest: whether it is on the longest chain of needs.
+    n_ops: device ops.  shape: of its first result.  line: that called it, of the cell or of `function`.
+    """
+
+    number: int
+    name: str
+    operator: str
+    lane: str
+    duration_ns: int
+    start_ns: int
+    end_ns: int
+    called_ns: int
+    n_ops: int
+    shape: tuple[int, ...]
+    line: int
+    function: str
+    earlier_ns: int = 0
+    longest: bool = False
+
+    shown: ClassVar[tuple[str, ...]] = (
+        *("number", "name", "lane", "duration_ns", "start_ns", "earlier_ns", "longest", "shape", "line", "function"),
+    )
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A node before its numbers: the operator, rows of its device ops, its lane, and the lines that it was called on.
+
+    colour: the OpClass of its longest device op, None on the host.  path: row of trace.paths.  cell_line, top_line: of
+    the cell, the innermost statement and the top-level one; 0 without a cell.
+    """
+
+    op: SeenOp
+    rows: tuple[int, ...]
+    lane: str
+    colour: OpClass | None
+    start_ns: int
+    end_ns: int
+    duration_ns: int
+    path: int
+    cell_line: int
+    top_line: int
+
+
+@dataclass(frozen=True)
+class PlacedNodes:
+    """All nodes by their call.  n_unseen: device ops that were launched outside of every operator."""
+
+    nodes: tuple[Placed, ...]
+    n_unseen: int
+
+
+def placed_nodes(trace: Trace, seen: Sequence[SeenOp]) -> PlacedNodes:
+    """Every operator that read or wrote data within the record, joined to its device ops by time and thread."""
+    seen = [op for op in seen if trace.meta.start_ns <= op.start_ns < trace.meta.end_ns]
+    owner = _owners(trace, seen)
+    rows: dict[int, list[int]] = {}
+    for row, node in enumerate(owner.tolist()):
+        if node != NONE:
+            rows.setdefault(node, []).append(row)
+    kept = [i for i, op in enumerate(seen) if op.has_result or i in rows or op.name in _READS_FOR_PYTHON]
+    lanes = _Lanes(trace, [seen[i] for i in kept], [rows.get(i, []) for i in kept])
+    start = np.array([seen[i].start_ns for i in kept], np.int64)
+    thread = np.array([seen[i].thread for i in kept], np.int64)
+    path = trace.paths.at(thread, start) if trace.paths is not None else np.zeros(len(kept), np.int64)
+    line, top = lines_at(trace.marks, start), _top_lines_at(trace, start)
+    nodes = []
+    for at, i in enumerate(kept):
+        op, mine = seen[i], rows.get(i, [])
+        begin, end, duration = op.start_ns, op.end_ns, op.end_ns - op.start_ns
+        if mine:
+            begin, end = int(trace.ops.start_ns[mine].min()), int(trace.ops.end_ns[mine].max())
+            duration = total_ns(union(trace.ops.start_ns[mine], trace.ops.end_ns[mine]))
+        lane, colour = lanes.of(at)
+        nodes.append(
+            Placed(op, tuple(mine), lane, colour, begin, end, duration, *map(int, (path[at], line[at], top[at])))
+        )
+    return PlacedNodes(tuple(nodes), int((owner == NONE).sum()))
+
+
+def place_of(trace: Trace, node: Placed) -> tuple[int, str]:
+    """The line that called a node, 0 where none of the user's did, and the function it is in, "" for the cell."""
+    if trace.paths is not None and node.path != NOWHERE:
+        function = trace.paths.functions[trace.paths.function[node.path]]
+        return int(trace.paths.line[node.path]), "" if function.is_cell else function.name
+    return node.cell_line, ""
+
+
+def _owners(trace: Trace, seen: Sequence[SeenOp]) -> Int64:
+    """The operator that launched each device op, NONE where none did; shape of trace.ops.
+
+    Operators of one thread do not nest here: torch calls what is inside of one without telling.
+    """
+    ops, calls = trace.ops, trace.calls
+    owner = np.full(len(ops), NONE, np.int64)
+    known = np.flatnonzero(ops.launch != NONE)
+    if not len(known) or not len(seen):
+        return owner
+    at_ns, on = calls.start_ns[ops.launch[known]], calls.thread[ops.launch[known]]
+    thread = np.array([op.thread for op in seen], np.int64)
+    begin = np.array([op.start_ns for op in seen], np.int64)
+    end = np.array([op.end_ns for op in seen], np.int64)
+    for one in np.unique(on).tolist():
+        mine = np.flatnonzero(thread == one)
+        asked = np.flatnonzero(on == one)
+        if not len(mine):
+            continue
+        last = np.searchsorted(begin[mine], at_ns[asked], side="right") - 1
+        before, after = np.maximum(last, 0), np.minimum(last + 1, len(mine) - 1)
+        # how far outside of the call before it and of the one after it a launch lies; 0 inside
+        late = np.where(last >= 0, np.maximum(0, at_ns[asked] - end[mine][before]), NEAR_NS + 1)
+        soon = np.where(after > last, np.maximum(0, begin[mine][after] - at_ns[asked]), NEAR_NS + 1)
+        nearest = np.where(late <= soon, mine[before], mine[after])
+        owner[known[asked]] = np.where(np.minimum(late, soon) <= NEAR_NS, nearest, NONE)
+    return owner
+
+
+def _top_lines_at(trace: Trace, at_ns: Int64) -> Int64:
+    marks = trace.marks
+    if not len(marks):
+        return np.full(len(at_ns), NO_LINE, np.int64)
+    row = np.searchsorted(marks.at_ns, at_ns, side="right") - 1
+    return np.where(row >= 0, marks.top_line[np.maximum(row, 0)], NO_LINE).astype(np.int64)
+
+
+class _Lanes:
+    """What executes one op at a time: a stream of a device, a direction of copies, a thread of the host."""
+
+    def __init__(self, trace: Trace, seen: Sequence[SeenOp], rows: Sequence[Sequence[int]]) -> None:
+        self._trace, self._seen, self._rows = trace, seen, rows
+        self._classes = op_classes(trace)
+        infos = {info.index: info for info in trace.meta.devices}
+        kinds = [info.kind for info in infos.values()]
+        first = {kind: min(i for i, info in infos.items() if info.kind == kind) for kind in kinds}
+        self._names = {
+            i: info.name
+            if info.simulated
+            else (info.kind if kinds.count(info.kind) == 1 else f"{info.kind}:{i - first[info.kind]}")
+            for i, info in infos.items()
+        }
+        self._keys = [self._key(at) for at in range(len(seen))]
+        self._streams: dict[str, set[int]] = {}
+        for words, number in self._keys:
+            self._streams.setdefault(words, set()).add(number)
+        if not self._overlaps_on_host():
+            self._streams[HOST] = {0}
+
+    def of(self, at: int) -> tuple[str, OpClass | None]:
+        """The lane of a node, and the class of what it did there."""
+        words, number = self._keys[at]
+        several = len(self._streams[words]) > 1
+        what = "thread" if words == HOST else "stream"
+        place = sorted(self._streams[words]).index(number) if several else 0
+        return (f"{words}, {what} {place}" if several and place else words), self._class(at)
+
+    def _class(self, at: int) -> OpClass | None:
+        """That of its longest device op."""
+        ops = self._trace.ops
+        longest = max(self._rows[at], key=lambda row: int(ops.end_ns[row] - ops.start_ns[row]), default=None)
+        return None if longest is None else OpClass(int(self._classes[longest]))
+
+    def _key(self, at: int) -> tuple[str, int]:
+        ops, mine = self._trace.ops, self._class(at)
+        if mine is None:
+            return HOST, self._seen[at].thread
+        row = max(self._rows[at], key=lambda row: int(ops.end_ns[row] - ops.start_ns[row]))
+        here = self._names.get(int(ops.device[row]), f"device {int(ops.device[row])}")
+        ways = {OpClass.HTOD: f"{HOST} → {here}", OpClass.DTOH: f"{here} → {HOST}"}
+        ways[OpClass.PTOP] = f"{here} → {self._seen[at].device}"
+        return ways.get(mine, here), int(ops.stream[row])
+
+    def _overlaps_on_host(self) -> bool:
+        """Whether calls of several threads computed at one time; else they are one lane."""
+        spans = sorted(
+            (op.start_ns, op.end_ns) for op, key in zip(self._seen, self._keys, strict=True) if key[0] == HOST
+        )
+        last = 0
+        for start, end in spans:
+            if start < last:
+                return True
+            last = max(last, end)
+        return False

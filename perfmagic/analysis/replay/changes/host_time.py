@@ -1,0 +1,109 @@
+"""Python as if it took less: faster as a whole, or without what it did at some time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from perfmagic.analysis.replay.changes.change import Change, host_lags, on_line
+from perfmagic.analysis.replay.graph import Edge, Graph, Node
+from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, union
+from perfmagic.numerics.longest import NO_NODE
+
+
+@dataclass(frozen=True)
+class FasterPython(Change):
+    """Python and its calls k times as fast; what they wait for stays. k: math.inf for a host that takes no time."""
+
+    k: float = math.inf
+
+    @property
+    def at_most(self) -> bool:
+        return math.isinf(self.k)
+
+    @property
+    def words(self) -> str:
+        return "Python takes no time at all" if math.isinf(self.k) else f"make Python {self.k:g} × as fast"
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        changed, usual = graph.copy(), graph.usual
+        left = 0.0 if math.isinf(self.k) else 1 / self.k
+        first = changed.first
+        mine = host_lags(graph)
+        first.lag_ns[mine] = (first.lag_ns[mine] * left).astype(np.int64)
+        # before the first call of a thread in a cell
+        meta = graph.trace.meta
+        begins = graph.on_host & (first.node == NO_NODE) & (graph.second.node == NO_NODE)
+        if meta.returned_ns is not None:
+            first.lag_ns[begins] = meta.start_ns + ((first.lag_ns[begins] - meta.start_ns) * left).astype(np.int64)
+        # of ops that began within their launch call the call's part shrinks, to an ordinary launch
+        ends = graph.op_node
+        within = first.kind[ends] == Edge.CALL
+        lag_ns = first.lag_ns[ends] - changed.length_ns[ends]
+        least_ns = np.minimum(lag_ns, usual.launch_ns)
+        shrunk_ns = np.maximum((lag_ns * left).astype(np.int64), least_ns)
+        first.lag_ns[ends] = np.where(
+            within, changed.length_ns[ends] + np.minimum(lag_ns, shrunk_ns), first.lag_ns[ends]
+        )
+        joins = np.flatnonzero(graph.node == Node.JOIN)
+        for links in (changed.first, changed.second):
+            calls = joins[links.kind[joins] == Edge.CALL]
+            links.lag_ns[calls] = np.minimum(
+                links.lag_ns[calls], np.maximum((links.lag_ns[calls] * left).astype(np.int64), usual.call_ns)
+            )
+        return changed
+
+
+@dataclass(frozen=True)
+class WithoutPython(Change):
+    """Python without what it did in some intervals: a loader that fetches ahead, a line left out.
+
+    what: it in words.  during: intervals in ns of the trace.
+    """
+
+    what: str
+    during: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)
+
+    @property
+    def words(self) -> str:
+        return self.what
+
+    def refusal(self, graph: Graph) -> str:
+        return "" if len(self.during) else "Python spent no time on that"
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        changed = graph.copy()
+        rows = np.flatnonzero(host_lags(graph) & (graph.second.kind != Edge.SYNC))
+        covered = covered_ns(self.during, graph.time_ns[graph.first.node[rows]], graph.time_ns[rows])
+        changed.first.lag_ns[rows] = np.maximum(0, changed.first.lag_ns[rows] - covered)
+        meta = graph.trace.meta
+        alone = np.flatnonzero(graph.on_host & (graph.first.node == NO_NODE) & (graph.second.node == NO_NODE))
+        if meta.returned_ns is not None and len(alone):
+            begun = np.full(len(alone), meta.start_ns, np.int64)
+            changed.first.lag_ns[alone] -= covered_ns(self.during, begun, graph.time_ns[alone])
+        return changed
+
+
+@dataclass(frozen=True)
+class NoLine(Change):
+    """The cell without the Python time of a line; what the line queued stays."""
+
+    line: int
+
+    @property
+    def words(self) -> str:
+        return f"take away the Python time{on_line(self.line)}"
+
+    def refusal(self, graph: Graph) -> str:
+        return self._inner(graph).refusal(graph) and f"Python was never on line {self.line}"
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        return self._inner(graph).apply(graph, best=best)
+
+    def _inner(self, graph: Graph) -> WithoutPython:
+        marks, meta = graph.trace.marks, graph.trace.meta
+        until = np.append(marks.at_ns[1:], meta.end_ns)
+        mine = marks.line == self.line
+        return WithoutPython(self.words, union(marks.at_ns[mine], until[mine]))

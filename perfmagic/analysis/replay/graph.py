@@ -1,0 +1,151 @@
+"""The graph that a trace is replayed on: instants, and what each waits for.
+
+An instant is the beginning or end of a call on the host, the end of a device op, or a join, the latest of several
+things. Its time is the later of two predecessors' times, each plus a lag. On the edge that held it in the record the
+lag is the recorded one; the other has what is usual, or less. So a replay without a change is the record.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from perfmagic.numerics.longest import NO_NODE, longest, ordered
+from perfmagic.trace.columns import Bool, Int8, Int64
+from perfmagic.trace.model import Trace
+
+
+class Node(enum.IntEnum):
+    """What happens at an instant."""
+
+    CALL_BEGIN = 0
+    CALL_END = 1
+    OP_END = 2
+    JOIN = 3
+
+
+class Edge(enum.IntEnum):
+    """Why an instant comes after another."""
+
+    ORIGIN = 0  # nothing before it is known
+    PYTHON = 1  # the same thread, between calls
+    CALL = 2  # the same thread, within a call
+    LAUNCH = 3  # an op comes after the call that launched it
+    STREAM = 4  # after the op before it on its stream
+    WAIT = 5  # after an op of another stream that its stream was told to wait for
+    SYNC = 6  # a call returns after what it waits for
+    OTHER_THREAD = 7  # a thread goes on when another has reached a point
+    ROOM = 8  # a launch returns when the full queue has room
+    UNSEEN = 9  # after an op of another stream, for a reason that the record does not name
+
+
+@dataclass(eq=False)
+class Links:
+    """Of each instant one predecessor, the lag behind it in ns and why; NO_NODE for none."""
+
+    node: Int64
+    lag_ns: Int64
+    kind: Int8
+
+    @classmethod
+    def none(cls, n: int) -> Links:
+        return cls(np.full(n, NO_NODE, np.int64), np.zeros(n, np.int64), np.full(n, Edge.ORIGIN, np.int8))
+
+    def copy(self) -> Links:
+        return Links(self.node.copy(), self.lag_ns.copy(), self.kind.copy())
+
+    def extended(self, node: Int64, lag_ns: Int64, kind: Int8) -> Links:
+        return Links(
+            np.concatenate((self.node, node)),
+            np.concatenate((self.lag_ns, lag_ns)),
+            np.concatenate((self.kind, kind)).astype(np.int8),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Latencies:
+    """What is usual in this trace, in ns.
+
+    launch_ns: from the end of a launch call to the start of its op on an idle stream; shape of trace.ops.
+    stream_ns: between two ops that are queued.  sync_ns: a wait for what has ended already.  call_ns: a launch call.
+    """
+
+    launch_ns: Int64
+    stream_ns: int
+    sync_ns: int
+    call_ns: int
+
+
+@dataclass(frozen=True, eq=False)
+class HostWait:
+    """A call that returns only after some device ops.
+
+    call: its row of trace.calls.  ops: rows of trace.ops.  own: it waits for the op that it launched itself.
+    """
+
+    call: int
+    ops: tuple[int, ...]
+    own: bool
+
+
+@dataclass(eq=False)
+class Graph:
+    """The instants of a trace and what each waits for. Changes work on a copy().
+
+    time_ns: recorded.  node: Node of each.  row: of trace.calls or trace.ops, NO_NODE for joins.  thread: of the host.
+    length_ns: of an op's end how long the op took, which both lags contain; else 0.
+    begin_of, end_of: of each call its instants, NO_NODE for calls that are none; op_node: of each op its end.
+    stream: of each op.
+    unexplained_ns: of each op how long it began after everything known that it waits for.
+    given_up: edges that would go back in time.  waits: stream waits, (op, op it waits for).  waits_known: whether the
+    record names them, or they were inferred from times.
+    """
+
+    trace: Trace
+    time_ns: Int64
+    first: Links
+    second: Links
+    node: Int8
+    row: Int64
+    thread: Int64
+    length_ns: Int64
+    begin_of: Int64
+    end_of: Int64
+    op_node: Int64
+    stream: Int64
+    order: Int64
+    usual: Latencies
+    unexplained_ns: Int64
+    host_waits: tuple[HostWait, ...] = ()
+    waits: tuple[tuple[int, int], ...] = ()
+    waits_known: bool = True
+    given_up: int = 0
+    n_hand_overs: int = 0
+    n_room: int = 0
+    reordered: bool = field(default=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+    def copy(self) -> Graph:
+        """One that a change may work on."""
+        return replace(self, first=self.first.copy(), second=self.second.copy(), length_ns=self.length_ns.copy())
+
+    @property
+    def on_host(self) -> Bool:
+        """Which instants are of a host thread."""
+        found: Bool = (self.node == Node.CALL_BEGIN) | (self.node == Node.CALL_END)
+        return found
+
+    @cached_property
+    def end_ns(self) -> int:
+        """When the last instant was recorded."""
+        return int(self.time_ns.max(initial=0))
+
+    def replayed_ns(self) -> Int64:
+        """When each instant is reached with the lags as they are now. Raises ValueError for a circle."""
+        order = ordered(self.first.node, self.second.node) if self.reordered else self.order
+        return longest(order, self.first.node, self.first.lag_ns, self.second.node, self.second.lag_ns)

@@ -1,0 +1,117 @@
+"""The trace of a run that was predicted, to be drawn beside the recorded one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from perfmagic.analysis.replay.graph import Graph
+from perfmagic.analysis.replay.prediction import Prediction
+from perfmagic.numerics.longest import NO_NODE
+from perfmagic.trace.columns import Int64
+from perfmagic.trace.model import Trace, make_trace
+from perfmagic.trace.remarks import Remark
+
+
+def predicted_trace(found: Prediction) -> Trace:
+    """What the timeline of the changed run would be; it says of itself that nobody recorded it.
+
+    Launches and ops are where the replay has them; ops that a change leaves out are not there. What Python did between
+    two calls is stretched or shortened with the time between them. Memory, waits and lines of functions are left out.
+    Raises ValueError for a prediction that was refused.
+    """
+    if found.graph is None or found.times_ns is None:
+        raise ValueError(f"nothing is predicted: {found.refused}")
+    graph, times_ns = found.graph, found.times_ns
+    trace = graph.trace
+    moved = _Moved(graph, times_ns)
+    length_ns = graph.length_ns[graph.op_node]
+    kept = (length_ns > 0) | (trace.ops.end_ns == trace.ops.start_ns)
+    ops = {name: column[kept] for name, column in trace.ops.to_dict().items() if name not in ("launch", "line")}
+    ops["end_ns"] = times_ns[graph.op_node][kept]
+    ops["start_ns"] = ops["end_ns"] - length_ns[kept]
+    ops["stream"] = graph.stream[kept]
+    meta = trace.meta
+    words = "; ".join(found.changes)
+    end_ns = int(times_ns.max(initial=meta.start_ns))
+    note = Remark("predicted", f"predicted by replaying the record with a change, not recorded: {words}")
+    return make_trace(
+        trace.names,
+        replace(
+            meta,
+            end_ns=end_ns,
+            returned_ns=None if meta.returned_ns is None else min(end_ns, moved.of_main(meta.returned_ns)),
+            notes=(note, *meta.notes),
+            predicted=words,
+        ),
+        ops=ops,
+        calls=moved.calls(),
+        host_ops=moved.host_ops(),
+        marks={**trace.marks.to_dict(), "at_ns": moved.main(trace.marks.at_ns)},
+        cell=trace.cell,
+        shapes=trace.shapes,
+        input_shapes=trace.input_shapes,
+        input_dtypes=trace.input_dtypes,
+        input_values=trace.input_values,
+        collectives=trace.collectives,
+    )
+
+
+class _Moved:
+    """Where the host's times went: exact for calls that are instants, between them in proportion."""
+
+    def __init__(self, graph: Graph, times_ns: Int64) -> None:
+        self._graph, self._times_ns = graph, times_ns
+        rows = np.flatnonzero(graph.on_host)
+        threads, counts = np.unique(graph.thread[rows], return_counts=True)
+        begins_ns = graph.trace.meta.start_ns
+        self._points: dict[int, tuple[Int64, Int64]] = {}
+        for thread in threads.tolist():
+            mine = rows[graph.thread[rows] == thread]
+            old = np.concatenate(([min(begins_ns, int(graph.time_ns[mine[0]]))], graph.time_ns[mine]))
+            new = np.concatenate((old[:1], times_ns[mine]))
+            self._points[thread] = old, np.maximum.accumulate(new)
+        self._main = int(threads[counts.argmax()]) if len(threads) else 0
+
+    def main(self, at_ns: Int64) -> Int64:
+        """Instants of the thread that launches most."""
+        return self._at(self._main, at_ns)
+
+    def of_main(self, at_ns: int) -> int:
+        return int(self.main(np.array([at_ns]))[0])
+
+    def calls(self) -> dict[str, Any]:
+        """The columns of the calls."""
+        table, graph = self._graph.trace.calls, self._graph
+        columns = {name: column for name, column in table.to_dict().items() if name != "line"}
+        for name, nodes in (("start_ns", graph.begin_of), ("end_ns", graph.end_of)):
+            columns[name] = self._by_thread(table.thread, columns[name])
+            known = nodes != NO_NODE
+            columns[name][known] = self._times_ns[nodes[known]]
+        columns["end_ns"] = np.maximum(columns["start_ns"], columns["end_ns"])
+        return columns
+
+    def host_ops(self) -> dict[str, Any]:
+        """The columns of operators and annotations."""
+        table = self._graph.trace.host_ops
+        columns = {name: column for name, column in table.to_dict().items() if name != "line"}
+        for name in ("start_ns", "end_ns"):
+            columns[name] = self._by_thread(table.thread, columns[name])
+        return columns
+
+    def _by_thread(self, thread: Int64, at_ns: Int64) -> Int64:
+        moved = at_ns.copy()
+        for one in np.unique(thread).tolist():
+            mine = thread == one
+            moved[mine] = self._at(one if one in self._points else self._main, at_ns[mine])
+        return moved
+
+    def _at(self, thread: int, at_ns: Int64) -> Int64:
+        if thread not in self._points:
+            return at_ns
+        old, new = self._points[thread]
+        inside = np.interp(at_ns - old[0], old - old[0], new - old[0]).astype(np.int64) + old[0]
+        after = at_ns > old[-1]
+        return np.where(after, at_ns - old[-1] + new[-1], np.where(at_ns < old[0], at_ns, inside))

@@ -1,0 +1,82 @@
+"""Changes for `t.what_if(...)`: what would be done differently, as the record can be replayed with it.
+
+>>> from perfmagic.changes import pin, no_item
+>>> t.what_if(pin(), no_item(line=4))
+"""
+
+from __future__ import annotations
+
+import math
+
+from perfmagic.analysis.replay.changes.change import Change
+from perfmagic.analysis.replay.changes.device_time import FasterKernels
+from perfmagic.analysis.replay.changes.host_time import FasterPython, NoLine
+from perfmagic.analysis.replay.changes.launching import OneGraph
+from perfmagic.analysis.replay.changes.moving import NoWaits, OwnStream
+from perfmagic.analysis.replay.changes.pinning import Pin
+from perfmagic.analysis.replay.changes.reads import NoItem
+from perfmagic.errors import OptionError
+
+__all__ = ["Change", "faster", "faster_python", "no_item", "no_python", "no_waits", "one_graph", "own_stream", "pin"]
+
+
+def pin(line: int | None = None) -> Change:
+    """pin_memory() and non_blocking=True for copies to the device.  line: only those of this line."""
+    return Pin(_line("pin", line))
+
+
+def no_item(line: int | None = None) -> Change:
+    """No .item(), .cpu() or other blocking read before the end of the cell.  line: only those of this line."""
+    return NoItem(_line("no_item", line))
+
+
+def own_stream(line: int | None = None) -> Change:
+    """Copies on a stream of their own, with the waits that keep results right.  line: only those of this line."""
+    return OwnStream(_line("own_stream", line))
+
+
+def no_waits() -> Change:
+    """No stream waits for another one. The results stay right only where no op needs what another stream makes."""
+    return NoWaits()
+
+
+def one_graph(line: int | None = None) -> Change:
+    """The ops launched together, as one CUDA graph.  line: only those that this line queued."""
+    return OneGraph(_line("one_graph", line))
+
+
+def faster(name: str = "", k: float = 2.0, line: int | None = None) -> Change:
+    """Kernels k times as fast.
+
+    name: a part of the kernel's name; all but communication where left out.  line: only those that this line queued.
+    """
+    return FasterKernels(str(name), _factor("faster", k), _line("faster", line))
+
+
+def faster_python(k: float = math.inf) -> Change:
+    """Python and its calls k times as fast; no time at all where left out: what launches cost at most."""
+    return FasterPython(_factor("faster_python", k))
+
+
+def no_python(line: int) -> Change:
+    """The cell without the Python time of a line; what the line queues stays."""
+    found = _line("no_python", line)
+    if found is None:
+        raise OptionError("no_python: a line is needed", hint="no_python(line=4)")
+    return NoLine(found)
+
+
+def _line(what: str, line: int | None) -> int | None:
+    if line is None:
+        return None
+    if type(line) is not int or line < 1:
+        raise OptionError(
+            f"{what}: line={line!r} is no line of a cell", hint="lines count from 1, the magic's own included"
+        )
+    return line
+
+
+def _factor(what: str, k: float) -> float:
+    if type(k) not in (int, float) or not k > 0:
+        raise OptionError(f"{what}: k={k!r} is no factor", hint="k=2 is twice as fast, k=math.inf takes no time")
+    return float(k)

@@ -1,0 +1,216 @@
+"""The result of %%graph: which operator needs which, what could have run side by side, and what did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from perfmagic import units
+from perfmagic.analysis.graph.edges import GraphEdge, edges
+from perfmagic.analysis.graph.graph import Graph, graph_of
+from perfmagic.analysis.graph.late import LateNode, late_nodes
+from perfmagic.analysis.graph.nodes import GraphNode
+from perfmagic.analysis.rows import Rows
+from perfmagic.errors import CaptureError, TraceError
+from perfmagic.results.faces import Result
+from perfmagic.trace.model import Trace, devices_label
+from perfmagic.trace.needs import SeenOps
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perfmagic.view.graph.doc import GraphDoc
+
+NOTHING = "no operator of torch ran"
+_ON_HOST = "this machine's CPU"
+
+
+@dataclass(frozen=True, eq=False)
+class GraphResult(Result):
+    """The operators of a cell that ran, and which of them needs the data of which.
+
+    trace: the recording.  seen: what each operator read and wrote. Times are in ns of the trace.
+    What it holds raises TraceError where no operator ran.
+    """
+
+    trace: Trace
+    seen: SeenOps = field(default_factory=SeenOps)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no operator ran: text() and html() say so, all else raises TraceError."""
+        return not self._found.nodes
+
+    @cached_property
+    def _found(self) -> Graph:
+        return graph_of(self.trace, self.seen.ops)
+
+    @property
+    def _graph(self) -> Graph:
+        if self.is_empty:
+            raise TraceError(NOTHING, hint="record a cell that computes with tensors")
+        return self._found
+
+    @property
+    def work_ns(self) -> int:
+        """The time of all operators, added up."""
+        return self._graph.work_ns
+
+    @property
+    def span_ns(self) -> int:
+        """The time of the longest chain of operators each of which needs the one before it."""
+        return self._graph.span_ns
+
+    @property
+    def elapsed_ns(self) -> int:
+        """From the first operator's start to the last one's end, as executed."""
+        return self._graph.elapsed_ns
+
+    @property
+    def possible_ns(self) -> int:
+        """How long it takes if nothing but needs is waited for and each lane executes one op at a time.
+
+        By list scheduling, so the least may be shorter; never more than elapsed_ns.
+        """
+        return self._graph.possible_ns
+
+    @property
+    def could(self) -> float:
+        """How many operators could run at once, on average, with any number of lanes: work_ns ÷ span_ns."""
+        return self.work_ns / max(1, self.span_ns)
+
+    @property
+    def did(self) -> float:
+        """How many ran at once, on average: work_ns ÷ elapsed_ns. Below 1 where nothing ran at times."""
+        return self.work_ns / max(1, self.elapsed_ns)
+
+    @cached_property
+    def _nodes(self) -> Rows[GraphNode]:
+        return Rows(self._graph.nodes, GraphNode)
+
+    def nodes(self) -> Rows[GraphNode]:
+        """Every operator: its lane, its time (ns), the line that called it, by how much it could have begun earlier."""
+        return self._nodes
+
+    def edges(self) -> Rows[GraphEdge]:
+        """Every need: which node, of which one, through data or through memory that is used again (bytes)."""
+        return edges(self._graph)
+
+    def longest(self) -> Rows[GraphNode]:
+        """The operators of the longest chain of needs, in order; their times add up to span_ns."""
+        graph = self._graph
+        return Rows([graph.nodes[i] for i in graph.chain], GraphNode)
+
+    @cached_property
+    def _late(self) -> Rows[LateNode]:
+        return late_nodes(self.trace, self._graph)
+
+    def late(self) -> Rows[LateNode]:
+        """Operators that could have begun earlier, where that lost 5 % of elapsed_ns or more, and what kept them."""
+        return self._late
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row an operator, as nodes(). Needs pandas."""
+        return self.nodes().to_frame()
+
+    def to_networkx(self) -> Any:
+        """The graph as a networkx.DiGraph: nodes by number, edges from what is needed to what needs it.
+
+        Nodes and edges have the columns of nodes() and edges() as attributes. Raises CaptureError without networkx.
+        """
+        try:
+            import networkx as nx  # type: ignore[import-untyped]  # it has no stubs of its own
+        except ImportError:
+            raise CaptureError(
+                "to_networkx() needs networkx, which is not installed", hint="pip install networkx"
+            ) from None
+        made = nx.DiGraph()
+        for node in self.nodes().to_dict():
+            made.add_node(node["number"], **node)
+        for edge in self.edges().to_dict():
+            made.add_edge(edge["needs"], edge["of"], kind=edge["kind"], size_bytes=edge["size_bytes"])
+        return made
+
+    @cached_property
+    def sentence(self) -> str:
+        """Work and longest chain, what could run at once and what did, how long it took and how long would do."""
+        graph = self._graph
+        n, work, span = units.plural(len(graph.nodes), "operator"), *map(units.duration, (graph.work_ns, graph.span_ns))
+        took, least = units.duration(graph.elapsed_ns), units.duration(graph.possible_ns)
+        first = f"{n} took {work} added up, the longest chain of needs {span}"
+        ratio = f"{units.significant(self.could, 2)} could run at once on average, {units.significant(self.did, 2)} did"
+        if took == least:
+            return f"{first}: {ratio}. {took} passed, and with one op at a time in each lane the needs allow no less"
+        return f"{first}: {ratio}. {took} passed; with one op at a time in each lane the needs allow {least}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, ready for JSON; times in ns. Without operators only a note that says so."""
+        if self.is_empty:
+            return {"note": self._nothing()}
+        return {
+            "work_ns": self.work_ns,
+            "span_ns": self.span_ns,
+            "elapsed_ns": self.elapsed_ns,
+            "possible_ns": self.possible_ns,
+            "could": self.could,
+            "did": self.did,
+            "lanes": list(self._graph.lanes),
+            "nodes": self.nodes().to_dict(),
+            "edges": self.edges().to_dict(),
+            "late": self.late().to_dict(),
+            "notes": self._notes(),
+        }
+
+    def text(self) -> str:
+        """The sentence, the work of each lane, what could have begun earlier, the longest chain."""
+        from perfmagic.view.graph.text import graph_text
+
+        return self._nothing() if self.is_empty else graph_text(self._doc())
+
+    def html(self) -> str:
+        """The picture with its words."""
+        from perfmagic.view.graph.html import graph_html, nothing_html
+
+        return nothing_html(self._nothing()) if self.is_empty else graph_html(self._doc())
+
+    def svg(self) -> str:
+        """The picture: what needs what, step by step, and both schedules below it."""
+        from perfmagic.view.graph.picture import graph_svg
+
+        return graph_svg(self._doc())
+
+    def _nothing(self) -> str:
+        failed = f". The code failed: {self.trace.meta.failed}" if self.trace.meta.failed else ""
+        return f"Graph: {NOTHING}{failed}"
+
+    def _notes(self) -> list[str]:
+        notes = [remark.words for remark in self.trace.meta.notes]
+        if self.seen.dropped:
+            notes.append(
+                f"{units.plural(self.seen.dropped, 'further operator')} came after the limit, and are left out"
+            )
+        if self._found.n_unseen:
+            n = units.plural(self._found.n_unseen, "device op")
+            notes.append(f"{n} came from no operator that was seen (another thread, a graph), and are left out")
+        return notes
+
+    def _doc(self) -> GraphDoc:
+        from perfmagic.analysis.graph.units import drawn
+        from perfmagic.view.graph.doc import GraphDoc
+
+        graph = self._graph
+        used = {int(self.trace.ops.device[row]) for node in graph.placed for row in node.rows}
+        infos = [info for info in self.trace.meta.devices if info.index in used]
+        return GraphDoc(
+            device=devices_label(infos) or _ON_HOST,
+            failed=self.trace.meta.failed,
+            sentence=self.sentence,
+            graph=graph,
+            drawn=drawn(graph),
+            late=self.late(),
+            notes=tuple(self._notes()),
+        )
+
+    def __repr__(self) -> str:
+        return self._nothing() if self.is_empty else f"Graph: {self.sentence}"

@@ -1,0 +1,58 @@
+"""What every face of a graph shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perfmagic import units
+from perfmagic.analysis.graph.graph import Graph
+from perfmagic.analysis.graph.late import LateNode
+from perfmagic.analysis.graph.units import Drawn
+from perfmagic.analysis.rows import Rows
+
+HEAD = ("lane", "operators", "work", "share of the time")
+EXECUTED = "as executed"
+PLANNED = "as the needs alone would allow, one op at a time in each lane"
+_MOST_OF_CHAIN = 12
+
+
+@dataclass(frozen=True)
+class GraphDoc:
+    """The numbers of a graph with the sentence about them; drawn: the boxes of its picture."""
+
+    device: str
+    failed: str
+    sentence: str
+    graph: Graph
+    drawn: Drawn
+    late: Rows[LateNode]
+    notes: tuple[str, ...]
+
+    def lane_rows(self) -> list[tuple[str, str, str, str]]:
+        """Of each lane its operators, their time, and that as a share of the elapsed time; then the sum."""
+        rows = []
+        for at, lane in enumerate(self.graph.lanes):
+            mine = [node.duration_ns for node, on in zip(self.graph.nodes, self.graph.lane, strict=True) if on == at]
+            share = units.percent(sum(mine) / max(1, self.graph.elapsed_ns))
+            rows.append((lane, units.count(len(mine)), units.duration(sum(mine)), share))
+        return [*rows, ("all", units.count(len(self.graph.nodes)), units.duration(self.graph.work_ns), "")]
+
+    def longest(self) -> str:
+        """The longest chain in words: its first operators with their times."""
+        nodes = [self.graph.nodes[i] for i in self.graph.chain]
+        shown = nodes if len(nodes) <= _MOST_OF_CHAIN else nodes[: _MOST_OF_CHAIN - 1]
+        words = [f"{node.name} {units.duration(node.duration_ns)}" for node in shown]
+        more = [f"{units.count(len(nodes) - len(shown))} more"] if len(shown) < len(nodes) else []
+        return f"longest chain, {units.duration(self.graph.span_ns)}: {' → '.join([*words, *more])}"
+
+    def below(self) -> list[str]:
+        """Sentences below the picture."""
+        return [*self._late(), self.longest(), *self.notes]
+
+    def _late(self) -> list[str]:
+        """What could have begun earlier, once for each line; the one that lost most speaks for the others."""
+        alike: dict[tuple[str, str, int, str], list[LateNode]] = {}
+        for row in self.late:
+            alike.setdefault((row.name, row.lane, row.line, row.function), []).append(row)
+        more = [f"; {units.count(len(some) - 1)} more like it" if some[1:] else "" for some in alike.values()]
+        return [some[0].sentence + words for some, words in zip(alike.values(), more, strict=True)]

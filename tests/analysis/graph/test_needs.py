@@ -1,0 +1,85 @@
+"""Needs, from pieces of memory that operators read and write."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfmagic.analysis.graph.needs import DATA, MEMORY, ancestors, needs_of, without_implied
+from perfmagic.trace.needs import SeenOp, Use
+
+from .made import op
+
+
+def _kinds(ops: list[SeenOp]) -> list[dict[int, str]]:
+    return [{before: need.kind for before, need in mine.items()} for mine in needs_of(ops)]
+
+
+def test_a_reader_needs_the_last_writer() -> None:
+    ops = [op("a", 0, 1, writes=[1]), op("b", 1, 2, writes=[1]), op("c", 2, 3, reads=[1], writes=[2])]
+    assert _kinds(ops) == [{}, {0: MEMORY}, {1: DATA}]
+
+
+def test_two_readers_need_nothing_of_each_other() -> None:
+    ops = [op("a", 0, 1, writes=[1]), op("b", 1, 2, reads=[1]), op("c", 2, 3, reads=[1])]
+    assert _kinds(ops) == [{}, {0: DATA}, {0: DATA}]
+
+
+def test_a_writer_needs_the_readers_of_what_it_overwrites() -> None:
+    ops = [op("a", 0, 1, writes=[1]), op("b", 1, 2, reads=[1]), op("c", 2, 3, writes=[1])]
+    assert _kinds(ops) == [{}, {0: DATA}, {0: MEMORY, 1: MEMORY}]
+
+
+def test_in_place_is_a_need_of_data() -> None:
+    ops = [op("a", 0, 1, writes=[1]), op("b", 1, 2, reads=[1], writes=[1])]
+    assert _kinds(ops) == [{}, {0: DATA}]
+
+
+def test_the_size_of_a_need_is_that_of_the_common_piece() -> None:
+    first = SeenOp("a", 0, 1, 7, (Use(1, 0, 60, writes=True),))
+    second = SeenOp("b", 1, 2, 7, (Use(1, 40, 100, reads=True),))
+    assert needs_of([first, second])[1][0].size_bytes == 20
+
+
+def test_needs_of_memory_that_follow_from_others_are_left_out() -> None:
+    ops = [op("a", 0, 1, writes=[1]), op("b", 1, 2, reads=[1]), op("c", 2, 3, writes=[1])]
+    assert [set(mine) for mine in without_implied(needs_of(ops))] == [set(), {0}, {1}]
+
+
+_PIECES = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 5), st.booleans(), st.booleans())
+
+
+@given(st.lists(st.lists(_PIECES, max_size=3), max_size=12))
+def test_needs_are_those_of_every_single_byte(pieces: list[list[tuple[int, int, int, bool, bool]]]) -> None:
+    """Reachable through needs is exactly what the last writer and the readers since of each byte ask for."""
+    ops = [
+        SeenOp("f", i, i + 1, 7, tuple(Use(s, low, low + n, reads=r, writes=w) for s, low, n, r, w in mine))
+        for i, mine in enumerate(pieces)
+    ]
+    writer: dict[tuple[int, int], int] = {}
+    readers: dict[tuple[int, int], set[int]] = {}
+    wanted: list[set[int]] = []
+    for i, one in enumerate(ops):
+        asked: set[int] = set()
+        cells = [(use, (use.storage, byte)) for use in one.uses for byte in range(use.low, use.high)]
+        for use, cell in cells:
+            if use.reads or use.writes:
+                asked |= {writer[cell]} if cell in writer else set()
+            if use.writes:
+                asked |= readers.get(cell, set())
+        for use, cell in cells:
+            if use.writes:
+                writer[cell] = i
+                readers[cell] = set()
+        for use, cell in cells:
+            if use.reads and not use.writes:
+                readers.setdefault(cell, set()).add(i)
+        wanted.append(asked - {i})
+    found = needs_of(ops)
+    reached = ancestors(found)
+    assert [{j for j in mine if not reached[i] >> j & 1} for i, mine in enumerate(wanted)] == [set() for _ in ops]
+    closed: list[set[int]] = []
+    for mine in wanted:
+        closed.append(mine | {k for j in mine for k in closed[j]})
+    assert [set(mine) - closed[i] for i, mine in enumerate(found)] == [set() for _ in ops]
+    assert ancestors(without_implied(found)) == reached

@@ -1,0 +1,124 @@
+"""What a picture draws: operators, or groups where there are too many."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfmagic.analysis.graph.groups import MIXED
+from perfmagic.analysis.graph.units import MOST_UNITS, Drawn, drawn
+from perfmagic.trace.needs import SeenOp
+
+from .made import DTOH, HTOD, KERNEL, chain, graph, op, recorded, two_devices
+
+
+def test_few_operators_are_boxes_of_their_own() -> None:
+    found = drawn(graph(chain(MOST_UNITS)))
+    assert (len(found.units), found.by) == (MOST_UNITS, "operator")
+
+
+def test_more_are_grouped_by_line() -> None:
+    found = drawn(graph(chain(MOST_UNITS + 4, lines=16)))
+    assert found.by == "line"
+    assert [(unit.name, len(unit.nodes)) for unit in found.units] == [(f"line {n}", 4) for n in range(2, 18)]
+
+
+def test_where_one_line_does_it_all_a_few_operators_make_a_box() -> None:
+    found = drawn(graph(chain(3 * MOST_UNITS)))
+    assert found.by == "few operators"
+    assert {len(unit.nodes) for unit in found.units} == {3}
+
+
+def test_a_loop_of_many_rounds_is_one_box() -> None:
+    calls = [(op("add", 10 * i, 10 * i + 8, reads=[i], writes=[i + 1]), None) for i in range(400)]
+    loop = [(10 * i, 11 + i % 2, 10) for i in range(100, 400)]
+    before = [(100 * i, 2 + i, 2 + i) for i in range(10)]
+    found = drawn(graph(recorded(calls, [*before, *loop, (4000, 0, 0)])))
+    assert found.by == "statement of the cell"
+    assert [(unit.name, len(unit.nodes)) for unit in found.units][-1] == ("line 10", 300)
+
+
+def test_a_cell_of_very_many_statements_has_several_in_a_box() -> None:
+    found = drawn(graph(chain(180, lines=90)))
+    assert found.by == "stretch of lines"
+    assert found.units[0].name == "lines 2–3"
+    assert len(found.units) == 45
+
+
+def test_a_line_that_comes_back_to_a_lane_gets_two_boxes() -> None:
+    """Else the boxes of its two lanes would need each other."""
+    calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
+    for i in range(70):
+        name = (KERNEL, DTOH, HTOD)[i % 3]
+        at = 10 * i
+        calls.append((op("f", at, at + 1, reads=[i], writes=[i + 1]), (name, 0, at + 1, at + 9)))
+    lines = [(100 * i, 2 + i, 2 + i) for i in range(10)]
+    found = drawn(graph(recorded(calls, [*lines, (700, 0, 0)])))
+    assert len(found.units) > 10
+    _check_order(found)
+
+
+def test_data_that_goes_to_and_fro_in_one_statement_is_grouped_by_time() -> None:
+    calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
+    for i in range(240):
+        at = 10 * i
+        calls.append((op("f", at, at + 1, reads=[i], writes=[i + 1]), ((KERNEL, DTOH)[i % 2], 0, at + 1, at + 9)))
+    found = drawn(graph(recorded(calls, [(0, 2, 2), (2400, 0, 0)])))
+    assert (found.by, len(found.units)) == (MIXED, MOST_UNITS)
+    assert not any(found.matters(unit) for unit in found.units)
+    _check_order(found)
+
+
+def _check_order(found: Drawn) -> None:
+    units = found.units
+    assert all(one < at for at, unit in enumerate(units) for one in unit.needs)
+    nodes = sorted(node for unit in units for node in unit.nodes)
+    assert nodes == list(range(len(nodes)))
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 8)), min_size=13, max_size=40))
+def test_groups_never_need_each_other(calls: list[tuple[int, int, int]]) -> None:
+    made: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
+    marks = []
+    for i, (line, lane, back) in enumerate(calls):
+        at, what = 10 * i, (KERNEL, HTOD, DTOH)[lane]
+        made.append((op("f", at, at + 1, reads=[max(0, i - back), i], writes=[i + 1]), (what, 0, at + 1, at + 9)))
+        marks.append((at, 2 + line, 2 + line))
+    found = drawn(graph(recorded(made, [*marks, (10 * len(calls), 0, 0)])), most=12)
+    assert len(found.units) <= 12
+    _check_order(found)
+
+
+def test_what_ran_in_turn_while_a_lane_stood_idle_is_told_apart_from_what_ran_at_once() -> None:
+    found = drawn(graph(two_devices()))
+    first, second = found.units[1], found.units[4]
+    assert (first.name, second.name) == ("mm", "mm")
+    assert found.side_by_side(first, second) is False
+    at_once = [
+        (op("a", 0, 1, writes=[1]), (KERNEL, 0, 1, 50)),
+        (op("b", 2, 3, writes=[2]), (KERNEL, 1, 5, 50)),
+    ]
+    both = drawn(graph(recorded(at_once)))
+    assert both.side_by_side(*both.units) is True
+
+
+def test_of_short_ones_and_of_lanes_with_little_work_it_is_not_told() -> None:
+    calls = [
+        (op("a", 0, 1, writes=[1]), (KERNEL, 0, 10, 1000)),
+        (op("b", 1, 2, writes=[2]), (KERNEL, 0, 1000, 1005)),
+        (op("c", 2, 3, writes=[3]), (HTOD, 0, 20, 90)),
+    ]
+    found = drawn(graph(recorded(calls)))
+    assert [found.matters(unit) for unit in found.units] == [True, False, False]
+
+
+def test_what_ran_in_turn_while_both_lanes_worked_is_neither() -> None:
+    calls = [
+        (op("a", 0, 1, writes=[1]), (KERNEL, 0, 10, 20)),
+        (op("b", 1, 2, writes=[2]), (KERNEL, 1, 10, 20)),
+        (op("c", 2, 3, writes=[3]), (KERNEL, 0, 20, 30)),
+        (op("d", 3, 4, writes=[4]), (KERNEL, 1, 20, 30)),
+    ]
+    found = drawn(graph(recorded(calls)))
+    assert found.side_by_side(found.units[0], found.units[3]) is None
