@@ -48,7 +48,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab test quick test-gpu record-gpu bench-gpu lint format floor docs release-check front screenshots clean
+.PHONY: help setup demo lab test quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ format: $(VENV)/dev.stamp  ## put the code into the house's form
 floor: $(FLOOR)/floor.stamp  ## the shell's tests on the oldest IPython and ipykernel promised
 	$(FLOOR)/bin/python -m pytest -q -m floor -p no:cacheprovider tests/shell/test_cell_behaviour.py tests/shell/test_loading.py
 
+matrix: $(VENV)/matrix.stamp  ## the quick tests on each Python that is there, oldest and newest versions, with and without torch
+	$(BIN)/nox
+
 docs: $(VENV)/dev.stamp  ## the documentation as a site in build/docs, from Markdown, docstrings and the demos as they are saved
 	$(SPHINX) --fresh-env --write-all --quiet . $(BUILD)/docs
 
@@ -107,7 +110,7 @@ screenshots: $(VENV)/dev.stamp  ## draw again the pictures of the live timeline 
 	$(BIN)/python docs/screenshots.py
 
 clean:  ## remove what was built; the environments stay (rm -r .venv .venv-floor removes those)
-	rm -rf $(BUILD) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(BUILD) dist .nox .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 # The environments. A stamp is newer than what it was made from, so a second call does nothing.

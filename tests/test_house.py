@@ -35,7 +35,7 @@ def test_make_prints_its_targets() -> None:
     ).stdout
     assert [line.split()[1] for line in printed.splitlines()] == [
         "help", "setup", "demo", "lab", "test", "quick", "test-gpu", "record-gpu", "bench-gpu", "lint",
-        "format", "floor", "docs", "release-check", "front", "screenshots", "clean",
+        "format", "floor", "matrix", "docs", "release-check", "front", "screenshots", "clean",
     ]  # fmt: skip
 
 
