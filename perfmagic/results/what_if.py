@@ -79,7 +79,7 @@ class WhatIfResult(Result):
         found = self.prediction
         if found.graph is None:
             return ()
-        return shares_of(critical_path(found.graph, found.times_ns, self.comm_names), self.comm_names)
+        return shares_of(critical_path(found.graph, found.times_ns, self.comm_names), self.comm_names).shares
 
     def check(self, measured: Any) -> PredictionCheck:
         """The prediction beside a recording of the changed run.

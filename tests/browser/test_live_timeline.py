@@ -77,6 +77,32 @@ def test_both_timelines_are_drawn_and_their_pictures_hidden(notebook: Any) -> No
     assert inked[1][1]
 
 
+def test_what_is_pointed_at_of_the_critical_path_is_lit_in_the_lanes(notebook: Any) -> None:
+    hues = """(canvas) => {
+      const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+      let found = 0;
+      for (let i = 0; i < data.length; i += 4)
+        found += Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 24;
+      return found;
+    }"""
+    canvas = notebook.locator(LIVE).first
+    names = first(notebook).locator(".pm-sharewords .pm-lights")
+    title, python = names.first, names.filter(has_text="unexplained").or_(names.filter(has_text="Python")).first
+    assert title.inner_text() == "critical path"
+    before = canvas.evaluate(hues)
+    seen = {}
+    for name, node in (("path", title), ("part", python)):
+        node.hover()
+        notebook.wait_for_timeout(200)
+        seen[name] = canvas.evaluate(hues)
+        notebook.screenshot(path=SCREENS / f"lab-critical-{name}.png")
+    assert seen["part"] < seen["path"] < before  # more of the lanes is pale
+    assert first(notebook).locator(".pm-sharewords .pm-lights.pm-off").count() == names.count() - 2
+    notebook.mouse.move(2, 2)
+    notebook.wait_for_timeout(200)
+    assert canvas.evaluate(hues) == before
+
+
 def test_keys_zoom_the_timeline_and_never_reach_the_notebook(notebook: Any) -> None:
     cells = notebook.locator(".jp-Notebook .jp-Cell").count()
     before = total(notebook)

@@ -106,12 +106,23 @@ def _because(trace: Trace, graph: Graph, node: GraphNode) -> str:
     ready = node.start_ns - node.earlier_ns
     python_ns = min(node.called_ns, node.start_ns) - ready
     if python_ns < _MOST_OF * node.earlier_ns:
-        return "it was queued in time, and its stream held it" if node.n_ops else ""
+        return _of_stream(trace, graph, node, ready) if node.n_ops else ""
     return (
         _of_operator(graph, node, ready, python_ns)
         or _of_wait(trace, node, ready, python_ns)
         or "Python called it no sooner"
     )
+
+
+def _of_stream(trace: Trace, graph: Graph, node: GraphNode, ready_ns: int) -> str:
+    """Whether other ops of its stream kept a node that was queued in time."""
+    ops, first = trace.ops, graph.placed[node.number].rows[0]
+    same = np.flatnonzero((ops.stream == ops.stream[first]) & (ops.device == ops.device[first]))
+    busy = union(ops.start_ns[same], ops.end_ns[same])
+    held_ns = int(covered_ns(busy, np.array([ready_ns]), np.array([node.start_ns]))[0])
+    if held_ns >= _MOST_OF * node.earlier_ns:
+        return "it was queued in time, and its stream held it"
+    return "it was queued in time, its stream had nothing to run, and nothing in the record says why"
 
 
 def _of_operator(graph: Graph, node: GraphNode, ready_ns: int, python_ns: int) -> str:

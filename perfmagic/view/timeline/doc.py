@@ -15,10 +15,10 @@ from perfmagic.analysis.timeline.trust import trust
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.short_names import shown_names
-from perfmagic.view.timeline.critical import critical_path_shares
+from perfmagic.view.timeline.critical import critical_path_shares, path_lane
 from perfmagic.view.timeline.device_lanes import device_group
 from perfmagic.view.timeline.host_lanes import cell_lane, host_ops_lanes, launch_lane
-from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane, Share
+from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane, PathLane, Share
 
 FEW_OPS = 64  # up to so many ops a picture can be read op by op
 
@@ -77,7 +77,7 @@ class TimelineDoc:
     line marks.  threads: operators in flame order.  groups: one a device.  trust: how far the record can be believed,
     in sentences, notes of the capture among them.  failure: "" or how the cell ended.
     returned_ns: when the cell's last line gave control back, None for files.  path: what the critical path of the whole
-    run consists of, empty where the record does not say.
+    run consists of, empty where the record does not say.  path_lane: where in time, None where it does not.
     """
 
     start_ns: int
@@ -95,6 +95,7 @@ class TimelineDoc:
     returned_ns: int | None
     origin: str
     path: tuple[Share, ...] = ()
+    path_lane: PathLane | None = None
 
     @property
     def span_ns(self) -> int:
@@ -121,6 +122,7 @@ def timeline_doc(
     are communication, None for the default rule.
     """
     start, end = _window(trace, start_ns, end_ns)
+    whole = (start_ns, end_ns) == (None, None)
     devices = [d for d in trace.device_ids if device is None or d == device]
     groups = tuple(device_group(trace, d, start, end, comm_names) for d in devices)
     return TimelineDoc(
@@ -138,7 +140,8 @@ def timeline_doc(
         failure=_failure(trace),
         returned_ns=trace.meta.returned_ns,
         origin=trace.meta.origin,
-        path=critical_path_shares(trace, comm_names) if (start_ns, end_ns) == (None, None) else (),
+        path=critical_path_shares(trace, comm_names) if whole else (),
+        path_lane=path_lane(trace, comm_names) if whole else None,
     )
 
 

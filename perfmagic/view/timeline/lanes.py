@@ -170,6 +170,22 @@ class Share:
 
 
 @dataclass(frozen=True, eq=False)
+class PathLane:
+    """The critical path in time; arrays of equal length, times in ns, each part ends where the next one begins.
+
+    share: row of the document's path.  op: row of trace.ops of the first op of a part on a device, NONE on the host.
+    """
+
+    start_ns: Int64
+    end_ns: Int64
+    share: Int64
+    op: Int64
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass(frozen=True, eq=False)
 class DeviceGroup:
     """All lanes of one device, streams by busy time.
 

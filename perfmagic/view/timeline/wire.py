@@ -30,6 +30,7 @@ from perfmagic.view.timeline.words import alt_text, cost_words, rest_words, shap
 SCHEMA = 4
 NO_CLASS = -1  # of a name that is not a device op's
 CLASSES = len(OpClass) + 1
+MOST_PATH_PARTS = 20_000  # some 100 kB; of a longer path the browser gets the sums alone
 
 # the colour of a finding's bar, by what its rule speaks of; everything else is time lost
 RULE_TOKENS = (("comm", "comm"), ("htod", "htod"), ("dtoh", "dtoh"), ("copy", "dtod"), ("copies", "dtod"))
@@ -100,6 +101,7 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
         _stream(out, names, lane, i, trace, calls, origins.of_op, doc.start_ns) for i, lane in enumerate(_streams(doc))
     ]
     header["stream_lanes"] = streams
+    _path(out, doc, trace)
     header["lines"] = _lines(out, doc, trace)
     out.text("origins", _json([[cut(word) for word in words] for words in origins.rows]))
     header["memory_lanes"] = _memory(out, doc)
@@ -213,6 +215,19 @@ def _stream(
         "busy_frac": lane.busy_frac,
         "depth": lane.packing.depth,
     }
+
+
+def _path(out: ColumnWriter, doc: TimelineDoc, trace: Trace) -> None:
+    """The critical path in time: of each part its kind, and the stream that it is on, 0 for the host."""
+    path = doc.path_lane
+    if path is None or len(path) > MOST_PATH_PARTS:
+        return
+    number = np.full(len(trace.ops) + 1, NONE, np.int64)  # the last one stands for no op
+    for i, lane in enumerate(_streams(doc)):
+        number[lane.row] = i
+    out.spans("path", path.start_ns, path.end_ns, doc.start_ns)
+    out.plain("path", "share", path.share)
+    out.plain("path", "stream", number[path.op] - NONE)
 
 
 def _lines(out: ColumnWriter, doc: TimelineDoc, trace: Trace) -> dict[str, Any] | None:

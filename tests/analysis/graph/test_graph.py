@@ -55,15 +55,20 @@ def test_time_in_which_nothing_ran_is_lost_however_short_the_late_node_is() -> N
     ]
 
 
-def test_what_was_queued_in_time_was_held_by_its_stream() -> None:
+@pytest.mark.parametrize(
+    ("first_ends", "because"),
+    [
+        (60, "it was queued in time, and its stream held it"),
+        (11, "it was queued in time, its stream had nothing to run, and nothing in the record says why"),
+    ],
+)
+def test_what_was_queued_in_time_was_held_by_its_stream_or_by_nothing_known(first_ends: int, because: str) -> None:
     calls = [
-        (op("mm", 0, 1, writes=[1]), (KERNEL, 0, 1, 11)),
-        (op("mm", 2, 3, writes=[2]), (KERNEL, 0, 60, 70)),
+        (op("mm", 0, 1, writes=[1]), (KERNEL, 0, 1, first_ends)),
+        (op("copy_", 2, 3, writes=[2]), (HTOD, 0, 60, 70)),
     ]
     made = recorded(calls)
-    assert [row.because for row in late_nodes(made[0], graph(made))] == [
-        "it was queued in time, and its stream held it"
-    ]
+    assert [row.because for row in late_nodes(made[0], graph(made))] == [because]
 
 
 def test_what_was_executed_is_possible() -> None:

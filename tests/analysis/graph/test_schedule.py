@@ -59,3 +59,11 @@ def test_a_schedule_keeps_needs_and_lanes_and_lies_between_its_bounds(
     assert all(a in needs[b] for a, b in pairwise(chain))
     busiest = max(sum(d for d, on in zip(duration, lane, strict=True) if on == one) for one in set(lane))
     assert max(span, busiest) <= took <= sum(duration)
+
+
+def test_a_pipeline_is_not_held_up_by_its_short_parts() -> None:
+    # three batches: long and short on lane 0, long on lane 1; longest rest first would do the three long ones at first
+    needs = [[], [0], [1], [], [3], [4], [], [6], [7]]
+    start, took = schedule(needs, [10, 1, 10] * 3, [0, 0, 1] * 3)
+    assert start == [0, 10, 11, 11, 21, 22, 22, 32, 33]
+    assert took == 43

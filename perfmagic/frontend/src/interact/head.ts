@@ -1,7 +1,7 @@
 // What stands above the lanes: the first line, where the span went, the findings.
 import { button, el, type Part, swatch } from "./dom.ts";
 import { tabBar } from "./tabs.ts";
-import { type Action, isWhole, type State } from "../model/state.ts";
+import { type Action, ALL_OF_PATH, isWhole, type State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
 import { totalsOf } from "../model/totals.ts";
 import { count, duration, durationLike, percent, plural, size } from "../model/units.ts";
@@ -62,22 +62,50 @@ export function busyOf(model: Model): string {
 /** One bar over the whole width: each instant of the device's extent once. */
 export function shareBar(model: Model): HTMLElement[] {
   const shares = model.groups.length === 1 ? model.groups[0].wire.shares : [];
-  return [...barOf(shares, ""), ...barOf(model.header.path ?? [], "critical path")];
+  return shares.length ? barOf(shares).nodes : [];
 }
 
-function barOf(shares: readonly ShareWire[], title: string): HTMLElement[] {
-  if (!shares.length) return [];
-  const bar = el("div", "pm-shares");
-  const words = el("div", "pm-sharewords", ...(title ? [el("span", "", title)] : []));
-  for (const share of shares) {
+/** The bar of the critical path. What is pointed at, or has the keyboard's focus, is lit in the lanes. */
+export function pathBar(model: Model, act: Do, signal: AbortSignal): Part {
+  const node = el("div");
+  const shares = model.header.path ?? [];
+  if (!shares.length) return { node, update: () => undefined };
+  const { nodes, parts, names } = barOf(shares);
+  const title = el("span", "", "critical path");
+  nodes[1].prepend(title);
+  node.append(...nodes);
+  if (!model.path) return { node, update: () => undefined };
+  const lights = (one: HTMLElement, share: number): void => {
+    const on = (): void => act({ do: "path", share });
+    const off = (): void => act({ do: "path", share: -1 });
+    for (const event of ["pointerenter", "focus"]) one.addEventListener(event, on, { signal });
+    for (const event of ["pointerleave", "blur"]) one.addEventListener(event, off, { signal });
+    one.classList.add("pm-lights");
+    one.title = "where in time";
+  };
+  for (const [i, one] of [title, ...names].entries()) {
+    lights(one, i ? i - 1 : ALL_OF_PATH);
+    one.tabIndex = 0;
+  }
+  parts.forEach(lights);
+  const update = (state: State): void => {
+    for (const all of [parts, names])
+      all.forEach((one, i) => one.classList.toggle("pm-off", state.path >= 0 && state.path !== i));
+  };
+  return { node, update };
+}
+
+/** A bar of shares, and below it the words; both in nodes. */
+function barOf(shares: readonly ShareWire[]): { nodes: HTMLElement[]; parts: HTMLElement[]; names: HTMLElement[] } {
+  const parts = shares.map((share) => {
     const part = swatch(share.token, "", share.second);
     part.style.flex = `${share.ns} 0 0`;
-    bar.append(part);
-    words.append(
-      el("span", "", swatch(share.token, "", share.second), el("b", "", duration(share.ns)), ` ${share.name}`),
-    );
-  }
-  return [bar, words];
+    return part;
+  });
+  const names = shares.map((share) =>
+    el("span", "", swatch(share.token, "", share.second), el("b", "", duration(share.ns)), ` ${share.name}`),
+  );
+  return { nodes: [el("div", "pm-shares", ...parts), el("div", "pm-sharewords", ...names)], parts, names };
 }
 
 /** Findings that are shown; the others open. */

@@ -18,6 +18,8 @@ export const STYLE = `
 .pm-shares{display:flex;height:7px;margin-top:1px;gap:1px}
 .pm-shares i{display:block;height:7px;min-width:1px}
 .pm-sharewords{display:flex;flex-wrap:wrap;column-gap:20px;min-height:17px;font-size:11px;color:var(--pm-ink2);margin-top:3px}
+.pm-lights{cursor:default}
+.pm-off{opacity:.3}
 .pm-sharewords b{font-weight:600;color:var(--pm-ink)}
 .pm-sharewords i{display:inline-block;width:10px;height:8px;margin-right:6px}
 .pm-lost{border:1px solid var(--pm-wait);background:repeating-linear-gradient(45deg,transparent 0 3px,var(--pm-wait) 3px 4px)}

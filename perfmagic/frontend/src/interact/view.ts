@@ -2,7 +2,7 @@
 import { detailsOf } from "./details.ts";
 import { el, type Part } from "./dom.ts";
 import { colourKey, finePrint, selectionPanel } from "./foot.ts";
-import { findingList, shareBar, summary } from "./head.ts";
+import { findingList, pathBar, shareBar, summary } from "./head.ts";
 import type { Host } from "./host.ts";
 import { obey, toHit, type Commanded } from "./commands.ts";
 import { listenForKeys } from "./keyboard.ts";
@@ -69,13 +69,14 @@ export class View implements Pointed, Commanded {
     this.card = new HoverCard(this.body);
     this.body.append(this.canvas.node, this.search.node);
     const top = summary(model, act, () => this.canvas.save(), signal);
+    const path = pathBar(model, act, signal);
     const findings = findingList(model, act, signal);
     const panel = selectionPanel(model);
     const key = colourKey(model, act, signal);
-    this.parts = [top, findings, panel, key];
+    this.parts = [top, path, findings, panel, key];
     this.root = el("div", "pm", style, top.node);
     if (model.header.failure) this.root.append(el("div", "pm-failure", model.header.failure));
-    this.root.append(...shareBar(model), findings.node, this.body, panel.node, key.node, finePrint(model));
+    this.root.append(...shareBar(model), path.node, findings.node, this.body, panel.node, key.node, finePrint(model));
     parent.append(this.root);
     this.root.dataset["tab"] = this.state.tab;
     dress(this.root, host.theme());

@@ -9,6 +9,7 @@ import { gaps, NOTHING, Spans, subtract, unionAll, unionOf } from "./spans.ts";
 import type {
   Blocked,
   CellLines,
+  CriticalPath,
   Group,
   Launches,
   Memory,
@@ -50,8 +51,15 @@ export function buildModel(header: Header, decoded: Decoded): Model {
     meets: meetsOf(header.kinds ?? [], columns),
     messages: messagesOf(columns),
     stack: header.memory_stack ? new MemoryStack(header.memory_stack, columns) : null,
+    path: path(columns["path"]),
     lines: header.lines && new Lines(header.lines, columns, decoded.codes, decoded.chains, streams),
   };
+}
+
+function path(columns: Columns[string] | undefined): CriticalPath | null {
+  const start = columns?.["start"];
+  if (!columns || !start?.length) return null;
+  return { start, end: columns["end"], share: columns["share"], stream: columns["stream"].map((number) => number - 1) };
 }
 
 function rank(wire: RankWire, table: (name: string) => Columns[string] | undefined): Rank {

@@ -26,6 +26,8 @@ export interface State {
   readonly streams: number;
   /** Ranks whose own lanes are shown, rows of the model's ranks. */
   readonly ranks: readonly number[];
+  /** What of the critical path is lit: a row of the header's path, ALL_OF_PATH, or -1 for nothing. */
+  readonly path: number;
   /** Which tab is open. */
   readonly tab: string;
   /** Of the lines tab: the row that is pointed at or has the keyboard's focus, and the pinned one; -1 for none. */
@@ -34,6 +36,7 @@ export interface State {
 }
 
 export const FIRST_STREAMS = 16;
+export const ALL_OF_PATH = -2;
 
 export type Action =
   | { do: "look"; view: Window }
@@ -52,6 +55,7 @@ export type Action =
   | { do: "thread"; thread: number }
   | { do: "more" }
   | { do: "rank"; rank: number }
+  | { do: "path"; share: number }
   | { do: "tab"; tab: string }
   | { do: "row"; row: number }
   | { do: "pin"; row: number }
@@ -62,7 +66,7 @@ export function initial(span: number): State {
   return {
     ...{ whole, view: whole, selection: null, hover: null, focus: null, query: "", searching: false },
     ...{ line: 0, shown: -1, off: 0, help: false, open: [], unfolded: -1, streams: FIRST_STREAMS, ranks: [] },
-    ...{ tab: "timeline", lineRow: -1, pinnedRow: -1 },
+    ...{ path: -1, tab: "timeline", lineRow: -1, pinnedRow: -1 },
   };
 }
 
@@ -104,6 +108,8 @@ export function reduce(state: State, action: Action): State {
       return { ...state, open: toggled(state.open, action.thread), unfolded: -1 };
     case "rank":
       return { ...state, ranks: toggled(state.ranks, action.rank) };
+    case "path":
+      return state.path === action.share ? state : { ...state, path: action.share };
     case "tab":
       return state.tab === action.tab ? state : { ...state, tab: action.tab, hover: null, lineRow: -1, help: false };
     case "row":

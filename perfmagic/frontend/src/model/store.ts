@@ -134,6 +134,14 @@ export interface Rank {
   idle: Spans;
 }
 
+/** The critical path in time: its kinds are the header's, a stream is a row of the model's, -1 for the host. */
+export interface CriticalPath {
+  start: Float64Array;
+  end: Float64Array;
+  share: Float64Array;
+  stream: Float64Array;
+}
+
 export interface Model {
   header: Header;
   names: NameRow[];
@@ -154,6 +162,8 @@ export interface Model {
   /** Null where the record knows no lines. */
   lines: Lines | null;
   stack: MemoryStack | null;
+  /** Null where it is not known, or too long to be sent. */
+  path: CriticalPath | null;
 }
 
 export function shortName(model: Model, name: number): string {

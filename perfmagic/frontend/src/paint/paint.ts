@@ -11,6 +11,7 @@ import { paintMeeting, paintMeets } from "./meets.ts";
 import { paintBackward } from "./backward.ts";
 import { paintMemory, writeMemory } from "./memory.ts";
 import { paintPathOf } from "./path.ts";
+import { paintCriticalPath } from "./critical.ts";
 import { paintPile } from "./pile.ts";
 import type { Band } from "./pixels.ts";
 import { paintRank, writeRank } from "./rank.ts";
@@ -97,6 +98,7 @@ export function paintWords(f: Frame): void {
   if (!f.moving) for (const row of f.rows) WORDS.get(row.kind)?.(f, row);
   if (f.model.ranks.length) paintMeets(f);
   writeGutters(f);
+  paintCriticalPath(f);
   paintBackward(f);
   paintSelection(f);
   const { hover, focus } = f.state;
