@@ -108,10 +108,16 @@ def test_pictures_and_frames_follow_the_colours_that_a_reader_chooses(tab: Any, 
         ground[theme] = image.evaluate(brightness)
         tab.goto((site / "docs" / "index.html").as_uri())
         tab.evaluate("(theme) => { document.body.dataset.theme = theme; }", theme)
-        inside = tab.wait_for_selector("article iframe").content_frame()
+        frame = tab.wait_for_selector("article iframe")
+        inside = frame.content_frame()
         inside.wait_for_selector(".pm canvas")
-        follows = f"() => getComputedStyle(document.querySelector('.pm')).colorScheme === '{theme}'"
-        inside.wait_for_function(follows, polling=100)  # by the clock: a frame out of sight runs no animation frames
+        for _ in range(100):
+            frame.scroll_into_view_if_needed()  # out of sight a frame hears of no change; pictures above push it there
+            if inside.evaluate("getComputedStyle(document.querySelector('.pm')).colorScheme") == theme:
+                break
+            tab.wait_for_timeout(300)
+        else:
+            pytest.fail(f"the frame on a {theme} page never became {theme}")
     assert ground["light"] > 600
     assert ground["dark"] < 200
 
