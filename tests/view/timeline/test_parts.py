@@ -166,9 +166,11 @@ def test_a_compared_timeline_keeps_the_device_and_not_its_numbers(label: str) ->
     [
         ("431 ms · 2 ranks · simulated device · 9 matched collectives\n rank 1 is a straggler", "RANKS 2 ranks"),
         ("Weak scaling from 1 to 4 ranks is 79 % efficient: the\ncell takes 487 ms", "SCALING Weak 1 4"),
+        ("2 simulated devices, paced: mm ≥ 2 ms ·\n15 operators took\n61.4 ms added up, 2.9", "GRAPH of 15 operators"),
+        ("1 operator took 3 ms added up", "GRAPH of 1 operators"),
     ],
 )
-def test_compared_ranks_keep_how_many_there_were(text: str, kept: str) -> None:
+def test_ranks_and_graphs_keep_how_many_there_were(text: str, kept: str) -> None:
     rules = configparser.RawConfigParser()
     rules.read_string(sanitize_file())
     for name in rules.sections():
