@@ -59,6 +59,17 @@ loss = (out - x).square().mean()
 loss.backward()
 optimizer.step()
 optimizer.zero_grad()"""
+TWO_DEVICES = """%load_ext perfmagic
+import torch, perfmagic
+first, second = perfmagic.devices(2, kind="sim", pace="matmul=10ms, copy=500MB/s")
+w = torch.rand(64, 64, device=first)
+v = torch.rand(64, 64, device=second)
+batches = [torch.rand(32, 64).pin_memory() for _ in range(3)]"""
+GRAPH = """%%graph
+for batch in batches:
+    hidden = torch.relu(batch.to(first, non_blocking=True) @ w)
+    output = hidden.to(second, non_blocking=True) @ v
+    print(output.mean().item())"""
 ONLY_THE_CELL = """
   .jp-cell-toolbar, .jp-cell-menu, .jp-Collapser { display: none !important; }
   .jp-Cell { border: 0 !important; box-shadow: none !important; }
@@ -122,6 +133,11 @@ def syncbench(browser: Any) -> None:
 def memory(browser: Any) -> None:
     """docs/memory-light.png and -dark.png: a cell with what held its memory."""
     in_jupyterlab(browser, "memory", MEMORY, LEARNER)
+
+
+def graph(browser: Any) -> None:
+    """docs/graph-light.png and -dark.png: a cell with what its operators need."""
+    in_jupyterlab(browser, "graph", GRAPH, TWO_DEVICES)
 
 
 def in_jupyterlab(browser: Any, name: str, source: str, setup: str = SETUP) -> None:
@@ -205,6 +221,7 @@ PICTURES: dict[str, Callable[[Any], None]] = {
     "hero": hero,
     "syncbench": syncbench,
     "memory": memory,
+    "graph": graph,
     "step": step,
     "ranks": ranks,
 }
