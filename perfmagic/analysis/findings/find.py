@@ -171,15 +171,18 @@ def _claimed(facts: Facts, rules: Iterable[Claim], free: Intervals) -> tuple[lis
 
 
 def _placed(gap: Finding, of: Intervals, nodes: list[_Node], free: Intervals) -> list[_Node]:
-    """The nodes with the longest gap as a part of the one that explains it, else beside them; left out if in several.
+    """The nodes with the longest gap as a part of the one that explains it, else beside them.
 
-    of: the time that the nodes and `free` are parts of; only that part of the gap counts.
+    Left out where it lies in several, and where a finding is about little else.  of: the time that the nodes and
+    `free` are parts of; only that part of the gap counts.
     """
     where = intersect(gap.where, of)
     least_ns = MOSTLY * total_ns(where)
     for i, node in enumerate(nodes):
         inside = intersect(where, node.finding.where)
         if total_ns(inside) >= least_ns:
+            if total_ns(inside) >= MOSTLY * total_ns(node.finding.where):
+                return nodes  # the gap is all that the finding speaks of: it is told once
             cost_ns = min(total_ns(inside), node.finding.cost_ns or 0)  # some of it may be lost whatever one does
             part = _Node(replace(gap, where=inside, cost_ns=cost_ns))
             return [*nodes[:i], _Node(node.finding, (*node.parts, part)), *nodes[i + 1 :]]

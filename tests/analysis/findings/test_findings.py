@@ -330,9 +330,20 @@ def test_the_longest_gap_is_a_part_of_the_finding_that_explains_it() -> None:
     b = busy_device(100)
     b.sync(90, 390)
     b.op(400, 1000, launch=(391, 395))
+    b.sync(980, 1190)
+    b.op(1200, 1800, launch=(1191, 1195))
     tree = [(f.depth, f.rule, f.cost_ns) for f in findings(b.trace())]
-    at = tree.index((0, "sync", 290 * US))
-    assert tree[at + 1] == (1, "longest_gap", 290 * US)
+    at = tree.index((1, "sync", (290 + 190) * US))  # a part of the verdict
+    assert tree[at + 1] == (2, "longest_gap", 290 * US)
+
+
+def test_the_longest_gap_is_told_once_where_a_finding_is_about_little_else() -> None:
+    b = busy_device(100)
+    b.sync(90, 390)
+    b.op(400, 1000, launch=(391, 395))
+    found_rules = [(f.rule, f.cost_ns) for f in findings(b.trace())]
+    assert ("sync", 290 * US) in found_rules
+    assert "longest_gap" not in [rule for rule, _ in found_rules]
 
 
 def full_queue(depth: int) -> Trace:
