@@ -9,15 +9,30 @@ from __future__ import annotations
 import math
 
 from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.changes.device_time import FasterKernels
-from perfmagic.analysis.replay.changes.host_time import FasterPython, NoLine
+from perfmagic.analysis.replay.changes.device_time import COPIES, FasterKernels, Fused, Overlapped
+from perfmagic.analysis.replay.changes.host_time import FasterPython, NoLine, Prefetch
 from perfmagic.analysis.replay.changes.launching import OneGraph
 from perfmagic.analysis.replay.changes.moving import NoWaits, OwnStream
 from perfmagic.analysis.replay.changes.pinning import Pin
 from perfmagic.analysis.replay.changes.reads import NoItem
 from perfmagic.errors import OptionError
+from perfmagic.trace.names import OpClass
 
-__all__ = ["Change", "faster", "faster_python", "no_item", "no_python", "no_waits", "one_graph", "own_stream", "pin"]
+__all__ = [
+    "Change",
+    "faster",
+    "faster_python",
+    "fused",
+    "no_item",
+    "no_python",
+    "no_waits",
+    "one_graph",
+    "overlap_communication",
+    "overlap_copies",
+    "own_stream",
+    "pin",
+    "prefetch",
+]
 
 
 def pin(line: int | None = None) -> Change:
@@ -43,6 +58,29 @@ def no_waits() -> Change:
 def one_graph(line: int | None = None) -> Change:
     """The ops launched together, as one CUDA graph.  line: only those that this line queued."""
     return OneGraph(_line("one_graph", line))
+
+
+def fused(line: int | None = None) -> Change:
+    """Elementwise kernels that follow each other as one, as torch.compile makes them.  line: only those it queued.
+
+    The one kernel takes as long as the longest of them, or at the other end of the interval as long as all together.
+    """
+    return Fused(_line("fused", line))
+
+
+def overlap_copies(line: int | None = None) -> Change:
+    """Copies as if they cost no time: no overlap can gain more.  line: only those of this line."""
+    return Overlapped("copies", COPIES, _line("overlap_copies", line))
+
+
+def overlap_communication(line: int | None = None) -> Change:
+    """Communication as if it cost no time: no overlap can gain more.  line: only that of this line."""
+    return Overlapped("communication", (OpClass.COMMUNICATION,), _line("overlap_communication", line))
+
+
+def prefetch() -> Change:
+    """Batches are there when Python asks a DataLoader for them: num_workers fetches ahead."""
+    return Prefetch()
 
 
 def faster(name: str = "", k: float = 2.0, line: int | None = None) -> Change:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from perfmagic import units
@@ -11,19 +9,10 @@ from perfmagic.analysis.findings.facts import Facts, sentences
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.places import on_time_lines
 from perfmagic.analysis.findings.python_was import python_was
+from perfmagic.analysis.timeline.loaders import fetches, is_loader
 from perfmagic.numerics.intervals import Intervals, intersect, total_ns, union
-from perfmagic.trace.columns import HostOps
-from perfmagic.trace.frames import in_one_table
-from perfmagic.trace.model import Trace
 
-# torch records `enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__` around the fetching of each batch
-_LOADER = re.compile(r"DataLoader\w*(?:\)#\w+)?\.__next__")
 _ADVICE = "num_workers lets the DataLoader fetch ahead"
-
-
-def is_loader(name: str) -> bool:
-    """Whether a name on the host is that of a DataLoader fetching a batch."""
-    return _LOADER.search(name) is not None
 
 
 def data_loading(facts: Facts, free: Intervals) -> list[Finding]:
@@ -52,11 +41,3 @@ def data_loading(facts: Facts, free: Intervals) -> list[Finding]:
             advice=_ADVICE if all("SingleProcess" in facts.trace.names[n] for n in host.name) else "",
         )
     ]
-
-
-def fetches(trace: Trace) -> HostOps:
-    """What fetched a batch: an operator's mark, or a Python frame."""
-    loaders = np.array([is_loader(name) for name in trace.names], bool)
-    host = trace.host_ops
-    marks = host.take(loaders[host.name] if len(host) else np.zeros(0, bool))
-    return in_one_table(marks, trace.python_frames.named(loaders))

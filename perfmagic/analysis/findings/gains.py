@@ -9,13 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from perfmagic import units
-from perfmagic.analysis.findings.data_loading import fetches
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.sync import uploads, waits_for_uploads
 from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.changes.device_time import FasterKernels, Hidden
-from perfmagic.analysis.replay.changes.host_time import FasterPython, WithoutPython
+from perfmagic.analysis.replay.changes.device_time import COPIES, FasterKernels, Hidden
+from perfmagic.analysis.replay.changes.host_time import FasterPython, Prefetch, WithoutPython
 from perfmagic.analysis.replay.changes.launching import OneGraph
 from perfmagic.analysis.replay.changes.pinning import Pin
 from perfmagic.analysis.replay.changes.reads import NoItem
@@ -23,7 +22,7 @@ from perfmagic.analysis.replay.path_shares import OF_DEVICE, OF_HOST, in_passing
 from perfmagic.analysis.replay.prediction import Prediction, Readings, predict
 from perfmagic.analysis.replay.refusals import refusal
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
-from perfmagic.numerics.intervals import Intervals, intersect, union
+from perfmagic.numerics.intervals import Intervals, intersect
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.names import OpClass, op_classes
 
@@ -154,21 +153,20 @@ def taken_words(found: Prediction, run: str) -> str:
 
 def change_of(facts: Facts, finding: Finding) -> Change | None:
     """The change that a finding asks for; None where it asks for none that can be replayed."""
-    rule, trace = finding.rule, facts.trace
+    rule = finding.rule
     if rule == "pageable" and finding.cause != "copies from pageable memory are slow":
         return Pin()
     if rule == "sync":
         return _reads(facts, finding)
     if rule == "data_loading":
-        host = fetches(trace)
-        return WithoutPython("let workers fetch the batches", union(host.start_ns, host.end_ns))
+        return Prefetch()
     if rule == "one_by_one":
         return OneGraph(stretches=tuple(tuple(rows.tolist()) for rows in _stretches(facts)))
     if rule == "exposed_communication":
         rows = _of_classes(facts, (OpClass.COMMUNICATION,))
         return Hidden("hide the communication behind compute", tuple(rows.tolist()))
     if rule == "exposed_copy":
-        rows = _of_classes(facts, (OpClass.HTOD, OpClass.DTOH, OpClass.DTOD, OpClass.PTOP))
+        rows = _of_classes(facts, COPIES)
         return Hidden("hide the copies behind compute", tuple(rows.tolist()))
     return WithoutPython(_PYTHON[rule], _waited_for_python(facts, finding)) if rule in _PYTHON else None
 

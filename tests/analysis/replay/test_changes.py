@@ -11,7 +11,20 @@ from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.prediction import Prediction, Readings, predict
-from perfmagic.changes import faster, faster_python, no_item, no_python, no_waits, one_graph, own_stream, pin
+from perfmagic.changes import (
+    faster,
+    faster_python,
+    fused,
+    no_item,
+    no_python,
+    no_waits,
+    one_graph,
+    overlap_communication,
+    overlap_copies,
+    own_stream,
+    pin,
+    prefetch,
+)
 from perfmagic.errors import OptionError, TraceError
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import DeviceInfo, Trace
@@ -149,6 +162,45 @@ def test_ops_as_one_graph_follow_each_other() -> None:
     assert predicted(trace, one_graph(line=9)).refused == "the ops of line 9 are too few"
 
 
+def test_fused_kernels_take_as_long_as_the_longest_or_as_all_of_them() -> None:
+    b = Builder()
+    b.op(5, 105, launch=(0, 2), name="gemm")
+    for i, length in enumerate((40, 60, 50)):
+        b.op(
+            105 + 60 * i, 105 + 60 * i + length, launch=(10 + 20 * i, 12 + 20 * i), name="vectorized_elementwise_kernel"
+        )
+    b.op(285, 385, launch=(80, 82), name="gemm")
+    trace = b.trace(returned=90, end=385)
+    found = predicted(trace, fused())
+    assert not found.refused
+    # the gaps that were behind the first and the last of them are gone too
+    assert 255 * US <= found.low_ns <= (105 + 60 + 100) * US
+    assert (105 + 150 + 100) * US <= found.high_ns <= 1.05 * 385 * US
+    assert predicted(trace, fused(line=3)).refused == "no two elementwise kernels of line 3 follow each other"
+
+
+def test_what_no_overlap_can_beat_is_a_bound() -> None:
+    trace = copies(pageable=False)
+    found = predicted(trace, overlap_copies())
+    assert found.at_most
+    assert us(trace, overlap_copies()) == pytest.approx(4 * 300 + 8, abs=15)
+    assert us(trace, overlap_copies()) <= us(trace, own_stream())
+    assert predicted(trace, overlap_copies(line=9)).refused == "there is no time of copies of line 9"
+    assert predicted(trace, overlap_communication()).refused == "there is no time of communication"
+
+
+def test_batches_that_are_there_leave_what_the_step_takes() -> None:
+    b = Builder()
+    for step in range(4):
+        at = 400 * step
+        b.host_op(at, at + 300, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        b.op(at + 310, at + 400, launch=(at + 302, at + 305))
+    trace = b.trace(returned=1520, end=1600)
+    # what is left: three ops of 90 µs behind each other, after the time of the first launch
+    assert us(trace, prefetch()) == pytest.approx(4 * 90 + 15, abs=40)
+    assert predicted(copies(pageable=True), prefetch()).refused == "no DataLoader fetched a batch in the record"
+
+
 def test_changes_compose_and_gain_no_more_than_what_they_remove() -> None:
     trace = copies(pageable=True)
     both = us(trace, pin(), faster(k=2))
@@ -159,7 +211,7 @@ def test_changes_compose_and_gain_no_more_than_what_they_remove() -> None:
 def test_a_change_works_on_a_copy_of_the_graph() -> None:
     readings = Readings.of(copies(pageable=True))
     before = readings.stays.replayed_ns()
-    for change in (pin(), no_item(), own_stream(), faster(), faster_python(), one_graph()):
+    for change in (pin(), no_item(), own_stream(), faster(), faster_python(), one_graph(), overlap_copies()):
         predict(readings, [change])
         np.testing.assert_array_equal(readings.stays.replayed_ns(), before)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from perfmagic.analysis.replay.changes.change import Change, host_lags, on_line
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
+from perfmagic.analysis.timeline.loaders import fetches
 from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, union
 from perfmagic.numerics.longest import NO_NODE
 
@@ -84,6 +85,22 @@ class WithoutPython(Change):
             begun = np.full(len(alone), meta.start_ns, np.int64)
             changed.first.lag_ns[alone] -= covered_ns(self.during, begun, graph.time_ns[alone])
         return changed
+
+
+@dataclass(frozen=True)
+class Prefetch(Change):
+    """Batches that are there when Python asks for them: a DataLoader's workers fetch ahead."""
+
+    @property
+    def words(self) -> str:
+        return "let workers fetch the batches"
+
+    def refusal(self, graph: Graph) -> str:
+        return "" if len(fetches(graph.trace)) else "no DataLoader fetched a batch in the record"
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        host = fetches(graph.trace)
+        return WithoutPython(self.words, union(host.start_ns, host.end_ns)).apply(graph, best=best)
 
 
 @dataclass(frozen=True)
