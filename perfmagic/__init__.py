@@ -84,6 +84,7 @@ _HOMES = {
     "MemoryResult": "perfmagic.results",
     "HeldBytes": "perfmagic.analysis.memory.peak",
     "MemoryBlock": "perfmagic.analysis.memory.peak",
+    "Curve": "perfmagic.results.curve",
     "CurvePoint": "perfmagic.analysis.replay.prediction",
     "PathPart": "perfmagic.analysis.replay.critical_path",
     "WhatIf": "perfmagic.analysis.memory.whatif",
@@ -132,6 +133,7 @@ __all__ = [
     "ComparedTrace",
     "Comparison",
     "CopyStat",
+    "Curve",
     "CurvePoint",
     "DeviceError",
     "DeviceOperator",
@@ -312,6 +314,7 @@ if TYPE_CHECKING:
         TraceComparison,
         WhatIfResult,
     )
+    from perfmagic.results.curve import Curve
     from perfmagic.results.lines import Lines
     from perfmagic.rooflines import roofline
     from perfmagic.saved import load

@@ -17,7 +17,7 @@ from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import PathPart, critical_path
-from perfmagic.analysis.replay.prediction import CurvePoint, Readings, curve, predict
+from perfmagic.analysis.replay.prediction import Readings, curve, predict
 from perfmagic.analysis.replay.refusals import unreadable
 from perfmagic.analysis.report import report
 from perfmagic.analysis.rows import Rows, RowT, pandas
@@ -47,6 +47,7 @@ from perfmagic.changes import faster
 from perfmagic.errors import OptionError, TraceError
 from perfmagic.files import write_text
 from perfmagic.results.arguments import check_peaks, span_ns, thread_number
+from perfmagic.results.curve import Curve
 from perfmagic.results.faces import Result
 from perfmagic.results.lines import Lines
 from perfmagic.results.roofline import RooflineResult
@@ -260,16 +261,18 @@ class TimelineResult(Result):
 
     def curve(
         self, name: str = "", factors: Sequence[float] = (1.25, 1.5, 2.0, 4.0, math.inf), *, line: int | None = None
-    ) -> Rows[CurvePoint]:
+    ) -> Curve:
         """How long the run would take (ns) with kernels k times as fast, for several k: flat where others hold it.
 
         name: a part of the kernels' name.  line: only those that this line queued. Raises TraceError where nothing is
         predicted.
         """
         try:
-            return curve(self._readings, lambda k: faster(name, k, line), factors)
+            points = curve(self._readings, lambda k: faster(name, k, line), factors)
         except ValueError as error:
             raise TraceError(f"nothing is predicted: {error}") from None
+        what = f"kernels with {name!r}" if name else "kernels"
+        return Curve(points, self._readings.run_ns, what + (f" of line {line}" if line else ""))
 
     @cached_property
     def _readings(self) -> Readings:

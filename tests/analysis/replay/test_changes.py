@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
+from perfmagic import units
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.replay.changes.change import Change
@@ -321,6 +323,10 @@ def test_a_curve_is_flat_where_python_takes_over() -> None:
     assert taken == sorted(taken, reverse=True)
     assert taken[0] - taken[1] > 40  # held by the kernels
     assert taken[2] - taken[4] < 60  # held by Python: only the last kernel counts
+    words = ["".join(node.itertext()) for node in ET.fromstring(points.svg()).iter() if node.tag.endswith("text")]
+    assert {"1.1 ×", "2 ×", "in no time", units.duration(points.recorded_ns)} <= set(words)
+    assert units.duration(points[-1].predicted_ns) in words
+    assert "<img" in points._repr_html_()
     with pytest.raises(TraceError, match="no kernel has 'gemm' in its name"):
         t.curve("gemm")
 
