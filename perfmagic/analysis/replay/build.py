@@ -102,7 +102,7 @@ class _Builder:
         follows = np.flatnonzero(points.follows)
         self.first.node[follows] = follows - 1
         self.first.lag_ns[follows] = points.time_ns[follows] - points.time_ns[follows - 1]
-        self.first.kind[follows] = np.where(points.is_end[follows], Edge.CALL, Edge.PYTHON)
+        self.first.kind[follows] = np.where(points.in_call[follows], Edge.CALL, Edge.PYTHON)
 
     def _link_hand_overs(self, found: list[tuple[int, int]]) -> None:
         first, second = self.first, self.second

@@ -9,7 +9,7 @@ import numpy as np
 from perfmagic.trace.columns import Bool, CallKind, HostKind, Int64
 from perfmagic.trace.model import Trace
 
-LONG_MEMORY_NS = 10_000  # a shorter allocation is part of the Python around it
+LONG_CALL_NS = 10_000  # a shorter allocation, or question to the driver, is part of the Python around it
 QUIET_NS = 20_000  # between two operators autograd's threads pause 5–15 µs (V100, A100 in traces/)
 
 
@@ -26,6 +26,12 @@ class HostPoints:
         return len(self.time_ns)
 
     @property
+    def in_call(self) -> Bool:
+        """Whether the time before each was inside a call; shape of time_ns."""
+        open_calls = np.cumsum(np.where(self.is_end, -1, 1))  # each thread closes what it opened
+        return np.concatenate((np.zeros(min(1, len(self)), bool), open_calls[:-1] > 0))
+
+    @property
     def follows(self) -> Bool:
         """Which are not the first of their thread; shape of time_ns."""
         same = np.zeros(len(self), bool)
@@ -34,10 +40,13 @@ class HostPoints:
 
 
 def host_points(trace: Trace) -> HostPoints:
-    """Begin and end of each launch, wait, event and long allocation, on threads that launch or wait."""
+    """Begin and end of each launch, wait, event and other long call, on threads that launch or wait."""
     calls = trace.calls
     kept = np.isin(calls.kind, (CallKind.LAUNCH, CallKind.SYNC, CallKind.WAIT, CallKind.RECORD))
-    kept |= (calls.kind == CallKind.MEMORY) & (calls.end_ns - calls.start_ns >= LONG_MEMORY_NS)
+    long = calls.end_ns - calls.start_ns >= LONG_CALL_NS
+    kept |= long & (calls.kind == CallKind.MEMORY)
+    begun_ns = int(calls.start_ns[kept].min(initial=2**62))  # what a library asks as it starts is before the run
+    kept |= long & (calls.kind == CallKind.OTHER) & (calls.start_ns >= begun_ns)
     active = np.isin(calls.kind, (CallKind.LAUNCH, CallKind.SYNC))
     kept &= np.isin(calls.thread, np.unique(calls.thread[active]))
     rows = np.flatnonzero(kept)

@@ -191,6 +191,17 @@ def test_what_no_overlap_can_beat_is_a_bound() -> None:
     assert predicted(trace, overlap_communication()).refused == "there is no time of communication"
 
 
+def test_a_launch_whose_op_begins_in_the_call_is_no_longer_than_an_ordinary_one_without_its_time() -> None:
+    b = Builder()
+    for i in range(4):
+        b.op(20 * i + 6, 20 * i + 10, launch=(20 * i, 20 * i + 2))
+    b.op(1090, 1100, launch=(90, 1095))  # a module is loaded
+    trace = b.trace(returned=1096, end=1105)
+    found = told(trace, "in_call")
+    assert found.cost_ns == pytest.approx(1000 * US, rel=0.05)
+    assert found.won_ns == pytest.approx(990 * US, rel=0.02)
+
+
 def test_batches_that_are_there_leave_what_the_step_takes() -> None:
     b = Builder()
     for step in range(4):

@@ -52,6 +52,19 @@ def test_what_takes_less_never_makes_the_run_longer(expected: Path) -> None:
         assert (less.replayed_ns() <= graph.time_ns).all()
 
 
+def test_a_long_question_to_the_driver_is_a_call_and_what_comes_before_the_run_is_not_in_it() -> None:
+    b = Builder()
+    b.launch(0, 500, name="cudaDeviceGetStreamPriorityRange", kind=CallKind.OTHER)  # a library starts
+    b.op(605, 705, launch=(600, 602))
+    b.launch(720, 920, name="cudaStreamCreateWithFlags", kind=CallKind.OTHER)
+    b.launch(940, 945, name="cudaEventQuery", kind=CallKind.OTHER)  # too short to count
+    b.op(965, 1065, launch=(960, 962))
+    found = path(b.trace(end=1065))
+    assert found["CALL"] == 200 + 2 + 2
+    assert found["PYTHON"] == (720 - 602) + (960 - 920)
+    assert run_begins_ns(graph_of(b.trace(end=1065))) == 600 * US
+
+
 def test_a_queue_that_is_never_empty_is_compute_from_the_first_op_on() -> None:
     b = Builder()
     for i in range(5):

@@ -12,6 +12,7 @@ from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.loaders import fetches
 from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, union
 from perfmagic.numerics.longest import NO_NODE
+from perfmagic.trace.columns import Int64
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,9 @@ class FasterPython(Change):
         begins = graph.on_host & (first.node == NO_NODE) & (graph.second.node == NO_NODE)
         if meta.returned_ns is not None:
             first.lag_ns[begins] = meta.start_ns + ((first.lag_ns[begins] - meta.start_ns) * left).astype(np.int64)
-        # of ops that began within their launch call the call's part shrinks, to an ordinary launch
-        ends = graph.op_node
-        within = first.kind[ends] == Edge.CALL
+        ends = _begun_in_call(graph)
         lag_ns = first.lag_ns[ends] - changed.length_ns[ends]
-        least_ns = np.minimum(lag_ns, usual.launch_ns)
-        shrunk_ns = np.maximum((lag_ns * left).astype(np.int64), least_ns)
-        first.lag_ns[ends] = np.where(
-            within, changed.length_ns[ends] + np.minimum(lag_ns, shrunk_ns), first.lag_ns[ends]
-        )
+        _shorten_launches(changed, ends, lag_ns - (lag_ns * left).astype(np.int64))
         joins = np.flatnonzero(graph.node == Node.JOIN)
         for links in (changed.first, changed.second):
             calls = joins[links.kind[joins] == Edge.CALL]
@@ -55,6 +50,21 @@ class FasterPython(Change):
                 links.lag_ns[calls], np.maximum((links.lag_ns[calls] * left).astype(np.int64), usual.call_ns)
             )
         return changed
+
+
+def _begun_in_call(graph: Graph) -> Int64:
+    """The ends of ops that began while Python was still in the call that launched them."""
+    ends = graph.op_node
+    found: Int64 = ends[(graph.first.kind[ends] == Edge.CALL) & (graph.first.node[ends] != NO_NODE)]
+    return found
+
+
+def _shorten_launches(changed: Graph, ends: Int64, less_ns: Int64) -> None:
+    """Let ops that began in their launch call begin earlier, as after an ordinary launch at best. Changes the graph."""
+    usual_ns = changed.usual.launch_ns[np.searchsorted(changed.op_node, ends)]
+    lag_ns = changed.first.lag_ns[ends] - changed.length_ns[ends]
+    shorter_ns = np.maximum(lag_ns - less_ns, np.minimum(lag_ns, usual_ns))
+    changed.first.lag_ns[ends] = changed.length_ns[ends] + np.minimum(lag_ns, shorter_ns)
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,9 @@ class WithoutPython(Change):
         rows = np.flatnonzero(host_lags(graph) & (graph.second.kind != Edge.SYNC))
         covered = covered_ns(self.during, graph.time_ns[graph.first.node[rows]], graph.time_ns[rows])
         changed.first.lag_ns[rows] = np.maximum(0, changed.first.lag_ns[rows] - covered)
+        ends = _begun_in_call(graph)
+        began_ns = graph.time_ns[ends] - graph.length_ns[ends]
+        _shorten_launches(changed, ends, covered_ns(self.during, graph.time_ns[graph.first.node[ends]], began_ns))
         meta = graph.trace.meta
         alone = np.flatnonzero(graph.on_host & (graph.first.node == NO_NODE) & (graph.second.node == NO_NODE))
         if meta.returned_ns is not None and len(alone):
