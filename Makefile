@@ -22,8 +22,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --no-compile $(PIP_ARGS)
 TESTS ?= tests
 # one process a core; what shares a kernel, a browser or a module's fixtures stays together (tests/conftest.py)
-# one process more than there are cores: many tests wait for a browser or a kernel
-PARALLEL ?= -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadgroup
+PARALLEL ?= -n auto --dist loadgroup
 # these leave exceptions behind in their process (see the marker in pyproject.toml)
 INTERRUPTS := tests/capture/bench/test_interrupts.py tests/shell/test_interrupts.py
 

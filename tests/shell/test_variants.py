@@ -85,17 +85,17 @@ def test_a_break_between_variants_is_the_plain_cells_syntax_error(notebook: Note
 
 def test_a_sweep_sets_the_variable_runs_the_setup_and_gives_a_result_a_value(notebook: Notebook) -> None:
     notebook.run("seen = []")
-    cell = f"%%bench {QUICK} --sweep n=100,1000,10_000 -n 1 -o s seen.append(n); data = list(range(n))\nsum(data)"
+    cell = f"%%bench {QUICK} --sweep n=100,10_000,1_000_000 -n 1 -o s seen.append(n); data = list(range(n))\nsum(data)"
     ran = notebook.run(cell)
     found = notebook.names["s"]
     assert isinstance(found, SweepSummary)
-    assert notebook.names["seen"] == [100, 1000, 10_000]
-    assert found.values == (100, 1000, 10_000)
+    assert notebook.names["seen"] == [100, 10_000, 1_000_000]
+    assert found.values == (100, 10_000, 1_000_000)
     times = [point.returns_s for point in found.points]
     assert times[0] < times[1] < times[2]
     assert ran.value == sum(range(100))
     assert "grows" in ran.report
-    assert notebook.names["n"] == 10_000  # as a for loop leaves it
+    assert notebook.names["n"] == 1_000_000  # as a for loop leaves it
 
 
 @pytest.mark.parametrize("values", ["2**k for k in range(3)", "range(1, 4)", "[1, 2, 4]", "sizes"])

@@ -121,7 +121,8 @@ def _interrupted(failures: Sequence[Failure]) -> list[str]:
 def _followed(failure: Failure, first: Failure | None, standstill: str) -> str:
     place = failure.place
     line = place.line or place.asked_line or failure.line
-    if failure.freed:
+    # where all stood still, a connection is lost to a rank that was freed a moment earlier
+    if failure.freed or (standstill and first is None):
         peer = "" if place.peer is None else f" with rank {place.peer}"
         waited = f" while it waited in {place.call}{peer}" if place.call else ""
         why = "" if standstill else f": {failure.freed}"

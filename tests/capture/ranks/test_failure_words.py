@@ -63,3 +63,14 @@ def test_a_standstill_is_said_once_and_nobody_is_blamed_twice() -> None:
     freed = Failure(0, "RuntimeError", "Connection closed by peer", 2, "long", why, Place(2, "all_reduce"))
     assert message_of([freed], why).split("\n") == [why, "rank 0 was freed on line 2 while it waited in all_reduce"]
     assert type_of([freed], why) == "Deadlock"
+
+
+def test_at_a_standstill_a_connection_is_lost_to_a_rank_that_was_freed_a_moment_earlier() -> None:
+    why = "each waits for another, and none can go on"
+    freed = Failure(0, "RuntimeError", "Connection closed by peer", 3, "long", why, Place(3, "recv", peer=1))
+    lost = Failure(1, "RuntimeError", "recv failed: Connection closed by peer", 3, place=Place(3, "recv", peer=0))
+    assert message_of([freed, lost], why).split("\n") == [
+        why,
+        "rank 0 was freed on line 3 while it waited in recv with rank 1",
+        "rank 1 was freed on line 3 while it waited in recv with rank 0",
+    ]
