@@ -16,6 +16,7 @@ import perfmagic
 from perfmagic.analysis.bench.compare import CompareSummary, compare
 from perfmagic.analysis.bench.judge import BAND_SEPARATE
 from perfmagic.analysis.bench.result import BenchSummary, summarise
+from perfmagic.capture.bench.caches import HostCaches
 from perfmagic.capture.bench.engine import BenchSpec
 from perfmagic.capture.bench.interleave import measure_interleaved
 from perfmagic.errors import OptionError
@@ -182,7 +183,10 @@ def test_calls_in_a_row_that_nobody_asked_for_are_missed_before_anything_runs(cl
     assert clock.order == []
 
 
-def test_a_comparison_and_its_results_say_alike_how_warm_the_caches_were(clock: Clock) -> None:
+def test_a_comparison_and_its_results_say_alike_how_warm_the_caches_were(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HostCaches, "overwrite", lambda _: None)  # no time passes on this clock meanwhile
     for options, words in (({"warmup": 0}, "not warmed up"), ({"cold": True}, "cold caches"), ({}, "warm")):
         found = perfmagic.compare(clock.body("f", 1), clock.body("g", 1), samples=6, **options)
         assert f" · {words} · " in found.text()
