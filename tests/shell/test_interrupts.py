@@ -122,7 +122,7 @@ def test_a_second_interrupt_within_the_teardown_leaves_nothing_behind(ready: Not
 
 @pytest.mark.slow
 def test_two_real_signals_at_random_moments_leave_nothing_behind(tmp_path: Path) -> None:
-    script = [sys.executable, "-m", "tests.shell.random_signals", "10", "1"]
+    script = [sys.executable, "-m", "tests.shell.random_signals", "5", "1"]
     environment = {**os.environ, "IPYTHONDIR": str(tmp_path / "ipython")}
     found = subprocess.run(script, capture_output=True, text=True, cwd=ROOT, env=environment)
     assert found.returncode == 0, found.stderr
