@@ -23,7 +23,7 @@ import torch
 
 import perfmagic
 from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.changes.device_time import FasterKernels
+from perfmagic.analysis.replay.changes.device_time import FasterKernels, Fused
 from perfmagic.analysis.replay.changes.host_time import FasterPython
 from perfmagic.analysis.replay.changes.launching import OneGraph
 from perfmagic.analysis.replay.changes.moving import NoWaits, OwnStream
@@ -196,6 +196,18 @@ def added(together: bool) -> Program:
     return run
 
 
+def combined(together: bool) -> Program:
+    """Six products, each followed by an elementwise product and a sum, or by one op that does both."""
+    x, w = torch.rand(64, 64, device="sim"), torch.rand(64, 64, device="sim")
+
+    def run() -> None:
+        for _ in range(6):
+            y = x @ x
+            y = torch.addcmul(y, y, w) if together else y + y * w
+
+    return run
+
+
 def side_copies() -> tuple[Program, Program]:
     """Copies on a stream of their own."""
     stream = torch.sim.Stream()
@@ -268,6 +280,11 @@ PAIRS = (
         *("the same, no .item() only", "held out", COPY),
         lambda: (trained(False, True), trained(False, False)),
         (NoItem(),),
+    ),
+    Pair(
+        *("two elementwise ops → one", "held out", "matmul=10ms, mul=8ms, add=8ms, addcmul=8ms"),
+        both(combined, False, True),
+        (Fused(),),
     ),
     Pair("200 small ops → one", "refuse", "kernel=30us", both(added, False, True), (OneGraph(),)),
 )

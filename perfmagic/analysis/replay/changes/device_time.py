@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,11 @@ from perfmagic.analysis.timeline.categories import Category, categories
 from perfmagic.trace.columns import Int64, OpKind
 from perfmagic.trace.names import OpClass, op_classes
 
+# kernels of the simulated device have the names of torch's operators; these are the usual ones tagged "pointwise" there
+_POINTWISE = re.compile(
+    r"(?:add|sub|rsub|mul|div|neg|abs|exp|log|sqrt|rsqrt|reciprocal|pow|square|sin|cos|tanh|sigmoid|relu|gelu|silu|erf"
+    r"|clamp|maximum|minimum|where|lerp|addcmul|addcdiv|threshold_backward|(?:sigmoid|tanh|gelu|silu)_backward)_?"
+)
 COPIES = (OpClass.HTOD, OpClass.DTOH, OpClass.DTOD, OpClass.PTOP)
 
 
@@ -103,7 +109,9 @@ class Fused(Change):
     def runs(self, graph: Graph) -> list[Int64]:
         """Kernels that follow each other on a stream, two or more; rows of trace.ops."""
         trace, ops = graph.trace, graph.trace.ops
-        mine = (categories(trace) == Category.ELEMENTWISE) & (ops.kind == OpKind.KERNEL)
+        of_operator = np.array([_POINTWISE.fullmatch(name) is not None for name in trace.names], bool)
+        mine = (categories(trace) == Category.ELEMENTWISE) | of_operator[ops.name]
+        mine &= ops.kind == OpKind.KERNEL
         if self.line is not None:
             mine &= ops.line == self.line
         order = np.lexsort((ops.start_ns, ops.stream, ops.device))
