@@ -164,13 +164,12 @@ def test_ops_as_one_graph_follow_each_other() -> None:
     assert predicted(trace, one_graph(line=9)).refused == "the ops of line 9 are too few"
 
 
-def test_fused_kernels_take_as_long_as_the_longest_or_as_all_of_them() -> None:
+@pytest.mark.parametrize("name", ["vectorized_elementwise_kernel", "mul"], ids=["CUDA", "sim"])
+def test_fused_kernels_take_as_long_as_the_longest_or_as_all_of_them(name: str) -> None:
     b = Builder()
     b.op(5, 105, launch=(0, 2), name="gemm")
     for i, length in enumerate((40, 60, 50)):
-        b.op(
-            105 + 60 * i, 105 + 60 * i + length, launch=(10 + 20 * i, 12 + 20 * i), name="vectorized_elementwise_kernel"
-        )
+        b.op(105 + 60 * i, 105 + 60 * i + length, launch=(10 + 20 * i, 12 + 20 * i), name=name)
     b.op(285, 385, launch=(80, 82), name="gemm")
     trace = b.trace(returned=90, end=385)
     found = predicted(trace, fused())
