@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.critical_path import Held, critical_path, run_begins_ns
 from perfmagic.analysis.replay.graph import Edge, Graph
+from perfmagic.analysis.replay.refusals import unreadable
 from perfmagic.numerics.longest import NO_NODE, longest, ordered, ordered_by_time
 from perfmagic.trace.columns import CallKind
 from perfmagic.trace.kineto.reader import read_trace
@@ -37,6 +39,28 @@ def test_a_real_trace_replayed_without_a_change_is_the_record(expected: Path) ->
         assert graph.given_up == 0
         assert len(graph) >= len(trace.ops)
     path(trace)
+
+
+@pytest.mark.slow
+def test_with_what_is_usual_in_a_trace_in_place_of_what_was_recorded_a_run_takes_as_long() -> None:
+    errors = []
+    for expected in EXPECTED:
+        with suppress(pytest.skip.Exception):  # of a trace that is not in the repository
+            graph = graph_of(read_trace(real(expected.stem.replace("__", "/"))))
+            if len(graph.trace.ops) and not unreadable(graph):
+                begins_ns, usual = run_begins_ns(graph), graph.copy()
+                ends, known = graph.op_node, graph.usual
+                late_ns = np.maximum(0, graph.unexplained_ns)
+                for links, kind, lag_ns in (
+                    (usual.first, Edge.LAUNCH, known.launch_ns + late_ns),
+                    (usual.second, Edge.STREAM, np.full(len(ends), known.stream_ns)),
+                ):
+                    mine = links.kind[ends] == kind
+                    links.lag_ns[ends[mine]] = (usual.length_ns[ends] + lag_ns)[mine]
+                run_ns = graph.end_ns - begins_ns
+                errors.append(abs(int(usual.replayed_ns().max()) - graph.end_ns) / run_ns)
+    assert len(errors) >= 5
+    assert float(np.median(errors)) <= 0.001
 
 
 @pytest.mark.slow
