@@ -20,9 +20,8 @@ import torch
 
 import perfmagic
 from perfmagic.capture.devices import torch_private
-from perfmagic.capture.devices.sim import copies, dispatch
 from perfmagic.capture.recording.op_log import OpLog
-from perfmagic.results import GraphResult
+from tests.capture.recording.sim_writers import PROGRAMS, known_pairs, noted_writers, shape_only
 
 CALLS = 4000
 BLOCK = 200
@@ -86,22 +85,6 @@ def costs(calls: int) -> None:
             print(f"{device + '  ' + name:18}{plain:>9.1f}{mode:>9.1f}{noted:>9.1f}{noted - plain:>14.1f}")
 
 
-def mlp(optimizer: str) -> Callable[[], None]:
-    """A training step on the simulated device."""
-    net = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)).to("sim")
-    step = getattr(torch.optim, optimizer)(net.parameters(), lr=0.1)
-    x, y = torch.randn(16, 32), torch.randint(0, 10, (16,))
-
-    def train() -> None:
-        step.zero_grad()
-        loss = torch.nn.functional.cross_entropy(net(x.to("sim")), y.to("sim"))
-        loss.backward()
-        step.step()
-        loss.item()
-
-    return train
-
-
 def views() -> Callable[[], None]:
     """Rows, columns, transposes, in place and out=."""
     a = torch.zeros(8, 8, device="sim")
@@ -120,104 +103,70 @@ def views() -> Callable[[], None]:
     return run
 
 
-def two_devices() -> Callable[[], None]:
-    """Copies between devices."""
-    x = torch.randn(16, 16, device="sim:0")
-
-    def run() -> None:
-        y = x.to("sim:1")
-        ((y @ y).to("sim:0") + x).cpu()
-
-    return run
-
-
-def convolution() -> Callable[[], None]:
-    """Batch norm writes its statistics in place."""
-    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU()).to("sim")
-    image = torch.randn(2, 3, 8, 8, device="sim")
-    return lambda: net(image).mean().backward()
-
-
-def attention() -> Callable[[], None]:
-    """A layer of a transformer, forward and backward."""
-    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).to("sim")
-    x = torch.randn(2, 5, 16, device="sim")
-    return lambda: layer(x).sum().backward()
-
-
-PROGRAMS: dict[str, Callable[[], Callable[[], None]]] = {
-    "SGD step": lambda: mlp("SGD"),
-    "Adam step": lambda: mlp("Adam"),
-    "two devices": two_devices,
-    "convolution": convolution,
-    "attention": attention,
-    "views, in place": views,
-}
-
-
 def truth() -> None:
     """The table of agreement with the simulated device's own log."""
-    writers: dict[int, set[int]] = {}
-    queue_op = dispatch.queue_op
-
-    def noting(lane: Any, name: str, kind: Any, body: Any, reads: Any, writes: Any, **more: Any) -> Any:
-        reads = list(reads)
-        known = {buffer.writer.correlation for buffer in reads if buffer.writer is not None}
-        job = queue_op(lane, name, kind, body, reads, writes, **more)
-        writers[job.correlation] = known - {job.correlation}
-        return job
-
-    dispatch.queue_op = copies.queue_op = noting
     print(f"{'':18}{'operators':>10}{'true pairs':>12}{'found':>8}{'shapes':>8}{'missed':>8}{'more':>7}")
     sums = [0, 0, 0]
-    for name, make in PROGRAMS.items():
-        program = make()
-        program()
-        writers.clear()
-        found = perfmagic.graph(program)
-        true = known_pairs(found, writers)
-        said = {(edge.needs, edge.of) for edge in found.edges() if edge.kind == "data"}
-        all_said = {(edge.needs, edge.of) for edge in found.edges()}
-        shapes = {(a, b) for a, b in true - all_said if found.nodes()[b].operator.endswith("_like")}
-        missed = true - all_said - shapes
-        print(
-            f"{name:18}{len(found.nodes()):>10}{len(true):>12}{len(true & all_said):>8}"
-            f"{len(shapes):>8}{len(missed):>8}{len(said - true):>7}"
-        )
-        sums = [a + b for a, b in zip(sums, (len(true & all_said), len(shapes), len(missed)), strict=True)]
-    dispatch.queue_op = copies.queue_op = queue_op
+    with noted_writers() as writers:
+        for name, make in {**PROGRAMS, "views, in place": views}.items():
+            program = make()
+            program()
+            writers.clear()
+            found = perfmagic.graph(program)
+            true = known_pairs(found, writers)
+            said = {(edge.needs, edge.of) for edge in found.edges() if edge.kind == "data"}
+            all_said = {(edge.needs, edge.of) for edge in found.edges()}
+            shapes = {(a, b) for a, b in true - all_said if shape_only(found, b)}
+            missed = true - all_said - shapes
+            print(
+                f"{name:18}{len(found.nodes()):>10}{len(true):>12}{len(true & all_said):>8}"
+                f"{len(shapes):>8}{len(missed):>8}{len(said - true):>7}"
+            )
+            sums = [a + b for a, b in zip(sums, (len(true & all_said), len(shapes), len(missed)), strict=True)]
     hit, _, missed_n = sums
     print(f"found of all but shapes: {hit} of {hit + missed_n}, {100 * hit / (hit + missed_n):.1f} %")
 
 
-def known_pairs(found: GraphResult, writers: dict[int, set[int]]) -> set[tuple[int, int]]:
-    """Writer and reader by the number of their operator."""
-    placed, ops = found._graph.placed, found.trace.ops
-    node_of = {int(ops.correlation[row]): i for i, node in enumerate(placed) for row in node.rows}
-    pairs = {(node_of[w], node) for of, node in node_of.items() for w in writers.get(of, ()) if w in node_of}
-    return {(w, r) for w, r in pairs if w != r}
+def chain(n: int) -> Callable[[], None]:
+    """Some n operators in one lane, two of three at once."""
+
+    def run() -> None:
+        x = torch.zeros(4)
+        for _ in range(n // 3):
+            y = x + 1
+            z = x * 2
+            x = y + z
+
+    return run
+
+
+def to_and_fro(n: int) -> Callable[[], None]:
+    """Some n operators in two lanes that take turns."""
+
+    def run() -> None:
+        x = torch.zeros(4)
+        for _ in range(n // 4):
+            x = (x.to("sim") * 2).cpu() + 1
+
+    return run
 
 
 def results() -> None:
     """How long the numbers and the picture take."""
-    print(f"{'operators':>10}{'numbers ms':>12}{'picture ms':>12}{'picture kB':>12}")
-    for n in (30, 300, 3000, 30_000):
-
-        def run(n: int = n) -> None:
-            x = torch.zeros(4)
-            for _ in range(n // 3):
-                y = x + 1
-                z = x * 2
-                x = y + z
-
-        found = perfmagic.graph(run)
-        times = [time.perf_counter()]
-        len(found.edges())
-        times.append(time.perf_counter())
-        picture = found.svg()
-        times.append(time.perf_counter())
-        numbers, drawing = (1e3 * (b - a) for a, b in pairwise(times))
-        print(f"{len(found.nodes()):>10}{numbers:>12.1f}{drawing:>12.1f}{len(picture) / 1e3:>12.1f}")
+    print(f"{'':18}{'operators':>10}{'numbers ms':>12}{'picture ms':>12}{'picture kB':>12}")
+    for name, program in (("one lane", chain), ("to and fro", to_and_fro)):
+        for n in (30, 300, 3000, 30_000):
+            found = perfmagic.graph(program(n))
+            times = [time.perf_counter()]
+            len(found.edges())
+            times.append(time.perf_counter())
+            picture = found.svg()
+            times.append(time.perf_counter())
+            numbers, drawing = (1e3 * (b - a) for a, b in pairwise(times))
+            print(
+                f"{name:18}{len(found.nodes()):>10}{numbers:>12.1f}{drawing:>12.1f}{len(picture) / 1e3:>12.1f}",
+                flush=True,
+            )
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast, overload
@@ -136,8 +137,8 @@ class Rows(Sequence[RowT]):
         return (*(f.name for f in fields(cast("Any", self.of))), *properties)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """The rows as plain dicts, ready for JSON; members of an enumeration by their name in small letters."""
-        return [{name: _plain(getattr(row, name)) for name in self.columns} for row in self]
+        """The rows as plain dicts, ready for JSON: members of an enumeration by name, None for what is not finite."""
+        return [{name: _finite(value) for name, value in row.items()} for row in self._plain_rows()]
 
     def to_frame(self) -> pd.DataFrame:
         """The rows as a table, one column a field or property; `attrs["note"]` has the note.
@@ -148,10 +149,13 @@ class Rows(Sequence[RowT]):
         if self._made is None and self._columns.keys() >= set(self.columns):
             frame: pd.DataFrame = frame_of({name: self._columns[name] for name in self.columns})
         else:
-            frame = frame_of(self.to_dict(), columns=list(self.columns))
+            frame = frame_of(self._plain_rows(), columns=list(self.columns))
         if self.note:
             frame.attrs["note"] = self.note
         return frame
+
+    def _plain_rows(self) -> list[dict[str, Any]]:
+        return [{name: _plain(getattr(row, name)) for name in self.columns} for row in self]
 
     def _rows(self) -> tuple[RowT, ...]:
         """All rows, built once."""
@@ -181,6 +185,11 @@ def pandas() -> Any:
     except ImportError:
         raise CaptureError("to_frame() needs pandas, which is not installed", hint="pip install pandas") from None
     return pd
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity, and nothing that is no number."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

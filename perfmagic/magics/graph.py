@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, ClassVar
 
-from perfmagic.api import describe
+from perfmagic.magics.running.cell_recording import CellRecording
 from perfmagic.magics.running.options import Parser, add_name_option
-from perfmagic.magics.running.recorded import add_device_option, add_packages_option, recorder_of
-from perfmagic.magics.running.run import bind, compiled_setup
+from perfmagic.magics.running.recorded import add_device_option, add_packages_option
 from perfmagic.results import GraphResult
-from perfmagic.show import show
 from perfmagic.trace.model import Cell
 
 
@@ -32,33 +30,18 @@ class GraphMagic:
         return GraphRun(shell, cell, options, rest)
 
 
-class GraphRun:
+class GraphRun(CellRecording):
     """One cell whose operators are noted."""
 
+    asked: ClassVar[dict[str, bool]] = {"memory": False, "shapes": False, "lines": True}
+
     def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> None:
-        self._shell, self._options = shell, options
-        self._setup = compiled_setup(shell, rest)
-        recorded = {"memory": False, "shapes": False, "lines": True}
-        self._recorder = recorder_of(shell, cell, argparse.Namespace(**vars(options) | recorded))
+        super().__init__(shell, cell, options, rest)
         self._recorder.needs = True
-        self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
 
-    def start(self) -> None:
-        __tracebackhide__ = True
-        if self._setup is not None:
-            exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
-        self._recorder.start()
-
-    def finish(self, error: BaseException | None) -> None:
-        if self._recorder.forked():
-            return
-        trace = self._recorder.stop(describe(error), error)
-        result = GraphResult(trace, self._recorder.seen())
-        bind(self._shell, self._options.name, result)
-        show(result)
-
-    def release(self) -> None:
-        self._recorder.give_back()
+    def result_of(self, failed: str, error: BaseException | None) -> GraphResult:
+        trace = self._recorder.stop(failed, error)
+        return GraphResult(trace, self._recorder.seen())
 
 
 MAGICS = {"graph": GraphMagic()}

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from perfmagic.analysis.memory.growth import FEWEST_ROUNDS
-from perfmagic.api import describe
 from perfmagic.errors import OptionError
+from perfmagic.magics.running.cell_recording import CellRecording
 from perfmagic.magics.running.options import Parser, add_name_option
-from perfmagic.magics.running.recorded import add_device_option, add_packages_option, recorder_of
-from perfmagic.magics.running.run import bind, compiled_setup
+from perfmagic.magics.running.recorded import add_device_option, add_packages_option
 from perfmagic.results import MemoryResult
-from perfmagic.show import show
 from perfmagic.trace.model import Cell
 
 
@@ -38,41 +36,28 @@ class MemoryMagic:
         return (MemoryRun if options.rounds == 1 else MemoryRounds)(shell, cell, options, rest)
 
 
-class MemoryRun:
+class MemoryRun(CellRecording):
     """One cell whose memory is recorded."""
 
+    asked: ClassVar[dict[str, bool]] = {"memory": True, "shapes": False, "lines": True}
+
     def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> None:
-        self._shell, self._options = shell, options
-        self._setup = compiled_setup(shell, rest)
-        recorded = {"memory": True, "shapes": False, "lines": True}
-        options = argparse.Namespace(**vars(options) | recorded)
-        self._recorder = recorder_of(shell, cell, options)
+        super().__init__(shell, cell, options, rest)
         self._rounds_ns: list[int] = []
-        if self._options.rounds == 1:
-            self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
 
-    def start(self) -> None:
-        __tracebackhide__ = True
-        if self._setup is not None:
-            exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
-        self._recorder.start()
-
-    def finish(self, error: BaseException | None) -> None:
-        if self._recorder.forked():
-            return
+    def result_of(self, failed: str, error: BaseException | None) -> MemoryResult:
         rounds = [*self._rounds_ns, self._recorder.now_ns()] if self._rounds_ns else []
-        trace = self._recorder.stop(describe(error), error)
+        trace = self._recorder.stop(failed, error)
         begun = trace.meta.base_unix_ns
-        result = MemoryResult(trace, rounds_ns=tuple(at - begun for at in rounds))
-        bind(self._shell, self._options.name, result)
-        show(result)
-
-    def release(self) -> None:
-        self._recorder.give_back()
+        return MemoryResult(trace, rounds_ns=tuple(at - begun for at in rounds))
 
 
 class MemoryRounds(MemoryRun):
-    """One cell that runs several times."""
+    """One cell that runs several times, without marks of its lines."""
+
+    def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> None:
+        super().__init__(shell, cell, options, rest)
+        del self.mark, self.inner
 
     def first(self) -> Iterator[tuple[()]]:
         self._rounds_ns.append(self._recorder.now_ns())

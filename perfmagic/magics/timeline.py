@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from perfmagic.api import describe
+from perfmagic.magics.running.cell_recording import CellRecording
 from perfmagic.magics.running.options import Parser, add_name_option
-from perfmagic.magics.running.recorded import add_recording_options, recorder_of
-from perfmagic.magics.running.run import bind, compiled_setup
+from perfmagic.magics.running.recorded import add_recording_options
 from perfmagic.results import TimelineResult
-from perfmagic.show import show
 from perfmagic.trace.model import Cell
 from perfmagic.trace.names import checked_pattern
 
@@ -36,37 +34,19 @@ class TimelineMagic:
         return TimelineRun(shell, cell, options, rest)
 
 
-class TimelineRun:
+class TimelineRun(CellRecording):
     """One recorded cell."""
 
-    def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> None:
-        self._shell, self._options = shell, options
-        self._setup = compiled_setup(shell, rest)
-        self._recorder = recorder_of(shell, cell, options)
-        self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
+    def result_of(self, failed: str, error: BaseException | None) -> TimelineResult:
+        return TimelineResult(self._recorder.stop(failed), comm_names=self._options.comm_names)
 
-    def start(self) -> None:
-        __tracebackhide__ = True
-        if self._setup is not None:
-            exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
-        self._recorder.start()
-
-    def finish(self, error: BaseException | None) -> None:
-        if self._recorder.forked():
-            return
-        trace = self._recorder.stop(describe(error))
-        result = TimelineResult(trace, comm_names=self._options.comm_names)
-        bind(self._shell, self._options.name, result)
-        show(result)
+    def keep(self, result: TimelineResult) -> None:
         if self._options.save:
             result.save(self._options.save)
         if self._options.html:
             result.to_html(self._options.html)
         if self._options.tensorboard:
             result.to_tensorboard(self._options.tensorboard)
-
-    def release(self) -> None:
-        self._recorder.give_back()
 
 
 MAGICS = {"timeline": TimelineMagic()}

@@ -182,7 +182,13 @@ class GraphResult(Result):
 
     def _nothing(self) -> str:
         failed = f". The code failed: {self.trace.meta.failed}" if self.trace.meta.failed else ""
-        return f"Graph: {NOTHING}{failed}"
+        return f"Graph: {self._unread() or NOTHING}{failed}"
+
+    def _unread(self) -> str:
+        if not self.seen.unread:
+            return ""
+        n = units.plural(self.seen.unread, "operator")
+        return f"{n} used tensors that do not say which memory they have, and are left out"
 
     def _notes(self) -> list[str]:
         notes = [remark.words for remark in self.trace.meta.notes]
@@ -190,6 +196,8 @@ class GraphResult(Result):
             notes.append(
                 f"{units.plural(self.seen.dropped, 'further operator')} came after the limit, and are left out"
             )
+        if self.seen.unread:
+            notes.append(self._unread())
         if self._found.n_unseen:
             n = units.plural(self._found.n_unseen, "device op")
             notes.append(f"{n} came from no operator that was seen (another thread, a graph), and are left out")

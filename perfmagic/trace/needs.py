@@ -46,10 +46,14 @@ class SeenOp:
 
 @dataclass(frozen=True)
 class SeenOps:
-    """The operators of a recording by their start.  dropped: how many more there were beyond the limit."""
+    """The operators of a recording by their start.
+
+    dropped: how many more there were beyond the limit.  unread: of how many it is not known which memory they used.
+    """
 
     ops: tuple[SeenOp, ...] = ()
     dropped: int = 0
+    unread: int = 0
 
     def __len__(self) -> int:
         return len(self.ops)

@@ -37,7 +37,7 @@ def grouped(graph: Graph, most: int) -> Grouped:
     ]
     for by, key, name in levels:
         visits = _runs([key(i) for i in n])
-        found = Grouped(_by_lane(graph, visits), by, name)
+        found = Grouped(_by_lane(graph, visits, most), by, name)
         if len(found.groups) < FEWEST_GROUPS:
             found = Grouped(_few_operators(graph, visits, most), "few operators", code.operators)
         if len(found.groups) <= most:
@@ -97,7 +97,7 @@ def _several(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
     """As few neighbouring visits in one group as give so many groups."""
     at_once = max(2, -(-len(set(visits)) // most))
     while True:
-        groups = _by_lane(graph, [number // at_once for number in visits])
+        groups = _by_lane(graph, [number // at_once for number in visits], most)
         if len(groups) <= most or at_once > len(visits):
             return groups
         at_once += 1 + at_once // 8
@@ -110,16 +110,17 @@ def _few_operators(graph: Graph, visits: Sequence[int], most: int) -> list[list[
     at_once = max(2, -(-len(visits) // most))
     while True:
         keys = [(number, i // at_once) for number, i in zip(visits, inside, strict=True)]
-        groups = _by_lane(graph, _runs(keys))
+        groups = _by_lane(graph, _runs(keys), most)
         if len(groups) <= most or at_once > len(visits):
             return groups
         at_once += 1 + at_once // 8
 
 
-def _by_lane(graph: Graph, visits: Sequence[int]) -> list[list[int]]:
+def _by_lane(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
     """Nodes of one visit and lane together, as far as no two groups then need each other.
 
-    Visits follow each other, so only groups of one visit could.
+    Visits follow each other, so only groups of one visit could. Of more than `most` groups it gives the first ones, one
+    too many: nobody draws them, and data that goes to and fro would make as many as there are nodes.
     """
     groups: list[list[int]] = []
     where: dict[int, int] = {}
@@ -131,6 +132,8 @@ def _by_lane(graph: Graph, visits: Sequence[int]) -> list[list[int]]:
         needed = {where[one] for one in graph.needs[node]} & below.keys()
         mine = of_lane.get(graph.lane[node])
         if mine is None or any(mine in below[one] for one in needed - {mine}):
+            if len(groups) > most:
+                break
             mine = of_lane[graph.lane[node]] = len(groups)
             groups.append([])
             below[mine] = set()

@@ -11,6 +11,8 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.graph.graph import Graph
 from perfmagic.analysis.graph.nodes import GraphNode
+from perfmagic.analysis.replay.queues import Queues, heads
+from perfmagic.analysis.replay.stream_waits import stream_waits
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.syncs import syncs
 from perfmagic.numerics.intervals import Intervals, covered_ns, union
@@ -122,7 +124,21 @@ def _of_stream(trace: Trace, graph: Graph, node: GraphNode, ready_ns: int) -> st
     held_ns = int(covered_ns(busy, np.array([ready_ns]), np.array([node.start_ns]))[0])
     if held_ns >= _MOST_OF * node.earlier_ns:
         return "it was queued in time, and its stream held it"
+    if source := _waited_for(trace, graph, node):
+        line = f" on line {source.line}" if source.line else ""
+        return f"it was queued in time, and its stream was told to wait for `{source.name}`{line} ({source.lane})"
     return "it was queued in time, its stream had nothing to run, and nothing in the record says why"
+
+
+def _waited_for(trace: Trace, graph: Graph, node: GraphNode) -> GraphNode | None:
+    """The node of the op of another stream that a node's first op waited for last, None for none."""
+    first = graph.placed[node.number].rows[0]
+    pairs, _ = stream_waits(trace, Queues(trace), heads(trace))
+    sources = pairs[pairs[:, 0] == first, 1]
+    if not len(sources):
+        return None
+    last = int(sources[trace.ops.end_ns[sources].argmax()])
+    return next((graph.nodes[i] for i, placed in enumerate(graph.placed) if last in placed.rows), None)
 
 
 def _of_operator(graph: Graph, node: GraphNode, ready_ns: int, python_ns: int) -> str:
@@ -135,7 +151,7 @@ def _of_operator(graph: Graph, node: GraphNode, ready_ns: int, python_ns: int) -
         return ""
     found = graph.nodes[at]
     line = f" on line {found.line}" if found.line else ""
-    line += f" of {found.function}" if line and found.function != node.function else ""
+    line += f" of {found.function}" if line and found.function and found.function != node.function else ""
     doing = "waiting in" if found.n_ops else "busy with"
     return f"Python was {doing} `{found.name}`{line} ({found.lane})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,11 +27,39 @@ class Need:
 Needs = list[dict[int, Need]]  # for each node the nodes before it that it needs
 
 
-@dataclass(frozen=True)
-class _Touched:
-    low: int
-    high: int
-    node: int
+class _Pieces:
+    """Pieces of one storage and who touched them, found by their bytes without a look at all of them.
+
+    By the power of two that their length has, each kind sorted by its first byte: those of one kind that meet some
+    bytes begin within twice that length before them.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[int, tuple[list[int], list[tuple[int, int]]]] = {}  # first bytes; high and node
+
+    def add(self, use: Use, node: int) -> None:
+        lows, rest = self._kinds.setdefault((use.high - use.low).bit_length(), ([], []))
+        at = bisect_right(lows, use.low)
+        lows.insert(at, use.low)
+        rest.insert(at, (use.high, node))
+
+    def meeting(self, use: Use) -> list[tuple[int, int]]:
+        """Who touched a byte of a piece, by node, and how many bytes are the same."""
+        found = []
+        for bits, (lows, rest) in self._kinds.items():
+            for at in range(bisect_right(lows, use.low - (1 << bits)), bisect_left(lows, use.high)):
+                high, node = rest[at]
+                if use.meets(lows[at], high):
+                    found.append((node, min(use.high, high) - max(use.low, lows[at])))
+        return sorted(found)
+
+    def drop_within(self, use: Use) -> None:
+        """Forget pieces that a piece covers."""
+        for lows, rest in self._kinds.values():
+            first, last = bisect_left(lows, use.low), bisect_right(lows, use.high)
+            kept = [i for i in range(first, last) if rest[i][0] > use.high]
+            if len(kept) < last - first:
+                lows[first:last], rest[first:last] = [lows[i] for i in kept], [rest[i] for i in kept]
 
 
 def needs_of(ops: Sequence[SeenOp]) -> Needs:
@@ -39,43 +68,36 @@ def needs_of(ops: Sequence[SeenOp]) -> Needs:
     Pieces of memory are ranges of bytes: two views of one storage whose ranges meet count as sharing memory, also where
     their elements lie between each other, as columns do.
     """
-    writers: dict[int, list[_Touched]] = defaultdict(list)
-    readers: dict[int, list[_Touched]] = defaultdict(list)
+    writers: dict[int, _Pieces] = defaultdict(_Pieces)
+    readers: dict[int, _Pieces] = defaultdict(_Pieces)
     found: Needs = []
     for node, op in enumerate(ops):
         mine: dict[int, Need] = {}
         for use in op.uses:
             if use.reads:
-                _add(mine, DATA, use, writers[use.storage])
+                _add(mine, DATA, writers[use.storage].meeting(use))
         for use in op.uses:
             if use.writes:
-                _add(mine, MEMORY, use, readers[use.storage])
-                _add(mine, MEMORY, use, writers[use.storage])
+                _add(mine, MEMORY, readers[use.storage].meeting(use))
+                _add(mine, MEMORY, writers[use.storage].meeting(use))
         for use in op.uses:
-            piece = _Touched(use.low, use.high, node)
             if use.writes:
                 for table in (writers, readers):  # what is overwritten as a whole nobody can need any more
-                    table[use.storage] = [one for one in table[use.storage] if not _covers(use, one)]
-                writers[use.storage].append(piece)
+                    table[use.storage].drop_within(use)
+                writers[use.storage].add(use, node)
             elif use.reads:
-                readers[use.storage].append(piece)
+                readers[use.storage].add(use, node)
         found.append(mine)
     return found
 
 
-def _covers(use: Use, one: _Touched) -> bool:
-    return use.low <= one.low and one.high <= use.high
-
-
-def _add(mine: dict[int, Need], kind: str, use: Use, touched: list[_Touched]) -> None:
-    for one in touched:
-        if use.meets(one.low, one.high):
-            size = min(use.high, one.high) - max(use.low, one.low)
-            old = mine.get(one.node)
-            if old is None:
-                mine[one.node] = Need(kind, size)
-            elif old.kind == kind:
-                mine[one.node] = Need(kind, max(size, old.size_bytes))
+def _add(mine: dict[int, Need], kind: str, touched: list[tuple[int, int]]) -> None:
+    for node, size in touched:
+        old = mine.get(node)
+        if old is None:
+            mine[node] = Need(kind, size)
+        elif old.kind == kind:
+            mine[node] = Need(kind, max(size, old.size_bytes))
 
 
 def without_implied(needs: Needs, most: int = 3000) -> Needs:

@@ -26,14 +26,25 @@ _Note = Callable[[Iterable[tuple[Any, Any]], list[_Piece]], None]
 _Row = tuple[Any, list[_Piece], list[_Piece], int, int, int]
 
 
+@dataclass
+class _Lost:
+    """Operators of which nothing is known.
+
+    beyond: the limit.  unread: whose tensors do not say which memory they have.
+    """
+
+    beyond: int = 0
+    unread: int = 0
+
+
 class OpLog:
     """A resource: between take() and give_back() each operator is noted, in order of its end."""
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
         self._devices: dict[float, tuple[str, object]] = {}  # of each storage, and what keeps its number
-        self._dropped = [0]
-        self._mode = _noting(self._rows, _reader(self._devices), self._dropped)
+        self._lost = _Lost()
+        self._mode = _noting(self._rows, _reader(self._devices), self._lost)
 
     def take(self) -> None:
         self._mode.__enter__()
@@ -64,7 +75,7 @@ class OpLog:
             )
         self._rows.clear()
         self._devices.clear()
-        return SeenOps(tuple(found), self._dropped[0])
+        return SeenOps(tuple(found), self._lost.beyond, self._lost.unread)
 
     def _source(self, used: list[_Piece], device: str) -> str:
         """Where a copy came from; "" within one device."""
@@ -72,7 +83,7 @@ class OpLog:
         return next((one for one in reversed(sources) if one != device), "")
 
 
-def _noting(rows: list[_Row], pieces: _Note, dropped: list[int]) -> Any:
+def _noting(rows: list[_Row], pieces: _Note, lost: _Lost) -> Any:
     """The mode that writes a row for each operator."""
     now_ns, limit = time.perf_counter_ns, LIMIT_OPS
 
@@ -83,14 +94,18 @@ def _noting(rows: list[_Row], pieces: _Note, dropped: list[int]) -> Any:
             out = func(*args, **kwargs) if kwargs else func(*args)
             end_ns = now_ns()
             if len(rows) >= limit:
-                dropped[0] += 1
+                lost.beyond += 1
                 return out
             used: list[_Piece] = []
             made: list[_Piece] = []
-            pieces(enumerate(args), used)
-            if kwargs:
-                pieces(kwargs.items(), used)
-            pieces(((None, out),), made)
+            try:
+                pieces(enumerate(args), used)
+                if kwargs:
+                    pieces(kwargs.items(), used)
+                pieces(((None, out),), made)
+            except Exception:  # noqa: BLE001 - what a foreign kind of tensor does not tell is no fault of the cell
+                lost.unread += 1
+                return out
             rows.append((func, used, made, start_ns, end_ns, get_native_id()))
             return out
 
@@ -108,7 +123,7 @@ def _reader(devices: dict[float, tuple[str, object]]) -> _Note:
     def pieces(values: Iterable[tuple[Any, Any]], into: list[_Piece]) -> None:
         for place, value in values:
             kind = type(value)
-            if kind in plain and value.layout is strided:
+            if kind in plain and value.layout is strided and not value.is_nested:
                 storage = value.untyped_storage()
                 number = number_of(storage)
                 if number not in devices:
@@ -143,7 +158,10 @@ def _other(
         storage = t.untyped_storage()
         number = torch_private.storage_number(storage)
         devices.setdefault(number, (str(t.device), torch_private.number_holder()(storage)))
-        into.append((place, number, t.dtype.itemsize, t.storage_offset(), t.shape, t.stride()))
+        if t.is_nested:  # it has no shape: all of its memory
+            into.append((place, number, 1, 0, (storage.nbytes(),), (1,)))
+        else:
+            into.append((place, number, t.dtype.itemsize, t.storage_offset(), t.shape, t.stride()))
 
 
 @dataclass(frozen=True)

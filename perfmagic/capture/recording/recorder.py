@@ -79,6 +79,7 @@ class Recorder:
     _host_log: HostLog | None = None
     _watch: LineWatch | None = None
     _op_log: OpLog | None = None
+    _seen: SeenOps = field(default_factory=SeenOps)
     _optimizers: OptimizerSteps | None = None
     _lines_note: Remark | None = None
     _start_ns: int = 0
@@ -188,7 +189,9 @@ class Recorder:
 
     def seen(self) -> SeenOps:
         """What every operator read and wrote, in the time of the trace; after stop(). Without torch there are none."""
-        return SeenOps() if self._op_log is None else self._op_log.read(self._offset_ns - self._start_ns)
+        if self._op_log is not None:
+            self._seen, self._op_log = self._op_log.read(self._offset_ns - self._start_ns), None
+        return self._seen
 
     def _open_session(self, torch: Any) -> None:
         from perfmagic.capture.recording.session import Session  # torch is there by now

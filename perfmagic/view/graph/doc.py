@@ -54,5 +54,5 @@ class GraphDoc:
         alike: dict[tuple[str, str, int, str], list[LateNode]] = {}
         for row in self.late:
             alike.setdefault((row.name, row.lane, row.line, row.function), []).append(row)
-        more = [f"; {units.count(len(some) - 1)} more like it" if some[1:] else "" for some in alike.values()]
+        more = [f"; {units.count(len(some) - 1)} more on that line" if some[1:] else "" for some in alike.values()]
         return [some[0].sentence + words for some, words in zip(alike.values(), more, strict=True)]

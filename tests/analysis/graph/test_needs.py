@@ -83,3 +83,56 @@ def test_needs_are_those_of_every_single_byte(pieces: list[list[tuple[int, int, 
         closed.append(mine | {k for j in mine for k in closed[j]})
     assert [set(mine) - closed[i] for i, mine in enumerate(found)] == [set() for _ in ops]
     assert ancestors(without_implied(found)) == reached
+
+
+def _simply(ops: list[SeenOp]) -> list[dict[int, tuple[str, int]]]:
+    """The same, with a look at every piece of a storage."""
+    touched: dict[str, list[tuple[Use, int]]] = {"writes": [], "reads": []}
+    found = []
+    for node, seen in enumerate(ops):
+        mine: dict[int, tuple[str, int]] = {}
+        for kind, of, asks in (
+            (DATA, "writes", lambda use: use.reads),
+            (MEMORY, "reads", lambda use: use.writes),
+            (MEMORY, "writes", lambda use: use.writes),
+        ):
+            for use in filter(asks, seen.uses):
+                for other, before in touched[of]:
+                    if other.storage == use.storage and use.meets(other.low, other.high):
+                        size = min(use.high, other.high) - max(use.low, other.low)
+                        had = mine.get(before, (kind, 0))
+                        mine[before] = (had[0], max(size, had[1])) if had[0] == kind else had
+        for use in seen.uses:
+            if use.writes:
+                for of, pieces in touched.items():
+                    touched[of] = [
+                        (one, at)
+                        for one, at in pieces
+                        if one.storage != use.storage or not (use.low <= one.low and one.high <= use.high)
+                    ]
+                touched["writes"].append((use, node))
+            elif use.reads:
+                touched["reads"].append((use, node))
+        found.append(mine)
+    return found
+
+
+@given(st.lists(st.lists(_PIECES, max_size=3), max_size=25))
+def test_needs_are_found_by_their_bytes_as_by_a_look_at_all(
+    pieces: list[list[tuple[int, int, int, bool, bool]]],
+) -> None:
+    ops = [
+        SeenOp("x", i, i + 1, 7, tuple(Use(s, low, low + n, reads, writes) for s, low, n, reads, writes in mine))
+        for i, mine in enumerate(pieces)
+    ]
+    assert [{k: (n.kind, n.size_bytes) for k, n in mine.items()} for mine in needs_of(ops)] == _simply(ops)
+
+
+def test_many_pieces_of_one_storage_are_found_without_a_look_at_each() -> None:
+    n = 30_000  # squared it is a quarter of an hour
+    ops = [
+        SeenOp("x", i, i + 1, 7, (Use(0, 4 * i, 4 * i + 4, True), Use(1, 4 * i, 4 * i + 4, writes=True)))
+        for i in range(n)
+    ]
+    assert not any(needs_of(ops))
+    assert len(needs_of([*ops, SeenOp("sum", n, n + 1, 7, (Use(1, 0, 4 * n, True),))])[-1]) == n

@@ -45,6 +45,18 @@ def test_a_cell_of_very_many_statements_has_several_in_a_box() -> None:
     assert len(found.units) == 45
 
 
+def test_very_many_operators_that_take_turns_in_two_lanes_are_stretches_of_time() -> None:
+    """Each would be a group of its own: 20,000 groups of which each needs all before it were hours."""
+    calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
+    for i in range(20_000):
+        at = 10 * i
+        on_device = (KERNEL, 0, at + 1, at + 9) if i % 2 else None
+        calls.append((op("f", at, at + 1, reads=[i], writes=[i + 1]), on_device))
+    found = drawn(graph(recorded(calls, [(0, 2, 2), (200_000, 0, 0)])))
+    assert len(found.units) <= MOST_UNITS
+    assert sum(len(unit.nodes) for unit in found.units) == 20_000
+
+
 def test_a_line_that_comes_back_to_a_lane_gets_two_boxes() -> None:
     """Else the boxes of its two lanes would need each other."""
     calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []

@@ -6,7 +6,6 @@ import gc
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,11 +14,10 @@ torch = pytest.importorskip("torch", reason="there are no operators without torc
 
 import perfmagic  # noqa: E402 - after the skip
 from perfmagic.analysis.graph.needs import MEMORY  # noqa: E402
-from perfmagic.capture.devices.sim import copies, dispatch  # noqa: E402
 from perfmagic.capture.recording import op_log  # noqa: E402
 from perfmagic.capture.recording.op_log import OpLog  # noqa: E402
 from perfmagic.results import GraphResult  # noqa: E402
-from perfmagic.trace.columns import NONE  # noqa: E402
+from tests.capture.recording.sim_writers import PROGRAMS, known_pairs, noted_writers, shape_only  # noqa: E402
 
 pytestmark = pytest.mark.slow
 DEVICES = ["cpu", "sim"]
@@ -170,89 +168,22 @@ def test_an_item_reads_what_it_is_of() -> None:
     assert ("sum", ".item()") in pairs(found)
 
 
-def _mlp(optimizer: str) -> Callable[[], None]:
-    net = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)).to("sim")
-    step = getattr(torch.optim, optimizer)(net.parameters(), lr=0.1)
-    x, y = torch.randn(16, 32), torch.randint(0, 10, (16,))
-
-    def train() -> None:
-        step.zero_grad()
-        loss = torch.nn.functional.cross_entropy(net(x.to("sim")), y.to("sim"))
-        loss.backward()
-        step.step()
-        loss.item()
-
-    return train
-
-
-def _two_devices() -> Callable[[], None]:
-    x = torch.randn(16, 16, device="sim:0")
-
-    def there_and_back() -> None:
-        y = x.to("sim:1")
-        ((y @ y).to("sim:0") + x).cpu()
-
-    return there_and_back
-
-
-def _convolution() -> Callable[[], None]:
-    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU()).to("sim")
-    image = torch.randn(2, 3, 8, 8, device="sim")
-    return lambda: net(image).mean().backward()
-
-
-def _attention() -> Callable[[], None]:
-    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True).to("sim")
-    x = torch.randn(2, 5, 16, device="sim")
-    return lambda: layer(x).sum().backward()
-
-
-PROGRAMS: dict[str, Callable[[], Callable[[], None]]] = {
-    "SGD": lambda: _mlp("SGD"),
-    "Adam": lambda: _mlp("Adam"),
-    "two devices": _two_devices,
-    "convolution": _convolution,
-    "attention": _attention,
-}
-
-
-def test_needs_are_those_of_the_simulated_devices_own_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_needs_are_those_of_the_simulated_devices_own_log() -> None:
     """It knows the last writer of each buffer that an op uses. A shape-only read is no need here, and is one there."""
-    writers: dict[int, set[int]] = {}
-    queue_op = dispatch.queue_op
-
-    def noting(lane: Any, name: str, kind: Any, body: Any, reads: Any, writes: Any, **more: Any) -> Any:
-        reads = list(reads)
-        known = {buffer.writer.correlation for buffer in reads if buffer.writer is not None}
-        job = queue_op(lane, name, kind, body, reads, writes, **more)
-        writers[job.correlation] = known - {job.correlation}
-        return job
-
-    for module in (dispatch, copies):
-        monkeypatch.setattr(module, "queue_op", noting)
     true, found, said = set(), set(), set()
-    for name, make in PROGRAMS.items():
-        program = make()
-        program()
-        writers.clear()
-        result = perfmagic.graph(program)
-        true |= {(name, *pair) for pair in _known(result, writers)}
-        found |= {(name, edge.needs, edge.of) for edge in result.edges()}
-        said |= {(name, edge.needs, edge.of) for edge in result.edges() if edge.kind != MEMORY}
-        assert _against_time(result) == []
+    with noted_writers() as writers:
+        for name, make in PROGRAMS.items():
+            program = make()
+            program()
+            writers.clear()
+            result = perfmagic.graph(program)
+            true |= {(name, *pair) for pair in known_pairs(result, writers) if not shape_only(result, pair[1])}
+            found |= {(name, edge.needs, edge.of) for edge in result.edges()}
+            said |= {(name, edge.needs, edge.of) for edge in result.edges() if edge.kind != MEMORY}
+            assert _against_time(result) == []
     assert len(true) > 100
     assert len(true & found) >= 0.97 * len(true)
     assert len(said - true) <= 0.1 * len(said)  # that log keeps the last writer of a buffer alone
-
-
-def _known(result: GraphResult, writers: dict[int, set[int]]) -> set[tuple[int, int]]:
-    """Writer and reader as nodes, without reads of shapes alone."""
-    ops = result.trace.ops
-    placed = result._graph.placed
-    node_of = {int(ops.correlation[row]): i for i, node in enumerate(placed) for row in node.rows}
-    assert NONE not in node_of
-    pairs = {(node_of[w], node) for of, node in node_of.items() for w in writers.get(of, ()) if w in node_of}
-    return {(w, r) for w, r in pairs if w != r and not placed[r].op.name.endswith("_like")}
 
 
 def _against_time(result: GraphResult) -> list[tuple[str, str]]:
@@ -381,3 +312,64 @@ def test_compiling_is_not_imported() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert ran.stdout.strip() == "[]", ran.stderr
+
+
+def _padded() -> torch.Tensor:
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    net = torch.nn.TransformerEncoder(layer, 2).eval()
+    padding = torch.tensor([[False] * 3 + [True] * 2, [False] * 5])
+    with torch.inference_mode():
+        return net(torch.ones(2, 5, 16), src_key_padding_mask=padding)
+
+
+def _nested() -> torch.Tensor:
+    both = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
+    return (both * 2).to_padded_tensor(0.0)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tensors_without_a_shape_are_noted_by_all_of_their_memory() -> None:
+    perfmagic.graph(_padded)
+    found = perfmagic.graph(_nested)
+    assert {("ones", "nested_tensor_from_tensor_list"), ("mul", "to_padded_tensor")} <= {
+        (a.strip("_"), b.strip("_")) for a, b in pairs(found)
+    }
+    assert found.seen.unread == 0
+
+
+class Untold(torch.Tensor):
+    """Nobody learns which memory it has."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    def untyped_storage(self) -> Any:
+        raise TypeError("not told")
+
+
+def test_a_tensor_that_does_not_tell_its_memory_breaks_no_cell_and_is_counted() -> None:
+    x = torch.ones(3).as_subclass(Untold)
+    found = perfmagic.graph(lambda: x + 1)
+    assert found.seen.unread == 1
+    assert "1 operator used tensors that do not say which memory they have" in " ".join(found.text().split())
+
+
+def test_a_stream_that_was_told_to_wait_is_named_with_what_it_waited_for() -> None:
+    perfmagic.device("sim", pace="matmul=20ms")
+    x, y = torch.ones(8, 8, device="sim"), torch.ones(8, 8, device="sim")
+    side = torch.sim.Stream()
+
+    def waits_for_nothing() -> None:
+        x @ x
+        side.wait_stream(torch.sim.current_stream())
+        with torch.sim.stream(side):
+            y @ y
+
+    try:
+        found = perfmagic.graph(waits_for_nothing)
+    finally:
+        perfmagic.device("sim", pace="")
+    (late,) = found.late()
+    assert late.because.startswith("it was queued in time, and its stream was told to wait for `mm` on line ")
