@@ -6,6 +6,7 @@ Each pair is a program before and after a change, on the simulated device with p
 before is recorded a few times and predicted; then both run unrecorded in turns. The prediction is scaled by what the
 unrecorded run before took beside the recorded one: a recording takes time itself. The margin of the interval was
 chosen on the pairs marked "chosen"; the others, "held out", check it. A pair marked "refuse" must get no number.
+Last come programs with three possible changes each: which one is best is said before any of them runs.
 """
 
 from __future__ import annotations
@@ -290,6 +291,53 @@ PAIRS = (
 )
 
 
+@dataclass(frozen=True)
+class Choice:
+    """A program, and three changes of it of which one is best. pace: of the simulated device.  python_s: of a step."""
+
+    name: str
+    pace: str
+    python_s: float
+
+    @property
+    def before(self) -> Program:
+        return copied(False, read=True, python_s=self.python_s)
+
+    @property
+    def changed(self) -> tuple[tuple[str, Change, Program], ...]:
+        python_s = self.python_s
+        return (
+            ("pin", Pin(), copied(True, read=True, python_s=python_s)),
+            ("no .item()", NoItem(), copied(False, python_s=python_s)),
+            ("Python × 2", FasterPython(2.0), copied(False, read=True, python_s=python_s / 2)),
+        )
+
+
+CHOICES = (
+    Choice("long copies", "matmul=30ms, copy=0.04GB/s", 0.01),
+    Choice("reads on a busy device", "matmul=30ms, copy=1GB/s", 0.025),
+    Choice("long Python", "matmul=8ms, copy=1GB/s", 0.06),
+)
+
+
+def chosen(choice: Choice, reps: int) -> str:
+    """A row of the second table as Markdown: what was predicted of three changes, and what they took."""
+    from perfmagic.capture.devices import sim
+
+    sim.set_pace(choice.pace)
+    before = choice.before
+    before()
+    cells, predicted, took = [], [], []
+    for name, change, after in choice.changed:
+        found = [recorded(before, (change,)) for _ in range(reps)]
+        after()
+        predicted.append(statistics.median(one.expected_ns for one in found) / 1e6)
+        took.append(statistics.median(took_ms(after) for _ in range(reps)))
+        cells.append(f"{name}: {predicted[-1]:.0f}, {took[-1]:.0f}")
+    best, picked = (choice.changed[times.index(min(times))][0] for times in (took, predicted))
+    return f"| {choice.name} | {' | '.join(cells)} | {picked} | {best} |"
+
+
 def recorded(program: Program, changes: tuple[Change, ...]) -> Prediction:
     """The prediction from one recording."""
     torch.sim.synchronize(0), torch.sim.synchronize(1)
@@ -388,6 +436,12 @@ def main() -> None:
             words = f"{half}: median error {100 * statistics.median(errors):.1f} %, worst {100 * max(errors):.1f} %"
             lines.append(f"\n{words}, {inside} of {len(mine)} inside the interval")
             print(lines[-1])
+    if not given.names:
+        lines += ["\n| program | each change: predicted, measured | | | picked | best |", "|---|---|---|---|---|---|"]
+        print("\n".join(lines[-2:]))
+        for choice in CHOICES:
+            lines.append(chosen(choice, given.reps))
+            print(lines[-1], flush=True)
     if given.out:
         given.out.write_text("\n".join(lines) + "\n", "utf-8")
 

@@ -86,12 +86,14 @@ _HOMES = {
     "MemoryBlock": "perfmagic.analysis.memory.peak",
     "Curve": "perfmagic.results.curve",
     "CurvePoint": "perfmagic.analysis.replay.prediction",
+    "JobPathPart": "perfmagic.analysis.ranks.job.path",
     "PathPart": "perfmagic.analysis.replay.critical_path",
     "WhatIf": "perfmagic.analysis.memory.whatif",
     "Growth": "perfmagic.analysis.memory.growth",
     "RanksResult": "perfmagic.results.ranks",
     "RanksSweep": "perfmagic.results.ranks_sweep",
     "RanksSweepComparison": "perfmagic.results.ranks_sweep_comparison",
+    "RanksWhatIf": "perfmagic.results.ranks_what_if",
     "Rows": "perfmagic.analysis.rows",
     "ScalingChange": "perfmagic.analysis.ranks.scaling_change",
     "ScalingStat": "perfmagic.analysis.ranks.scaling",
@@ -146,6 +148,7 @@ __all__ = [
     "HeldBytes",
     "HostTime",
     "IdleGap",
+    "JobPathPart",
     "KernelChange",
     "KernelStat",
     "KeywordError",
@@ -175,6 +178,7 @@ __all__ = [
     "RanksResult",
     "RanksSweep",
     "RanksSweepComparison",
+    "RanksWhatIf",
     "Replacement",
     "Result",
     "RooflineResult",
@@ -247,6 +251,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.memory.peak import HeldBytes, MemoryBlock
     from perfmagic.analysis.memory.whatif import WhatIf
     from perfmagic.analysis.ranks.finding import RankFinding
+    from perfmagic.analysis.ranks.job.path import JobPathPart
     from perfmagic.analysis.ranks.scaling import ScalingStat
     from perfmagic.analysis.ranks.scaling_change import ScalingChange
     from perfmagic.analysis.ranks.summary import RankStat

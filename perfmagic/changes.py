@@ -2,20 +2,24 @@
 
 >>> from perfmagic.changes import pin, no_item
 >>> t.what_if(pin(), no_item(line=4))
+
+Of several ranks together: `ranks.what_if(on_time())`, `ranks.what_if(pin(), ranks=3)`.
 """
 
 from __future__ import annotations
 
 import math
 
-from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.changes.device_time import COPIES, FasterKernels, Fused, Overlapped
+from perfmagic.analysis.replay.changes.change import COPIES, Change
+from perfmagic.analysis.replay.changes.device_time import FasterKernels, Fused, Overlapped
 from perfmagic.analysis.replay.changes.host_time import FasterPython, NoLine, Prefetch
 from perfmagic.analysis.replay.changes.launching import OneGraph
 from perfmagic.analysis.replay.changes.moving import NoWaits, OwnStream
+from perfmagic.analysis.replay.changes.on_time import OnTime
 from perfmagic.analysis.replay.changes.pinning import Pin
 from perfmagic.analysis.replay.changes.reads import NoItem
 from perfmagic.errors import OptionError
+from perfmagic.keywords import documented
 from perfmagic.trace.names import OpClass
 
 __all__ = [
@@ -26,6 +30,7 @@ __all__ = [
     "no_item",
     "no_python",
     "no_waits",
+    "on_time",
     "one_graph",
     "overlap_communication",
     "overlap_copies",
@@ -34,32 +39,46 @@ __all__ = [
     "prefetch",
 ]
 
+LEAST_FACTOR = 0.001  # a thousand times as slow: beyond that times would not fit
 
+
+@documented()
 def pin(line: int | None = None) -> Change:
     """pin_memory() and non_blocking=True for copies to the device.  line: only those of this line."""
     return Pin(_line("pin", line))
 
 
+@documented()
 def no_item(line: int | None = None) -> Change:
     """No .item(), .cpu() or other blocking read before the end of the cell.  line: only those of this line."""
     return NoItem(_line("no_item", line))
 
 
+@documented()
 def own_stream(line: int | None = None) -> Change:
     """Copies on a stream of their own, with the waits that keep results right.  line: only those of this line."""
     return OwnStream(_line("own_stream", line))
 
 
+@documented()
 def no_waits() -> Change:
     """No stream waits for another one. The results stay right only where no op needs what another stream makes."""
     return NoWaits()
 
 
+@documented()
+def on_time() -> Change:
+    """No rank comes later to a collective than the median of its ranks; for ranks.what_if()."""
+    return OnTime()
+
+
+@documented()
 def one_graph(line: int | None = None) -> Change:
     """The ops launched together, as one CUDA graph.  line: only those that this line queued."""
     return OneGraph(_line("one_graph", line))
 
 
+@documented()
 def fused(line: int | None = None) -> Change:
     """Elementwise kernels that follow each other as one, as torch.compile makes them.  line: only those it queued.
 
@@ -68,34 +87,42 @@ def fused(line: int | None = None) -> Change:
     return Fused(_line("fused", line))
 
 
+@documented()
 def overlap_copies(line: int | None = None) -> Change:
     """Copies as if they cost no time: no overlap can gain more.  line: only those of this line."""
     return Overlapped("copies", COPIES, _line("overlap_copies", line))
 
 
+@documented()
 def overlap_communication(line: int | None = None) -> Change:
     """Communication as if it cost no time: no overlap can gain more.  line: only that of this line."""
     return Overlapped("communication", (OpClass.COMMUNICATION,), _line("overlap_communication", line))
 
 
+@documented()
 def prefetch() -> Change:
     """Batches are there when Python asks a DataLoader for them: num_workers fetches ahead."""
     return Prefetch()
 
 
+@documented()
 def faster(name: str = "", k: float = 2.0, line: int | None = None) -> Change:
     """Kernels k times as fast.
 
     name: a part of the kernel's name; all but communication where left out.  line: only those that this line queued.
     """
-    return FasterKernels(str(name), _factor("faster", k), _line("faster", line))
+    if not isinstance(name, str):
+        raise OptionError(f"faster: {name!r} is no part of a kernel's name", hint='faster("gemm", k=2)')
+    return FasterKernels(name, _factor("faster", k), _line("faster", line))
 
 
+@documented()
 def faster_python(k: float = math.inf) -> Change:
     """Python and its calls k times as fast; no time at all where left out: what launches cost at most."""
     return FasterPython(_factor("faster_python", k))
 
 
+@documented()
 def no_python(line: int) -> Change:
     """The cell without the Python time of a line; what the line queues stays."""
     found = _line("no_python", line)
@@ -115,6 +142,7 @@ def _line(what: str, line: int | None) -> int | None:
 
 
 def _factor(what: str, k: float) -> float:
-    if type(k) not in (int, float) or not k > 0:
-        raise OptionError(f"{what}: k={k!r} is no factor", hint="k=2 is twice as fast, k=math.inf takes no time")
+    if type(k) not in (int, float) or not k >= LEAST_FACTOR:
+        hint = f"k=2 is twice as fast, k=0.5 half as fast, k=math.inf takes no time; the least is {LEAST_FACTOR}"
+        raise OptionError(f"{what}: k={k!r} is no factor", hint=hint)
     return float(k)

@@ -11,8 +11,8 @@ from perfmagic.errors import OptionError
 from perfmagic.magics.running.compared import RECORDED, named, names_of
 from perfmagic.magics.running.options import Parser, add_name_option, add_sampling_options, sampling
 from perfmagic.magics.running.run import bind
-from perfmagic.results import BenchResult, SweepResult, WhatIfResult
-from perfmagic.results.what_if import PredictionCheck
+from perfmagic.results import BenchResult, SweepResult
+from perfmagic.results.predicted import Predicted, PredictionCheck
 from perfmagic.show import last, show
 
 
@@ -42,7 +42,7 @@ def run(shell: Any, line: str) -> Found | PredictionCheck | None:
     if len(words) < 2:
         raise OptionError(f"%compare: {len(words)} named, at least two are needed", hint="%compare before after")
     given = [named(shell, word) for word in words]
-    if isinstance(given[0], WhatIfResult):
+    if isinstance(given[0], Predicted):
         return _checked(shell, options.name, given)
     timelines = any(isinstance(one, (*RECORDED, Path)) for one in given)
     functions = [] if timelines else [one for one in given if not isinstance(one, (BenchResult, SweepResult))]

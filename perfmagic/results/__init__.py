@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from perfmagic.results.ranks import RanksResult
     from perfmagic.results.ranks_sweep import RanksSweep
     from perfmagic.results.ranks_sweep_comparison import RanksSweepComparison
+    from perfmagic.results.ranks_what_if import RanksWhatIf
     from perfmagic.results.roofline import RooflineResult
     from perfmagic.results.sweep import SweepResult
     from perfmagic.results.timeline import TimelineResult
@@ -29,6 +30,7 @@ __all__ = [
     "RanksResult",
     "RanksSweep",
     "RanksSweepComparison",
+    "RanksWhatIf",
     "Result",
     "RooflineResult",
     "SweepResult",
@@ -45,6 +47,7 @@ _HOME = {
     "RanksResult": "ranks",
     "RanksSweep": "ranks_sweep",
     "RanksSweepComparison": "ranks_sweep_comparison",
+    "RanksWhatIf": "ranks_what_if",
     "Result": "faces",
     "RooflineResult": "roofline",
     "SweepResult": "sweep",

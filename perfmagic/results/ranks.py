@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,16 +17,21 @@ from perfmagic.analysis.ranks.files import stretches
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.host_as_device import host_as_device
+from perfmagic.analysis.ranks.job.path import JobPathPart
+from perfmagic.analysis.ranks.job.prediction import Job, job_of
 from perfmagic.analysis.ranks.kernels_of_ranks import KernelOfRanks, kernels_of_ranks
 from perfmagic.analysis.ranks.meetings import Meeting, Message
 from perfmagic.analysis.ranks.of_file import FileOfRank
 from perfmagic.analysis.ranks.summary import Ranks, RankStat
+from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.rows import Rows, pandas
-from perfmagic.errors import OptionError
+from perfmagic.errors import OptionError, TraceError
 from perfmagic.files import write_text
 from perfmagic.results.faces import Result
+from perfmagic.results.predicted import checked_changes
 from perfmagic.results.ranks_folder import RANKS_FORMAT, damaged_folder, folder_to_save, read_about, write_about
 from perfmagic.results.ranks_live import WITH_FINDINGS, LiveRanks, wire_of
+from perfmagic.results.ranks_what_if import RanksWhatIf
 from perfmagic.results.timeline import TimelineResult
 from perfmagic.trace.formats.sources import read_file
 from perfmagic.trace.model import Trace, devices_label
@@ -122,6 +127,40 @@ class RanksResult(Result):
     def kernels(self) -> Rows[KernelOfRanks]:
         """Which kernels took the time of all ranks, and on which rank each took longest (ns, of the busiest device)."""
         return kernels_of_ranks({rank: self.ranks.summaries[rank].kernels for rank in self.ranks.ranks})
+
+    def critical_path(self) -> Rows[JobPathPart]:
+        """What held the job at each instant and on which rank, from its beginning to its end (ns on the axis).
+
+        Where a collective waits for its last rank, the path goes on in that rank. Raises TraceError where the records
+        do not say, OptionError after open_ranks(), which keeps no records.
+        """
+        job = self._job("critical_path")
+        if job.unreadable:
+            raise TraceError(f"the critical path is not known: {job.unreadable}")
+        return job.path.rows()
+
+    def what_if(self, *changes: Change, ranks: int | Iterable[int] | None = None) -> RanksWhatIf:
+        """What the job would take with changes (perfmagic.changes) on all ranks, or on some.
+
+        ranks: one, or several of them. Raises OptionError for what is no change, for a rank that is not here, and after
+        open_ranks(), which keeps no records.
+        """
+        checked_changes("ranks.what_if", changes)
+        wanted = self.ranks.ranks if ranks is None else [ranks] if isinstance(ranks, int) else list(ranks)
+        unknown = [number for number in wanted if number not in self.ranks.summaries]
+        if unknown or not wanted:
+            which = f"rank {unknown[0]!r} is not here" if unknown else "no rank is given"
+            raise OptionError(f"ranks.what_if: {which}", hint=f"ranks to compare: {stretches(self.ranks.ranks)}")
+        prediction, after = self._job("what_if").predict(changes, wanted)
+        return RanksWhatIf(prediction, self.ranks, after)
+
+    def _job(self, what: str) -> Job:
+        if len(self.ranks.traces) != len(self.ranks.ranks):
+            raise OptionError(
+                f"ranks.{what}: the records of {len(self.ranks.ranks)} ranks were not kept",
+                hint="perfmagic.open_traces(folder).ranks keeps them",
+            )
+        return job_of(self.ranks)
 
     def messages(self) -> Rows[Message]:
         """Each send with its receive: when both ends had come, when it arrived, how long each end waited (ns)."""

@@ -50,6 +50,7 @@ from perfmagic.results.arguments import check_peaks, span_ns, thread_number
 from perfmagic.results.curve import Curve
 from perfmagic.results.faces import Result
 from perfmagic.results.lines import Lines
+from perfmagic.results.predicted import checked_changes
 from perfmagic.results.roofline import RooflineResult
 from perfmagic.results.what_if import WhatIfResult
 from perfmagic.trace.formats.chrome import write_chrome
@@ -246,13 +247,7 @@ class TimelineResult(Result):
 
         changes: of perfmagic.changes. Where the record does not carry a prediction the result says why.
         """
-        for change in changes:
-            if not isinstance(change, Change):
-                raise OptionError(
-                    f"what_if: {change!r} is no change", hint="from perfmagic.changes import pin, no_item"
-                )
-        if not changes:
-            raise OptionError("what_if: no change is given", hint="t.what_if(pin(), no_item(line=4))")
+        checked_changes("what_if", changes)
 
         def drawn(trace: Trace) -> TimelineResult:
             return TimelineResult(trace, self.comm_names, title="predicted, not recorded")

@@ -4,66 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from perfmagic import units
+from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.critical_path import critical_path
 from perfmagic.analysis.replay.path_shares import PathShare, path_shares, shares_of
 from perfmagic.analysis.replay.predicted_trace import predicted_trace
-from perfmagic.analysis.replay.prediction import Prediction, Readings
-from perfmagic.errors import OptionError, TraceError
+from perfmagic.analysis.replay.prediction import Readings
+from perfmagic.analysis.replay.refusals import unreadable
 from perfmagic.results.faces import Result
+from perfmagic.results.predicted import Bars, Predicted
 from perfmagic.trace.model import Trace
 
 
 @dataclass(frozen=True, eq=False)
-class WhatIfResult(Result):
+class WhatIfResult(Predicted):
     """A run with changes, predicted by replaying its record.
 
     prediction: the numbers.  trace: the record it stands on.  comm_names: as in TimelineResult.  drawn: the timeline
     of a trace.  Times in ns.
     """
 
-    prediction: Prediction
     trace: Trace
     comm_names: str | None = field(repr=False)
     drawn: Callable[[Trace], Result] = field(repr=False)
-
-    @property
-    def refused(self) -> str:
-        """Why nothing is predicted; "" where something is."""
-        return self.prediction.refused
-
-    @property
-    def predicted_ns(self) -> int:
-        """How long the run would take. Raises TraceError where nothing is predicted."""
-        self._check()
-        return self.prediction.expected_ns
-
-    @property
-    def interval_ns(self) -> tuple[int, int]:
-        """Between what it would take. Raises TraceError where nothing is predicted."""
-        self._check()
-        return self.prediction.low_ns, self.prediction.high_ns
-
-    @property
-    def gain_ns(self) -> tuple[int, int]:
-        """The least and the most that the changes gain. Raises TraceError where nothing is predicted."""
-        self._check()
-        return self.prediction.gain_ns
-
-    @property
-    def sentence(self) -> str:
-        """What the changes would make of the run."""
-        found, words = self.prediction, "; ".join(self.prediction.changes)
-        if found.refused:
-            return f"no prediction: {found.refused}"
-        before = units.duration(found.recorded_ns)
-        if found.at_most:
-            return f"{words}: at best {units.duration(found.expected_ns)} instead of {before}"
-        span = f"{units.duration(found.low_ns)} to {units.duration(found.high_ns)}"
-        small = ", next to nothing" if found.small else ""
-        return f"{words}: about {units.duration(found.expected_ns)} ({span}) instead of {before}{small}"
 
     def timeline(self) -> Result:
         """The predicted run as a TimelineResult, which says that it is one.
@@ -81,111 +44,25 @@ class WhatIfResult(Result):
             return ()
         return shares_of(critical_path(found.graph, found.times_ns, self.comm_names), self.comm_names).shares
 
-    def check(self, measured: Any) -> PredictionCheck:
-        """The prediction beside a recording of the changed run.
-
-        measured: a TimelineResult, recorded as the first one was. Raises TraceError where nothing is predicted, and
-        OptionError for something else or for a prediction.
-        """
-        self._check()
+    def _measured_ns(self, measured: object) -> int | None:
         trace = getattr(measured, "trace", None)
         if not isinstance(trace, Trace) or trace.meta.predicted or not len(trace.ops):
-            raise OptionError(
-                f"a prediction is checked against a recorded timeline with device ops, not {measured!r}",
-                hint="run the changed cell under %%timeline -o after, then %compare predicted after",
-            )
-        return PredictionCheck(self.prediction, Readings.of(trace).run_ns)
+            return None
+        return Readings.of(trace).run_ns
 
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers, ready for JSON; times in ns, None where nothing is predicted."""
-        found = self.prediction
-        told = not found.refused
-        return {
-            "changes": list(found.changes),
-            "recorded_ns": found.recorded_ns,
-            "predicted_ns": found.expected_ns if told else None,
-            "interval_ns": [found.low_ns, found.high_ns] if told else None,
-            "gain_ns": list(found.gain_ns) if told else None,
-            "at_most": found.at_most,
-            "refused": found.refused,
-            "sentence": self.sentence,
-        }
+    def _bars(self) -> Bars:
+        # a record that is too large for a path in passing is asked here
+        recorded = path_shares(self.trace, self.comm_names) or self._of_large()
+        both = (("recorded", recorded), ("predicted", self.path))
+        return both if recorded and self.path else ()
 
-    def text(self) -> str:
-        """The sentence, then what holds the run before and after."""
-        from perfmagic.view.timeline.what_if import what_if_text
-
-        return what_if_text(self.sentence, self._bars())
-
-    def html(self) -> str:
-        """The sentence, and the two critical paths as bars on one scale."""
-        from perfmagic.view.timeline.what_if import what_if_html
-
-        return what_if_html(self.sentence, self._bars())
-
-    def _bars(self) -> tuple[tuple[str, tuple[PathShare, ...]], ...]:
-        recorded = path_shares(self.trace, self.comm_names)
-        return (("recorded", recorded), ("predicted", self.path)) if self.path else ()
+    def _of_large(self) -> tuple[PathShare, ...]:
+        graph = graph_of(self.trace)
+        return (
+            ()
+            if unreadable(graph)
+            else shares_of(critical_path(graph, comm_names=self.comm_names), self.comm_names).shares
+        )
 
     def __repr__(self) -> str:
         return f"WhatIfResult: {self.sentence}"
-
-    def _check(self) -> None:
-        if self.prediction.refused:
-            raise TraceError(f"nothing is predicted: {self.prediction.refused}")
-
-
-@dataclass(frozen=True)
-class PredictionCheck(Result):
-    """A prediction beside what the changed run took. Times in ns.
-
-    prediction: of the record before.  measured_ns: how long the changed run took, recorded.
-    """
-
-    prediction: Prediction
-    measured_ns: int
-
-    @property
-    def error_frac(self) -> float:
-        """By how much of the measured time the prediction was too long; below 0: too short."""
-        return self.prediction.expected_ns / self.measured_ns - 1 if self.measured_ns else 0.0
-
-    @property
-    def within(self) -> bool:
-        """Whether the measured time lies in the predicted interval; of a bound, not below it."""
-        found = self.prediction
-        return found.low_ns <= self.measured_ns and (found.at_most or self.measured_ns <= found.high_ns)
-
-    @property
-    def sentence(self) -> str:
-        """Predicted, measured, and whether they agree."""
-        found, measured = self.prediction, units.duration(self.measured_ns)
-        if found.at_most:
-            told = "as the bound says" if self.within else "below the bound: the change did more than was replayed"
-            return f"at best {units.duration(found.expected_ns)} predicted, {measured} measured: {told}"
-        span = f"{units.duration(found.low_ns)} to {units.duration(found.high_ns)}"
-        off = f"{units.percent(abs(self.error_frac))} too {'long' if self.error_frac > 0 else 'short'}"
-        told = "within the interval" if self.within else f"outside of it. The prediction was {off}"
-        return f"{units.duration(found.expected_ns)} predicted ({span}), {measured} measured: {told}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers, ready for JSON; times in ns."""
-        return {
-            "changes": list(self.prediction.changes),
-            "predicted_ns": self.prediction.expected_ns,
-            "interval_ns": [self.prediction.low_ns, self.prediction.high_ns],
-            "measured_ns": self.measured_ns,
-            "error_frac": self.error_frac,
-            "within": self.within,
-            "sentence": self.sentence,
-        }
-
-    def text(self) -> str:
-        """The sentence."""
-        return self.sentence
-
-    def html(self) -> str:
-        """The sentence."""
-        from perfmagic.view.timeline.what_if import what_if_html
-
-        return what_if_html(f"{'; '.join(self.prediction.changes)}: {self.sentence}", ())

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 P = ParamSpec("P")
 R = TypeVar("R")
-K = TypeVar("K")  # Trace, or a Table
+K = TypeVar("K")  # Trace, a Table, or the traces of all ranks
 MOST_NAMES = 2048  # kept for each function
 LONGEST_NAME = 4096  # characters: what a file with names of a megabyte says is not kept
 

@@ -22,8 +22,8 @@ class Finding:
     where: the time of the device that the finding is about, as disjoint intervals: cost_ns is at most their sum.
     Findings that stand beside each other share no instant, so that their costs can be added.
     gain_ns: the least and the most that the change it asks for would gain, predicted by replaying the record with that
-    change; None where nothing is predicted.  won_ns: the expected one between
-    them; where gain_ns begins with 0, a bound.  change: that change in words.  mended: what it would make of the run, a
+    change; None where nothing is predicted.  won_ns: the expected one between them.  at_most: that is a bound: the
+    change removes what none can remove better.  change: it in words.  mended: what it would make of the run, a
     sentence.
     frames: the functions in which Python spent that time, the longest first; only where stacks were recorded.
     depth: 0, or for a part of a finding one more than that has; the parts follow it at once.
@@ -44,6 +44,7 @@ class Finding:
     frames: tuple[FrameTime, ...] = ()
     gain_ns: tuple[int, int] | None = None
     won_ns: int | None = None
+    at_most: bool = False
     change: str = ""
     mended: str = ""
     where: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)

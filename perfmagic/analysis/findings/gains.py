@@ -12,19 +12,19 @@ from perfmagic import units
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.sync import uploads, waits_for_uploads
-from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.changes.device_time import COPIES, FasterKernels, Hidden
+from perfmagic.analysis.replay.changes.change import COPIES, Change
+from perfmagic.analysis.replay.changes.device_time import FasterKernels, Overlapped
 from perfmagic.analysis.replay.changes.host_time import FasterPython, Prefetch, WithoutPython
 from perfmagic.analysis.replay.changes.launching import OneGraph
 from perfmagic.analysis.replay.changes.pinning import Pin
 from perfmagic.analysis.replay.changes.reads import NoItem
 from perfmagic.analysis.replay.path_shares import OF_DEVICE, OF_HOST, in_passing, path_shares
-from perfmagic.analysis.replay.prediction import Prediction, Readings, predict
+from perfmagic.analysis.replay.prediction import IF_OTHERS, Prediction, Readings, predict
 from perfmagic.analysis.replay.refusals import refusal
-from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
+from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, MIXED
 from perfmagic.numerics.intervals import Intervals, intersect
 from perfmagic.trace.columns import Int64
-from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.names import OpClass
 
 _PYTHON = {
     "repeated_gap": "without what Python did in these gaps",
@@ -32,6 +32,10 @@ _PYTHON = {
     "in_call": "without these calls",
     "zero_grad": "without filling them",
 }
+_MENDED = {"one_by_one": "As CUDA graphs"}  # its advice may name something else
+DECIDES = 2 / 3  # of the path: whose it is then, the verdict says
+LEAST_FRAC = 0.01  # of the run: what gains less is not told in numbers
+_HIDDEN = {"exposed_communication": ("communication", (OpClass.COMMUNICATION,)), "exposed_copy": ("copies", COPIES)}
 
 
 class Gains:
@@ -68,8 +72,15 @@ class Gains:
         found = self.of(finding)
         if found is None:
             return finding
-        mended = "" if found.small and finding.cost_ns == 0 else self._words(found)
-        return replace(finding, gain_ns=found.gain_ns, won_ns=found.won_ns, change=found.changes[0], mended=mended)
+        mended = "" if found.small and finding.cost_ns == 0 else self._words(finding.rule, finding.cost_ns or 0, found)
+        return replace(
+            finding,
+            gain_ns=found.gain_ns,
+            won_ns=found.won_ns,
+            at_most=found.at_most,
+            change=found.changes[0],
+            mended=mended,
+        )
 
     def together(self, found: Sequence[Finding]) -> list[Finding]:
         """One line for all changes at once: their gains do not add up."""
@@ -104,19 +115,19 @@ class Gains:
         run_ns = sum(share.ns for share in shares)
         of_host = sum(share.ns for share in shares if share.name in OF_HOST)
         of_device = sum(share.ns for share in shares if share.name in OF_DEVICE)
-        change: Change
-        if kind == DEVICE_BOUND and 2 * of_host > run_ns:
-            length_ns, whose, change, with_it = of_host, "Python's", FasterKernels(k=2.0), "with kernels twice as fast"
-        elif kind == HOST_BOUND and 2 * of_device > run_ns:
-            length_ns, whose, change, with_it = (
-                of_device,
-                "the device's",
-                FasterPython(2.0),
-                "with Python twice as fast",
-            )
+        least = DECIDES * run_ns if kind == MIXED else run_ns / 2
+        if kind in (DEVICE_BOUND, MIXED) and of_host > least:
+            length_ns, whose = of_host, "Python's"
+        elif kind in (HOST_BOUND, MIXED) and of_device > least:
+            length_ns, whose = of_device, "the device's"
         else:
             return ""
-        share = f"The critical path is {units.percent(length_ns / run_ns)} {whose} all the same"
+        # faster by what the verdict names it would still take so long; a mixed one names nothing
+        of_python = kind == HOST_BOUND or (kind == MIXED and whose == "Python's")
+        change: Change = FasterPython(2.0) if of_python else FasterKernels(k=2.0)
+        with_it = f"with {'Python' if of_python else 'kernels'} twice as fast"
+        all_the_same = "" if kind == MIXED else " all the same"
+        share = f"The critical path is {units.percent(length_ns / run_ns)} {whose}{all_the_same}"
         found = None if self.readings is None else predict(self.readings, [change])
         return share if found is None or found.refused else f"{share}: {with_it} {taken_words(found, self._run)}"
 
@@ -128,13 +139,17 @@ class Gains:
         found = self.of(finding)
         return found is None or found.small
 
-    def _words(self, found: Prediction) -> str:
+    def _words(self, rule: str, cost_ns: int, found: Prediction) -> str:
+        mended = _MENDED.get(rule, "Mended")
+        if found.small and found.won_ns > LEAST_FRAC * found.recorded_ns:
+            return f"{mended} alone it gains {units.duration(found.won_ns)} of {units.duration(found.recorded_ns)}"
         if found.small:
-            why = self._held_by()
-            return f"Mended alone it gains next to nothing{why}"
+            return f"{mended} alone it gains next to nothing{self._held_by()}"
         if found.at_most:
-            return f"At best it gains {units.duration(found.won_ns)}"
-        return f"Mended, {taken_words(found, self._run)}"
+            waits = rule == "exposed_copy" and found.won_ns > cost_ns
+            best = "At best, with Python not waiting for them either," if waits else "At best"
+            return f"{best} it gains {units.duration(found.won_ns)}" + (f", {IF_OTHERS}" if found.if_others else "")
+        return f"{mended}, {taken_words(found, self._run)}"
 
     def _held_by(self) -> str:
         """What the run is held by most: ": Python is 88 % of the critical path"."""
@@ -146,9 +161,8 @@ class Gains:
 def taken_words(found: Prediction, run: str) -> str:
     """How long a run would take: "the cell takes about 303 ms (285 ms to 320 ms) instead of 427 ms"."""
     span = f"{units.duration(found.low_ns)} to {units.duration(found.high_ns)}"
-    return (
-        f"{run} takes about {units.duration(found.expected_ns)} ({span}) instead of {units.duration(found.recorded_ns)}"
-    )
+    times = f"about {units.duration(found.expected_ns)} ({span}) instead of {units.duration(found.recorded_ns)}"
+    return f"{run} takes {times}" + (f", {IF_OTHERS}" if found.if_others else "")
 
 
 def change_of(facts: Facts, finding: Finding) -> Change | None:
@@ -162,12 +176,9 @@ def change_of(facts: Facts, finding: Finding) -> Change | None:
         return Prefetch()
     if rule == "one_by_one":
         return OneGraph(stretches=tuple(tuple(rows.tolist()) for rows in _stretches(facts)))
-    if rule == "exposed_communication":
-        rows = _of_classes(facts, (OpClass.COMMUNICATION,))
-        return Hidden("hide the communication behind compute", tuple(rows.tolist()))
-    if rule == "exposed_copy":
-        rows = _of_classes(facts, COPIES)
-        return Hidden("hide the copies behind compute", tuple(rows.tolist()))
+    if rule in _HIDDEN:
+        what, classes = _HIDDEN[rule]
+        return Overlapped(what, classes, device=facts.device, comm_names=facts.comm_names)
     return WithoutPython(_PYTHON[rule], _waited_for_python(facts, finding)) if rule in _PYTHON else None
 
 
@@ -193,8 +204,3 @@ def _stretches(facts: Facts) -> list[Int64]:
     return [
         np.flatnonzero(mine & (ops.start_ns >= one.start_ns) & (ops.start_ns < one.end_ns)) for one in facts.one_by_one
     ]
-
-
-def _of_classes(facts: Facts, classes: tuple[OpClass, ...]) -> Int64:
-    kinds = op_classes(facts.trace, facts.comm_names)
-    return np.flatnonzero((facts.trace.ops.device == facts.device) & np.isin(kinds, classes))

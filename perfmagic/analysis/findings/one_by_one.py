@@ -26,8 +26,6 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
     lost_ns = total_ns(where)
     if not stretches or lost_ns < LAUNCH_BOUND_FRAC * facts.breakdown.extent_ns:
         return []
-    # launched at once the ops would follow each other: the way of each launch to the device is won, too
-    gaps_ns = sum(s.lost_ns for s in stretches)
     n_ops, median_ns = sum(s.n_ops for s in stretches), _median_ns(facts, stretches)
     length_ns = sum(s.end_ns - s.start_ns for s in stretches)
     lines = np.unique(gaps.line[mine])
@@ -39,13 +37,9 @@ def one_by_one(facts: Facts, free: Intervals) -> list[Finding]:
     late = (
         f"{facts.the_device} had finished what was queued before each, and waited {units.duration(lost_ns)} for Python"
     )
-    # not what lies between the stretches: a graph cannot be captured across a copy that the host reads
-    saved = f"could save up to {units.duration(gaps_ns)}"
-    if len(facts.trace.python_frames):  # recording stacks slows Python itself: see the verdict
-        saved += " of this slowed run"
     # what a library's option leaves out needs neither graph nor compiler, which do not reach it
     mine_of_ops = (facts.trace.ops.device == facts.device) & _inside(facts, stretches)
-    advice = ddp_advice(facts, mine_of_ops) or f"{_how(facts, stretches)} and {saved}"
+    advice = ddp_advice(facts, mine_of_ops) or _how(facts, stretches)
     return [
         Finding(
             rule="one_by_one",

@@ -14,18 +14,22 @@ from perfmagic.trace.short_names import kernel_short_names
 def race(facts: Facts) -> list[Finding]:
     """Where an op used what an op of another stream writes, with no wait between: known of simulated devices only.
 
-    One finding for each pair of lines. The simulated device keeps the order all the same, so the values are right here.
+    One finding for each pair of lines and of streams: a function on one line may lack a wait each way. The simulated
+    device keeps the order all the same, so the values are right here.
     """
     trace = facts.trace
     if not trace.meta.races:
         return []
     row_of = {int(c): row for row, c in enumerate(trace.ops.correlation.tolist()) if c != NONE}
-    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    pairs: dict[tuple[tuple[int, int], ...], list[tuple[int, int]]] = {}
     for reader, writer in trace.meta.races:
         if reader in row_of and writer in row_of:
-            found = row_of[reader], row_of[writer]
-            pairs.setdefault((int(trace.ops.line[found[0]]), int(trace.ops.line[found[1]])), []).append(found)
-    return [_finding(facts, *lines, found) for lines, found in sorted(pairs.items())]
+            both = row_of[reader], row_of[writer]
+            key = tuple((int(trace.ops.line[row]), int(trace.ops.stream[row])) for row in both)
+            pairs.setdefault(key, []).append(both)
+    return [
+        _finding(facts, of_reader[0], of_writer[0], found) for (of_reader, of_writer), found in sorted(pairs.items())
+    ]
 
 
 def _finding(facts: Facts, read_line: int, write_line: int, found: list[tuple[int, int]]) -> Finding:

@@ -14,6 +14,7 @@ from perfmagic.analysis.findings.host_only import host_only
 from perfmagic.analysis.findings.places import by_place, place_words, time_on_paths
 from perfmagic.analysis.timeline.graph_record import incomplete_graphs
 from perfmagic.analysis.timeline.idle import CAUSES
+from perfmagic.analysis.timeline.missing_calls import missing_calls
 from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.verdict import (
     DEVICE_BOUND,
@@ -27,7 +28,7 @@ from perfmagic.analysis.verdict import (
     STALLED,
     Verdict,
 )
-from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, intersect, merge, subtract, total_ns, union
+from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, intersect, total_ns
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.model import Trace
 
@@ -38,7 +39,6 @@ EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its
 DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
 DECIDES_RATIO = 2  # and at least so many times as long as anything else
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
-MISSING_CALLS = 100  # ids between neighbours; an eager operator makes some calls that are not kept
 FEW_GAPS = 10  # with so few none is exceptional
 EARLY_FRAC = 0.05  # of the ops: a gap behind no more of them belongs to the beginning
 SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
@@ -143,29 +143,13 @@ def _host_bound(facts: Facts, time: CellTime) -> Worded:
 
 
 def _unrecorded(facts: Facts, time: CellTime) -> str:
-    """That for most of the wait the record holds nothing of the host, though calls were made: their ids jump.
-
-    Of Python between calls nothing is recorded either; ids that jump by so much say that calls are missing.
-    """
-    trace = facts.trace
-    calls = np.flatnonzero(trace.calls.correlation >= 0)
-    if trace.simulated or len(calls) < 2:
+    """That for most of the wait the record holds nothing of the host, though calls were made: their ids jump."""
+    missing = missing_calls(facts.trace)
+    hole_ns = total_ns(intersect(missing.where, time.waited_for_host))
+    if not hole_ns or 2 * hole_ns < time.waited_for_host_ns:
         return ""
-    order = calls[np.argsort(trace.calls.start_ns[calls], kind="stable")]
-    jump = np.diff(trace.calls.correlation[order])
-    row = int(jump.argmax())
-    if jump[row] < MISSING_CALLS:
-        return ""
-    between = np.array([[trace.calls.end_ns[order[row]], trace.calls.start_ns[order[row + 1]]]], np.int64)
-    tables = (trace.calls, trace.host_ops, trace.python_frames.reaching(between))
-    spans = [union(table.start_ns, table.end_ns) for table in tables if len(table)]
-    hole = intersect(subtract(between, merge(*spans)), time.waited_for_host)
-    hole_ns = total_ns(hole)
-    if 2 * hole_ns < time.waited_for_host_ns:
-        return ""
-    ids = f"{trace.calls.correlation[order[row]]} to {trace.calls.correlation[order[row + 1]]}"
     held = f"for {units.duration(hole_ns)} of it the record holds nothing of the host"
-    return f"{held}, and its calls are numbered on from {ids}: calls are missing from it"
+    return f"{held}, and its calls are numbered on from {missing.first} to {missing.last}: calls are missing from it"
 
 
 def _slowed(facts: Facts) -> str:

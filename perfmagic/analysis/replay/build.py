@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmagic.analysis.replay.device_ops import WAIT_NS, Starts, op_starts, usual_latencies
+from perfmagic.analysis.replay.device_ops import Starts, op_starts, usual_latencies
 from perfmagic.analysis.replay.graph import Edge, Graph, HostWait, Links, Node
 from perfmagic.analysis.replay.host_points import hand_overs, host_points
 from perfmagic.analysis.replay.host_waits import host_waits
@@ -55,10 +55,10 @@ class _Builder:
         queues, head = Queues(trace), heads(trace)
         waits, known = stream_waits(trace, queues, head)
         on_host = tuple(host_waits(trace, queues, head))
-        usual = usual_latencies(trace, queues, self._sync_ns(on_host))
+        usual = usual_latencies(trace, queues, waits, self._sync_ns(on_host))
         starts = op_starts(trace, queues, waits, usual, self.begin_of != NO_NODE, unseen=self.unseen)
         self._link_ops(starts)
-        self._link_waits(starts, waits)
+        self._link_waits(starts, waits, usual.wait_ns)
         self._link_host_waits(on_host, usual.sync_ns)
         at = Instants(self.begin_of, self.end_of, self.op_node, self.time_ns, self.first, self.second)
         n_room = link_room(trace, queues, starts.launched, starts.previous, at)
@@ -137,7 +137,7 @@ class _Builder:
         self.second.lag_ns[end] = (starts.stream_lag_ns + length_ns)[behind]
         self.second.kind[end] = Edge.STREAM
 
-    def _link_waits(self, starts: Starts, waits: Int64) -> None:
+    def _link_waits(self, starts: Starts, waits: Int64, wait_ns: int) -> None:
         """A join of the launch and all that is waited for takes the place of the launch."""
         ops = self.trace.ops
         sources: dict[int, list[int]] = {}
@@ -155,7 +155,7 @@ class _Builder:
             for source in sources.get(op, ()):
                 gap_ns = int(ops.start_ns[op] - ops.end_ns[source])
                 held = int(ops.end_ns[source]) == released_ns
-                lag_ns = int(starts.wait_lag_ns[op]) if held else min(WAIT_NS, gap_ns)
+                lag_ns = int(starts.wait_lag_ns[op]) if held else min(wait_ns, gap_ns)
                 parts.append((int(self.op_node[source]), lag_ns, Edge.WAIT))
             if starts.unseen[op] != NONE:
                 source = int(starts.unseen[op])

@@ -9,15 +9,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
-from perfmagic.analysis.replay.graph import Edge, Graph, Node
+from perfmagic.analysis.replay.graph import Edge, Graph, Links, Node
 from perfmagic.analysis.rows import Rows, names_at
 from perfmagic.numerics.longest import NO_NODE
-from perfmagic.trace.columns import NO_LINE, NONE, CallKind, Int8, Int32, Int64
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int8, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
 
@@ -134,14 +134,6 @@ class CriticalPath:
         found = {kind: int(sums[kind]) for kind in Held if sums[kind]}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def by_line_ns(self, *kinds: Held) -> dict[int, int]:
-        """The length of some kinds of parts by the line of the cell, the longest first."""
-        mine = np.isin(self.held, kinds)
-        sums: dict[int, int] = {}
-        for line, length_ns in zip(self.line[mine].tolist(), self.length_ns[mine].tolist(), strict=True):
-            sums[line] = sums.get(line, 0) + length_ns
-        return dict(sorted(sums.items(), key=lambda item: -item[1]))
-
     def rows(self) -> Rows[PathPart]:
         """The parts one by one, by start."""
         ops, calls, names = self.trace.ops, self.trace.calls, self.trace.names
@@ -173,6 +165,43 @@ def run_begins_ns(graph: Graph) -> int:
     return int(graph.time_ns[first] - graph.length_ns[first])
 
 
+class Instants(Protocol):
+    """What a path is walked back on: the graph of a trace, or that of all ranks. See Graph for the columns."""
+
+    @property
+    def first(self) -> Links: ...
+
+    @property
+    def second(self) -> Links: ...
+
+    @property
+    def node(self) -> Int8: ...
+
+    @property
+    def row(self) -> Int64: ...
+
+    @property
+    def length_ns(self) -> Int64: ...
+
+    @property
+    def unexplained_ns(self) -> Int64: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """The parts of a path as the rows of its instants have them; see CriticalPath for the columns.
+
+    node: the instant that each part leads to.
+    """
+
+    node: Int64
+    start_ns: Int64
+    end_ns: Int64
+    held: Int8
+    op: Int64
+    call: Int64
+
+
 def critical_path(graph: Graph, times_ns: Int64 | None = None, comm_names: str | None = None) -> CriticalPath:
     """What held the run, from its beginning to the instant that came last.
 
@@ -180,29 +209,41 @@ def critical_path(graph: Graph, times_ns: Int64 | None = None, comm_names: str |
     comm_names: as in perfmagic.trace.names.op_classes.
     """
     times = graph.time_ns if times_ns is None else times_ns
-    trace, begins_ns = graph.trace, run_begins_ns(graph)
-    start_ns, end_ns, held, op, call = _parts(graph, times, op_classes(trace, comm_names), begins_ns)
-    reached_ns = np.maximum.accumulate(end_ns) if len(end_ns) else end_ns
-    before_ns = np.concatenate(([begins_ns], reached_ns[:-1]))[: len(end_ns)]
-    kept = end_ns > np.maximum(start_ns, before_ns)
-    end_ns, held, op, call = end_ns[kept], held[kept], op[kept], call[kept]
-    start_ns = np.concatenate(([begins_ns], end_ns[:-1]))[: len(end_ns)]  # each begins where the one before ended
+    trace = graph.trace
+    tiles = tiles_back(
+        graph, times, op_classes(trace, comm_names), trace.calls.kind == CallKind.SYNC, run_begins_ns(graph)
+    )
+    op, call = tiles.op, tiles.call
     line = np.full(len(op), NO_LINE, np.int32)
     line[op != NONE] = trace.ops.line[op[op != NONE]]
     line[call != NONE] = trace.calls.line[call[call != NONE]]
-    return CriticalPath(trace, start_ns, end_ns, held.astype(np.int8), op, call, line)
+    return CriticalPath(trace, tiles.start_ns, tiles.end_ns, tiles.held, op, call, line)
 
 
-def _parts(graph: Graph, times: Int64, classes: Int8, begins_ns: int) -> tuple[Int64, ...]:
-    """Start, end, Held, op and call of what lies along the path: of an op its wait, its delay and itself."""
-    steps = np.array(_backwards(graph, times)[::-1], np.int64).reshape(-1, 4)
+def tiles_back(on: Instants, times: Int64, classes: Int8, syncs: Bool, begins_ns: int) -> Tiles:
+    """What held a run from begins_ns to the instant that came last.
+
+    times: of the instants.  classes: of the ops, syncs: which calls wait; by the rows of the instants.
+    """
+    node, start_ns, end_ns, held, op, call = _parts(on, times, classes, syncs, begins_ns)
+    reached_ns = np.maximum.accumulate(end_ns) if len(end_ns) else end_ns
+    before_ns = np.concatenate(([begins_ns], reached_ns[:-1]))[: len(end_ns)]
+    kept = end_ns > np.maximum(start_ns, before_ns)
+    node, end_ns, held, op, call = node[kept], end_ns[kept], held[kept], op[kept], call[kept]
+    start_ns = np.concatenate(([begins_ns], end_ns[:-1]))[: len(end_ns)]  # each begins where the one before ended
+    return Tiles(node, start_ns, end_ns, held.astype(np.int8), op, call)
+
+
+def _parts(on: Instants, times: Int64, classes: Int8, syncs: Bool, begins_ns: int) -> tuple[Int64, ...]:
+    """Instant, start, end, Held, op and call of what lies along the path: of an op its wait, its delay and itself."""
+    steps = np.array(_backwards(on, times)[::-1], np.int64).reshape(-1, 4)
     node, before, kind, lag_ns = steps.T
-    end_ns, row, what = times[node], graph.row[node], graph.node[node]
+    end_ns, row, what = times[node], on.row[node], on.node[node]
     start_ns = np.where(before != NO_NODE, times[before], begins_ns)
     is_op, is_join = what == Node.OP_END, what == Node.JOIN
     op = np.where(is_op, row, NONE)
-    began_ns = end_ns - graph.length_ns[node]
-    late_ns = np.where(is_op, graph.unexplained_ns[op], 0) if len(classes) else np.zeros(len(op), np.int64)
+    began_ns = end_ns - on.length_ns[node]
+    late_ns = np.where(is_op, on.unexplained_ns[op], 0) if len(classes) else np.zeros(len(op), np.int64)
     late_ns = np.where(late_ns > UNEXPLAINED_NS, np.minimum(late_ns, np.maximum(0, began_ns - start_ns)), 0)
     waited = _translated(_OP_EDGES, Held.OTHER_STREAM)[kind]
     waited[before == NO_NODE] = Held.BEFORE
@@ -210,8 +251,8 @@ def _parts(graph: Graph, times: Int64, classes: Int8, begins_ns: int) -> tuple[I
     joined[(lag_ns > UNEXPLAINED_NS) & np.isin(kind, (Edge.LAUNCH, Edge.WAIT))] = Held.UNEXPLAINED
     on_host = _translated(_HOST_EDGES, Held.PYTHON)[kind]
     call = np.where(is_op | is_join, NONE, row)
-    if len(graph.trace.calls):
-        on_host[(on_host == Held.CALL) & (graph.trace.calls.kind[call] == CallKind.SYNC)] = Held.SYNC
+    if len(syncs):
+        on_host[(on_host == Held.CALL) & syncs[call]] = Held.SYNC
     held = np.where(is_op, waited, np.where(is_join, joined, on_host))
     of_class = _translated(_OF_CLASS, Held.COMPUTE)
     runs = of_class[classes[op]] if len(classes) else held
@@ -219,6 +260,7 @@ def _parts(graph: Graph, times: Int64, classes: Int8, begins_ns: int) -> tuple[I
     first_end_ns = np.where(is_op, began_ns - late_ns, end_ns)
     # three parts a step, of which those that are no op's have the first only
     columns = (
+        (node, node, node),
         (start_ns, first_end_ns, np.where(is_op, began_ns, end_ns)),
         (first_end_ns, np.where(is_op, began_ns, end_ns), end_ns),
         (held, unexplained, runs),
@@ -236,12 +278,12 @@ def _translated(known: Mapping[Any, Held], other: Held) -> Int64:
     return found
 
 
-def _backwards(graph: Graph, times: Int64) -> list[tuple[int, int, int, int]]:
+def _backwards(on: Instants, times: Int64) -> list[tuple[int, int, int, int]]:
     """(instant, the one that held it, Edge, lag in ns) from the instant that came last to one that waits for none."""
-    if not len(graph):
+    if not len(times):
         return []
     node, at = int(np.argmax(times)), times.tolist()
-    sides = [(x.node.tolist(), x.lag_ns.tolist(), x.kind.tolist()) for x in (graph.second, graph.first)]
+    sides = [(x.node.tolist(), x.lag_ns.tolist(), x.kind.tolist()) for x in (on.second, on.first)]
     steps = []
     while node != NO_NODE:
         for nodes, lags, kinds in sides:

@@ -15,10 +15,11 @@ from perfmagic.trace.model import Trace
 
 UNEXPLAINED_NS = 10_000  # as the latency of a launch in perfmagic.analysis.timeline.idle
 CLOSE_NS = 20_000  # an op that begins so soon after another stream's op may have waited for it
-WAIT_NS = 1_000  # from the end of an op to the start of one of another stream that waits for it
+WAIT_NS = 1_000  # from the end of an op to the start of one of another stream that waits for it, where few tell
 FEW = 5  # fewer values have no usual one
 _LAUNCH_NS, _STREAM_NS, _CALL_NS, _LONGEST_CALL_NS = 3_000, 1_000, 4_000, 50_000
 _LONGEST_LAUNCH_NS = 30_000
+_LONGEST_WAIT_NS = 30_000  # 14 to 19 µs on MI300
 _FAR = -NEVER
 
 
@@ -41,8 +42,8 @@ class Starts:
     unseen: Int64
 
 
-def usual_latencies(trace: Trace, queues: Queues, sync_ns: int) -> Latencies:
-    """The medians of this trace."""
+def usual_latencies(trace: Trace, queues: Queues, waits: Int64, sync_ns: int) -> Latencies:
+    """The medians of this trace.  waits: as from stream_waits."""
     ops, head = trace.ops, heads(trace)
     launched, call_start_ns, end_ns = _launched(trace)
     previous = previous_of_stream(trace, queues.of_op)
@@ -65,9 +66,26 @@ def usual_latencies(trace: Trace, queues: Queues, sync_ns: int) -> Latencies:
     return Latencies(
         launch_ns=launch_ns,
         stream_ns=min(_median(gap[queued], _STREAM_NS), UNEXPLAINED_NS),
+        wait_ns=_wait_ns(trace, waits, np.maximum(before_ns, end_ns)),
         sync_ns=sync_ns,
         call_ns=int(np.median(call_ns)) if len(call_ns) else _CALL_NS,
     )
+
+
+def _wait_ns(trace: Trace, waits: Int64, ready_ns: Int64) -> int:
+    """How long after the end of what they wait for ops begin that were ready by then.  ready_ns: shape of ops."""
+    ops = trace.ops
+    released_ns = _released_ns(trace, waits)
+    gap_ns = ops.start_ns - released_ns
+    held = (released_ns > ready_ns) & (gap_ns >= 0) & (gap_ns <= _LONGEST_WAIT_NS)
+    return _median(gap_ns[held], WAIT_NS)
+
+
+def _released_ns(trace: Trace, waits: Int64) -> Int64:
+    """When the last op that each waits for ended, NEVER for those that wait for none."""
+    released_ns = np.full(len(trace.ops), NEVER, np.int64)
+    np.maximum.at(released_ns, waits[:, 0], trace.ops.end_ns[waits[:, 1]])
+    return released_ns
 
 
 def op_starts(trace: Trace, queues: Queues, waits: Int64, usual: Latencies, has_point: Bool, *, unseen: bool) -> Starts:
@@ -90,11 +108,10 @@ def op_starts(trace: Trace, queues: Queues, waits: Int64, usual: Latencies, has_
     usual_lead = np.where(within_call, call_ns, usual.launch_ns)
     late_launch = np.where(launched, np.maximum(lead - usual_lead, np.where(within_call, 0, NEVER)), _FAR)
     late_stream = np.where(has_previous, gap - usual.stream_ns, _FAR)
-    released_ns = np.full(len(ops), NEVER, np.int64)
-    np.maximum.at(released_ns, waits[:, 0], ops.end_ns[waits[:, 1]])
+    released_ns = _released_ns(trace, waits)
     waited = released_ns > NEVER
     wait_gap = np.where(waited, start_ns - released_ns, 0)
-    late_wait = np.where(waited, wait_gap - WAIT_NS, _FAR)
+    late_wait = np.where(waited, wait_gap - usual.wait_ns, _FAR)
     # an op that began within its call: the stream held it, and the call with it, if that explains it; else the call
     # took so long by itself, as where a module is loaded
     by_call = within_call & (np.minimum(late_stream, late_wait) > UNEXPLAINED_NS)
@@ -113,7 +130,7 @@ def op_starts(trace: Trace, queues: Queues, waits: Int64, usual: Latencies, has_
         previous=previous,
         launch_lag_ns=np.where(by_launch | by_call, lead, np.minimum(usual_lead, lead)),
         stream_lag_ns=np.where(by_stream, gap, np.minimum(usual.stream_ns, gap)),
-        wait_lag_ns=np.where(by_wait, wait_gap, np.minimum(WAIT_NS, wait_gap)),
+        wait_lag_ns=np.where(by_wait, wait_gap, np.minimum(usual.wait_ns, wait_gap)),
         unexplained_ns=unexplained_ns,
         unseen=other,
     )

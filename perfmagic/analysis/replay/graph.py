@@ -40,6 +40,7 @@ class Edge(enum.IntEnum):
     OTHER_THREAD = 7  # a thread goes on when another has reached a point
     ROOM = 8  # a launch returns when the full queue has room
     UNSEEN = 9  # after an op of another stream, for a reason that the record does not name
+    OTHER_RANK = 10  # a collective moves data once its last rank has come; in the graph of a job only
 
 
 @dataclass(eq=False)
@@ -70,11 +71,13 @@ class Latencies:
     """What is usual in this trace, in ns.
 
     launch_ns: from the end of a launch call to the start of its op on an idle stream; shape of trace.ops.
-    stream_ns: between two ops that are queued.  sync_ns: a wait for what has ended already.  call_ns: a launch call.
+    stream_ns: between two ops that are queued.  wait_ns: from the end of an op to the start of one of another stream
+    that waits for it.  sync_ns: a wait for what has ended already.  call_ns: a launch call.
     """
 
     launch_ns: Int64
     stream_ns: int
+    wait_ns: int
     sync_ns: int
     call_ns: int
 
@@ -100,6 +103,7 @@ class Graph:
     begin_of, end_of: of each call its instants, NO_NODE for calls that are none; op_node: of each op its end.
     stream: of each op.
     unexplained_ns: of each op how long it began after everything known that it waits for.
+    pinned: ops that a change copies from pinned memory, rows of trace.ops.
     given_up: edges that would go back in time.  waits: stream waits, (op, op it waits for).  waits_known: whether the
     record names them, or they were inferred from times.
     """
@@ -122,6 +126,7 @@ class Graph:
     host_waits: tuple[HostWait, ...] = ()
     waits: tuple[tuple[int, int], ...] = ()
     waits_known: bool = True
+    pinned: tuple[int, ...] = ()
     given_up: int = 0
     n_hand_overs: int = 0
     n_room: int = 0
@@ -133,6 +138,27 @@ class Graph:
     def copy(self) -> Graph:
         """One that a change may work on."""
         return replace(self, first=self.first.copy(), second=self.second.copy(), length_ns=self.length_ns.copy())
+
+    def with_joins(self, first: Links, second: Links, time_ns: Int64, order: Int64 | None = None) -> Graph:
+        """The graph with joins behind its instants.
+
+        first, second: of all instants then.  time_ns: of the joins.  order: of all instants, predecessors first; worked
+        out at the replay if left out.
+        """
+        n = len(time_ns)
+        none = np.full(n, NO_NODE, np.int64)
+        return replace(
+            self,
+            first=first,
+            second=second,
+            time_ns=np.concatenate((self.time_ns, time_ns)),
+            node=np.concatenate((self.node, np.full(n, Node.JOIN, np.int8))),
+            row=np.concatenate((self.row, none)),
+            thread=np.concatenate((self.thread, none)),
+            length_ns=np.concatenate((self.length_ns, np.zeros(n, np.int64))),
+            order=self.order if order is None else order,
+            reordered=order is None,
+        )
 
     @property
     def on_host(self) -> Bool:

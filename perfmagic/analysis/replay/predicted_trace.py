@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.replay.prediction import Prediction
 from perfmagic.numerics.longest import NO_NODE
-from perfmagic.trace.columns import Int64
+from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace, make_trace
 from perfmagic.trace.remarks import Remark
 
@@ -33,12 +34,17 @@ def predicted_trace(found: Prediction) -> Trace:
     ops["end_ns"] = times_ns[graph.op_node][kept]
     ops["start_ns"] = ops["end_ns"] - length_ns[kept]
     ops["stream"] = graph.stream[kept]
+    names, name = _names(graph)
+    ops["name"] = name[kept]
+    launching = np.ones(len(trace.calls), bool)
+    launching[trace.ops.launch[~kept & (trace.ops.launch != NONE)]] = False
+    launching[trace.ops.launch[kept & (trace.ops.launch != NONE)]] = True
     meta = trace.meta
     words = "; ".join(found.changes)
     end_ns = int(times_ns.max(initial=meta.start_ns))
     note = Remark("predicted", f"predicted by replaying the record with a change, not recorded: {words}")
     return make_trace(
-        trace.names,
+        names,
         replace(
             meta,
             end_ns=end_ns,
@@ -47,7 +53,7 @@ def predicted_trace(found: Prediction) -> Trace:
             predicted=words,
         ),
         ops=ops,
-        calls=moved.calls(),
+        calls={name: column[launching] for name, column in moved.calls().items()},
         host_ops=moved.host_ops(),
         marks={**trace.marks.to_dict(), "at_ns": moved.main(trace.marks.at_ns)},
         cell=trace.cell,
@@ -57,6 +63,16 @@ def predicted_trace(found: Prediction) -> Trace:
         input_values=trace.input_values,
         collectives=trace.collectives,
     )
+
+
+def _names(graph: Graph) -> tuple[tuple[str, ...], Int32]:
+    """The names of the trace, and those of its ops: what is pinned comes from pinned memory."""
+    trace, rows = graph.trace, np.array(graph.pinned, np.int64)
+    used, inverse = np.unique(trace.ops.name[rows], return_inverse=True)
+    new = tuple(re.sub("pageable", "Pinned", trace.names[name], flags=re.IGNORECASE) for name in used.tolist())
+    name = trace.ops.name.copy()
+    name[rows] = len(trace.names) + inverse
+    return (*trace.names, *new), name
 
 
 class _Moved:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
+from perfmagic.analysis.replay.changes.together import applied
 from perfmagic.analysis.replay.critical_path import run_begins_ns
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.replay.refusals import refusal
+from perfmagic.analysis.replay.unseen_ranks import not_earlier, with_others
 from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import Trace
 
 # The half of the pairs in benchmarks/what_if.py that chose it missed by less; the other half is its check
 MARGIN_FRAC = 0.05
+IF_OTHERS = "if the other ranks gain as much"
 SMALL_FRAC = 0.05  # of the run: what gains less gains next to nothing
 
 
@@ -54,6 +57,8 @@ class Prediction:
     the better end of each assumption; of a bound the least of all.
     at_most: a change removes what none can remove better: the gain is a bound.
     refused: why nothing is predicted, "" where something is; the times are then the recorded one.
+    alone_ns: what it would take at most where the other ranks, which are not in the record, do not change; None where
+    nothing is communicated. All other times are of ranks that gain as much.
     graph, times_ns: the changed graph and when its instants would be, None where refused.
     """
 
@@ -66,6 +71,12 @@ class Prediction:
     refused: str = ""
     graph: Graph | None = None
     times_ns: Int64 | None = None
+    alone_ns: int | None = None
+
+    @property
+    def if_others(self) -> bool:
+        """Whether the prediction holds only where the other ranks gain as much."""
+        return self.alone_ns is not None and self.alone_ns > self.high_ns
 
     @property
     def gain_ns(self) -> tuple[int, int]:
@@ -80,8 +91,8 @@ class Prediction:
 
     @property
     def small(self) -> bool:
-        """Whether the gain is next to nothing."""
-        return self.won_ns < SMALL_FRAC * self.recorded_ns
+        """Whether the run would take next to as long as it did."""
+        return abs(self.recorded_ns - self.expected_ns) < SMALL_FRAC * self.recorded_ns
 
 
 def predict(readings: Readings, changes: Sequence[Change]) -> Prediction:
@@ -94,28 +105,37 @@ def predict(readings: Readings, changes: Sequence[Change]) -> Prediction:
     found: list[tuple[Graph, Int64]] = []
     for graph in readings.each:
         for best in (True, False) if any(change.assumes for change in changes) else (True,):
-            changed = graph
-            for change in changes:
-                changed = change.apply(changed, best=best)
+            changed = applied(graph, changes, best=best)
             found.append((changed, changed.replayed_ns()))
     taken = [int(times.max()) - run_begins_ns(readings.stays) for _, times in found]
-    bound = any(change.at_most for change in changes)
-    margin_ns = 0 if bound else int(MARGIN_FRAC * float(np.mean(taken)))
+    told = hull(words, recorded_ns, taken, bound=any(change.at_most for change in changes))
+    changed, times_ns = found[0]
+    others = with_others(readings.stays.trace)
+    alone_ns = (
+        int(not_earlier(changed, others).replayed_ns().max()) - run_begins_ns(readings.stays) if len(others) else None
+    )
+    return replace(told, graph=changed, times_ns=times_ns, alone_ns=alone_ns)
+
+
+def hull(words: tuple[str, ...], recorded_ns: int, taken_ns: Sequence[int], *, bound: bool) -> Prediction:
+    """What is predicted where a run would take one of several times, of which the first is the expected one.
+
+    words: of the changes.  bound: a change removes what none can remove better.
+    """
+    margin_ns = 0 if bound else int(MARGIN_FRAC * float(np.mean(taken_ns)))
     return Prediction(
         words,
         recorded_ns,
-        expected_ns=min(taken) if bound else taken[0],
-        low_ns=max(0, min(taken) - margin_ns),
-        high_ns=max(*taken, min(max(taken) + margin_ns, recorded_ns)),  # what takes nothing away is another change
+        expected_ns=min(taken_ns) if bound else taken_ns[0],
+        low_ns=max(0, min(taken_ns) - margin_ns),
+        high_ns=max(taken_ns) + margin_ns,
         at_most=bound,
-        graph=found[0][0],
-        times_ns=found[0][1],
     )
 
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """What a run would take with something k times as fast; times in ns.
+    """What a run would take with something k times as fast; times in ns. In JSON k is null where it takes no time.
 
     won_ns: what that gains.  low_ns, high_ns: between these the run would take.
     """

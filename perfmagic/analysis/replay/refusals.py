@@ -9,6 +9,7 @@ from perfmagic.analysis.replay.critical_path import run_begins_ns
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.timeline.graph_record import incomplete_graphs
+from perfmagic.analysis.timeline.missing_calls import missing_calls
 from perfmagic.analysis.timeline.sample import sample
 from perfmagic.numerics.intervals import total_ns, union
 from perfmagic.trace.columns import NONE
@@ -32,7 +33,7 @@ def unreadable(graph: Graph) -> str:
         return "no device op was recorded"
     if not (trace.ops.launch != NONE).any():
         return "no launch was recorded: when ops were queued is unknown"
-    return _incomplete(trace) or _unexplained(graph)
+    return _incomplete(trace) or _missing(graph) or _unexplained(graph)
 
 
 def _incomplete(trace: Trace) -> str:
@@ -41,6 +42,15 @@ def _incomplete(trace: Trace) -> str:
         return f"{units.plural(meta.dropped_events, 'event')} beyond the limit are missing from the record"
     found = incomplete_graphs(trace) or sample(trace)
     return found.words if found else ""
+
+
+def _missing(graph: Graph) -> str:
+    """That calls are missing from the record for so long that what Python did is not known."""
+    run_ns = graph.end_ns - run_begins_ns(graph)
+    missing_ns = total_ns(missing_calls(graph.trace).where)
+    if missing_ns <= UNEXPLAINED_FRAC * run_ns:
+        return ""
+    return f"for {units.duration(missing_ns)} the record holds nothing of the host: calls are missing from it"
 
 
 def _unsteady(trace: Trace) -> str:

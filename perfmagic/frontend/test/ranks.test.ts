@@ -36,6 +36,25 @@ describe("several ranks", () => {
     expect(height).toBeLessThan(400);
   });
 
+  test("of the job's critical path what is pointed at is lit in the row of its rank", async () => {
+    const model = await ranks(3);
+    const path = {
+      start: Float64Array.of(0, 400),
+      end: Float64Array.of(400, 1000),
+      share: Float64Array.of(0, 1),
+      stream: Float64Array.of(2, 1),
+    };
+    const shown = { ...model, path } as unknown as typeof model;
+    const rows = painted(shown).frame.layout.rows.filter((row) => row.kind === "rank");
+    const lit = (share: number): number[] =>
+      painted(shown, { path: share })
+        .places.filter(([name]) => name === "rect")
+        .slice(-1)
+        .map(([, , y]) => y);
+    expect(lit(0)).toEqual([rows[2].y]);
+    expect(lit(1)).toEqual([rows[1].y]);
+  });
+
   test("more ranks get lower rows", () => {
     const heights = [8, 16, 64].map((n) => n * rankHeight(n).reduce((a, b) => a + b));
     expect(Math.max(...heights)).toBeLessThan(900);

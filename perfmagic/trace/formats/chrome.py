@@ -99,6 +99,7 @@ def _own_part(trace: Trace) -> dict[str, Any]:
     meta = trace.meta
     texts = {
         "failed": without_folders(meta.failed),
+        "predicted": meta.predicted,
         "repairs": [_remark(remark) for remark in meta.repairs],
         "notes": [_remark(remark) for remark in meta.notes],
     }

@@ -154,7 +154,8 @@ class EventColumns:
             dims = [bytes(args.dims) for args in found]
             rows = [row for row, text in enumerate(dims) if text]
             shape[rows] = [inputs[dims[row]] for row in rows]
-            dtype[rows] = [dtypes[bytes(found[row].types)] for row in rows]
+            typed = [row for row in rows if bytes(found[row].types)]
+            dtype[typed] = [dtypes[bytes(found[row].types)] for row in typed]
             has_values = self._has_values
             rows = [row for row in rows if has_values[events[row].name]]
             value[rows] = [values[bytes(found[row].values)] for row in rows]

@@ -77,7 +77,7 @@ def _check(fields: dict[str, Any], marks: dict[str, list[int]]) -> None:
         raise ValueError("pings of other than six numbers")
     if not all(type(n) is int and abs(n) < _FAR_NS for n in numbers):
         raise ValueError("times are not whole numbers")
-    if not all(isinstance(fields.get(key, ""), str) for key in ("torch_version", "failed", "boot")):
+    if not all(isinstance(fields.get(key, ""), str) for key in ("torch_version", "failed", "boot", "predicted")):
         raise ValueError("words are not text")
     if len({len(column) for column in marks.values()}) > 1:
         raise ValueError("marks of different lengths")

@@ -42,6 +42,7 @@ _WHOLE_ARGS = ("correlation", "wait_on_stream", "wait_on_device", "wait_on_cuda_
 _LOOSE_ARGS = (
     *("stream", "device", "bytes", "Total Allocated", "Total Reserved", "Device Id", "value"),
     *("registers per thread", "shared memory", "In msg nelems", "Out msg nelems", "Group size", "Seq"),
+    *("Src Rank", "Dst Rank", "Sequence number", "Fwd thread id"),
 )
 _OTHER_ARGS = (
     "Collective name",
@@ -52,6 +53,8 @@ _OTHER_ARGS = (
     "Process Group Name",
     "Process Group Ranks",
     "Input Dims",
+    "Input type",
+    "Concrete Inputs",
 )
 
 

@@ -13,7 +13,9 @@ from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.summary import Ranks, RankStat
 from perfmagic.numerics.intervals import Intervals, intersect, merge, subtract
 from perfmagic.trace.model import devices_label
+from perfmagic.view.ranks.critical import RankPathLane, critical_path_of
 from perfmagic.view.ranks.met import NOWHERE, Met, met_of
+from perfmagic.view.timeline.lanes import Share
 
 # of a row; each instant may be in several
 BANDS = (
@@ -63,6 +65,7 @@ class RanksDoc:
     span_ns: of the axis, which begins with the earliest record of all at 0.  rows: by rank.  clocks: how the axis was
     made, and how well that is known.  world_size: ranks of the whole job, None where no file says so.
     clocks_known: whether collectives tell when one rank began beside another.  met: where the rows meet.
+    path: what the critical path of the job consists of, path_lane: the same in time; see perfmagic.view.ranks.critical.
     """
 
     span_ns: int
@@ -74,6 +77,8 @@ class RanksDoc:
     world_size: int | None
     clocks_known: bool = True
     met: Met = NOWHERE
+    path: tuple[Share, ...] = ()
+    path_lane: RankPathLane | None = None
 
     @property
     def no_compute(self) -> bool:
@@ -114,6 +119,7 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
     known = not any(finding.rule == "device_left_alone" for finding in found)
     rows = tuple(_row(ranks, stat, name, known) for stat, name in zip(ranks.table, names, strict=True))
     first = ranks.summaries[ranks.ranks[0]]
+    path, path_lane = critical_path_of(ranks)
     labels = dict.fromkeys(devices_label(one.meta.devices) for one in ranks.summaries.values())
     return RanksDoc(
         span_ns=max(1, *(row.end_ns for row in rows)),
@@ -125,6 +131,8 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
         world_size=first.meta.world_size,
         clocks_known=ranks.alignment.residual_ns is not None or ranks.alignment.comparable,
         met=met_of(ranks),
+        path=path,
+        path_lane=path_lane,
     )
 
 

@@ -14,6 +14,8 @@ from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, Tone, tint
 from perfmagic.view.svg.path import number, quantised, rects, skyline, stretches
 from perfmagic.view.svg.scale import Scale, ticks
+from perfmagic.view.timeline.critical import TITLE
+from perfmagic.view.timeline.picture.head import draw_shares
 
 MAX_BYTES = 40_000  # as a timeline's picture: base64 in a notebook's output makes 53,400 of it
 LEFT_PX, PLOT_PX = 92, 796
@@ -54,6 +56,8 @@ def ranks_svg(doc: RanksDoc, *, header: bool = True, most_bytes: int = MAX_BYTES
 def _picture(doc: RanksDoc, column_px: int, most_rows: int, header: bool) -> str:
     canvas = Canvas()
     y = _header(canvas, doc) if header else 4.0
+    if doc.path:
+        y = draw_shares(canvas, doc.path, y, TITLE)
     rows, high = doc.rows[:most_rows], heights(len(doc.rows))
     scale = Scale(0, doc.span_ns, PLOT_PX)
     canvas.shifted(LEFT_PX)

@@ -7,6 +7,7 @@ from perfmagic.view.ranks.doc import RanksDoc
 from perfmagic.view.ranks.table import HEAD, NOTE, cost_words, rank_cells
 from perfmagic.view.svg.metrics import columns
 from perfmagic.view.text import table, wrapped
+from perfmagic.view.timeline.critical import path_words
 
 _GUTTER = 10
 # in a narrow terminal these stand in the way of the others
@@ -15,7 +16,7 @@ _DISPENSABLE = ("device", "idle", "extent", "copies")
 
 def ranks_text(doc: RanksDoc) -> str:
     """Several ranks, as wide as the terminal."""
-    lines = wrapped(doc.sentence)
+    lines = wrapped(doc.sentence) + wrapped(path_words(doc.path))
     for finding in doc.findings:
         lines += wrapped(f"{cost_words(finding.cost_ns):>{_GUTTER}}  {finding.sentence}", indent=_GUTTER + 2)
     return "\n".join([*lines, "", *rank_lines(doc), "", *wrapped(NOTE), *wrapped(doc.clocks)])

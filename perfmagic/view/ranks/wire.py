@@ -16,7 +16,7 @@ from perfmagic.numerics.intervals import total_ns
 from perfmagic.view.ranks.doc import RankRow, RanksDoc
 from perfmagic.view.ranks.met import met_columns
 from perfmagic.view.ranks.table import cost_words
-from perfmagic.view.timeline.wire import SCHEMA, Wire
+from perfmagic.view.timeline.wire import MOST_PATH_PARTS, SCHEMA, Wire, shares_wire
 from perfmagic.view.timeline.wire_columns import ColumnWriter, cut
 
 MOST_BYTES = 32_000_000  # of all parts; ranks beyond it have a row, and a file of their own to open
@@ -29,6 +29,7 @@ def ranks_wire(doc: RanksDoc, parts: Mapping[int, Wire]) -> Wire:
         for name, spans in row.bands.items():
             out.spans(f"rank{i}_{name}", spans[:, 0], spans[:, 1], 0)
     kinds = met_columns(out, doc.met)
+    _path(out, doc)
     overview = out.payload()
     payloads, at, placed = [overview], len(overview), []
     for row in doc.rows:
@@ -48,6 +49,16 @@ def ranks_wire(doc: RanksDoc, parts: Mapping[int, Wire]) -> Wire:
     return Wire(header, b"".join(payloads), n_slices)
 
 
+def _path(out: ColumnWriter, doc: RanksDoc) -> None:
+    """The critical path in time: of each part its kind, and the row that it is on, counted from 1."""
+    path = doc.path_lane
+    if path is None or len(path) > MOST_PATH_PARTS:
+        return
+    out.spans("path", path.start_ns, path.end_ns, 0)
+    out.plain("path", "share", path.share)
+    out.plain("path", "stream", path.row + 1)
+
+
 def _header(doc: RanksDoc) -> dict[str, Any]:
     """The keys of a timeline's header; lanes and devices are those of the parts."""
     return {
@@ -63,6 +74,7 @@ def _header(doc: RanksDoc) -> dict[str, Any]:
         "simulated": False,
         "findings": [_finding(doc, i) for i in range(len(doc.findings))],
         "device_groups": [],
+        "path": shares_wire(doc.path),
         "flags": [],
         "trust": [cut(doc.clocks)],
         "failure": "",

@@ -53,7 +53,7 @@ def path_lane(trace: Trace, comm_names: str | None = None) -> PathLane | None:
 
 def as_shares(path: Sequence[PathShare]) -> tuple[Share, ...]:
     """Parts of a path with their colours."""
-    return tuple(Share(share.name, share.ns, _TOKENS.get(share.name, "rule")) for share in path)
+    return tuple(Share(share.words, share.ns, _TOKENS.get(share.name, "rule")) for share in path)
 
 
 def path_words(shares: Sequence[Share]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.cell_time import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.replay.path_shares import why_not_told
 from perfmagic.analysis.timeline.syncs import syncs
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.trace.columns import NONE, HostKind
@@ -136,7 +137,7 @@ def timeline_doc(
         launches=launch_lane(trace, syncs(trace), start, end),
         groups=groups,
         flags=_flags(trace, groups),
-        trust=trust(trace).sentences,
+        trust=(*trust(trace).sentences, *filter(None, [why_not_told(trace, comm_names)])),
         failure=_failure(trace),
         returned_ns=trace.meta.returned_ns,
         origin=trace.meta.origin,

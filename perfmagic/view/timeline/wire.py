@@ -136,7 +136,7 @@ def _header(doc: TimelineDoc) -> dict[str, Any]:
         "returned": None if doc.returned_ns is None else doc.returned_ns - doc.start_ns,
         "from_cell": doc.origin == "cell",
         "alt": cut(alt_text(doc)),
-        "path": _shares(doc.path),
+        "path": shares_wire(doc.path),
     }
 
 
@@ -166,13 +166,14 @@ def _group(group: DeviceGroup) -> dict[str, Any]:
         "queue_max": group.queue_max,
         "n_streams": len(group.streams),
         "staves": [stave.name for stave in group.staves],
-        "shares": _shares(group.shares),
+        "shares": shares_wire(group.shares),
         "n_folded": group.n_folded,
         "folded_ops": group.folded_ops,
     }
 
 
-def _shares(shares: Sequence[Share]) -> list[dict[str, Any]]:
+def shares_wire(shares: Sequence[Share]) -> list[dict[str, Any]]:
+    """The parts of a bar, with their colours; times in ns."""
     return [{"name": share.name, "ns": share.ns, "token": share.token, "second": share.second} for share in shares]
 
 

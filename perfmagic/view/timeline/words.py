@@ -50,7 +50,7 @@ def cost_words(finding: Finding, busy_frac: float) -> str:
     if finding.is_wrong:
         return ALARM
     if finding.gain_ns is not None and finding.won_ns is not None and finding.mended:
-        bound = "≤ " if finding.won_ns and not finding.gain_ns[0] else ""
+        bound = "≤ " if finding.won_ns and finding.at_most else ""
         return f"{bound}{units.duration(finding.won_ns)}" if finding.won_ns else "gains ≈ 0"
     if finding.cost_ns is None:
         told = finding.rule == "verdict" and finding.cause != NO_VERDICT

@@ -178,7 +178,7 @@ def test_the_first_copy_holds_the_start_of_the_device_and_is_not_counted() -> No
     assert f"Another one, the first op of the device, blocked it for {us(held[0])} and is not counted" in sentence
 
 
-def test_what_ops_launched_one_by_one_could_save_is_every_gap_between_them() -> None:
+def test_what_ops_launched_one_by_one_lose_is_every_gap_between_them() -> None:
     raw, whole, run, n = Raw.of("gp100_gpu_user_annotation"), 0.0, 0.0, 0
     for _, (start, end), behind in raw.gaps:
         call = raw.launch(behind)
@@ -187,8 +187,8 @@ def test_what_ops_launched_one_by_one_could_save_is_every_gap_between_them() -> 
         else:
             whole, run, n = whole + run * (n >= 9), 0.0, 0
     assert len(raw.gaps) == len(raw.ops) - 1  # each op ends a gap, so that a run of gaps is a run of ops
-    sentence = said("gp100_gpu_user_annotation", "one_by_one")
-    assert f"could save up to {us(whole + run * (n >= 9))}" in sentence
+    lost_ns = sum(one.lost_ns for one in Facts(read_trace(real("gp100_gpu_user_annotation"))).one_by_one)
+    assert duration(lost_ns) == us(whole + run * (n >= 9))
 
 
 def test_causal_attention_reached_half_the_rate_of_all_its_products() -> None:
@@ -280,13 +280,6 @@ def test_pauses_inside_graphs_make_a_record_of_which_nothing_can_be_told() -> No
     )
     assert {one.rule for one in found("a100_6streams_graphs_rank0")} == {"verdict", "unaligned_gemm", "queue_full"}
     assert incomplete_graphs(read_trace(real("v100_4streams_nccl_graphs"))) is None
-
-
-def test_what_could_be_saved_of_a_run_with_python_stacks_is_told_as_slowed() -> None:
-    stacks = [e for e in Raw.of("b200_pdl_overlaps_python_stacks").events if e.get("cat") == "python_function"]
-    assert stacks
-    assert " of this slowed run" in said("b200_pdl_overlaps_python_stacks", "one_by_one")
-    assert " of this slowed run" not in said("gp100_gpu_user_annotation", "one_by_one")
 
 
 def test_copies_of_ddp_s_own_are_left_out_by_its_options_and_not_by_a_compiler() -> None:

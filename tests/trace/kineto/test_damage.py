@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import perfmagic
 from perfmagic.errors import TraceError
+from perfmagic.trace.columns import NONE
 from perfmagic.trace.kineto import file as kineto_file
 from perfmagic.trace.kineto import reader as kineto
 from perfmagic.trace.kineto.header import EXPORT_SCHEMA
@@ -277,3 +279,18 @@ def test_a_wait_on_a_device_beyond_all_is_read_as_none() -> None:
     trace = read_trace(as_bytes([*launch_and_kernel(1, 0, 10), wait]))
     assert trace.waits.on_device.tolist() == [-1]
     assert repairs(trace) == ("1 device number beyond 2147483647, read as -1",)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.9])
+def test_a_recording_that_ends_too_early_is_told_in_every_face_with_its_inputs(tmp_path: Path, share: float) -> None:
+    whole = recorded.real("v100_4streams_nccl_graphs").read_bytes()
+    path = tmp_path / "cut.json.gz"
+    path.write_bytes(whole[: int(len(whole) * share)])
+    t = perfmagic.open_trace(path)
+    assert "ends too early" in " ".join(repairs(t.trace))
+    assert t.findings
+    assert t.text()
+    assert t.html()
+    typed = t.trace.host_ops.dtype
+    assert (typed != NONE).sum() == (t.trace.host_ops.shape != NONE).sum() > 0
+    assert "" not in t.trace.input_dtypes

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
 from perfmagic.analysis.replay.graph import Edge, Graph
+from perfmagic.numerics.intervals import Intervals, union
 from perfmagic.numerics.longest import NEVER, NO_NODE
 from perfmagic.trace.columns import NONE, Bool, Int32, Int64
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import OpClass
+
+COPIES = (OpClass.HTOD, OpClass.DTOH, OpClass.DTOD, OpClass.PTOP)
+
+
+class Stage(enum.IntEnum):
+    """When a change is made, of several: what takes recorded time away comes before what scales the rest."""
+
+    PYTHON = 0
+    WAITS = 1
+    CALLS = 2
+    STREAMS = 3
+    LAUNCHES = 4
+    LENGTHS = 5
+    SPEED_OF_PYTHON = 6
 
 
 class Change(ABC):
     """Something done differently. An assumption that it stands on has two ends: the `best` and the other."""
+
+    stage: ClassVar[Stage]
 
     @property
     def at_most(self) -> bool:
@@ -43,6 +64,14 @@ def on_line(line: int | None) -> str:
     return "" if line is None else f" of line {line}"
 
 
+def time_on_line(trace: Trace, line: int) -> Intervals:
+    """When Python was on a line of the cell; intervals in ns."""
+    marks = trace.marks
+    until = np.append(marks.at_ns[1:], trace.meta.end_ns)
+    mine = marks.line == line
+    return union(marks.at_ns[mine], until[mine])
+
+
 def of_line(rows: Int64, line_of: Int32, line: int | None) -> Int64:
     """Those of some rows that a line made; all for None."""
     return rows if line is None else rows[line_of[rows] == line]
@@ -63,6 +92,12 @@ def release(graph: Graph, calls: Int64, cost_ns: int) -> None:
     graph.first.lag_ns[ends] = np.minimum(graph.first.lag_ns[ends], cost_ns)
 
 
+def waits_for(graph: Graph, ops: Int64) -> Int64:
+    """The calls that wait for some ops alone, and did not launch them: torch's behind a copy without non_blocking."""
+    some = set(ops.tolist())
+    return np.array([wait.call for wait in graph.host_waits if not wait.own and some.issuperset(wait.ops)], np.int64)
+
+
 def set_lengths(graph: Graph, ops: Int64, length_ns: Int64) -> None:
     """Let some ops take so long. Changes the graph."""
     ends = graph.op_node[ops]
@@ -76,14 +111,25 @@ def set_lengths(graph: Graph, ops: Int64, length_ns: Int64) -> None:
 
 def leave_out(graph: Graph, ops: Int64) -> None:
     """Let some ops, and the calls that launched them, take no time. Changes the graph."""
+    hold_nobody(graph, ops)
+    calls = graph.trace.ops.launch[ops]
+    graph.first.lag_ns[instants_of(graph.end_of, calls)] = 0
+
+
+def hold_nobody(graph: Graph, ops: Int64) -> None:
+    """Let some ops take no time and wait for nothing but the op before them on their stream. Changes the graph."""
     ends = graph.op_node[ops]
     behind = graph.second.node[ends] != NO_NODE
     graph.second.lag_ns[ends[behind]] = 0
     graph.length_ns[ends] = 0
+    first = graph.first
     # an op that is not there holds nobody who does not wait for what is before it
-    graph.first.lag_ns[ends] = np.where(behind, NEVER // 4, 0)
-    calls = graph.trace.ops.launch[ops]
-    graph.first.lag_ns[instants_of(graph.end_of, calls)] = 0
+    first.lag_ns[ends[behind]] = NEVER // 4
+    alone, launch = ends[~behind], graph.trace.ops.launch[ops[~behind]]
+    first.lag_ns[alone] = 0
+    begin = np.where(launch != NONE, graph.begin_of[launch], NO_NODE) if len(graph.begin_of) else launch
+    waited = (begin != NO_NODE) & (first.node[alone] != NO_NODE)
+    first.node[alone[waited]] = begin[waited]
 
 
 def host_lags(graph: Graph) -> Bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from perfmagic.analysis.replay.changes.change import Change, host_lags, on_line
+from perfmagic.analysis.replay.changes.change import Change, Stage, host_lags, on_line, time_on_line
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.loaders import fetches
 from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, union
@@ -20,6 +21,7 @@ class FasterPython(Change):
     """Python and its calls k times as fast; what they wait for stays. k: math.inf for a host that takes no time."""
 
     k: float = math.inf
+    stage = Stage.SPEED_OF_PYTHON
 
     @property
     def at_most(self) -> bool:
@@ -67,41 +69,59 @@ def _shorten_launches(changed: Graph, ends: Int64, less_ns: Int64) -> None:
     changed.first.lag_ns[ends] = changed.length_ns[ends] + np.minimum(lag_ns, shorter_ns)
 
 
+class TakesPython(Change):
+    """Python without what it did in some intervals. Several together take each instant once: see applied."""
+
+    stage = Stage.PYTHON
+
+    @abstractmethod
+    def during(self, graph: Graph) -> Intervals:
+        """What is taken away; intervals in ns of the trace."""
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        return without_python(graph, self.during(graph))
+
+
 @dataclass(frozen=True)
-class WithoutPython(Change):
+class WithoutPython(TakesPython):
     """Python without what it did in some intervals: a loader that fetches ahead, a line left out.
 
-    what: it in words.  during: intervals in ns of the trace.
+    what: it in words.  where: intervals in ns of the trace.
     """
 
     what: str
-    during: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)
+    where: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)
 
     @property
     def words(self) -> str:
         return self.what
 
     def refusal(self, graph: Graph) -> str:
-        return "" if len(self.during) else "Python spent no time on that"
+        return "" if len(self.where) else "Python spent no time on that"
 
-    def apply(self, graph: Graph, *, best: bool) -> Graph:
-        changed = graph.copy()
-        rows = np.flatnonzero(host_lags(graph) & (graph.second.kind != Edge.SYNC))
-        covered = covered_ns(self.during, graph.time_ns[graph.first.node[rows]], graph.time_ns[rows])
-        changed.first.lag_ns[rows] = np.maximum(0, changed.first.lag_ns[rows] - covered)
-        ends = _begun_in_call(graph)
-        began_ns = graph.time_ns[ends] - graph.length_ns[ends]
-        _shorten_launches(changed, ends, covered_ns(self.during, graph.time_ns[graph.first.node[ends]], began_ns))
-        meta = graph.trace.meta
-        alone = np.flatnonzero(graph.on_host & (graph.first.node == NO_NODE) & (graph.second.node == NO_NODE))
-        if meta.returned_ns is not None and len(alone):
-            begun = np.full(len(alone), meta.start_ns, np.int64)
-            changed.first.lag_ns[alone] -= covered_ns(self.during, begun, graph.time_ns[alone])
-        return changed
+    def during(self, graph: Graph) -> Intervals:
+        return self.where
+
+
+def without_python(graph: Graph, during: Intervals) -> Graph:
+    """The graph without what Python did in some intervals of the record, in ns; its lags are the recorded ones."""
+    changed = graph.copy()
+    rows = np.flatnonzero(host_lags(graph) & (graph.second.kind != Edge.SYNC))
+    covered = covered_ns(during, graph.time_ns[graph.first.node[rows]], graph.time_ns[rows])
+    changed.first.lag_ns[rows] = np.maximum(0, changed.first.lag_ns[rows] - covered)
+    ends = _begun_in_call(graph)
+    began_ns = graph.time_ns[ends] - graph.length_ns[ends]
+    _shorten_launches(changed, ends, covered_ns(during, graph.time_ns[graph.first.node[ends]], began_ns))
+    meta = graph.trace.meta
+    alone = np.flatnonzero(graph.on_host & (graph.first.node == NO_NODE) & (graph.second.node == NO_NODE))
+    if meta.returned_ns is not None and len(alone):
+        begun = np.full(len(alone), meta.start_ns, np.int64)
+        changed.first.lag_ns[alone] -= covered_ns(during, begun, graph.time_ns[alone])
+    return changed
 
 
 @dataclass(frozen=True)
-class Prefetch(Change):
+class Prefetch(TakesPython):
     """Batches that are there when Python asks for them: a DataLoader's workers fetch ahead."""
 
     @property
@@ -111,13 +131,13 @@ class Prefetch(Change):
     def refusal(self, graph: Graph) -> str:
         return "" if len(fetches(graph.trace)) else "no DataLoader fetched a batch in the record"
 
-    def apply(self, graph: Graph, *, best: bool) -> Graph:
+    def during(self, graph: Graph) -> Intervals:
         host = fetches(graph.trace)
-        return WithoutPython(self.words, union(host.start_ns, host.end_ns)).apply(graph, best=best)
+        return union(host.start_ns, host.end_ns)
 
 
 @dataclass(frozen=True)
-class NoLine(Change):
+class NoLine(TakesPython):
     """The cell without the Python time of a line; what the line queued stays."""
 
     line: int
@@ -127,13 +147,7 @@ class NoLine(Change):
         return f"take away the Python time{on_line(self.line)}"
 
     def refusal(self, graph: Graph) -> str:
-        return self._inner(graph).refusal(graph) and f"Python was never on line {self.line}"
+        return "" if len(self.during(graph)) else f"Python was never on line {self.line}"
 
-    def apply(self, graph: Graph, *, best: bool) -> Graph:
-        return self._inner(graph).apply(graph, best=best)
-
-    def _inner(self, graph: Graph) -> WithoutPython:
-        marks, meta = graph.trace.marks, graph.trace.meta
-        until = np.append(marks.at_ns[1:], meta.end_ns)
-        mine = marks.line == self.line
-        return WithoutPython(self.words, union(marks.at_ns[mine], until[mine]))
+    def during(self, graph: Graph) -> Intervals:
+        return time_on_line(graph.trace, self.line)

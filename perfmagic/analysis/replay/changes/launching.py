@@ -6,26 +6,45 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perfmagic.analysis.replay.changes.change import Change, instants_of, on_line
+from perfmagic.analysis.replay.changes.change import (
+    Change,
+    Stage,
+    host_lags,
+    instants_of,
+    of_line,
+    on_line,
+    time_on_line,
+)
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
+from perfmagic.numerics.intervals import covered_ns
 from perfmagic.numerics.longest import NO_NODE
-from perfmagic.trace.columns import NONE, Int64
+from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
+from perfmagic.trace.names import is_pageable
 
 CALL_NS = 10_000  # of a graph's launch: 5–20 µs on A100 and V100 (traces/)
 GAP_NS = 1_000  # between two ops of one graph
+LONG_PYTHON_NS = 200_000  # between two launches: an operator's own Python is 5 to 50 µs, so there is something else
 
 
 @dataclass(frozen=True)
 class OneGraph(Change):
     """Ops launched together, as a CUDA graph does: Python pays one call, and the ops follow each other.
 
-    line: the ops that this line queued.  stretches: instead, rows of trace.ops, each a tuple.  A call that waits for
-    the device ends a graph: what comes after it is another one. What else delays an op stays.
+    line: the ops that this line queued; what Python did on other lines stays.  stretches: instead, rows of trace.ops,
+    each a tuple.  A call that waits for the device ends a graph: what comes after it is another one. So does a copy
+    from pageable memory, which no graph holds, and another thread has graphs of its own. At best nothing is left of
+    Python between the launches, else what is longer than a launch and the Python around it ever is. What else delays
+    an op stays.
     """
 
     line: int | None = None
     stretches: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)
+    stage = Stage.LAUNCHES
+
+    @property
+    def assumes(self) -> bool:
+        return True
 
     @property
     def words(self) -> str:
@@ -38,44 +57,68 @@ class OneGraph(Change):
 
     def _stretches(self, graph: Graph) -> list[Int64]:
         if self.stretches is not None:
-            return [np.array(rows, np.int64) for rows in self.stretches]
+            copies = _reads_host(graph)
+            stretches = (np.array(rows, np.int64) for rows in self.stretches)
+            return [rows[~copies[rows]] for rows in stretches]
         ops = graph.trace.ops
-        return [np.flatnonzero((ops.launch != NONE) & ((ops.line == self.line) | (self.line is None)))]
+        return [of_line(np.flatnonzero((ops.launch != NONE) & ~_reads_host(graph)), ops.line, self.line)]
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
-        changed = graph.copy()
-        waits = np.flatnonzero((graph.second.kind == Edge.SYNC) & (graph.node == Node.CALL_END))
-        cuts_ns = np.sort(graph.time_ns[waits])
-        kinds = (Edge.PYTHON, Edge.CALL, Edge.OTHER_THREAD)
-        host = np.flatnonzero(graph.on_host & np.isin(graph.first.kind, kinds) & (graph.first.node != NO_NODE))
+        changed, trace = graph.copy(), graph.trace
+        copies = trace.ops.launch[_reads_host(graph)]
+        cuts_ns = np.sort(np.concatenate((waits_ns(graph), trace.calls.start_ns[copies[copies != NONE]])))
+        host = np.flatnonzero(host_lags(graph))
+        left_ns = np.zeros(len(graph), np.int64)
+        if not best:
+            long = host[(graph.first.kind[host] == Edge.PYTHON) & (graph.first.lag_ns[host] >= LONG_PYTHON_NS)]
+            left_ns[long] = graph.first.lag_ns[long]
+        if self.line is not None:
+            before_ns, lag_ns = graph.time_ns[graph.first.node[host]], graph.first.lag_ns[host]
+            elsewhere_ns = lag_ns - covered_ns(time_on_line(trace, self.line), before_ns, graph.time_ns[host])
+            left_ns[host] = np.maximum(left_ns[host], elsewhere_ns)
         host = host[np.argsort(graph.time_ns[host], kind="stable")]
+        threads = {thread: host[graph.thread[host] == thread] for thread in np.unique(graph.thread[host]).tolist()}
         for rows in self._stretches(graph):
             for calls in _parts(graph, rows, cuts_ns):
-                _one_call(changed, calls, host)
+                _one_call(changed, calls, threads[int(trace.calls.thread[calls[0]])], left_ns)
             _close_up(changed, rows)
         return changed
 
 
+def _reads_host(graph: Graph) -> Bool:
+    """Which ops are copies from pageable memory: no graph can hold them."""
+    names = np.array([is_pageable(name) for name in graph.trace.names], bool)
+    found: Bool = names[graph.trace.ops.name] & (graph.trace.ops.kind == OpKind.MEMCPY)
+    return found
+
+
+def waits_ns(graph: Graph) -> Int64:
+    """When Python had waited for the device, rising."""
+    return np.sort(graph.time_ns[(graph.second.kind == Edge.SYNC) & (graph.node == Node.CALL_END)])
+
+
 def _parts(graph: Graph, rows: Int64, cuts_ns: Int64) -> list[Int64]:
-    """The launch calls of some ops, cut where Python waits for the device, parts of one call left out."""
+    """The launch calls of some ops by thread, cut where Python waits for the device; what is one call is left out."""
+    table = graph.trace.calls
     calls = np.unique(graph.trace.ops.launch[rows])
     calls = calls[calls != NONE]
-    start_ns = graph.trace.calls.start_ns
-    calls = calls[np.argsort(start_ns[calls], kind="stable")]
-    part = np.searchsorted(cuts_ns, start_ns[calls])
-    return [calls[part == one] for one in np.unique(part).tolist() if (part == one).sum() > 1]
+    calls = calls[np.lexsort((table.start_ns[calls], table.thread[calls]))]
+    part = np.column_stack((table.thread[calls], np.searchsorted(cuts_ns, table.start_ns[calls])))
+    edges = np.flatnonzero((np.diff(part, axis=0) != 0).any(axis=1)) + 1
+    return [some for some in np.split(calls, edges) if len(some) > 1]
 
 
-def _one_call(changed: Graph, calls: Int64, host: Int64) -> None:
+def _one_call(changed: Graph, calls: Int64, host: Int64, left_ns: Int64) -> None:
     """Let all the Python from the first to the last of some launches take as long as one. Changes the graph.
 
-    host: instants of the host by time.
+    host: instants of their thread, by time.  left_ns: what of Python stays before each instant.
     """
-    table, times_ns = changed.trace.calls, changed.time_ns[host]
+    table = changed.trace.calls
     begin_ns, end_ns = int(table.start_ns[calls[0]]), int(table.end_ns[calls].max())
+    times_ns = changed.time_ns[host]
     inside = host[np.searchsorted(times_ns, begin_ns, side="right") : np.searchsorted(times_ns, end_ns, side="right")]
     inside = inside[changed.time_ns[changed.first.node[inside]] >= begin_ns]
-    changed.first.lag_ns[inside] = 0
+    changed.first.lag_ns[inside] = np.minimum(changed.first.lag_ns[inside], left_ns[inside])
     changed.second.node[inside[changed.second.kind[inside] == Edge.ROOM]] = NO_NODE
     changed.first.lag_ns[instants_of(changed.end_of, calls[:1])] = CALL_NS
 

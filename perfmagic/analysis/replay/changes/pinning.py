@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.replay.changes.change import Change, of_line, on_line, release, set_lengths
+from perfmagic.analysis.replay.changes.change import Change, Stage, of_line, on_line, release, set_lengths, waits_for
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.bus import pinned_bus
 from perfmagic.numerics.longest import NO_NODE
@@ -26,6 +26,8 @@ class Pin(Change):
     """
 
     line: int | None = None
+
+    stage = Stage.CALLS
 
     @property
     def assumes(self) -> bool:
@@ -50,20 +52,25 @@ class Pin(Change):
         changed, rows, usual = graph.copy(), self.rows(graph), graph.usual
         calls = graph.trace.ops.launch[rows]
         release(changed, calls[calls != NONE], usual.call_ns)
-        copies = set(rows.tolist())
-        # torch waits for the stream after each copy without non_blocking
-        after = [wait.call for wait in graph.host_waits if not wait.own and copies.issuperset(wait.ops)]
-        release(changed, np.array(after, np.int64), 0)
+        release(changed, waits_for(graph, rows), 0)
         first = changed.first
         ends = graph.op_node[rows]
+        # staging takes as long as the copy at most: before that the call did something else, as a first one does
+        before_ns = np.where(first.kind[ends] == Edge.CALL, first.lag_ns[ends] - changed.length_ns[ends], 0)
+        else_ns = np.maximum(0, before_ns - graph.length_ns[ends] - usual.call_ns - usual.launch_ns[rows])
+        returns = graph.end_of[calls]
+        known = (calls != NONE) & (returns != NO_NODE)
+        first.lag_ns[returns[known]] += else_ns[known]
         # it begins a launch after its call began, and not after Python has staged its bytes
         alone = (first.node[ends] != NO_NODE) & (graph.node[np.maximum(first.node[ends], 0)] != Node.JOIN)
         ends, op = ends[alone], rows[alone]
         begins = graph.begin_of[graph.trace.ops.launch[op]]
         lag_ns = first.lag_ns[ends] - changed.length_ns[ends]
         first.node[ends], first.kind[ends] = begins, Edge.LAUNCH
-        first.lag_ns[ends] = changed.length_ns[ends] + np.minimum(lag_ns, usual.call_ns + usual.launch_ns[op])
+        usual_ns = usual.call_ns + usual.launch_ns[op] + else_ns[alone]
+        first.lag_ns[ends] = changed.length_ns[ends] + np.minimum(lag_ns, usual_ns)
         set_lengths(changed, rows, self._pinned_ns(graph, rows, best=best))
+        changed.pinned = tuple(sorted({*graph.pinned, *rows.tolist()}))
         return changed
 
     def _pinned_ns(self, graph: Graph, rows: Int64, *, best: bool) -> Int64:

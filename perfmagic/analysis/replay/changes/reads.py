@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.replay.changes.change import Change, leave_out, of_line, on_line, release
+from perfmagic.analysis.replay.changes.change import Change, Stage, leave_out, of_line, on_line, release
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.replay.queues import heads, last_before_on_thread
 from perfmagic.analysis.timeline.syncs import syncs
@@ -25,6 +25,8 @@ class NoItem(Change):
 
     line: int | None = None
     calls: tuple[int, ...] | None = None
+
+    stage = Stage.CALLS
 
     @property
     def words(self) -> str:

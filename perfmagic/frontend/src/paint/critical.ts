@@ -7,8 +7,9 @@ import type { Frame } from "./draw.ts";
 const VEIL = 0.78; // how much of the ground lies over what is not lit
 const LINE_PX = 3;
 const HOST = new Set<RowKind>(["cell", "thread", "launches"]);
+const LANES = new Set<RowKind>(["lane", "rank"]);
 
-/** Stretches of pixels in which one stream, or the host (-1), held the run. */
+/** Stretches of pixels in which one stream, one rank of several, or the host (-1) held the run. */
 interface Stretch {
   x0: number;
   x1: number;
@@ -27,7 +28,7 @@ export function paintCriticalPath(f: Frame): void {
   g.rect(0, top, f.scale.width, height - top);
   for (const { x0, x1, stream } of lit) {
     for (const row of f.layout.rows) {
-      const mine = stream < 0 ? HOST.has(row.kind) : row.kind === "lane" && row.index === stream;
+      const mine = stream < 0 ? HOST.has(row.kind) : LANES.has(row.kind) && row.index === stream;
       if (mine) g.rect(x0, row.y, x1 - x0, row.h);
     }
   }

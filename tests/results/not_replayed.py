@@ -1,0 +1,15 @@
+"""What is said of ranks whether their traces are kept or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perfmagic.results import RanksResult
+
+
+def not_replayed(found: RanksResult) -> dict[str, Any]:
+    """Every word and number but those of a replay, which only kept traces allow."""
+    told = found.to_dict()
+    (replayed,) = (one for one in told["rank_findings"] if one["rule"] == "none_late")
+    told["rank_findings"].remove(replayed)
+    return told
