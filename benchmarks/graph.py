@@ -151,10 +151,20 @@ def to_and_fro(n: int) -> Callable[[], None]:
     return run
 
 
+def late_to_and_fro(n: int) -> Callable[[], None]:
+    """Some n operators, of which the last tenth are in two lanes that take turns."""
+
+    def run() -> None:
+        chain(9 * n // 10)()
+        to_and_fro(n // 10)()
+
+    return run
+
+
 def results() -> None:
     """How long the numbers and the picture take."""
     print(f"{'':18}{'operators':>10}{'numbers ms':>12}{'picture ms':>12}{'picture kB':>12}")
-    for name, program in (("one lane", chain), ("to and fro", to_and_fro)):
+    for name, program in (("one lane", chain), ("to and fro", to_and_fro), ("late to and fro", late_to_and_fro)):
         for n in (30, 300, 3000, 30_000):
             found = perfmagic.graph(program(n))
             times = [time.perf_counter()]

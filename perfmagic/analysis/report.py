@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.replay.told import told_trust
 from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.annotations import user_annotations
 from perfmagic.analysis.timeline.categories import category_times
@@ -28,7 +29,6 @@ from perfmagic.analysis.timeline.queueing import delays, queues
 from perfmagic.analysis.timeline.steps import steps
 from perfmagic.analysis.timeline.streams import streams
 from perfmagic.analysis.timeline.syncs import Syncs, syncs
-from perfmagic.analysis.timeline.trust import trust
 from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import comm_kernel_names
@@ -58,7 +58,7 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         "comm_names": comm_names,
         "communication_kernels": list(comm_kernel_names(trace, comm_names)),
         "findings": [finding.to_dict() for finding in findings(trace, comm_names=comm_names)],
-        "trust": trust(trace).to_dict(),
+        "trust": told_trust(trace, comm_names).to_dict(),
     }
 
 

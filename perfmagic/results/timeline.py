@@ -19,6 +19,7 @@ from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import PathPart, critical_path
 from perfmagic.analysis.replay.prediction import Readings, curve, predict
 from perfmagic.analysis.replay.refusals import unreadable
+from perfmagic.analysis.replay.told import told_trust
 from perfmagic.analysis.report import report
 from perfmagic.analysis.rows import Rows, RowT, pandas
 from perfmagic.analysis.timeline.annotations import AnnotationStat, user_annotations
@@ -41,7 +42,7 @@ from perfmagic.analysis.timeline.roofline import roofline_data
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.timeline.streams import StreamStat, streams
 from perfmagic.analysis.timeline.syncs import Sync, sync_rows
-from perfmagic.analysis.timeline.trust import Trust, trust
+from perfmagic.analysis.timeline.trust import Trust
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.changes import faster
 from perfmagic.errors import OptionError, TraceError
@@ -149,7 +150,7 @@ class TimelineResult(Result):
     @cached_property
     def trust(self) -> Trust:
         """What the record cannot be trusted in: counts, and sentences about them."""
-        return trust(self.trace)
+        return told_trust(self.trace, self.comm_names)
 
     @property
     def memory(self) -> MemoryResult:

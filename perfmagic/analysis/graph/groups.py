@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -94,26 +95,48 @@ def _runs(keys: Sequence[object]) -> list[int]:
 
 
 def _several(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
-    """As few neighbouring visits in one group as give so many groups."""
-    at_once = max(2, -(-len(set(visits)) // most))
-    while True:
-        groups = _by_lane(graph, [number // at_once for number in visits], most)
-        if len(groups) <= most or at_once > len(visits):
-            return groups
-        at_once += 1 + at_once // 8
+    """As few neighbouring visits in one group as give so many groups; too many where no number of them does."""
+    n_visits = visits[-1] + 1
+    return _finest(
+        lambda at_once: _by_lane(graph, [number // at_once for number in visits], most),
+        max(2, -(-n_visits // most)),
+        n_visits,
+        most,
+    )
 
 
 def _few_operators(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
     """As few neighbouring operators of one visit in one group as give so many groups."""
     first: dict[int, int] = {}
     inside = [i - first.setdefault(number, i) for i, number in enumerate(visits)]
-    at_once = max(2, -(-len(visits) // most))
-    while True:
+
+    def of_size(at_once: int) -> list[list[int]]:
         keys = [(number, i // at_once) for number, i in zip(visits, inside, strict=True)]
-        groups = _by_lane(graph, _runs(keys), most)
-        if len(groups) <= most or at_once > len(visits):
-            return groups
-        at_once += 1 + at_once // 8
+        return _by_lane(graph, _runs(keys), most)
+
+    return _finest(of_size, max(2, -(-len(visits) // most)), len(visits), most)
+
+
+def _finest(of_size: Callable[[int], list[list[int]]], smallest: int, largest: int, most: int) -> list[list[int]]:
+    """The groups of about the smallest size, to an eighth, that gives at most so many; those of the largest if none.
+
+    Larger groups are fewer, but for rare exceptions, which cost fineness alone. So the logarithm of the size is
+    bisected: each try reads all nodes.
+    """
+    found = of_size(smallest)
+    if len(found) <= most:
+        return found
+    too_small, enough = smallest, max(largest, smallest + 1)
+    found = of_size(enough)
+    while len(found) <= most and enough > too_small + 1 + too_small // 8:
+        size = math.isqrt(too_small * enough)
+        size = min(max(size, too_small + 1), enough - 1)
+        groups = of_size(size)
+        if len(groups) <= most:
+            found, enough = groups, size
+        else:
+            too_small = size
+    return found
 
 
 def _by_lane(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:

@@ -29,7 +29,7 @@ class Trust:
     ops without a launch record.  n_before_launch: ops that start before their launch.  n_overlaps: ops that start
     before an earlier op on their stream has ended.  n_zero_durations: ops without length.  n_dropped_events: left out
     by a limit.  repairs: what the reader repaired.  notes: what was not recorded, and why.  lacking: that much of the
-    recording is missing.
+    recording is missing.  untold: why there is no critical path, or nothing is predicted.
     """
 
     n_device_ops: int
@@ -43,11 +43,12 @@ class Trust:
     repairs: tuple[Remark, ...] = ()
     notes: tuple[Remark, ...] = ()
     lacking: tuple[Remark, ...] = ()
+    untold: tuple[Remark, ...] = ()
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """That it is a sample, counts that are not 0, repairs and notes."""
-        return (*self.lacking, *self._counted(), *self.repairs, *self.notes)
+        """That it is a sample, counts that are not 0, repairs, notes and what is not told."""
+        return (*self.lacking, *self._counted(), *self.repairs, *self.notes, *self.untold)
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -10,9 +10,8 @@ import numpy as np
 from perfmagic import units
 from perfmagic.analysis.findings.cell_time import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.replay.path_shares import why_not_told
+from perfmagic.analysis.replay.told import told_trust
 from perfmagic.analysis.timeline.syncs import syncs
-from perfmagic.analysis.timeline.trust import trust
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.short_names import shown_names
@@ -137,7 +136,7 @@ def timeline_doc(
         launches=launch_lane(trace, syncs(trace), start, end),
         groups=groups,
         flags=_flags(trace, groups),
-        trust=(*trust(trace).sentences, *filter(None, [why_not_told(trace, comm_names)])),
+        trust=told_trust(trace, comm_names).sentences,
         failure=_failure(trace),
         returned_ns=trace.meta.returned_ns,
         origin=trace.meta.origin,

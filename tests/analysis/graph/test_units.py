@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfmagic.analysis.graph import groups
 from perfmagic.analysis.graph.groups import MIXED
 from perfmagic.analysis.graph.units import MOST_UNITS, Drawn, drawn
 from perfmagic.trace.needs import SeenOp
@@ -55,6 +57,25 @@ def test_very_many_operators_that_take_turns_in_two_lanes_are_stretches_of_time(
     found = drawn(graph(recorded(calls, [(0, 2, 2), (200_000, 0, 0)])))
     assert len(found.units) <= MOST_UNITS
     assert sum(len(unit.nodes) for unit in found.units) == 20_000
+
+
+def test_sizes_of_groups_are_bisected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try reads all nodes, and where lanes take turns late it reads nearly all before it fails."""
+    calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
+    for i in range(2000):
+        on_device = (KERNEL, 0, 10 * i + 1, 10 * i + 9) if i > 1800 and i % 2 else None
+        calls.append((op("f", 10 * i, 10 * i + 1, reads=[i], writes=[i + 1]), on_device))
+    tried = []
+    by_lane = groups._by_lane  # what a try costs is this
+    monkeypatch.setattr(groups, "_by_lane", lambda *given: tried.append(given) or by_lane(*given))
+    found = drawn(graph(recorded(calls, [(0, 2, 2), (20_000, 0, 0)])))
+    assert found.by == MIXED
+    assert len(tried) <= 8
+
+    tried.clear()
+    found = drawn(graph(chain(180, lines=90)))
+    assert found.by == "stretch of lines"
+    assert len(tried) <= 12
 
 
 def test_a_line_that_comes_back_to_a_lane_gets_two_boxes() -> None:

@@ -259,6 +259,8 @@ def test_a_record_too_large_for_its_path_in_passing_has_one_when_asked(monkeypat
     monkeypatch.setattr(path_shares, "MOST_INSTANTS", 5)
     t = TimelineResult(uploads())
     assert "of so large a record" in " ".join(t.doc.trust)
+    assert t.trust.sentences == t.doc.trust  # a picture without room for all says that they stand there
+    assert t.to_dict()["trust"]["remarks"][-1]["kind"] == "untold"
     assert "recorded 0 ns" not in t.what_if(changes.pin()).text()
     assert "recorded 1.1" in t.what_if(changes.pin()).text()
 
