@@ -10,20 +10,20 @@ from perfmagic.errors import OptionError
 PEAKS = perfmagic.Peaks("this machine", flop_per_s={"fp32": 1e12}, bytes_per_s=1e11)
 
 
-def _bench(name: str, flop: float | None = 2e6, moved_bytes: float | None = 1e6) -> perfmagic.BenchResult:
+def _bench(name: str, flop: float | None = 2e3, moved_bytes: float | None = 1e3) -> perfmagic.BenchResult:
     return perfmagic.bench(lambda: sum(range(1000)), samples=5, flop=flop, moved_bytes=moved_bytes, name=name)
 
 
 def test_each_benchmark_lies_where_its_work_and_time_say() -> None:
-    one, other = _bench("one"), _bench("other", flop=3e6)
+    one, other = _bench("one"), _bench("other", flop=3e3)
     found = {row.name: row for row in perfmagic.roofline(one, other, peaks=PEAKS).data.operators}
     assert found["one"].flop_per_byte == 2
     assert found["other"].flop_per_byte == 3
-    assert found["one"].flop_per_s == pytest.approx(2e6 / one.work_s, rel=1e-3)
+    assert found["one"].flop_per_s == pytest.approx(2e3 / one.work_s, rel=1e-3)
 
 
 def test_the_roof_of_a_benchmark_is_the_lower_of_memory_and_arithmetic() -> None:
-    below_slope, below_flat = _bench("slope", flop=2e6), _bench("flat", flop=2e8)
+    below_slope, below_flat = _bench("slope", flop=2e3), _bench("flat", flop=2e5)
     data = perfmagic.roofline(below_slope, below_flat, peaks=PEAKS).data
     found = {row.name: row for row in data.operators}
     row = found["slope"]  # 2 FLOP/byte at 100 GB/s
