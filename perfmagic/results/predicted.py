@@ -184,6 +184,10 @@ def checked_changes(what: str, changes: Sequence[object]) -> None:
     """Raise OptionError where something is no change of perfmagic.changes, or there is none.  what: the method."""
     for change in changes:
         if not isinstance(change, Change):
-            raise OptionError(f"{what}: {change!r} is no change", hint="from perfmagic.changes import pin, no_item")
+            name = getattr(change, "__name__", "")
+            made = getattr(change, "__module__", "") == "perfmagic.changes" and callable(change)
+            said = name if made else repr(change)
+            hint = f"call it: {name}()" if made else "from perfmagic.changes import pin, no_item"
+            raise OptionError(f"{what}: {said} is no change", hint=hint)
     if not changes:
         raise OptionError(f"{what}: no change is given", hint=f"{what}(pin(), no_item(line=4))")

@@ -67,6 +67,7 @@ class CellTime:
     after_elsewhere: after the device's last op, while another device executes.
     tail: after the device's last op, while Python works on.
     python_waits: Python in a blocking call, or done with the cell; it overlaps the other parts.
+    held_elsewhere: what is queued waits for another stream, and another device executes; a part of that cause.
     """
 
     window: Window
@@ -77,6 +78,7 @@ class CellTime:
     after_elsewhere: Intervals
     tail: Intervals
     python_waits: Intervals
+    held_elsewhere: Intervals
 
     @property
     def parts(self) -> dict[str, Intervals]:
@@ -114,7 +116,7 @@ class CellTime:
     @property
     def device_ns(self) -> int:
         """What the devices decide: they execute, and Python waits for them or has queued more."""
-        return total_ns(self.working) + self.waited_ns["other_device"]
+        return total_ns(self.working) + self.waited_ns["other_device"] + total_ns(self.held_elsewhere)
 
     @property
     def waited_for_host_ns(self) -> int:
@@ -133,7 +135,7 @@ class CellTime:
 
     @property
     def stalled_ns(self) -> int:
-        return self.waited_ns["other_stream"] + self.waited_ns["unexplained"]
+        return self.waited_ns["other_stream"] + self.waited_ns["unexplained"] - total_ns(self.held_elsewhere)
 
     @property
     def tail_ns(self) -> int:
@@ -153,17 +155,18 @@ def cell_time(trace: Trace, device: int) -> CellTime:
     dry_ns, before_ns = before_dry_ns(trace, device, pauses, first_ns)
     unfed = subtract(intersect(union(before_ns, dry_ns), busy), waits)
     after = complement(EMPTY, last_ns, window.end_ns)
-    after_elsewhere = intersect(after, busy_elsewhere(trace, device))
+    elsewhere = busy_elsewhere(trace, device)
+    after_elsewhere = intersect(after, elsewhere)
+    # a file's window has no pauses but the gaps; what Python waited for outside of them decides nothing
+    idle = idle_causes(trace, device) if pauses is gap_pauses(trace, device) else causes(trace, device, pauses, waits)
     return CellTime(
         window=window,
         working=subtract(busy, unfed),
         unfed=unfed,
-        # a file's window has no pauses but the gaps; what Python waited for outside of them decides nothing
-        causes=idle_causes(trace, device)
-        if pauses is gap_pauses(trace, device)
-        else causes(trace, device, pauses, waits),
+        causes=idle,
         after_last=subtract(intersect(after, waits), after_elsewhere),
         after_elsewhere=after_elsewhere,
         tail=subtract(subtract(after, waits), after_elsewhere),
         python_waits=waits,
+        held_elsewhere=intersect(idle.other_stream, elsewhere),
     )

@@ -129,6 +129,8 @@ class Gains:
         all_the_same = "" if kind == MIXED else " all the same"
         share = f"The critical path is {units.percent(length_ns / run_ns)} {whose}{all_the_same}"
         found = None if self.readings is None else predict(self.readings, [change])
+        if found is not None and found.small:  # of copies it is, say, and faster kernels win nothing
+            return share + f", {units.percent(shares[0].ns / run_ns)} {shares[0].name}"
         return share if found is None or found.refused else f"{share}: {with_it} {taken_words(found, self._run)}"
 
     @property

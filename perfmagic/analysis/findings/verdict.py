@@ -15,6 +15,7 @@ from perfmagic.analysis.findings.places import by_place, place_words, time_on_pa
 from perfmagic.analysis.timeline.graph_record import incomplete_graphs
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.missing_calls import missing_calls
+from perfmagic.analysis.timeline.overlap import busy_intervals
 from perfmagic.analysis.timeline.sample import sample
 from perfmagic.analysis.verdict import (
     DEVICE_BOUND,
@@ -28,7 +29,7 @@ from perfmagic.analysis.verdict import (
     STALLED,
     Verdict,
 )
-from perfmagic.numerics.intervals import EMPTY, Intervals, covered_ns, intersect, total_ns
+from perfmagic.numerics.intervals import EMPTY, Intervals, complement, covered_ns, intersect, total_ns
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.model import Trace
 
@@ -39,6 +40,7 @@ EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its
 DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
 DECIDES_RATIO = 2  # and at least so many times as long as anything else
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
+TURNS_FRAC = 0.1  # of the window in which another device is busy and the busiest is not
 FEW_GAPS = 10  # with so few none is exceptional
 EARLY_FRAC = 0.05  # of the ops: a gap behind no more of them belongs to the beginning
 SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
@@ -124,7 +126,7 @@ Worded = tuple[list[str], tuple[int, ...], int | None]  # the facts one by one, 
 
 
 def _device_bound(facts: Facts, time: CellTime) -> Worded:
-    words = [_busy(time, facts.the_busiest)]
+    words = [_busy(time, facts.the_busiest), _together(facts, time)]
     deepest = max((q.ops_max for q in facts.queues), default=0)
     ahead_ns, at_least = max(((q.run_ahead_max_ns, q.run_ahead_at_least) for q in facts.queues), default=(0, False))
     if deepest:
@@ -174,7 +176,7 @@ def _host_tail(facts: Facts, time: CellTime) -> Worded:
 
 def _between(facts: Facts, time: CellTime) -> Worded:
     """The sentence of what is neither Python's nor the device's alone: latency-bound, stalled, mixed."""
-    words = [_busy(time, facts.the_busiest), *_idle(facts, time)]
+    words = [_busy(time, facts.the_busiest), _together(facts, time), *_idle(facts, time)]
     if time.waited_for_host_ns >= STARVED_FRAC * time.window.length_ns:
         words.append(_slowed(facts))
     if time.window.length_ns < SHORT_CELL_NS:
@@ -195,6 +197,17 @@ _WORDED: dict[str, Callable[[Facts, CellTime], Worded]] = {
 
 def _busy(time: CellTime, subject: str) -> str:
     return f"{subject} was busy {units.percent(time.busy_frac)} of {time.window.name}"
+
+
+def _together(facts: Facts, time: CellTime) -> str:
+    """How busy several devices were together, where one is busy while the busiest is not: do they take turns?"""
+    numbers, whole = facts.trace.device_ids, time.window.length_ns
+    window = complement(EMPTY, time.window.start_ns, time.window.end_ns)
+    any_ns, *of_each = (total_ns(intersect(busy_intervals(facts.trace, one), window)) for one in (None, *numbers))
+    if any_ns <= time.busy_ns + TURNS_FRAC * whole:
+        return ""
+    at_once = f", both at once {units.percent((sum(of_each) - any_ns) / whole)}" if len(numbers) == 2 else ""
+    return f"at least one was busy {units.percent(any_ns / whole)} of that time{at_once}"
 
 
 def _idle(facts: Facts, time: CellTime, told: str = "") -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perfmagic import units
 from perfmagic.view.svg.metrics import columns
-from perfmagic.view.text import prose_width, table, wrapped
+from perfmagic.view.text import table, wrapped
 from perfmagic.view.timeline.critical import path_words
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.lanes import DeviceGroup
@@ -41,12 +41,12 @@ def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".
 
 
 def _fine_print(doc: TimelineDoc, more_in: str) -> list[str]:
-    """The trust line, cut to the width of a terminal; an ending that says where the rest is stays whole."""
+    """The first note, and how many more there are where; all of them where nothing else has them."""
     if not more_in:
         return [line for note in doc.trust for line in wrapped(note)]
     _, more = trust_words(doc)
     ending = f" · {units.plural(len(more), 'more note')} in {more_in}" if more else ""
-    return [wrapped(doc.trust[0], width=prose_width() - columns(ending))[0] + ending]
+    return wrapped(doc.trust[0] + ending)
 
 
 def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:

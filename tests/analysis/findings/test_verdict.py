@@ -149,12 +149,21 @@ def test_every_share_of_a_cell_names_what_it_is_a_share_of(trace: Trace) -> None
     found = findings(trace)
     doc = timeline_doc(trace, found)
     shown = plain(f"{doc.header.busy}. {found[0].sentence}")
+    shown = re.sub(r"At least one was busy .*? of that time", "", shown)  # of several devices together
     shares = re.findall(r"busy [<>]?\d+ %( of (?:the cell|its extent))?", shown)
     assert len(shares) == (1 if found[0].cause == NO_VERDICT else 2)
     assert len(set(shares)) == 1
     assert shares[0]
     whole = re.findall(r"busy ([<>]?\d+ %)", shown)
     assert len(set(whole)) == 1
+
+
+def test_of_two_devices_it_says_how_long_either_was_busy_and_both() -> None:
+    b = Builder()
+    b.op(100, 500, launch=10, device=0)
+    b.op(400, 700, launch=20, device=1)
+    found = plain(verdict(b.trace(end=1000, returned=30)).detail)
+    assert "At least one was busy 60 % of that time, both at once 10 %" in found
 
 
 def test_what_the_device_idled_is_told_in_the_words_of_its_parts() -> None:
@@ -186,7 +195,7 @@ def test_one_op_of_a_file_has_nobody_to_wait_for_and_no_verdict() -> None:
     assert verdict(b.trace(end=1000, returned=6)).kind == DEVICE_BOUND  # a cell has a beginning and an end besides
 
 
-def test_a_wait_for_another_stream_is_a_stall_and_not_python_s() -> None:
+def test_a_wait_for_a_stream_of_another_device_is_not_python_s() -> None:
     b = Builder()
     first = b.op(5, 900, launch=1, stream=8, device=1)
     b.wait(2, 7, 8, first, on_device=1)
@@ -197,6 +206,8 @@ def test_a_wait_for_another_stream_is_a_stall_and_not_python_s() -> None:
     time = cell_time(trace, 0)
     assert total_ns(time.causes.other_stream) == 894 * US
     assert time.host_ns < 10 * US
+    assert time.device_ns > 890 * US  # the other device executes meanwhile: together they decide
+    assert verdict(trace).kind == DEVICE_BOUND
 
 
 def test_calls_that_a_file_lacks_are_told_where_the_device_waited_for_python() -> None:

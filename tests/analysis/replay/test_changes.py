@@ -364,6 +364,8 @@ def test_mistakes_say_what_to_do() -> None:
         t.what_if()
     with pytest.raises(OptionError, match="'pin' is no change"):
         t.what_if("pin")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"pin is no change(.|\n)*call it: pin\(\)"):
+        t.what_if(pin)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="line=0 is no line of a cell"):
         pin(line=0)
     with pytest.raises(OptionError, match="k=0 is no factor"):

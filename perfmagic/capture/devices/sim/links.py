@@ -36,6 +36,7 @@ def _network(gigabits: float, source: str) -> Link:
     return Link(gigabits * 1e9 / 8, 9.6e-6, f"{source}; {_NCCL}")
 
 
+BUSES = ("pcie", "nvlink")
 LINKS = {
     "pcie3": _pcie(8),
     "pcie4": _pcie(16),
@@ -61,8 +62,12 @@ def link_named(name: str) -> Link:
 
 
 def name_of(bytes_per_s: float | None, latency_s: float | None = None) -> str:
-    """The link with this bandwidth, and with this latency where one is given; "" for none."""
+    """The link with this bandwidth and latency; "" for none.
+
+    latency_s: None for copies to and from a device, which go over a bus and no network.
+    """
     for name, link in LINKS.items():
-        if link.bytes_per_s == bytes_per_s and latency_s in (None, link.latency_s):
+        is_it = latency_s == link.latency_s if latency_s is not None else name.startswith(BUSES)
+        if link.bytes_per_s == bytes_per_s and is_it:
             return name
     return ""
