@@ -55,6 +55,8 @@ class Recorder:
     start.
     rank: (rank, world size) of a job; None where torch.distributed knows at the end.
     late_error: what a device reported at the end, when all of the cell's lines had run.
+    keeps_interrupted: an interrupt in the wait for the devices leaves what was recorded until then, and is kept as
+    stopped: whoever shows the result has to raise it then. Else it is raised, and the recording is lost.
     Both calls come from the same thread. The caller of start() calls stop() or give_back() in every case.
     """
 
@@ -73,6 +75,8 @@ class Recorder:
     rank: tuple[int, int] | None = None
     marks: MarkLog = field(default_factory=MarkLog)
     late_error: BaseException | None = None
+    keeps_interrupted: bool = False
+    stopped: KeyboardInterrupt | None = None
     _owner: Owner = field(default_factory=Owner)
     _session: Session | None = None
     _sim: SimRecording | None = None
@@ -155,8 +159,11 @@ class Recorder:
             self._watch.give_back()  # what waits and reads below is not the user's code
         try:
             for backend in active_backends():
-                notes += self._synchronize(backend)
+                notes += self._synchronize(backend) if self.stopped is None else []
             end_ns = self.now_ns()
+            if self.stopped is not None:
+                waited = units.duration(end_ns - returned_ns)
+                failed = failed or _STOPPED.format(waited=waited)
             sim = self._sim.read() if self._sim is not None else None
             if sim_loaded() and not self._had_sim:
                 notes.append(Remark("sim_late", _SIM_LATE))
@@ -251,6 +258,10 @@ class Recorder:
         """Wait for a device. An asynchronous error of it becomes a note, and the recording is kept."""
         try:
             backend.synchronize()
+        except KeyboardInterrupt as stop:
+            if not self.keeps_interrupted:
+                raise
+            self.stopped = stop
         except RuntimeError as error:
             self.late_error = error
             return [Remark("async_error", f"an asynchronous error came up while waiting for {backend.kind}: {error}")]
@@ -283,6 +294,7 @@ class Recorder:
         return min(found, key=lambda limit: limit.at_ns, default=None)
 
 
+_STOPPED = "KeyboardInterrupt after waiting {waited} for the devices: what they had not finished is missing"
 _SIM_LATE = "the simulated device was loaded inside the cell and not recorded: run the cell again"
 
 

@@ -25,6 +25,7 @@ class CellRecording(ABC):
         self._shell, self._options = shell, options
         self._setup = compiled_setup(shell, rest)
         self._recorder = recorder_of(shell, cell, argparse.Namespace(**{**vars(options), **self.asked}))
+        self._recorder.keeps_interrupted = True
         self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
 
     def start(self) -> None:
@@ -40,6 +41,8 @@ class CellRecording(ABC):
         bind(self._shell, self._options.name, result)
         show(result)
         self.keep(result)
+        if self._recorder.stopped is not None and error is None:
+            raise self._recorder.stopped
 
     def release(self) -> None:
         self._recorder.give_back()

@@ -135,6 +135,7 @@ def test_a_rank_whose_partner_is_gone_is_told_so(tmp_path: Path) -> None:
 _ENDS = """
 t = torch.ones(2, device=device)
 dist.all_reduce(t)
+torch.sim.synchronize()  # else this process may end before the other one has connected
 if rank == 1:
     dist.all_reduce(t)  # nobody comes to this one, and the process ends with it under way
 say(ended=True)

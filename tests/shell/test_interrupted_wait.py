@@ -1,0 +1,31 @@
+"""An interrupt while a cell that has returned waits for the device: what was recorded until then is kept."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from .conftest import Notebook
+
+# the alarm goes off when the lines are done: 2 s of products are queued by then
+CELL = """%%{magic} -o found
+for _ in range(20):
+    y = x @ x
+alarm.start()"""
+
+
+@pytest.mark.parametrize("magic", ["timeline", "graph", "memory"])
+def test_what_was_recorded_is_shown_and_bound(notebook: Notebook, magic: str) -> None:
+    notebook.run("import perfmagic, torch\nx = torch.ones(2, 2, device=perfmagic.device('sim', pace='matmul=100ms'))")
+    main = threading.main_thread().ident
+    notebook.names["alarm"] = threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT))
+    try:
+        ran = notebook.run(CELL.format(magic=magic))
+    finally:
+        notebook.names["alarm"].cancel()
+        notebook.run("perfmagic.device('sim', pace=perfmagic.Pace())")
+    assert isinstance(ran.error, KeyboardInterrupt)
+    assert "KeyboardInterrupt after waiting" in ran.report
+    assert "KeyboardInterrupt after waiting" in notebook.names["found"].text()
