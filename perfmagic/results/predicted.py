@@ -187,7 +187,8 @@ def checked_changes(what: str, changes: Sequence[object]) -> None:
             name = getattr(change, "__name__", "")
             made = getattr(change, "__module__", "") == "perfmagic.changes" and callable(change)
             said = name if made else repr(change)
-            hint = f"call it: {name}()" if made else "from perfmagic.changes import pin, no_item"
+            given = "line=4" if name == "no_python" else ""
+            hint = f"call it: {name}({given})" if made else "from perfmagic.changes import pin, no_item"
             raise OptionError(f"{what}: {said} is no change", hint=hint)
     if not changes:
         raise OptionError(f"{what}: no change is given", hint=f"{what}(pin(), no_item(line=4))")

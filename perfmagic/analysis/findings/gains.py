@@ -129,8 +129,9 @@ class Gains:
         all_the_same = "" if kind == MIXED else " all the same"
         share = f"The critical path is {units.percent(length_ns / run_ns)} {whose}{all_the_same}"
         found = None if self.readings is None else predict(self.readings, [change])
-        if found is not None and found.small:  # of copies it is, say, and faster kernels win nothing
-            return share + f", {units.percent(shares[0].ns / run_ns)} {shares[0].name}"
+        if whose == "the device's" and found is not None and found.small:  # of copies: faster kernels win nothing
+            longest = next(one for one in shares if one.name in OF_DEVICE)
+            return f"{share}, {units.percent(longest.ns / run_ns)} {longest.name}"
         return share if found is None or found.refused else f"{share}: {with_it} {taken_words(found, self._run)}"
 
     @property

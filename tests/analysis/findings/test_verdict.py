@@ -166,6 +166,14 @@ def test_of_two_devices_it_says_how_long_either_was_busy_and_both() -> None:
     assert "At least one was busy 60 % of that time, both at once 10 %" in found
 
 
+def test_a_path_of_python_under_a_busy_device_says_what_faster_kernels_would_win() -> None:
+    b = Builder()
+    for i in range(20):
+        b.op(50 * i + 2, 50 * i + 48, launch=50 * i + 1)
+    found = plain(findings(b.trace(end=1010, returned=1005))[0].sentence)
+    assert "% Python's all the same: with kernels twice as fast the cell takes about" in found
+
+
 def test_what_the_device_idled_is_told_in_the_words_of_its_parts() -> None:
     (case,) = (case for case in cases() if case.name == "Python waits for the first op before it computes")
     assert plain(verdict(built(case)).sentence) == (
