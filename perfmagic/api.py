@@ -233,6 +233,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
             shapes=shapes,
             lines=True if packages and lines is None else lines,
             packages=tuple(packages),
+            keeps_interrupted=True,
         )
         self._signals = BlockSignals(leaving=timeline.__exit__.__code__, hearing=timeline._end.__code__)
         self._steps = 0
@@ -269,6 +270,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
             self._step_start_ns = now_ns
             if self._active is not None and self._steps >= self._skip + self._active:
                 self._stop("")
+                self._recorder.raise_stopped(None)
         elif self._steps == self._skip and self._result is None:
             self._start()
 
@@ -281,6 +283,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
             self._give_back()  # also after an interrupt anywhere above
         if self._result is not None:
             show(self._result)
+            self._recorder.raise_stopped(error)
         elif error is None:
             raise CaptureError(
                 f"no step was recorded: the block ended after {self._steps} steps, {self._skip} were to be skipped",

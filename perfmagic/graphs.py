@@ -28,7 +28,9 @@ def graph(body: Callable[[], object], *, device: str = "auto", packages: Sequenc
     >>> [(edge.needs_name, edge.of_name) for edge in found.edges()]
     [('ones', 'mul'), ('ones', 'mul'), ('mul', 'add')]
     """
-    recorder = Recorder(origin="block", device=device, lines=True, packages=tuple(packages), needs=True)
+    recorder = Recorder(
+        origin="block", device=device, lines=True, packages=tuple(packages), needs=True, keeps_interrupted=True
+    )
     owner = Owner()
     with owner, owner:
         owner.take(recorder)
@@ -45,4 +47,5 @@ def _result(recorder: Recorder, error: BaseException | None) -> GraphResult:
     trace = recorder.stop(describe(error), error)
     found = GraphResult(trace, recorder.seen())
     remember(found)
+    recorder.raise_stopped(error)
     return found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from perfmagic import changes as changes_module
 from perfmagic import units
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.path_shares import PathShare
@@ -185,7 +186,7 @@ def checked_changes(what: str, changes: Sequence[object]) -> None:
     for change in changes:
         if not isinstance(change, Change):
             name = getattr(change, "__name__", "")
-            made = getattr(change, "__module__", "") == "perfmagic.changes" and callable(change)
+            made = name in changes_module.__all__ and change is getattr(changes_module, name)
             said = name if made else repr(change)
             given = "line=4" if name == "no_python" else ""
             hint = f"call it: {name}({given})" if made else "from perfmagic.changes import pin, no_item"

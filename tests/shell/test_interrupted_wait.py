@@ -29,3 +29,22 @@ def test_what_was_recorded_is_shown_and_bound(notebook: Notebook, magic: str) ->
     assert isinstance(ran.error, KeyboardInterrupt)
     assert "KeyboardInterrupt after waiting" in ran.report
     assert "KeyboardInterrupt after waiting" in notebook.names["found"].text()
+
+
+BLOCK = """with perfmagic.timeline() as t:
+    for _ in range(20):
+        y = x @ x
+    alarm.start()"""
+
+
+def test_so_is_what_a_block_has_recorded(notebook: Notebook) -> None:
+    notebook.run("import perfmagic, torch\nx = torch.ones(2, 2, device=perfmagic.device('sim', pace='matmul=100ms'))")
+    main = threading.main_thread().ident
+    notebook.names["alarm"] = threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT))
+    try:
+        ran = notebook.run(BLOCK)
+    finally:
+        notebook.names["alarm"].cancel()
+        notebook.run("perfmagic.device('sim', pace=perfmagic.Pace())")
+    assert isinstance(ran.error, KeyboardInterrupt)
+    assert "KeyboardInterrupt after waiting" in notebook.names["t"].result.text()

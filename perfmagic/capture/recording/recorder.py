@@ -55,8 +55,8 @@ class Recorder:
     start.
     rank: (rank, world size) of a job; None where torch.distributed knows at the end.
     late_error: what a device reported at the end, when all of the cell's lines had run.
-    keeps_interrupted: an interrupt in the wait for the devices leaves what was recorded until then, and is kept as
-    stopped: whoever shows the result has to raise it then. Else it is raised, and the recording is lost.
+    keeps_interrupted: an interrupt in the wait for the devices leaves what was recorded until then, and waits for
+    raise_stopped(), which whoever keeps the result has to call then. Else it is raised, and the recording is lost.
     Both calls come from the same thread. The caller of start() calls stop() or give_back() in every case.
     """
 
@@ -76,7 +76,7 @@ class Recorder:
     marks: MarkLog = field(default_factory=MarkLog)
     late_error: BaseException | None = None
     keeps_interrupted: bool = False
-    stopped: KeyboardInterrupt | None = None
+    _stopped: KeyboardInterrupt | None = None
     _owner: Owner = field(default_factory=Owner)
     _session: Session | None = None
     _sim: SimRecording | None = None
@@ -159,11 +159,12 @@ class Recorder:
             self._watch.give_back()  # what waits and reads below is not the user's code
         try:
             for backend in active_backends():
-                notes += self._synchronize(backend) if self.stopped is None else []
+                notes += self._synchronize(backend) if self._stopped is None else []
             end_ns = self.now_ns()
-            if self.stopped is not None:
-                waited = units.duration(end_ns - returned_ns)
-                failed = failed or _STOPPED.format(waited=waited)
+            if self._stopped is not None:
+                stopped = _STOPPED.format(waited=units.duration(end_ns - returned_ns))
+                notes += [Remark("interrupted_wait", stopped)] if failed else []
+                failed = failed or stopped
             sim = self._sim.read() if self._sim is not None else None
             if sim_loaded() and not self._had_sim:
                 notes.append(Remark("sim_late", _SIM_LATE))
@@ -193,6 +194,11 @@ class Recorder:
                 holders=self._holders(error),
             )
         )
+
+    def raise_stopped(self, error: BaseException | None) -> None:
+        """Raise the interrupt that ended the wait for the devices, after stop().  error: of the code, which goes on."""
+        if self._stopped is not None and error is None:
+            raise self._stopped
 
     def seen(self) -> SeenOps:
         """What every operator read and wrote, in the time of the trace; after stop(). Without torch there are none."""
@@ -261,7 +267,7 @@ class Recorder:
         except KeyboardInterrupt as stop:
             if not self.keeps_interrupted:
                 raise
-            self.stopped = stop
+            self._stopped = stop
         except RuntimeError as error:
             self.late_error = error
             return [Remark("async_error", f"an asynchronous error came up while waiting for {backend.kind}: {error}")]
@@ -294,7 +300,7 @@ class Recorder:
         return min(found, key=lambda limit: limit.at_ns, default=None)
 
 
-_STOPPED = "KeyboardInterrupt after waiting {waited} for the devices: what they had not finished is missing"
+_STOPPED = "KeyboardInterrupt after waiting {waited} for the devices: what they had not finished may be missing"
 _SIM_LATE = "the simulated device was loaded inside the cell and not recorded: run the cell again"
 
 

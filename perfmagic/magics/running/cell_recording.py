@@ -41,8 +41,7 @@ class CellRecording(ABC):
         bind(self._shell, self._options.name, result)
         show(result)
         self.keep(result)
-        if self._recorder.stopped is not None and error is None:
-            raise self._recorder.stopped
+        self._recorder.raise_stopped(error)
 
     def release(self) -> None:
         self._recorder.give_back()

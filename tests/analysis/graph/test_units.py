@@ -72,10 +72,16 @@ def test_sizes_of_groups_are_bisected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.by == MIXED
     assert len(tried) <= 8
 
-    tried.clear()
-    found = drawn(graph(chain(180, lines=90)))
-    assert found.by == "stretch of lines"
-    assert len(tried) <= 12
+
+def test_groups_of_operators_are_about_as_small_as_they_can_be() -> None:
+    """Two lanes that need nothing of each other: each size makes two groups of a stretch, so half as many fit."""
+    calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
+    for i in range(1200):
+        on_device = (KERNEL, 0, 10 * i + 1, 10 * i + 9) if i % 2 else None
+        calls.append((op("f", 10 * i, 10 * i + 1, reads=[i], writes=[i + 2]), on_device))
+    found = drawn(graph(recorded(calls, [(0, 2, 2), (12_000, 0, 0)])))
+    assert found.by == "few operators"
+    assert MOST_UNITS * 7 // 8 <= len(found.units) <= MOST_UNITS  # the smallest size makes twice as many
 
 
 def test_a_line_that_comes_back_to_a_lane_gets_two_boxes() -> None:

@@ -131,6 +131,12 @@ def test_a_links_name_stands_for_its_bandwidth_and_its_latency_and_a_given_laten
         assert sim.Pace.parse(text) == sim.Pace(link_bytes_per_s=450e9, link_latency_s=1e-3)
 
 
+def test_the_rate_of_copies_has_the_name_of_a_bus_and_never_of_a_network() -> None:
+    assert "copies nvlink2: 150" in sim.Pace.parse("copies=nvlink2").words
+    assert "ethernet" not in sim.Pace.parse("copies=125MB/s").words
+    assert "link ethernet1: 125" in sim.Pace.parse("link=ethernet1").words
+
+
 def test_the_page_on_the_simulated_device_lists_every_link_with_its_figures() -> None:
     page = (Path(__file__).parents[4] / "docs" / "simulated-device.md").read_text()
     rows = [row for row in page.splitlines() if row.startswith("| `") and "µs |" in row]
