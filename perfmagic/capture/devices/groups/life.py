@@ -18,6 +18,7 @@ from perfmagic.capture.devices.groups.group import SimGroup
 from perfmagic.capture.devices.groups.standing import Standing
 
 _LEAVE_S = 5.0  # what others are in the middle of with a process that ends may take so long
+_LOST_S = 2.0  # what gloo ends at all after its connections were shut it ends within some ms
 _groups: list[weakref.ref[SimGroup]] = []  # in the order they were made, which is that of every rank
 
 
@@ -52,7 +53,7 @@ def renew(epoch: int, timeout_s: float) -> None:
     for group in groups:
         if not group.gloo.freed:
             group.gloo.free("the groups are connected anew")
-        group.drain()
+        group.drain_freed(_LOST_S)
     device = sys.modules.get("perfmagic.capture.devices.sim.device")
     for one in device.all_devices() if device is not None else ():
         for lane in list(one.lanes.values()):

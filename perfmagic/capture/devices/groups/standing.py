@@ -65,7 +65,8 @@ class Took(Operation):
 
 @dataclass
 class Asked:
-    """An operation from the call on. is_done, and settle, which waits, are given once it is queued.
+    """An operation from the call on. is_done, and settle, which waits, are given once it is queued; settle takes on
+    host tensors for how many seconds, and says whether it is over.
 
     began_ns: when its turn came, on host tensors; later by what it took to learn that all ranks are in it.
     """
@@ -82,7 +83,7 @@ class Asked:
     began_ns: int = 0
     running: bool = False
     is_done: Callable[[], bool] = lambda: False
-    settle: Callable[[], object] = lambda: None
+    settle: Callable[..., object] = lambda *_: True
 
     def what(self, ranks: tuple[int, ...]) -> tuple[str, str, int, int, int | None, bool, str, int]:
         """What an Operation says after its ranks; ranks: of its group, in the whole job."""
@@ -91,7 +92,7 @@ class Asked:
 
     def done(self) -> None:
         """It is over: let go what is_done and settle hold."""
-        self.is_done, self.settle = (lambda: True), (lambda: None)
+        self.is_done, self.settle = (lambda: True), (lambda *_: True)
 
 
 class Ledger:

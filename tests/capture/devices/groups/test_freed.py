@@ -132,6 +132,30 @@ def test_a_rank_whose_partner_is_gone_is_told_so(tmp_path: Path) -> None:
     assert "another rank failed, ended or did not call it" in said[0]["words"]
 
 
+_LOST = """
+import threading
+from perfmagic.capture.devices.groups import agreement
+t = torch.ones(2)
+dist.all_reduce(t)
+exchange = agreement.Collective.__call__
+if rank == 0:  # as gloo loses a send that is under way while its connection is shut
+    agreement.Collective.__call__ = lambda *given: threading.Event().wait()
+work = dist.all_reduce(t, async_op=True)
+while not (work.is_completed() or any(one.running for one in groups.standing())):
+    pass  # the other one may have freed both by now
+agreement.Collective.__call__ = exchange
+groups.free("the cell was interrupted")
+groups.renew(1)
+t = torch.full((2,), rank + 1.0)
+dist.all_reduce(t)
+say(after=t.tolist())
+"""
+
+
+def test_an_operation_that_gloo_does_not_end_is_left_behind(tmp_path: Path) -> None:
+    assert [mine["after"] for mine in run_ranks(tmp_path, 2, _LOST)] == [[3.0, 3.0], [3.0, 3.0]]
+
+
 _ENDS = """
 t = torch.ones(2, device=device)
 dist.all_reduce(t)
