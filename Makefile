@@ -26,6 +26,13 @@ PARALLEL ?= -n auto --dist loadgroup
 # these leave exceptions behind in their process (see the marker in pyproject.toml)
 INTERRUPTS := tests/capture/bench/test_interrupts.py tests/shell/test_interrupts.py
 
+# what `make test` runs: first, two at a time, what needs one core each; then, one after the other, what needs all of them
+SINGLE := lint docs floor
+PARTS := notebooks interrupts suite
+FAILED := $(BUILD)/failed-parts
+# where make itself was called without -j
+TWO = $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j2)
+
 # a warning is an error: a link or a name that leads nowhere, a page that nobody finds. Nothing is fetched
 SPHINX := $(BIN)/python -m sphinx --builder html --conf-dir docs --fail-on-warning --jobs auto
 DEMOS := $(wildcard demos/*.ipynb)
@@ -48,7 +55,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab test quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
+.PHONY: help setup demo lab test notebooks suite interrupts quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,9 +68,24 @@ demo: $(VENV)/demo.stamp  ## run the tour in a real kernel, print what each cell
 lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
 	$(BIN)/jupyter lab demos $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(LAB_ARGS)
 
-test: lint floor docs $(if $(DEMOS),$(SANITIZE)) $(VENV)/dev.stamp  ## lint, types, layers, docs, tests here and on the floor, demos compared
+# what two parts would make at once is made before them
+test: $(VENV)/dev.stamp $(FLOOR)/floor.stamp $(SANITIZE)  ## lint, types, layers, docs, tests here and on the floor, demos compared; runs all, then fails
+	@trap 'exit 130' INT; mkdir -p $(dir $(FAILED)); rm -f $(FAILED); \
+	$(if $(SINGLE),$(MAKE) --no-print-directory --output-sync=target $(TWO) $(SINGLE:%=try-%);) \
+	for part in $(PARTS); do $(MAKE) --no-print-directory try-$$part; done; \
+	test ! -s $(FAILED) || { echo "make test: failed in" $$(cat $(FAILED)) >&2; exit 1; }
+
+# runs a part, and notes that it failed; the others go on
+try-%:
+	@$(MAKE) --no-print-directory $* || echo $* >> $(FAILED)
+
+notebooks: $(VENV)/dev.stamp $(SANITIZE)  ## the demos' outputs compared, a part of `make test`
 	$(if $(DEMOS),PERFMAGIC_DISPLAY=static $(BIN)/python -m pytest -q -n auto --dist loadfile demos $(NBVAL))
+
+suite: $(VENV)/dev.stamp $(FLOOR)/floor.stamp  ## every test but those of interrupts, a part of `make test`
 	PERFMAGIC_DISPLAY=static PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(PARALLEL) -m "not interrupts" $(TESTS)
+
+interrupts: $(VENV)/dev.stamp  ## interrupts at lines of our own code, a part of `make test`
 	$(BIN)/python -m pytest -q -n auto -m interrupts $(INTERRUPTS)
 
 quick: $(VENV)/dev.stamp  ## the inner loop, under a minute of CPU: no browser, no kernel, nothing marked slow

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # for the driving of JupyterLab, which the tests share
 
-from tests.browser.chromium import FLAGS, LIBERATION, executable  # noqa: E402
+from tests.browser.chromium import FLAGS, FRESH, executable, fonts  # noqa: E402
 from tests.browser.server import jupyter_server  # noqa: E402
 
 SOURCE = ROOT / "tests" / "data" / "traces" / "real" / "v100_2021_old_categories.pt.trace.json.gz"
@@ -101,7 +101,7 @@ def first_finding(address: str, picture: Path) -> str:
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=executable(), args=list(FLAGS))
         context = browser.new_context(viewport={"width": 1400, "height": 1000}, locale="en-GB")
-        context.add_init_script(LIBERATION)
+        context.add_init_script(fonts(*FRESH))
         tab = context.new_page()
         tab.goto(address)
         item = f".jp-DirListing-item:has-text('{TRACE}')"

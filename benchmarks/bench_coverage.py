@@ -36,16 +36,16 @@ from pathlib import Path
 
 import numpy as np
 
+from perfmagic.base.numerics import stats
+from perfmagic.base.numerics.stats import BAND, judged, ratio_interval
 from perfmagic.capture.bench.stopping import MORE_FRAC, SURE_LEVEL, StoppingRule
 from perfmagic.capture.devices.environment import environment
-from perfmagic.numerics import stats
-from perfmagic.numerics.ratio import BAND, judged, ratio_interval
 
 CALL_S = 1e-3  # what the clock of a simulated series goes on by with each sample
 MOST = 2000  # samples of --time 2 at 1 ms each
 SPREAD = 0.05
 RUN = (
-    "import perfmagic, sys; r = perfmagic.bench(lambda: sum(range(5000)), time_s=1.0);"
+    "import perfmagic, sys; r = perfmagic.bench(lambda: sum(range(5000)), time=1.0);"
     "print(r.returns_s, r.returns.low_s, r.returns.high_s)"
 )
 
@@ -165,7 +165,7 @@ def real(seconds: float) -> list[dict[str, object]]:
     """Coverage within one long run, and the spread between runs."""
     import perfmagic
 
-    long = perfmagic.bench(lambda: sum(range(5000)), time_s=seconds, samples=int(seconds / 120e-6), warmup=2000)
+    long = perfmagic.bench(lambda: sum(range(5000)), time=seconds, samples=int(seconds / 120e-6), warmup=2000)
     assert long.returns is not None
     samples = np.array(long.returns.samples_s)
     runs = [samples[i : i + 2000] for i in range(0, len(samples) - 1999, 2000)]

@@ -92,7 +92,7 @@ def run_apart(more: float, repetitions: int, runs: int) -> dict[str, Any]:
     as_they_are: collections.Counter[str] = collections.Counter()
     alone: collections.Counter[str] = collections.Counter()
     for _ in range(repetitions):
-        results = [perfmagic.bench(body(round(WORK * (1 + extra))), time_s=1, runs=runs) for extra in (0.0, more)]
+        results = [perfmagic.bench(body(round(WORK * (1 + extra))), time=1, runs=runs) for extra in (0.0, more)]
         as_they_are[perfmagic.compare(*results).verdict] += 1
         bare = [replace(one, reference_s=(), returns=Quantity.of(one.returns.samples_s)) for one in results]
         alone[perfmagic.compare(*bare).verdict] += 1

@@ -127,7 +127,7 @@ def spans(gpu: Gpu) -> list[Row]:
                 gpu.spin(us)
 
         body()
-        span = perfmagic.syncbench(body, time_s=0.3).span_s
+        span = perfmagic.syncbench(body, time=0.3).span_s
         trace = record_cell("body()", names_for(gpu.name) | {"body": body})
         row: Row = {
             "what": f"kernel of {us} µs",
@@ -173,7 +173,7 @@ def same_again(gpu: Gpu) -> list[Row]:
         for _ in range(10):
             a @ a
 
-    found = [perfmagic.syncbench(body, time_s=0.5) for _ in range(6)]
+    found = [perfmagic.syncbench(body, time=0.5) for _ in range(6)]
     rows = []
     for quantity in ("returns_s", "done_s", "span_s"):
         values = [value for value in (getattr(result, quantity) for result in found) if value is not None]

@@ -58,7 +58,7 @@ def block_us(op: Callable[[Any], Any], x: Any) -> float:
 def noted_us(op: Callable[[Any], Any], x: Any) -> float:
     """The same while operators are noted."""
     log = OpLog()
-    log.take()
+    log.acquire()
     try:
         return block_us(op, x)
     finally:

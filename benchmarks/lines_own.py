@@ -65,7 +65,7 @@ def least(run: Callable[[], object]) -> float:
 def watched(run: Callable[[], object]) -> tuple[float, LineWatch]:
     """In ns, the second run in a watch; and the watch."""
     watch = LineWatch()
-    watch.take()
+    watch.acquire()
     try:
         run()  # code that is met first is told apart and prepared, once a watch
         return least(run), watch
@@ -76,7 +76,7 @@ def watched(run: Callable[[], object]) -> tuple[float, LineWatch]:
 def begin_and_end() -> float:
     """In ns: a watch that follows nothing, while signals wait, as they do when a recording begins and ends."""
     watch = LineWatch()
-    return shielded(lambda: least(watch.take) + least(watch.give_back))
+    return shielded(lambda: least(watch.acquire) + least(watch.give_back))
 
 
 def log_to_paths() -> float:

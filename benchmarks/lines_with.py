@@ -35,7 +35,7 @@ Session = Callable[[Found], AbstractContextManager[None]]
 def watch(found: Found) -> Iterator[None]:
     """perfmagic's lines alone."""
     watching = LineWatch()
-    watching.take()
+    watching.acquire()
     try:
         yield
     finally:
@@ -45,7 +45,7 @@ def watch(found: Found) -> Iterator[None]:
         some = rows[-1000:]
         each = sum(sys.getsizeof(row) + sys.getsizeof(row[0]) + 8 for row in some) / max(len(some), 1)
         found["log_mb"] = round(len(rows) * each / 1e6, 1)
-        found["let_go"] = [code.co_name for code in watching._hot.let_go] if watching._hot else []
+        found["let_go"] = [code.co_name for code in watching._hot.untracked] if watching._hot else []
 
 
 def recording(**options: Any) -> Session:

@@ -13,8 +13,8 @@ import perfmagic
 
 CODE = """
 import statistics, time, torch, torch.distributed as dist
-from perfmagic.capture.devices.groups import agreement
-from perfmagic.capture.devices.groups.gloo import Side
+from perfmagic.sim.groups import agreement
+from perfmagic.sim.groups.gloo import Side
 
 def median_us(do, rounds=400):
     found = []

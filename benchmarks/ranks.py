@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import perfmagic
-from perfmagic.rank_sessions import Ranks
+from perfmagic.api.ranks.session import Ranks
 
 TICKS = os.sysconf("SC_CLK_TCK")
 CELLS = 40

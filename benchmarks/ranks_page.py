@@ -25,8 +25,8 @@ from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.results.traces import grouped
 from perfmagic.trace.columns import CallKind, HostKind, OpKind
 from perfmagic.trace.model import DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.view.page import script
 from perfmagic.view.ranks.picture import ranks_svg
-from perfmagic.view.timeline.live import script
 
 ZOOMS = (1.0, 0.1, 0.01)
 NAMES = ("sgemm_128x64", "elementwise", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "cudaLaunchKernel", "aten::linear")

@@ -29,8 +29,8 @@ import numpy as np
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import CallKind, HostKind, OpKind
 from perfmagic.trace.model import DeviceInfo, Trace, TraceMeta, make_trace
-from perfmagic.view.timeline.live import script
-from perfmagic.view.timeline.wire import timeline_wire
+from perfmagic.view.page import script
+from perfmagic.view.timeline.live_data import timeline_wire
 
 FRAMES = 60
 ZOOMS = (1.0, 0.5, 0.1, 0.01, 0.001, 0.0001)

@@ -24,12 +24,9 @@ import torch
 
 import perfmagic
 from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.changes.device_time import FasterKernels, Fused
-from perfmagic.analysis.replay.changes.host_time import FasterPython
-from perfmagic.analysis.replay.changes.launching import OneGraph
-from perfmagic.analysis.replay.changes.moving import NoWaits, OwnStream
-from perfmagic.analysis.replay.changes.pinning import Pin
-from perfmagic.analysis.replay.changes.reads import NoItem
+from perfmagic.analysis.replay.changes.copies import NoWaits, OwnStream, Pin
+from perfmagic.analysis.replay.changes.host import FasterPython, NoItem
+from perfmagic.analysis.replay.changes.kernels import FasterKernels, Fused, OneGraph
 from perfmagic.analysis.replay.prediction import Prediction, Readings, predict
 
 STEPS = 6
@@ -322,7 +319,7 @@ CHOICES = (
 
 def chosen(choice: Choice, reps: int) -> str:
     """A row of the second table as Markdown: what was predicted of three changes, and what they took."""
-    from perfmagic.capture.devices import sim
+    from perfmagic import sim
 
     sim.set_pace(choice.pace)
     before = choice.before
@@ -343,7 +340,7 @@ def recorded(program: Program, changes: tuple[Change, ...]) -> Prediction:
     torch.sim.synchronize(0), torch.sim.synchronize(1)
     with perfmagic.timeline(device="sim") as t:
         program()
-    return predict(Readings.of(t.result.trace), changes)
+    return predict(Readings.from_trace(t.result.trace), changes)
 
 
 def took_ms(program: Program) -> float:
@@ -357,7 +354,7 @@ def took_ms(program: Program) -> float:
 
 def measured(pair: Pair, reps: int) -> dict[str, Any]:
     """A row of the table."""
-    from perfmagic.capture.devices import sim
+    from perfmagic import sim
 
     sim.set_pace(pair.pace)
     before, after = pair.make()

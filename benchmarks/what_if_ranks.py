@@ -113,7 +113,7 @@ def job_ms(found: Any) -> float:
     return found.what_if(faster(k=1)).prediction.recorded_ns / 1e6
 
 
-def measured(ranks: perfmagic.Ranks, pair: Pair, reps: int) -> dict[str, Any]:
+def measured(ranks: perfmagic.rows.Ranks, pair: Pair, reps: int) -> dict[str, Any]:
     """A row of the table; times in ms."""
     for code in (pair.before, pair.after):
         ranks.run(code)

@@ -35,9 +35,9 @@ suppress_warnings = ["mystnb.unknown_mime_type"]  # of several faces of an outpu
 myst_heading_anchors = 3  # headings are linked as on the pages of a repository: #several-ranks
 myst_enable_extensions = ["dollarmath"]
 
+autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 maximum_signature_line_length = 90
 toc_object_entries_show_parents = "hide"
 nitpicky = True  # a name in a signature or in a text that leads nowhere is an error

@@ -2,7 +2,7 @@
 
 make screenshots        or, for some of them: python docs/screenshots.py hero syncbench
 
-Letters are Liberation Sans and Mono on every machine, so that a picture wraps and cuts the same words everywhere.
+Letters are DejaVu Sans and Mono on every machine, so that a picture wraps and cuts the same words everywhere.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # for the driving of JupyterLab, which the tests share
 
-from perfmagic.api import open_trace  # noqa: E402  the checkout's own, after its path is known
+from perfmagic.api.timelines import open_trace  # noqa: E402  the checkout's own, after its path is known
 from perfmagic.cli import main as command  # noqa: E402
 from perfmagic.view.timeline.picture.timeline import timeline_svg  # noqa: E402
-from tests.browser.chromium import FLAGS, HAS_FONTS, LIBERATION, executable  # noqa: E402
+from tests.browser.chromium import FLAGS, FRESH, HAS_FONTS, executable, fonts  # noqa: E402
 from tests.browser.notebook import open_notebook, run_all, write_notebook  # noqa: E402
+from tests.browser.pictures import with_palette  # noqa: E402
 from tests.browser.server import jupyter_server  # noqa: E402
 
 DOCS = ROOT / "docs"
@@ -86,26 +87,30 @@ def tab_of(browser: Any, theme: str, width: int, height: int = 1000, *, scale: f
     )
     try:
         tab = context.new_page()
-        tab.add_init_script(LIBERATION)
+        tab.add_init_script(fonts(*FRESH))
         yield tab
     finally:
         context.close()
 
 
-def written(target: Path) -> None:
-    """Print what was drawn and how large it is."""
+def write(name: str, png: bytes) -> None:
+    """Save docs/NAME.png with a palette; print how large it is."""
+    target = DOCS / f"{name}.png"
+    target.write_bytes(with_palette(png))
     print(f"{target.relative_to(ROOT)}: {target.stat().st_size / 1000:.0f} kB")
 
 
-def cell_pictures(browser: Any, address: str, folder: Path, name: str, cells: tuple[str, str]) -> None:
-    """docs/NAME-light.png and -dark.png: the second run of a cell, in JupyterLab.  cells: the set-up and the cell."""
+def draw_cell(
+    browser: Any, address: str, folder: Path, name: str, cells: tuple[str, str], themes: tuple[str, ...]
+) -> None:
+    """docs/NAME-THEME.png: the second run of a cell, in JupyterLab.  cells: the set-up and the cell."""
     setup, source = cells
     write_notebook(folder / f"{name}.ipynb", (setup, source, source))
-    for theme, jupyter_theme in THEMES.items():
+    for theme in themes:
         with tab_of(browser, theme, 1180, 1600, scale=2) as tab:
             open_notebook(tab, address, f"{name}.ipynb")
             set_theme = "(theme) => jupyterapp.commands.execute('apputils:change-theme', {theme})"
-            tab.evaluate(set_theme, jupyter_theme)
+            tab.evaluate(set_theme, THEMES[theme])
             tab.evaluate("() => jupyterapp.commands.execute('application:set-mode', {mode: 'single-document'})")
             tab.evaluate("() => jupyterapp.shell.collapseLeft()")
             tab.add_style_tag(content=ONLY_THE_CELL)
@@ -114,88 +119,49 @@ def cell_pictures(browser: Any, address: str, folder: Path, name: str, cells: tu
             cell.scroll_into_view_if_needed()
             tab.wait_for_timeout(1500)  # for the live view, and for the frame at rest
             tab.mouse.move(5, 5)
-            target = DOCS / f"{name}-{theme}.png"
-            cell.screenshot(path=target)
-            written(target)
+            write(f"{name}-{theme}", cell.screenshot())
             tab.evaluate("async () => { await jupyterapp.shell.currentWidget.sessionContext.shutdown() }")
 
 
 def hero(browser: Any) -> None:
-    """docs/hero-light.png and -dark.png: a cell with its live timeline."""
-    in_jupyterlab(browser, "hero", HERO)
+    """docs/hero-light.png and hero-dark.png: a cell with its live timeline."""
+    in_jupyterlab(browser, "hero", HERO, themes=("light", "dark"))
 
 
 def syncbench(browser: Any) -> None:
-    """docs/syncbench-light.png and -dark.png: a cell with its benchmark."""
+    """docs/syncbench-light.png: a cell with its benchmark."""
     in_jupyterlab(browser, "syncbench", SYNCBENCH)
 
 
 def memory(browser: Any) -> None:
-    """docs/memory-light.png and -dark.png: a cell with what held its memory."""
+    """docs/memory-light.png: a cell with what held its memory."""
     in_jupyterlab(browser, "memory", MEMORY, LEARNER)
 
 
 def graph(browser: Any) -> None:
-    """docs/graph-light.png and -dark.png: a cell with what its operators need."""
+    """docs/graph-light.png: a cell with what its operators need."""
     in_jupyterlab(browser, "graph", GRAPH, TWO_DEVICES)
 
 
-def in_jupyterlab(browser: Any, name: str, source: str, setup: str = SETUP) -> None:
+def in_jupyterlab(
+    browser: Any, name: str, source: str, setup: str = SETUP, themes: tuple[str, ...] = ("light",)
+) -> None:
     """The pictures of a cell, from a JupyterLab of their own."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "notebooks"
         folder.mkdir()
         os.environ["PYTHONPATH"] = str(ROOT)  # of the kernel
         with jupyter_server(folder, Path(place)) as address:
-            cell_pictures(browser, address, folder, name, (setup, source))
+            draw_cell(browser, address, folder, name, (setup, source), themes)
 
 
-def step(browser: Any) -> None:
-    """docs/v100-step.svg, whole, and docs/live-timeline-light.png and -dark.png, zoomed in."""
-    result = open_trace(STEP)
-    (DOCS / "v100-step.svg").write_text(timeline_svg(result.doc), encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder:
-        page = result.to_html(Path(folder) / "page.html")
-        for theme in THEMES:
-            with tab_of(browser, theme, 1048) as tab:
-                tab.goto(page.as_uri())
-                tab.wait_for_selector(".pm canvas")
-                tab.add_style_tag(content="h1 { display: none }")
-                tab.wait_for_timeout(400)
-                zoom_and_point(tab)
-                target = DOCS / f"live-timeline-{theme}.png"
-                box = tab.locator(".pm").bounding_box()
-                edge = {"x": box["x"] - EDGE_PX, "y": box["y"] - EDGE_PX}
-                size = {"width": box["width"] + 2 * EDGE_PX, "height": box["height"] + 2 * EDGE_PX}
-                tab.screenshot(path=target, clip=edge | size)
-                written(target)
-
-
-def zoom_and_point(tab: Any) -> None:
-    """A third of the step fills the view; a part of that is selected; the pointer is on an op of the busiest stream."""
-
-    def move(x: float, y: float) -> None:
-        box = tab.locator(".pm canvas").bounding_box()
-        tab.mouse.move(box["x"] + x, box["y"] + y)
-
-    def drag(x0: float, x1: float) -> None:
-        move(x0, 70)
-        tab.mouse.down()
-        move(x1, 70)
-        tab.mouse.up()
-
-    drag(273, 560)
-    tab.keyboard.press("Enter")
-    tab.wait_for_timeout(300)
-    tab.keyboard.press("Escape")
-    drag(360, 545)
-    move(748, 206)
-    tab.evaluate("() => document.activeElement.blur()")
-    tab.wait_for_timeout(500)
+def step(browser: Any) -> None:  # noqa: ARG001  one of the pictures; this one needs no browser
+    """docs/v100-step.svg: a training step, whole."""
+    (DOCS / "v100-step.svg").write_text(timeline_svg(open_trace(STEP).doc), encoding="utf-8")
 
 
 def ranks(browser: Any) -> None:
-    """docs/ranks-light.png and -dark.png: a report of several ranks: all on one axis."""
+    """docs/ranks-light.png: a report of several ranks: all on one axis."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "ranks.html"
         job = Path(folder) / "step"
@@ -204,17 +170,13 @@ def ranks(browser: Any) -> None:
             shutil.copyfile(path, job / f"rank{number}.json.gz")
         if command(["report", str(job), "--html", "--out", str(page)]):
             raise RuntimeError(f"no report of {RANKS}")
-        for theme in THEMES:
-            with tab_of(browser, theme, 1180, 1400) as tab:
-                tab.goto(page.as_uri())
-                tab.wait_for_selector(".pm canvas")
-                tab.wait_for_timeout(800)
-                box = tab.locator(".pm").first.bounding_box()
-                target = DOCS / f"ranks-{theme}.png"
-                tab.screenshot(
-                    path=target, clip={"x": 0, "y": 0, "width": 1180, "height": box["y"] + box["height"] + EDGE_PX}
-                )
-                written(target)
+        with tab_of(browser, "light", 1180, 1400) as tab:
+            tab.goto(page.as_uri())
+            tab.wait_for_selector(".pm canvas")
+            tab.wait_for_timeout(800)
+            box = tab.locator(".pm").first.bounding_box()
+            clip = {"x": 0, "y": 0, "width": 1180, "height": box["y"] + box["height"] + EDGE_PX}
+            write("ranks-light", tab.screenshot(clip=clip))
 
 
 PICTURES: dict[str, Callable[[Any], None]] = {
@@ -238,7 +200,7 @@ def main(names: list[str]) -> int:
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=list(FLAGS))
         if not browser.new_page().evaluate(HAS_FONTS):
-            print("Liberation Sans and Mono are not installed (apt-get install fonts-liberation)", file=sys.stderr)
+            print("DejaVu's fonts are not installed (apt-get install fonts-dejavu-core)", file=sys.stderr)
             return 1
         for name in names or list(PICTURES):
             PICTURES[name](browser)

@@ -10,207 +10,84 @@ imports nothing heavy: a name's module is imported when the name is first used.
 from __future__ import annotations
 
 import importlib
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 _HOMES = {
     # functions
-    "bench": "perfmagic.benchmarks",
-    "compare": "perfmagic.comparisons",
-    "device": "perfmagic.api",
-    "devices": "perfmagic.api",
-    "graph": "perfmagic.graphs",
-    "last": "perfmagic.api",
-    "load": "perfmagic.saved",
-    "measurement": "perfmagic.benchmarks",
-    "open_snapshot": "perfmagic.api",
-    "open_trace": "perfmagic.api",
-    "open_traces": "perfmagic.api",
-    "open_ranks": "perfmagic.rank_files",
-    "rank_findings": "perfmagic.api",
-    "ranks": "perfmagic.rank_sessions",
-    "roofline": "perfmagic.rooflines",
-    "sweep": "perfmagic.benchmarks",
-    "sweep_ranks": "perfmagic.rank_sweeps",
-    "syncbench": "perfmagic.benchmarks",
-    "synchronize": "perfmagic.api",
-    "timeline": "perfmagic.api",
-    "trace_handler": "perfmagic.api",
+    "bench": "perfmagic.api.benchmarks",
+    "compare": "perfmagic.api.comparisons",
+    "device": "perfmagic.api.timelines",
+    "devices": "perfmagic.api.timelines",
+    "explain": "perfmagic.api.explain",
+    "graph": "perfmagic.api.timelines",
+    "last": "perfmagic.api.timelines",
+    "load": "perfmagic.api.saved",
+    "measurement": "perfmagic.api.benchmarks",
+    "open_snapshot": "perfmagic.api.timelines",
+    "open_trace": "perfmagic.api.timelines",
+    "open_traces": "perfmagic.api.timelines",
+    "open_ranks": "perfmagic.api.ranks.files",
+    "rank_findings": "perfmagic.api.timelines",
+    "ranks": "perfmagic.api.ranks.requests",
+    "roofline": "perfmagic.api.rooflines",
+    "sweep": "perfmagic.api.benchmarks",
+    "sweep_ranks": "perfmagic.api.ranks.sweeps",
+    "syncbench": "perfmagic.api.benchmarks",
+    "synchronize": "perfmagic.api.timelines",
+    "timeline": "perfmagic.api.timelines",
+    "trace_handler": "perfmagic.api.timelines",
     # what is given to them
-    "Benchmark": "perfmagic.api",
-    "Pace": "perfmagic.api",
+    "Benchmark": "perfmagic.api.timelines",
+    "Pace": "perfmagic.api.timelines",
     "Peaks": "perfmagic.analysis.timeline.peaks",
     "Work": "perfmagic.capture.bench.spec",
-    # what they give back
+    # what they return; perfmagic.rows has the rest, and the rows of tables
     "BenchResult": "perfmagic.results",
     "CompareResult": "perfmagic.results",
-    "Result": "perfmagic.results",
-    "RooflineResult": "perfmagic.results",
-    "SweepResult": "perfmagic.results",
+    "RanksResult": "perfmagic.results",
     "TimelineResult": "perfmagic.results",
-    "TraceComparison": "perfmagic.results",
-    "WhatIfResult": "perfmagic.results",
-    "Trace": "perfmagic.trace.model",
-    "Ranks": "perfmagic.rank_sessions",
-    # what results hold: tables, their rows, and single facts
-    "AnnotationStat": "perfmagic.analysis.timeline.annotations",
-    "BenchWarning": "perfmagic.analysis.bench.warnings",
-    "CategoryTime": "perfmagic.analysis.timeline.categories",
-    "ClassOverlap": "perfmagic.analysis.timeline.concurrency",
-    "CollectiveStat": "perfmagic.analysis.timeline.collectives",
-    "Comparison": "perfmagic.analysis.bench.comparison",
-    "CopyStat": "perfmagic.analysis.timeline.copies",
-    "DeviceOperator": "perfmagic.analysis.timeline.device_operators",
-    "Mode": "perfmagic.analysis.bench.quantity",
-    "QueueModel": "perfmagic.analysis.bench.queue_model",
-    "Finding": "perfmagic.analysis.findings.finding",
-    "FrameTime": "perfmagic.analysis.timeline.host_time",
-    "HostTime": "perfmagic.analysis.timeline.host_time",
-    "IdleGap": "perfmagic.analysis.timeline.idle",
-    "KernelStat": "perfmagic.analysis.timeline.kernels",
-    "LineStat": "perfmagic.analysis.timeline.line_totals",
-    "Lines": "perfmagic.results.lines",
-    "NameTime": "perfmagic.analysis.timeline.host_time",
-    "OperatorStat": "perfmagic.analysis.timeline.operators",
-    "Quantity": "perfmagic.analysis.bench.quantity",
-    "QueueStat": "perfmagic.analysis.timeline.queueing",
-    "RankFinding": "perfmagic.analysis.ranks.finding",
-    "RankStat": "perfmagic.analysis.ranks.summary",
-    "GraphResult": "perfmagic.results",
-    "GraphNode": "perfmagic.analysis.graph.nodes",
-    "GraphEdge": "perfmagic.analysis.graph.edges",
-    "LateNode": "perfmagic.analysis.graph.late",
-    "MemoryResult": "perfmagic.results",
-    "HeldBytes": "perfmagic.analysis.memory.peak",
-    "MemoryBlock": "perfmagic.analysis.memory.peak",
-    "Curve": "perfmagic.results.curve",
-    "CurvePoint": "perfmagic.analysis.replay.prediction",
-    "JobPathPart": "perfmagic.analysis.ranks.job.path",
-    "PathPart": "perfmagic.analysis.replay.critical_path",
-    "WhatIf": "perfmagic.analysis.memory.whatif",
-    "Growth": "perfmagic.analysis.memory.growth",
-    "RanksResult": "perfmagic.results.ranks",
-    "RanksSweep": "perfmagic.results.ranks_sweep",
-    "RanksSweepComparison": "perfmagic.results.ranks_sweep_comparison",
-    "RanksWhatIf": "perfmagic.results.ranks_what_if",
-    "Rows": "perfmagic.analysis.rows",
-    "ScalingChange": "perfmagic.analysis.ranks.scaling_change",
-    "ScalingStat": "perfmagic.analysis.ranks.scaling",
-    "Step": "perfmagic.analysis.timeline.steps",
-    "StreamStat": "perfmagic.analysis.timeline.streams",
-    "SweepPoint": "perfmagic.analysis.bench.sweep",
-    "Sync": "perfmagic.analysis.timeline.syncs",
-    "Trust": "perfmagic.analysis.timeline.trust",
-    "Verdict": "perfmagic.analysis.verdict",
-    "ComparedTrace": "perfmagic.analysis.diff.side",
-    "KernelChange": "perfmagic.analysis.diff.work",
-    "LineChange": "perfmagic.analysis.diff.lines",
-    "OperatorChange": "perfmagic.analysis.diff.work",
-    "RankChange": "perfmagic.analysis.diff.ranks",
-    "Replacement": "perfmagic.analysis.diff.replaced",
-    "StepChange": "perfmagic.analysis.diff.steps",
-    "TimeChange": "perfmagic.analysis.diff.times",
     # what they raise
-    "CaptureError": "perfmagic.errors",
-    "DeviceError": "perfmagic.errors",
-    "KeywordError": "perfmagic.errors",
-    "OptionError": "perfmagic.errors",
-    "PerfmagicError": "perfmagic.errors",
-    "RanksError": "perfmagic.errors",
-    "TorchMissingError": "perfmagic.errors",
-    "TraceError": "perfmagic.errors",
+    "CaptureError": "perfmagic.base.errors",
+    "DeviceError": "perfmagic.base.errors",
+    "KeywordError": "perfmagic.base.errors",
+    "OptionError": "perfmagic.base.errors",
+    "PerfmagicError": "perfmagic.base.errors",
+    "RanksError": "perfmagic.base.errors",
+    "TorchMissingError": "perfmagic.base.errors",
+    "TraceError": "perfmagic.base.errors",
 }
 
+_MODULES = {"rows": "perfmagic.rows", "testing": "perfmagic.testing", "units": "perfmagic.base.units"}
+
 __all__ = [
-    "AnnotationStat",
     "BenchResult",
-    "BenchWarning",
     "Benchmark",
     "CaptureError",
-    "CategoryTime",
-    "ClassOverlap",
-    "CollectiveStat",
     "CompareResult",
-    "ComparedTrace",
-    "Comparison",
-    "CopyStat",
-    "Curve",
-    "CurvePoint",
     "DeviceError",
-    "DeviceOperator",
-    "Finding",
-    "FrameTime",
-    "GraphEdge",
-    "GraphNode",
-    "GraphResult",
-    "Growth",
-    "HeldBytes",
-    "HostTime",
-    "IdleGap",
-    "JobPathPart",
-    "KernelChange",
-    "KernelStat",
     "KeywordError",
-    "LateNode",
-    "LineChange",
-    "LineStat",
-    "Lines",
-    "MemoryBlock",
-    "MemoryResult",
-    "Mode",
-    "NameTime",
-    "OperatorChange",
-    "OperatorStat",
     "OptionError",
     "Pace",
-    "PathPart",
     "Peaks",
     "PerfmagicError",
-    "Quantity",
-    "QueueModel",
-    "QueueStat",
-    "RankChange",
-    "RankFinding",
-    "RankStat",
-    "Ranks",
     "RanksError",
     "RanksResult",
-    "RanksSweep",
-    "RanksSweepComparison",
-    "RanksWhatIf",
-    "Replacement",
-    "Result",
-    "RooflineResult",
-    "Rows",
-    "ScalingChange",
-    "ScalingStat",
-    "Step",
-    "StepChange",
-    "StreamStat",
-    "SweepPoint",
-    "SweepResult",
-    "Sync",
-    "TimeChange",
     "TimelineResult",
     "TorchMissingError",
-    "Trace",
-    "TraceComparison",
     "TraceError",
-    "Trust",
-    "Verdict",
-    "WhatIf",
-    "WhatIfResult",
     "Work",
-    "__version__",
     "bench",
     "compare",
     "device",
     "devices",
+    "explain",
     "graph",
     "last",
     "load",
-    "load_ipython_extension",
     "measurement",
     "open_ranks",
     "open_snapshot",
@@ -219,6 +96,7 @@ __all__ = [
     "rank_findings",
     "ranks",
     "roofline",
+    "rows",
     "sweep",
     "sweep_ranks",
     "syncbench",
@@ -226,61 +104,25 @@ __all__ = [
     "testing",
     "timeline",
     "trace_handler",
-    "unload_ipython_extension",
 ]
 
 if TYPE_CHECKING:
-    from perfmagic import testing
-    from perfmagic.analysis.bench.comparison import Comparison
-    from perfmagic.analysis.bench.quantity import Mode, Quantity
-    from perfmagic.analysis.bench.queue_model import QueueModel
-    from perfmagic.analysis.bench.sweep import SweepPoint
-    from perfmagic.analysis.bench.warnings import BenchWarning
-    from perfmagic.analysis.diff.lines import LineChange
-    from perfmagic.analysis.diff.ranks import RankChange
-    from perfmagic.analysis.diff.replaced import Replacement
-    from perfmagic.analysis.diff.side import ComparedTrace
-    from perfmagic.analysis.diff.steps import StepChange
-    from perfmagic.analysis.diff.times import TimeChange
-    from perfmagic.analysis.diff.work import KernelChange, OperatorChange
-    from perfmagic.analysis.findings.finding import Finding
-    from perfmagic.analysis.graph.edges import GraphEdge
-    from perfmagic.analysis.graph.late import LateNode
-    from perfmagic.analysis.graph.nodes import GraphNode
-    from perfmagic.analysis.memory.growth import Growth
-    from perfmagic.analysis.memory.peak import HeldBytes, MemoryBlock
-    from perfmagic.analysis.memory.whatif import WhatIf
-    from perfmagic.analysis.ranks.finding import RankFinding
-    from perfmagic.analysis.ranks.job.path import JobPathPart
-    from perfmagic.analysis.ranks.scaling import ScalingStat
-    from perfmagic.analysis.ranks.scaling_change import ScalingChange
-    from perfmagic.analysis.ranks.summary import RankStat
-    from perfmagic.analysis.replay.critical_path import PathPart
-    from perfmagic.analysis.replay.prediction import CurvePoint
-    from perfmagic.analysis.rows import Rows
-    from perfmagic.analysis.timeline.annotations import AnnotationStat
-    from perfmagic.analysis.timeline.categories import CategoryTime
-    from perfmagic.analysis.timeline.collectives import CollectiveStat
-    from perfmagic.analysis.timeline.concurrency import ClassOverlap
-    from perfmagic.analysis.timeline.copies import CopyStat
-    from perfmagic.analysis.timeline.device_operators import DeviceOperator
-    from perfmagic.analysis.timeline.host_time import FrameTime, HostTime, NameTime
-    from perfmagic.analysis.timeline.idle import IdleGap
-    from perfmagic.analysis.timeline.kernels import KernelStat
-    from perfmagic.analysis.timeline.line_totals import LineStat
-    from perfmagic.analysis.timeline.operators import OperatorStat
+    from perfmagic import rows, testing
     from perfmagic.analysis.timeline.peaks import Peaks
-    from perfmagic.analysis.timeline.queueing import QueueStat
-    from perfmagic.analysis.timeline.steps import Step
-    from perfmagic.analysis.timeline.streams import StreamStat
-    from perfmagic.analysis.timeline.syncs import Sync
-    from perfmagic.analysis.timeline.trust import Trust
-    from perfmagic.analysis.verdict import Verdict
-    from perfmagic.api import (
+    from perfmagic.api.benchmarks import bench, measurement, sweep, syncbench
+    from perfmagic.api.comparisons import compare
+    from perfmagic.api.explain import explain
+    from perfmagic.api.ranks.files import open_ranks
+    from perfmagic.api.ranks.requests import ranks
+    from perfmagic.api.ranks.sweeps import sweep_ranks
+    from perfmagic.api.rooflines import roofline
+    from perfmagic.api.saved import load
+    from perfmagic.api.timelines import (
         Benchmark,
         Pace,
         device,
         devices,
+        graph,
         last,
         open_snapshot,
         open_trace,
@@ -290,10 +132,7 @@ if TYPE_CHECKING:
         timeline,
         trace_handler,
     )
-    from perfmagic.benchmarks import bench, measurement, sweep, syncbench
-    from perfmagic.capture.bench.spec import Work
-    from perfmagic.comparisons import compare
-    from perfmagic.errors import (
+    from perfmagic.base.errors import (
         CaptureError,
         DeviceError,
         KeywordError,
@@ -303,35 +142,26 @@ if TYPE_CHECKING:
         TorchMissingError,
         TraceError,
     )
-    from perfmagic.graphs import graph
-    from perfmagic.rank_files import open_ranks
-    from perfmagic.rank_sessions import Ranks, ranks
-    from perfmagic.rank_sweeps import sweep_ranks
-    from perfmagic.results import (
-        BenchResult,
-        CompareResult,
-        GraphResult,
-        MemoryResult,
-        Result,
-        RooflineResult,
-        SweepResult,
-        TimelineResult,
-        TraceComparison,
-        WhatIfResult,
-    )
-    from perfmagic.results.curve import Curve
-    from perfmagic.results.lines import Lines
-    from perfmagic.rooflines import roofline
-    from perfmagic.saved import load
-    from perfmagic.trace.model import Trace
+    from perfmagic.capture.bench.spec import Work
+    from perfmagic.results import BenchResult, CompareResult, RanksResult, TimelineResult
 
 
 def __getattr__(name: str) -> Any:
-    if name == "testing":
-        return importlib.import_module("perfmagic.testing")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'perfmagic' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if not name.startswith("_") and name in importlib.import_module("perfmagic.rows").__all__:
+        return _from_rows(name)
+    raise AttributeError(f"module 'perfmagic' has no attribute {name!r}")
+
+
+def _from_rows(name: str) -> Any:
+    """A type under the name it had here, with one warning; kept, since `from perfmagic import …` asks twice."""
+    message = f"use perfmagic.rows.{name}: the next version drops perfmagic.{name}"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)  # names the line that asked
+    row_type = globals()[name] = getattr(importlib.import_module("perfmagic.rows"), name)
+    return row_type
 
 
 def __dir__() -> list[str]:
@@ -347,10 +177,13 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """`%unload_ext perfmagic`: leave the shell as it was before."""
+    """`%unload_ext perfmagic`: leave the shell as it was before, and end the ranks that run."""
     from perfmagic.magics.running.registry import unload
 
     unload(shell)
+    sessions = sys.modules.get("perfmagic.api.ranks.session")
+    if sessions is not None:
+        sessions.end_for_unload()
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import math
 
-from perfmagic.analysis.replay.changes.change import COPIES, Change
-from perfmagic.analysis.replay.changes.device_time import FasterKernels, Fused, Overlapped
-from perfmagic.analysis.replay.changes.host_time import FasterPython, NoLine, Prefetch
-from perfmagic.analysis.replay.changes.launching import OneGraph
-from perfmagic.analysis.replay.changes.moving import NoWaits, OwnStream
-from perfmagic.analysis.replay.changes.on_time import OnTime
-from perfmagic.analysis.replay.changes.pinning import Pin
-from perfmagic.analysis.replay.changes.reads import NoItem
-from perfmagic.errors import OptionError
-from perfmagic.keywords import documented
+from perfmagic.analysis.replay.changes.change import COPIES, Change, OnTime
+from perfmagic.analysis.replay.changes.copies import NoWaits, Overlapped, OwnStream, Pin
+from perfmagic.analysis.replay.changes.host import FasterPython, NoItem, NoLine, Prefetch
+from perfmagic.analysis.replay.changes.kernels import FasterKernels, Fused, OneGraph
+from perfmagic.base.errors import OptionError
+from perfmagic.base.options import documented
 from perfmagic.trace.names import OpClass
 
 __all__ = [
@@ -56,13 +52,13 @@ def no_item(line: int | None = None) -> Change:
 
 @documented()
 def own_stream(line: int | None = None) -> Change:
-    """Copies on a stream of their own, with the waits that keep results right.  line: only those of this line."""
+    """Copies on a separate stream, with the waits that keep results right.  line: only those of this line."""
     return OwnStream(_line("own_stream", line))
 
 
 @documented()
 def no_waits() -> Change:
-    """No stream waits for another one. The results stay right only where no op needs what another stream makes."""
+    """No stream waits for another. Results stay right only where no op needs data from another stream."""
     return NoWaits()
 
 
@@ -80,28 +76,28 @@ def one_graph(line: int | None = None) -> Change:
 
 @documented()
 def fused(line: int | None = None) -> Change:
-    """Elementwise kernels that follow each other as one, as torch.compile makes them.  line: only those it queued.
+    """Successive elementwise kernels fused, as torch.compile does.  line: only those that this line queued.
 
-    The one kernel takes as long as the longest of them, or at the other end of the interval as long as all together.
+    The fused kernel takes between the time of the longest and the time of all together.
     """
     return Fused(_line("fused", line))
 
 
 @documented()
 def overlap_copies(line: int | None = None) -> Change:
-    """Copies as if they cost no time: no overlap can gain more.  line: only those of this line."""
+    """Copies that take no time: the most that overlap can gain.  line: only those of this line."""
     return Overlapped("copies", COPIES, _line("overlap_copies", line))
 
 
 @documented()
 def overlap_communication(line: int | None = None) -> Change:
-    """Communication as if it cost no time: no overlap can gain more.  line: only that of this line."""
+    """Communication that takes no time: the most that overlap can gain.  line: only that of this line."""
     return Overlapped("communication", (OpClass.COMMUNICATION,), _line("overlap_communication", line))
 
 
 @documented()
 def prefetch() -> Change:
-    """Batches are there when Python asks a DataLoader for them: num_workers fetches ahead."""
+    """Batches are ready when Python asks a DataLoader for them: num_workers fetches ahead."""
     return Prefetch()
 
 
@@ -125,10 +121,10 @@ def faster_python(k: float = math.inf) -> Change:
 @documented()
 def no_python(line: int) -> Change:
     """The cell without the Python time of a line; what the line queues stays."""
-    found = _line("no_python", line)
-    if found is None:
+    checked = _line("no_python", line)
+    if checked is None:
         raise OptionError("no_python: a line is needed", hint="no_python(line=4)")
-    return NoLine(found)
+    return NoLine(checked)
 
 
 def _line(what: str, line: int | None) -> int | None:

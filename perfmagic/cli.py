@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from perfmagic.errors import OptionError, PerfmagicError
-from perfmagic.files import write_text
-from perfmagic.terminal import for_terminal
+from perfmagic.api.options import DeviceOptions, MemoryOptions, ReadOptions, add_flag, described
+from perfmagic.base.errors import OptionError, PerfmagicError
+from perfmagic.base.files import write_text
+from perfmagic.base.options import did_you_mean
+from perfmagic.base.terminal import for_terminal
+from perfmagic.base.urls import without_secrets
 
 if TYPE_CHECKING:
     from perfmagic.results import RanksResult, TimelineResult
@@ -27,20 +31,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except PerfmagicError as error:
-        _complain(str(error))
+        _print_error(str(error))
         return 1
     except BrokenPipeError:  # the reader of the output has gone, as behind `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        _complain(f"{error.filename}: {error.strerror}")
+        _print_error(without_secrets(f"{error.filename}: {error.strerror}"))
         return 1
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse that names the nearest command or option for one that is mistyped."""
+
+    def error(self, message: str) -> NoReturn:
+        known = [name for action in self._actions for name in (*action.option_strings, *(action.choices or ()))]
+        wrong = message.partition("invalid choice: '")[2].partition("'")[0]
+        wrong = wrong or message.partition("unrecognized arguments: ")[2].partition(" ")[0].partition("=")[0]
+        if meant := did_you_mean(wrong, known).strip():
+            message = f"{message}\nHint: {meant}"
+        super().error(message)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, but the command's own parser reports unknown options: it knows its own."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="perfmagic", description="Reports and pictures of saved traces: what was queued, and what was executed."
     )
+    # by name: an import of the package from here would be a cycle
+    version = sys.modules["perfmagic"].__version__
+    parser.add_argument("--version", action="version", version=f"perfmagic {version}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     report = commands.add_parser("report", help="totals and findings of saved traces")
     _files(report)
@@ -76,11 +102,13 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
     compare.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
     compare.set_defaults(run=_compare)
+    _explaining(
+        commands.add_parser("explain", help="what each rule of findings says about a trace, or why it is silent")
+    )
     join = commands.add_parser("join", help="run a script under torchrun, srun or mpirun: watched, and recorded")
     join.add_argument("--save", metavar="DIR", help="write this rank's trace there, as rank0.npz …")
-    join.add_argument("--device", default="auto", choices=("auto", "cuda", "sim", "cpu"), help="what to record")
-    join.add_argument("--memory", action="store_true", help="also record what is allocated on the devices over time")
-    join.add_argument("--shapes", action="store_true", help="also record shapes and types of operators' inputs")
+    for option in (described(DeviceOptions)["device"], *described(MemoryOptions).values()):
+        add_flag(join, option)
     join.add_argument("script", metavar="SCRIPT", help="what each rank runs")
     join.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
     join.set_defaults(run=_join)
@@ -88,6 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     sanitize.set_defaults(run=_sanitize)
     doctor = commands.add_parser("doctor", help="show versions, devices, and what each of them can measure")
     doctor.set_defaults(run=_doctor)
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
     return parser
 
 
@@ -96,65 +126,81 @@ def _files(parser: argparse.ArgumentParser) -> None:
     _reading(parser)
 
 
+def _explaining(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a trace file, or a folder with one")
+    parser.add_argument("--rule", metavar="NAME", help="one rule alone, by its name in docs/findings.md")
+    parser.add_argument("--json", action="store_true", help="the same as JSON, with the numbers compared")
+    _reading(parser)
+    parser.set_defaults(run=_explain)
+
+
 def _reading(parser: argparse.ArgumentParser) -> None:
     """How files are read."""
-    parser.add_argument(
-        "--comm-names",
-        metavar="REGEX",
-        help="kernels whose name matches count as communication, in place of the built-in rule",
-    )
+    add_flag(parser, described(ReadOptions)["comm_names"])
     parser.add_argument(
         "--max-gb",
-        type=float,
+        type=_gigabytes,
         default=4.3,
         metavar="GB",
         help="refuse files larger than this when unpacked (default 4.3)",
     )
 
 
-def _limit(options: argparse.Namespace) -> int:
+def _gigabytes(text: str) -> float:
+    try:
+        gigabytes = float(text)
+    except ValueError:
+        gigabytes = math.nan
+    if not 0 < gigabytes < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of gigabytes above 0")
+    return gigabytes
+
+
+def _limit_bytes(options: argparse.Namespace) -> int:
     return int(options.max_gb * 1e9)
 
 
 def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
-    """What can be opened of the files named, and the exit status; what cannot be opened is reported on stderr."""
-    from perfmagic.api import open_each
-    from perfmagic.errors import TraceError
+    """The timelines of the files that can be opened, and the exit status. Reports the others on stderr."""
+    from perfmagic.api.timelines import open_each
+    from perfmagic.base.errors import TraceError
 
     results, status = [], 0
-    for read, found in open_each(options.files, comm_names=options.comm_names, max_unpacked_bytes=_limit(options)):
-        if isinstance(found, TraceError):
+    for read, opened in open_each(
+        options.files, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options)
+    ):
+        if isinstance(opened, TraceError):
             # each bad file of a folder is one line; the hint is for a file that was named
-            _complain(found.message if read.in_folder else str(found))
+            _print_error(opened.message if read.in_folder else str(opened))
             status = 1
         else:
-            results.append(found)
+            results.append(opened)
     return results, status
 
 
 def _report(options: argparse.Namespace) -> int:
     if options.form == "html" and (ranks := _many_ranks(options)) is not None:
-        _put(_ranks_page(ranks), options.out)
+        _write(_ranks_page(ranks), options.out)
         unread = [finding for finding in ranks.findings if finding.rule == "unread"]
         for finding in unread:
-            _complain(finding.sentence)
+            _print_error(finding.sentence)
         return int(bool(unread))
     results, status = _opened(options)
     if results:
-        _put(_REPORTS[options.form](results), options.out)
+        _write(_REPORTS[options.form](results), options.out)
     return status
 
 
 def _many_ranks(options: argparse.Namespace) -> RanksResult | None:
-    """The ranks of one job, none of them kept, where the files are many or lie elsewhere; else None."""
+    """The ranks of one job where the files are many or remote; None otherwise. No trace is kept."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    from perfmagic.rank_files import FEW_RANKS, n_files, open_ranks
+    from perfmagic.api.ranks.files import FEW_RANKS, n_files, open_ranks
 
     if n_files(options.files) <= FEW_RANKS:
         return None
-    reading = {"comm_names": options.comm_names, "max_unpacked_bytes": _limit(options)}
+    reading = {"comm_names": options.comm_names, "max_unpacked_bytes": _limit_bytes(options)}
     with suppress(OptionError):  # they are not of one job: each is a timeline of its own
         if options.workers < 2:
             return open_ranks(options.files, **reading)
@@ -165,20 +211,20 @@ def _many_ranks(options: argparse.Namespace) -> RanksResult | None:
 
 def _ranks_page(ranks: RanksResult) -> str:
     """The page of many ranks: their rows, and the tables of those whose timelines were read for it."""
-    from perfmagic.view.ranks.live import ranks_section
-    from perfmagic.view.report.html import folded, html_tables
-    from perfmagic.view.timeline.live import live_page
+    from perfmagic.view.page import live_page
+    from perfmagic.view.ranks.writers import ranks_section
+    from perfmagic.view.report.writers import folded, html_tables
 
     tables = (
-        folded(f"rank {number}: {one.title}", _rooflines(one) + html_tables(one.to_dict()))
-        for number, one in ranks.read_again()
+        folded(f"rank {number}: {result.title}", _rooflines(result) + html_tables(result.to_dict()))
+        for number, result in ranks.read_again()
     )
     return live_page(ranks.title, [ranks_section(ranks.doc, ranks.wire) + "".join(tables)])
 
 
 def _text_report(results: list[TimelineResult]) -> str:
     from perfmagic.results.traces import grouped
-    from perfmagic.view.report.text import files_text, report_text
+    from perfmagic.view.report.writers import files_text, report_text
 
     texts = [report_text(result.doc, result.to_dict()) for result in results]
     if len(results) == 1:
@@ -190,7 +236,7 @@ def _text_report(results: list[TimelineResult]) -> str:
 def _json_report(results: list[TimelineResult]) -> str:
     reports = [result.to_dict() for result in results]
     if len(reports) > 1:  # a list of reports, each with the findings on all ranks
-        from perfmagic.api import rank_findings
+        from perfmagic.api.timelines import rank_findings
         from perfmagic.results.traces import grouped
 
         together = [finding.to_dict() for finding in rank_findings(results)]
@@ -201,7 +247,7 @@ def _json_report(results: list[TimelineResult]) -> str:
 
 def _markdown_report(results: list[TimelineResult]) -> str:
     from perfmagic.results.traces import grouped
-    from perfmagic.view.report.markdown import markdown, ranks_markdown
+    from perfmagic.view.report.writers import markdown, ranks_markdown
 
     return (
         ranks_markdown(results, [job.doc for job in grouped(results)[0]])
@@ -213,16 +259,17 @@ def _markdown_report(results: list[TimelineResult]) -> str:
 
 def _html_report(results: list[TimelineResult]) -> str:
     from perfmagic.results.traces import grouped
-    from perfmagic.view.ranks.live import ranks_section
-    from perfmagic.view.report.html import folded, heading, html_tables, mixed_html
-    from perfmagic.view.timeline.live import live_page, live_section
+    from perfmagic.view.page import live_page
+    from perfmagic.view.ranks.writers import ranks_section
+    from perfmagic.view.report.writers import folded, heading, html_tables, mixed_html
+    from perfmagic.view.timeline.writers import live_section
 
     jobs, alone = grouped(results)
     sections = [mixed_html(results)]
     for job in jobs:
         tables = (
-            folded(f"rank {rank}: {one.title}", _rooflines(one) + html_tables(one.to_dict()))
-            for rank, one in zip(job.ranks.ranks, job.timelines, strict=True)
+            folded(f"rank {rank}: {result.title}", _rooflines(result) + html_tables(result.to_dict()))
+            for rank, result in zip(job.ranks.ranks, job.timelines, strict=True)
         )
         sections.append(ranks_section(job.doc, job.wire) + "".join(tables))
     sections += [
@@ -240,13 +287,13 @@ def page_title(results: Sequence[TimelineResult]) -> str:
 
 def _rooflines(result: TimelineResult) -> str:
     """The roofline of each device; nothing where the record has no shapes, as a note below the table says."""
-    from perfmagic.errors import TraceError
+    from perfmagic.base.errors import TraceError
 
-    found = ""
+    pictures = ""
     for device in result.trace.device_ids:
         with suppress(TraceError):
-            found += result.roofline(device).html()
-    return found
+            pictures += result.roofline(device).html()
+    return pictures
 
 
 _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
@@ -259,11 +306,12 @@ _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
 
 def _view(options: argparse.Namespace) -> int:
     from perfmagic.results.traces import grouped
-    from perfmagic.view.ranks.live import ranks_section
+    from perfmagic.view.page import live_page
     from perfmagic.view.ranks.picture import ranks_svg
-    from perfmagic.view.report.html import heading, mixed_html
-    from perfmagic.view.timeline.live import live_page, live_section
+    from perfmagic.view.ranks.writers import ranks_section
+    from perfmagic.view.report.writers import heading, mixed_html
     from perfmagic.view.timeline.picture.timeline import timeline_svg
+    from perfmagic.view.timeline.writers import live_section
 
     results, status = _opened(options)
     if not results:
@@ -273,36 +321,51 @@ def _view(options: argparse.Namespace) -> int:
         if len(jobs) + len(alone) > 1:
             given = f"--svg draws one trace or the ranks of one job, {len(results)} files of several were given"
             raise OptionError(given, hint="use --html for several")
-        _put(ranks_svg(jobs[0].doc) if jobs else timeline_svg(alone[0].doc), options.svg)
+        _write(ranks_svg(jobs[0].doc) if jobs else timeline_svg(alone[0].doc), options.svg)
         return status
     sections = [mixed_html(results), *(ranks_section(job.doc, job.wire) for job in jobs)]
     sections += [heading(r.title, results) + live_section(r.doc, r.trace) for r in alone]
-    _put(live_page(page_title(results), [section for section in sections if section]), options.html)
+    _write(live_page(page_title(results), [section for section in sections if section]), options.html)
     return status
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from perfmagic.trace_comparisons import compare_timelines
+    from perfmagic.api.comparisons import compare_timelines
 
-    found = compare_timelines(
-        options.first, options.second, comm_names=options.comm_names, max_unpacked_bytes=_limit(options)
+    comparison = compare_timelines(
+        options.first, options.second, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options)
     )
     if options.html:
-        _put(found.page(), options.html)
+        _write(comparison.page(), options.html)
     else:
-        faces = {"json": found.to_json, "markdown": found.markdown, None: found.text}
-        _put(faces[options.form](), options.out)
+        writers = {"json": comparison.to_json, "markdown": comparison.markdown, None: comparison.text}
+        _write(writers[options.form](), options.out)
     return 0
 
 
-def _put(text: str, out: str | None) -> None:
+def _explain(options: argparse.Namespace) -> int:
+    from perfmagic.analysis.findings.explain import check_rule
+    from perfmagic.api.explain import explain
+    from perfmagic.api.timelines import open_trace
+
+    if options.rule is not None:
+        check_rule(options.rule)  # before a large file is read
+    timeline = open_trace(options.file, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options))
+    explanation = explain(timeline, options.rule)
+    _write(
+        json.dumps(explanation.to_dict(), ensure_ascii=False, indent=1) if options.json else explanation.text(), None
+    )
+    return 0
+
+
+def _write(text: str, out: str | None) -> None:
     if out is None:
         print(for_terminal(text, sys.stdout))
         return
     print(write_text(out, text + ("" if text.endswith("\n") else "\n")))
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     print(f"perfmagic: {message}", file=sys.stderr)
 
 
@@ -314,7 +377,7 @@ def _sanitize(_options: argparse.Namespace) -> int:
 
 
 def _join(options: argparse.Namespace) -> int:
-    from perfmagic.rank_scripts import join
+    from perfmagic.api.ranks.scripts import join
 
     return join(
         options.script, options.arguments, save=options.save, device=options.device, memory=options.memory,

@@ -8,19 +8,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from operator import index
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from perfmagic import units
 from perfmagic.analysis.bench import result as analysed
-from perfmagic.benchmarks import bench, given_options, options_in_words
+from perfmagic.api.benchmarks import BenchOptions, bench, bench_keywords
+from perfmagic.api.comparisons import compare, compared
+from perfmagic.api.show import remember
+from perfmagic.base import units
+from perfmagic.base.errors import CaptureError, OptionError
+from perfmagic.base.options import documented
 from perfmagic.capture.bench.device_use import Devices
-from perfmagic.capture.bench.spec import Work
 from perfmagic.capture.devices.backends import active_backends
-from perfmagic.comparisons import compare, compared
-from perfmagic.errors import CaptureError, OptionError
-from perfmagic.keywords import documented
+from perfmagic.capture.unawaited import refuse_async, refuse_unawaited
 from perfmagic.results import BenchResult, CompareResult
-from perfmagic.show import remember
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["faster", "no_growth", "not_slower", "peak_below"]
 
@@ -32,29 +35,9 @@ def __dir__() -> list[str]:
     return __all__
 
 
-@documented(options_in_words(time_s=None))
+@bench_keywords(BenchOptions, time=None)
 def not_slower(
-    body: Callable[[], object],
-    baseline: Baseline,
-    *,
-    quantity: str | None = None,
-    samples: int | None = None,
-    min_samples: int | None = None,
-    max_samples: int = 10_000,
-    time_s: float | None = None,
-    rel: float = 0.01,
-    calls: int | None = None,
-    warmup: int | None = None,
-    cold: bool = False,
-    cooldown_s: float = 0.0,
-    runs: int = 1,
-    flop: float | None = None,
-    moved_bytes: float | None = None,
-    work: Callable[[], Work] | None = None,
-    setup_each: Callable[[], object] | None = None,
-    name: str = "",
-    code: str = "",
-    setup: str = "",
+    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Unpack[BenchOptions]
 ) -> CompareResult:
     """Raise AssertionError where body is slower than the baseline beyond doubt.
 
@@ -63,49 +46,29 @@ def not_slower(
     quantity: "returns" or "done"; None: *done* where a device was in use, else *returns*.
     Slower: the whole 95 % confidence interval of the ratio lies beyond 1 %, against an earlier benchmark beyond 3 %.
     An unclear verdict passes, so a busy machine does not fail the test; the comparison's `why` gives the reason.
-    Without time_s and samples two functions are sampled up to 10 s while the verdict is unclear.
+    Without time and samples two functions are sampled up to 10 s while the verdict is unclear.
 
-    >>> found = perfmagic.testing.not_slower(lambda: sum(range(50)), lambda: sum(range(50_000)), samples=20)
-    >>> found.verdict
+    >>> comparison = perfmagic.testing.not_slower(lambda: sum(range(50)), lambda: sum(range(50_000)), samples=20)
+    >>> comparison.verdict
     'faster'
     """
     __tracebackhide__ = True
-    found = _compared(body, baseline, quantity, given_options(locals()))
-    if found.verdict == "slower":
-        raise AssertionError(found.comparisons[0].sentence)
-    return found
+    comparison = _compared(body, baseline, quantity, options)
+    if comparison.verdict == "slower":
+        raise AssertionError(comparison.comparisons[0].sentence)
+    return comparison
 
 
-@documented(options_in_words(time_s=None))
+@bench_keywords(BenchOptions, time=None)
 def faster(
-    body: Callable[[], object],
-    baseline: Baseline,
-    *,
-    quantity: str | None = None,
-    samples: int | None = None,
-    min_samples: int | None = None,
-    max_samples: int = 10_000,
-    time_s: float | None = None,
-    rel: float = 0.01,
-    calls: int | None = None,
-    warmup: int | None = None,
-    cold: bool = False,
-    cooldown_s: float = 0.0,
-    runs: int = 1,
-    flop: float | None = None,
-    moved_bytes: float | None = None,
-    work: Callable[[], Work] | None = None,
-    setup_each: Callable[[], object] | None = None,
-    name: str = "",
-    code: str = "",
-    setup: str = "",
+    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Unpack[BenchOptions]
 ) -> CompareResult:
     """Raise AssertionError unless body is faster than the baseline beyond doubt; the rest as in not_slower()."""
     __tracebackhide__ = True
-    found = _compared(body, baseline, quantity, given_options(locals()))
-    if found.verdict != "faster":
-        raise AssertionError(found.comparisons[0].sentence)
-    return found
+    comparison = _compared(body, baseline, quantity, options)
+    if comparison.verdict != "faster":
+        raise AssertionError(comparison.comparisons[0].sentence)
+    return comparison
 
 
 @documented()
@@ -121,11 +84,12 @@ def peak_below(body: Callable[[], object], limit: str | int) -> int:
     most = units.bytes_of(limit)
     if most is None:
         raise OptionError(f"peak_below(limit={limit!r}) is no number of bytes", hint='peak_below(step, "1.2 GB")')
-    before = _watched()
+    refuse_async("peak_below", body)
+    before = _allocated_bytes()
     for backend in active_backends():
         backend.reset_peak_memory()
-    body()
-    peak = _memory("peak_below")[1]
+    refuse_unawaited("peak_below", body())
+    peak = _memory_bytes("peak_below")[1]
     if peak > most:
         held = f", of which {units.size(before)} were allocated before it" if before else ""
         raise AssertionError(
@@ -148,11 +112,12 @@ def no_growth(body: Callable[[], object], *, rounds: int = 5) -> int:
         raise OptionError(
             f"no_growth(rounds={rounds!r}): 2 rounds or more are needed", hint="no_growth(step, rounds=5)"
         )
+    refuse_async("no_growth", body)
     ends = []
     for _ in range(rounds + 1):
-        body()
+        refuse_unawaited("no_growth", body())
         gc.collect()  # what only a cycle holds is gone sooner or later
-        ends.append(_memory("no_growth")[0])
+        ends.append(_memory_bytes("no_growth")[0])
     grown = [after - before for before, after in pairwise(ends)]
     if min(grown) > 0:
         raise AssertionError(
@@ -162,23 +127,23 @@ def no_growth(body: Callable[[], object], *, rounds: int = 5) -> int:
     return ends[-1]
 
 
-def _watched() -> int:
+def _allocated_bytes() -> int:
     """What is allocated now on the devices in use; 0 before there is one."""
-    return _memory("peak_below")[0] if active_backends() else 0
+    return _memory_bytes("peak_below")[0] if active_backends() else 0
 
 
-def _memory(check: str) -> tuple[int, int]:
+def _memory_bytes(check: str) -> tuple[int, int]:
     """Bytes allocated now and at the peak, on all devices in use."""
     devices = Devices(active_backends)
     devices.refresh()
-    found = devices.memory_bytes()
-    if found is None:
+    memory_bytes = devices.memory_bytes()
+    if memory_bytes is None:
         names = ", ".join(backend.kind for backend in devices.backends)
         raise CaptureError(
             f"{check}: {f'{names} does not report' if names else 'no device is in use that reports'} allocated memory",
             hint="run the body on perfmagic.device(): CUDA and the simulated device report it",
         )
-    return found
+    return memory_bytes
 
 
 def _name(body: Callable[[], object]) -> str:
@@ -187,27 +152,27 @@ def _name(body: Callable[[], object]) -> str:
 
 
 def _compared(
-    body: Callable[[], object], baseline: Baseline, quantity: str | None, options: dict[str, Any]
+    body: Callable[[], object], baseline: Baseline, quantity: str | None, options: BenchOptions
 ) -> CompareResult:
-    """The baseline against the body."""
+    """The body against the baseline."""
     if isinstance(body, (analysed.BenchSummary, str, os.PathLike)):
         raise OptionError("the first argument is the function that is checked, the second the baseline")
-    name = options.pop("name") or getattr(body, "__name__", "<lambda>")
+    name = options["name"] or getattr(body, "__name__", "<lambda>")
+    given: dict[str, Any] = {key: value for key, value in options.items() if key != "name" and value is not None}
     if isinstance(baseline, (str, os.PathLike)):
         baseline = BenchResult.load(baseline)
     if not isinstance(baseline, analysed.BenchSummary):
         names = _distinct(getattr(baseline, "__name__", "<lambda>"), name)
-        return compare(baseline, body, names=names, quantity=quantity, **options)
+        return compare(baseline, body, names=names, quantity=quantity, **given)
     if quantity not in (None, "returns", "done"):
         raise OptionError(f"an earlier benchmark is compared by returns or done, not by {quantity}")
     names = _distinct(baseline.name, name)
-    options = {option: value for option, value in options.items() if value is not None}
-    found = compared([replace(baseline, name=names[0]), bench(body, **options, name=names[1])], quantity)
-    remember(found)
-    return found
+    comparison = compared([replace(baseline, name=names[0]), bench(body, **given, name=names[1])], quantity)
+    remember(comparison)
+    return comparison
 
 
 def _distinct(baseline: str, body: str) -> tuple[str, str]:
-    """What both are called, so that the names tell them apart."""
+    """Names of the two that differ."""
     names = ("baseline" if baseline in ("", "<lambda>") else baseline, "body" if body in ("", "<lambda>") else body)
     return names if names[0] != names[1] else ("baseline", "body")

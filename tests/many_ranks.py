@@ -17,7 +17,7 @@ import json, os, sys, warnings
 warnings.filterwarnings("ignore")
 import torch, torch.distributed as dist
 import perfmagic
-from perfmagic.capture.devices import groups
+from perfmagic.sim import groups
 torch.set_num_threads(1)
 rank, world_size, backend = int(sys.argv[1]), int(sys.argv[2]), sys.argv[4]
 if backend == "sim":

@@ -1,4 +1,4 @@
-"""Holding a stream of the simulated device until a test lets it go."""
+"""Holding a stream of the simulated device until a test releases it, and counting what is queued."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
+def in_flight() -> int:
+    """Launches queued or running, on all simulated devices."""
+    from perfmagic import sim
+
+    return sum(device.in_flight for device in sim.devices_in_use())
+
+
 @contextmanager
 def gates() -> Iterator[Callable[[], Callable[[], None]]]:
     """hold() keeps the current stream busy until what it returned is called, or the block ends."""
-    from perfmagic.capture.devices.sim.chosen import current_lane  # a test of CUDA alone must not load them
-    from perfmagic.capture.devices.sim.launch import queue_op
+    from perfmagic.sim.device import current_lane
+    from perfmagic.sim.launch import queue_op  # a test of CUDA alone must not load them
     from perfmagic.trace.columns import OpKind
 
     closed: list[threading.Event] = []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import perfmagic
+from perfmagic.analysis.findings.explain import RULES
 from perfmagic.cli import main
 from perfmagic.results import TimelineResult
 from tests.analysis.ranks.test_ranks import rank as rank_of
@@ -26,6 +29,23 @@ def test_json_has_the_totals_of_every_device(capsys: pytest.CaptureFixture[str])
     assert sum(device["partition"].values()) == device["extent_ns"]
 
 
+def test_explain_prints_one_rule_or_every_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", SMALL, "--rule", "pageable"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "pageable: silent"
+    assert lines[-1] == "docs/findings.md#pageable"
+    assert main(["explain", SMALL, "--rule", "longest_gap", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rule"] == "longest_gap"
+    assert main(["explain", SMALL]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(RULES)
+
+
+def test_a_mistyped_rule_fails_before_a_file_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "no/such/file.json", "--rule", "pagable"]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("perfmagic: explain: there is no rule 'pagable'\nHint: did you mean pageable?")
+
+
 def test_several_files_are_a_list_and_a_folder_is_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("rank10.json.gz", "rank2.json.gz"):
         (tmp_path / name).write_bytes(Path(SMALL).read_bytes())
@@ -35,7 +55,9 @@ def test_several_files_are_a_list_and_a_folder_is_its_files(tmp_path: Path, caps
     assert [report["meta"]["origin"] for report in found] == ["rank2.json.gz", "rank10.json.gz", Path(SMALL).name]
 
 
-def test_a_bad_file_is_told_and_the_others_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_file_gives_an_error_and_the_others_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bad = tmp_path / "empty.json"
     bad.touch()
     assert main(["report", str(bad), SMALL]) == 1
@@ -44,7 +66,7 @@ def test_a_bad_file_is_told_and_the_others_are_reported(tmp_path: Path, capsys: 
     assert err.startswith("perfmagic: empty.json is empty (0 bytes)\nHint: ")
 
 
-def test_of_a_folder_each_foreign_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_foreign_file_of_a_folder_gives_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "step.json.gz").write_bytes(Path(SMALL).read_bytes())
     (tmp_path / "config.json").write_text('{"lr": 0.1, "layers": 4}')
     (tmp_path / "zeros.json").touch()
@@ -65,7 +87,32 @@ def test_a_device_of_the_system_is_no_trace(capsys: pytest.CaptureFixture[str]) 
     )
 
 
-def test_markdown_has_tables_and_no_markup_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_or_dangling_link_named_like_a_trace_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.json").write_bytes(as_bytes(launch_and_kernel(1, 0, 10)))
+    os.mkfifo(tmp_path / "f.json")
+    (tmp_path / "g.json").symlink_to("nowhere.json")
+    (tmp_path / "h.json").mkdir()
+    assert main(["report", str(tmp_path)]) == 1
+    printed = capsys.readouterr().err.splitlines()
+    assert printed == [
+        f"perfmagic: {tmp_path / 'f.json'} is a named pipe, not a trace file",
+        f"perfmagic: there is no file {tmp_path / 'g.json'}",
+    ]
+
+
+@pytest.mark.parametrize("given", ["nan", "inf", "-1", "0", "1e999", "x"])
+def test_an_invalid_limit_is_a_usage_error(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["report", "x.json", f"--max-gb={given}"])
+    assert left.value.code == 2
+    printed = capsys.readouterr().err.splitlines()[-1]
+    assert printed.endswith(f"argument --max-gb: '{given}' is no number of gigabytes above 0")
+
+
+def test_markdown_has_tables_and_escapes_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", STEP, "--markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "## v100\\_4streams\\_nccl\\_step.json.gz"
@@ -91,20 +138,20 @@ def test_a_picture_is_of_one_trace(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
 
 
-def test_a_reader_that_goes_away_leaves_no_traceback() -> None:
+def test_a_closed_pipe_leaves_no_traceback() -> None:
     command = f"{sys.executable} -m perfmagic report {STEP} --json | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("{\n", "")
 
 
-def test_a_file_that_is_not_there_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_prints_one_message(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "nowhere/x.json"]) == 1
     assert capsys.readouterr().err == (
         "perfmagic: there is no file nowhere/x.json\nHint: check the name and the folder\n"
     )
 
 
-def test_several_ranks_stand_side_by_side_and_the_last_is_named(
+def test_several_ranks_are_one_table_with_the_last_rank_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = []
@@ -134,7 +181,7 @@ def test_several_ranks_stand_side_by_side_and_the_last_is_named(
     assert [report["rank_findings"][0]["ranks"] for report in reports] == [[1], [1]]
 
 
-def test_more_than_eight_ranks_are_one_page_of_rows_and_a_bad_file_is_said(
+def test_more_than_eight_ranks_are_one_page_and_a_bad_file_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in range(9):
@@ -153,3 +200,25 @@ def test_more_than_eight_ranks_are_one_page_of_rows_and_a_bad_file_is_said(
     assert all(parts)
     without = [i for i, part in enumerate(parts) if any("not worked out here" in w for w in part["header"]["trust"])]
     assert without == [8]
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"perfmagic {perfmagic.__version__}\n"
+
+
+@pytest.mark.parametrize(("given", "meant"), [
+    (["reprot", "a.json"], "report"),
+    (["veiw"], "view"),
+    (["report", "--markdwon", "a.json"], "--markdown"),
+    (["join", "--device", "simm", "a.py"], "sim"),
+])  # fmt: skip
+def test_a_mistyped_command_or_option_gets_the_nearest_name(
+    given: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(given)
+    assert ended.value.code == 2
+    assert f"did you mean {meant}?" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import perfmagic
+from perfmagic import results
 from tests.trace.recorded import real
 
 pytestmark = pytest.mark.slow
@@ -46,6 +47,7 @@ def loaded_after(code: str) -> set[str]:
 
 def test_importing_perfmagic_loads_nothing_heavy() -> None:
     assert loaded_after("import perfmagic; perfmagic.__version__; dir(perfmagic)") == set()
+    assert loaded_after("import perfmagic.rows; dir(perfmagic.rows)") == set()
 
 
 def test_what_a_jupyter_server_imports_loads_nothing_heavy() -> None:
@@ -79,34 +81,86 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_every_public_name_can_be_had() -> None:
-    python("import perfmagic\nfor name in perfmagic.__all__: getattr(perfmagic, name)")
+    python("import perfmagic as m\nfor module in (m, m.rows):\n    for name in module.__all__: getattr(module, name)")
+
+
+def test_there_are_few_public_names_and_each_is_in_one_module() -> None:
+    assert len(perfmagic.__all__) <= 40
+    assert set(perfmagic.__all__).isdisjoint(perfmagic.rows.__all__)
+
+
+def test_a_type_under_its_old_name_warns_once_where_it_is_asked_for() -> None:
+    done = python(
+        "import warnings\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    from perfmagic import KernelStat, Finding\n"
+        "    from perfmagic import KernelStat\n"
+        "    import perfmagic\n"
+        "    perfmagic.Verdict, perfmagic.Verdict\n"
+        "assert KernelStat is perfmagic.rows.KernelStat\n"
+        "for w in caught: print(w.category.__name__, w.filename, w.lineno, w.message, sep='|')"
+    )
+    rows = [line.split("|") for line in done.stdout.splitlines()]
+    assert [row[:3] for row in rows] == [["DeprecationWarning", "<string>", line] for line in ("4", "4", "7")]
+    assert [re.findall(r"perfmagic\.rows\.\w+", row[3]) for row in rows] == [
+        ["perfmagic.rows.KernelStat"], ["perfmagic.rows.Finding"], ["perfmagic.rows.Verdict"]
+    ]  # fmt: skip
+
+
+def test_an_old_name_leaves_tab_as_it_was() -> None:
+    done = python("import perfmagic\nbefore = dir(perfmagic)\nperfmagic.Verdict\nprint(dir(perfmagic) == before)")
+    assert done.stdout == "True\n"
 
 
 def test_dir_has_the_public_names_and_no_others() -> None:
-    done = python("import perfmagic\nprint(*(name for name in dir(perfmagic) if not name.startswith('__')))")
-    assert set(done.stdout.split()) == {name for name in perfmagic.__all__ if not name.startswith("__")}
+    for module in ("perfmagic", "perfmagic.rows"):
+        done = python(
+            f"import {module} as m\nassert {{n for n in dir(m) if n[:2] != '__'}} == {{*m.__all__}}", check=False
+        )
+        assert (module, done.stderr) == (module, "")
 
 
 def test_every_class_of_a_result_and_its_rows_is_public() -> None:
     returned = {"Rows"}
-    for of in (perfmagic.TimelineResult, perfmagic.BenchResult, perfmagic.CompareResult, perfmagic.SweepResult):
-        members = [member for name, member in inspect.getmembers(of) if not name.startswith("_")]
+    for kind in (getattr(results, name) for name in results.__all__):
+        members = [member for name, member in inspect.getmembers(kind) if not name.startswith("_")]
         members = [getattr(member, "fget", None) or getattr(member, "func", member) for member in members]
         notes = [str(getattr(member, "__annotations__", {}).get("return", "")) for member in members]
-        notes += [str(one.type) for one in dataclasses.fields(of)]
+        notes += [str(field.type) for field in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())]
         returned |= {name for note in notes for name in re.findall(r"\b[A-Z][a-z]\w+", note)}
-    elsewhere = {"Any", "DataFrame", "Mapping", "None", "Path", "Self"}  # of Python and pandas
+    elsewhere = {
+        "Annotated",
+        "Any",
+        "Callable",
+        "DataFrame",
+        "Iterator",
+        "Mapping",
+        "None",
+        "Path",
+        "Self",
+    }  # of Python and pandas
+    ranges = {"Amount", "Count", "Ns", "Seconds"}  # int and float with their ranges
     inside = {
         "BenchRecord",
         "BenchSummary",
         "ClockRecord",
+        "FileOfRank",
+        "CriticalPath",
+        "Ledger",
         "LiveView",
         "Plain",
+        "RanksDoc",
+        "RooflineData",
+        "Scaling",
+        "ScalingDoc",
+        "SeenOps",
         "TimelineDoc",
         "ViewState",
         "Waits",
-    }  # what faces are made from
-    assert returned - elsewhere - inside <= {*perfmagic.__all__}
+        "Wire",
+    }  # what text, pictures and pages are made from
+    assert returned - elsewhere - ranges - inside - {*perfmagic.__all__, *perfmagic.rows.__all__} == set()
 
 
 class TestWithoutTorch:

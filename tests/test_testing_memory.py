@@ -10,8 +10,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="a device allocates")
 
 import perfmagic  # noqa: E402 - after the skip
-from perfmagic import testing, units  # noqa: E402
-from perfmagic.errors import CaptureError, OptionError  # noqa: E402
+from perfmagic import testing  # noqa: E402
+from perfmagic.base import units  # noqa: E402
+from perfmagic.base.errors import CaptureError, OptionError  # noqa: E402
+
+pytestmark = pytest.mark.slow
 
 SIZE = 12 * 2**20  # a segment of its own, so that nothing is rounded up
 

@@ -5,6 +5,11 @@ defines it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from perfmagic.trace.typed import Amount, Line, Ns
 
 DEVICE_BOUND_FRAC = 0.9  # a device so busy decides, whatever Python does: at most a ninth could be won elsewhere
 
@@ -25,17 +30,20 @@ NOT_BUSY_KINDS = (HOST_BOUND, LATENCY_BOUND, STALLED, HOST_TAIL, MIXED)  # more 
 class Verdict:
     """Who decides how long a cell takes.
 
-    kind: one of KINDS.  busy_frac: device busy ÷ the cell, of a file ÷ the extent; of several devices the busiest.
-    detail: the numbers behind it, in words.  lines: of the cell, that the detail names.  cost_ns: device time lost to
-    what the kind names, None where the device decides.
+    kind: one of the kinds of docs/verdict.md.
+    busy_frac: the share of the cell in which the busiest device was busy.
+    detail: the numbers behind it, in words.
+    lines: lines of the cell, counted as the editor does.
+    cost_ns: time that could be won; None where not known.
+
     Source: docs/verdict.md.
     """
 
-    kind: str
-    busy_frac: float
+    kind: Annotated[str, msgspec.Meta(pattern=f"^(?:{'|'.join(KINDS)})$")]
+    busy_frac: Amount
     detail: str
-    lines: tuple[int, ...] = ()
-    cost_ns: int | None = None
+    lines: tuple[Line, ...] = ()
+    cost_ns: Ns | None = None
 
     @property
     def sentence(self) -> str:

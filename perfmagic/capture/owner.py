@@ -1,14 +1,14 @@
-"""What a capture takes from the process, and how every part of it is given back wherever an interrupt strikes.
+"""What a capture takes from the process, and how it gives every part back wherever an interrupt comes.
 
 A capture replaces what belongs to the whole process: torch's profiler, stdout, the garbage collector. Three rules hold:
 
-- A resource is noted before it is taken. Giving it back does no harm, however much of it was taken, and also twice.
-- Taking and giving back are shielded: signal handlers run afterwards, and none is lost.
+- A resource is noted before it is acquired. Giving it back is harmless, however much of it was acquired, and twice too.
+- Acquiring and giving back are shielded: signal handlers run afterwards, and none is lost.
 - An exception can still strike before the first line of an `__exit__`. So the same owner guards twice:
 
       owner = Owner()
       with owner, owner:
-          owner.take(Muted())
+          owner.acquire(Muted())
 
   A `with` that the user writes has one guard. There a signal waits until `__exit__` can act on it: BlockSignals.
 """
@@ -28,11 +28,11 @@ T = TypeVar("T")
 class Resource(Protocol):
     """Something of the process that a capture replaces or occupies."""
 
-    def take(self) -> None:
-        """Take it. An exception may stop this at any line."""
+    def acquire(self) -> None:
+        """Acquire it. An exception may stop this at any line."""
 
     def give_back(self) -> None:
-        """Give back what take() took, however far it came. Harmless when called again, or before take()."""
+        """Give back what acquire() took, however far it came. Harmless when called again, or before acquire()."""
 
 
 class Owner:
@@ -41,10 +41,10 @@ class Owner:
     def __init__(self) -> None:
         self._taken: list[Resource] = []
 
-    def take(self, resource: Resource) -> None:
-        """Take one more. Raises what the resource raises; close() then gives back what there is of it."""
+    def acquire(self, resource: Resource) -> None:
+        """Acquire another resource. Raises what the resource raises; close() then gives back the part acquired."""
         self._taken.append(resource)
-        shielded(resource.take)
+        shielded(resource.acquire)
 
     def close(self) -> None:
         """Give everything back; harmless when called again.
@@ -79,7 +79,7 @@ _SIGNALS = tuple(signal.valid_signals())
 
 
 def shielded(work: Callable[[], T]) -> T:
-    """What work() returns. Python's signal handlers wait until it has ended; then each that was called runs.
+    """Call work() and return its result. Signal handlers of Python wait until it has ended, then they run.
 
     Only the main thread runs signal handlers: in any other this is work() alone. Keep it short, and wait for nothing
     that may last: nobody can interrupt it.
@@ -88,15 +88,15 @@ def shielded(work: Callable[[], T]) -> T:
         return work()
     try:
         try:
-            _hold()
+            _defer_signals()
             return work()
         finally:
-            _let_go()
+            _restore_handlers()
     finally:  # again, as an exception may have stopped the first
-        _let_go()
+        _restore_handlers()
 
 
-def _hold() -> None:
+def _defer_signals() -> None:
     for number in _SIGNALS:
         handler = signal.getsignal(number)
         if callable(handler) and handler is not _wait:
@@ -104,8 +104,8 @@ def _hold() -> None:
             signal.signal(number, _wait)
 
 
-def _let_go() -> None:
-    """Put the handlers back, then call those whose signal came: one of them mostly raises KeyboardInterrupt."""
+def _restore_handlers() -> None:
+    """Restore the handlers, then call those whose signal came. Usually one of them raises KeyboardInterrupt."""
     for number, handler in list(_handlers.items()):
         if signal.getsignal(number) is _wait:
             signal.signal(number, handler)
@@ -116,10 +116,10 @@ def _let_go() -> None:
 
 
 def _wait(number: int, frame: FrameType | None) -> None:
-    """Stand in for a handler. Heals itself: outside of a shield, it gives way and the handler runs at once."""
+    """Stand in for a handler. Outside of a shield it restores the handlers, and this one runs at once."""
     _came[number] = frame
     if not _is_shielded(frame):
-        _let_go()
+        _restore_handlers()
 
 
 def _is_shielded(frame: FrameType | None) -> bool:
@@ -147,9 +147,9 @@ class BlockSignals:
 
     leaving: the code of the block's `__exit__`, where signals wait.  hearing: of the function that it calls first; that
     one begins with hear(), and signals do not wait in it.  Everywhere else a signal's handler runs at once.
-    A resource that needs no owner: an interrupt may stop take() and give_back() anywhere. What is left of it then hands
-    every signal on. Blocks of several asyncio tasks may end in any order: the last one puts back what was there before
-    all of them.
+    A resource that needs no owner: an interrupt may stop acquire() and give_back() anywhere. The handlers left then
+    pass every signal on. Blocks of several asyncio tasks may end in any order: the last one restores the handlers that
+    were there before all of them.
     """
 
     def __init__(self, *, leaving: CodeType, hearing: CodeType) -> None:
@@ -158,7 +158,7 @@ class BlockSignals:
         self._handlers: dict[int, Handler] = {}
         self._came: dict[int, FrameType | None] = {}
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Stand in for every handler of Python's. In other threads than the main one signals never strike."""
         if threading.current_thread() is not threading.main_thread():
             return
@@ -170,17 +170,17 @@ class BlockSignals:
                 signal.signal(number, self._heard)
 
     def hear(self) -> None:
-        """Call the handlers of those that have waited; one of them mostly raises."""
+        """Call the handlers of the signals that have waited. Usually one of them raises."""
         while self._came:
             number, frame = self._came.popitem()
             self._handlers[number](number, frame)
 
     def give_back(self) -> None:
-        """Put the handlers back, but for those that the block replaced, and hear what came meanwhile."""
+        """Restore the handlers, except those that the block replaced, and call those whose signal has waited."""
         self._ended = True
         if threading.current_thread() is threading.main_thread():
             # SIGINT last: while it is ours it waits, and its own handler would raise before the others are back
-            for number in sorted(self._handlers, key=lambda one: one == signal.SIGINT):
+            for number in sorted(self._handlers, key=lambda number: number == signal.SIGINT):
                 if signal.getsignal(number) == self._heard:
                     signal.signal(number, _of_no_ended_block(number, self._handlers[number]))
         self.hear()

@@ -1,4 +1,4 @@
-// Bundles the two modules of ../static: the live timeline, and the script that sorts tables. With --check nothing is
+// Bundles the modules of ../static: the live timeline, what tells its frames the theme, what sorts tables. With --check nothing is
 // written: the exit status says whether the committed bundles are what the source builds.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -8,6 +8,7 @@ import { OPTIONS } from "./options.mjs";
 
 const MODULES = [
   { entry: "src/main.ts", to: "timeline.js", format: "esm" },
+  { entry: "src/frame.ts", to: "frame.js", format: "iife" },
   { entry: "src/tables.ts", to: "tables.js", format: "iife" },
 ];
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import builtins
 from pathlib import Path
 from typing import Any
 
 from perfmagic.analysis.bench.compare import QUANTITIES
-from perfmagic.comparisons import Found, compare_given
-from perfmagic.errors import OptionError
-from perfmagic.magics.running.compared import RECORDED, named, names_of
-from perfmagic.magics.running.options import Parser, add_name_option, add_sampling_options, sampling
-from perfmagic.magics.running.run import bind
-from perfmagic.results import BenchResult, SweepResult
-from perfmagic.results.predicted import Predicted, PredictionCheck
-from perfmagic.show import last, show
+from perfmagic.api.comparisons import NAMES, AnyComparison, compare_given, is_trace_path
+from perfmagic.api.options import Option
+from perfmagic.api.saved import load
+from perfmagic.api.show import last, show
+from perfmagic.base.errors import OptionError
+from perfmagic.base.files import file_path
+from perfmagic.magics.running.options import Parser, sampling
+from perfmagic.magics.running.recording import bind
+from perfmagic.results import BenchResult, RanksResult, RanksSweep, SweepResult, TimelineResult, WhatIfResult
+from perfmagic.results.what_if import Predicted, PredictionCheck
+
+RECORDED = (TimelineResult, RanksResult, RanksSweep)
+_QUANTITY = Option(
+    "what to compare: *done*, *span*, *returns* or *queued*, for functions only with `-n`",
+    unset="*done*, else *returns*",
+    choices=QUANTITIES,
+    metavar="Q",
+    name="quantity",
+    type=str,
+)
 
 
 def parser() -> Parser:
@@ -25,48 +38,74 @@ def parser() -> Parser:
         "Of a prediction of t.what_if() and the timeline of the changed cell: whether it came true.",
         form="NAME|FILE NAME|FILE…",
     )
-    add_name_option(made)
-    made.add_argument("--quantity", choices=QUANTITIES, help="what to compare (default: done, else returns)")
-    made.add_argument("words", nargs="*", metavar="NAME|FILE", help="the baseline first")
-    add_sampling_options(made)
+    made.add_name("the comparison")
+    made.add(_QUANTITY)
+    made.add_argument("names", nargs="*", metavar="NAME|FILE", help="the baseline first")
+    made.add_sampling()
     return made
 
 
-def run(shell: Any, line: str) -> Found | PredictionCheck | None:
+def run(shell: Any, line: str) -> AnyComparison | PredictionCheck | None:
     """Compare the functions, results or files that the line names, and return the comparison."""
     options = parser().split_words(line)
     if options.help:
         print(parser().format_help())
         return None
-    words = options.words
-    if len(words) < 2:
-        raise OptionError(f"%compare: {len(words)} named, at least two are needed", hint="%compare before after")
-    given = [named(shell, word) for word in words]
+    names = options.names
+    if len(names) < 2:
+        raise OptionError(f"%compare: {len(names)} named, at least two are needed", hint="%compare before after")
+    given = [_named(shell, name) for name in names]
     if isinstance(given[0], Predicted):
-        return _checked(shell, options.name, given)
-    timelines = any(isinstance(one, (*RECORDED, Path)) for one in given)
-    functions = [] if timelines else [one for one in given if not isinstance(one, (BenchResult, SweepResult))]
-    names = names_of(words, given) if timelines else words if functions else ()
-    extra = {**sampling(options), "code": f"%compare {line.strip()}"} if functions else sampling(options)
+        return _check_prediction(shell, options.variable, given)
+    timelines = any(isinstance(value, (*RECORDED, Path)) for value in given)
+    functions = not timelines and any(not isinstance(value, (BenchResult, SweepResult)) for value in given)
+    labels = _labels(names, given) if timelines else names if functions else ()
+    settings = sampling(options) | ({"code": f"%compare {line.strip()}"} if functions else {})
     before = last()
     try:
-        found = compare_given(given, names, options.quantity, extra, magic="%compare")
+        comparison = compare_given(given, labels, options.quantity, settings, magic="%compare")
     except BaseException:
         partial = last()
         if partial is not None and partial is not before:
             show(partial)
-            bind(shell, options.name, partial)
+            bind(shell, options.variable, partial)
         raise
-    show(found)
-    bind(shell, options.name, found)
-    return found
+    show(comparison)
+    bind(shell, options.variable, comparison)
+    return comparison
 
 
-def _checked(shell: Any, name: str, given: list[Any]) -> PredictionCheck:
-    """A prediction beside the changed run."""
+def _check_prediction(shell: Any, variable: str, given: list[Any]) -> PredictionCheck:
+    """Compare a prediction with the run of the changed cell."""
     if len(given) != 2:
         raise OptionError(f"%compare: a prediction is checked against one timeline, not {len(given) - 1}")
-    found: PredictionCheck = given[0].check(given[1])
-    show(found)
-    bind(shell, name, found)
-    return found
+    check: PredictionCheck = given[0].check(given[1])
+    show(check)
+    bind(shell, variable, check)
+    return check
+
+
+def _labels(names: list[str], given: list[Any]) -> list[str]:
+    """What to call timelines: a variable's name; a letter for a file, whose name is long."""
+    pairs = enumerate(zip(names, given, strict=True))
+    return [NAMES[i % 2] if isinstance(value, Path) else name for i, (name, value) in pairs]
+
+
+def _named(shell: Any, name: str) -> Any:
+    """A result or function of the notebook, a result saved as JSON, or the path of a trace or folder."""
+    if name in shell.user_ns or hasattr(builtins, name):
+        value = shell.user_ns[name] if name in shell.user_ns else getattr(builtins, name)
+        if isinstance(value, (BenchResult, SweepResult)):
+            return value.named(name)
+        if callable(value) or isinstance(value, (*RECORDED, WhatIfResult)):
+            return value
+        raise OptionError(
+            f"%compare: {name} is of type {type(value).__name__}",
+            hint="name results of %%bench, %%timeline or %%ranks with -o NAME, or functions",
+        )
+    path = file_path(name)
+    if is_trace_path(path):
+        return path
+    if path.is_file():
+        return load(name)
+    raise OptionError(f"%compare: there is no variable and no file {name}", hint="%%bench -o NAME binds a result")

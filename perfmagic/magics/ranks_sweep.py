@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from perfmagic.errors import OptionError
-from perfmagic.files import file_path
+from perfmagic.api.options import RUNS, WARMUP
+from perfmagic.api.ranks.requests import LOCAL
+from perfmagic.api.ranks.sweeps import SweepPlan, run_sweep
+from perfmagic.api.show import keep_quiet, show
+from perfmagic.base.errors import OptionError
+from perfmagic.base.files import file_path
 from perfmagic.magics.running.progress import Progress
-from perfmagic.magics.running.run import bind
-from perfmagic.rank_sessions import LOCAL
-from perfmagic.rank_sweeps import RUNS, WARMUP, Asked, swept
-from perfmagic.show import keep_quiet, show
+from perfmagic.magics.running.recording import bind
 
 
 def run(shell: Any, options: argparse.Namespace, setup: str, source: str) -> None:
-    """Run the cell on each number of ranks, show what that says, then raise what ended it early."""
+    """Run the cell on each number of ranks, show the sweep, then raise the error that ended it early."""
     __tracebackhide__ = True
     others = {
         "-n": options.n is not None,
@@ -25,35 +26,35 @@ def run(shell: Any, options: argparse.Namespace, setup: str, source: str) -> Non
         "--lines": options.lines is not None,
     }
     if wrong := next((name for name, given in others.items() if given), ""):
-        words = "is not measured with it" if wrong == "--lines" else "records all ranks"
-        raise OptionError(f"%%ranks --sweep {wrong}: a sweep {words}", hint=f"leave {wrong} out")
+        reason = "is not measured with it" if wrong == "--lines" else "records all ranks"
+        raise OptionError(f"%%ranks --sweep {wrong}: a sweep {reason}", hint=f"leave {wrong} out")
     if options.cluster not in ("", LOCAL):
-        words = f"%%ranks --sweep --cluster {options.cluster}: a sweep starts processes of this machine"
-        raise OptionError(words, hint="run the cell with -n and --cluster for each number of ranks")
+        message = f"%%ranks --sweep --cluster {options.cluster}: a sweep starts processes of this machine"
+        raise OptionError(message, hint="run the cell with -n and --cluster for each number of ranks")
     if options.sweep.name != "n":
         raise OptionError(
             f"%%ranks --sweep {options.sweep.name}={options.sweep.text}: the number of ranks is called n",
             hint="%%ranks --sweep n=1,2,4; set-up code behind it may use world_size",
         )
-    asked = Asked(
+    plan = SweepPlan(
         source=source,
         setup="\n" * (len(source) - len(source.lstrip("\n"))) + setup,  # on the magic's line, as the editor counts
         scaling="strong" if options.strong else "weak",
         device=options.device,
         backend=options.backend,
-        runs=RUNS if options.r is None else options.r,
+        runs=RUNS if options.runs is None else options.runs,
         warmup=WARMUP if options.warmup is None else options.warmup,
         record={"memory": options.memory, "shapes": options.shapes},
     )
     progress = Progress(shell, "%%ranks --sweep", quiet=options.quiet)
-    found, error = swept(asked, options.sweep.values(shell.user_ns), lambda words: progress(lambda: words))
-    if found is not None:
-        bind(shell, options.name, found)
+    result, error = run_sweep(plan, options.sweep.values(shell.user_ns), lambda line: progress(lambda: line))
+    if result is not None:
+        bind(shell, options.variable, result)
         if options.quiet:
-            keep_quiet(found)
+            keep_quiet(result)
         else:
-            show(found, replaces=progress.display_id)
+            show(result, replaces=progress.display_id)
         if options.save:
-            found.save(file_path(options.save))
+            result.save(file_path(options.save))
     if error is not None:
         raise error

@@ -5,12 +5,23 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from perfmagic.magics.running.cell_recording import CellRecording
-from perfmagic.magics.running.options import Parser, add_name_option
-from perfmagic.magics.running.recorded import add_recording_options
+from perfmagic.api.options import Option, ReadOptions, RecordOptions
+from perfmagic.magics.running.options import Parser, path_to_write
+from perfmagic.magics.running.recording import CellRecording
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import Cell
 from perfmagic.trace.names import checked_pattern
+
+_FILES = (
+    Option("also save the trace as Chrome JSON (.json or .json.gz), for Perfetto", name="save", metavar="FILE"),
+    Option("also write one self-contained page", name="html", metavar="FILE"),
+    Option(
+        "also write files for TensorBoard's PyTorch profiler plugin",
+        name="tensorboard",
+        metavar="DIR",
+        more=" (`pip install 'perfmagic[tensorboard]'`)",
+    ),
+)
 
 
 class TimelineMagic:
@@ -22,11 +33,12 @@ class TimelineMagic:
         parser = Parser(
             "%%timeline", "When Python queued this cell's work, and when the device executed it.", form="[set-up code]"
         )
-        add_name_option(parser)
-        add_recording_options(parser)
-        parser.add_argument("--save", metavar="FILE", help="also save the trace as Chrome JSON (.json or .json.gz)")
-        parser.add_argument("--html", metavar="FILE", help="also write one self-contained page")
-        parser.add_argument("--tensorboard", metavar="DIR", help="also write files for TensorBoard's profiler plugin")
+        parser.add_name()
+        parser.add_keywords(RecordOptions, "device")
+        parser.add_keywords(ReadOptions, "comm_names")
+        parser.add_keywords(RecordOptions, "memory", "shapes", "lines", "packages")
+        for option in _FILES:
+            parser.add(option, type=path_to_write)
         return parser
 
     def begin(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> TimelineRun:
@@ -37,10 +49,10 @@ class TimelineMagic:
 class TimelineRun(CellRecording):
     """One recorded cell."""
 
-    def result_of(self, failed: str, error: BaseException | None) -> TimelineResult:
+    def make_result(self, failed: str, error: BaseException | None) -> TimelineResult:
         return TimelineResult(self._recorder.stop(failed), comm_names=self._options.comm_names)
 
-    def keep(self, result: TimelineResult) -> None:
+    def save(self, result: TimelineResult) -> None:
         if self._options.save:
             result.save(self._options.save)
         if self._options.html:

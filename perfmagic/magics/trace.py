@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from perfmagic.api import open_each
-from perfmagic.errors import OptionError, TraceError
-from perfmagic.files import file_path
-from perfmagic.magics.running.options import Parser, add_name_option
-from perfmagic.magics.running.run import bind
+from perfmagic.api.options import ReadOptions
+from perfmagic.api.show import show
+from perfmagic.api.timelines import open_each
+from perfmagic.base.errors import OptionError, TraceError
+from perfmagic.base.files import file_path
+from perfmagic.magics.running.options import Parser
+from perfmagic.magics.running.recording import bind
 from perfmagic.results import TimelineResult, Traces
-from perfmagic.show import show
 
 
 def parser() -> Parser:
@@ -21,13 +22,9 @@ def parser() -> Parser:
         "The timelines of traces that torch.profiler saved (Chrome JSON, gzipped or not).",
         form="FILE|FOLDER…",
     )
-    add_name_option(made)
-    made.add_argument(
-        "--comm-names",
-        metavar="REGEX",
-        help="kernels whose name matches count as communication, in place of the built-in rule",
-    )
-    made.add_argument("words", nargs="*", metavar="FILE|FOLDER")
+    made.add_name("the result, or a list of results,")
+    made.add_keywords(ReadOptions, "comm_names")
+    made.add_argument("paths", nargs="*", metavar="FILE|FOLDER")
     return made
 
 
@@ -41,47 +38,47 @@ def run(shell: Any, line: str) -> TimelineResult | Traces | None:
         print(parser().format_help())
         return None
     results: list[TimelineResult] = []
-    refused: list[TraceError] = []
-    for _, opened in open_each(_paths(options.words), comm_names=options.comm_names):
+    errors: list[TraceError] = []
+    for _, opened in open_each(_paths(options.paths), comm_names=options.comm_names):
         if isinstance(opened, TraceError):
-            refused.append(opened)
+            errors.append(opened)
         else:
             results.append(opened)
-    found = results[0] if len(results) == 1 else Traces(results)
+    shown = results[0] if len(results) == 1 else Traces(results)
     if results:
-        bind(shell, options.name, found)
+        bind(shell, options.variable, shown)
     _show(Traces(results))
-    _complain(refused)
-    return found
+    _report(errors)
+    return shown
 
 
 def _show(traces: Traces) -> None:
-    """The ranks of each job on one axis, and the traces that stand alone one by one."""
+    """Show the ranks of each job on one axis, then each trace that belongs to no job."""
     if traces.mixed:
         print(traces.mixed)
     for job in traces.jobs:
         show(job)
-    for one in traces.alone:
+    for timeline in traces.alone:
         if len(traces) > 1:
-            rank = one.trace.meta.rank
-            print(one.title if rank is None else f"rank {rank}: {one.title}")
-        show(one)
+            rank = timeline.trace.meta.rank
+            print(timeline.title if rank is None else f"rank {rank}: {timeline.title}")
+        show(timeline)
 
 
-def _complain(refused: list[TraceError]) -> None:
-    """Print all errors but the first, and raise that; a hint is given once, also for a folder of foreign files."""
-    hints = {problem.hint for problem in refused[:1]}
-    for problem in refused[1:]:
-        print(problem.message if problem.hint in hints else problem)
-        hints.add(problem.hint)
-    if refused:
-        raise refused[0]
+def _report(errors: list[TraceError]) -> None:
+    """Print all errors but the first, and raise that. Each hint is given once."""
+    hints = {error.hint for error in errors[:1]}
+    for error in errors[1:]:
+        print(error.message if error.hint in hints else error)
+        hints.add(error.hint)
+    if errors:
+        raise errors[0]
 
 
-def _paths(words: list[str]) -> list[Path | str]:
-    """The paths and URLs of the words; one existing file's name may hold spaces."""
-    if not words:
+def _paths(names: list[str]) -> list[Path | str]:
+    """The paths and URLs that a line names; one existing file's name may hold spaces."""
+    if not names:
         raise OptionError("%trace: no file given", hint="%trace run.pt.trace.json.gz")
-    whole = " ".join(words)
-    named = [whole] if "://" not in whole and file_path(whole).exists() else words
-    return [word if "://" in word else file_path(word) for word in named]
+    whole = " ".join(names)
+    names = [whole] if "://" not in whole and file_path(whole).exists() else names
+    return [name if "://" in name else file_path(name) for name in names]

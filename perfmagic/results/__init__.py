@@ -1,4 +1,4 @@
-"""What a measurement gives back: named quantities with units, and their faces. Each kind is loaded when it is used."""
+"""What a measurement gives back: named quantities, as text, page and picture. Each kind is loaded when it is used."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perfmagic.results.bench import BenchResult
-    from perfmagic.results.compare import CompareResult
-    from perfmagic.results.faces import Result
+    from perfmagic.results.bench import BenchResult, CompareResult, SweepResult
     from perfmagic.results.graph import GraphResult
     from perfmagic.results.memory import MemoryResult
     from perfmagic.results.ranks import RanksResult
-    from perfmagic.results.ranks_sweep import RanksSweep
-    from perfmagic.results.ranks_sweep_comparison import RanksSweepComparison
-    from perfmagic.results.ranks_what_if import RanksWhatIf
-    from perfmagic.results.roofline import RooflineResult
-    from perfmagic.results.sweep import SweepResult
-    from perfmagic.results.timeline import TimelineResult
+    from perfmagic.results.ranks_sweep import RanksSweep, RanksSweepComparison
+    from perfmagic.results.result import Result
+    from perfmagic.results.timeline import RooflineResult, TimelineResult
     from perfmagic.results.trace_comparison import TraceComparison
     from perfmagic.results.traces import Traces
-    from perfmagic.results.what_if import WhatIfResult
+    from perfmagic.results.what_if import RanksWhatIf, WhatIfResult
 
 __all__ = [
     "BenchResult",
@@ -41,16 +36,16 @@ __all__ = [
 ]
 _HOME = {
     "BenchResult": "bench",
-    "CompareResult": "compare",
+    "CompareResult": "bench",
     "GraphResult": "graph",
     "MemoryResult": "memory",
     "RanksResult": "ranks",
     "RanksSweep": "ranks_sweep",
-    "RanksSweepComparison": "ranks_sweep_comparison",
-    "RanksWhatIf": "ranks_what_if",
-    "Result": "faces",
-    "RooflineResult": "roofline",
-    "SweepResult": "sweep",
+    "RanksSweepComparison": "ranks_sweep",
+    "RanksWhatIf": "what_if",
+    "Result": "result",
+    "RooflineResult": "timeline",
+    "SweepResult": "bench",
     "TimelineResult": "timeline",
     "TraceComparison": "trace_comparison",
     "Traces": "traces",
@@ -61,5 +56,5 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    return found
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return value

@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from perfmagic import units
-from perfmagic.analysis.graph.edges import GraphEdge, edges
-from perfmagic.analysis.graph.graph import Graph, graph_of
+from perfmagic.analysis.graph.graph import Graph, GraphEdge, edges, graph_of
 from perfmagic.analysis.graph.late import LateNode, late_nodes
 from perfmagic.analysis.graph.nodes import GraphNode
-from perfmagic.analysis.rows import Rows
-from perfmagic.errors import CaptureError, TraceError
-from perfmagic.results.faces import Result
+from perfmagic.base import units
+from perfmagic.base.errors import CaptureError, TraceError
+from perfmagic.results.result import Result
+from perfmagic.trace.columns import SeenOps
 from perfmagic.trace.model import Trace, devices_label
-from perfmagic.trace.needs import SeenOps
+from perfmagic.trace.rows import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,13 +163,13 @@ class GraphResult(Result):
 
     def text(self) -> str:
         """The sentence, the work of each lane, what could have begun earlier, the longest chain."""
-        from perfmagic.view.graph.text import graph_text
+        from perfmagic.view.graph.writers import graph_text
 
         return self._nothing() if self.is_empty else graph_text(self._doc())
 
     def html(self) -> str:
         """The picture with its words."""
-        from perfmagic.view.graph.html import graph_html, nothing_html
+        from perfmagic.view.graph.writers import graph_html, nothing_html
 
         return nothing_html(self._nothing()) if self.is_empty else graph_html(self._doc())
 
@@ -204,7 +203,7 @@ class GraphResult(Result):
         return notes
 
     def _doc(self) -> GraphDoc:
-        from perfmagic.analysis.graph.units import drawn
+        from perfmagic.analysis.graph.groups import drawn
         from perfmagic.view.graph.doc import GraphDoc
 
         graph = self._graph

@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from perfmagic import units
-from perfmagic.analysis.memory.growth import Growth, growth
 from perfmagic.analysis.memory.ledger import Ledger, ledger
-from perfmagic.analysis.memory.peak import HeldBytes, MemoryBlock, Words, blocks, held
-from perfmagic.analysis.memory.reasons import reasons
+from perfmagic.analysis.memory.peak import Growth, HeldBytes, MemoryBlock, blocks, growth, held
+from perfmagic.analysis.memory.reasons import Descriptions, reasons
 from perfmagic.analysis.memory.stack import stack
 from perfmagic.analysis.memory.whatif import WhatIf, what_if
-from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.memory import RESERVED
-from perfmagic.errors import OptionError, TraceError
-from perfmagic.results.faces import Result
+from perfmagic.base import units
+from perfmagic.base.errors import OptionError, TraceError
+from perfmagic.results.result import Result
 from perfmagic.trace.columns import HOST_DEVICE, NONE
 from perfmagic.trace.model import Trace
+from perfmagic.trace.rows import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,15 +54,15 @@ class MemoryResult(Result):
             raise TraceError(NOTHING, hint="record with --memory, or with torch.profiler.profile(profile_memory=True)")
         known = sorted(set(self.trace.blocks.device.tolist()))
         asked = known if self.device is None else [self.device]
-        found = [one for device in asked if (one := ledger(self.trace, device)) is not None]
-        if not found:
+        ledgers = [held for device in asked if (held := ledger(self.trace, device)) is not None]
+        if not ledgers:
             which = ", ".join(map(str, known))
             raise OptionError(f"device {self.device} allocated nothing here", hint=f"devices with blocks: {which}")
-        return max(found, key=lambda one: (one.device != HOST_DEVICE, one.peak_bytes))
+        return max(ledgers, key=lambda held: (held.device != HOST_DEVICE, held.peak_bytes))
 
     @cached_property
-    def _words(self) -> Words:
-        return Words(self.ledger, reasons(self.ledger))
+    def _words(self) -> Descriptions:
+        return Descriptions(self.ledger, reasons(self.ledger))
 
     @property
     def peak_bytes(self) -> int:
@@ -137,13 +136,13 @@ class MemoryResult(Result):
 
     def text(self) -> str:
         """The sentence, what was alive at the peak, what would lower it, what rounds leave behind."""
-        from perfmagic.view.memory.text import memory_text
+        from perfmagic.view.memory.writers import memory_text
 
         return self._nothing() if self.is_empty else memory_text(self._doc())
 
     def html(self) -> str:
         """The same as tables."""
-        from perfmagic.view.memory.html import memory_html, nothing_html
+        from perfmagic.view.memory.writers import memory_html, nothing_html
 
         return nothing_html(self._nothing()) if self.is_empty else memory_html(self._doc())
 
@@ -158,8 +157,8 @@ class MemoryResult(Result):
         """The most that the allocator took from the device, 0 where it does not say."""
         counters = self.trace.counters
         name = self.trace.names.index(RESERVED) if RESERVED in self.trace.names else NONE
-        mine = (counters.device == self.ledger.device) & (counters.series == name)
-        return int(counters.value[mine].max(initial=0))
+        selected = (counters.device == self.ledger.device) & (counters.series == name)
+        return int(counters.value[selected].max(initial=0))
 
     def svg(self) -> str:
         """The picture: memory stacked by reason, what was there at the peak, and what would lower it."""

@@ -4,50 +4,158 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from perfmagic.analysis.ranks.alignment import Alignment
-from perfmagic.analysis.ranks.arrows import arrows
-from perfmagic.analysis.ranks.clock_facts import Ping
-from perfmagic.analysis.ranks.files import stretches
+import msgspec
+
+from perfmagic.analysis.bench.saved import damage_of, format_of, kind_of, of_format, read_json, text_of
+from perfmagic.analysis.ranks.alignment import Alignment, Ping
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
-from perfmagic.analysis.ranks.host_as_device import host_as_device
-from perfmagic.analysis.ranks.job.path import JobPathPart
-from perfmagic.analysis.ranks.job.prediction import Job, job_of
-from perfmagic.analysis.ranks.kernels_of_ranks import KernelOfRanks, kernels_of_ranks
+from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay
+from perfmagic.analysis.ranks.jobs import stretches
 from perfmagic.analysis.ranks.meetings import Meeting, Message
-from perfmagic.analysis.ranks.of_file import FileOfRank
-from perfmagic.analysis.ranks.summary import Ranks, RankStat
+from perfmagic.analysis.ranks.rank_files import FileOfRank
+from perfmagic.analysis.ranks.rank_summary import KernelOfRanks, host_as_device, kernels_of_ranks
+from perfmagic.analysis.ranks.ranks import Ranks, RankStat, arrows
 from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.rows import Rows, pandas
-from perfmagic.errors import OptionError, TraceError
-from perfmagic.files import write_text
-from perfmagic.results.faces import Result
-from perfmagic.results.predicted import checked_changes
-from perfmagic.results.ranks_folder import RANKS_FORMAT, damaged_folder, folder_to_save, read_about, write_about
-from perfmagic.results.ranks_live import WITH_FINDINGS, LiveRanks, wire_of
-from perfmagic.results.ranks_what_if import RanksWhatIf
+from perfmagic.analysis.replay.critical_path import JobPathPart
+from perfmagic.base.errors import OptionError, TraceError
+from perfmagic.base.files import file_path, made_folder, write_text
+from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.results.what_if import RanksWhatIf, checked_changes
 from perfmagic.trace.formats.sources import read_file
-from perfmagic.trace.model import Trace, devices_label
-from perfmagic.view.timeline.viewstate import ViewState
+from perfmagic.trace.model import PingNumbers, Trace, devices_label
+from perfmagic.trace.names import checked_pattern
+from perfmagic.trace.rows import Rows, pandas
+from perfmagic.trace.typed import Count, typed
+from perfmagic.view.timeline.doc import ViewState
 
-# Views are imported where they are drawn: a script that reads numbers need not load them.
 if TYPE_CHECKING:
     import pandas as pd
 
     from perfmagic.view.ranks.doc import RankRow, RanksDoc
-    from perfmagic.view.timeline.liveview import LiveView
-    from perfmagic.view.timeline.wire import Wire
+    from perfmagic.view.timeline.live_data import Wire
+    from perfmagic.view.timeline.writers import LiveView
+
+
+# The folders that results of several ranks are saved as: traces, and one file that says what they are together.
+
+T = TypeVar("T")
+
+ABOUT = "saved.perfmagic"  # has no ending of a trace: readers of the folder's traces skip it
+RANKS_FORMAT, SWEEP_FORMAT = "perfmagic ranks 1", "perfmagic ranks-sweep 1"
+_OF_FILES = (".npz", ".json", ".gz", ".zip", ".html", ".htm", ".csv", ".txt", ".md", ".pkl", ".pt")
+
+
+def folder_to_save(path: str | os.PathLike[str], what: str, hint: str) -> Path:
+    """The folder of that name, made where it is not there. Raises OptionError for a name that ends as files do."""
+    target = file_path(path)
+    if target.suffix.lower() in _OF_FILES and not target.is_dir():
+        words = f"{target}: {what} is saved as a folder, and {target.suffix} is the ending of a file"
+        raise OptionError(words, hint=hint)
+    return made_folder(target)
+
+
+def write_about(folder: Path, form: str, values: dict[str, Any]) -> None:
+    """Say what the folder holds; the last thing to write, so that a folder that says it is whole."""
+    write_text(folder / ABOUT, json.dumps({"format": form, **values}, ensure_ascii=False, indent=1))
+
+
+def is_saved(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a folder that a result of several ranks was saved as."""
+    return (file_path(path) / ABOUT).is_file()
+
+
+def is_sweep(path: str | os.PathLike[str]) -> bool:
+    """Whether that result is a sweep over numbers of ranks."""
+    return is_saved(path) and kind_of(format_of(text_of(file_path(path) / ABOUT))) == kind_of(SWEEP_FORMAT)
+
+
+def read_about(path: str | os.PathLike[str], form: str, what: str, kind: type[T]) -> tuple[Path, T]:
+    """The folder, and what write_about() wrote there, of a type. Raises OptionError for another folder."""
+    folder = file_path(path)
+    if not is_saved(folder):
+        is_one = "is a folder without" if folder.is_dir() else "is no folder with"
+        hint = "the save() of a result writes one; perfmagic.open_traces(folder).ranks opens the traces of any folder"
+        raise OptionError(f"{path} {is_one} {ABOUT}", hint=hint)
+    try:
+        data = of_format(read_json(text_of(folder / ABOUT)), (form,), what, "perfmagic.load(folder) opens either kind")
+        with damage_of(what):
+            return folder, typed(data, kind)
+    except OptionError as error:
+        raise OptionError(f"{folder / ABOUT}: {error.message}", hint=error.hint) from None
+
+
+# The live view of several ranks, and what stands in its place where it cannot run.
+
+WITH_FINDINGS = 8  # timelines of ranks that have findings of their own: each takes as long as the rest of its data
+NO_FINDINGS = "its own findings are not worked out here: .rank({rank}).findings has them"
+
+
+def wire_of(ranks: RanksDoc, rows: Iterable[tuple[RankRow, TimelineResult]]) -> Wire:
+    """The data of the live view: a row a rank, and behind each of these its own timeline on the common axis."""
+    from perfmagic.view.ranks.live_data import ranks_wire, window_on_axis
+    from perfmagic.view.timeline.doc import timeline_doc
+    from perfmagic.view.timeline.live_data import timeline_wire
+
+    parts: dict[int, Wire] = {}
+    for row, timeline in rows:
+        start_ns, end_ns = window_on_axis(ranks, row)
+        findings = timeline.findings if len(parts) < WITH_FINDINGS else ()
+        doc = timeline_doc(timeline.trace, findings, start_ns=start_ns, end_ns=end_ns, comm_names=timeline.comm_names)
+        if len(parts) >= WITH_FINDINGS:
+            doc = replace(doc, trust=(NO_FINDINGS.format(rank=row.rank), *doc.trust))
+        parts[row.rank] = timeline_wire(doc, timeline.trace)
+    return ranks_wire(ranks, parts)
+
+
+@dataclass(frozen=True)
+class LiveRanks:
+    """A LiveView.  document, data, picture: made when they are asked for: a page that is never opened costs nothing."""
+
+    title: str
+    state: ViewState
+    empty: bool
+    document: Callable[[], RanksDoc]
+    data: Callable[[], Wire]
+    picture: Callable[[], str]
+
+    def wire(self) -> Wire:
+        return self.data()
+
+    def picture_html(self) -> str:
+        from perfmagic.view.page import ONLY_THE_PICTURE
+
+        return ONLY_THE_PICTURE + self.picture()
+
+    def frame_html(self) -> str:
+        from perfmagic.view.page import framed_page
+        from perfmagic.view.ranks.writers import ranks_section
+
+        section = ranks_section(self.document(), self.data())
+        return framed_page(self.title, section, self.picture())
+
+
+# Views are imported where they are drawn: a script that reads numbers need not load them.
 
 
 SAVE_HINT = 'save("runs") writes one; save("runs.json.gz") is one file for Perfetto, to_html() writes a page'
 MOST_READ_AGAIN = 16  # files that are read for the rows of a page, when their traces were not kept
+
+
+class _Saved(msgspec.Struct):
+    """What is beside the traces in a folder."""
+
+    ranks: Annotated[tuple[Count, ...], msgspec.Meta(min_length=1)]
+    titles: dict[str, str]
+    comm_names: str | None
+    pings: tuple[PingNumbers, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,19 +172,23 @@ class RanksResult(Result):
     files: Mapping[int, FileOfRank] = field(default_factory=dict, repr=False)
     view_state: ViewState = field(default_factory=ViewState, repr=False)
 
+    def __reduce__(self) -> tuple[type[RanksResult], tuple[object, ...]]:
+        """Pickled without what the live views show: a copy in another process has views of its own."""
+        return type(self), (self.timelines, self.ranks, self.files)
+
     @classmethod
     def of(cls, timelines: Sequence[TimelineResult]) -> RanksResult:
         """Ranks that are known to be of one job, by rank; also a single one, and ranks that did nothing.
 
         Raises OptionError for none, and for one that has no rank.
         """
-        known = {one.trace.meta.rank: host_as_device(one.trace) for one in timelines}
+        known = {timeline.trace.meta.rank: host_as_device(timeline.trace) for timeline in timelines}
         if not known or None in known:
             raise OptionError(
                 "RanksResult.of: timelines of ranks are needed", hint="perfmagic.open_traces(folder).ranks"
             )
         ranks = Ranks({rank: trace for rank, trace in known.items() if rank is not None}, timelines[0].comm_names)
-        return cls(tuple(sorted(timelines, key=lambda one: one.trace.meta.rank or 0)), ranks)
+        return cls(tuple(sorted(timelines, key=lambda timeline: timeline.trace.meta.rank or 0)), ranks)
 
     @property
     def title(self) -> str:
@@ -86,7 +198,7 @@ class RanksResult(Result):
 
     @property
     def _titles(self) -> list[str]:
-        known = {number: one.title for number, one in zip(self.ranks.ranks, self.timelines, strict=False)}
+        known = {number: timeline.title for number, timeline in zip(self.ranks.ranks, self.timelines, strict=False)}
         return [known[number] if number in known else self.files[number].name for number in self.ranks.ranks]
 
     @property
@@ -137,7 +249,7 @@ class RanksResult(Result):
         job = self._job("critical_path")
         if job.unreadable:
             raise TraceError(f"the critical path is not known: {job.unreadable}")
-        return job.path.rows()
+        return job.path.rows_of_job()
 
     def what_if(self, *changes: Change, ranks: int | Iterable[int] | None = None) -> RanksWhatIf:
         """What the job would take with changes (perfmagic.changes) on all ranks, or on some.
@@ -154,13 +266,13 @@ class RanksResult(Result):
         prediction, after = self._job("what_if").predict(changes, wanted)
         return RanksWhatIf(prediction, self.ranks, after)
 
-    def _job(self, what: str) -> Job:
+    def _job(self, what: str) -> JobReplay:
         if len(self.ranks.traces) != len(self.ranks.ranks):
             raise OptionError(
                 f"ranks.{what}: the records of {len(self.ranks.ranks)} ranks were not kept",
                 hint="perfmagic.open_traces(folder).ranks keeps them",
             )
-        return job_of(self.ranks)
+        return job_replay(self.ranks)
 
     def messages(self) -> Rows[Message]:
         """Each send with its receive: when both ends had come, when it arrived, how long each end waited (ns)."""
@@ -193,19 +305,22 @@ class RanksResult(Result):
     @cached_property
     def wire(self) -> Wire:
         """The data of the live view: a row a rank, and behind each the rank's own timeline on the common axis."""
-        return wire_of(self.doc, ((row, self.rank(row.rank)) for row in self._told_first()))
+        return wire_of(self.doc, ((row, self.rank(row.rank)) for row in self._findings_first()))
 
     def read_again(self) -> Iterator[tuple[int, TimelineResult]]:
-        """The ranks of whom a finding tells, and their timelines, as many as have findings on a page; one by one."""
-        for row in self._told_first()[:WITH_FINDINGS]:
+        """The ranks that findings name and their timelines, one by one, up to the number a page shows."""
+        for row in self._findings_first()[:WITH_FINDINGS]:
             yield row.rank, self.rank(row.rank)
 
-    def _told_first(self) -> list[RankRow]:
-        """The rows that open to a timeline, those of whom a finding tells first: of files a few, read once more."""
+    def _findings_first(self) -> list[RankRow]:
+        """The rows that open to a timeline, those that findings name first; of files at most MOST_READ_AGAIN."""
         few = (finding.ranks for finding in self.findings if len(finding.ranks) <= WITH_FINDINGS)
-        told = dict.fromkeys(rank for ranks in few for rank in ranks)
+        of_findings = dict.fromkeys(rank for ranks in few for rank in ranks)
         rows = {row.rank: row for row in self.doc.rows}
-        order = [rows[rank] for rank in (*(rank for rank in told if rank in rows), *(r for r in rows if r not in told))]
+        order = [
+            rows[rank]
+            for rank in (*(rank for rank in of_findings if rank in rows), *(r for r in rows if r not in of_findings))
+        ]
         return order if self.timelines else order[:MOST_READ_AGAIN]
 
     def zoom(self, start_ns: int, end_ns: int) -> None:
@@ -246,7 +361,7 @@ class RanksResult(Result):
         ends as another file.
         """
         if str(path).endswith((".json", ".json.gz")):
-            from perfmagic.trace.formats.chrome_ranks import write_chrome_ranks
+            from perfmagic.trace.formats.chrome import write_chrome_ranks
 
             traces = {number: self._trace(number) for number in self.ranks.ranks}
             return write_chrome_ranks(traces, self.clocks.offset_ns, arrows(self.ranks), path)
@@ -265,19 +380,26 @@ class RanksResult(Result):
 
         Raises OptionError for another folder, TraceError where a trace in it cannot be read.
         """
-        folder, about = read_about(path, RANKS_FORMAT, "record of several ranks")
-        try:
-            files = [(str(about["titles"][str(one)]), folder / f"rank{int(one)}.npz") for one in about["ranks"]]
-            comm_names, pings = about["comm_names"], tuple(Ping(*one) for one in about["pings"])
-        except (LookupError, TypeError, ValueError) as error:
-            raise damaged_folder(folder, "record of several ranks", error) from None
-        found = cls.of([TimelineResult(read_file(file), comm_names=comm_names, title=title) for title, file in files])
-        return found.aligned_by(pings)
+        folder, about = read_about(path, RANKS_FORMAT, "record of several ranks", _Saved)
+        checked_pattern(about.comm_names)
+        timelines = [
+            TimelineResult(
+                read_file(folder / f"rank{number}.npz"),
+                comm_names=about.comm_names,
+                title=about.titles.get(str(number), f"rank {number}"),
+            )
+            for number in about.ranks
+        ]
+        result = cls.of(timelines)
+        if result.ranks.ranks != [*about.ranks]:
+            named, held = (stretches(some) for some in (about.ranks, result.ranks.ranks))
+            raise OptionError(f"{folder / ABOUT} names ranks {named}, the traces beside it are of {held}")
+        return result.aligned_by([Ping(*ping) for ping in about.pings])
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the live view of all ranks (no network) and give its path."""
-        from perfmagic.view.ranks.live import ranks_section
-        from perfmagic.view.timeline.live import live_page
+        from perfmagic.view.page import live_page
+        from perfmagic.view.ranks.writers import ranks_section
 
         return write_text(path, live_page(self.title, [ranks_section(self.doc, self.wire)]))
 
@@ -288,9 +410,9 @@ class RanksResult(Result):
         return self.nothing or ranks_text(self.doc)
 
     def html(self) -> str:
-        """The first line, the findings, the picture of all ranks on one axis, the table; at most 60 kB."""
+        """The first line, the findings, the picture of all ranks on one axis, the table; at most 80 kB."""
         from perfmagic.view.html import framed, paragraphs
-        from perfmagic.view.ranks.html import ranks_html
+        from perfmagic.view.ranks.writers import ranks_html
 
         return framed(paragraphs([self.nothing])) if self.nothing else ranks_html(self.doc)
 

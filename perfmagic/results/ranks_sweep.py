@@ -8,25 +8,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from perfmagic import units
-from perfmagic.analysis.ranks.efficiency import Scaling
-from perfmagic.analysis.ranks.scaling import RunOfRanks, ScalingStat, run_of, scaling_table, scaling_words
-from perfmagic.analysis.rows import Rows
-from perfmagic.errors import OptionError
-from perfmagic.files import write_text
-from perfmagic.results.faces import Result
-from perfmagic.results.ranks import RanksResult
-from perfmagic.results.ranks_folder import SWEEP_FORMAT, damaged_folder, folder_to_save, read_about, write_about
+import msgspec
+
+from perfmagic.analysis.bench.saved import damage_of
+from perfmagic.analysis.ranks.scaling import (
+    RunOfRanks,
+    Scaling,
+    ScalingChange,
+    ScalingStat,
+    describe_scaling,
+    describe_scaling_change,
+    run_of,
+    scaling_changes,
+    scaling_table,
+)
+from perfmagic.base import units
+from perfmagic.base.errors import OptionError
+from perfmagic.base.files import write_text
+from perfmagic.results.ranks import ABOUT, SWEEP_FORMAT, RanksResult, folder_to_save, read_about, write_about
+from perfmagic.results.result import Result
 from perfmagic.trace.model import devices_label
+from perfmagic.trace.rows import Rows
+from perfmagic.trace.typed import Ns
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from perfmagic.view.ranks.scaling import ScalingDoc
 
+
 SAVE_HINT = 'save("found") writes one; to_json() has the table, to_html() writes a page'
+
+
+_Times = Annotated[tuple[Ns, ...], msgspec.Meta(min_length=1)]
+
+
+class _Saved(msgspec.Struct):
+    """What is beside the folders of the runs."""
+
+    n: Annotated[tuple[Annotated[int, msgspec.Meta(ge=1)], ...], msgspec.Meta(min_length=1)]
+    times_ns: dict[str, _Times]
+    scaling: Scaling
+    failed: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +73,17 @@ class RanksSweep(Result):
         """A sweep of some runs.  runs: those of one number of ranks beside each other. Raises OptionError for none."""
         if not runs or not all(runs):
             raise OptionError("RanksSweep.of: a run for each number of ranks is needed")
-        ordered = sorted(runs, key=lambda some: len(some[0].timelines))
-        timed = [sorted(((run_of(one.ranks).time_ns, i) for i, one in enumerate(some))) for some in ordered]
-        middle = [some[times[(len(times) - 1) // 2][1]] for some, times in zip(ordered, timed, strict=True)]
-        times_ns = tuple(tuple(run_of(one.ranks).time_ns for one in some) for some in ordered)
-        return cls(tuple(middle), times_ns, scaling, failed)
+        medians, times_ns = [], []
+        for results in sorted(runs, key=lambda results: len(results[0].timelines)):
+            times = [run_of(result.ranks).time_ns for result in results]
+            by_time = sorted(range(len(times)), key=times.__getitem__)
+            medians.append(results[by_time[(len(times) - 1) // 2]])
+            times_ns.append(tuple(times))
+        return cls(tuple(medians), tuple(times_ns), scaling, failed)
 
     @cached_property
     def _runs(self) -> dict[int, RunOfRanks]:
-        return {len(one.timelines): run_of(one.ranks) for one in self.results}
+        return {len(result.timelines): run_of(result.ranks) for result in self.results}
 
     @cached_property
     def table(self) -> Rows[ScalingStat]:
@@ -72,7 +99,7 @@ class RanksSweep(Result):
     def sentence(self) -> str:
         """How efficient the most ranks are, what is lost and to what."""
         known = all(run.compute_known for run in self._runs.values())
-        words = scaling_words(self.table, self.scaling, compute_known=known)
+        words = describe_scaling(self.table, self.scaling, compute_known=known)
         return f"{words}. {self.failed}" if self.failed else words
 
     @property
@@ -113,8 +140,8 @@ class RanksSweep(Result):
         ends as a file.
         """
         folder = folder_to_save(path, "a sweep over ranks", SAVE_HINT)
-        for n, one in zip(self.n, self.results, strict=True):
-            one.save(folder / f"n{n}")
+        for n, result in zip(self.n, self.results, strict=True):
+            result.save(folder / f"n{n}")
         times_ns = {str(n): list(times) for n, times in zip(self.n, self.times_ns, strict=True)}
         about = {"n": self.n, "times_ns": times_ns, "scaling": self.scaling, "failed": self.failed}
         write_about(folder, SWEEP_FORMAT, about)
@@ -123,15 +150,14 @@ class RanksSweep(Result):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RanksSweep:
         """What save() wrote. Raises OptionError for another folder, TraceError where a trace in it cannot be read."""
-        folder, about = read_about(path, SWEEP_FORMAT, "sweep over ranks")
-        try:
-            numbers, scaling, failed = [int(n) for n in about["n"]], about["scaling"], str(about["failed"])
-            times_ns = tuple(tuple(int(ns) for ns in about["times_ns"][str(n)]) for n in numbers)
-            if scaling not in ("weak", "strong") or not numbers:
-                raise ValueError(f"{scaling} scaling on {numbers} ranks")
-        except (LookupError, TypeError, ValueError) as error:
-            raise damaged_folder(folder, "sweep over ranks", error) from None
-        return cls(tuple(RanksResult.load(folder / f"n{n}") for n in numbers), times_ns, scaling, failed)
+        folder, about = read_about(path, SWEEP_FORMAT, "sweep over ranks", _Saved)
+        with damage_of("sweep over ranks", f"{folder / ABOUT}: "):
+            if {str(n) for n in about.n} != about.times_ns.keys() or sorted(set(about.n)) != [*about.n]:
+                raise ValueError(f"numbers of ranks {about.n}, times of {', '.join(about.times_ns)}")
+            results = tuple(RanksResult.load(folder / f"n{n}") for n in about.n)
+            if wrong := [n for n, result in zip(about.n, results, strict=True) if len(result.timelines) != n]:
+                raise ValueError(f"n{wrong[0]} holds other than {wrong[0]} ranks")
+        return cls(results, tuple(about.times_ns[str(n)] for n in about.n), about.scaling, about.failed)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page (no network, no script) and give its path."""
@@ -141,7 +167,7 @@ class RanksSweep(Result):
 
     @cached_property
     def doc(self) -> ScalingDoc:
-        """The document every face is made from."""
+        """The document that text, page and pictures are made from."""
         from perfmagic.view.ranks.scaling import ScalingDoc
 
         n_runs = sorted({len(times) for times in self.times_ns})
@@ -161,9 +187,108 @@ class RanksSweep(Result):
 
     def markdown(self) -> str:
         """The sentence and the table as GitHub's Markdown."""
-        from perfmagic.view.report.scaling import scaling_markdown
+        from perfmagic.view.report.writers import scaling_markdown
 
         return scaling_markdown(self.doc)
 
     def __repr__(self) -> str:
         return self.sentence
+
+
+# The result of comparing two sweeps over numbers of ranks.
+
+
+@dataclass(frozen=True, eq=False)
+class RanksSweepComparison(Result):
+    """Two sweeps of one cell over numbers of ranks, such as before and after a change.
+
+    names: what sentences call them.  table: a row for each number of ranks that both have.  no_verdict: why none is
+    given, "" where one is.  notes: what a reader must know, in sentences.
+    """
+
+    names: tuple[str, str]
+    table: Rows[ScalingChange]
+    scaling: Scaling
+    no_verdict: str
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, first: RanksSweep, second: RanksSweep, names: tuple[str, str]) -> RanksSweepComparison:
+        """What changed from the first sweep to the second. Raises OptionError where they have nothing in common."""
+        if first.scaling != second.scaling:
+            raise OptionError(
+                f"compare: {names[0]} has {first.scaling} scaling, {names[1]} has {second.scaling}",
+                hint="sweep both with --strong, or both without",
+            )
+        times_ns = [dict(zip(sweep.n, sweep.times_ns, strict=True)) for sweep in (first, second)]
+        table = scaling_changes(first.table, second.table, (times_ns[0], times_ns[1]))
+        if not len(table):
+            numbers = [", ".join(map(str, sweep.n)) for sweep in (first, second)]
+            raise OptionError(
+                f"compare: {names[0]} has {numbers[0]} ranks, {names[1]} has {numbers[1]}: none is in both",
+                hint="sweep both over the same numbers of ranks",
+            )
+        labels = first.device_label, second.device_label
+        no_verdict = f"{names[0]} ran on {labels[0]}, {names[1]} on {labels[1]}" if labels[0] != labels[1] else ""
+        return cls(names, table, first.scaling, no_verdict, _notes(first, second, names))
+
+    @property
+    def headline(self) -> str:
+        """What changed on the most ranks in one sentence, or why that is not said."""
+        if self.no_verdict:
+            return f"No verdict: {self.no_verdict}"
+        return describe_scaling_change(self.table, self.names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, ready for JSON."""
+        return {
+            "headline": self.headline,
+            "names": list(self.names),
+            "scaling": self.scaling,
+            "no_verdict": self.no_verdict,
+            "notes": list(self.notes),
+            "ranks": self.table.to_dict(),
+        }
+
+    def to_json(self) -> str:
+        """to_dict() as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each number of ranks. Needs pandas."""
+        return self.table.to_frame()
+
+    def text(self) -> str:
+        """The verdict, a row for each number of ranks, and what a reader must know."""
+        from perfmagic.view.ranks.scaling import change_text
+
+        return change_text(self.headline, self.table, self.names, self.notes)
+
+    def html(self) -> str:
+        """The same as HTML."""
+        from perfmagic.view.ranks.scaling import change_html
+
+        return change_html(self.headline, self.table, self.names, self.notes)
+
+    def __repr__(self) -> str:
+        return self.headline
+
+
+def _notes(first: RanksSweep, second: RanksSweep, names: tuple[str, str]) -> tuple[str, ...]:
+    """How often each was measured, what only one has, and what the ranks had to share."""
+    each = [_runs(sweep) for sweep in (first, second)]
+    said = [f"{each[0]} of {names[0]} and {each[1]} of {names[1]}, one sweep after the other: no statistics"]
+    only = sorted({*first.n} ^ {*second.n})
+    said += [f"only one has {', '.join(map(str, only))} ranks"] if only else []
+    crowded = [row for sweep in (first, second) for row in sweep.table if row.crowded]
+    if crowded:
+        where = f"{crowded[-1].ranks} ranks shared {units.plural(crowded[-1].cores or 0, 'core')}"
+        said.append(f"{where}: waiting for a core may be a part of any difference")
+    ended = [f"{name}: {sweep.failed}" for name, sweep in zip(names, (first, second), strict=True) if sweep.failed]
+    return (*said, *ended)
+
+
+def _runs(sweep: RanksSweep) -> str:
+    """How often each number of ranks was measured."""
+    counts = sorted({len(times) for times in sweep.times_ns})
+    return units.plural(counts[0], "run") if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]} runs"

@@ -1,75 +1,136 @@
-"""The result of %%timeline and %trace: the trace, what was found in it, and its faces."""
+"""The result of %%timeline and %trace: the trace, its findings, and how they are shown."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfmagic import units
-from perfmagic.analysis.findings.find import Finding, findings
+from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import PathPart, critical_path
-from perfmagic.analysis.replay.prediction import Readings, curve, predict
-from perfmagic.analysis.replay.refusals import unreadable
-from perfmagic.analysis.replay.told import told_trust
+from perfmagic.analysis.replay.prediction import Readings, curve, full_trust, predict, unreadable
 from perfmagic.analysis.report import report
-from perfmagic.analysis.rows import Rows, RowT, pandas
-from perfmagic.analysis.timeline.annotations import AnnotationStat, user_annotations
+from perfmagic.analysis.timeline.activity import StreamStat, Sync, streams, sync_rows
 from perfmagic.analysis.timeline.categories import CategoryTime, category_times
-from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives
-from perfmagic.analysis.timeline.concurrency import ClassOverlap, overlap_matrix
+from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives, op_sizes
 from perfmagic.analysis.timeline.copies import CopyStat, copies
-from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
+from perfmagic.analysis.timeline.device_operators import DeviceOperator, RooflineData, device_operators, roofline_data
 from perfmagic.analysis.timeline.host_time import HostTime, python_during
 from perfmagic.analysis.timeline.idle import IdleGap, gap_rows
 from perfmagic.analysis.timeline.kernels import KernelStat, kernels
-from perfmagic.analysis.timeline.line_totals import function_lines, lines
-from perfmagic.analysis.timeline.op_facts import followed_frames, op_sizes
-from perfmagic.analysis.timeline.operators import OperatorStat, operators
+from perfmagic.analysis.timeline.lines import LineStat, followed_frames, function_lines, lines
+from perfmagic.analysis.timeline.operators import AnnotationStat, OperatorStat, operators, user_annotations
 from perfmagic.analysis.timeline.origin import launched_from
-from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.analysis.timeline.overlap import ClassOverlap, breakdown, overlap_matrix
 from perfmagic.analysis.timeline.peaks import Peaks
 from perfmagic.analysis.timeline.queueing import QueueStat, queues
-from perfmagic.analysis.timeline.roofline import roofline_data
 from perfmagic.analysis.timeline.steps import Step, steps
-from perfmagic.analysis.timeline.streams import StreamStat, streams
-from perfmagic.analysis.timeline.syncs import Sync, sync_rows
 from perfmagic.analysis.timeline.trust import Trust
 from perfmagic.analysis.verdict import Verdict
+from perfmagic.base import units
+from perfmagic.base.errors import OptionError, TraceError
+from perfmagic.base.files import write_text
 from perfmagic.changes import faster
-from perfmagic.errors import OptionError, TraceError
-from perfmagic.files import write_text
-from perfmagic.results.arguments import check_peaks, span_ns, thread_number
-from perfmagic.results.curve import Curve
-from perfmagic.results.faces import Result
-from perfmagic.results.lines import Lines
-from perfmagic.results.predicted import checked_changes
-from perfmagic.results.roofline import RooflineResult
-from perfmagic.results.what_if import WhatIfResult
+from perfmagic.results.result import Result
+from perfmagic.results.what_if import Curve, WhatIfResult, checked_changes
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.tensorboard import write_tensorboard
 from perfmagic.trace.model import Trace, devices_label
+from perfmagic.trace.rows import Rows, RowT, pandas
 from perfmagic.trace.window import window
-from perfmagic.view.timeline.viewstate import ViewState
+from perfmagic.view.timeline.doc import ViewState
 
-# Views are imported where they are drawn: a script that reads numbers need not load them.
 if TYPE_CHECKING:
     import pandas as pd
 
     from perfmagic.results.memory import MemoryResult
+    from perfmagic.sim import Pace
     from perfmagic.view.timeline.doc import TimelineDoc
     from perfmagic.view.timeline.lines.doc import LinesDoc
-    from perfmagic.view.timeline.liveview import LiveView
-    from perfmagic.view.timeline.wire import Wire
+    from perfmagic.view.timeline.live_data import Wire
+    from perfmagic.view.timeline.writers import LiveView
+
+
+# The lines of a timeline: rows, shown as the source with what each line cost beside it.
+
+
+class Lines(Rows[LineStat]):
+    """Each line of the cell, then of the functions that it called, as `LineStat`.
+
+    In a notebook it is the code with a picture; printed, the code with columns. `.in_function("Net.forward")` has the
+    rows of one.
+    """
+
+    __slots__ = ("_doc",)
+
+    def __init__(self, rows: Iterable[LineStat], doc: LinesDoc | None) -> None:
+        super().__init__(rows, LineStat)
+        self._doc = doc
+
+    def in_function(self, name: str) -> Rows[LineStat]:
+        """The lines of a function by its qualified name, "" for the cell. Raises OptionError where it did not run."""
+        rows = [row for row in self if row.function == name]
+        if not rows:
+            known = ", ".join(dict.fromkeys(row.function for row in self if row.function)) or "none was followed"
+            raise OptionError(f"no function {name!r} ran on a line of this record", hint=f"functions: {known}")
+        return Rows(rows, LineStat)
+
+    def __repr__(self) -> str:
+        if self._doc is None:
+            return super().__repr__()
+        from perfmagic.view.timeline.lines.text import lines_text
+
+        return "\n".join(lines_text(self._doc)).lstrip("\n")
+
+    def _repr_html_(self) -> str:
+        if self._doc is None:
+            return super()._repr_html_()
+        from perfmagic.view.html import framed, image
+        from perfmagic.view.timeline.lines.picture import alt_text, lines_picture
+
+        return framed(image(lines_picture(self._doc), alt_text(self._doc)))
+
+
+# The roofline of a timeline: its numbers, as a result that can be shown.
+
+
+@dataclass(frozen=True)
+class RooflineResult(Result):
+    """Where the operators of a device lie below what it can do at most. data: the numbers."""
+
+    data: RooflineData
+
+    def svg(self) -> str:
+        """The picture alone."""
+        from perfmagic.view.timeline.roofline import roofline_svg
+
+        return roofline_svg(self.data)
+
+    def text(self) -> str:
+        """A line for each of the longest operators: what it achieved, of which peak, for how many operations a byte."""
+        from perfmagic.view.timeline.roofline import roofline_text
+
+        return roofline_text(self.data)
+
+    def html(self) -> str:
+        """The picture with its words."""
+        from perfmagic.view.timeline.roofline import roofline_html
+
+        return roofline_html(self.data)
+
+
+# Views are imported where they are drawn: a script that reads numbers need not load them.
 
 
 SAVED_AS = (".npz", ".json", ".json.gz")
@@ -108,7 +169,7 @@ class TimelineResult(Result):
 
     def zoom(self, start_ns: int, end_ns: int) -> None:
         """Show [start_ns, end_ns) in the live timeline; times of the trace, as in findings and tables."""
-        self.view_state.ask(span_ns("zoom", start_ns, end_ns))
+        self.view_state.ask(_window_ns("zoom", start_ns, end_ns))
 
     def highlight(self, name: str = "", *, line: int = 0) -> None:
         """Mark in the live timeline the slices whose name holds a text, or what a cell line queued; nothing clears."""
@@ -150,7 +211,17 @@ class TimelineResult(Result):
     @cached_property
     def trust(self) -> Trust:
         """What the record cannot be trusted in: counts, and sentences about them."""
-        return told_trust(self.trace, self.comm_names)
+        return full_trust(self.trace, self.comm_names)
+
+    @property
+    def pace(self) -> Pace | None:
+        """The pace that this was recorded at, whatever was set later: what a grader may expect of an op's time.
+
+        None where nothing was paced, or by a function, or at several paces. Raises OptionError for a damaged file.
+        """
+        from perfmagic.sim import Pace
+
+        return Pace.from_json(self.trace.meta.pace) if self.trace.meta.pace else None
 
     @property
     def memory(self) -> MemoryResult:
@@ -174,7 +245,7 @@ class TimelineResult(Result):
 
         by_module: a row for each torch.nn module, too.  peaks: instead of the data sheet's, see perfmagic.Peaks.
         """
-        check_peaks("device_operators", peaks)
+        _check_peaks("device_operators", peaks)
         return self._by_device(
             lambda d: device_operators(self.trace, d, self.comm_names, peaks=peaks, by_module=bool(by_module)),
             device,
@@ -191,10 +262,10 @@ class TimelineResult(Result):
         device: the one that was busy longest if left out.  peaks: instead of the data sheet's. Raises TraceError where
         the record has no shapes.
         """
-        check_peaks("roofline", peaks)
+        _check_peaks("roofline", peaks)
         known = self.trace.device_ids
         if device is None and known:
-            device = max(known, key=lambda one: breakdown(self.trace, one, self.comm_names).busy_ns)
+            device = max(known, key=lambda number: breakdown(self.trace, number, self.comm_names).busy_ns)
         if device is None or device not in known:
             which = ", ".join(map(str, known)) or "none"
             raise OptionError(f"device {device} executed nothing here", hint=f"devices with ops: {which}")
@@ -241,7 +312,7 @@ class TimelineResult(Result):
         graph = graph_of(self.trace)
         if why := unreadable(graph):
             raise TraceError(f"the critical path is not known: {why}")
-        return critical_path(graph, comm_names=self.comm_names).rows()
+        return critical_path(graph, graph.time_ns, self.comm_names).rows()
 
     def what_if(self, *changes: Change) -> WhatIfResult:
         """How long this run would take with changes (ns), predicted by replaying the record with all of them.
@@ -249,10 +320,7 @@ class TimelineResult(Result):
         changes: of perfmagic.changes. Where the record does not carry a prediction the result says why.
         """
         checked_changes("what_if", changes)
-
-        def drawn(trace: Trace) -> TimelineResult:
-            return TimelineResult(trace, self.comm_names, title="predicted, not recorded")
-
+        drawn = partial(TimelineResult, comm_names=self.comm_names, title="predicted, not recorded")
         return WhatIfResult(predict(self._readings, changes), self.trace, self.comm_names, drawn)
 
     def curve(
@@ -272,15 +340,15 @@ class TimelineResult(Result):
 
     @cached_property
     def _readings(self) -> Readings:
-        return Readings.of(self.trace)
+        return Readings.from_trace(self.trace)
 
     def python_during(self, start_ns: float, end_ns: float, *, thread: int | None = None) -> HostTime:
         """What was Python doing in [start_ns, end_ns): its operators, annotations and functions, with times (ns).
 
         Of a finding: `t.python_during(f.start_ns, f.end_ns)`.  thread: the one with most calls if left out.
         """
-        start, end = span_ns("python_during", start_ns, end_ns)
-        return python_during(self.trace, start, end, thread_number("python_during", thread))
+        start, end = _window_ns("python_during", start_ns, end_ns)
+        return python_during(self.trace, start, end, _thread_number("python_during", thread))
 
     def overlap(self, device: int | None = None) -> Rows[ClassOverlap]:
         """How long (ns) each two classes of ops ran at once: compute, copies by direction, communication, memset."""
@@ -289,7 +357,7 @@ class TimelineResult(Result):
     def _by_device(self, rows: Callable[[int], Rows[RowT]], device: int | None, of: type[RowT]) -> Rows[RowT]:
         known = self.trace.device_ids
         if device is None:
-            return Rows.joined([rows(one) for one in known], of)
+            return Rows.joined([rows(number) for number in known], of)
         if device not in known:
             which = ", ".join(map(str, known)) or "none"
             raise OptionError(f"device {device} executed nothing here", hint=f"devices with ops: {which}")
@@ -336,7 +404,8 @@ class TimelineResult(Result):
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the live timeline (no network) and give its path."""
-        from perfmagic.view.timeline.live import live_page, live_section
+        from perfmagic.view.page import live_page
+        from perfmagic.view.timeline.writers import live_section
 
         sections = [live_section(self.doc, self.trace)]
         return write_text(path, live_page(self.title or "perfmagic timeline", sections))
@@ -366,12 +435,12 @@ class TimelineResult(Result):
         return timeline_text(self.doc, lines_below(self._followed()))
 
     def html(self) -> str:
-        """The first line, the findings, the picture of what was queued and executed; at most 60 kB.
+        """The first line, the findings, the picture of what was queued and executed; at most 80 kB.
 
         Where functions were followed their lines open below it, at most 54 kB more.
         """
-        from perfmagic.view.timeline.html import timeline_html
-        from perfmagic.view.timeline.lines.html import lines_html
+        from perfmagic.view.timeline.lines.text import lines_html
+        from perfmagic.view.timeline.writers import timeline_html
 
         return timeline_html(self.doc, lines_html(self._followed()))
 
@@ -386,6 +455,28 @@ class TimelineResult(Result):
         first = f" {self.findings[0].sentence}" if self.findings else ""
         failed = f" The code failed: {meta.failed}." if meta.failed else ""
         return f"Timeline of {total} on {devices}: {units.plural(len(self.trace.ops), 'device op')}.{failed}{first}"
+
+
+def _check_peaks(method: str, peaks: object) -> None:
+    if peaks is not None and not isinstance(peaks, Peaks):
+        hint = 'perfmagic.Peaks(flop_per_s={"fp16": 312e12}, bytes_per_s=2.0e12)'
+        raise OptionError(f"{method}: peaks are perfmagic.Peaks, not {peaks!r}", hint=hint)
+
+
+def _thread_number(method: str, thread: Any) -> int | None:
+    if thread is not None and not isinstance(thread, Integral):
+        raise OptionError(f"{method}: a thread is a number, not {thread!r}", hint="operators(by_thread=True)")
+    return None if thread is None else int(thread)
+
+
+def _window_ns(method: str, start_ns: Any, end_ns: Any) -> tuple[int, int]:
+    """A window that is not empty, in whole ns. Raises OptionError, which names the method."""
+    if not all(isinstance(instant, Real) and math.isfinite(instant) for instant in (start_ns, end_ns)):
+        given = f"{start_ns!r} and {end_ns!r}"
+        raise OptionError(f"{method}: times in ns are needed, not {given}", hint="finding.start_ns, finding.end_ns")
+    if end_ns <= start_ns:
+        raise OptionError(f"{method}: the window ends at {end_ns} ns, not after its start at {start_ns} ns")
+    return int(start_ns), int(end_ns)
 
 
 @dataclass(frozen=True)
@@ -404,16 +495,16 @@ class _LiveTimeline:
         return header.n_ops + header.n_host_ops == 0
 
     def wire(self) -> Wire:
-        from perfmagic.view.timeline.wire import timeline_wire
+        from perfmagic.view.timeline.live_data import timeline_wire
 
         return timeline_wire(self.result.doc, self.result.trace)
 
     def picture_html(self) -> str:
-        from perfmagic.view.timeline.html import ONLY_THE_PICTURE
+        from perfmagic.view.page import ONLY_THE_PICTURE
 
         return ONLY_THE_PICTURE + self.result.html()
 
     def frame_html(self) -> str:
-        from perfmagic.view.timeline.live import live_frame
+        from perfmagic.view.timeline.writers import live_frame
 
         return live_frame(self.result.title or "perfmagic timeline", self.result.doc, self.result.trace)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from perfmagic.analysis.diff import diff as analysed
-from perfmagic.results.faces import Result
+from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ class TraceComparison(Result, analysed.TraceDiff):  # noqa: D101 - the words of 
 
     @classmethod
     def of(cls, numbers: analysed.TraceDiff, timelines: tuple[TimelineResult, TimelineResult]) -> TraceComparison:
-        """The same differences, with their faces."""
-        return cls(**{one.name: getattr(numbers, one.name) for one in fields(numbers)}, timelines=timelines)
+        """The same differences, as a result that can be shown."""
+        return cls(**{field.name: getattr(numbers, field.name) for field in fields(numbers)}, timelines=timelines)
 
     def to_frame(self) -> pd.DataFrame:
         """The parts, one a row: each instant of both timelines once. Needs pandas; every table has its own."""
@@ -30,25 +30,25 @@ class TraceComparison(Result, analysed.TraceDiff):  # noqa: D101 - the words of 
 
     def text(self) -> str:
         """The verdict in a sentence, and tables of what changed."""
-        from perfmagic.view.diff.text import comparison_text
+        from perfmagic.view.diff.tables import comparison_text
 
         return comparison_text(self)
 
     def html(self) -> str:
         """The verdict, the waterfall, both timelines on one axis, and tables of what changed."""
-        from perfmagic.view.diff.html import comparison_html
+        from perfmagic.view.diff.tables import comparison_html
 
         return comparison_html(self, *self.timelines)
 
     def markdown(self) -> str:
         """The verdict and the tables as GitHub's Markdown."""
-        from perfmagic.view.diff.markdown import comparison_markdown
+        from perfmagic.view.diff.tables import comparison_markdown
 
         return comparison_markdown(self)
 
     def page(self) -> str:
         """One self-contained page with every table, without a script and without a network."""
-        from perfmagic.view.diff.html import comparison_html
+        from perfmagic.view.diff.tables import comparison_html
         from perfmagic.view.page import page
 
         return page(f"{self.a.name} and {self.b.name}", [comparison_html(self, *self.timelines, whole=True)])

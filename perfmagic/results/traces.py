@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from perfmagic import units
 from perfmagic.analysis.ranks.findings import mixed_jobs
-from perfmagic.analysis.ranks.host_as_device import host_as_device
 from perfmagic.analysis.ranks.jobs import jobs
-from perfmagic.analysis.ranks.summary import ranks_of
-from perfmagic.errors import OptionError
-from perfmagic.results.faces import Result
+from perfmagic.analysis.ranks.rank_summary import host_as_device
+from perfmagic.analysis.ranks.ranks import ranks_of
+from perfmagic.base import units
+from perfmagic.base.errors import OptionError
+from perfmagic.base.terminal import escaped
 from perfmagic.results.ranks import RanksResult
+from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
-from perfmagic.view.svg.canvas import escaped
 
 
 class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was worked out
@@ -39,7 +39,7 @@ class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was wo
 
     @property
     def mixed(self) -> str:
-        return "".join(finding.sentence for finding in mixed_jobs([one.trace for one in self]))
+        return "".join(finding.sentence for finding in mixed_jobs([timeline.trace for timeline in self]))
 
     @property
     def ranks(self) -> RanksResult:
@@ -56,22 +56,24 @@ class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was wo
         shown: list[Result] = [*self.jobs, *self.alone]
         mixed = f"<p>{escaped(self.mixed)}</p>" if self.mixed else ""
         return {
-            "text/plain": "\n\n".join([*([self.mixed] if self.mixed else []), *(one.text() for one in shown)]),
-            "text/html": mixed + "".join(one.html() for one in shown),
+            "text/plain": "\n\n".join(
+                [*([self.mixed] if self.mixed else []), *(timeline.text() for timeline in shown)]
+            ),
+            "text/html": mixed + "".join(timeline.html() for timeline in shown),
         }
 
 
 def grouped(results: Sequence[TimelineResult]) -> tuple[list[RanksResult], list[TimelineResult]]:
     """The jobs of which several ranks are given, the largest first, and the timelines that stand alone."""
-    found: list[RanksResult] = []
+    of_jobs: list[RanksResult] = []
     alone: list[TimelineResult] = []
     for job in jobs([result.trace for result in results]):
-        mine = [results[i] for i in job.members]
-        with_ops = [one for one in mine if len(host_as_device(one.trace).ops)]
-        ranks = ranks_of([one.trace for one in with_ops], with_ops[0].comm_names) if with_ops else None
+        members = [results[i] for i in job.members]
+        with_ops = [timeline for timeline in members if len(host_as_device(timeline.trace).ops)]
+        ranks = ranks_of([timeline.trace for timeline in with_ops], with_ops[0].comm_names) if with_ops else None
         if ranks is None:
-            alone += mine
+            alone += members
             continue
-        found.append(RanksResult(tuple(with_ops), ranks))
-        alone += [one for one in mine if one not in with_ops]
-    return found, alone
+        of_jobs.append(RanksResult(tuple(with_ops), ranks))
+        alone += [timeline for timeline in members if timeline not in with_ops]
+    return of_jobs, alone

@@ -2,18 +2,205 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
+from perfmagic import changes as changes_module
+from perfmagic.analysis.ranks.job_prediction import job_replay
+from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.replay.build import graph_of
-from perfmagic.analysis.replay.critical_path import critical_path
-from perfmagic.analysis.replay.path_shares import PathShare, path_shares, shares_of
+from perfmagic.analysis.replay.changes.change import Change
+from perfmagic.analysis.replay.critical_path import CriticalPath, PathShare, critical_path
 from perfmagic.analysis.replay.predicted_trace import predicted_trace
-from perfmagic.analysis.replay.prediction import Readings
-from perfmagic.analysis.replay.refusals import unreadable
-from perfmagic.results.faces import Result
-from perfmagic.results.predicted import Bars, Predicted
+from perfmagic.analysis.replay.prediction import IF_OTHERS, CurvePoint, Prediction, Readings, path_shares, unreadable
+from perfmagic.base import units
+from perfmagic.base.errors import OptionError, TraceError
+from perfmagic.results.result import Result
 from perfmagic.trace.model import Trace
+from perfmagic.trace.rows import Rows
+
+# A prediction as a result: its sentence, its numbers, and its check against the run that came after.
+
+Bars = tuple[tuple[str, tuple[PathShare, ...]], ...]  # critical paths by name
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted(Result):
+    """What a recorded run, or job, would take with changes. Times in ns.
+
+    prediction: the numbers.
+    """
+
+    checked_against: ClassVar[str] = "a recorded timeline with device ops"
+    to_check: ClassVar[str] = "run the changed cell under %%timeline -o after, then %compare predicted after"
+
+    prediction: Prediction
+
+    @property
+    def refused(self) -> str:
+        """Why nothing is predicted; "" where something is."""
+        return self.prediction.refused
+
+    @property
+    def predicted_ns(self) -> int:
+        """How long the run would take. Raises TraceError where nothing is predicted."""
+        self._check()
+        return self.prediction.expected_ns
+
+    @property
+    def interval_ns(self) -> tuple[int, int]:
+        """Between what it would take. Raises TraceError where nothing is predicted."""
+        self._check()
+        return self.prediction.low_ns, self.prediction.high_ns
+
+    @property
+    def gain_ns(self) -> tuple[int, int]:
+        """The least and the most that the changes gain. Raises TraceError where nothing is predicted."""
+        self._check()
+        return self.prediction.gain_ns
+
+    @property
+    def sentence(self) -> str:
+        """What the changes would make of the run."""
+        predicted, words = self.prediction, "; ".join(self.prediction.changes)
+        if predicted.refused:
+            return f"no prediction: {predicted.refused}"
+        before = units.duration(predicted.recorded_ns)
+        others = f", {IF_OTHERS}; else up to {units.duration(predicted.alone_ns or 0)}" if predicted.if_others else ""
+        if predicted.at_most:
+            return f"{words}: at best {units.duration(predicted.expected_ns)} instead of {before}{others}"
+        span = f"{units.duration(predicted.low_ns)} to {units.duration(predicted.high_ns)}"
+        small = ", next to nothing" if predicted.small else ""
+        return f"{words}: about {units.duration(predicted.expected_ns)} ({span}) instead of {before}{small}{others}"
+
+    def check(self, measured: Any) -> PredictionCheck:
+        """The prediction beside a recording of the changed run.
+
+        measured: recorded as the first one was, and of the same kind. Raises TraceError where nothing is predicted, and
+        OptionError for something else or for a prediction.
+        """
+        self._check()
+        measured_ns = self._measured_ns(measured)
+        if measured_ns is None:
+            raise OptionError(
+                f"a prediction is checked against {self.checked_against}, not {measured!r}", hint=self.to_check
+            )
+        return PredictionCheck(self.prediction, measured_ns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers, ready for JSON; times in ns, None where nothing is predicted."""
+        predicted = self.prediction
+        is_predicted = not predicted.refused
+        return {
+            "changes": list(predicted.changes),
+            "recorded_ns": predicted.recorded_ns,
+            "predicted_ns": predicted.expected_ns if is_predicted else None,
+            "interval_ns": [predicted.low_ns, predicted.high_ns] if is_predicted else None,
+            "gain_ns": list(predicted.gain_ns) if is_predicted else None,
+            "at_most": predicted.at_most,
+            "alone_ns": predicted.alone_ns if is_predicted else None,
+            "refused": predicted.refused,
+            "sentence": self.sentence,
+        }
+
+    def text(self) -> str:
+        """The sentence, then what holds the run before and after."""
+        from perfmagic.view.timeline.what_if import what_if_text
+
+        return what_if_text(self.sentence, self._bars())
+
+    def html(self) -> str:
+        """The sentence, and the two critical paths as bars on one scale."""
+        from perfmagic.view.timeline.what_if import what_if_html
+
+        return what_if_html(self.sentence, self._bars())
+
+    @abstractmethod
+    def _measured_ns(self, measured: object) -> int | None:
+        """How long a recorded run took; None for what is none."""
+
+    @abstractmethod
+    def _bars(self) -> Bars:
+        """The critical paths, recorded and predicted; nothing where nothing is predicted."""
+
+    def _check(self) -> None:
+        if self.prediction.refused:
+            raise TraceError(f"nothing is predicted: {self.prediction.refused}")
+
+
+@dataclass(frozen=True)
+class PredictionCheck(Result):
+    """A prediction beside what the changed run took. Times in ns.
+
+    prediction: of the record before.  measured_ns: how long the changed run took, recorded.
+    """
+
+    prediction: Prediction
+    measured_ns: int
+
+    def __repr__(self) -> str:
+        return f"PredictionCheck: {self.sentence}"
+
+    @property
+    def error_frac(self) -> float:
+        """By how much of the measured time the prediction was too long; below 0: too short."""
+        return self.prediction.expected_ns / self.measured_ns - 1 if self.measured_ns else 0.0
+
+    @property
+    def within(self) -> bool:
+        """Whether the measured time lies in the predicted interval; of a bound, not below it."""
+        predicted = self.prediction
+        return predicted.low_ns <= self.measured_ns and (predicted.at_most or self.measured_ns <= predicted.high_ns)
+
+    @property
+    def sentence(self) -> str:
+        """Predicted, measured, and whether they agree."""
+        predicted, measured = self.prediction, units.duration(self.measured_ns)
+        if predicted.at_most:
+            verdict = "as the bound says" if self.within else "below the bound: the change did more than was replayed"
+            return f"at best {units.duration(predicted.expected_ns)} predicted, {measured} measured: {verdict}"
+        span = f"{units.duration(predicted.low_ns)} to {units.duration(predicted.high_ns)}"
+        off = f"{units.percent(abs(self.error_frac))} too {'long' if self.error_frac > 0 else 'short'}"
+        verdict = "within the interval" if self.within else f"outside of it. The prediction was {off}"
+        return f"{units.duration(predicted.expected_ns)} predicted ({span}), {measured} measured: {verdict}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers, ready for JSON; times in ns."""
+        return {
+            "changes": list(self.prediction.changes),
+            "predicted_ns": self.prediction.expected_ns,
+            "interval_ns": [self.prediction.low_ns, self.prediction.high_ns],
+            "measured_ns": self.measured_ns,
+            "error_frac": self.error_frac,
+            "within": self.within,
+            "sentence": self.sentence,
+        }
+
+    def text(self) -> str:
+        """The sentence."""
+        return self.sentence
+
+    def html(self) -> str:
+        """The sentence."""
+        from perfmagic.view.timeline.what_if import what_if_html
+
+        return what_if_html(f"{'; '.join(self.prediction.changes)}: {self.sentence}", ())
+
+
+def checked_changes(what: str, changes: Sequence[object]) -> None:
+    """Raise OptionError without a change, or where one is none of perfmagic.changes.  what: the method."""
+    for change in changes:
+        if not isinstance(change, Change):
+            name = getattr(change, "__name__", "")
+            made = name in changes_module.__all__ and change is getattr(changes_module, name)
+            said = name if made else repr(change)
+            given = "line=4" if name == "no_python" else ""
+            hint = f"call it: {name}({given})" if made else "from perfmagic.changes import pin, no_item"
+            raise OptionError(f"{what}: {said} is no change", hint=hint)
+    if not changes:
+        raise OptionError(f"{what}: no change is given", hint=f"{what}(pin(), no_item(line=4))")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +226,16 @@ class WhatIfResult(Predicted):
     @property
     def path(self) -> tuple[PathShare, ...]:
         """What the critical path of the predicted run consists of, the longest first."""
-        found = self.prediction
-        if found.graph is None:
+        predicted = self.prediction
+        if predicted.graph is None or predicted.times_ns is None:
             return ()
-        return shares_of(critical_path(found.graph, found.times_ns, self.comm_names), self.comm_names).shares
+        return critical_path(predicted.graph, predicted.times_ns, self.comm_names).shares
 
     def _measured_ns(self, measured: object) -> int | None:
         trace = getattr(measured, "trace", None)
         if not isinstance(trace, Trace) or trace.meta.predicted or not len(trace.ops):
             return None
-        return Readings.of(trace).run_ns
+        return Readings.from_trace(trace).run_ns
 
     def _bars(self) -> Bars:
         # a record that is too large for a path in passing is asked here
@@ -58,11 +245,71 @@ class WhatIfResult(Predicted):
 
     def _of_large(self) -> tuple[PathShare, ...]:
         graph = graph_of(self.trace)
-        return (
-            ()
-            if unreadable(graph)
-            else shares_of(critical_path(graph, comm_names=self.comm_names), self.comm_names).shares
-        )
+        return () if unreadable(graph) else critical_path(graph, graph.time_ns, self.comm_names).shares
 
     def __repr__(self) -> str:
         return f"WhatIfResult: {self.sentence}"
+
+
+# The result of `t.curve(...)`: predictions for kernels that are k times as fast, as a table and as a line.
+
+
+class Curve(Rows[CurvePoint]):
+    """A `CurvePoint` for each k, and in a notebook a line: flat where something else holds the run.
+
+    recorded_ns: how long the run took.  what: whose kernels these are, in words.
+    """
+
+    __slots__ = ("recorded_ns", "what")
+
+    def __init__(self, points: Iterable[CurvePoint], recorded_ns: int, what: str) -> None:
+        super().__init__(points, CurvePoint)
+        self.recorded_ns = recorded_ns
+        self.what = what
+
+    def svg(self) -> str:
+        """The line over how much shorter the kernels become, with the interval of each prediction."""
+        from perfmagic.view.timeline.what_if import curve_svg
+
+        return curve_svg(self, self.recorded_ns, self.what)
+
+    def _repr_html_(self) -> str:
+        from perfmagic.view.timeline.what_if import curve_html
+
+        return curve_html(self, self.recorded_ns, self.what) + super()._repr_html_()
+
+
+# The result of `ranks.what_if(...)`: what a job would take with changes on its ranks.
+
+
+@dataclass(frozen=True, eq=False)
+class RanksWhatIf(Predicted):
+    """A job with changes on some ranks, predicted by replaying the records of all.
+
+    prediction: the numbers.  ranks: the record it stands on.  after: what would hold the job, None where nothing is
+    predicted.  Times in ns.
+    """
+
+    checked_against: ClassVar[str] = "recorded ranks with device ops"
+    to_check: ClassVar[str] = "run the changed cell under %%ranks -o after, then %compare predicted after"
+
+    ranks: Ranks = field(repr=False)
+    after: CriticalPath | None = field(repr=False)
+
+    @property
+    def path(self) -> tuple[PathShare, ...]:
+        """What the critical path of the predicted job consists of, the longest first."""
+        return () if self.after is None else self.after.shares
+
+    def _measured_ns(self, measured: object) -> int | None:
+        ranks = getattr(measured, "ranks", None)
+        if not isinstance(ranks, Ranks) or len(ranks.traces) != len(ranks.ranks) or ranks.idle:
+            return None
+        job = job_replay(ranks)
+        return None if job.unreadable else job.path.run_ns
+
+    def _bars(self) -> Bars:
+        return (("recorded", job_replay(self.ranks).path.shares), ("predicted", self.path)) if self.path else ()
+
+    def __repr__(self) -> str:
+        return f"RanksWhatIf: {self.sentence}"

@@ -1,4 +1,4 @@
-"""What is being read, and what was: each file once, a few at a time, the results on disk while the server runs."""
+"""The readings of a server: each file is read once, a few at a time; results stay on disk while the server runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from perfmagic.server.limits import Limits
-from perfmagic.server.outcomes import Refused
-from perfmagic.server.reading import Reading
+from perfmagic.base.files import open_regular
+from perfmagic.server.reading import Limits, Reading, Turn, UnreadableError
 
 
 class Readings:
@@ -22,59 +22,96 @@ class Readings:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._home = tempfile.TemporaryDirectory(prefix="perfmagic-timelines-")  # mode 0700
-        self._turn = threading.Semaphore(limits.processes)
+        self._folder = _new_folder()
+        self._folder_identity = _identity(self._folder)
+        self._places = threading.Semaphore(limits.processes), threading.Semaphore(limits.processes)
         self._running: dict[str, Reading] = {}
-        self._kept: OrderedDict[str, Path] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[Path, int]] = OrderedDict()  # with their sizes in bytes
 
     @property
     def folder(self) -> Path:
-        return Path(self._home.name)
+        """Where readings are kept: a new folder where the last one was removed, also if its name is taken by now."""
+        with suppress(OSError):
+            if _identity(self._folder) == self._folder_identity:
+                return Path(self._folder.name)
+        with suppress(OSError):
+            self._folder.cleanup()
+        self._folder = _new_folder()
+        self._folder_identity = _identity(self._folder)
+        return Path(self._folder.name)
 
-    async def get(self, source: Path, wait_s: float) -> Path | dict[str, Any]:
-        """The finished reading of a file or folder as a file; how far it is where that takes longer.
+    async def get(self, source: Path, wait_s: float) -> IO[bytes] | dict[str, Any]:
+        """The finished reading of a file or folder, open; its progress where that takes longer than wait_s.
 
-        wait_s: how long to wait for the end, in seconds.  Raises Refused.
+        Raises UnreadableError.
         """
         key, size_bytes = await asyncio.to_thread(_state, source)
         self._sweep()
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
+        if (file := self._open(key)) is not None:
+            return file
         reading = self._running.get(key)
         if reading is None:
             reading = self._running[key] = Reading(source, self.folder / key, size_bytes, self.limits)
-            reading.start(self._turn)
-        reading.asked()
+            reading.start(Turn(*self._places))
+        reading.keep_alive()
         await asyncio.wait({asyncio.wrap_future(reading.done)}, timeout=wait_s)
-        reading.asked()
-        if not reading.done.done():
-            return reading.progress()
-        self._sweep()
-        return reading.result()
+        reading.keep_alive()
+        if reading.done.done():
+            self._sweep()
+            reading.check()
+            if (file := self._open(key)) is not None:
+                return file
+        return reading.progress()  # also where its file was deleted: the next request reads it again
+
+    def _open(self, key: str) -> IO[bytes] | None:
+        """A kept reading, None where its file has changed: anybody may delete temporary files."""
+        target, size_bytes = self._kept.get(key, (None, 0))
+        if target is None:
+            return None
+        with suppress(OSError):
+            file = open_regular(target)
+            if os.fstat(file.fileno()).st_size == size_bytes:
+                self._kept.move_to_end(key)
+                return file
+            file.close()
+        del self._kept[key]
+        return None
 
     def _sweep(self) -> None:
-        """Keep what has been read, and let go of what was asked for longest ago.
+        """Keep finished readings, and drop the least recently used.
 
-        All who asked hold the reading, so that a refusal is told to each; who asks later has the file read again.
+        Waiting requests hold their reading, so that each gets its error; a later request reads the file again.
         """
         for key, reading in list(self._running.items()):
             if reading.done.done():
                 del self._running[key]
-                if not reading.refused:
-                    self._kept[key] = reading.target
-        while len(self._kept) > 1 and sum(one.stat().st_size for one in self._kept.values()) > self.limits.kept_bytes:
-            self._kept.popitem(last=False)[1].unlink(missing_ok=True)
+                with suppress(OSError):  # it may be deleted already
+                    if not reading.failed:
+                        self._kept[key] = reading.target, reading.target.stat().st_size
+        while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > self.limits.kept_bytes:
+            target, _ = self._kept.popitem(last=False)[1]
+            with suppress(OSError):
+                target.unlink()
+
+
+def _new_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="perfmagic-timelines-")  # mode 0700
+
+
+def _identity(folder: tempfile.TemporaryDirectory[str]) -> tuple[int, int, int]:
+    """Numbers that differ for another folder of the same name."""
+    stat = Path(folder.name).lstat()
+    return stat.st_dev, stat.st_ino, stat.st_uid
 
 
 def _state(source: Path) -> tuple[str, int]:
-    """A name for what a path holds now, and its size in bytes. Raises Refused where it has gone."""
+    """A key for the present content of a path, and its size in bytes. Raises UnreadableError where it is gone."""
     try:
-        found = [(name, one.st_mtime_ns, one.st_size) for name, one in _stats(source)]
+        files = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in _stats(source)]
     except OSError as error:
-        raise Refused(f"{source.name} cannot be read: {error.strerror or error}") from error
-    words = repr((os.fspath(source), sorted(found)))
-    return hashlib.sha256(words.encode(errors="surrogateescape")).hexdigest()[:32], sum(size for *_, size in found)
+        raise UnreadableError(f"{source.name} cannot be read: {error.strerror or error}") from None
+    content = repr((os.fspath(source), sorted(files)))
+    return hashlib.sha256(content.encode(errors="surrogateescape")).hexdigest()[:32], sum(size for *_, size in files)
 
 
 def _stats(source: Path) -> Iterator[tuple[str, os.stat_result]]:

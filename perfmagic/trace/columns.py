@@ -14,42 +14,23 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from perfmagic.base.kinds import NONE as NONE
+from perfmagic.base.kinds import CallKind as CallKind
+from perfmagic.base.kinds import Hazard as Hazard
+from perfmagic.base.kinds import HostKind as HostKind
+from perfmagic.base.kinds import OpKind as OpKind
+from perfmagic.trace.json_form import JsonForm
+from perfmagic.trace.typed import FAR_NS, MOST_LINES, Int64Number
+
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Int8 = npt.NDArray[np.int8]
 Bool = npt.NDArray[np.bool_]
 Float64 = npt.NDArray[np.float64]
 
-NONE = -1  # in launch, bytes, correlation, stream: not known
-HOST_DEVICE = -1  # the host, where blocks of its memory are told beside those of devices
+HOST_DEVICE = -1  # the host, where blocks of its memory stand beside those of devices
+MOST_BYTES = 2**50  # a pebibyte
 NO_LINE = 0  # in line columns: launched outside the cell, or before it; cell lines count from 1
-
-
-class OpKind(enum.IntEnum):
-    """What a device op is, by its category in the record."""
-
-    KERNEL = 0
-    MEMCPY = 1
-    MEMSET = 2
-
-
-class CallKind(enum.IntEnum):
-    """What a runtime or driver call does on the host."""
-
-    LAUNCH = 0  # queues a kernel, copy, memset or graph
-    SYNC = 1  # waits for the device: device, stream or event synchronise
-    WAIT = 2  # makes a stream wait for an event; returns at once
-    RECORD = 3  # records an event
-    MEMORY = 4  # allocates or frees
-    OTHER = 5
-
-
-class HostKind(enum.IntEnum):
-    """What a row of HostOps is."""
-
-    OP = 0  # an operator (aten::mm)
-    ANNOTATION = 1  # record_function, profiler steps
-    PYTHON = 2  # a Python frame (with_stack)
 
 
 class BlockRole(enum.IntEnum):
@@ -64,8 +45,21 @@ class BlockRole(enum.IntEnum):
     HELD = 6  # a variable, an item of a container, Out[4], a frame of the last traceback
 
 
-def _column(dtype: Any, default: Any = None) -> Any:
-    return field(metadata={"dtype": dtype, "default": default})
+def _column(dtype: Any, default: Any = None, least: int | None = None, most: int | None = None) -> Any:
+    """least, most: what a file may hold; None where any number of the dtype will do."""
+    return field(metadata={"dtype": dtype, "default": default, "least": least, "most": most})
+
+
+def _time(default: int | None = None) -> Any:
+    return _column(np.int64, default, -FAR_NS, FAR_NS)
+
+
+def _line(default: int | None = None) -> Any:
+    return _column(np.int32, default, NO_LINE, MOST_LINES)
+
+
+def _size(default: int | None = None) -> Any:
+    return _column(np.int64, default, NONE, MOST_BYTES)
 
 
 TableT = TypeVar("TableT", bound="Table")
@@ -125,36 +119,34 @@ def _frozen(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class DeviceOps(Table):
     """Kernels, copies and memsets, as executed. One row an op."""
 
-    start_ns: Int64 = _column(np.int64)
-    end_ns: Int64 = _column(np.int64)
+    start_ns: Int64 = _time()
+    end_ns: Int64 = _time()
     kind: Int8 = _column(np.int8)  # OpKind
     device: Int32 = _column(np.int32, 0)
     stream: Int64 = _column(np.int64, 0)
     name: Int32 = _column(np.int32)
     correlation: Int64 = _column(np.int64, NONE)
-    size_bytes: Int64 = _column(np.int64, NONE)  # of copies and memsets
+    size_bytes: Int64 = _size(NONE)  # of copies and memsets
     collective: Int32 = _column(np.int32, NONE)  # row of Trace.collectives, where the record names one
     sequence: Int64 = _column(np.int64, NONE)  # of a collective among those of its group, where the record counts them
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.shapes, of kernels
-    forward_ns: Int64 = _column(
-        np.int64, NONE
-    )  # of a backward: when the operator of its forward began; NONE: not known
+    forward_ns: Int64 = _time(NONE)  # of a backward: when the operator of its forward began; NONE: not known
     forward_thread: Int64 = _column(np.int64, 0)  # on which thread it ran
     launch: Int64 = _column(np.int64, NONE)  # row of HostCalls that queued it
-    line: Int32 = _column(np.int32, NO_LINE)  # cell line running when it was launched
+    line: Int32 = _line(NO_LINE)  # cell line running when it was launched
 
 
 @dataclass(frozen=True, eq=False)
 class HostCalls(Table):
     """Runtime and driver calls: launches, synchronisations, waits, allocations."""
 
-    start_ns: Int64 = _column(np.int64)
-    end_ns: Int64 = _column(np.int64)
+    start_ns: Int64 = _time()
+    end_ns: Int64 = _time()
     kind: Int8 = _column(np.int8)  # CallKind
     name: Int32 = _column(np.int32)
     thread: Int64 = _column(np.int64, 0)
     correlation: Int64 = _column(np.int64, NONE)
-    line: Int32 = _column(np.int32, NO_LINE)
+    line: Int32 = _line(NO_LINE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,22 +156,22 @@ class HostOps(Table):
     Python frames are rows of this kind, too, in a table of their own: perfmagic.trace.frames.
     """
 
-    start_ns: Int64 = _column(np.int64)
-    end_ns: Int64 = _column(np.int64)
+    start_ns: Int64 = _time()
+    end_ns: Int64 = _time()
     kind: Int8 = _column(np.int8)  # HostKind
     name: Int32 = _column(np.int32)
     thread: Int64 = _column(np.int64, 0)
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.input_shapes, of operators
     dtype: Int32 = _column(np.int32, NONE)  # row of Trace.input_dtypes
     value: Int32 = _column(np.int32, NONE)  # row of Trace.input_values, of convolutions and attention
-    line: Int32 = _column(np.int32, NO_LINE)
+    line: Int32 = _line(NO_LINE)
 
 
 @dataclass(frozen=True, eq=False)
 class StreamWaits(Table):
     """`stream` may not go on before all that was launched on `on_stream` up to `on_correlation` has ended."""
 
-    at_ns: Int64 = _column(np.int64)  # when the host asked for it
+    at_ns: Int64 = _time()  # when the host asked for it
     correlation: Int64 = _column(np.int64, NONE)  # of the wait call: ops of `stream` launched after it are held
     device: Int32 = _column(np.int32, 0)
     stream: Int64 = _column(np.int64)
@@ -192,7 +184,7 @@ class StreamWaits(Table):
 class HostWaits(Table):
     """What a blocking call waits for: all that was launched on `stream` before it, or up to `on_correlation`."""
 
-    at_ns: Int64 = _column(np.int64)  # when the call began, where it has no correlation; else within it
+    at_ns: Int64 = _time()  # when the call began, where it has no correlation; else within it
     correlation: Int64 = _column(np.int64, NONE)  # of the call
     device: Int32 = _column(np.int32, 0)
     stream: Int64 = _column(np.int64, NONE)  # NONE: all streams of the device
@@ -203,10 +195,10 @@ class HostWaits(Table):
 class Counters(Table):
     """Named values over time: allocated and reserved memory, power."""
 
-    at_ns: Int64 = _column(np.int64)
+    at_ns: Int64 = _time()
     series: Int32 = _column(np.int32)  # row of names
     device: Int32 = _column(np.int32, 0)
-    value: Float64 = _column(np.float64)
+    value: Float64 = _column(np.float64, None, -MOST_BYTES, MOST_BYTES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,10 +211,10 @@ class Blocks(Table):
 
     order: Int64 = _column(np.int64)  # of the allocation
     device: Int32 = _column(np.int32)
-    alloc_ns: Int64 = _column(np.int64)
-    free_ns: Int64 = _column(np.int64, NONE)  # NONE: alive at the end
+    alloc_ns: Int64 = _time()
+    free_ns: Int64 = _time(NONE)  # NONE: alive at the end
     free_order: Int64 = _column(np.int64, NONE)  # NONE: alive at the end
-    size_bytes: Int64 = _column(np.int64)  # as the allocator gave it: what was asked for is up to 1 MB less
+    size_bytes: Int64 = _size()  # as the allocator gave it: what was asked for is up to 1 MB less
     thread: Int64 = _column(np.int64, 0)
     free_thread: Int64 = _column(np.int64, NONE)
     before: Int8 = _column(np.int8, 0)  # 1: allocated before the recording; alloc_ns is its start then
@@ -240,15 +232,89 @@ class Blocks(Table):
 class LineMarks(Table):
     """From at_ns on, this line of the cell was running; line 0 ends the cell."""
 
-    at_ns: Int64 = _column(np.int64)
-    line: Int32 = _column(np.int32)  # the innermost marked statement
-    top_line: Int32 = _column(np.int32)  # the top-level statement it belongs to
+    at_ns: Int64 = _time()
+    line: Int32 = _line()  # the innermost marked statement
+    top_line: Int32 = _line()  # the top-level statement it belongs to
 
 
 @dataclass(frozen=True, eq=False)
 class PathMarks(Table):
     """From at_ns on, the thread was on this row of perfmagic.trace.paths.Paths."""
 
-    at_ns: Int64 = _column(np.int64)
+    at_ns: Int64 = _time()
     thread: Int64 = _column(np.int64)
     path: Int64 = _column(np.int64)
+
+
+# Which memory each operator read and wrote, in the order in which the host called them.
+
+
+@dataclass(frozen=True)
+class Use:
+    """A piece of memory that an operator used: the bytes [low, high) of a storage.
+
+    storage: a number that no other storage of the recording has, also where one got the address of another.
+    reads, writes: what the operator did there; what it overwrites as a whole it does not read.
+    """
+
+    storage: int
+    low: int
+    high: int
+    reads: bool = False
+    writes: bool = False
+
+    def meets(self, low: int, high: int) -> bool:
+        """Whether the piece shares a byte with another one of its storage."""
+        return self.low < high and low < self.high
+
+
+@dataclass(frozen=True)
+class SeenOp:
+    """One call of an operator that touches data; views and allocations are none.
+
+    name: without its namespace.  start_ns, end_ns: of the call, in ns of the trace.  thread: that made it.
+    device: where its results lie, as torch names it: "cpu", "sim:1".  source: where a copy came from, else "".
+    shape: of its first result, or of what it wrote.  has_result: whether it gave or wrote a tensor.
+    """
+
+    name: str
+    start_ns: int
+    end_ns: int
+    thread: int
+    uses: tuple[Use, ...]
+    device: str = "cpu"
+    source: str = ""
+    shape: tuple[int, ...] = ()
+    has_result: bool = True
+
+
+@dataclass(frozen=True)
+class SeenOps:
+    """The operators of a recording by their start.
+
+    dropped: how many more there were beyond the limit.  unread: of how many it is not known which memory they used.
+    """
+
+    ops: tuple[SeenOp, ...] = ()
+    dropped: int = 0
+    unread: int = 0
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+
+# Remarks about a record: what was repaired, what is missing, as data and as a sentence.
+
+
+@dataclass(frozen=True)
+class Remark(JsonForm):
+    """One thing to know about the record: data, with the sentence beside it.
+
+    kind: the stable name of what is said.
+    words: the sentence.
+    numbers: the numbers of the sentence, by names that say the unit: n_… counts, …_ns, …_bytes, first_byte.
+    """
+
+    kind: str
+    words: str
+    numbers: Mapping[str, Int64Number] = field(default_factory=dict, hash=False)

@@ -23,8 +23,8 @@ def launch_rows(op_correlation: Int64, call_correlation: Int64, call_kind: Int8)
     rows = rows[np.lexsort((rows, not_launch, call_correlation[rows]))]
     ids = call_correlation[rows]
     at = np.minimum(np.searchsorted(ids, op_correlation, side="left"), len(ids) - 1)
-    found = (ids[at] == op_correlation) & (op_correlation != NONE)
-    return np.where(found, rows[at], NONE)
+    matched = (ids[at] == op_correlation) & (op_correlation != NONE)
+    return np.where(matched, rows[at], NONE)
 
 
 def lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
@@ -42,7 +42,8 @@ def strata_lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
 
 def strata_lines(marks: LineMarks) -> Int32:
     """For each mark the line a picture shows: a statement that passes each of its lines once (a `with`, an `if`) is
-    shown line by line, one that comes back to a line (a loop) as a whole, by its first line.
+    shown line by line, one that comes back to a line (a loop) as a whole: by the one line of its body, as findings and
+    the critical path name it, or by its first line where the body has several.
     """
     shown = marks.line.copy()
     if not len(marks):
@@ -52,7 +53,8 @@ def strata_lines(marks: LineMarks) -> Int32:
         lines = marks.line[begin:end]
         runs = 1 + int(np.count_nonzero(lines[1:] != lines[:-1]))
         if runs > len(np.unique(lines)):
-            shown[begin:end] = marks.top_line[begin]
+            body = np.unique(lines[lines != marks.top_line[begin]])
+            shown[begin:end] = body[0] if len(body) == 1 else marks.top_line[begin]
     return shown
 
 
@@ -61,3 +63,24 @@ def _at(marks: LineMarks, values: Int32, at_ns: Int64) -> Int32:
         return np.full(len(at_ns), NO_LINE, np.int32)
     row = np.searchsorted(marks.at_ns, at_ns, side="right") - 1
     return np.where(row >= 0, values[np.maximum(row, 0)], NO_LINE).astype(np.int32)
+
+
+# Which forward a backward belongs to: both carry the number of one autograd node.
+
+
+def forward_rows(number: Int64, at_ns: Int64, wanted: Int64, before_ns: Int64) -> Int64:
+    """For each wanted number the row of the latest forward with that number that began before; NONE without one.
+
+    number, at_ns: of the forwards.  wanted, before_ns: of the backwards. Each thread counts for itself, so that a
+    number may come twice: the latest is taken.
+    """
+    order = np.lexsort((at_ns, number))
+    number, at_ns = number[order], at_ns[order]
+    low = np.searchsorted(number, wanted, side="left")
+    high = np.searchsorted(number, wanted, side="right")
+    forward = np.full(len(wanted), NONE, np.int64)
+    for i in np.flatnonzero(high > low).tolist():
+        at = int(low[i]) + int(np.searchsorted(at_ns[low[i] : high[i]], before_ns[i], side="left")) - 1
+        if at >= low[i]:
+            forward[i] = order[at]
+    return forward

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.numerics.intervals import Intervals
+from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.trace.columns import Bool, HostKind, HostOps, Int64
 
 _KEPT = ("start_ns", "end_ns", "name", "thread", "line")  # kind and shape are the same in all rows
@@ -57,8 +57,8 @@ class PythonFrames:
     def window(self, start_ns: int, end_ns: int) -> PythonFrames:
         """Those that reach into [start_ns, end_ns), cut at its ends."""
         begin, end = self._columns["start_ns"], self._columns["end_ns"]
-        mine = {name: column[touches(begin, end, start_ns, end_ns)] for name, column in self._columns.items()}
-        return PythonFrames(cut(mine, start_ns, end_ns))
+        selected = {name: column[touches(begin, end, start_ns, end_ns)] for name, column in self._columns.items()}
+        return PythonFrames(cut(selected, start_ns, end_ns))
 
     def reaching(self, where: Intervals) -> HostOps:
         """Those that run in some time at least, cut at its two ends."""
@@ -67,8 +67,8 @@ class PythonFrames:
         begin, end = self._columns["start_ns"], self._columns["end_ns"]
         last = np.searchsorted(where[:, 0], end, side="left") - 1  # the last interval that begins before the frame ends
         runs = (last >= 0) & (where[np.maximum(last, 0), 1] > begin)
-        mine = {name: column[runs] for name, column in self._columns.items()}
-        return self._rows(cut(mine, int(where[0, 0]), int(where[-1, 1])))
+        selected = {name: column[runs] for name, column in self._columns.items()}
+        return self._rows(cut(selected, int(where[0, 0]), int(where[-1, 1])))
 
     def _some(self, mask: Bool) -> HostOps:
         return self._rows({name: column[mask] for name, column in self._columns.items()})
@@ -97,7 +97,7 @@ def in_one_table(host_ops: HostOps, frames: HostOps) -> HostOps:
 
 
 def touches(row_start_ns: Int64, row_end_ns: Int64, start_ns: int, end_ns: int) -> Bool:
-    """Rows with a part in the window; one of no length where it lies in it."""
+    """Rows that overlap the window; rows of zero length that are inside it."""
     reaches: Bool = (row_start_ns < end_ns) & ((row_end_ns > start_ns) | (row_start_ns >= start_ns))
     return reaches
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from perfmagic.numerics.grouped import coded, distinct
+from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -40,31 +40,31 @@ class HostStack:
         """For each depth, the outermost first, the row running on each thread at each instant, NONE where none does."""
         threads = distinct(thread).tolist()
         for depth in range(max((len(levels) for levels in self.levels.values()), default=0)):
-            found = np.full(len(at_ns), NONE, np.int64)
-            for one in threads:
-                levels = self.levels.get(one, ())
+            running = np.full(len(at_ns), NONE, np.int64)
+            for number in threads:
+                levels = self.levels.get(number, ())
                 if depth < len(levels):
-                    asked = thread == one
-                    found[asked] = self._running(levels[depth], at_ns[asked])
-            yield found
+                    asked = thread == number
+                    running[asked] = self._running(levels[depth], at_ns[asked])
+            yield running
 
     def parents(self) -> Int64:
         """The row each row runs inside of on its thread, NONE for the outermost and for others; shape of host_ops."""
-        found = np.full(len(self.host_ops), NONE, np.int64)
+        parent = np.full(len(self.host_ops), NONE, np.int64)
         for levels in self.levels.values():
             for outer, inner in pairwise(levels):
-                found[inner] = self._running(outer, self.host_ops.start_ns[inner])
-        return found
+                parent[inner] = self._running(outer, self.host_ops.start_ns[inner])
+        return parent
 
     def _at(self, thread: Int64, at_ns: Int64, deepest: bool) -> Int64:
-        found = np.full(len(at_ns), NONE, np.int64)
-        for one in distinct(thread).tolist():
-            asked = np.flatnonzero(thread == one)
-            for rows in self.levels.get(one, ()):
+        innermost = np.full(len(at_ns), NONE, np.int64)
+        for number in distinct(thread).tolist():
+            asked = np.flatnonzero(thread == number)
+            for rows in self.levels.get(number, ()):
                 running = self._running(rows, at_ns[asked])
-                better = (running != NONE) & (deepest | (found[asked] == NONE))
-                found[asked[better]] = running[better]
-        return found
+                better = (running != NONE) & (deepest | (innermost[asked] == NONE))
+                innermost[asked[better]] = running[better]
+        return innermost
 
     def _running(self, rows: Int64, at_ns: Int64) -> Int64:
         last = np.searchsorted(self.host_ops.start_ns[rows], at_ns, side="right") - 1
@@ -110,13 +110,13 @@ def operator_stack(trace: Trace) -> HostStack:
 def launching_operators(trace: Trace) -> Int32:
     """The innermost operator that each device op was launched in, NONE where none was recorded; shape of ops."""
     launch, calls = trace.ops.launch, trace.calls
-    found = np.full(len(launch), NONE, np.int32)
+    operator = np.full(len(launch), NONE, np.int32)
     launched = np.flatnonzero(launch != NONE)
     if len(launched) and len(trace.host_ops):
         rows, inverse = coded(launch[launched])
-        found[launched] = operator_stack(trace).innermost_at(calls.thread[rows], calls.start_ns[rows])[inverse]
-    found.flags.writeable = False
-    return found
+        operator[launched] = operator_stack(trace).innermost_at(calls.thread[rows], calls.start_ns[rows])[inverse]
+    operator.flags.writeable = False
+    return operator
 
 
 def inside_same_name(host_ops: HostOps, parent: Int64, *, by_shape: bool = False) -> Bool:

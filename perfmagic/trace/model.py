@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
-from perfmagic.numerics.grouped import distinct
+from perfmagic.base.numerics.intervals import distinct
 from perfmagic.trace.columns import (
     HOST_DEVICE,
     NO_LINE,
@@ -21,18 +22,22 @@ from perfmagic.trace.columns import (
     Blocks,
     Counters,
     DeviceOps,
+    Hazard,
     HostCalls,
     HostOps,
     HostWaits,
     Int32,
     Int64,
     LineMarks,
+    Remark,
     StreamWaits,
 )
 from perfmagic.trace.correlate import launch_rows, lines_at
 from perfmagic.trace.frames import PythonFrames, apart, in_one_table
 from perfmagic.trace.paths import NOWHERE, Paths
-from perfmagic.trace.remarks import Remark
+from perfmagic.trace.typed import Count, Int64Number, Ns
+
+PingNumbers = Annotated[tuple[Ns, ...], msgspec.Meta(min_length=6, max_length=6)]
 
 
 @dataclass(frozen=True)
@@ -46,13 +51,13 @@ class DeviceInfo:
     compute_major: the first number of its compute capability.  None where the record does not say.
     """
 
-    index: int
+    index: Int64Number
     kind: str
     name: str
     pace: str = ""
-    memory_bytes: int | None = None
-    multiprocessors: int | None = None
-    compute_major: int | None = None
+    memory_bytes: Int64Number | None = None
+    multiprocessors: Int64Number | None = None
+    compute_major: Int64Number | None = None
 
     @property
     def simulated(self) -> bool:
@@ -94,7 +99,18 @@ class Cell:
         return rows[line - 1].strip() if 1 <= line <= len(rows) else ""
 
 
-SNAPSHOT = "snapshot"  # the origin of a trace that has nothing but blocks, as a CUDA allocator told of them
+class Race(NamedTuple):
+    """Two ops of different streams that use the same memory, with no wait between.
+
+    later, earlier: their correlations, in the order of their launches.  kind: what each does with the memory.
+    """
+
+    later: Int64Number
+    earlier: Int64Number
+    kind: Hazard = Hazard.READ_AFTER_WRITE
+
+
+SNAPSHOT = "snapshot"  # the origin of a trace that has nothing but blocks, as a CUDA allocator listed them
 
 
 @dataclass(frozen=True)
@@ -104,43 +120,45 @@ class TraceMeta:
     origin: "cell", "block" or a file's name.  base_unix_ns: the instant 0 of all times.
     start_ns, end_ns: the window: the cell's start to the end of the final synchronise; for files, of the records.
     returned_ns: when the last line gave control back to Python; None for files.
-    dropped_events: left out by a limit.  races: (correlation, correlation): the first op used what the second writes on
-    another stream, with no wait between.  repairs: what the reader repaired.  notes: what was not recorded, and why.
+    dropped_events: left out by a limit.  races: of simulated devices, see Race.
+    repairs: what the reader repaired.  notes: what was not recorded, and why.
     repaired_ops, repaired_calls: device ops and calls whose duration was missing or impossible; repaired_ns: what those
     ops were given in all.
     What a rank's own process says: boot: what tells this run of its host from all others; monotonic_base_ns: the
     instant 0 on that host's monotonic clock, which all its processes share.  waited_for_core_ns: how long its threads
     were ready to run and had no core, added up.  cores: how many the process may use.
     threads: with which torch computes on them. "" and None where not recorded.
+    pace: of its simulated devices, as perfmagic.Pace.to_json() has it; "" for none, for several and for a function.
     predicted: the changes, in words, with which a record was replayed to make this one; "" for a record.
     pings: exchanges with another rank that compare their clocks, each (first, second, asked_ns, answered_ns, back_ns,
-    round), see perfmagic.analysis.ranks.clock_facts.
+    round), see perfmagic.analysis.ranks.alignment.
     """
 
     origin: str
-    base_unix_ns: int = 0
-    start_ns: int = 0
-    end_ns: int = 0
-    returned_ns: int | None = None
+    base_unix_ns: Ns = 0
+    start_ns: Ns = 0
+    end_ns: Ns = 0
+    returned_ns: Ns | None = None
     devices: tuple[DeviceInfo, ...] = ()
-    rank: int | None = None
-    world_size: int | None = None
+    rank: Count | None = None
+    world_size: Count | None = None
     torch_version: str = ""
     failed: str = ""  # the exception that ended the cell, in words
-    dropped_events: int = 0
-    races: tuple[tuple[int, int], ...] = ()  # of simulated devices: correlations of reader and writer
+    dropped_events: Count = 0
+    races: tuple[Race, ...] = ()
     repairs: tuple[Remark, ...] = ()
     notes: tuple[Remark, ...] = ()
-    repaired_ops: int = 0
-    repaired_ns: int = 0
-    repaired_calls: int = 0
+    repaired_ops: Count = 0
+    repaired_ns: Ns = 0
+    repaired_calls: Count = 0
     boot: str = ""
-    monotonic_base_ns: int | None = None
-    waited_for_core_ns: int | None = None
-    cores: int | None = None
-    threads: int | None = None
-    pings: tuple[tuple[int, ...], ...] = ()
+    monotonic_base_ns: Ns | None = None
+    waited_for_core_ns: Ns | None = None
+    cores: Count | None = None
+    threads: Count | None = None
+    pings: tuple[PingNumbers, ...] = ()
     predicted: str = ""
+    pace: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,10 +168,10 @@ class LaunchShape:
     registers: of each thread.  shared_bytes: of each block.  None where the record does not say.
     """
 
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    registers: int | None = None
-    shared_bytes: int | None = None
+    grid: tuple[Int64Number, Int64Number, Int64Number]
+    block: tuple[Int64Number, Int64Number, Int64Number]
+    registers: Int64Number | None = None
+    shared_bytes: Int64Number | None = None
 
 
 @dataclass(frozen=True)
@@ -166,12 +184,12 @@ class Collective:
     """
 
     name: str
-    in_elements: int | None = None
-    out_elements: int | None = None
+    in_elements: Int64Number | None = None
+    out_elements: Int64Number | None = None
     dtype: str = ""
-    group_size: int | None = None
+    group_size: Int64Number | None = None
     group: str = ""
-    ranks: tuple[int, ...] = ()
+    ranks: tuple[Int64Number, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from perfmagic.errors import OptionError
-from perfmagic.numerics.grouped import coded, distinct
+from perfmagic.base.errors import OptionError
+from perfmagic.base.numerics.intervals import coded, distinct
+from perfmagic.base.units import plural
 from perfmagic.trace.columns import NONE, Int8, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_name, once_per_trace
 from perfmagic.trace.signatures import function_name
-from perfmagic.units import plural
 
 
 class OpClass(enum.IntEnum):
@@ -192,7 +192,7 @@ def checked_pattern(comm_names: str | None) -> None:
     """Raise OptionError for a rule that is no regular expression, before anything is run or read for it."""
     try:
         re.compile(comm_names or "")
-    except (re.error, TypeError) as error:
+    except (re.error, TypeError, OverflowError, RecursionError) as error:
         raise OptionError(
             f"comm names {comm_names!r} are no regular expression: {error}",
             hint='give text such as "nccl|my_allreduce", or leave it out for the known libraries',
@@ -213,8 +213,10 @@ def kernel_names(traces: Iterable[Trace]) -> dict[str, int]:
 
 def check_matches(comm_names: str | None, traces: Sequence[Trace]) -> None:
     """Raise OptionError for a rule that matches no kernel of any trace, with the names that are nearest to it."""
+    if comm_names is None:
+        return
     known = kernel_names(traces)
-    if comm_names is None or not known or any(comm_kernel_names(trace, comm_names) for trace in traces):
+    if not known or any(comm_kernel_names(trace, comm_names) for trace in traces):
         return
     raise OptionError(
         f"comm names {comm_names!r} match none of {plural(len(known), 'kernel name')}",
@@ -228,8 +230,8 @@ def _names_near(comm_names: str, known: Mapping[str, int]) -> list[str]:
     short = list(dict.fromkeys(function_name(name) for name in known))
     alike = {name: max((_alike(word, part) for word in words for part in _parts(name)), default=0.0) for name in short}
     near = sorted((name for name in short if alike[name] >= _ALIKE), key=lambda name: -alike[name])
-    found = (("the nearest", near), ("the longest", short))
-    return [f"{which}: {', '.join(names[:_NAMED])}" for which, names in found if names]
+    groups = (("the nearest", near), ("the longest", short))
+    return [f"{which}: {', '.join(names[:_NAMED])}" for which, names in groups if names]
 
 
 def _parts(name: str) -> list[str]:
@@ -251,3 +253,13 @@ def _comm_rule(comm_names: str | None) -> Callable[[str], bool]:
 def _is_matrix(name: str) -> bool:
     subject = function_name(name)
     return bool(_MATRIX.search(subject)) and not _NOT_MATRIX.search(subject)
+
+
+# One spelling for collective operations of all recorders.
+
+_ALL = re.compile(r"all_?(reduce|gather|to_?all)")
+
+
+def collective_name(recorded: str) -> str:
+    """As torch.distributed spells it: NCCL's record has "allreduce" beside torch's own "all_reduce"."""
+    return _ALL.sub(lambda match: f"all_{match[1].replace('toall', 'to_all')}", recorded)

@@ -5,29 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
 
 P = ParamSpec("P")
 R = TypeVar("R")
 K = TypeVar("K")  # Trace, a Table, or the traces of all ranks
 MOST_NAMES = 2048  # kept for each function
 LONGEST_NAME = 4096  # characters: what a file with names of a megabyte says is not kept
+_KEPT = "_kept_results"
+
+
+class _Kept(dict[Any, dict[Any, Any]]):
+    """The results kept on one trace, by function and options; a pickled or deep copy begins without any."""
+
+    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
+        return _Kept, ()
 
 
 def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concatenate[K, P], R]:
     """Keep what a pure function of a trace (or a table) and hashable options gave, for as long as the trace lives.
 
     For results that are small beside the trace, or asked for by several readers: they share the one object, so they
-    must not write to it.
+    must not write to it. Results may refer to the trace, so they are kept on it: a mapping from weak references to
+    results would keep such a trace for ever.
     """
-    known: WeakKeyDictionary[K, dict[Any, R]] = WeakKeyDictionary()
 
     def remembered(trace: K, /, *args: P.args, **options: P.kwargs) -> R:
-        mine = known.setdefault(trace, {})
+        cached = vars(trace).setdefault(_KEPT, _Kept()).setdefault(function, {})
         key = (args, tuple(sorted(options.items())))
-        if key not in mine:
-            mine[key] = function(trace, *args, **options)
-        return mine[key]
+        if key not in cached:
+            cached[key] = function(trace, *args, **options)
+        result: R = cached[key]
+        return result
 
     update_wrapper(remembered, function)
     return remembered

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int32, Int64, PathMarks
+from perfmagic.trace.typed import Line
 
 NOWHERE = 0
 
@@ -27,8 +28,8 @@ class UserFunction:
 
     name: str
     file: str
-    first_line: int
-    texts: tuple[tuple[int, str], ...] = ()
+    first_line: Line
+    texts: tuple[tuple[Line, str], ...] = ()
     is_cell: bool = False
     note: str = ""
 
@@ -48,7 +49,7 @@ class Paths:
     parent: the caller's path.  function: row of functions, NONE for row 0.  line: of the function's file.
     functions: in order of their first call.  main_thread: the one that ran the cell.
     until_ns: when following ended before the cell did, NONE where it did not.
-    let_go: functions whose lines are not told apart: hot loops of plain Python.
+    unfollowed: functions whose lines are not followed: hot loops of plain Python.
     """
 
     parent: Int32
@@ -58,7 +59,7 @@ class Paths:
     marks: PathMarks
     main_thread: int
     until_ns: int = NONE
-    let_go: tuple[int, ...] = ()
+    unfollowed: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -69,13 +70,13 @@ class Paths:
         A thread without a line of the user's (autograd's, a loader's) is on the path of the one that ran the cell.
         """
         main = self._on(self.main_thread, at_ns)
-        found = main.copy()
-        for one, marks in self.by_thread.items():
-            asked = np.flatnonzero(thread == one)
-            if one != self.main_thread and len(asked):
+        path = main.copy()
+        for number, marks in self.by_thread.items():
+            asked = np.flatnonzero(thread == number)
+            if number != self.main_thread and len(asked):
                 own = _at(marks, at_ns[asked])
-                found[asked] = np.where(own == NOWHERE, main[asked], own)
-        return found
+                path[asked] = np.where(own == NOWHERE, main[asked], own)
+        return path
 
     def _on(self, thread: int, at_ns: Int64) -> Int64:
         marks = self.by_thread.get(thread)
@@ -90,11 +91,11 @@ class Paths:
     def cell_line(self) -> Int32:
         """The line of the cell on each path, NO_LINE where it has none; shape of parent."""
         is_cell = np.array([f.is_cell for f in self.functions] + [False])  # NONE is the last
-        found = np.full(len(self), NO_LINE, np.int32)
+        lines = np.full(len(self), NO_LINE, np.int32)
         for row in range(1, len(self)):  # callers come first
-            above = found[self.parent[row]]
-            found[row] = above if above != NO_LINE else self.line[row] * is_cell[self.function[row]]
-        return found
+            above = lines[self.parent[row]]
+            lines[row] = above if above != NO_LINE else self.line[row] * is_cell[self.function[row]]
+        return lines
 
     def chain(self, path: int) -> list[int]:
         """A path and its callers' paths, the innermost first."""

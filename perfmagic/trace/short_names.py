@@ -11,12 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfmagic.numerics.grouped import distinct
-from perfmagic.terminal import columns, printable, squeezed
+from perfmagic.base.numerics.intervals import distinct
+from perfmagic.base.terminal import columns, printable, squeezed
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
-from perfmagic.trace.signatures import is_signature, signature
-from perfmagic.trace.terms import Kind, Term
+from perfmagic.trace.signatures import Kind, Term, is_signature, signature
 
 WIDTH = 48  # columns of a short name in a table of usual width, in a finding and on a card
 NARROWEST = 8
@@ -39,7 +38,7 @@ class _Facet:
 
 @dataclass
 class _Name:
-    """A name taken apart.  family: names of one family are told from one another by their facets.
+    """A name in its parts.  family: names of one family differ by their facets.
 
     needed: what tells it from its namesakes.  always: what is said in any case.
     """
@@ -53,7 +52,7 @@ class _Name:
 
 
 def short_names(names: Iterable[str], width: int = WIDTH, *, kernels: bool = True) -> dict[str, str]:
-    """Each name in at most so many columns; different names read differently, brackets stay balanced.
+    """Shorten each name to a number of terminal columns; names stay distinct, brackets balanced.
 
     The text of a name depends on the whole set, not on its order. A name that fits is not cut; of a kernel's
     signature the arguments are dropped that its namesakes share.  kernels: False where the names are of something
@@ -63,21 +62,21 @@ def short_names(names: Iterable[str], width: int = WIDTH, *, kernels: bool = Tru
     >>> list(short_names(gemms).values())
     ['gemm<float, Config<128>>', 'gemm<float, Config<256>>']
     """
-    room = max(NARROWEST, width)
+    max_columns = max(NARROWEST, width)
     distinct = sorted(set(names))
     families: dict[str, list[_Name]] = defaultdict(list)
     for full in distinct:
-        name = _taken_apart(full, room, kernels=kernels)
+        name = _parsed(full, max_columns, kernels=kernels)
         families[name.family].append(name)
     texts: dict[str, str] = {}
     for members in families.values():
-        _told_apart(members)
-    _shorten_functions(families, room)
+        _distinguish(members)
+    _shorten_functions(families, max_columns)
     for members in families.values():
         shared = _shared(members) if len(members) > 1 else set()
         for name in members:
-            texts[name.full] = _said(name, room, shared)
-    return _numbered(texts, room)
+            texts[name.full] = _said(name, max_columns, shared)
+    return _numbered(texts, max_columns)
 
 
 @once_per_trace
@@ -88,13 +87,13 @@ def kernel_short_names(trace: Trace, width: int = WIDTH) -> Mapping[str, str]:
 
 @once_per_trace
 def shown_names(trace: Trace) -> tuple[str, ...]:
-    """Every name of a trace as it is read: device ops shortened, all others as they are; by its number."""
+    """Every name of a trace for display, by its number: names of device ops are shortened."""
     short = kernel_short_names(trace)
     return tuple(short.get(name) or name for name in trace.names)
 
 
 def short_name(name: str, width: int = WIDTH) -> str:
-    """One name for people, where no other has to be told from it.
+    """One name for people, where it need not differ from others.
 
     >>> short_name("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)")
     'vectorized_elementwise_kernel<4, add<float>>'
@@ -102,16 +101,16 @@ def short_name(name: str, width: int = WIDTH) -> str:
     return short_names((name,), width)[name]
 
 
-def _taken_apart(full: str, room: int, *, kernels: bool) -> _Name:
+def _parsed(full: str, max_columns: int, *, kernels: bool) -> _Name:
     text = printable(full)
     if kernels and is_signature(text):
         tree = signature(text)
         name = _Name(full, tree.head, tree)
         _facets_of(tree, (), Kind.FUNCTION, name)
-        if name.facets or columns(tree.head) <= room:
+        if name.facets or columns(tree.head) <= max_columns:
             return name
         text = tree.head
-    elif columns(text) <= room:
+    elif columns(text) <= max_columns:
         return _Name(full, text, None)
     words = [word for word in _PIECE.split(text) if word]
     name = _Name(full, f"{words[0]}…" if len(words) > 2 else text, None)
@@ -126,11 +125,11 @@ def _taken_apart(full: str, room: int, *, kernels: bool) -> _Name:
     return name
 
 
-def _shorten_functions(families: Mapping[str, Sequence[_Name]], room: int) -> None:
+def _shorten_functions(families: Mapping[str, Sequence[_Name]], max_columns: int) -> None:
     """Cut the names of functions that leave no room for what their kernels need."""
     long: dict[int, list[str]] = defaultdict(list)
     for family, members in families.items():
-        limit = room * 5 // 8 if any(name.needed | name.always for name in members) else room
+        limit = max_columns * 5 // 8 if any(name.needed | name.always for name in members) else max_columns
         if members[0].tree is not None and columns(family) > limit:
             long[limit].append(family)
     for limit, functions in long.items():
@@ -152,7 +151,7 @@ def _facets_of(term: Term, path: Path, least: Kind, name: _Name) -> None:
         _facets_of(argument, place, max(least, kind) if kind > Kind.FLAG and not argument.silent else least, name)
 
 
-def _told_apart(members: list[_Name]) -> None:
+def _distinguish(members: list[_Name]) -> None:
     """Mark in each name what it takes to tell it from its namesakes: the most telling differences first."""
     groups = [members]
     while groups:
@@ -188,10 +187,10 @@ def _shared(members: Sequence[_Name]) -> set[Path | str]:
     }
 
 
-def _said(name: _Name, room: int, shared: set[Path | str]) -> str:
+def _said(name: _Name, max_columns: int, shared: set[Path | str]) -> str:
     """The name with what is needed, and with what else fits."""
     if name.tree is None and not name.facets:
-        return squeezed(printable(name.full), room)
+        return squeezed(printable(name.full), max_columns)
     chosen = {place for place in name.needed | name.always if place in name.facets}
     kinds = {place: facet.rank[0] for place, facet in name.facets.items()}
     usual = [p for p in name.facets if name.facets[p].usual]
@@ -205,11 +204,11 @@ def _said(name: _Name, room: int, shared: set[Path | str]) -> str:
         tried += 1
         if tried > MOST_OPTIONAL:
             break
-        if columns(_rendered(name, chosen | {place})) <= room:
+        if columns(_rendered(name, chosen | {place})) <= max_columns:
             chosen.add(place)
         elif name.tree is None:
             break  # a crumb from further behind would say less than where it was cut
-    return squeezed(_rendered(name, chosen), room)
+    return squeezed(_rendered(name, chosen), max_columns)
 
 
 def _repeats(name: _Name, place: Path | str, chosen: set[Path | str]) -> bool:
@@ -243,20 +242,20 @@ def _term(term: Term, path: Path, shown: set[Path], chosen: set[Path]) -> str:
     return f"{term.head}<{', '.join(inner)}>" if inner else term.head
 
 
-def _numbered(texts: Mapping[str, str], room: int) -> dict[str, str]:
+def _numbered(texts: Mapping[str, str], max_columns: int) -> dict[str, str]:
     """The texts; where some are still the same, each with a number in the order of the full names."""
     by_text: dict[str, list[str]] = defaultdict(list)
     for full, text in sorted(texts.items()):
         by_text[text].append(full)
     taken = {text for text, fulls in by_text.items() if len(fulls) == 1}
-    found = {fulls[0]: text for text, fulls in by_text.items() if len(fulls) == 1}
+    numbered = {fulls[0]: text for text, fulls in by_text.items() if len(fulls) == 1}
     for text, fulls in by_text.items():
         number = 0
         for full in fulls if len(fulls) > 1 else ():
             candidate = ""
             while not candidate or candidate in taken:
                 number += 1
-                candidate = squeezed(text, room - len(f" #{number}")) + f" #{number}"
+                candidate = squeezed(text, max_columns - len(f" #{number}")) + f" #{number}"
             taken.add(candidate)
-            found[full] = candidate
-    return found
+            numbered[full] = candidate
+    return numbered

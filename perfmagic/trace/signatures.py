@@ -6,12 +6,193 @@ A lambda is named after the function it stands in, a shell such as cutlass::Kern
 
 from __future__ import annotations
 
+import enum
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from perfmagic.trace.mangled import is_mangled, mangled_parts
 from perfmagic.trace.once import once_per_name
-from perfmagic.trace.terms import Kind, Term, leaf, typed, value
+
+# Itanium-mangled names, as AMD's kernels come: the function, and the template arguments that stand in it in the open.
+
+_PART = re.compile(r"(\d+)")
+_ARGUMENT = re.compile(r"IN(?:S\w?_)?")
+_TOKEN = re.compile(r"L([a-z])(n?\d+)E|DF16_|DF16b|Dh|S\w?_|T\d*_|[KPRO]+(?=[a-zDNS\d])|[a-z]|[A-Z]")
+_BUILTIN = {
+    **dict(zip("bcahst", ("bool", "char", "signed char", "unsigned char", "short", "unsigned short"), strict=True)),
+    **dict(zip("ijlmfd", ("int", "unsigned int", "long", "unsigned long", "float", "double"), strict=True)),
+    "DF16_": "half",
+    "DF16b": "bf16",
+    "Dh": "half",
+}
+MOST_ARGUMENTS = 200
+
+
+def is_mangled(name: str) -> bool:
+    """Whether a name is as the Itanium C++ ABI mangles it."""
+    return name.startswith("_Z")
+
+
+def mangled_parts(name: str, shells: Collection[str]) -> tuple[str, list[str]]:
+    """The function of a mangled name, "" where it cannot be read, and its arguments: types, classes and values.
+
+    shells: functions that are named after their first argument.
+
+    >>> mangled_parts("_ZN5aiter4normIDF16bLi256ELb0EEEvPT0_", ())
+    ('norm', ['bf16', '256', 'false'])
+    """
+    at = 3 if name.startswith("_ZN") else 2
+    while True:
+        part = ""
+        while number := _PART.match(name, at):
+            part = name[number.end() : number.end() + int(number[1])]
+            at = number.end() + int(number[1])
+        argument = _ARGUMENT.match(name, at)
+        if part not in shells or not argument:
+            return part, _arguments(name, at)
+        at = argument.end()
+
+
+def _arguments(name: str, at: int) -> list[str]:
+    """What stands between I and its E, classes by their own name and without their arguments."""
+    if not name.startswith("I", at):
+        return []
+    arguments: list[str] = []
+    depth, at = 1, at + 1
+    while depth and at < len(name) and len(arguments) < MOST_ARGUMENTS:
+        if number := _PART.match(name, at):
+            at = number.end() + int(number[1])
+            arguments.append(name[number.end() : at])
+            continue
+        token = _TOKEN.match(name, at)
+        if token is None:
+            break
+        at = token.end()
+        word = token[0]
+        if token[1]:
+            arguments.append(_value(token[1], token[2]))
+        elif word in _BUILTIN:
+            arguments.append(_BUILTIN[word])
+        elif word in "INJX":
+            depth += 1
+        elif word == "E":
+            depth -= 1
+    return arguments
+
+
+def _value(kind: str, digits: str) -> str:
+    if kind == "b":
+        return "true" if digits == "1" else "false"
+    return digits.replace("n", "-")
+
+
+# What a kernel's name is made of: functions, types and values, each with how much it tells a reader.
+
+
+class Kind(enum.IntEnum):
+    """What an argument is, the most telling first."""
+
+    FUNCTION = 0  # the function that a general kernel applies
+    DTYPE = 1
+    NUMBER = 2
+    TYPE = 3
+    FLAG = 4  # a bool or a member of an enumeration: nothing without its parameter's name
+    PLUMBING = 5  # how operands are passed and indexed
+    DETAIL = 6  # number of a lambda, arguments of an enclosing class
+    NAMESPACE = 7
+
+
+@dataclass(frozen=True)
+class Term:
+    """A function, type or value.
+
+    head: its name alone.  args: template arguments, then parameters of a lambda.  silent: the arguments say it all.
+    """
+
+    head: str
+    args: tuple[Term, ...] = ()
+    kind: Kind = Kind.TYPE
+    silent: bool = False
+
+
+# ATen's wrappers around the function that is computed (aten/src/ATen/native/cuda: Loops.cuh, CUDALoops.cuh, Reduce.cuh,
+# IndexKernel.cu), and which of their arguments that is.
+_WRAPPERS = {
+    "gpu_kernel_impl": 0,
+    "gpu_kernel_impl_nocast": 0,
+    "gpu_index_kernel": 0,
+    "apply": 0,
+    "BinaryFunctor": -1,
+    "AUnaryFunctor": -1,
+    "BUnaryFunctor": -1,
+    "ReduceOp": 1,
+    "func_wrapper_t": 1,
+}
+_DTYPES = {
+    "BFloat16": "bf16",
+    "__nv_bfloat16": "bf16",
+    "__hip_bfloat16": "bf16",
+    "hip_bfloat16": "bf16",
+    "bfloat16_t": "bf16",
+    "Half": "half",
+    "__half": "half",
+    "half_t": "half",
+    "_Float16": "half",
+}
+_DTYPE = re.compile(
+    r"(?:unsigned |signed )?(?:bool|char|short|int|long|long long)|unsigned|float|double|long double|bf16|half"
+    r"|u?int\d+_t|Float8_\w+|float_e\dm\d\w*|__nv_fp8_\w+|complex|tfloat32_t"
+)
+_NUMBER = re.compile(r"(-?\d+)(?:u|l|ul|ull|ll|U|L|UL|ULL|LL)?$")
+_FUNCTION = re.compile(r"Functor|_functor|Ops?$|gemm|fprop|dgrad|wgrad")
+_PLUMBING = re.compile(
+    r"^[Aa]rray$|OffsetCalculator|^(?:Load|Store)With|TensorInfo|TensorAccessor|Metadata|Policy|Params$|NullType"
+    r"|TensorSizeStride|ScanTileState|integral_constant|_config|Generator|Iterator"
+)
+_SILENT = re.compile(r"_traits$|Traits$")
+_AFFIXES = re.compile(r"^CUDAFunctor_?|_kernel_cuda$|_cuda_kernel$|_kernel_impl$|CUDAKernelImpl$|(?<=\w)_?[Ff]unctor$")
+
+
+def value(cast: str, value: str) -> Term:
+    """(type)value, as older demanglers write every value and newer ones those of enumerations."""
+    if cast == "bool":
+        return Term("true" if value == "1" else "false", kind=Kind.FLAG)
+    number = _NUMBER.match(value)
+    if number and _DTYPE.fullmatch(cast):
+        return Term(number[1], kind=Kind.NUMBER)
+    return Term(value, kind=Kind.FLAG)
+
+
+def leaf(text: str, stars: str) -> Term:
+    """An argument without arguments of its own."""
+    if text in ("true", "false"):
+        return Term(text, kind=Kind.FLAG)
+    number = _NUMBER.match(text)
+    if number:
+        return Term(number[1], kind=Kind.NUMBER)
+    return typed(text, stars, ())
+
+
+def typed(name: str, stars: str, args: tuple[Term, ...], *, function: bool = False) -> Term:
+    """A type or a function with its arguments.  stars: of a pointer.  function: whether it is known to be one."""
+    name = _DTYPES.get(name, name)
+    if name in _WRAPPERS and args:
+        return _wrapper(name, args)
+    if _DTYPE.fullmatch(name):
+        return Term(name + stars, args, Kind.DTYPE)
+    if function or _FUNCTION.search(name):
+        return Term(_AFFIXES.sub("", name) or name, args, Kind.FUNCTION)
+    if _PLUMBING.search(name):
+        return Term(name + stars, args, Kind.PLUMBING)
+    return Term(name + stars, args, Kind.TYPE, silent=bool(_SILENT.search(name)))
+
+
+def _wrapper(name: str, args: tuple[Term, ...]) -> Term:
+    """A wrapper is what it wraps; the rest is there to tell namesakes apart."""
+    own = [i for i, arg in enumerate(args) if arg.kind != Kind.DETAIL]
+    at = own[_WRAPPERS[name]] if len(own) > max(0, _WRAPPERS[name]) else 0
+    rest = [replace(arg, kind=max(arg.kind, Kind.PLUMBING)) for i, arg in enumerate(args) if i != at]
+    return replace(args[at], args=(*args[at].args, Term(name, kind=Kind.FLAG), *rest))
 
 
 @dataclass(frozen=True)
@@ -80,8 +261,8 @@ def signature(name: str, depth: int = MAX_DEPTH) -> Term:
     partner = _partners(text)
     if partner is None:
         return Term(re.split(r"[<({\[]", text)[0].strip().split(" ")[-1].split("::")[-1] or name)
-    found = _Reader(text, partner).function(depth)
-    return found if found.head else Term(name)
+    term = _Reader(text, partner).function(depth)
+    return term if term.head else Term(name)
 
 
 def _partners(text: str) -> dict[int, int] | None:
@@ -136,9 +317,9 @@ class _Reader:
 
     def _enclosing(self, path: list[_Part], depth: int) -> list[Term]:
         """What only tells namesakes apart: the arguments of enclosing classes, and the namespace."""
-        found = [replace(arg, kind=Kind.DETAIL) for part in path for arg in self._args(part, depth - 1)]
+        details = [replace(arg, kind=Kind.DETAIL) for part in path for arg in self._args(part, depth - 1)]
         space = "::".join(part.name for part in path)
-        return [*found, *([Term(space, kind=Kind.NAMESPACE)] if space else [])]
+        return [*details, *([Term(space, kind=Kind.NAMESPACE)] if space else [])]
 
     def _args(self, part: _Part, depth: int) -> list[Term]:
         if depth <= 0 or not part.args[1]:

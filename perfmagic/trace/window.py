@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.errors import OptionError
+from perfmagic.base.errors import OptionError
 from perfmagic.trace.columns import NONE, Blocks, Bool, Counters, DeviceOps, HostCalls, HostOps, Int64, Table
 from perfmagic.trace.frames import cut, touches
 from perfmagic.trace.model import Trace
@@ -79,7 +79,7 @@ def _counters(counters: Counters, start_ns: int, end_ns: int) -> Counters:
     inside = (counters.at_ns >= start_ns) & (counters.at_ns < end_ns)
     last = {(s, d): row for row, s, d in _rows_before(counters, start_ns)}
     rows = np.append(np.array(sorted(last.values()), np.int64), np.flatnonzero(inside))
-    columns = _take(counters, rows)
+    columns = _select_rows(counters, rows)
     return Counters.make(columns | {"at_ns": np.maximum(columns["at_ns"], start_ns)})
 
 
@@ -88,5 +88,5 @@ def _rows_before(counters: Counters, start_ns: int) -> Iterable[tuple[int, int, 
     return zip(rows.tolist(), counters.series[rows].tolist(), counters.device[rows].tolist(), strict=True)
 
 
-def _take(table: Table, rows: Int64) -> dict[str, Any]:
+def _select_rows(table: Table, rows: Int64) -> dict[str, Any]:
     return {name: column[rows] for name, column in table.to_dict().items()}

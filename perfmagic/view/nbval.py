@@ -1,10 +1,11 @@
 """Patterns for nbval: every measured number perfmagic prints, so that notebooks can be compared, not only run.
 
-They match what perfmagic.units writes, and nothing else: a number with its unit, a percentage, a count of samples.
+They match what perfmagic.base.units writes, and nothing else: a number with its unit, a percentage, a count of samples.
 """
 
 from __future__ import annotations
 
+from perfmagic.analysis.bench.quantity import UNCLEAR
 from perfmagic.analysis.verdict import KINDS
 
 _SPACE = "[\\u00a0 ]"
@@ -12,18 +13,18 @@ _SPACE = "[\\u00a0 ]"
 _QUANTITY = r"(?:done|returns|span|queued)\b"
 
 _RULES = (
-    # whole faces of measured results first: which findings and warnings there are varies from run to run, so a
-    # notebook compares the words that do not: the device, the verdict, and what its own cells ask of the result
-    ("html", r"<div (?:class=|style=)[\s\S]*</div>", "HTML"),
+    # measured results first: findings, warnings and the verdict depend on what else the host does, so a
+    # notebook compares the words that do not: the device, and what its own cells ask of the result
+    ("html", r"<div (?:dir=|class=|style=)[\s\S]*</div>", "HTML"),
     ("sweep", r"^\S[\s\S]*\n\d[\d ,to]* samples each · [\s\S]*", "SWEEP"),
     ("ranks", r"^\S+[\u00a0 ]\S+ · (\d+ ranks?|rank \d+) · [\s\S]*", r"RANKS \1"),
     ("scaling", r"^(Weak|Strong) scaling from (\d+) to (\d+) ranks?\b[\s\S]*", r"SCALING \1 \2 \3"),
     ("graph", r"^(?:[^·]*\s·\s)?(\d[\d,]*)\s+operators?\s+took\s[\s\S]*", r"GRAPH of \1 operators"),
     ("predicted", r"^([^:]*): (?:about|at\s+best)\s[\s\S]*\sinstead\s+of\s[\s\S]*", r"PREDICTED \1"),
     # a pace in words may be wrapped where the numbers before it are wider
-    ("timeline", r"^.*? · ((?:\d+ )?simulated devices?|no device)\b[^·]* · [\s\S]*", r"TIMELINE \1"),
+    ("timeline", r"^.*? · ((?:\d+ )?simulated devices?|no device)\b[^·]*\s·\s[\s\S]*", r"TIMELINE \1"),
     ("bench", r"^Python is back after [\s\S]*", "BENCH"),
-    ("syncbench", rf"^({'|'.join(KINDS)})\b[\s\S]*", r"SYNCBENCH \1"),
+    ("syncbench", rf"^(?:{'|'.join((*KINDS, UNCLEAR))})\b[\s\S]*", "SYNCBENCH"),
     ("faster", rf"^(\S.*?) is \d[\d.,]* times as fast as (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 faster than \2"),
     ("slower", rf"^(\S.*?) is slower than (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 slower than \2"),
     ("same", rf"^(\S.*?) is as fast as (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 the same as \2"),
@@ -34,7 +35,6 @@ _RULES = (
     ),
     ("shorter", rf"^(?:one step of )?(\S.*?) is \d[\d.,]*{_SPACE}\S+ (shorter|longer) than [\s\S]*", r"COMPARED \1 \2"),
     ("not_compared", r"^No verdict: [\s\S]*", "COMPARED without a verdict"),
-    ("unconfirmed", r"^bottleneck unclear\b[\s\S]*", "SYNCBENCH unclear"),
     ("duration", rf"-?\d[\d,]*(?:\.\d+)?{_SPACE}(?:ns|µs|ms|s)\b", "DURATION"),
     ("bandwidth", rf"\d[\d,]*(?:\.\d+)?{_SPACE}[TGMk]?B/s", "BANDWIDTH"),
     ("size", rf"\d[\d,]*(?:\.\d+)?{_SPACE}[TGMk]?B\b", "SIZE"),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfmagic.view.timeline.liveview import LiveView
+from perfmagic.view.timeline.writers import LiveView
 from perfmagic.widget.timeline import TimelineWidget, timeline_widget
 
 MOST_OPEN = 64  # cells whose views stay connected; the oldest give way, and their static picture comes back
-AFTERWARDS = "(live while its kernel runs; run the cell again)"  # what a front end shows that cannot show the view
 
 _open: dict[str, tuple[int, list[TimelineWidget]]] = {}
 
@@ -27,7 +26,8 @@ def live_view(live: LiveView, cell: str, run: int) -> tuple[dict[str, Any], dict
     while len(_open) > MOST_OPEN:
         close(_open.pop(next(iter(_open)))[1])
     data, metadata = made._repr_mimebundle_() or ({}, {})
-    return {**data, "text/plain": AFTERWARDS}, metadata
+    # without a text, consoles, logs and LaTeX show nothing below the result's own words, which came before
+    return {mime: content for mime, content in data.items() if mime != "text/plain"}, metadata
 
 
 def close(views: list[TimelineWidget]) -> None:

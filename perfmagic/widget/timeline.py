@@ -11,10 +11,10 @@ from typing import Any
 import anywidget
 import traitlets
 
-from perfmagic.view.timeline.live import script
-from perfmagic.view.timeline.liveview import LiveView
-from perfmagic.view.timeline.viewstate import Seen, ViewState, Window
-from perfmagic.view.timeline.wire import Wire
+from perfmagic.view.page import script
+from perfmagic.view.timeline.doc import Seen, ViewState, Window
+from perfmagic.view.timeline.live_data import Wire
+from perfmagic.view.timeline.writers import LiveView
 
 
 class TimelineWidget(anywidget.AnyWidget):
@@ -43,7 +43,9 @@ class TimelineWidget(anywidget.AnyWidget):
     def close(self) -> None:
         """End the view and its connection to the browser."""
         self._stop()
+        layout = self.layout
         super().close()
+        layout.close()  # a model of its own, which ipywidgets would keep for ever
 
     def _traits_of(self, seen: Seen) -> dict[str, Any]:
         asked = [] if seen.asked is None else [float(t - self._origin_ns) for t in seen.asked]

@@ -213,7 +213,7 @@ def test_idle_time_blocking_and_queueing_add_up_in_the_report() -> None:
     }
 
 
-def test_what_asked_once_and_blocked_in_two_calls_is_told_apart_from_the_calls() -> None:
+def test_one_request_that_blocked_in_two_calls_counts_once() -> None:
     b = Builder()
     for start in (0, 300, 600):
         b.op(start + 5, start + 150, launch=start)
@@ -223,5 +223,5 @@ def test_what_asked_once_and_blocked_in_two_calls_is_told_apart_from_the_calls()
     b.op(900, 950, launch=890)
     (row,) = report(b.trace())["syncs"]
     assert (row["asked_by"], row["n_asked"], row["n_calls"]) == (".item()", 3, 6)
-    (told,) = [one for one in report(b.trace())["findings"] if one["rule"] == "sync"]
-    assert ".item() ×3" in told["sentence"].replace("\u00a0", " ")
+    (finding,) = [f for f in report(b.trace())["findings"] if f["rule"] == "sync"]
+    assert ".item() ×3" in finding["sentence"].replace("\u00a0", " ")

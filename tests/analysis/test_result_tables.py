@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.idle import idle_gaps
-from perfmagic.analysis.timeline.syncs import syncs
-from perfmagic.errors import OptionError
+from perfmagic.base.errors import OptionError
 from perfmagic.results import TimelineResult
+from perfmagic.trace.rows import Rows
 from tests.trace.recorded import recorded
 
 from .build import US, Builder
@@ -74,10 +74,10 @@ def test_the_rows_of_a_recorded_trace_are_those_of_the_columns() -> None:
     gaps, found = idle_gaps(trace, trace.device_ids[0]), result.idle_gaps()
     assert [g.cause for g in found] == [gaps.cause(i) for i in range(len(gaps))]
     assert sum(g.length_ns for g in found) == gaps.total_ns
-    assert [s.asked_by for s in result.syncs()] == [syncs(trace).words(i) for i in range(len(syncs(trace)))]
+    assert [s.asked_by for s in result.syncs()] == [syncs(trace).asker_name(i) for i in range(len(syncs(trace)))]
 
 
-def test_what_python_did_is_told_for_any_time() -> None:
+def test_what_python_did_is_known_for_any_time() -> None:
     found = two_devices().python_during(40 * US, 60 * US)
     assert found.total_ns == 20 * US
     assert [(one.name, one.share_ns, one.inclusive_ns) for one in found.operators] == [("aten::item", 15 * US, 15 * US)]

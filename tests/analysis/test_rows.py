@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from perfmagic.analysis.rows import Rows, names_at
-from perfmagic.errors import PerfmagicError
+from perfmagic.base.errors import PerfmagicError
 from perfmagic.trace.names import OpClass
+from perfmagic.trace.rows import Rows, names_at
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ def test_columns_that_do_not_fit_are_refused() -> None:
 
 
 def test_an_empty_table_says_why() -> None:
-    assert repr(Rows((), Run, note="nothing ran")) == "Run × 0\n  nothing ran"
-    assert repr(Rows((), Run)) == "Run × 0"
+    assert repr(Rows((), Run, note="nothing ran")) == "0 runs\n  nothing ran"
+    assert repr(Rows((), Run)) == "0 runs"
 
 
 def test_without_pandas_a_frame_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

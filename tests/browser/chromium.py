@@ -1,24 +1,30 @@
-"""The browser of the system, and letters that are as wide on every machine."""
+"""The browser of the system, and the fonts in which pictures are drawn."""
 
 from __future__ import annotations
 
 import shutil
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
-# a script for every page: Jupyter's own variables name the fonts, in notebooks and in pages
-LIBERATION = """
-addEventListener('DOMContentLoaded', () => {
-  const style = document.documentElement.style;
-  for (const part of ['ui', 'content']) style.setProperty(`--jp-${part}-font-family`, '"Liberation Sans"');
-  style.setProperty('--jp-code-font-family', '"Liberation Mono"');
-});
-"""
+FRESH = "DejaVu Sans", "DejaVu Sans Mono"  # what a fresh Debian has: fontconfig needs them, so they are everywhere
+OTHER = "DejaVu Serif", "DejaVu Sans Mono"
 HAS_FONTS = """() => {
   const g = document.createElement('canvas').getContext('2d');
   const width = (font) => { g.font = `20px ${font}`; return g.measureText('queued i W').width; };
-  return ['Liberation Sans', 'Liberation Mono'].every((name) =>
-    width(`"${name}", serif`) === width(`"${name}", cursive`) && width(`"${name}", serif`) !== width('serif'));
+  // what stands behind a font that is there does not matter
+  return ['DejaVu Sans', 'DejaVu Sans Mono', 'DejaVu Serif'].every((name) =>
+    width(`"${name}", serif`) === width(`"${name}", monospace`));
 }"""
+
+
+def fonts(words: str, code: str) -> str:
+    """A script for every page: Jupyter's own variables name the fonts, in notebooks and in pages."""
+    return f"""
+addEventListener('DOMContentLoaded', () => {{
+  const style = document.documentElement.style;
+  for (const part of ['ui', 'content']) style.setProperty(`--jp-${{part}}-font-family`, '"{words}"');
+  style.setProperty('--jp-code-font-family', '"{code}"');
+}});
+"""
 
 
 def executable() -> str | None:

@@ -6,6 +6,7 @@ python -m tests.browser.pictures        draws them all again, into tests/data/pi
 from __future__ import annotations
 
 import base64
+import io
 import sys
 import tempfile
 from collections.abc import Callable
@@ -13,9 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import Cell, Trace
-from tests.browser.chromium import FLAGS, HAS_FONTS, LIBERATION, executable
+from tests.browser.chromium import FLAGS, FRESH, HAS_FONTS, OTHER, executable, fonts
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import queue_of
 
@@ -29,6 +32,7 @@ WIDTH_PX = 860
 NEW_STEPS = 24
 GOLDEN_STEPS = 72
 MOST_OTHER = 40  # pixels of a picture
+COLOURS = 256  # no channel of the pictures moves by more than 16 of 255, which is less than NEW_STEPS
 
 OTHER_PIXELS = """async ([golden, drawn, newSteps, goldenSteps]) => {
   const read = async (png) => {
@@ -67,12 +71,13 @@ OTHER_PIXELS = """async ([golden, drawn, newSteps, goldenSteps]) => {
 
 @dataclass(frozen=True)
 class Scene:
-    """One picture: whose timeline, in which theme, and what a person does before it is taken."""
+    """One picture: whose timeline, in which theme and fonts, and what a person does before it is taken."""
 
     name: str
     trace: Callable[[], Trace]
     theme: str
     act: Callable[[Any], None] = lambda _tab: None
+    fonts: tuple[str, str] = FRESH
 
 
 def _point_at_an_op(tab: Any) -> None:
@@ -131,7 +136,7 @@ def _step() -> Trace:
 
 SCENES = (
     Scene("cell-light", _cell, "light", _point_at_an_op),
-    Scene("cell-dark", _cell, "dark"),
+    Scene("cell-dark", _cell, "dark", fonts=OTHER),
     Scene("step-light", _step, "light"),
     Scene("step-zoomed-dark", _step, "dark", _zoom_in),
     Scene("graph-light", lambda: recorded("mi300_sglang_hipgraph"), "light", _search_in_the_burst),
@@ -140,7 +145,7 @@ SCENES = (
 
 
 def drawn(browser: Any, scene: Scene, folder: Path) -> bytes:
-    """The PNG of a scene: a page of fixed width, one device pixel a CSS pixel, no motion, Liberation's fonts."""
+    """The PNG of a scene: a page of fixed width, one device pixel a CSS pixel, no motion, its fonts."""
     page = TimelineResult(scene.trace()).to_html(folder / f"{scene.name}.html")
     context = browser.new_context(
         viewport={"width": WIDTH_PX + 48, "height": 1400},
@@ -151,7 +156,7 @@ def drawn(browser: Any, scene: Scene, folder: Path) -> bytes:
     )
     try:
         tab = context.new_page()
-        tab.add_init_script(LIBERATION)
+        tab.add_init_script(fonts(*scene.fonts))
         tab.goto(page.as_uri())
         tab.wait_for_selector(".pm canvas")
         tab.wait_for_timeout(400)  # the frame at rest follows after 0.14 s
@@ -161,6 +166,26 @@ def drawn(browser: Any, scene: Scene, folder: Path) -> bytes:
         return png
     finally:
         context.close()
+
+
+def with_palette(png: bytes) -> bytes:
+    """The same picture with a palette, in a third of the bytes.
+
+    An entry of the palette is the commonest of the colours that it stands for, so that areas keep their colour exactly.
+    """
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    reduced = image.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    pixels = np.column_stack([np.asarray(reduced).reshape(-1), np.asarray(image).reshape(-1, 3)])
+    rows, n_pixels = np.unique(pixels, axis=0, return_counts=True)
+    by_size = rows[np.argsort(n_pixels)]
+    palette = np.zeros((COLOURS, 3), np.uint8)
+    palette[by_size[:, 0]] = by_size[:, 1:]  # the last of an entry, the commonest, stays
+    reduced.putpalette(palette.tobytes())
+    out = io.BytesIO()
+    reduced.save(out, "PNG", optimize=True)
+    return out.getvalue()
 
 
 def other_pixels(tab: Any, golden: bytes, new: bytes) -> int:
@@ -181,11 +206,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=list(FLAGS))
         if not browser.new_page().evaluate(HAS_FONTS):
-            print("Liberation Sans and Mono are not installed (apt-get install fonts-liberation)", file=sys.stderr)
+            print("DejaVu's fonts are not installed (apt-get install fonts-dejavu-core)", file=sys.stderr)
             return 1
         for scene in SCENES:
             target = FOLDER / f"{scene.name}.png"
-            target.write_bytes(drawn(browser, scene, Path(folder)))
+            target.write_bytes(with_palette(drawn(browser, scene, Path(folder))))
             print(f"{target.relative_to(FOLDER.parents[2])}: {target.stat().st_size / 1000:.0f} kB")
         browser.close()
     return 0

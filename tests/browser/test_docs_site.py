@@ -47,8 +47,8 @@ INK = """async (image) => {
 def site() -> Path:
     """The site in build/docs; what `make docs` has built is only brought up to date."""
     folder = ROOT / "build" / "docs"
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--conf-dir", "docs", ".", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--show-traceback", "--conf-dir", "docs"]
+    done = subprocess.run([*command, ".", str(folder)], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perfmagic.results import TimelineResult
-from perfmagic.view.timeline.live import script
+from perfmagic.view.page import script
 from tests.view.timeline.build import queue_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
@@ -78,6 +78,6 @@ def test_the_view_takes_the_colours_of_the_page_and_follows_them(tab: Any) -> No
     assert tab.evaluate(shown) == "light"
     for name, scheme in (("dark", "dark"), ("both", "light"), ("", "light")):
         tab.evaluate("(name) => { document.documentElement.className = name; }", name)
-        tab.wait_for_function(f"() => ({shown})() === '{scheme}'", timeout=5_000)
+        tab.wait_for_function(f"() => ({shown})() === '{scheme}'")
     tab.emulate_media(color_scheme="dark")
-    tab.wait_for_function(f"() => ({shown})() === 'dark'", timeout=5_000)
+    tab.wait_for_function(f"() => ({shown})() === 'dark'")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perfmagic.analysis.ranks.summary import ranks_of
+from perfmagic.analysis.ranks.ranks import ranks_of
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.trace.model import Cell, Trace
 from tests.view.ranks.build import ring

@@ -14,8 +14,8 @@ from .pictures import FOLDER, MOST_OTHER, SCENES, Scene, drawn, other_pixels
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
 
-MOST_BYTES = 200_000  # of one picture; all of them travel with the repository
-MOST_BYTES_TOGETHER = 800_000
+MOST_BYTES = 75_000  # of one picture; all of them travel with the repository
+MOST_BYTES_TOGETHER = 320_000
 # draws a picture again, half a pixel to the right (as other smoothing does), or without a small rectangle
 CHANGED = """async ([png, dx, hole]) => {
   const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
@@ -33,7 +33,7 @@ CHANGED = """async ([png, dx, hole]) => {
 @pytest.fixture
 def fonts(tab: Any) -> None:
     if not tab.evaluate(HAS_FONTS):
-        pytest.skip("Liberation Sans and Mono are not installed (apt-get install fonts-liberation)")
+        pytest.skip("DejaVu's fonts are not installed (apt-get install fonts-dejavu-core)")
 
 
 @pytest.mark.usefixtures("fonts")

@@ -13,9 +13,9 @@ from .conftest import ROOT, SCREENS, Saved
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
-WIDTHS = "() => [...document.images].map(i => i.complete ? i.naturalWidth : 0)"
+WIDTHS = "() => [...document.images].map(i => i.complete ? i.clientWidth : 0)"
 TIMELINE_CELL = "jupyterapp.shell.currentWidget?.content?.model?.cells?.get(2)"
-WIDE = "() => [...document.images].filter(i => i.complete && i.naturalWidth > 500).length >= 1"
+WIDE = "() => [...document.images].filter(i => i.complete && i.clientWidth > 500).length >= 1"
 
 
 def requests_of(tab: Any) -> list[str]:

@@ -160,7 +160,7 @@ def test_as_a_page_a_notebook_with_its_widgets_state_shows_the_pictures(tab: Any
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.setenv("IPYTHONDIR", str(tmp_path / ".ipython"))
-        patch.setenv("PERFMAGIC_DISPLAY", "auto")
+        patch.setenv("PERFMAGIC_DISPLAY", "widget")
         notebook, error = run_notebook(CELLS, sys.executable, tmp_path)
     assert error == ""
     assert notebook.metadata.widgets
@@ -190,7 +190,7 @@ def test_what_a_cell_shows_after_the_picture_is_never_hidden(tab: Any, tmp_path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.setenv("IPYTHONDIR", str(tmp_path / ".ipython"))
-        patch.setenv("PERFMAGIC_DISPLAY", "auto")
+        patch.setenv("PERFMAGIC_DISPLAY", "widget")
         notebook, error = run_notebook(cells, sys.executable, tmp_path)
     assert error == ""
     cell = notebook.cells[2]

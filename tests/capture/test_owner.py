@@ -22,7 +22,7 @@ class Part:
     def __init__(self, log: list[str], name: str, take: BaseException | None = None, back: BaseException | None = None):
         self.log, self.name, self.fails = log, name, {"take": take, "back": back}
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         self._do("take")
 
     def give_back(self) -> None:
@@ -38,8 +38,10 @@ class Part:
 @pytest.fixture(autouse=True)
 def _handlers_are_back() -> Iterator[None]:
     yield
-    found: list[Any] = [signal.getsignal(number) for number in signal.valid_signals()]
-    assert not any(one is module._wait or isinstance(getattr(one, "__self__", None), BlockSignals) for one in found)
+    handlers: list[Any] = [signal.getsignal(number) for number in signal.valid_signals()]
+    assert not any(
+        handler is module._wait or isinstance(getattr(handler, "__self__", None), BlockSignals) for handler in handlers
+    )
 
 
 def interrupt() -> None:
@@ -51,7 +53,7 @@ def take_all(*parts: Part) -> None:
     owner = Owner()
     with owner, owner:
         for part in parts:
-            owner.take(part)
+            owner.acquire(part)
 
 
 def test_the_last_taken_is_given_back_first_and_only_once() -> None:
@@ -135,12 +137,12 @@ def test_the_interrupt_of_a_handler_that_does_not_raise_lets_the_result_through(
 def test_a_handler_that_the_work_installs_stays() -> None:
     before = signal.getsignal(signal.SIGINT)
 
-    def mine(number: int, frame: FrameType | None) -> None:
+    def handler(number: int, frame: FrameType | None) -> None:
         pass
 
-    shielded(lambda: signal.signal(signal.SIGINT, mine))
+    shielded(lambda: signal.signal(signal.SIGINT, handler))
     try:
-        assert signal.getsignal(signal.SIGINT) is mine
+        assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -157,11 +159,11 @@ def test_a_stand_in_that_was_left_behind_heals_itself() -> None:
 
 
 def test_in_another_thread_the_work_runs_and_no_handler_is_touched() -> None:
-    found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(shielded(lambda: signal.getsignal(signal.SIGINT))))
+    handlers: list[object] = []
+    thread = threading.Thread(target=lambda: handlers.append(shielded(lambda: signal.getsignal(signal.SIGINT))))
     thread.start()
     thread.join()
-    assert found == [signal.getsignal(signal.SIGINT)]
+    assert handlers == [signal.getsignal(signal.SIGINT)]
 
 
 def raise_at(n: int) -> Callable[[FrameType, str, Any], Any]:
@@ -186,7 +188,7 @@ def test_an_exception_at_any_line_leaves_nothing_taken() -> None:
 
         on = False
 
-        def take(self) -> None:
+        def acquire(self) -> None:
             lamps.append(self)
             self.on = True
 
@@ -200,8 +202,8 @@ def test_an_exception_at_any_line_leaves_nothing_taken() -> None:
         sys.settrace(raise_at(n))
         try:
             with owner, owner:
-                owner.take(Lamp())
-                owner.take(Lamp())
+                owner.acquire(Lamp())
+                owner.acquire(Lamp())
         except KeyboardInterrupt:
             interrupted += 1
         else:
@@ -223,7 +225,7 @@ class Block:
         self.signals = BlockSignals(leaving=Block.__exit__.__code__, hearing=Block._end.__code__)
 
     def __enter__(self) -> Block:  # noqa: PYI034 - Self needs Python 3.11
-        self.signals.take()
+        self.signals.acquire()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -286,14 +288,14 @@ def test_a_second_signal_after_that_waits_like_the_first() -> None:
 def test_a_handler_that_the_block_installs_stays() -> None:
     before = signal.getsignal(signal.SIGINT)
 
-    def mine(number: int, frame: FrameType | None) -> None:
+    def handler(number: int, frame: FrameType | None) -> None:
         pass
 
     with Block():
-        signal.signal(signal.SIGINT, mine)
+        signal.signal(signal.SIGINT, handler)
         shielded(lambda: None)
     try:
-        assert signal.getsignal(signal.SIGINT) is mine
+        assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -326,16 +328,16 @@ def test_a_block_that_is_never_left_hands_every_signal_on() -> None:
 
 
 def test_a_block_in_another_thread_touches_no_handler() -> None:
-    found: list[object] = []
+    handlers: list[object] = []
 
     def work() -> None:
         with Block():
-            found.append(signal.getsignal(signal.SIGINT))
+            handlers.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [signal.default_int_handler]
+    assert handlers == [signal.default_int_handler]
 
 
 def test_blocks_of_tasks_that_end_in_the_order_they_began_leave_no_stand_in() -> None:

@@ -38,8 +38,8 @@ def device_module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 
 
 def _load_sim() -> None:
-    from perfmagic.capture.devices import sim
-    from perfmagic.errors import DeviceError
+    from perfmagic import sim
+    from perfmagic.base.errors import DeviceError
 
     try:
         sim.load()

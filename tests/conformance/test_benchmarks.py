@@ -58,7 +58,7 @@ def test_cold_samples_find_caches_overwritten(x: Any) -> None:
 
 
 def test_rates_are_of_the_device_span(x: Any) -> None:
-    result = perfmagic.syncbench(lambda: x @ x, flop=2 * 1024**3, **FEW)
+    result = perfmagic.syncbench(lambda: x @ x, flops=2 * 1024**3, **FEW)
     assert result.flop_per_s == pytest.approx(2 * 1024**3 / result.span_s)
 
 

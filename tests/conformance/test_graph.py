@@ -11,7 +11,7 @@ import perfmagic  # noqa: E402 - after the skip
 pytestmark = pytest.mark.slow
 
 
-def _pairs(found: perfmagic.GraphResult) -> set[tuple[str, str]]:
+def _pairs(found: perfmagic.rows.GraphResult) -> set[tuple[str, str]]:
     return {(edge.needs_name, edge.of_name) for edge in found.edges()}
 
 

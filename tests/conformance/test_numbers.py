@@ -173,7 +173,7 @@ def test_an_error_in_backward_reaches_the_caller_and_the_process_lives_on(device
 _LATE = """
 import sys, torch
 if sys.argv[1] == "sim":
-    from perfmagic.capture.devices import sim
+    from perfmagic import sim
     sim.load()
 module = torch.get_device_module(sys.argv[1])
 table = torch.zeros(10, 4, device=sys.argv[1])
@@ -198,6 +198,44 @@ def test_a_wrong_index_is_told_at_the_next_wait(device_module, kind) -> None:
 def test_a_wrong_shape_is_told_at_the_call(device_module, device) -> None:
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         torch.ones(2, 3, device=device) @ torch.ones(2, 3, device=device)
+
+
+@pytest.mark.parametrize(
+    "change", ["add_(1)", "mul_(x)", "copy_(torch.ones(3, 4))", "normal_()", "__setitem__(0, 1.0)"]
+)
+def test_a_change_in_place_of_an_expanded_tensor_fails_at_the_call(device_module, device, change) -> None:
+    x = torch.zeros(3, 1, device=device).expand(3, 4)
+    with pytest.raises(RuntimeError, match="refers to a single memory location"):
+        eval(f"x.{change}", {"torch": torch, "x": x})
+    device_module.synchronize()  # nothing is left to be told
+
+
+def test_an_expanded_tensor_is_filled(device_module, device) -> None:
+    x = torch.zeros(3, 1, device=device)
+    x.expand(3, 4).fill_(2)
+    x.expand(3, 4)[:2].zero_()
+    assert x.flatten().tolist() == [0, 0, 2]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("lengths_on", ["host", "device"])
+def test_ctc_loss_takes_lengths_on_the_host_and_on_the_device(device_module, device, reduction, lengths_on) -> None:
+    torch.manual_seed(0)
+    values, targets = torch.randn(20, 4, 6), torch.randint(1, 6, (4, 8))
+    lengths = torch.full((4,), 20), torch.tensor([8, 5, 7, 3])
+    there = [one.to(device) for one in lengths] if lengths_on == "device" else lengths
+
+    def loss(place: Any, given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = values.to(place).requires_grad_()
+        found = torch.nn.functional.ctc_loss(leaf.log_softmax(2), targets.to(place), *given, reduction=reduction)
+        return found.cpu(), torch.autograd.grad(found.sum(), leaf)[0].cpu()
+
+    for mine, expected in zip(loss(device, there), loss("cpu", lengths), strict=True):
+        assert torch.allclose(mine, expected, atol=1e-5)
+    with torch.inference_mode():
+        scores = values.to(device).log_softmax(2)
+        without = torch.nn.functional.ctc_loss(scores, targets.to(device), *there, reduction=reduction)
+    assert torch.allclose(without.cpu(), loss("cpu", lengths)[0], atol=1e-5)
 
 
 class _Squares(torch.utils.data.Dataset):

@@ -12,8 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="devices are reached through torch")
 
-from perfmagic.capture.devices import sim  # noqa: E402 - after the skip
-from perfmagic.errors import DeviceError  # noqa: E402
+from perfmagic import sim  # noqa: E402 - after the skip
+from perfmagic.base.errors import DeviceError  # noqa: E402
 from tests.conformance import operators  # noqa: E402
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from perfmagic.capture.cell.marks import RUNTIME, marked
+from perfmagic.capture.cell import RUNTIME, marked
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.trace.model import Cell, Trace
 

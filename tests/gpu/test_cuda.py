@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="a GPU is reached through torch")
 
 import perfmagic  # noqa: E402 - after the skip
-from perfmagic.analysis.timeline.syncs import syncs  # noqa: E402
+from perfmagic.analysis.timeline.activity import syncs  # noqa: E402
 from perfmagic.capture.recording.recorder import Recorder  # noqa: E402
 from perfmagic.trace.columns import NONE  # noqa: E402
 from perfmagic.trace.model import Trace  # noqa: E402
@@ -65,7 +65,7 @@ def test_python_runs_ahead_of_the_device_and_item_waits_for_it(a: torch.Tensor) 
     blocked = syncs(trace)
     longest = int(blocked.blocked_ns.argmax())
     assert not blocked.after_cell[longest]
-    assert ".item()" in blocked.words(longest)
+    assert ".item()" in blocked.asker_name(longest)
     assert blocked.blocked_ns[longest] > 0.3 * trace.meta.end_ns
 
 
@@ -104,7 +104,7 @@ def test_copies_carry_their_direction_their_bytes_and_their_memory(a: torch.Tens
 
 
 def test_returns_done_and_span_of_a_long_queue(a: torch.Tensor) -> None:
-    result = perfmagic.syncbench(lambda: [a @ a for _ in range(N_MATMULS)], time_s=1.0)
+    result = perfmagic.syncbench(lambda: [a @ a for _ in range(N_MATMULS)], time=1.0)
     assert result.returns_s is not None
     assert result.done_s is not None
     assert result.span_s is not None
@@ -122,7 +122,7 @@ def test_small_kernels_between_python_are_host_bound() -> None:
             time.sleep(0.001)
             x.add_(1)
 
-    result = perfmagic.syncbench(body, time_s=1.0)
+    result = perfmagic.syncbench(body, time=1.0)
     assert result.verdict is not None
     assert result.verdict.kind == "host-bound"
 

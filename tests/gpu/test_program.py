@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch", reason="scenes are written in torch")
 import perfmagic  # noqa: E402 - after the skip
 from perfmagic.analysis.findings.find import findings  # noqa: E402
 from perfmagic.analysis.report import report  # noqa: E402
+from perfmagic.analysis.timeline.activity import streams  # noqa: E402
 from perfmagic.analysis.timeline.overlap import breakdown  # noqa: E402
-from perfmagic.analysis.timeline.streams import streams  # noqa: E402
 from perfmagic.trace.columns import NONE, OpKind  # noqa: E402
 from perfmagic.trace.kineto.reader import read_trace  # noqa: E402
 from tests.gpu import record  # noqa: E402

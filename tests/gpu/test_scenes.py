@@ -14,9 +14,9 @@ import perfmagic  # noqa: E402
 from perfmagic.analysis.findings.find import findings  # noqa: E402
 from perfmagic.analysis.findings.verdict import verdict  # noqa: E402
 from perfmagic.analysis.timeline.copies import copies  # noqa: E402
-from perfmagic.analysis.timeline.launches import launches  # noqa: E402
 from perfmagic.analysis.timeline.memory import memory_curve  # noqa: E402
 from perfmagic.analysis.timeline.overlap import breakdown  # noqa: E402
+from perfmagic.analysis.timeline.queueing import launches  # noqa: E402
 from perfmagic.analysis.timeline.trust import trust  # noqa: E402
 from perfmagic.trace.columns import NONE, OpKind  # noqa: E402
 from perfmagic.trace.model import Trace  # noqa: E402
@@ -137,7 +137,7 @@ def test_the_device_span_is_the_sum_of_the_kernels() -> None:
             a @ a
 
     body()
-    result = perfmagic.syncbench(body, time_s=1.0)
+    result = perfmagic.syncbench(body, time=1.0)
     trace = record_cell("body()", {"body": body}, device="cuda")
     kernels_s = float((trace.ops.end_ns - trace.ops.start_ns).sum()) / 1e9
     assert result.span_s is not None

@@ -67,9 +67,13 @@ def test_a_guide_runs_from_top_to_bottom(page: Path, desk: Path) -> None:
         pytest.importorskip(module, reason=f"{module} is not installed")
     cells = cells_of(page)
     assert len(cells) >= (3 if page in GUIDES else 1)
-    notebook, error = run_notebook(cells, sys.executable, desk)
-    said = [output for cell in notebook.cells for output in cell.outputs if output.output_type in ("error", "stream")]
-    assert error == "", said[-3:]
+    for _ in range(2):
+        notebook, error = run_notebook(cells, sys.executable, desk)
+        streams = [output for cell in notebook.cells for output in cell.outputs if output.output_type != "display_data"]
+        # papermill chooses ports that are free and opens them later: other tests may have taken one meanwhile
+        if not (error and "_async_wait_for_ready" in str(streams)):
+            break
+    assert error == "", streams[-3:]
 
 
 def test_every_guide_is_one_page() -> None:

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 import perfmagic
-from perfmagic.analysis.ranks.files import stretches
-from perfmagic.analysis.ranks.of_file import FileOfRank, summarised
+from perfmagic.analysis.ranks.jobs import stretches
+from perfmagic.analysis.ranks.rank_files import FileOfRank, summarize_file
 from perfmagic.analysis.ranks.rank_summary import rank_summary
-from perfmagic.errors import OptionError, TraceError
+from perfmagic.base.errors import OptionError, TraceError
+from perfmagic.base.terminal import Progress
 from perfmagic.results import RanksResult, TimelineResult
-from perfmagic.terminal import Progress
 from perfmagic.trace.kineto.helper import Helper
 from tests.analysis.ranks.test_ranks import rank
 from tests.results.not_replayed import not_replayed
@@ -146,7 +146,7 @@ def test_no_process_is_started_beside_a_worker(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Helper, "__init__", noted)
     path = min(FOLDER.glob("*.gz"))
     file = FileOfRank(str(path), path.name, None, 1 << 30, 128)
-    assert summarised(file).summary is not None
+    assert summarize_file(file).summary is not None
     assert wanted == [False]
     file.read()
     assert wanted[1:] == [True]
@@ -184,7 +184,7 @@ def test_ranks_are_listed_as_stretches() -> None:
 
 def test_progress_is_one_line_that_goes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([0.0, 0.5, 1.5, 1.5, 1.6])
-    monkeypatch.setattr("perfmagic.terminal.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("perfmagic.base.terminal.time.monotonic", lambda: next(now))
     with Progress("read", 1000, "file", shown=True) as told:
         told.at(5)  # within the first second
         told.at(120)

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmagic.analysis.ranks.clock_facts import Ping
-from perfmagic.api import open_traces
-from perfmagic.errors import OptionError
+from perfmagic.analysis.ranks.alignment import Ping
+from perfmagic.api.timelines import open_traces
+from perfmagic.base.errors import OptionError
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.results.traces import grouped
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import Collective, DeviceInfo, Trace
-from perfmagic.view.ranks.table import HEAD, rank_cells
+from perfmagic.view.ranks.doc import HEAD, rank_table
 from tests.analysis.build import US, Builder
 from tests.analysis.ranks.test_ranks import rank
 from tests.trace.recorded import real
@@ -260,7 +260,7 @@ def test_ranks_with_a_device_that_communicate_on_the_cpu_are_told_that_their_com
     assert [f.rule for f in found.findings] == ["device_left_alone"]
     assert found.findings[0].cause == "nothing ran on the simulated device"
     compute, communication = (
-        [row[name] for row in rank_cells(found.doc)] for name in map(HEAD.index, ("compute", "exposed comm."))
+        [row[name] for row in rank_table(found.doc).rows] for name in map(HEAD.index, ("compute", "exposed comm."))
     )
     assert (compute, communication) == (["", ""], ["90.0\u00a0µs"] * 2)
     recorded = RanksResult.of([TimelineResult(of_cpu(i, "sim", "gloo:all_reduce", "aten::mm")) for i in range(2)])

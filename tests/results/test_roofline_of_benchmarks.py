@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import perfmagic
-from perfmagic.errors import OptionError
+from perfmagic.base.errors import OptionError
 
 PEAKS = perfmagic.Peaks("this machine", flop_per_s={"fp32": 1e12}, bytes_per_s=1e11)
 
 
 def _bench(name: str, flop: float | None = 2e3, moved_bytes: float | None = 1e3) -> perfmagic.BenchResult:
-    return perfmagic.bench(lambda: sum(range(1000)), samples=5, flop=flop, moved_bytes=moved_bytes, name=name)
+    return perfmagic.bench(lambda: sum(range(1000)), samples=5, flops=flop, bytes=moved_bytes, name=name)
 
 
 def test_each_benchmark_lies_where_its_work_and_time_say() -> None:
@@ -34,14 +34,14 @@ def test_the_roof_of_a_benchmark_is_the_lower_of_memory_and_arithmetic() -> None
 
 
 def test_a_sweep_has_a_point_for_each_value() -> None:
-    swept = perfmagic.sweep(lambda n: sum(range(n)), [10, 100], samples=5, flop=1e3, moved_bytes=1e2)
+    swept = perfmagic.sweep(lambda n: sum(range(n)), [10, 100], samples=5, flops=1e3, bytes=1e2)
     data = perfmagic.roofline(swept, peaks=PEAKS).data
-    assert sorted(row.name for row in data.operators) == ["n=10", "n=100"]
+    assert [row.name for row in data.operators] == ["n=10", "n=100"]  # as swept, not by time: numbers follow n
 
 
 def test_words_speak_of_benchmarks_and_of_no_device_time() -> None:
     result = perfmagic.roofline(_bench("one"), peaks=PEAKS)
-    assert result.text().startswith("this machine: 1 benchmark; roofs: given")
+    assert result.text().startswith("this machine: 1 benchmark, roofs from given peaks")
     assert "of the time" not in result.svg()
     assert "one, " in result.svg()
 

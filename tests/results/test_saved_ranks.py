@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import perfmagic
-from perfmagic.analysis.ranks.clock_facts import Ping
-from perfmagic.errors import OptionError
+from perfmagic.analysis.ranks.alignment import Ping
+from perfmagic.base.errors import OptionError
 from perfmagic.results import RanksResult, RanksSweep, TimelineResult
-from perfmagic.results.ranks_folder import ABOUT
+from perfmagic.results.ranks import ABOUT
 from perfmagic.trace.model import Trace
 from tests.analysis.ranks.test_ranks import rank
 
@@ -25,7 +25,7 @@ def tables(one):
     return [one.table.to_dict(), one.meetings().to_dict(), one.messages().to_dict(), one.kernels().to_dict(),
             [f.to_dict() for f in one.findings], str(one.clocks), one.title]
 found = perfmagic.load(sys.argv[1])
-if isinstance(found, perfmagic.RanksSweep):
+if isinstance(found, perfmagic.rows.RanksSweep):
     print(json.dumps([found.to_dict(), [tables(found.on(n)) for n in found.n]]))
 else:
     print(json.dumps([found.to_dict(), tables(found)]))

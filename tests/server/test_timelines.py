@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from perfmagic import units
-from perfmagic.api import open_trace
+from perfmagic.api.timelines import open_trace
+from perfmagic.base import units
 
 from .conftest import Server, Start
 
@@ -29,7 +29,7 @@ def test_it_is_the_timeline_that_a_notebook_shows(server: Server, root: Path) ->
     assert answer.body == len(header).to_bytes(4, "little") + header + wire.payload
 
 
-def test_names_of_any_language_and_with_signs_of_addresses_open(server: Server) -> None:
+def test_names_in_any_language_and_with_url_characters_open(server: Server) -> None:
     assert server.timeline(quote("训练 #1 100%.json.gz")).header == server.timeline(STEP).header
 
 
@@ -38,11 +38,11 @@ def test_a_folder_of_ranks_is_one_timeline_without_hidden_files(server: Server) 
 
 
 @pytest.mark.parametrize("token", ["", "another"])
-def test_who_is_not_logged_in_is_refused(server: Server, token: str) -> None:
+def test_a_request_without_login_is_rejected(server: Server, token: str) -> None:
     assert server.ask(ADDRESS, token=token).status == 403
 
 
-def test_a_page_of_another_site_is_refused_though_the_cookie_travels_with_it(server: Server) -> None:
+def test_a_cross_site_request_with_the_cookie_is_rejected(server: Server) -> None:
     assert server.ask(ADDRESS, Sec_Fetch_Site="cross-site").status == 403
     assert server.ask(ADDRESS, token="", Cookie=server.cookie(), Origin="http://elsewhere.example").status == 404
     assert server.ask(ADDRESS, token="", Cookie=server.cookie(), Sec_Fetch_Site="cross-site").status == 403
@@ -50,7 +50,7 @@ def test_a_page_of_another_site_is_refused_though_the_cookie_travels_with_it(ser
     assert server.ask(ADDRESS, token="", **same).status in (200, 202)
 
 
-def test_who_may_not_read_contents_is_refused(start: Start, root: Path) -> None:
+def test_a_user_who_may_not_read_contents_is_rejected(start: Start, root: Path) -> None:
     nobody = (
         "from jupyter_server.auth.authorizer import Authorizer\n"
         "class Nobody(Authorizer):\n"
@@ -82,7 +82,7 @@ def test_what_the_contents_api_does_not_show_is_not_opened(server: Server, path:
         ("nothing", "folder without"),
     ],
 )  # fmt: skip
-def test_what_is_no_trace_says_why_without_the_servers_folders(server: Server, path: str, words: str) -> None:
+def test_a_file_that_is_no_trace_gives_a_reason_without_server_paths(server: Server, path: str, words: str) -> None:
     answer = server.timeline(path)
     assert answer.status == 422
     assert words in answer.said["message"]
@@ -100,7 +100,7 @@ def test_a_file_that_changed_is_read_again(server: Server, root: Path) -> None:
     assert server.ask(f"/perfmagic/timeline/{path.name}").status == 404
 
 
-def test_results_are_kept_where_only_this_user_reads_and_go_with_the_server(start: Start, root: Path) -> None:
+def test_results_are_private_and_deleted_with_the_server(start: Start, root: Path) -> None:
     with start(root) as server:
         assert server.timeline(STEP).status == 200
         (folder,) = server.temporary.glob("perfmagic-timelines-*")

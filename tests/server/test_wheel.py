@@ -54,7 +54,7 @@ def test_the_wheel_enables_the_server_s_half(wheel: zipfile.ZipFile) -> None:
     assert not [name for name in wheel.namelist() if name.startswith(("perfmagic/labextension", "perfmagic/frontend"))]
 
 
-def test_what_jupyter_lets_browsers_keep_for_a_year_has_a_hash_in_its_name() -> None:
+def test_files_cached_for_a_year_have_a_hash_in_their_name() -> None:
     names = [path.name for path in (EXTENSION / "static").iterdir()]
     assert names
     assert [name for name in names if not re.fullmatch(r"\w+\.[0-9a-f]{16}\.js", name)] == []

@@ -28,6 +28,7 @@ from .conftest import Notebook
 c_raise = getattr(ctypes.CDLL(None), "raise") if sys.platform != "win32" else None
 ENDS_WITHIN_S = 30.0  # one that stays costs so long, once
 OURS = str(Path(perfmagic.__file__).parent) + os.sep
+AFTER_CELL = str(Path(OURS, "magics/running/hints.py"))
 
 
 class Interrupter:
@@ -46,7 +47,7 @@ class Interrupter:
         self._visits, self._visited = visits, Counter[tuple[object, int]]()
 
     def __call__(self, frame: FrameType, event: str, _arg: Any) -> Callable[..., Any] | None:
-        if not frame.f_code.co_filename.startswith(OURS):
+        if not frame.f_code.co_filename.startswith(OURS) or _is_after_cell(frame):
             return None
         if event != "line":
             return self
@@ -73,6 +74,15 @@ class Interrupter:
         line = frame.f_code, frame.f_lineno
         self._visited[line] += 1
         return self._visited[line] <= self._visits
+
+
+def _is_after_cell(frame: FrameType | None) -> bool:
+    """Whether a callback of IPython's runs: IPython ends an interrupt of it itself."""
+    while frame is not None:
+        if frame.f_code.co_filename == AFTER_CELL:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def run(notebook: Notebook, cell: str, interrupter: Interrupter) -> BaseException | None:
@@ -107,7 +117,7 @@ def state(notebook: Notebook) -> dict[str, Any]:
 
 
 def _lasting_threads() -> Iterator[str]:
-    """Our threads, but for those that were told to end: on a busy machine that takes a while."""
+    """Our threads, except those asked to end: on a busy machine that takes a while."""
     for thread in threading.enumerate():
         if thread.name.startswith("perfmagic"):
             thread.join(ENDS_WITHIN_S)
@@ -119,12 +129,12 @@ def _torch_state() -> dict[str, Any]:
     profiler = sys.modules.get("torch.autograd.profiler")
     if profiler is None:
         return {}
-    found = {"wrapped": profiler.profile._prepare_trace, "profiling": profiler._is_profiler_enabled}
+    state = {"wrapped": profiler.profile._prepare_trace, "profiling": profiler._is_profiler_enabled}
     if sim_loaded():
-        from perfmagic.capture.devices import sim
+        from perfmagic import sim
 
-        found["sim log"] = (sim.log().depth, sim.log().recording)
-    return found
+        state["sim log"] = (sim.log().depth, sim.log().recording)
+    return state
 
 
 @dataclass

@@ -137,6 +137,6 @@ def measured(notebook: Notebook, source: str, options: str = "") -> MemoryResult
     notebook.run(CLEAN)
     ran = notebook.run(f"%%memory -o m {options}\n{body(source)}")
     assert ran.error is None, ran.traceback
-    found = notebook.names["m"]
-    assert isinstance(found, MemoryResult)
-    return found
+    result = notebook.names["m"]
+    assert isinstance(result, MemoryResult)
+    return result

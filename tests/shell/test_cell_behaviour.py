@@ -146,9 +146,9 @@ def test_the_timeline_runs_the_body_once(notebook: Notebook) -> None:
 @pytest.mark.parametrize("name", ["bench", "syncbench"])
 def test_a_benchmark_says_how_often_the_body_really_ran(notebook: Notebook, name: str) -> None:
     notebook.run("n = 0")
-    notebook.run(f"%%{name} -r 6 --warmup 0 -o found\nn += 1")
+    notebook.run(f"%%{name} -r 6 --warmup 0 -o result\nn += 1")
     assert notebook.names["n"] >= 7  # the first call, and six samples
-    assert f"{notebook.names['n']:,}" in repr(notebook.names["found"])
+    assert f"{notebook.names['n']:,}" in repr(notebook.names["result"])
 
 
 def test_the_value_of_a_benchmark_is_that_of_the_run_that_counts(notebook: Notebook) -> None:
@@ -204,14 +204,14 @@ class TestOtherMagicsAround:
         assert len(ran.outputs) == 1
         assert ran.value == 6
 
-    def test_two_magics_stacked_are_one_clear_error(self, notebook: Notebook, head: str) -> None:
+    def test_two_stacked_magics_give_one_clear_error(self, notebook: Notebook, head: str) -> None:
         ran = notebook.run(f"{head}\n%%time\nx = 5")
         assert "%%time" in ran.refusal
         assert ran.refusal.count("\n") <= 1
         assert "x" not in notebook.names
         assert notebook.run("1 + 1").value == 2
 
-    def test_two_of_ours_stacked_are_one_clear_error(self, notebook: Notebook, head: str) -> None:
+    def test_two_stacked_perfmagic_magics_give_one_clear_error(self, notebook: Notebook, head: str) -> None:
         ran = notebook.run(f"{head}\n\n%%bench\nx = 5")
         assert "%%bench" in ran.refusal
         assert "x" not in notebook.names
@@ -234,13 +234,13 @@ class TestInteractivity:
         assert notebook.run(f"{head}\n6 * 7").shown == []
 
 
-def test_showing_a_tensor_as_the_last_value_is_part_of_the_recording_as_printing_is(notebook: Notebook) -> None:
+def test_showing_a_tensor_as_last_value_is_recorded_like_printing_it(notebook: Notebook) -> None:
     pytest.importorskip("torch", reason="a device is waited for")
     notebook.run("import torch, perfmagic\nx = torch.ones(2, device=perfmagic.device('sim', pace='kernels=20ms'))")
-    ran = notebook.run("%%timeline -o found\nz = x + 1\nz")
+    ran = notebook.run("%%timeline -o result\nz = x + 1\nz")
     assert ran.shown == ["tensor([2., 2.], device='sim:0')"]
-    assert notebook.names["found"].lines[-1].blocked_ns > 0
-    printed = notebook.run("%%timeline -o found\nz = x + 1\nprint(z)")
+    assert notebook.names["result"].lines[-1].blocked_ns > 0
+    printed = notebook.run("%%timeline -o result\nz = x + 1\nprint(z)")
     assert printed.printed.startswith("tensor([2., 2.], device='sim:0')")
-    assert notebook.names["found"].lines[-1].blocked_ns > 0
+    assert notebook.names["result"].lines[-1].blocked_ns > 0
     notebook.run("perfmagic.device('sim', pace=perfmagic.Pace())")

@@ -19,7 +19,17 @@ def test_an_exception_ends_the_cell(notebook: Notebook, head: str) -> None:
     assert notebook.names["x"] == 1
 
 
-def test_the_traceback_shows_the_users_line_and_no_frame_of_ours(notebook: Notebook, head: str) -> None:
+@pytest.mark.parametrize("kind", ["timeline", "bench", "graph"])
+def test_an_operator_that_fails_on_the_device_shows_no_perfmagic_frame(notebook: Notebook, kind: str) -> None:
+    pytest.importorskip("torch")
+    notebook.run("import torch, perfmagic\nd = perfmagic.device('sim')\nx = torch.ones(3, device=d)")
+    ran = notebook.run(f"%%{kind}\nx @ torch.ones(4, device=d)")
+    assert isinstance(ran.error, RuntimeError)
+    assert "x @ torch.ones(4, device=d)" in ran.traceback
+    assert "perfmagic/" not in ran.traceback
+
+
+def test_the_traceback_shows_the_users_line_and_no_perfmagic_frame(notebook: Notebook, head: str) -> None:
     shown = notebook.run(f"{head}\n{FAILING}").traceback
     assert "f()" in shown
     assert "raise ValueError('boom')" in shown
@@ -28,7 +38,7 @@ def test_the_traceback_shows_the_users_line_and_no_frame_of_ours(notebook: Noteb
         assert trace_of_ours not in shown
 
 
-def test_the_traceback_counts_lines_as_the_editor_does(notebook: Notebook, head: str) -> None:
+def test_the_traceback_has_the_editors_line_numbers(notebook: Notebook, head: str) -> None:
     error = notebook.run(f"{head}\nx = 1\n\n1 / 0").error
     assert error is not None
     lines = []
@@ -48,11 +58,11 @@ def test_what_was_measured_before_the_failure_is_shown(notebook: Notebook, head:
 
 def test_a_benchmark_that_fails_late_keeps_its_samples(notebook: Notebook) -> None:
     notebook.run("n = 0")
-    ran = notebook.run("%%bench -r 50 --time 1 -o found\nn += 1\nif n == 12: raise ValueError('late')")
+    ran = notebook.run("%%bench -r 50 --time 1 -o result\nn += 1\nif n == 12: raise ValueError('late')")
     assert isinstance(ran.error, ValueError)
     assert "ValueError: late" in ran.report
     assert notebook.names["n"] == 12
-    assert notebook.names["found"] is not None
+    assert notebook.names["result"] is not None
 
 
 def test_the_exceptions_context_is_the_users(notebook: Notebook, head: str) -> None:
@@ -63,7 +73,7 @@ def test_the_exceptions_context_is_the_users(notebook: Notebook, head: str) -> N
     assert isinstance(error.__cause__, ZeroDivisionError)
 
 
-def test_an_interrupt_raised_in_the_cell_goes_on(notebook: Notebook, head: str) -> None:
+def test_an_interrupt_raised_in_the_cell_is_passed_on(notebook: Notebook, head: str) -> None:
     ran = notebook.run(f"{head}\nx = 1\nraise KeyboardInterrupt")
     assert isinstance(ran.error, KeyboardInterrupt)
     assert re.search("KeyboardInterrupt|interrupted", ran.report)
@@ -135,7 +145,7 @@ def test_a_magic_below_the_first_line_says_where_it_belongs(notebook: Notebook, 
     assert "x" not in notebook.names
 
 
-def test_two_of_our_magics_do_not_send_the_user_in_circles(notebook: Notebook, head: str) -> None:
+def test_errors_of_two_stacked_magics_do_not_contradict_each_other(notebook: Notebook, head: str) -> None:
     for other in ("%%bench", "%%timeline"):
         ran = notebook.run(f"{head}\n{other}\nx = 1")
         assert "Measure one thing a cell" in ran.refusal

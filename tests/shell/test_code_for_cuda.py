@@ -36,7 +36,7 @@ def cells(notebook: Notebook) -> Notebook:
 
 
 @pytest.mark.parametrize("call", WORKS)
-def test_a_call_for_cuda_ends_with_the_line_that_works(cells: Notebook, call: str) -> None:
+def test_a_failed_cuda_call_suggests_the_line_that_works(cells: Notebook, call: str) -> None:
     plain = cells.run(call).error
     ran = cells.run(f"%%timeline\n{call}")
     assert type(ran.error) is type(plain)
@@ -46,15 +46,51 @@ def test_a_call_for_cuda_ends_with_the_line_that_works(cells: Notebook, call: st
     assert ran.traceback.rstrip().endswith(WORKS[call])
 
 
-def test_the_lines_that_are_named_work(cells: Notebook) -> None:
+def test_the_suggested_lines_work(cells: Notebook) -> None:
     cells.run("device = perfmagic.device()")
     for line in ("perfmagic.synchronize(device)", "x.to(device)", "torch.sim.Stream()", "torch.sim.Event()"):
         assert cells.run(f"%%timeline\n{line}").error is None
 
 
-def test_a_benchmark_says_it_too_and_a_plain_cell_keeps_its_error(cells: Notebook) -> None:
+def test_a_benchmark_has_the_hint_and_a_plain_cell_keeps_its_error(cells: Notebook) -> None:
     assert "perfmagic.device()" in str(cells.run("%%bench -r 6 --warmup 0\nx.cuda()").error)
     assert "perfmagic" not in str(cells.run("x.cuda()").error)
+
+
+def test_the_hint_is_printed_below_a_plain_cells_traceback(cells: Notebook) -> None:
+    ran = cells.run("def wait():\n    torch.cuda.synchronize()\nwait()")
+    assert type(ran.error) is AssertionError
+    assert ran.warned == "Hint: there is no CUDA device here; on any device: perfmagic.synchronize(device)\n"
+    assert cells.run("%%timeline\ntorch.cuda.synchronize()").warned == ""  # there the error itself says it
+    assert cells.run("1 / 0").warned == ""
+    cells.run("%unload_ext perfmagic")
+    assert cells.run("torch.cuda.synchronize()").warned == ""
+
+
+def test_a_measured_cell_without_a_device_names_one_and_only_once(
+    cells: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perfmagic.magics.running.hints.active_backends", lambda: ())  # others may have loaded sim
+    hint = "perfmagic: no device was in use, so torch computed on the CPU"
+    assert hint not in cells.run("device = 'cuda' if torch.cuda.is_available() else 'cpu'\nx.to(device)").printed
+    assert cells.run("%%timeline\nx + 1").printed.count(hint) == 1
+    assert hint not in cells.run("%%timeline\nx + 1").printed
+
+
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [
+        ("torch.cuda.empty_cache()", "torch.get_device_module(device).empty_cache()"),
+        ("with torch.autocast('cuda'):\n    x + 1", "torch.autocast(device.type)"),
+        ("with torch.amp.autocast(device_type='cuda', dtype=torch.float16): x", "torch.autocast(device.type)"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")  # torch's own of autocast
+def test_a_call_without_effect_is_reported_once_in_measured_cells(cells: Notebook, call: str, instead: str) -> None:
+    cells.run("device = perfmagic.device()")
+    assert instead in cells.run(f"%%timeline\n{call}").printed
+    assert instead not in cells.run(f"%%timeline\n{call}").printed
+    assert cells.run(instead).error is None
 
 
 def test_an_error_of_the_users_own_stays_as_it_is(cells: Notebook) -> None:
@@ -71,7 +107,7 @@ def _ranks() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_ranks")
 @pytest.mark.parametrize("head", ["%%ranks -n 2 --device cpu --plain", "%%ranks -n 2 --device cpu -q"])
-def test_ranks_say_it(cells: Notebook, head: str) -> None:
+def test_ranks_give_the_hint(cells: Notebook, head: str) -> None:
     ran = cells.run(f"{head}\nimport torch\ntorch.cuda.synchronize()")
     assert "Torch not compiled with CUDA enabled" in ran.traceback
     assert "perfmagic.synchronize(device)" in ran.traceback

@@ -21,54 +21,54 @@ STEP = str(FOLDER / "v100_4streams_nccl_step.json.gz")
 SMALL = str(FOLDER / "a100_event_sync_3streams.json.gz")
 
 
-def test_an_item_in_a_loop_that_went_is_seen_where_it_stood(notebook: Notebook) -> None:
+def test_a_removed_item_call_is_shown_at_its_old_line(notebook: Notebook) -> None:
     assert notebook.run(SETUP).error is None
     loop = "total = 0\nfor _ in range(5):\n    y = x @ x\n    total += y.sum(){}\nresult = float(total)"
     cell = f"%%timeline -o {{}} --device sim\n{loop}"
     assert notebook.run(cell.format("before", ".item()")).error is None
     assert notebook.run(cell.format("after", "")).error is None
-    ran = notebook.run("%compare before after -o found")
+    ran = notebook.run("%compare before after -o result")
     assert ran.error is None
-    found = notebook.names["found"]
-    assert isinstance(found, perfmagic.TraceComparison)
-    assert (found.a.name, found.b.name, found.no_verdict) == ("before", "after", "")
-    assert found.b.n_syncs < found.a.n_syncs
-    edited = next(row for row in found.lines if row.change == "edited")
+    result = notebook.names["result"]
+    assert isinstance(result, perfmagic.rows.TraceComparison)
+    assert (result.a.name, result.b.name, result.no_verdict) == ("before", "after", "")
+    assert result.b.n_syncs < result.a.n_syncs
+    edited = next(row for row in result.lines if row.change == "edited")
     assert (edited.line_a, edited.line_b, edited.text) == (5, 5, "total += y.sum()")
     assert edited.blocked_a_ns > 0
     assert edited.blocked_b_ns == 0
-    copies = {row.name: (row.n_a, row.n_b) for row in found.kernels if row.name.startswith("Memcpy DtoH")}
+    copies = {row.name: (row.n_a, row.n_b) for row in result.kernels if row.name.startswith("Memcpy DtoH")}
     assert sum(n_a for n_a, _ in copies.values()) - sum(n_b for _, n_b in copies.values()) == 4
-    assert sum(part.diff_ns for part in found.parts) == found.whole.diff_ns
-    assert found.headline in ran.report.replace("\n  ", " ")
-    assert notebook.run("perfmagic.last() is found").value
+    assert sum(part.diff_ns for part in result.parts) == result.whole.diff_ns
+    assert result.headline in ran.report.replace("\n  ", " ")
+    assert notebook.run("perfmagic.last() is result").value
 
 
-def test_a_pageable_copy_that_became_a_pinned_one_is_a_replacement(notebook: Notebook) -> None:
+def test_a_copy_that_became_pinned_is_a_replacement(notebook: Notebook) -> None:
     assert notebook.run(f"{SETUP}\npageable = torch.randn(256, 256)\npinned = pageable.pin_memory()").error is None
     assert notebook.run("%%timeline -o before --device sim\ny = pageable.to(device)").error is None
     assert notebook.run("%%timeline -o after --device sim\ny = pinned.to(device, non_blocking=True)").error is None
-    assert notebook.run("%compare before after -o found").error is None
-    found = notebook.names["found"]
-    assert [(one.gone, one.new) for one in found.replaced] == [
+    assert notebook.run("%compare before after -o result").error is None
+    result = notebook.names["result"]
+    assert [(row.gone, row.new) for row in result.replaced] == [
         (("Memcpy HtoD (Pageable -> Device)",), ("Memcpy HtoD (Pinned -> Device)",))
     ]
-    (line,) = found.lines
+    (line,) = result.lines
     assert (line.change, line.blocked_b_ns) == ("edited", 0)
     assert line.blocked_a_ns > 0
 
 
 def test_files_and_folders_are_named_by_their_paths(notebook: Notebook, tmp_path: Path) -> None:
     (tmp_path / "one.json.gz").write_bytes(Path(SMALL).read_bytes())
-    ran = notebook.run(f"%compare {tmp_path} {STEP} -o found")
+    ran = notebook.run(f"%compare {tmp_path} {STEP} -o result")
     assert ran.error is None
-    found = notebook.names["found"]
-    assert (found.a.name, found.b.name) == ("A", "B")
-    assert (found.a.title, found.b.title) == ("one.json.gz", "v100_4streams_nccl_step.json.gz")
+    result = notebook.names["result"]
+    assert (result.a.name, result.b.name) == ("A", "B")
+    assert (result.a.title, result.b.title) == ("one.json.gz", "v100_4streams_nccl_step.json.gz")
     assert ran.report.startswith("No verdict: ")
 
 
-def test_what_cannot_stand_beside_a_timeline_is_refused(notebook: Notebook) -> None:
+def test_only_timelines_are_compared_with_a_timeline(notebook: Notebook) -> None:
     notebook.run("def f(): pass")
     notebook.run("%%timeline -o t --device cpu\nx = 1")
     assert "compare: 1 timeline and a function" in notebook.run("%compare t f").refusal

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 
 import pytest
 
-from perfmagic.errors import TraceError
+from perfmagic.base.errors import TraceError
 from perfmagic.results import GraphResult
 
 from .conftest import Notebook
@@ -61,14 +62,14 @@ def graph(notebook: Notebook, body: str) -> GraphResult:
     """The graph of a cell."""
     ran = notebook.run(f"%%graph -o g\n{textwrap.dedent(body).strip()}")
     assert ran.error is None, ran.traceback
-    found = notebook.names["g"]
-    assert isinstance(found, GraphResult)
-    return found
+    result = notebook.names["g"]
+    assert isinstance(result, GraphResult)
+    return result
 
 
 @pytest.mark.parametrize("device", ["cpu", "sim"])
 def test_a_sum_of_a_product(model: Notebook, device: str) -> None:
-    found = graph(
+    result = graph(
         model,
         f"""
         x = torch.ones(1, 2, device={device!r})
@@ -76,28 +77,28 @@ def test_a_sum_of_a_product(model: Notebook, device: str) -> None:
         z = x * y + 2
         """,
     )
-    assert [(node.name, node.line) for node in found.nodes()] == [("ones", 2), ("ones", 3), ("mul", 4), ("add", 4)]
-    assert [(edge.needs, edge.of) for edge in found.edges()] == [(0, 2), (1, 2), (2, 3)]
-    assert [node.name for node in found.longest()] == ["ones", "mul", "add"]
-    assert found.span_ns < found.work_ns
+    assert [(node.name, node.line) for node in result.nodes()] == [("ones", 2), ("ones", 3), ("mul", 4), ("add", 4)]
+    assert [(edge.needs, edge.of) for edge in result.edges()] == [(0, 2), (1, 2), (2, 3)]
+    assert [node.name for node in result.longest()] == ["ones", "mul", "add"]
+    assert result.span_ns < result.work_ns
 
 
 @pytest.mark.parametrize("body", [SERIAL, PARALLEL], ids=["serial", "parallel"])
 def test_the_needs_of_a_two_layer_mlp_on_two_devices(model: Notebook, body: str) -> None:
     """The same graph, whatever order its cell runs in: two halves that do not need each other, and their sum."""
-    found = graph(model, body)
+    result = graph(model, body)
     by_device: dict[str, list[int]] = {"sim:0": [], "sim:1": []}
-    for node in found.nodes():
+    for node in result.nodes():
         if not node.lane.endswith("cpu"):
             by_device[node.lane.rpartition("→")[2].strip()].append(node.number)
-    edges = {(edge.needs, edge.of) for edge in found.edges()}
-    for mine in by_device.values():
-        assert [found.nodes()[i].name for i in mine] == HALF
-        place = {node: at for at, node in enumerate(mine)}
+    edges = {(edge.needs, edge.of) for edge in result.edges()}
+    for indices in by_device.values():
+        assert [result.nodes()[i].name for i in indices] == HALF
+        place = {node: at for at, node in enumerate(indices)}
         assert {(place[a], place[b]) for a, b in edges if a in place and b in place} == NEEDS_OF_HALF
     one, other = map(set, by_device.values())
     assert not {(a, b) for a, b in edges if (a in one and b in other) or (a in other and b in one)}
-    host = [(node.name, node.lane) for node in found.nodes() if node.lane.endswith("cpu")]
+    host = [(node.name, node.lane) for node in result.nodes() if node.lane.endswith("cpu")]
     assert sorted(host) == sorted(
         [("copy", "sim:0 → cpu")] * 2
         + [("copy", "sim:1 → cpu")] * 2
@@ -105,18 +106,18 @@ def test_the_needs_of_a_two_layer_mlp_on_two_devices(model: Notebook, body: str)
     )
 
 
-def test_reading_back_at_once_is_told_with_the_line_that_waited(model: Notebook) -> None:
+def test_an_early_read_back_is_reported_with_the_line_that_waited(model: Notebook) -> None:
     """Whatever the host's speed: the second device can only be given work when the first has been read back."""
-    found = graph(model, SERIAL)
-    nodes = found.nodes()
+    result = graph(model, SERIAL)
+    nodes = result.nodes()
     last_of_first = max(node.end_ns for node in nodes if node.lane == "sim:0 → cpu")
     assert all(node.start_ns >= last_of_first for node in nodes if node.lane == "sim:1")
-    late = next(row for row in found.late() if row.lane == "cpu → sim:1")
+    late = next(row for row in result.late() if row.lane == "cpu → sim:1")
     assert re.search(r"Python was waiting in `copy` on line 5", late.because)
-    assert "could run side by side, and did not" in found.svg()
+    assert "could run side by side, and did not" in result.svg()
 
 
-def test_the_result_is_shown_with_picture_and_words(model: Notebook) -> None:
+def test_the_result_is_shown_with_picture_and_text(model: Notebook) -> None:
     ran = model.run("%%graph\nz = torch.ones(2) * 2")
     assert ran.report.startswith("this machine's CPU · 2 operators")
     assert "data:image/svg+xml;base64," in ran.outputs[0]["text/html"]
@@ -127,8 +128,8 @@ def test_a_cell_that_fails_shows_what_ran_before(model: Notebook) -> None:
     assert isinstance(ran.error, RuntimeError)
     assert "----> 4 b @ torch.ones(3)" in ran.traceback
     assert "op_log.py" not in ran.traceback
-    found = model.names["g"]
-    assert [node.name for node in found.nodes()] == ["ones", "add", "ones"]
+    result = model.names["g"]
+    assert [node.name for node in result.nodes()] == ["ones", "add", "ones"]
     assert "The code failed: RuntimeError" in ran.report
 
 
@@ -140,12 +141,23 @@ def test_a_cell_without_operators_says_so(model: Notebook) -> None:
         model.names["g"].nodes()
 
 
-def test_a_cell_without_torch_says_so(notebook: Notebook) -> None:
-    assert notebook.run("%%graph\nx = 1").report == "Graph: no operator of torch ran"
+@pytest.mark.parametrize("line", ["%%graph\nx = 1", "%%memory\nx = 1", "%perfmagic memory", "%graph x = 1"])
+def test_without_torch_the_error_says_so(notebook: Notebook, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # type: ignore[arg-type] - an import of it fails
+    ran = notebook.run(line)
+    assert "needs torch, which is not installed in this environment" in ran.refusal
+    assert "pip install torch" in ran.refusal
+    assert "x" not in notebook.names
+
+
+def test_a_note_says_that_one_run_includes_first_calls(model: Notebook) -> None:
+    assert "what an operator does only when it is first called counts" in " ".join(
+        model.run("%%graph\ny = torch.ones(2) + 1").report.split()
+    )
 
 
 def test_a_training_loop_is_grouped_by_line(model: Notebook) -> None:
-    found = graph(
+    result = graph(
         model,
         """
         net = torch.nn.Linear(4, 4)
@@ -165,8 +177,8 @@ def test_a_training_loop_is_grouped_by_line(model: Notebook) -> None:
         over = last.log()
         """,
     )
-    assert len(found.nodes()) > 400
-    drawn = found._doc().drawn
+    assert len(result.nodes()) > 400
+    drawn = result._doc().drawn
     assert drawn.by == "statement of the cell"
     loop = next(unit for unit in drawn.units if unit.name == "line 4")
     assert len(loop.nodes) > 400
@@ -182,12 +194,12 @@ def test_nothing_is_noted_when_the_cell_has_ended(model: Notebook) -> None:
 
 def test_functions_of_the_user_have_their_lines(model: Notebook) -> None:
     model.run("def twice(x):\n    y = x + x\n    return y.exp()")
-    found = graph(model, "z = twice(torch.ones(2))")
-    assert [(node.function, node.line) for node in found.nodes()] == [("", 2), ("twice", 2), ("twice", 3)]
+    result = graph(model, "z = twice(torch.ones(2))")
+    assert [(node.function, node.line) for node in result.nodes()] == [("", 2), ("twice", 2), ("twice", 3)]
 
 
-def test_autocast_and_inference_mode_are_seen_through(model: Notebook) -> None:
-    found = graph(
+def test_operators_under_autocast_and_inference_mode_are_recorded(model: Notebook) -> None:
+    result = graph(
         model,
         """
         with torch.inference_mode():
@@ -197,7 +209,7 @@ def test_autocast_and_inference_mode_are_seen_through(model: Notebook) -> None:
             c = torch.ones(4, 4) @ torch.ones(4, 4)
         """,
     )
-    names = [node.name for node in found.nodes()]
+    names = [node.name for node in result.nodes()]
     assert names == ["ones", "matmul", "sum", "ones", "ones", "copy", "copy", "mm"]
 
 

@@ -10,14 +10,14 @@ import pytest
 from .conftest import Notebook
 
 # the alarm goes off when the lines are done: 2 s of products are queued by then
-CELL = """%%{magic} -o found
+CELL = """%%{magic} -o result
 for _ in range(20):
     y = x @ x
 alarm.start()"""
 
 
 @pytest.mark.parametrize("magic", ["timeline", "graph", "memory"])
-def test_what_was_recorded_is_shown_and_bound(notebook: Notebook, magic: str) -> None:
+def test_an_interrupted_cell_shows_and_binds_its_record(notebook: Notebook, magic: str) -> None:
     notebook.run("import perfmagic, torch\nx = torch.ones(2, 2, device=perfmagic.device('sim', pace='matmul=100ms'))")
     main = threading.main_thread().ident
     notebook.names["alarm"] = threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT))
@@ -28,7 +28,7 @@ def test_what_was_recorded_is_shown_and_bound(notebook: Notebook, magic: str) ->
         notebook.run("perfmagic.device('sim', pace=perfmagic.Pace())")
     assert isinstance(ran.error, KeyboardInterrupt)
     assert "KeyboardInterrupt after waiting" in ran.report
-    assert "KeyboardInterrupt after waiting" in notebook.names["found"].text()
+    assert "KeyboardInterrupt after waiting" in notebook.names["result"].text()
 
 
 BLOCK = """with perfmagic.timeline() as t:
@@ -37,7 +37,7 @@ BLOCK = """with perfmagic.timeline() as t:
     alarm.start()"""
 
 
-def test_so_is_what_a_block_has_recorded(notebook: Notebook) -> None:
+def test_an_interrupted_block_shows_and_binds_its_record(notebook: Notebook) -> None:
     notebook.run("import perfmagic, torch\nx = torch.ones(2, 2, device=perfmagic.device('sim', pace='matmul=100ms'))")
     main = threading.main_thread().ident
     notebook.names["alarm"] = threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT))

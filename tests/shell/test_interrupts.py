@@ -58,9 +58,9 @@ BLOCKS = ("timeline of a block", "timeline of steps")  # of the user, with one g
 def ready(notebook: Notebook, what: str, monkeypatch: pytest.MonkeyPatch) -> Notebook:
     """A shell with what the cells use."""
     # fewer of the loops whose thousands of lines take nothing from the process
-    monkeypatch.setattr("perfmagic.capture.bench.empty_loop.AT_FIRST", 3)
-    monkeypatch.setattr("perfmagic.capture.bench.empty_loop.CALLS_AT_FIRST", 1)
-    monkeypatch.setattr("perfmagic.capture.bench.reference_loop.ROUNDS", 1)
+    monkeypatch.setattr("perfmagic.capture.bench.sampling.AT_FIRST", 3)
+    monkeypatch.setattr("perfmagic.capture.bench.sampling.CALLS_AT_FIRST", 1)
+    monkeypatch.setattr("perfmagic.capture.bench.sampling.ROUNDS", 1)
     device = "perfmagic.device('sim')" if what in ON_SIM else "'cpu'"
     notebook.run(f"import torch, perfmagic\nx = torch.ones(4, device={device})")
     notebook.run("def f():\n    return x + 1\ndef g():\n    return x + 2")
@@ -124,6 +124,6 @@ def test_a_second_interrupt_within_the_teardown_leaves_nothing_behind(ready: Not
 def test_two_real_signals_at_random_moments_leave_nothing_behind(tmp_path: Path) -> None:
     script = [sys.executable, "-m", "tests.shell.random_signals", "5", "1"]
     environment = {**os.environ, "IPYTHONDIR": str(tmp_path / "ipython")}
-    found = subprocess.run(script, capture_output=True, text=True, cwd=ROOT, env=environment)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.count("; 0 faults") == len(random_signals.CELLS), found.stdout
+    done = subprocess.run(script, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("; 0 faults") == len(random_signals.CELLS), done.stdout

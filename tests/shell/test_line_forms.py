@@ -28,7 +28,7 @@ def test_a_line_magic_shows_its_result_once(notebook: Notebook, line: str) -> No
     assert len(ran.outputs) + len(ran.shown) == 1
 
 
-def test_a_line_magic_without_a_statement_is_one_message(notebook: Notebook, magic: str) -> None:
+def test_a_line_magic_without_a_statement_prints_one_message(notebook: Notebook, magic: str) -> None:
     ran = notebook.run(f"%{magic}")
     assert magic in ran.refusal
     assert len(ran.refusal.splitlines()) <= 2

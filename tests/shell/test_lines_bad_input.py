@@ -1,4 +1,4 @@
-"""Lines of functions in cells of every kind: what a reader is told is what ran, and what is not known is said."""
+"""Lines of functions in cells of every kind: rows show the code that ran, and unknown text stays empty."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def lines_of(notebook: Notebook, cell: str) -> str:
 
 def rows(notebook: Notebook, function: str) -> dict[int, tuple[str, int]]:
     """Text and ops of the lines of a function that queued ops."""
-    notebook.run(f"found = {{r.line: (r.text, r.n_ops) for r in t.lines.in_function({function!r}) if r.n_ops}}")
-    return notebook.names["found"]
+    notebook.run(f"result = {{r.line: (r.text, r.n_ops) for r in t.lines.in_function({function!r}) if r.n_ops}}")
+    return notebook.names["result"]
 
 
 @pytest.mark.parametrize("new", ["# a line more\n" + OLD, OLD.replace("x + 1", "x - 5"), "x = 1\n"])
@@ -66,11 +66,11 @@ def test_a_deleted_file_shows_no_text(notebook: Notebook, module: Path) -> None:
 
 def test_code_of_a_string_counts_to_the_line_that_runs_it(notebook: Notebook, module: Path) -> None:
     lines_of(notebook, "exec('for i in range(3):\\n    y = x + i')\ny = x * 2")
-    notebook.run("found = [(r.line, r.n_ops) for r in t.lines if r.n_ops]")
-    assert notebook.names["found"] == [(2, 3), (3, 1)]
+    notebook.run("result = [(r.line, r.n_ops) for r in t.lines if r.n_ops]")
+    assert notebook.names["result"] == [(2, 3), (3, 1)]
 
 
-def test_recursion_a_thousand_deep_is_a_row_a_line(notebook: Notebook, module: Path) -> None:
+def test_recursion_a_thousand_deep_has_one_row_per_line(notebook: Notebook, module: Path) -> None:
     notebook.run("import sys\nlimit = sys.getrecursionlimit()\nsys.setrecursionlimit(5000)")
     lines_of(notebook, "def down(n):\n    y = x + 1\n    if n:\n        down(n - 1)\ndown(1000)")
     notebook.run("sys.setrecursionlimit(limit)")
@@ -96,10 +96,10 @@ def test_chinese_and_tabs(notebook: Notebook, module: Path) -> None:
     assert rows(notebook, "训练") == {3: ("y = x + 1  # 第一行 <b>&", 1)}
 
 
-def test_two_lambdas_of_a_line_have_numbers_of_their_own(notebook: Notebook, module: Path) -> None:
+def test_two_lambdas_on_one_line_have_separate_rows(notebook: Notebook, module: Path) -> None:
     report = lines_of(notebook, "f, g = (lambda a: a + 1), (lambda a: (a * 2) * 3)\ny = f(x), g(x)")
-    found = [line.split()[-1] for line in report.splitlines() if line.startswith("     2  f, g")]
-    assert found[-2:] == ["1", "2"]
+    result = [line.split()[-1] for line in report.splitlines() if line.startswith("     2  f, g")]
+    assert result[-2:] == ["1", "2"]
 
 
 def test_tasks_generators_decorators_and_threads(notebook: Notebook, module: Path) -> None:
@@ -135,5 +135,5 @@ t1.join()"""
     assert rows(notebook, "one") == {12: ("y = x + n", 2), 14: ("return y * 2", 2)}
     assert rows(notebook, "numbers") == {17: ("yield x + i", 3)}
     assert rows(notebook, "work") == {20: ("y = x + i", 4)}
-    notebook.run("found = sum(r.n_ops for r in t.lines if not r.function)")
-    assert notebook.names["found"] == 15
+    notebook.run("result = sum(r.n_ops for r in t.lines if not r.function)")
+    assert notebook.names["result"] == 15

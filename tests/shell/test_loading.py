@@ -27,7 +27,7 @@ def state(notebook: Notebook) -> dict[str, Any]:
         "magics": {kind: set(table) for kind, table in shell.magics_manager.magics.items()},
         "builtins": {name for name in vars(builtins) if "perfmagic" in name},
         "names": {name for name in notebook.names if name.strip("_i0123456789")},
-        "events": {name: list(found) for name, found in shell.events.callbacks.items()},
+        "events": {name: list(callbacks) for name, callbacks in shell.events.callbacks.items()},
         "formatters": {kind: set(f.type_printers) for kind, f in shell.display_formatter.formatters.items()},
         "mimebundle": (
             set(shell.display_formatter.mimebundle_formatter.type_printers),
@@ -56,21 +56,21 @@ def test_unload_after_use_leaves_the_shell_as_it_was(bare: Notebook, head: str) 
     bare.run(f"{head}\n1 / 0")
     bare.run("%unload_ext perfmagic")
     after = state(bare)
-    after["names"] -= {"found"}
+    after["names"] -= {"result"}
     assert differences(before, after) == {}
 
 
-def test_reload_changes_nothing_that_counts(bare: Notebook) -> None:
+def test_a_second_load_adds_nothing(bare: Notebook) -> None:
     bare.run("%load_ext perfmagic")
     once = state(bare)
     bare.run("%reload_ext perfmagic")
     bare.run("%load_ext perfmagic")
     twice = state(bare)
-    assert {key: len(found) for key, found in once.items()} == {key: len(found) for key, found in twice.items()}
+    assert {key: len(value) for key, value in once.items()} == {key: len(value) for key, value in twice.items()}
     assert len(bare.run("%%bench -r 6 --warmup 0\nx = 1").outputs) == 1
 
 
-def test_a_magic_that_was_there_before_comes_back(bare: Notebook) -> None:
+def test_unload_restores_a_magic_of_the_same_name(bare: Notebook) -> None:
     bare.run("from IPython.core.magic import register_line_magic\n@register_line_magic\ndef bench(line): return 'mine'")
     bare.run("%load_ext perfmagic\n")
     bare.run("%unload_ext perfmagic")
@@ -155,5 +155,5 @@ def test_a_cell_that_loads_the_simulated_device_itself_says_that_it_is_not_recor
         "shell.run_cell('import torch, perfmagic')\n"
         "shell.run_cell('%%timeline\\nx = torch.ones(3, device=perfmagic.device(\"sim\"))')\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "loaded inside the cell and not recorded: run the cell again" in told.stdout
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "loaded inside the cell and not recorded: run the cell again" in done.stdout

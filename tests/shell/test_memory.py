@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfmagic import units
-from perfmagic.errors import OptionError, TraceError
+from perfmagic.base import units
+from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.view.timeline.lines.doc import lines_doc
 
 from .conftest import Notebook
@@ -44,18 +44,18 @@ def _line_of(code: str) -> int:
 
 
 def _kinds(rows: Any) -> dict[str, int]:
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for row in rows:
-        found[row.reason] = found.get(row.reason, 0) + row.size_bytes
-    return found
+        result[row.reason] = result.get(row.reason, 0) + row.size_bytes
+    return result
 
 
 @pytest.mark.parametrize("name", CELLS)
 def test_the_peak_is_the_allocators_own_to_the_byte(model: Notebook, name: str) -> None:
-    found = measured(model, CELLS[name])
-    assert found.peak_bytes == torch.sim.max_memory_allocated()
-    assert sum(row.size_bytes for row in found.at_peak()) == found.peak_bytes
-    assert sum(row.size_bytes for row in found.after()) == torch.sim.memory_allocated()
+    result = measured(model, CELLS[name])
+    assert result.peak_bytes == torch.sim.max_memory_allocated()
+    assert sum(row.size_bytes for row in result.at_peak()) == result.peak_bytes
+    assert sum(row.size_bytes for row in result.after()) == torch.sim.memory_allocated()
 
 
 _STATEMENTS = st.lists(
@@ -92,18 +92,18 @@ def test_the_peak_of_a_random_program_is_the_allocators(model: Notebook, stateme
     source = "a = b = c = None; held = []\nfor i in range({}):\n{}".format(
         rounds, textwrap.indent("\n".join(lines), "    ")
     )
-    found = measured(model, source)
-    assert found.peak_bytes == torch.sim.max_memory_allocated()
-    assert sum(row.size_bytes for row in found.after()) == torch.sim.memory_allocated()
-    for row in found.blocks():
+    result = measured(model, source)
+    assert result.peak_bytes == torch.sim.max_memory_allocated()
+    assert sum(row.size_bytes for row in result.after()) == torch.sim.memory_allocated()
+    for row in result.blocks():
         assert row.before or 1 <= row.line <= source.count("\n") + 2 or row.function == "make"
 
 
 def test_what_the_backward_pass_needs_is_kept_for_the_line_that_made_it(model: Notebook) -> None:
-    found = measured(model, CELLS["a training step"])
+    result = measured(model, CELLS["a training step"])
     relu = _line_of("h = torch.relu")
-    assert (relu, "Blk.forward", f"kept for the backward of line {relu}") in _reasons(found.at_peak())
-    whys = {(row.line, row.reason) for row in found.blocks() if not row.before}
+    assert (relu, "Blk.forward", f"kept for the backward of line {relu}") in _reasons(result.at_peak())
+    whys = {(row.line, row.reason) for row in result.blocks() if not row.before}
     assert (5, f"backward of line {relu} of Blk.forward") in whys
     assert (5, "gradients") in whys
     assert (6, "temporary") in whys
@@ -115,22 +115,22 @@ def test_results_that_a_list_keeps_hold_their_graphs(model: Notebook) -> None:
     assert "kept by the graph of `losses`, of an earlier round" in reasons
 
 
-def test_lifetimes_are_told_by_the_lines_that_end_them(model: Notebook) -> None:
-    found = measured(model, CELLS["temporaries"])
-    by_line = {(row.line, row.reason) for row in found.blocks() if not row.before}
+def test_lifetimes_name_the_lines_that_end_them(model: Notebook) -> None:
+    result = measured(model, CELLS["temporaries"])
+    by_line = {(row.line, row.reason) for row in result.blocks() if not row.before}
     assert (2, "until line 4") in by_line  # `del a`
     assert (3, "temporary") in by_line
     assert (3, "held by `b`") in by_line
     assert (5, "held by `c`") in by_line
 
 
-def test_a_block_is_released_on_the_line_that_lets_go(model: Notebook) -> None:
+def test_a_block_is_released_on_the_line_that_drops_it(model: Notebook) -> None:
     source = "a = torch.zeros(1000, device=device)\nb = 1\ndel a\nb = 2"
     row = next(row for row in measured(model, source).blocks() if not row.before)
     assert (row.line, row.free_line, row.free_ns is None) == (2, 4, False)
 
 
-def test_a_function_that_returns_lets_go_of_its_own(model: Notebook) -> None:
+def test_a_returning_function_releases_its_blocks(model: Notebook) -> None:
     model.run("def f():\n    held = torch.zeros(1000, device=device)\n    x = 1\n    return x")
     row = next(row for row in measured(model, "f()\nb = 2").blocks() if not row.before)
     assert (row.line, row.function, row.reason) == (2, "f", "until its function returned")
@@ -144,8 +144,8 @@ def test_a_block_that_an_error_releases_is_no_longer_there(model: Notebook) -> N
         except ValueError:
             a = None
     """
-    found = measured(model, source)
-    row = next(row for row in found.blocks() if not row.before)
+    result = measured(model, source)
+    row = next(row for row in result.blocks() if not row.before)
     assert (row.line, row.free_line) == (3, 6)
 
 
@@ -158,7 +158,7 @@ def test_the_traceback_of_a_failed_cell_holds_the_variables_of_its_functions(mod
     assert "The code failed: ValueError: no" in ran.report
 
 
-def test_what_was_there_before_is_named(model: Notebook) -> None:
+def test_earlier_allocations_are_named(model: Notebook) -> None:
     kinds = _kinds(measured(model, "y = x * 2").at_peak())
     assert kinds["before the cell: parameters"] == sum(
         -(-p.numel() * 4 // 512) * 512 for p in model.names["net"].parameters()
@@ -219,18 +219,18 @@ _CHANGES = {
 
 
 @pytest.mark.parametrize("name", _CHANGES)
-def test_what_would_lower_the_peak_is_what_the_changed_cell_has(model: Notebook, name: str) -> None:
+def test_the_predicted_peak_is_that_of_the_changed_cell(model: Notebook, name: str) -> None:
     source, change, changed = _CHANGES[name]
     model.run(_LARGER)
-    found = measured(model, source)
-    rows = {row.change: row for row in found.what_if()}
+    result = measured(model, source)
+    rows = {row.change: row for row in result.what_if()}
     assert change in rows, list(rows)
     assert not rows[change].about
     after = measured(model, changed)
-    assert rows[change].peak_bytes - found.start_bytes == after.peak_bytes - after.start_bytes
+    assert rows[change].peak_bytes - result.start_bytes == after.peak_bytes - after.start_bytes
 
 
-def test_half_a_batch_is_about_what_it_takes(model: Notebook) -> None:
+def test_the_prediction_for_half_a_batch_is_close(model: Notebook) -> None:
     rows = {row.change: row for row in measured(model, CELLS["gradients early"]).what_if()}
     half = rows["half the batch, twice, with gradients added up"]
     halved = """
@@ -247,23 +247,23 @@ def test_half_a_batch_is_about_what_it_takes(model: Notebook) -> None:
     assert half.peak_bytes == pytest.approx(measured(model, halved).peak_bytes, rel=0.15)
 
 
-def test_what_each_round_leaves_is_told_by_line(model: Notebook) -> None:
+def test_each_rounds_growth_is_listed_by_line(model: Notebook) -> None:
     model.run("losses = []")
-    found = measured(model, "y = net(x)\nlosses = globals().get('losses') or []\nlosses.append(y.mean())", "-n 4")
+    result = measured(model, "y = net(x)\nlosses = globals().get('losses') or []\nlosses.append(y.mean())", "-n 4")
     relu = _line_of("h = torch.relu")
-    (row,) = [row for row in found.growth() if row.line == relu]
+    (row,) = [row for row in result.growth() if row.line == relu]
     assert (row.function, row.n_rounds, row.reason) == ("Blk.forward", 3, "kept by the graph of `losses`")
     assert row.bytes_per_round == 3 * 1024 * 256 * 4  # the result of each block's relu
     assert (
         f"line {relu} of Blk.forward leaves {units.size(row.bytes_per_round)} a round: kept by the graph of `losses`"
-        in found.text()
+        in result.text()
     )
 
 
 def test_a_cell_that_keeps_nothing_does_not_grow(model: Notebook) -> None:
-    found = measured(model, "y = train_step(x).item()", "-n 3")
-    assert len(found.growth()) == 0
-    assert "nothing grows over 3 rounds" in found.text()
+    result = measured(model, "y = train_step(x).item()", "-n 3")
+    assert len(result.growth()) == 0
+    assert "nothing grows over 3 rounds" in result.text()
 
 
 def test_the_cell_runs_as_often_as_rounds_are_asked_for(model: Notebook) -> None:
@@ -280,8 +280,8 @@ def test_the_in_place_error_is_the_plain_cells(model: Notebook) -> None:
     source = "a = torch.ones(4, device=device, requires_grad=True)\nb = a.exp()\nb.add_(1)\nb.sum().backward()"
     plain = model.run(source)
     assert "modified by an inplace operation" in str(plain.error)
-    found = model.run(f"%%memory\n{source}")
-    assert str(found.error) == str(plain.error)
+    result = model.run(f"%%memory\n{source}")
+    assert str(result.error) == str(plain.error)
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
@@ -305,34 +305,34 @@ def test_gradients_are_those_of_the_plain_cell(model: Notebook) -> None:
 
 
 def test_the_result_keeps_no_tensor(model: Notebook) -> None:
-    found = measured(model, "a = torch.ones(1000, device=device)\nb = [a * 2]")
-    of = [weakref.ref(model.names["a"]), weakref.ref(model.names["b"][0])]
-    found.text(), found.what_if(), found.blocks()
+    result = measured(model, "a = torch.ones(1000, device=device)\nb = [a * 2]")
+    references = [weakref.ref(model.names["a"]), weakref.ref(model.names["b"][0])]
+    result.text(), result.what_if(), result.blocks()
     model.run("a = b = None")
     gc.collect()
-    assert [one() for one in of] == [None, None]
+    assert [reference() for reference in references] == [None, None]
 
 
 def test_without_blocks_the_result_says_so() -> None:
     from perfmagic.results import MemoryResult
     from perfmagic.trace.model import TraceMeta, make_trace
 
-    found = MemoryResult(make_trace((), TraceMeta("cell", failed="ValueError: no")))
-    assert "no block of memory was recorded" in found.text()
-    assert "ValueError: no" in found.html()
+    result = MemoryResult(make_trace((), TraceMeta("cell", failed="ValueError: no")))
+    assert "no block of memory was recorded" in result.text()
+    assert "ValueError: no" in result.html()
     with pytest.raises(TraceError, match="no block of memory"):
-        found.at_peak()
+        result.at_peak()
 
 
 def test_another_device_is_refused(model: Notebook) -> None:
     from perfmagic.results import MemoryResult
 
-    found = MemoryResult(measured(model, "y = x + 1").trace, device=7)
+    result = MemoryResult(measured(model, "y = x + 1").trace, device=7)
     with pytest.raises(OptionError, match="device 7 allocated nothing"):
-        found.at_peak()
+        result.at_peak()
 
 
-def test_what_is_on_the_device_now_is_told_with_its_holder(model: Notebook) -> None:
+def test_current_allocations_are_listed_with_their_holders(model: Notebook) -> None:
     model.run(CLEAN)
     model.run("def broken():\n    big = torch.zeros(1000, 1000, device=device)\n    raise ValueError('no')")
     model.run("broken()")
@@ -345,7 +345,7 @@ def test_what_is_on_the_device_now_is_told_with_its_holder(model: Notebook) -> N
     assert "`big`" not in model.run("%perfmagic memory").printed
 
 
-def test_what_filled_a_device_is_told_where_the_cell_ran_out(model: Notebook) -> None:
+def test_an_out_of_memory_cell_shows_what_filled_the_device(model: Notebook) -> None:
     try:
         model.run("device = perfmagic.device('sim', memory='40MB')")
         source = "losses = []\nwhile True:\n    losses.append((net(x) - x).square().mean())"
@@ -367,13 +367,13 @@ def test_a_timeline_with_memory_has_the_same_ledger(model: Notebook) -> None:
 def test_blocks_are_saved_and_opened(model: Notebook, tmp_path: Any) -> None:
     from perfmagic.results import MemoryResult, TimelineResult
 
-    found = measured(model, CELLS["a training step"])
-    path = TimelineResult(found.trace).save(tmp_path / "run.npz")
+    result = measured(model, CELLS["a training step"])
+    path = TimelineResult(result.trace).save(tmp_path / "run.npz")
     again = model.run(f"import perfmagic\nperfmagic.open_trace({str(path)!r}).trace").value
-    assert MemoryResult(again).at_peak().to_dict() == found.at_peak().to_dict()
+    assert MemoryResult(again).at_peak().to_dict() == result.at_peak().to_dict()
 
 
-def test_memory_that_only_cycles_hold_is_freed_and_told(model: Notebook) -> None:
+def test_memory_held_only_by_cycles_is_freed_and_reported(model: Notebook) -> None:
     gc.disable()  # no collection may come before
     try:
         model.run(
@@ -405,7 +405,7 @@ def test_what_the_graphs_of_a_failed_function_keep_is_named_by_its_variable(mode
 def test_the_host_has_the_blocks_that_a_device_has(notebook: Notebook, name: str) -> None:
     """The same cell: same lines, same reasons; sizes but for the device's multiples of 512 bytes."""
     cell = body(CELLS[name])
-    found = {}
+    result = {}
     notebook.run(SETUP)  # the simulated device first: torch counts devices at its first backward pass
     for device in ("cpu", "sim"):
         notebook.run(SETUP.replace('device("sim")', f'device("{device}")'))
@@ -413,17 +413,17 @@ def test_the_host_has_the_blocks_that_a_device_has(notebook: Notebook, name: str
         ran = notebook.run(f"%%memory --device {device} -o m\n{cell}")
         assert ran.error is None, ran.traceback
         rows = notebook.names["m"].at_peak()
-        found[device] = {
+        result[device] = {
             (row.line, row.function, row.reason): row.size_bytes for row in rows if row.size_bytes > 20_000
         }
         notebook.names.pop("m")
-    assert found["cpu"] == pytest.approx(found["sim"], rel=0.05)
+    assert result["cpu"] == pytest.approx(result["sim"], rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["a training step", "losses with graphs", "a function", "no_grad"])
 def test_the_memory_column_of_lines_adds_up_to_the_peak(model: Notebook, name: str) -> None:
-    found = measured(model, CELLS[name])
-    doc = lines_doc(found.trace)
+    result = measured(model, CELLS[name])
+    doc = lines_doc(result.trace)
     assert doc is not None
     assert doc.memory is not None
     cell = {row.line: row.peak_bytes for row in doc.blocks[0].rows}
@@ -431,20 +431,20 @@ def test_the_memory_column_of_lines_adds_up_to_the_peak(model: Notebook, name: s
     of = {block.name: sum(row.peak_bytes for row in block.rows) for block in doc.blocks[1:]}
     if "train_step" in of:
         assert of["train_step"] == cell[3]  # the only line that calls it
-    assert any(of.values()) or not any(row.function for row in found.at_peak())
+    assert any(of.values()) or not any(row.function for row in result.at_peak())
 
 
-def test_an_evaluation_in_a_function_says_what_no_grad_would_win(model: Notebook) -> None:
+def test_an_evaluation_in_a_function_shows_the_gain_of_no_grad(model: Notebook) -> None:
     """Its graphs end with it: no variable leads to them afterwards."""
     source = (
         "def evaluate(n):\n    kept = []\n    for i in range(n):\n        kept.append(net(x))\n    return len(kept)"
     )
     model.run(source)
-    found = measured(model, "evaluate(3)")
-    kept = [row for row in found.at_peak() if row.reason.startswith("kept by a graph or a result, until ")]
+    result = measured(model, "evaluate(3)")
+    kept = [row for row in result.at_peak() if row.reason.startswith("kept by a graph or a result, until ")]
     assert {row.function for row in kept} == {"Blk.forward"}
-    assert sum(row.size_bytes for row in kept) > found.peak_bytes / 2
-    (change,) = [one for one in found.what_if() if "no_grad" in one.change]
+    assert sum(row.size_bytes for row in kept) > result.peak_bytes / 2
+    (change,) = [row for row in result.what_if() if "no_grad" in row.change]
     assert change.about
     without = measured(model, "with torch.no_grad():\n    evaluate(3)")
     assert not [row for row in without.at_peak() if "graph" in row.reason]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import pytest
 from IPython.core.completer import provisionalcompleter
 
 import perfmagic
-from perfmagic.errors import OptionError
+from perfmagic.base.errors import OptionError
 
 from .conftest import Notebook
 
@@ -19,8 +20,8 @@ def completions(notebook: Notebook, text: str) -> set[str]:
     """What Tab offers behind a text, without Python's own names."""
     with warnings.catch_warnings(), provisionalcompleter():
         warnings.simplefilter("ignore")
-        found = {one.text for one in notebook.shell.Completer.completions(text, len(text))}
-    return {name.lstrip(".") for name in found if not name.lstrip(".").startswith(("_", "%"))}
+        offered = {completion.text for completion in notebook.shell.Completer.completions(text, len(text))}
+    return {name.lstrip(".") for name in offered if not name.lstrip(".").startswith(("_", "%"))}
 
 
 @pytest.fixture(params=[False, True], ids=["names", "jedi"])
@@ -33,13 +34,13 @@ def complete(request: pytest.FixtureRequest, bare: Notebook) -> Notebook:
     return bare
 
 
-def test_tab_offers_every_public_name(complete: Notebook) -> None:
-    wanted = {name for name in perfmagic.__all__ if not name.startswith("_")}
-    assert completions(complete, "perfmagic.") == wanted
+def test_tab_offers_the_public_names_and_the_types_of_rows(complete: Notebook) -> None:
+    assert completions(complete, "perfmagic.") == set(perfmagic.__all__)
+    assert completions(complete, "perfmagic.rows.") == set(perfmagic.rows.__all__)
 
 
 def test_tab_offers_the_keywords_of_a_function(complete: Notebook) -> None:
-    assert {"time_s="} <= completions(complete, "perfmagic.bench(len, tim")
+    assert {"time="} <= completions(complete, "perfmagic.bench(len, tim")
     assert {"names="} <= completions(complete, "perfmagic.compare(len, len, nam")
     assert {"comm_names="} <= completions(complete, "perfmagic.open_traces('x', com")
     assert {"warmup="} <= completions(complete, "perfmagic.timeline(war")
@@ -57,7 +58,7 @@ def test_tab_offers_what_a_result_has(complete: Notebook) -> None:
 def test_help_shows_the_signature_and_the_options(bare: Notebook) -> None:
     bare.run("import perfmagic")
     words = bare.shell.object_inspect_mime("perfmagic.bench", detail_level=0)["text/plain"]
-    assert "cooldown_s" in words
+    assert "cooldown (" in words
     assert "pause before each sample, in seconds" in words
     assert "**" not in words
 
@@ -83,7 +84,7 @@ def test_the_rows_of_a_result_are_a_table_in_a_notebook(notebook: Notebook) -> N
     assert formatted["text/html"].count("<tr") == 3
     assert [row.line for row in ran.value] == [2, 3]
     assert ran.shown == [repr(ran.value)]
-    assert "LineStat × 2" in ran.shown[0]
+    assert "2 lines" in ran.shown[0]
     assert "host" in ran.shown[0].splitlines()[1]
 
 
@@ -101,21 +102,35 @@ def test_lines_are_shown_as_the_code_with_a_picture_and_printed_with_columns(not
         ran.value.in_function("thrice")
 
 
-def test_a_quiet_line_shows_nothing_in_its_cell_and_its_result_in_the_next(notebook: Notebook) -> None:
+def test_a_quiet_line_shows_its_result_only_in_the_next_cell(notebook: Notebook) -> None:
     ran = notebook.run("%bench -q -r 6 --warmup 0 -o kept x = 1")
     assert (ran.outputs, ran.shown, ran.printed) == ([], [], "")
     assert len(notebook.run("kept").outputs) == 1
 
 
-def test_in_a_terminal_a_shown_result_is_a_value_in_one_line(
-    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("line", ["%bench -r 6 --warmup 0 x = 1", "%trace run.json", "%compare a a"])
+def test_in_a_terminal_a_line_magic_prints_its_report_once(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    monkeypatch.setattr("perfmagic.show._in_terminal", lambda shell: True)
-    ran = notebook.run("%bench -r 6 --warmup 0 x = 1")
+    notebook.run("%bench -r 6 --warmup 0 -o a x = 1")
+    Path("run.json").write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 2}]}')
+    monkeypatch.setattr("perfmagic.api.show.in_terminal", lambda shell: True)
+    ran = notebook.run(line)
     result = perfmagic.last()
     assert result is not None
+    assert (ran.printed, ran.value) == (f"{result.text()}\n", None)
+    assert notebook.names["_"] is result
+    assert notebook.run("y = _").error is None
+    assert notebook.names["y"] is result
+
+
+def test_in_a_terminal_a_value_already_shown_prints_one_line(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perfmagic.api.show.in_terminal", lambda shell: True)
+    ran = notebook.run("r = %bench -r 6 --warmup 0 x = 1\nr")
+    result = notebook.names["r"]
     assert ran.printed == f"{result.text()}\n{result!r}\n"  # the second stands behind `Out[n]: `
-    assert notebook.run("x").printed == ""
 
 
 def test_a_recorded_cell_offers_marks_and_a_repeated_one_repetitions(notebook: Notebook) -> None:
@@ -139,7 +154,7 @@ def test_help_shows_both_forms_of_a_cell_magic(notebook: Notebook, magic: str) -
     assert printed[1].split() == [f"%{magic}", "[options]", "statement"]
 
 
-def test_a_tensor_that_a_semicolon_hides_is_waited_for_by_nobody(notebook: Notebook) -> None:
+def test_a_hidden_tensor_is_not_waited_for(notebook: Notebook) -> None:
     notebook.run(
         'import torch, perfmagic\ndevice = perfmagic.device("sim", pace="matmul=5ms")\n'
         "x = torch.ones(8, 8, device=device)"
@@ -156,3 +171,14 @@ def test_showing_a_value_of_the_host_runs_its_code_once(notebook: Notebook) -> N
     notebook.run("class Told:\n    n = 0\n    def __repr__(self):\n        Told.n += 1\n        return 'told'")
     notebook.run("%%timeline --device cpu\nTold()")
     assert notebook.names["Told"].n == 1
+
+
+def test_lane_critical_path_and_table_name_one_line_for_an_op(notebook: Notebook) -> None:
+    pytest.importorskip("torch")
+    notebook.run("import torch, perfmagic\nx = torch.ones(8, 8, device=perfmagic.device('sim', pace='kernel=2ms'))")
+    assert notebook.run("%%timeline -o t\n\nfor _ in range(4):\n    y = x @ x").error is None
+    t = notebook.names["t"]
+    (stream,) = t.doc.groups[0].streams
+    assert {*stream.line.tolist()} == {*t.trace.ops.line.tolist()} == {4}
+    assert {part.line for part in t.critical_path() if part.name == "mm"} == {4}
+    assert [row.line for row in t.lines if row.n_ops] == [4]

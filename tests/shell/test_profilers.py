@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="there is no profiler without torch")
 
-from perfmagic.capture.cell import marks  # noqa: E402 - after the skip
+from perfmagic.capture import cell  # noqa: E402 - after the skip
 from perfmagic.capture.recording import memory_guard  # noqa: E402 - after the skip
 
 from .conftest import Notebook  # noqa: E402
@@ -33,7 +33,7 @@ def test_a_profiler_opened_before_the_cell_is_left_alone(notebook: Notebook) -> 
 
 
 @pytest.mark.parametrize("left_open", [False, True])
-def test_a_profiler_opened_in_the_cell_has_its_result_and_so_have_we(notebook: Notebook, left_open: bool) -> None:
+def test_a_profiler_opened_in_the_cell_and_the_timeline_both_have_results(notebook: Notebook, left_open: bool) -> None:
     notebook.run("import torch\nx = torch.ones(3)")
     body = "x + 1\nother = torch.profiler.profile()\nother.__enter__()\nx * 2"
     closing = "other.__exit__(None, None, None)"
@@ -43,16 +43,16 @@ def test_a_profiler_opened_in_the_cell_has_its_result_and_so_have_we(notebook: N
     if left_open:
         notebook.run(closing)
     assert "aten::mul" in notebook.run("[e.name for e in other.events()]").value
-    mine = notebook.names["t"].trace
-    names = [mine.names[n] for n in mine.host_ops.name]
+    trace = notebook.names["t"].trace
+    names = [trace.names[n] for n in trace.host_ops.name]
     assert "aten::add" in names
     assert "aten::mul" not in names
 
 
-def test_a_recording_ends_after_so_many_statements_and_says_so(
+def test_a_recording_ends_at_the_limit_of_statements_and_says_so(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(marks.MarkLog.__init__, "__defaults__", (*marks.MarkLog.__init__.__defaults__[:-1], 20))
+    monkeypatch.setattr(cell.MarkLog.__init__, "__defaults__", (*cell.MarkLog.__init__.__defaults__[:-1], 20))
     notebook.run("import torch\nx = torch.ones(3)")
     ran = notebook.run("%%timeline -o t\nfor i in range(200):\n    x + 1\nx * 2")
     assert "recorded until" in ran.report
@@ -89,12 +89,12 @@ def test_memory_of_the_host_is_recorded_where_no_device_is_in_use(notebook: Note
     assert notebook.names["t"].memory.is_empty
 
 
-def test_memory_is_known_where_linux_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_known_where_linux_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     if not memory_guard.Path("/proc/meminfo").exists():
         pytest.skip("this system has no /proc")
     # in a process of its own: here, other threads free memory meanwhile
     code = "before = own_bytes(); held = b'1' * 50_000_000; print(own_bytes() - before)"
     import_it = f"from {memory_guard.__name__} import own_bytes"
-    told = subprocess.run([sys.executable, "-c", f"{import_it}; {code}"], capture_output=True, text=True, check=True)
-    assert 40_000_000 < int(told.stdout) < 100_000_000
+    done = subprocess.run([sys.executable, "-c", f"{import_it}; {code}"], capture_output=True, text=True, check=True)
+    assert 40_000_000 < int(done.stdout) < 100_000_000
     assert memory_guard.available_bytes() > 50_000_000

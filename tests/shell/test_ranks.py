@@ -40,14 +40,14 @@ def on_sim(notebook: Notebook) -> Notebook:
     return notebook
 
 
-def said(text: str) -> list[str]:
+def printed_lines(text: str) -> list[str]:
     return sorted(text.splitlines())
 
 
-def test_variables_stay_in_the_ranks_and_none_enters_the_notebook(cells: Notebook) -> None:
+def test_variables_stay_in_the_ranks(cells: Notebook) -> None:
     before = {name for name in cells.names if name.strip("_i0123456789")}
     cells.run(f"{HEAD}\nx = rank + 40")
-    assert said(cells.run("%%ranks --plain\nx").printed) == ["[0] 40", "[1] 41"]
+    assert printed_lines(cells.run("%%ranks --plain\nx").printed) == ["[0] 40", "[1] 41"]
     assert {name for name in cells.names if name.strip("_i0123456789")} == before
 
 
@@ -61,7 +61,7 @@ def test_await_and_magics_work_in_ranks(cells: Notebook) -> None:
     assert (ran.printed, ran.error) == ("[0, 1] 42\n", None)
 
 
-def test_an_exception_is_called_as_in_the_rank_and_shows_the_users_line(cells: Notebook) -> None:
+def test_an_exception_keeps_its_type_and_shows_the_users_line(cells: Notebook) -> None:
     ran = cells.run("%%ranks --plain\nif rank == 1:\n    raise ValueError('boom')\ndist.barrier()")
     assert type(ran.error).__name__ == "ValueError"
     assert isinstance(ran.error, perfmagic.RanksError)
@@ -110,7 +110,7 @@ def test_cells_are_numbered_as_in_the_notebook(cells: Notebook) -> None:
         ("%%ranks -o 1x", "'1x' is not a Python name"),
     ],
 )
-def test_a_wrong_option_is_refused_in_one_line_and_runs_nothing(cells: Notebook, head: str, words: str) -> None:
+def test_a_wrong_option_gives_one_line_and_runs_nothing(cells: Notebook, head: str, words: str) -> None:
     cells.run("%%ranks --plain\nran = False")
     ran = cells.run(f"{head}\nran = True")
     assert words in ran.refusal
@@ -118,25 +118,25 @@ def test_a_wrong_option_is_refused_in_one_line_and_runs_nothing(cells: Notebook,
     assert cells.run("%%ranks --plain\nran").printed == "[0, 1] False\n"
 
 
-def test_an_empty_cell_is_refused_and_help_runs_nothing(cells: Notebook) -> None:
+def test_an_empty_cell_is_an_error_and_help_runs_nothing(cells: Notebook) -> None:
     assert "the cell is empty" in cells.run("%%ranks\n\n").refusal
     assert "--plain" in cells.run("%%ranks -h\n1 / 0").printed
     assert "push NAME" in cells.run("%ranks -h").printed
 
 
-def test_a_recorded_cell_on_sim_gives_the_ranks_on_one_axis(on_sim: Notebook, tmp_path: Path) -> None:
+def test_a_recorded_cell_on_sim_shows_the_ranks_on_one_axis(on_sim: Notebook, tmp_path: Path) -> None:
     body = "for _ in range(3):\n    y = x * 2\n    dist.all_reduce(y)\ny.sum().item()"
-    ran = on_sim.run(f"%%ranks -o found --save {tmp_path / 'saved'}\n{body}")
+    ran = on_sim.run(f"%%ranks -o result --save {tmp_path / 'saved'}\n{body}")
     assert ran.error is None
     assert ran.printed == f"[0, 1] {64 * 2 * 2.0}\n"
-    found = on_sim.names["found"]
-    assert isinstance(found, RanksResult)
-    assert [row.rank for row in found.table] == [0, 1]
-    assert [row.n_matched for row in found.table] == [3, 3]
-    assert found.clocks
+    result = on_sim.names["result"]
+    assert isinstance(result, RanksResult)
+    assert [row.rank for row in result.table] == [0, 1]
+    assert [row.n_matched for row in result.table] == [3, 3]
+    assert result.clocks
     assert len(ran.outputs) == 1
     assert "2 ranks" in ran.report
-    assert perfmagic.last() is found
+    assert perfmagic.last() is result
     assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["rank0.json.gz", "rank1.json.gz"]
     again = perfmagic.open_traces(tmp_path / "saved").ranks
     assert [row.n_matched for row in again.table] == [3, 3]
@@ -149,27 +149,27 @@ def test_a_quiet_cell_shows_no_picture_and_keeps_its_result(on_sim: Notebook) ->
 
 
 def test_a_cell_that_only_prints_shows_its_output_and_one_line(on_sim: Notebook) -> None:
-    ran = on_sim.run("%%ranks -o found\nprint('hi')")
+    ran = on_sim.run("%%ranks -o result\nprint('hi')")
     assert ran.outputs == []
-    assert said(ran.printed) == sorted(["[0] hi", "[1] hi", f"perfmagic: {on_sim.names['found'].nothing}"])
-    assert "simulated device" in on_sim.names["found"].nothing
-    assert perfmagic.last() is on_sim.names["found"]
+    assert printed_lines(ran.printed) == sorted(["[0] hi", "[1] hi", f"perfmagic: {on_sim.names['result'].nothing}"])
+    assert "simulated device" in on_sim.names["result"].nothing
+    assert perfmagic.last() is on_sim.names["result"]
 
 
 def test_a_failed_cell_without_collectives_binds_a_result_of_ranks(cells: Notebook) -> None:
-    ran = cells.run("%%ranks -o found\na = torch.ones(100, 100)\nb = a @ a\nif rank: raise ValueError('boom')")
+    ran = cells.run("%%ranks -o result\na = torch.ones(100, 100)\nb = a @ a\nif rank: raise ValueError('boom')")
     assert type(ran.error).__name__ == "ValueError"
-    found = cells.names["found"]
-    assert isinstance(found, RanksResult)
-    assert all(row.compute_ns > 0 for row in found.table)
-    assert [one.trace.meta.failed for one in found.timelines] == ["", "ValueError: boom"]
+    result = cells.names["result"]
+    assert isinstance(result, RanksResult)
+    assert all(row.compute_ns > 0 for row in result.table)
+    assert [timeline.trace.meta.failed for timeline in result.timelines] == ["", "ValueError: boom"]
     assert len(ran.outputs) == 1
 
 
-def test_ranks_of_a_device_that_use_tensors_on_the_cpu_are_told_so(on_sim: Notebook) -> None:
-    ran = on_sim.run("%%ranks -o found\ny = torch.ones(64) * 2\ndist.all_reduce(y)\ny.sum().item()")
+def test_ranks_that_use_cpu_tensors_get_a_note(on_sim: Notebook) -> None:
+    ran = on_sim.run("%%ranks -o result\ny = torch.ones(64) * 2\ndist.all_reduce(y)\ny.sum().item()")
     assert ran.error is None
-    first = on_sim.names["found"].findings[0]
+    first = on_sim.names["result"].findings[0]
     assert first.rule == "device_left_alone"
     assert first.cause in ran.report
 
@@ -181,7 +181,7 @@ def test_a_failing_recorded_cell_shows_its_record_and_then_fails(on_sim: Noteboo
 
 
 @pytest.mark.parametrize("place", ["sim", "cpu"])
-def test_a_message_that_never_came_is_no_communication(notebook: Notebook, place: str) -> None:
+def test_a_message_that_never_arrived_is_no_communication(notebook: Notebook, place: str) -> None:
     source = """
 import torch, torch.distributed as dist, perfmagic
 t = torch.ones(64, device=perfmagic.device())
@@ -191,12 +191,12 @@ if rank:
 dist.recv(t, 1)
 perfmagic.synchronize()
 """
-    ran = notebook.run(f"%%ranks -n 2 --device {place} -o found{source}")
+    ran = notebook.run(f"%%ranks -n 2 --device {place} -o result{source}")
     assert "rank 0 was freed on line" in ran.report + ran.traceback + str(ran.error)
-    found = notebook.names["found"]
-    waited = found.rank(0)
-    assert (len(found.messages()), [m.kind.split()[0] for m in found.meetings()]) == (0, ["all_reduce"])
-    assert [row.exposed_unmatched_ns for row in found.table] == [0, 0]
+    result = notebook.names["result"]
+    waited = result.rank(0)
+    assert (len(result.messages()), [m.kind.split()[0] for m in result.meetings()]) == (0, ["all_reduce"])
+    assert [row.exposed_unmatched_ns for row in result.table] == [0, 0]
     assert [f.rule for f in waited.findings if f.rule == "incomplete"] == []
     names = [waited.trace.names[i] for i in waited.trace.host_ops.name]
     assert place == "sim" or "gloo:recv 0<-1, given up" in names
@@ -206,13 +206,13 @@ perfmagic.synchronize()
 
 def test_the_heading_names_each_pace_at_which_ops_were_launched(on_sim: Notebook) -> None:
     on_sim.run("%%ranks --plain\nperfmagic.device(pace='add=1ms')")
-    on_sim.run("%%ranks -o found\ny = x + x\nperfmagic.device(pace='add=2ms')\ny = x + x\ntorch.sim.synchronize()")
-    assert "paced: add ≥ 1 ms; then add ≥ 2 ms" in on_sim.names["found"].doc.sentence.replace("\u00a0", " ")
-    on_sim.run("%%ranks -o found\nperfmagic.device(pace='add=3ms')\ny = x + x\ntorch.sim.synchronize()")
-    assert "paced: add ≥ 3 ms ·" in on_sim.names["found"].doc.sentence.replace("\u00a0", " ")
+    on_sim.run("%%ranks -o result\ny = x + x\nperfmagic.device(pace='add=2ms')\ny = x + x\ntorch.sim.synchronize()")
+    assert "paced: add ≥ 1 ms; then add ≥ 2 ms" in on_sim.names["result"].doc.sentence.replace("\u00a0", " ")
+    on_sim.run("%%ranks -o result\nperfmagic.device(pace='add=3ms')\ny = x + x\ntorch.sim.synchronize()")
+    assert "paced: add ≥ 3 ms ·" in on_sim.names["result"].doc.sentence.replace("\u00a0", " ")
 
 
-def test_a_model_lives_on_after_a_failure(on_sim: Notebook) -> None:
+def test_a_model_works_after_a_failure(on_sim: Notebook) -> None:
     setup = """%%ranks --plain
 torch.manual_seed(rank)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1).to("sim"))
@@ -257,21 +257,21 @@ def test_the_line_of_a_function_from_another_cell_names_that_cell(on_sim: Notebo
     assert "rank 0 is in all_reduce of 8 bytes of float32 (line 3), rank 1 is" in ran.traceback
 
 
-def test_a_name_that_only_the_notebook_has_is_said_to_be_there(cells: Notebook) -> None:
+def test_a_name_that_only_the_notebook_has_gets_a_hint(cells: Notebook) -> None:
     cells.run("import math as mathematics\nmine = 3\ndef double(n): return 2 * n")
     why = "and ranks have variables of their own"
-    said = cells.run("%%ranks --plain\nmine + 1").traceback
-    assert f"the notebook has mine, {why}: %ranks push mine" in said
-    said = cells.run("%%ranks --plain\nmathematics.pi if rank else double(2)").traceback
-    assert f"the notebook has mathematics, {why}: import it in a %%ranks --setup cell" in said
-    assert "the notebook has double" in said
-    said = cells.run("%%ranks --plain\nnowhere").traceback
-    assert "name 'nowhere' is not defined" in said
-    assert "the notebook has" not in said
-    assert "push" not in said
+    traceback = cells.run("%%ranks --plain\nmine + 1").traceback
+    assert f"the notebook has mine, {why}: %ranks push mine" in traceback
+    traceback = cells.run("%%ranks --plain\nmathematics.pi if rank else double(2)").traceback
+    assert f"the notebook has mathematics, {why}: import it in a %%ranks --setup cell" in traceback
+    assert "the notebook has double" in traceback
+    traceback = cells.run("%%ranks --plain\nnowhere").traceback
+    assert "name 'nowhere' is not defined" in traceback
+    assert "the notebook has" not in traceback
+    assert "push" not in traceback
 
 
-def test_a_rank_whose_device_still_works_is_no_absent_partner(
+def test_a_rank_whose_device_still_works_does_not_count_as_absent(
     on_sim: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     perfmagic.ranks().stop()
@@ -292,7 +292,7 @@ if rank == 0: b.sum().item()
     perfmagic.ranks().stop()
 
 
-def test_variables_go_in_and_out(cells: Notebook) -> None:
+def test_push_and_pull_exchange_variables(cells: Notebook) -> None:
     cells.run("data = [1, 2]")
     assert cells.run("%ranks push data").error is None
     assert cells.run("%%ranks --plain\nmine = torch.tensor(data) * rank\ndata").printed == "[0, 1] [1, 2]\n"
@@ -304,9 +304,9 @@ def test_variables_go_in_and_out(cells: Notebook) -> None:
 
 
 def test_the_status_names_each_rank(cells: Notebook) -> None:
-    told = cells.run("%ranks").printed.splitlines()
-    assert told[0].startswith("2 ranks on cpu")
-    assert [re.match(r"rank (\d)  process \d+  private .*B  ready$", line)[1] for line in told[1:]] == ["0", "1"]
+    lines = cells.run("%ranks").printed.splitlines()
+    assert lines[0].startswith("2 ranks on cpu")
+    assert [re.match(r"rank (\d)  process \d+  private .*B  ready$", line)[1] for line in lines[1:]] == ["0", "1"]
     assert "%ranks knows no 'nonsense'" in cells.run("%ranks nonsense").refusal
 
 
@@ -314,19 +314,30 @@ def test_a_restart_forgets_variables_and_another_number_starts_anew(cells: Noteb
     cells.run("%%ranks --plain\nx = 1")
     cells.run("%ranks restart")
     assert "NameError on ranks 0, 1" in cells.run("%%ranks --plain\nx").traceback
-    assert said(cells.run("%%ranks -n 3 --plain\nrank, world_size").printed) == [f"[{r}] ({r}, 3)" for r in range(3)]
+    assert printed_lines(cells.run("%%ranks -n 3 --plain\nrank, world_size").printed) == [
+        f"[{r}] ({r}, 3)" for r in range(3)
+    ]
     cells.run("%ranks stop")
     assert cells.run("%ranks").printed == "no ranks run; %%ranks -n 4 starts some\n"
     assert "no ranks run" in cells.run("%ranks restart").refusal
 
 
-def test_capture_around_takes_everything(cells: Notebook) -> None:
+def test_the_whole_output_of_a_rank_is_available(cells: Notebook) -> None:
+    ran = cells.run("%%ranks --plain\nprint('x' * 500_000)")
+    assert len(ran.printed) < 250_000
+    assert "[1] … 390,000 characters are left out here: perfmagic.ranks().printed(1) has all" in ran.warned
+    assert perfmagic.ranks().printed(1) == "x" * 500_000 + "\n"
+    with pytest.raises(perfmagic.OptionError, match="there is no rank 2"):
+        perfmagic.ranks().printed(2)
+
+
+def test_capture_collects_the_output_of_ranks(cells: Notebook) -> None:
     ran = cells.run("%%capture got\n%%ranks --on 0 --plain\nprint('inside')\n5")
     assert (ran.outputs, ran.printed) == ([], "")
     assert cells.names["got"].stdout == "[0] inside\n[0] 5\n"
 
 
-def test_a_magic_below_the_first_line_is_refused(cells: Notebook) -> None:
+def test_a_magic_below_the_first_line_is_an_error(cells: Notebook) -> None:
     assert "must be the first line" in cells.run("x = 1\n%%ranks --plain").refusal
 
 

@@ -45,17 +45,17 @@ def shown(ran: Ran) -> list[str]:
 
 
 def in_ranks(text: str) -> list[str]:
-    """What both ranks say, without who said it, each line or value once; all of it has to come from both.
+    """The output of both ranks without their numbers, each line or value once. Both have to print all of it.
 
-    The lines of a value stand below each other, behind the place of who said it.
+    The lines of a value stand below each other, behind the number of the rank.
     """
-    found: dict[str, set[int]] = {}
-    for said in re.split(r"^(?=\[)", text, flags=re.MULTILINE)[1:]:
-        who, _, words = said.rstrip("\n").partition("] ")
-        words = words.replace("\n" + " " * (len(who) + 2), "\n")
-        found.setdefault(words, set()).update(int(rank) for rank in re.findall(r"\d+", who))
-    assert all(ranks == {0, 1} for ranks in found.values()), text
-    return list(found)
+    printed_by: dict[str, set[int]] = {}
+    for block in re.split(r"^(?=\[)", text, flags=re.MULTILINE)[1:]:
+        label, _, text_of_rank = block.rstrip("\n").partition("] ")
+        text_of_rank = text_of_rank.replace("\n" + " " * (len(label) + 2), "\n")
+        printed_by.setdefault(text_of_rank, set()).update(int(rank) for rank in re.findall(r"\d+", label))
+    assert all(ranks == {0, 1} for ranks in printed_by.values()), text
+    return list(printed_by)
 
 
 ALIKE = {
@@ -121,7 +121,7 @@ def test_a_syntax_error_is_that_of_the_plain_cell(both: Notebook, head: str, bod
         ("import asyncio\nawait asyncio.sleep(0)\n{}['k']", 4),
     ],
 )
-def test_an_error_counts_lines_as_the_editor_does(both: Notebook, head: str, body: str, line: int) -> None:
+def test_an_error_has_the_editors_line_numbers(both: Notebook, head: str, body: str, line: int) -> None:
     plain = both.run(f"'head'\n{body}")
     ran = both.run(f"{head}\n{body}")
     assert type(ran.error).__name__ == type(plain.error).__name__
@@ -216,5 +216,5 @@ def test_help_needs_no_cell_below(notebook: Notebook, cell: str) -> None:
     assert "--sweep n=A,B,C" in ran.printed
 
 
-def test_a_cell_without_a_body_is_named_as_empty(notebook: Notebook) -> None:
+def test_a_cell_without_a_body_is_reported_as_empty(notebook: Notebook) -> None:
     assert "%%ranks: the cell is empty" in str(notebook.run("%%ranks -n 2").error)

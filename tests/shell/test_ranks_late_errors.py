@@ -1,7 +1,8 @@
-"""What fails on a device after the last line of a rank's cell has run is told of that cell, and not of the next one."""
+"""A device error after the last line of a rank's cell is reported for that cell, not for the next one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -45,7 +46,7 @@ def _goes_on(notebook: Notebook) -> None:
 
 @pytest.mark.parametrize("head", ["%%ranks", "%%ranks --plain"])
 @pytest.mark.parametrize("name", WRONG)
-def test_a_mismatch_is_told_of_the_cell_that_queued_it(two: Notebook, head: str, name: str) -> None:
+def test_a_mismatch_is_reported_for_the_cell_that_queued_it(two: Notebook, head: str, name: str) -> None:
     line, words = WRONG[name]
     ran = two.run(f"{head}\n{line}")
     assert "CommunicationError on ranks 0, 1: collectives do not match" in str(ran.error)
@@ -54,9 +55,9 @@ def test_a_mismatch_is_told_of_the_cell_that_queued_it(two: Notebook, head: str,
 
 
 @pytest.mark.parametrize("head", ["%%ranks", "%%ranks --plain"])
-def test_a_rank_that_waits_at_the_end_is_freed_on_the_line_that_asked(two: Notebook, head: str) -> None:
+def test_a_rank_waiting_at_the_end_is_freed_on_the_line_that_queued(two: Notebook, head: str) -> None:
     ran = two.run(f"{head}\nt = {ONES}\nif rank == 0:\n    dist.all_reduce(t)")
-    assert str(ran.error).split("\n") == [
+    assert re.sub(r", the \d+\w\w collective of the default group", "", str(ran.error)).split("\n") == [
         "rank 0 waits in all_reduce (called on line 4); rank 1 has finished the cell and will not join",
         "rank 0 was freed on line 4 while it waited in all_reduce",
     ]
@@ -64,7 +65,7 @@ def test_a_rank_that_waits_at_the_end_is_freed_on_the_line_that_asked(two: Noteb
 
 
 @pytest.mark.parametrize("head", ["%%ranks", "%%ranks --plain"])
-def test_a_message_from_nobody_is_told_of_its_cell(two: Notebook, head: str) -> None:
+def test_a_message_without_a_sender_is_reported_for_its_cell(two: Notebook, head: str) -> None:
     ran = two.run(f"{head}\nt = {ONES}\ndist.recv(t, 1 - rank)")
     assert "rank 1 was freed on line 3 while it waited in recv with rank 0" in str(ran.error)
     _goes_on(two)

@@ -43,7 +43,7 @@ def test_the_ranks_of_a_folder_are_shown_and_the_late_one_is_named(notebook: Not
     assert notebook.run("%trace runs/rank0.json").printed == ""
 
 
-def test_a_quote_without_its_other_one_belongs_to_the_name(notebook: Notebook, tmp_path: Path) -> None:
+def test_an_unpaired_quote_belongs_to_the_name(notebook: Notebook, tmp_path: Path) -> None:
     rank_file(tmp_path, 0, 100)
     (tmp_path / "rank0.json").rename(tmp_path / "it's.json")
     assert notebook.run("%trace it's.json -o it").error is None
@@ -51,7 +51,7 @@ def test_a_quote_without_its_other_one_belongs_to_the_name(notebook: Notebook, t
     assert "there is no variable and no file it's" in notebook.run("%compare it's other").refusal
 
 
-def test_foreign_files_cost_one_line_each_and_what_to_do_is_said_once(notebook: Notebook, tmp_path: Path) -> None:
+def test_foreign_files_give_one_line_each_and_one_hint(notebook: Notebook, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     rank_file(tmp_path / "runs", 0, 100)
     for name in ("a", "b", "c"):

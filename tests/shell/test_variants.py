@@ -17,7 +17,7 @@ QUICK = "-r 8 --warmup 0"
 
 
 @pytest.mark.parametrize("name", ["bench", "syncbench"])
-def test_variants_take_turns_and_the_cell_gives_the_last_ones_value(notebook: Notebook, name: str) -> None:
+def test_variants_are_interleaved_and_the_last_ones_value_is_shown(notebook: Notebook, name: str) -> None:
     notebook.run("order = ''")
     ran = notebook.run(f"%%{name} --vs {QUICK} -n 1 -o c\norder += 'a'\n# --- other\norder += 'b'\nlen(order)")
     assert ran.error is None
@@ -31,13 +31,13 @@ def test_variants_take_turns_and_the_cell_gives_the_last_ones_value(notebook: No
 def test_three_variants_are_compared_with_the_first_under_their_names(notebook: Notebook) -> None:
     cell = f"%%bench --vs {QUICK} -n 1 -o c\n# --- sum\nsum(range(2000))\n# --- len\nlen(range(2000))\n#-----\nx = 1"
     ran = notebook.run(cell)
-    found = notebook.names["c"]
-    assert [(c.baseline, c.name) for c in found.comparisons] == [("sum", "len"), ("sum", "C")]
-    assert all(" ".join(c.headline.split()) in " ".join(ran.report.split()) for c in found.comparisons)
+    result = notebook.names["c"]
+    assert [(c.baseline, c.name) for c in result.comparisons] == [("sum", "len"), ("sum", "C")]
+    assert all(" ".join(c.headline.split()) in " ".join(ran.report.split()) for c in result.comparisons)
     assert notebook.names["x"] == 1
 
 
-def test_what_variants_print_is_seen_once_each(notebook: Notebook) -> None:
+def test_the_output_of_each_variant_is_shown_once(notebook: Notebook) -> None:
     ran = notebook.run(f"%%bench --vs {QUICK}\nprint('first')\n# --- B\nprint('second')")
     assert ran.printed.split() == ["first", "second"]
 
@@ -62,11 +62,11 @@ def test_an_exception_of_a_variant_has_its_own_line_and_keeps_the_samples(notebo
         ("%%bench --sweep n=1,nothing\nx = n", "NameError: name 'nothing' is not defined"),
         ("%%bench --cold -n 10\nx = 1", "only the first call of a sample would find cold caches"),
         ("%%bench --setup-each -n 10 y = 1\nx = y", "only the first call of a sample would find what it sets up"),
-        ("%%bench --rel 0\nx = 1", "a percentage between 0 and 100 is needed"),
+        ("%%bench --rel 0\nx = 1", "0 is not between 0 and 100 %"),
         ("%%bench --sweep n=iter(int,1)\nx = n", "more than 1,000 values"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_runs(notebook: Notebook, cell: str, says: str) -> None:
+def test_invalid_options_are_rejected_before_anything_runs(notebook: Notebook, cell: str, says: str) -> None:
     ran = notebook.run(cell)
     assert says in ran.refusal
     assert not {"x", "y"} & set(notebook.names)
@@ -83,15 +83,15 @@ def test_a_break_between_variants_is_the_plain_cells_syntax_error(notebook: Note
     assert isinstance(ran.error, SyntaxError)
 
 
-def test_a_sweep_sets_the_variable_runs_the_setup_and_gives_a_result_a_value(notebook: Notebook) -> None:
+def test_a_sweep_sets_the_variable_and_runs_the_setup_for_each_value(notebook: Notebook) -> None:
     notebook.run("seen = []")
     cell = f"%%bench {QUICK} --sweep n=100,10_000,1_000_000 -n 1 -o s seen.append(n); data = list(range(n))\nsum(data)"
     ran = notebook.run(cell)
-    found = notebook.names["s"]
-    assert isinstance(found, SweepSummary)
+    result = notebook.names["s"]
+    assert isinstance(result, SweepSummary)
     assert notebook.names["seen"] == [100, 10_000, 1_000_000]
-    assert found.values == (100, 10_000, 1_000_000)
-    times = [point.returns_s for point in found.points]
+    assert result.values == (100, 10_000, 1_000_000)
+    times = [point.returns_s for point in result.points]
     assert times[0] < times[1] < times[2]
     assert ran.value == sum(range(100))
     assert "grows" in ran.report
@@ -108,10 +108,10 @@ def test_the_values_of_a_sweep_are_any_expression(notebook: Notebook, values: st
 def test_a_sweep_of_variants_compares_them_at_each_value(notebook: Notebook) -> None:
     cell = "%%bench --vs -r 20 --sweep n=500,5000 -o s\nn\n# --- loop\nt = 0\nfor i in range(n): t += i"
     ran = notebook.run(cell)
-    found = notebook.names["s"]
-    assert [[c.verdict for c in row] for row in found.comparisons] == [["slower"], ["slower"]]
+    result = notebook.names["s"]
+    assert [[c.verdict for c in row] for row in result.comparisons] == [["slower"], ["slower"]]
     assert "loop is slower than A at every n" in ran.report
-    assert SweepSummary.from_json(found.to_json()).to_frame()["comparison"].tolist() == ["", "slower", "", "slower"]
+    assert SweepSummary.from_json(result.to_json()).to_frame()["comparison"].tolist() == ["", "slower", "", "slower"]
 
 
 def test_an_interrupted_sweep_keeps_the_values_before(notebook: Notebook) -> None:
@@ -120,7 +120,7 @@ def test_an_interrupted_sweep_keeps_the_values_before(notebook: Notebook) -> Non
     assert notebook.names["s"].values == (1, 2)
 
 
-def test_work_is_an_expression_of_names_the_cell_makes(notebook: Notebook) -> None:
+def test_work_may_use_names_that_the_cell_defines(notebook: Notebook) -> None:
     ran = notebook.run(f"%%bench {QUICK} --flops 2*m --bytes 8*m -o b\nm = 1000\nsum(range(m))")
     result = notebook.names["b"]
     assert result.flop == 2000
@@ -129,13 +129,13 @@ def test_work_is_an_expression_of_names_the_cell_makes(notebook: Notebook) -> No
     assert "B/s" in ran.report
 
 
-def test_work_that_cannot_be_told_is_one_message_and_no_result(notebook: Notebook) -> None:
+def test_invalid_work_prints_one_message_and_gives_no_result(notebook: Notebook) -> None:
     ran = notebook.run(f"%%bench {QUICK} --flops 2*nothing\nx = 1")
     assert ran.refusal == "UsageError: --flops 2*nothing: NameError: name 'nothing' is not defined"
     assert ran.outputs == []
 
 
-def test_calls_runs_and_warm_up_are_obeyed(notebook: Notebook) -> None:
+def test_calls_runs_and_warm_up_have_their_effect(notebook: Notebook) -> None:
     notebook.run("n = 0")
     ran = notebook.run("%%bench -n 7 -r 5 --runs 3 --warmup 2 -o b\nn += 1")
     result = notebook.names["b"]
@@ -144,16 +144,16 @@ def test_calls_runs_and_warm_up_are_obeyed(notebook: Notebook) -> None:
     assert result.run_starts == (0, 5, 10)
     assert len(result.returns.run_medians_s) == 3
     assert "15 samples of 7 calls · in 3 runs" in ran.report
-    assert any(one.startswith("medians of 3 runs ") for one in result.details)
+    assert any(line.startswith("medians of 3 runs ") for line in result.details)
 
 
 def test_a_cold_result_says_so(notebook: Notebook) -> None:
     ran = notebook.run("%%bench --cold --runs 2 -r 3 --warmup 0 -o b\nx = 1")
-    found = notebook.names["b"]
-    assert found.cold_bytes > 0
+    result = notebook.names["b"]
+    assert result.cold_bytes > 0
     assert "6 samples · in 2 runs · cold caches · " in ran.report.replace("\n", " ")
-    assert any(one.endswith("written over the processor's caches before each sample") for one in found.details)
-    assert not [one for one in found.warnings if one.kind == "memory grew"]  # what is written over is ours
+    assert any(line.endswith("written over the processor's caches before each sample") for line in result.details)
+    assert not [warning for warning in result.warnings if warning.kind == "memory grew"]  # what is written over is ours
 
 
 def test_a_result_is_a_measurement_of_torch(notebook: Notebook) -> None:
@@ -165,7 +165,7 @@ def test_a_result_is_a_measurement_of_torch(notebook: Notebook) -> None:
     assert measurement.task_spec.setup == "k = 3"
 
 
-def test_torchs_table_takes_results_with_and_without_a_name(notebook: Notebook) -> None:
+def test_torchs_table_accepts_results_with_and_without_a_name(notebook: Notebook) -> None:
     notebook.run(f"%%bench {QUICK} -o first\nk = 3\nx = k")
     notebook.run("import perfmagic\nfrom torch.utils.benchmark import Compare")
     notebook.run("others = [perfmagic.bench(lambda: None, samples=6, warmup=0) for _ in range(2)]")
@@ -188,13 +188,13 @@ def test_what_only_looks_like_a_separator_stays_as_typed(notebook: Notebook) -> 
     assert notebook.names["y"] == 3
 
 
-def test_variants_take_exactly_the_samples_asked_for(notebook: Notebook) -> None:
+def test_variants_have_exactly_the_requested_samples(notebook: Notebook) -> None:
     notebook.run("order = ''")
     notebook.run("%%bench --vs -r 3 --warmup 0 -n 1 -o c\norder += 'a'\n# --- B\norder += 'b'")
     assert notebook.names["order"] == "ab" + "abbaab"
-    found = notebook.names["c"]
-    assert "took the 3 samples asked for" in found.results[0].method
-    assert found.comparisons[0].why.endswith("-r 5 or more")
+    result = notebook.names["c"]
+    assert "took the 3 samples asked for" in result.results[0].method
+    assert result.comparisons[0].why.endswith("--samples 5 or more")
 
 
 def test_an_exception_at_the_second_value_of_a_sweep_shows_the_first(notebook: Notebook) -> None:
@@ -204,7 +204,7 @@ def test_an_exception_at_the_second_value_of_a_sweep_shows_the_first(notebook: N
     assert "at n = 1" in ran.report
 
 
-def test_work_that_cannot_be_told_later_in_a_sweep_keeps_the_values_before(notebook: Notebook) -> None:
+def test_invalid_work_later_in_a_sweep_keeps_the_earlier_values(notebook: Notebook) -> None:
     ran = notebook.run(f"%%bench {QUICK} --sweep n=1,2,0 --flops n -o s\nx = n")
     assert ran.refusal == "UsageError: --flops n is 0; a number above 0 is needed"
     assert notebook.names["s"].values == (1, 2)
@@ -227,7 +227,7 @@ def test_sizes_of_numpy_are_sizes_and_infinite_ones_are_not(notebook: Notebook) 
 
 
 @pytest.mark.parametrize("options", ["--setup-each", "--sweep n=1,2,3"])
-def test_an_exception_of_set_up_code_shows_no_line_of_ours(notebook: Notebook, options: str) -> None:
+def test_an_exception_in_set_up_code_shows_no_perfmagic_line(notebook: Notebook, options: str) -> None:
     notebook.run("k = 0")
     ran = notebook.run(f"%%bench {QUICK} {options} k += 1; 1 / (3 - k)\nx = 1")
     assert isinstance(ran.error, ZeroDivisionError)
@@ -235,7 +235,7 @@ def test_an_exception_of_set_up_code_shows_no_line_of_ours(notebook: Notebook, o
     assert "perfmagic" not in ran.traceback.replace("perfmagic:", "")
 
 
-def test_an_interrupt_while_the_result_is_made_shows_it_all_the_same(
+def test_an_interrupt_while_the_result_is_made_still_shows_it(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from perfmagic.magics.running import bench_run
@@ -273,7 +273,7 @@ def test_a_sweep_of_a_name_that_the_cell_lacks_says_so(notebook: Notebook) -> No
         assert "nor its set-up code" not in notebook.run(f"%%bench -r 6 --warmup 0 --sweep m=1,2{rest}").report
 
 
-def test_values_with_spaces_between_them_are_refused(notebook: Notebook) -> None:
+def test_values_with_spaces_between_them_are_an_error(notebook: Notebook) -> None:
     refusal = notebook.run("%%bench --sweep n=10,15, 20\nn").refusal
     assert "'n=10,15,' ends in a comma: no spaces between values" in refusal
 

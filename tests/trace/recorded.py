@@ -15,7 +15,6 @@ from perfmagic.trace.model import Trace
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "traces"
 NAMES = tuple(sorted(path.name for path in FOLDER.glob("*.json.gz")))
 EXPECTED = tuple(sorted((FOLDER / "expected").glob("*.json")))  # of reference_sweep.py in that folder
-MALFORMED = FOLDER / "malformed"
 # three large traces that repeat what smaller ones show are not part of this repository
 MORE = Path(__file__).resolve().parents[3] / "shared" / "traces" / "real"
 

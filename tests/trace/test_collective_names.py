@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.trace.collective_names import collective_name
+from perfmagic.trace.names import collective_name
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from perfmagic.errors import OptionError
+from perfmagic.base.errors import OptionError
 from perfmagic.trace.columns import OpKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.trace.names import (

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmagic.terminal import columns
+from perfmagic.base.terminal import columns
 from perfmagic.trace.short_names import NARROWEST, short_name, short_names
 
 RECORDED: dict[str, list[str]] = json.loads(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.trace.mangled import mangled_parts
-from perfmagic.trace.signatures import function_name, signature
-from perfmagic.trace.terms import Kind, Term
+from perfmagic.trace.signatures import Kind, Term, function_name, mangled_parts, signature
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfmagic.errors import OptionError
-from perfmagic.numerics.intervals import clip, total_ns, union
+from perfmagic.base.errors import OptionError
+from perfmagic.base.numerics.intervals import clip, total_ns, union
 from perfmagic.trace.columns import NONE, CallKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.trace.window import window

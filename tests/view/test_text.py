@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.view.text import WIDEST_PROSE, blocks, table, wrapped
+from perfmagic.base.tables import Table, text_blocks, text_lines
+from perfmagic.base.terminal import WIDEST_PROSE, wrapped
 
 HEAD = ("kernel", "runs", "total")
 ROWS = [("a_kernel_with_a_name_of_forty_characters", "12", "3.40 ms"), ("核函数", "1,200", "9.00 µs")]
+TABLE = Table("", HEAD, ROWS)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,7 @@ def test_a_table_that_does_not_fit_takes_several_lines_a_row(
     columns: str, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    assert table(HEAD, ROWS) == lines
+    assert text_lines(TABLE) == lines
 
 
 def test_names_that_may_be_shortened_give_way_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,14 +50,14 @@ def test_names_that_may_be_shortened_give_way_first(monkeypatch: pytest.MonkeyPa
         asked.append(room)
         return ["a" * room, "b"]
 
-    lines = table(HEAD, ROWS, shorten=shorten)
+    lines = text_lines(TABLE, shorten=shorten)
     assert asked == [50 - 7 - 9 - 2]
     assert [len(line) for line in lines] == [50, 50, 50]
 
 
 def test_each_row_has_its_own_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "50")
-    assert [len(block) for block in blocks(HEAD, ROWS)] == [1, 2, 2]
+    assert [len(block) for block in text_blocks(TABLE)] == [1, 2, 2]
 
 
 def test_sentences_are_as_wide_as_the_terminal_but_no_wider_than_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

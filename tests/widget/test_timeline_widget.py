@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from ipywidgets.widgets.widget import _instances
 
-from perfmagic.display import choose, display_mode
-from perfmagic.errors import OptionError
+from perfmagic.api.show import _live_bundle
+from perfmagic.base.display import choose, display_mode
+from perfmagic.base.errors import OptionError
 from perfmagic.results import TimelineResult
-from perfmagic.show import _live_face
-from perfmagic.view.timeline.viewstate import ViewState
+from perfmagic.view.timeline.doc import ViewState
 from perfmagic.widget import shown
 from perfmagic.widget.timeline import TimelineWidget, timeline_widget
 from tests.trace.recorded import recorded
@@ -116,6 +117,14 @@ def test_running_a_cell_again_closes_what_its_last_run_showed() -> None:
     assert alive() == [False, False, True, True]
 
 
+def test_a_view_that_is_closed_leaves_no_model_behind(result: TimelineResult) -> None:
+    before = set(_instances)
+    widget = timeline_widget(result.live())
+    assert set(_instances) - before >= {widget.model_id, widget.layout.model_id}
+    widget.close()
+    assert set(_instances) == before
+
+
 @pytest.mark.usefixtures("_no_views")
 @pytest.mark.parametrize(("metadata", "alive"), [({}, [True, True]), ({"cellId": "7f"}, [False, True])])
 def test_cells_with_the_same_text_keep_their_views_where_the_host_does_not_say_which_cell_runs(
@@ -125,13 +134,13 @@ def test_cells_with_the_same_text_keep_their_views_where_the_host_does_not_say_w
     seen = []
     for run in (1, 2):
         shell = SimpleNamespace(get_parent=lambda: request, execution_count=run)
-        _live_face(shell, TimelineResult(queue_of()).live())
+        _live_bundle(shell, TimelineResult(queue_of()).live())
         seen.append([*shown._open.values()][-1][1][-1])
     assert [view.comm is not None for view in seen] == alive
 
 
 def test_a_display_that_does_not_exist_is_refused_with_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfmagic.display._chosen", [])
+    monkeypatch.setattr("perfmagic.base.display._chosen", [])
     monkeypatch.setenv("PERFMAGIC_DISPLAY", "hologram")
     with pytest.raises(OptionError, match="PERFMAGIC_DISPLAY: no display called 'hologram'"):
         display_mode()

@@ -2,20 +2,102 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from perfmagic.analysis.bench.comparison import Comparison
+import msgspec
+
 from perfmagic.analysis.bench.judge import judge
 from perfmagic.analysis.bench.result import BenchSummary
-from perfmagic.analysis.bench.saved import Saved, damaged, parsed
-from perfmagic.analysis.rows import Rows
-from perfmagic.errors import OptionError
-from perfmagic.flags import called, option
+from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_json
+from perfmagic.base.errors import OptionError
+from perfmagic.base.options import called, option
+from perfmagic.base.units import duration_s, significant
+from perfmagic.trace.json_form import JsonForm, one_of
+from perfmagic.trace.rows import Rows
+from perfmagic.trace.typed import typed
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# One benchmark against another, in numbers and in words.
+
+
+@dataclass(frozen=True)
+class Comparison(JsonForm):
+    """One benchmark against another.
+
+    baseline: the name of the first.
+    name: the name of the other.
+    quantity: what is compared.
+    baseline_s: the median of the first.
+    name_s: the median of the other.
+    ratio: how many times as fast as the first, above 1 is faster; 0 where one takes no time. Of interleaved
+    samples it is the median of the ratios of pairs, else the ratio of the medians.
+    ratio_low: lower end of its 95 % confidence interval; None for too few samples.
+    ratio_high: its upper end; None for too few samples.
+    band_frac: a change within it is the same, as a share.
+    interleaved: whether the samples were interleaved.
+    verdict: the verdict.
+    why: what it rests on; where it is unclear, the reason and what would help.
+    note: what makes the ratio differ from that of the medians; empty where nothing does.
+    sentence: all of it in one line.
+    """
+
+    computed = ("sentence",)
+
+    baseline: str
+    name: str
+    quantity: str
+    baseline_s: float
+    name_s: float
+    ratio: float
+    ratio_low: float | None
+    ratio_high: float | None
+    band_frac: float
+    interleaved: bool
+    verdict: Annotated[str, one_of("faster", "slower", "same", "unclear")]
+    why: str
+    note: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Verdict, times, ratio and reason in one line."""
+        return "; ".join(part for part in (f"{self.headline}, {self.ratio_words}", self.why, self.note) if part)
+
+    @property
+    def headline(self) -> str:
+        """Verdict and times."""
+        return f"{self.words}: {self.quantity} {duration_s(self.name_s)} against {duration_s(self.baseline_s)}"
+
+    @property
+    def explanation(self) -> str:
+        """What a reader must know beside the verdict: why it is unclear, and the note; "" where nothing."""
+        return "; ".join(part for part in (self.why if self.verdict == "unclear" else "", self.note) if part)
+
+    @property
+    def words(self) -> str:
+        """The verdict with both names: "B is 2.5 times as fast as A"."""
+        if self.verdict == "faster":
+            return f"{self.name} is {significant(self.ratio, 3)} times as fast as {self.baseline}"
+        if self.verdict == "slower":
+            return f"{self.name} is slower than {self.baseline}"
+        if self.verdict == "same":
+            return f"{self.name} is as fast as {self.baseline}"
+        return f"unclear whether {self.name} is faster than {self.baseline}"
+
+    @property
+    def ratio_words(self) -> str:
+        """The ratio with its interval, "× 2.51 [2.40, 2.58]"."""
+        if self.ratio_low is None or self.ratio_high is None:
+            return f"× {self.ratio:.3g}"
+        low, high = self.ratio_low, self.ratio_high
+        if self.ratio < 0.1 or high >= 100:  # decimals would leave nothing of the one, and fill the line with the other
+            return f"× {significant(self.ratio, 2)} [{significant(low, 2)}, {significant(high, 2)}]"
+        digits = 3 if high - low < 0.02 else 2
+        return f"× {self.ratio:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
 
 __all__ = ["FORMAT", "QUANTITIES", "CompareSummary", "Comparison", "compare", "named_by_place"]
 
@@ -25,12 +107,25 @@ FORMAT = "perfmagic comparison 2"
 _FORMATS = ("perfmagic comparison 1", FORMAT)  # verdicts are computed anew from the results
 
 
+class _Judged(msgspec.Struct):
+    quantity: str
+
+
+class _Saved(msgspec.Struct):
+    results: Annotated[tuple[Any, ...], msgspec.Meta(min_length=2)]
+    comparisons: Annotated[tuple[_Judged, ...], msgspec.Meta(min_length=1)]
+
+
 @dataclass(frozen=True, eq=False)
 class CompareSummary(Saved):
     """Some benchmarks against the first of them.
 
-    comparisons: one per other benchmark.  results: all of them, in order.
+    format: what kind of file it is.
+    comparisons: one for each benchmark but the first.
+    results: all benchmarks, in order.
     """
+
+    leading = ("format",)
 
     comparisons: Rows[Comparison]
     results: tuple[BenchSummary, ...]
@@ -45,23 +140,22 @@ class CompareSummary(Saved):
         """How many times as fast as the baseline the second benchmark is."""
         return self.comparisons[0].ratio
 
+    @property
+    def format(self) -> Annotated[str, one_of(FORMAT)]:
+        return FORMAT
+
     def to_dict(self) -> dict[str, Any]:
         """The comparisons and all results, ready for JSON."""
-        return {
-            "format": FORMAT,
-            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
-            "results": [result.to_dict() for result in self.results],
-        }
+        return super().to_dict() | {"comparisons": [comparison.to_dict() for comparison in self.comparisons]}
 
     @classmethod
     def from_json(cls, text: str) -> CompareSummary:
         """The comparison that to_json() wrote, judged anew from its results. Raises OptionError for other text."""
-        data = parsed(text, _FORMATS, "comparison", hint="CompareResult.to_json() writes one")
-        try:
-            results = tuple(BenchSummary.from_json(json.dumps(one)) for one in data["results"])
-            return cls(compare(*results, quantity=data["comparisons"][0]["quantity"]), results)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise damaged("comparison", error) from None
+        data = of_format(read_json(text), _FORMATS, "comparison", hint="CompareResult.to_json() writes one")
+        with damage_of("comparison"):
+            saved = typed(data, _Saved)
+            results = tuple(map(BenchSummary.from_plain, saved.results))
+            return cls(compare(*results, quantity=saved.comparisons[0].quantity), results)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per comparison. Needs pandas."""
@@ -111,8 +205,8 @@ def named_by_place(number: int) -> str:
 
 
 def _comparison(baseline: BenchSummary, other: BenchSummary, quantity: str, number: int) -> Comparison:
-    found = judge(baseline, other, quantity)
-    low, high = found.interval or (None, None)
+    judgement = judge(baseline, other, quantity)
+    low, high = judgement.interval or (None, None)
     names = _name(baseline, 0), _name(other, number)
     if names[0] == names[1]:
         names = f"{names[0]} (first)", f"{names[1]} ({ORDINALS.get(number, f'number {number + 1}')})"
@@ -122,12 +216,12 @@ def _comparison(baseline: BenchSummary, other: BenchSummary, quantity: str, numb
         quantity=quantity,
         baseline_s=baseline.quantities[quantity].median_s,
         name_s=other.quantities[quantity].median_s,
-        ratio=found.ratio,
+        ratio=judgement.ratio,
         ratio_low=low,
         ratio_high=high,
-        band_frac=found.band_frac,
-        interleaved=found.interleaved,
-        verdict=found.verdict,
-        why=found.why,
-        note=found.note,
+        band_frac=judgement.band_frac,
+        interleaved=judgement.interleaved,
+        verdict=judgement.verdict,
+        why=judgement.why,
+        note=judgement.note,
     )

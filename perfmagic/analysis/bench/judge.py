@@ -6,16 +6,15 @@ reason names what is missing and what would help. Source: docs/measuring.md, "Co
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.bench.advice import Advice
-from perfmagic.analysis.bench.comparable import unlike
-from perfmagic.analysis.bench.separate_runs import SeparateRuns, separate_runs
-from perfmagic.flags import called
-from perfmagic.numerics.ratio import (
+from perfmagic.analysis.bench.warnings import Advice
+from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
+from perfmagic.base.numerics.stats import (
     BAND,
     FEWEST_99,
     chance_of_parting,
@@ -24,12 +23,134 @@ from perfmagic.numerics.ratio import (
     ratio,
     ratio_interval,
 )
-from perfmagic.units import NBSP, percent, plural, significant, within
+from perfmagic.base.options import called
+from perfmagic.base.units import NBSP, percent, plural, significant, within
 
 if TYPE_CHECKING:
     from perfmagic.analysis.bench.quantity import Quantity
     from perfmagic.analysis.bench.result import BenchSummary
-    from perfmagic.numerics.stats import Float64
+    from perfmagic.base.numerics.stats import Float64
+
+
+# What besides the code may make the difference between two benchmarks, and what to do about it.
+
+CLOCKS_DIFFER_FRAC = 0.02  # docs/measuring.md, "Comparing": beyond it no verdict from time alone
+_MACHINE = ("system", "machine", "cores")  # of an environment: results that differ there are of two machines
+
+
+def unlike(baseline: BenchSummary, other: BenchSummary) -> str:
+    """The first such difference and the remedy, in words; empty where there is none."""
+    return (
+        _devices(baseline, other) or _machines(baseline, other) or _caches(baseline, other) or _clocks(baseline, other)
+    )
+
+
+def _devices(baseline: BenchSummary, other: BenchSummary) -> str:
+    if baseline.device_label == other.device_label:
+        return ""
+    devices = " and ".join(result.device_label or "the CPU" for result in (baseline, other))
+    return f"measured on different devices, {devices}: measure both on one"
+
+
+def _machines(baseline: BenchSummary, other: BenchSummary) -> str:
+    machines = [[result.environment.get(key) for key in _MACHINE] for result in (baseline, other)]
+    if machines[0] == machines[1] or not baseline.environment or not other.environment:
+        return ""
+    both = " and ".join(" ".join(str(part) for part in machine) + " cores" for machine in machines)
+    return f"measured on different machines, {both}: measure both on one"
+
+
+def _caches(baseline: BenchSummary, other: BenchSummary) -> str:
+    if bool(baseline.cold_bytes) == bool(other.cold_bytes):
+        return ""
+    cold = Advice(baseline).option("cold", True)
+    return f"one was measured with cold caches, the other with warm ones: take both with {cold}, or both without"
+
+
+def _clocks(baseline: BenchSummary, other: BenchSummary) -> str:
+    mhz = _clocks_mhz(baseline, other)
+    if mhz is None:
+        return ""
+    return (
+        f"the GPU ran at {mhz[0]:.0f} and at {mhz[1]:.0f}{NBSP}MHz: its clock alone may make the difference; "
+        "interleave them, or lock the clock with nvidia-smi -lgc"
+    )
+
+
+def _clocks_mhz(baseline: BenchSummary, other: BenchSummary) -> tuple[float, float] | None:
+    """The median clocks of the first GPU that ran at different ones, in MHz."""
+    for first in baseline.clocks:
+        for second in other.clocks:
+            if first.device == second.device:
+                mhz = float(np.median(first.sm_mhz)), float(np.median(second.sm_mhz))
+                if abs(mhz[0] - mhz[1]) > CLOCKS_DIFFER_FRAC * max(mhz):
+                    return mhz
+    return None
+
+
+# Comparing benchmarks from separate runs: run-to-run variation widens the interval of the ratio.
+
+# Other work follows the host's speed more or less than the loop does: adding up numbers took 5 % more of it on a host
+# that was slower by a factor of 1.4, which is a seventh of that factor's logarithm.
+BEYOND = 0.25
+
+
+@dataclass(frozen=True)
+class SeparateRuns:
+    """An interval of the ratio of two benchmarks from separate runs, above 1 where the other is faster.
+
+    of_samples: from the samples of both alone.  low, high: the same, widened for run-to-run variation.
+    host_speed: how many times as fast the host was during the other, None where that does not matter or is not known.
+    runs: whole runs of each.
+    """
+
+    of_samples: tuple[float, float]
+    low: float
+    high: float
+    host_speed: float | None
+    runs: tuple[int, int]
+
+
+def separate_runs(baseline: BenchSummary, other: BenchSummary, quantity: str) -> SeparateRuns | None:
+    """The interval for two benchmarks from separate runs; None where they have too few samples for one.
+
+    If the host does the work, it covers the ratio of the times and the ratio of the times measured in loops of the
+    host, and extends beyond the second by a quarter of their distance: other work does not follow the loop exactly. It
+    also reaches from the slowest run of the one to the fastest of the other: of equal code, all four runs of the one
+    are slower or all are faster in one case of 35 (2 of the 70 orders of eight), three runs in one of 10.
+    """
+    quantities = first, second = baseline.quantities[quantity], other.quantities[quantity]
+    samples = np.array(first.samples_s), np.array(second.samples_s)
+    runs = [measured.run_medians_s or (measured.median_s,) for measured in quantities]
+    of_samples = ratio_interval(samples[1], samples[0], interleaved=False)
+    if of_samples is None or not all(map(all, runs)):
+        return None
+    reached = [*of_samples]
+    loops = [_loops(baseline, quantity, first.n), _loops(other, quantity, second.n)]
+    host_speed = None
+    if len(loops[0]) and len(loops[1]) and baseline.environment.get("python") == other.environment.get("python"):
+        host_speed = float(np.median(loops[0]) / np.median(loops[1]))
+        in_loops = ratio_interval(samples[1] / loops[1], samples[0] / loops[0], interleaved=False) or ()
+        reached += [*in_loops, *(end / host_speed**BEYOND for end in in_loops)]
+    if max(map(len, runs)) > 1:
+        reached += [before / after for before, after in itertools.product(*runs)]
+    return SeparateRuns(of_samples, min(reached), max(reached), host_speed, (len(runs[0]), len(runs[1])))
+
+
+def _loops(result: BenchSummary, quantity: str, n: int) -> Float64:
+    """The time of the reference loop beside each of n samples; empty where the host does not determine the quantity.
+
+    Calls in a row have no readings of their own: then the median stands for all.
+    """
+    busy_frac = 0.0 if result.verdict is None else result.verdict.busy_frac
+    device_bound = busy_frac >= DEVICE_BOUND_FRAC and not result.simulated
+    if quantity == "span" or (quantity != "returns" and device_bound):
+        return np.empty(0, np.float64)
+    loops = np.array(result.reference_s, np.float64)
+    if not len(loops) or loops.min() <= 0:
+        return loops[:0]
+    return loops if len(loops) == n else np.full(n, np.median(loops))
+
 
 # separate runs: memory layout and clocks move the medians of two runs by about as much (docs/measuring.md, "Comparing";
 # measured between two processes, and runs of one process lie no closer)
@@ -74,7 +195,7 @@ def judge(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgeme
     elif runs is not None and interval is not None:
         verdict = judged(interval, BAND_SEPARATE)
         why = (
-            _unclear_runs(runs, baseline) if verdict == "unclear" else f"{_runs_in_words(runs)}; {_band(BAND_SEPARATE)}"
+            _unclear_runs(runs, baseline) if verdict == "unclear" else f"{_describe_runs(runs)}; {_band(BAND_SEPARATE)}"
         )
     samples = np.array(second.samples_s), np.array(first.samples_s)
     return Judgement(verdict, why, ratio(*samples, interleaved=False), interval, BAND_SEPARATE, False)
@@ -179,7 +300,7 @@ def _uncertain(runs: SeparateRuns) -> str:
     return "their whole runs overlap" if max(runs.runs) > 1 else ""
 
 
-def _runs_in_words(runs: SeparateRuns) -> str:
+def _describe_runs(runs: SeparateRuns) -> str:
     first, second = runs.runs
     return f"{plural(first, 'separate run')} each" if first == second else f"{first} and {second} separate runs"
 

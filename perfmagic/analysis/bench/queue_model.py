@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perfmagic.numerics import intervals
-from perfmagic.samples import BenchRecord
+from perfmagic.base.numerics import intervals
+from perfmagic.base.units import duration_s, plural
 from perfmagic.trace.columns import CallKind
 from perfmagic.trace.model import Trace
-from perfmagic.units import duration_s, plural
+from perfmagic.trace.samples import BenchRecord
+from perfmagic.trace.typed import Count, Seconds
 
 FORMULA = "t1 + (n − 1) · max(t1, t2) + t2 + t3"
 _SYNC_SHARE = 0.1  # of returns spent in waiting calls: above it returns is not the time of launching
@@ -24,17 +25,21 @@ _MISFIT_FRAC = 0.25  # of done: ops or launches that are not alike; a recorded r
 
 @dataclass(frozen=True)
 class QueueModel:
-    """Predicted and measured time of a cell that queues n ops.
+    """The queue model t1 + (n - 1) max(t1, t2) + t2 + t3 of the recorded run.
 
-    n: ops.  t1_s: to launch one op.  t2_s: to execute one.  t3_s: from the end of the last op until Python knows.
-    measured_s: the median of *done*.  caveat: where the model does not fit this cell, else empty.
+    n: ops, a count.
+    t1_s: to launch one.
+    t2_s: to execute one.
+    t3_s: until Python knows that all are done.
+    measured_s: what the run took.
+    caveat: why it may not hold; empty where nothing is known.
     """
 
-    n: int
-    t1_s: float
-    t2_s: float
-    t3_s: float
-    measured_s: float
+    n: Count
+    t1_s: Seconds
+    t2_s: Seconds
+    t3_s: Seconds
+    measured_s: Seconds
     caveat: str = ""
 
     @property
@@ -55,12 +60,12 @@ class QueueModel:
     @property
     def sentence(self) -> str:
         """The model with its numbers, in one line."""
-        words = (
+        model = (
             f"{plural(self.n, 'op')}: t1 = {duration_s(self.t1_s)} to launch, t2 = {duration_s(self.t2_s)} to execute, "
             f"t3 = {duration_s(self.t3_s)} at the end; {FORMULA} = {duration_s(self.predicted_s)}, "
             f"measured {duration_s(self.measured_s)}; if Python waited for each op {duration_s(self.sequential_s)}"
         )
-        return f"{words} ({self.caveat})" if self.caveat else words
+        return f"{model} ({self.caveat})" if self.caveat else model
 
 
 def queue_model_of(record: BenchRecord, trace: Trace) -> QueueModel | None:

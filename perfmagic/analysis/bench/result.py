@@ -1,32 +1,111 @@
 """The result of a benchmark: named quantities with units, computed from the samples.
 
-`summarise` makes it from a BenchRecord; JSON keeps all of it but the raw record. Statistics: perfmagic.numerics.stats.
+`summarise` makes it from a BenchRecord; JSON keeps all of it but the raw record. Statistics:
+perfmagic.base.numerics.stats.
 """
 
 from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from perfmagic.analysis.bench.bottleneck import UNCLEAR, Waits, supported_kind, unconfirmed
-from perfmagic.analysis.bench.conditions import QUEUED, conditions, span_partial, span_waits
-from perfmagic.analysis.bench.method import details, method_of
-from perfmagic.analysis.bench.quantity import Quantity
+from perfmagic.analysis.bench.quantity import UNCLEAR, Quantity, Waits, supported_kind, unconfirmed
 from perfmagic.analysis.bench.queue_model import QueueModel, queue_model_of
-from perfmagic.analysis.bench.saved import Saved, damaged, parsed
-from perfmagic.analysis.bench.warnings import BenchWarning, worded
-from perfmagic.analysis.rows import pandas
+from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_json, restored
+from perfmagic.analysis.bench.warnings import (
+    QUEUED,
+    BenchWarning,
+    conditions,
+    describe_conditions,
+    span_partial,
+    span_waits,
+)
 from perfmagic.analysis.verdict import Verdict
-from perfmagic.samples import BenchRecord, ClockRecord, Taken
+from perfmagic.base.numerics.stats import DEPENDENT_RHO
+from perfmagic.base.units import count, duration_s, plural, significant, size
+from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import devices_label
-from perfmagic.units import duration_s
+from perfmagic.trace.rows import pandas
+from perfmagic.trace.samples import BenchRecord, Taken
+from perfmagic.trace.typed import Count, Seconds
 
 if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self
+
+
+# How a benchmark was measured: one line under every result, and the details behind it.
+
+
+def method_of(record: BenchRecord) -> str:
+    """Samples, caches, why sampling ended and how often the body ran, in one line."""
+    each = f" of {count(record.calls_per_sample)} calls" if record.calls_per_sample > 1 else ""
+    parts = [
+        plural(len(record.returns_s), "sample") + each,
+        f"in {len(record.run_starts)} runs" if record.run_starts else "",
+        warmth(record),
+        _stopped(record),
+        f"body ran {plural(record.body_runs, 'time')}",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def warmth(taken: Taken) -> str:
+    """The state of caches and code that the samples found; cold wins, because the caches decide the times."""
+    if taken.cold_bytes:
+        return "cold caches"
+    return "warm" if taken.warmed_up else "not warmed up"
+
+
+def _stopped(record: BenchRecord) -> str:
+    if record.failed or not record.stopped_by:  # a failure has a line of its own
+        return ""
+    return record.stopped_by + (" in the last of them" if record.run_starts else "")
+
+
+def details(
+    taken: Taken, quantities: Mapping[str, Quantity], first_call_s: float | None, model: QueueModel | None
+) -> tuple[str, ...]:
+    """What the line leaves out.  quantities: by name.  model: the queue model of the recorded run."""
+    each = (
+        f"cold: {size(taken.cold_bytes)} written over {taken.cold_of} before each sample" if taken.cold_bytes else "",
+        "" if first_call_s is None else f"the first call took {duration_s(first_call_s)} and is not a sample",
+        _memory(taken),
+        f"queued: one of {count(taken.queued_calls)} calls in a row" if "queued" in quantities else "",
+        _runs(quantities.get("done") or quantities.get("returns")),
+        _widened(quantities),
+        "" if model is None else f"queue model: {model.sentence}",
+    )
+    return tuple(detail for detail in each if detail)
+
+
+def _memory(taken: Taken) -> str:
+    if taken.peak_bytes is None or taken.held_bytes is None or not taken.peak_bytes:
+        return ""
+    own = taken.peak_bytes - taken.held_bytes
+    return f"peak device memory {size(taken.peak_bytes)}, {size(own)} allocated by the cell"
+
+
+def _runs(quantity: Quantity | None) -> str:
+    """The range of the medians of whole runs."""
+    if quantity is None or len(quantity.run_medians_s) < 2:
+        return ""
+    low, high = min(quantity.run_medians_s), max(quantity.run_medians_s)
+    return f"medians of {len(quantity.run_medians_s)} runs {duration_s(low)} – {duration_s(high)}"
+
+
+def _widened(quantities: Mapping[str, Quantity]) -> str:
+    each = [
+        f"{name} × {significant(q.widened, 2)}"
+        for name, q in quantities.items()
+        if q.low_s is not None and q.autocorrelation > DEPENDENT_RHO
+    ]
+    return f"interval widened for autocorrelation: {', '.join(each)}" if each else ""
+
 
 __all__ = ["BenchSummary", "BenchWarning", "Quantity", "QueueModel", "summarise"]
 
@@ -39,29 +118,41 @@ _FORMATS = ("perfmagic bench 1", "perfmagic bench 2", "perfmagic bench 3", _FORM
 class BenchSummary(Taken, Saved):
     """The result of a benchmark; the fields of Taken say how it was taken. Times are in seconds.
 
-    synced: whether it asked for the bottleneck (%%syncbench).
-    returns: until the body's last line gave control back.  done: until every device was idle, None without a device.
-    span: the device span, None where it was not measured.  queued: of one of several queued calls, None unless asked
-    for.  first_call_s: the first call, which is in no other number.
-    verdict: of the one recorded run, None without one.  queue_model: from the same run.
-    n_calls: how often the body ran in all.  stopped_by: why sampling ended.
-    warnings: what may disturb it, as data with words.  method: how it was measured, in one line; details has the rest.
-    span_partial: the cell used streams whose work the device span leaves out.  span_waits: the cell waits for its own
-    work, and the device span contains the time between.
-    record: the raw record, None after from_json.
+    format: what kind of file it is; the number is raised by what changes the meaning of a key.
+    name: what it is called; may be empty.
+    synced: whether it asked for the bottleneck.
+    first_call_s: the first call; None where none was completed.
+    device_label: the device in words; empty without one.
+    simulated: whether it is a simulated device.
+    n_calls: how often the body ran in all.
+    stopped_by: why sampling ended.
+    warnings: what may disturb it.
+    method: how it was measured, in one line.
+    span_partial: the cell used streams whose work the device span leaves out.
+    span_waits: the cell waits for its own work, and the device span contains that.
+    returns: until the last line gave control back; None without a sample.
+    done: until every device was idle; None without a device.
+    span: the device span; None where not measured.
+    queued: one of several queued calls; None unless asked for.
+    verdict: of the recorded run; None without one.
+    queue_model: of the same run; None without one.
+    record: the raw record; None after from_json.
     """
+
+    leading = ("format",)
+    left_out = ("record",)
 
     name: str
     synced: bool
     returns: Quantity | None
     done: Quantity | None
     span: Quantity | None
-    first_call_s: float | None
+    first_call_s: Seconds | None
     verdict: Verdict | None
     queue_model: QueueModel | None
     device_label: str
     simulated: bool
-    n_calls: int
+    n_calls: Count
     stopped_by: str
     warnings: tuple[BenchWarning, ...]
     method: str
@@ -124,7 +215,7 @@ class BenchSummary(Taken, Saved):
 
     @property
     def flop_per_s(self) -> float | None:
-        """Floating-point operations per second; None where the user gave no --flop."""
+        """Floating-point operations per second; None where the user gave no --flops."""
         return self.flop / self.work_s if self.flop is not None and self.work_s else None
 
     @property
@@ -138,17 +229,9 @@ class BenchSummary(Taken, Saved):
         named = {"returns": self.returns, "span": self.span, "done": self.done, "queued": self.queued}
         return {name: quantity for name, quantity in named.items() if quantity is not None}
 
-    def to_dict(self) -> dict[str, Any]:
-        """All of it but the raw record, ready for JSON; times in seconds."""
-        plain = {key: value for key, value in vars(self).items() if key not in ("record", *_NESTED)}
-        nested = {key: None if getattr(self, key) is None else asdict(getattr(self, key)) for key in _NESTED}
-        given = {
-            "warnings": [one.to_dict() for one in self.warnings],
-            "clocks": [asdict(one) for one in self.clocks],
-            "settings": dict(self.settings),
-            "environment": dict(self.environment),
-        }
-        return {"format": _FORMAT, **plain, **given, **nested}
+    @property
+    def format(self) -> Annotated[str, one_of(_FORMAT)]:
+        return _FORMAT
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -165,16 +248,14 @@ class BenchSummary(Taken, Saved):
 
         Raises OptionError for other text.
         """
-        data = parsed(
-            text,
-            _FORMATS,
-            "single benchmark",
-            hint="the save() of a result writes one; SweepResult and CompareResult read the other kinds",
-        )
-        try:
-            return cls(**_restored(data))
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise damaged("benchmark result", error) from None
+        return cls.from_plain(read_json(text))
+
+    @classmethod
+    def from_plain(cls, data: Any) -> Self:
+        """The result whose to_dict() this is. Raises OptionError for anything else."""
+        hint = "the save() of a result writes one; SweepResult and CompareResult read the other kinds"
+        with damage_of("benchmark result"):
+            return restored(of_format(data, _FORMATS, "single benchmark", hint), cls)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per sample: quantity, run, sample (its place in the order taken), seconds. Needs pandas.
@@ -192,12 +273,9 @@ class BenchSummary(Taken, Saved):
 
     def __repr__(self) -> str:
         ended = f"ended early: {self.failed}" if self.failed else ""
-        parts = [_times_in_words(self), self.bottleneck, ended, self.method, self.device_label]
+        parts = [_describe_times(self), self.bottleneck, ended, self.method, self.device_label]
         paragraph = " · ".join(part for part in parts if part)
         return f"{self.name}: {paragraph}" if self.name else paragraph
-
-
-_NESTED = ("returns", "done", "span", "queued", "verdict", "queue_model")
 
 
 def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchSummary:
@@ -219,7 +297,7 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchSumma
         simulated=any(device.simulated for device in record.devices),
         n_calls=record.body_runs,
         stopped_by=record.stopped_by,
-        warnings=worded(conditions(record, measured, verdict.kind if verdict is not None else ""), record),
+        warnings=describe_conditions(conditions(record, measured, verdict.kind if verdict is not None else ""), record),
         method=method_of(record),
         span_partial=span_partial(record, span),
         span_waits=span_waits(record),
@@ -229,44 +307,24 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchSumma
     )
 
 
-def _restored(data: dict[str, Any]) -> dict[str, Any]:
-    """The fields from what to_dict wrote; statistics are computed anew from the samples."""
-    starts = tuple(data.get("run_starts", ()))
-    model = data.pop("course") if "course" in data else data["queue_model"]  # its name up to format 3
-    data.pop("options", None)  # an empty text in format 1
-    return {
-        **data,
-        # earlier formats keep a magic's line in the code, and what was asked for in the settings
-        "magic": data.get("magic", "%%bench" if data.get("code", "").lstrip().startswith("%") else ""),
-        "warmed_up": data.get("warmed_up", (data.get("settings") or {}).get("warmup") != 0),
-        "returns": Quantity.restored(data.get("returns"), starts),
-        "done": Quantity.restored(data.get("done"), starts),
-        "span": Quantity.restored(data.get("span")),
-        "queued": Quantity.restored(data.get("queued")),
-        "verdict": data["verdict"] and Verdict(**{**data["verdict"], "lines": tuple(data["verdict"]["lines"])}),
-        "queue_model": model and QueueModel(**model),
-        "warnings": tuple(BenchWarning.restored(one) for one in data["warnings"]),
-        "run_starts": starts,
-        "reference_s": tuple(data.get("reference_s", ())),
-        "clocks": tuple(
-            ClockRecord(**{**one, "sm_mhz": tuple(one["sm_mhz"]), "limited_by": tuple(one["limited_by"])})
-            for one in data.get("clocks", ())
-        ),
-    }
-
-
 def _median(quantity: Quantity | None) -> float | None:
     return quantity.median_s if quantity is not None else None
 
 
-def _times_in_words(result: BenchSummary) -> str:
+def _describe_times(result: BenchSummary) -> str:
     if result.returns is None:
         return "no sample was completed"
-    words = [f"Python returned after {duration_s(result.returns.median_s)}"]
+    times = [f"Python returned after {_describe_quantity(result.returns)}"]
     if result.done is not None:
-        words.append(f"device finished after {duration_s(result.done.median_s)}")
+        times.append(f"device finished after {_describe_quantity(result.done)}")
     if result.span is not None:
-        words.append(f"device span {duration_s(result.span.median_s)}")
+        times.append(f"device span {_describe_quantity(result.span)}")
     if result.queued is not None:
-        words.append(f"{duration_s(result.queued.median_s)} {QUEUED}")
-    return " · ".join(words)
+        times.append(f"{_describe_quantity(result.queued)} {QUEUED}")
+    return " · ".join(times)
+
+
+def _describe_quantity(quantity: Quantity) -> str:
+    """The median, and the mean where it is far."""
+    mean = f" (mean {duration_s(quantity.mean_s)})" if quantity.mean_is_far else ""
+    return f"{duration_s(quantity.median_s)}{mean}"

@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfmagic.errors import OptionError
-from perfmagic.files import file_path, write_text
+from perfmagic.analysis.bench.quantity import Quantity
+from perfmagic.base.errors import OptionError
+from perfmagic.base.files import local_path, open_regular, write_text
+from perfmagic.trace.json_form import JsonForm
+from perfmagic.trace.samples import Taken
+from perfmagic.trace.typed import Count, plain_json, typed
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Saved(ABC):
-    """Gives a result with to_dict() its JSON text and file; the class's from_json reads the text back."""
-
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """All of it, ready for JSON."""
+class Saved(JsonForm, ABC):
+    """Gives a result its JSON text and file; the class's from_json reads the text back."""
 
     def to_json(self) -> str:
         """to_dict() as JSON text; from_json reads it back."""
@@ -48,19 +51,23 @@ class Saved(ABC):
 
 def text_of(path: str | os.PathLike[str]) -> str:
     """The text of a file that save() wrote. Raises OptionError where there is none."""
-    file = file_path(path)
-    if not file.is_file():
-        raise OptionError(f"there is no file {path}", hint="the save() of a result writes one")
-    return file.read_text("utf-8", errors="replace")
+    file = local_path(path)
+    try:
+        with open_regular(file) as opened:
+            return opened.read().decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        raise OptionError(f"there is no file {path}", hint="the save() of a result writes one") from None
+    except OSError as error:
+        raise OptionError(
+            f"{path} cannot be read: {error.strerror}", hint="the save() of a result writes one"
+        ) from None
 
 
 def format_of(text: str) -> str:
     """What kind of result a text holds, as to_json() wrote it; "" for other text."""
-    if not isinstance(text, (str, bytes, bytearray)):
-        raise OptionError(f"text is needed, not {text!r}", hint="perfmagic.load(FILE) opens a file")
     try:
-        data = json.loads(text)
-    except ValueError:
+        data = read_json(text)
+    except OptionError:
         return ""
     return str(data.get("format", "")) if isinstance(data, dict) else ""
 
@@ -70,38 +77,92 @@ def kind_of(form: str) -> str:
     return form.rpartition(" ")[0]
 
 
-def parsed(text: str, formats: Collection[str], what: str, hint: str) -> dict[str, Any]:
-    """What to_json() of a class wrote, without its format. Raises OptionError for other text.
-
-    formats: those that can be read.  what: the kind of result, for the message.  hint: for other kinds of result.
-    """
+def read_json(text: str) -> Any:
+    """What JSON text holds. Raises OptionError for other text."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise OptionError(f"text is needed, not {text!r}", hint="perfmagic.load(FILE) opens a file")
     try:
-        data = json.loads(text)
+        return plain_json(text)
     except ValueError as error:
         raise OptionError(f"this is no JSON: {error}") from None
-    found = data.pop("format", None) if isinstance(data, dict) else None
+
+
+def of_format(data: Any, formats: Collection[str], what: str, hint: str) -> dict[str, Any]:
+    """What to_dict() of a class gave, without its format. Raises OptionError for anything else.
+
+    formats: those that can be read.  what: the kind of result, for the message.  hint: for other kinds of result.
+    """
+    given = data.get("format") if isinstance(data, dict) else None
     last = max(formats, key=_number)
-    if kind_of(str(found)) == kind_of(last) and _number(found) > _number(last):
+    if kind_of(str(given)) == kind_of(last) and _number(given) > _number(last):
         raise OptionError(
-            f"this was written by a later perfmagic: its format is {found!r}, the last one known here {last!r}",
+            f"this was written by a later perfmagic: its format is {given!r}, the last one known here {last!r}",
             hint="pip install --upgrade perfmagic",
         )
-    if found is None:
+    if given is None:
         raise OptionError(f"this is no {what}: perfmagic did not write it", hint="the save() of a result writes one")
-    if found not in formats:
-        raise OptionError(f"this is no {what}: its format is {found!r}, expected is {last!r}", hint=hint)
-    return dict(data)
+    if given not in formats:
+        raise OptionError(f"this is no {what}: its format is {given!r}, expected is {last!r}", hint=hint)
+    return {key: value for key, value in data.items() if key != "format"}
 
 
 def _number(form: object) -> int:
     """What a format ends in, 0 for anything else."""
     digits = str(form).rpartition(" ")[2]
-    return int(digits) if digits.isdecimal() else 0
+    return int(digits) if digits.isdecimal() and len(digits) < 9 else 0
 
 
-def damaged(what: str, error: Exception) -> OptionError:
-    """The error for JSON of the right format that does not hold what belongs into it."""
-    words = f"{error} is missing" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
-    return OptionError(f"this {what} is damaged: {words}", hint="take it again, or copy the file again")
+@contextmanager
+def damage_of(what: str, where: str = "") -> Iterator[None]:
+    """Raises OptionError for a ValueError within: JSON of the right format does not hold what belongs into it."""
+    try:
+        yield
+    except OptionError:
+        raise
+    except ValueError as error:
+        message = f"{where}this {what} is damaged: {error}"
+        raise OptionError(message, hint="take it again, or copy the file again") from None
+
+
+# A benchmark from its JSON: typed and in range, with its statistics computed anew from the samples.
+
+TakenT = TypeVar("TakenT", bound=Taken)
+
+
+def restored(data: dict[str, Any], kind: type[TakenT]) -> TakenT:
+    """The benchmark that to_dict() wrote, also of older formats. Raises ValueError for what does not fit."""
+    data = _as_today(data)
+    starts = typed(data.get("run_starts", ()), tuple[Count, ...])
+    quantities: dict[str, Any] = {
+        "returns": Quantity.restored(data.get("returns"), starts),
+        "done": Quantity.restored(data.get("done"), starts),
+        "span": Quantity.restored(data.get("span")),
+        "queued": Quantity.restored(data.get("queued")),
+    }
+    result = typed(data | dict.fromkeys((*quantities, "record")), kind)
+    _check(result, quantities["returns"], quantities["done"])
+    return replace(result, **quantities)
+
+
+def _as_today(data: dict[str, Any]) -> dict[str, Any]:
+    """What older formats say, as the last one says it."""
+    code, settings, warnings = data.get("code"), data.get("settings"), data.get("warnings")
+    model = {"queue_model": data["course"]} if "course" in data else {}  # its name up to format 3
+    if isinstance(warnings, list):  # sentences alone up to format 3
+        data = data | {"warnings": [{"kind": "", "sentence": w} if isinstance(w, str) else w for w in warnings]}
+    return {
+        # earlier formats keep a magic's line in the code, and what was asked for in the settings
+        "magic": "%%bench" if isinstance(code, str) and code.lstrip().startswith("%") else "",
+        "warmed_up": not isinstance(settings, dict) or settings.get("warmup") != 0,
+        **data,
+        **model,
+    }
+
+
+def _check(taken: Taken, returns: Quantity | None, done: Quantity | None) -> None:
+    """What lies beside the samples must fit to their number."""
+    n = 0 if returns is None else returns.n
+    if done is not None and done.n != n:
+        raise ValueError(f"{n} samples of returns, {done.n} of done")
+    if any(a > b for a, b in pairwise(taken.run_starts)) or max(taken.run_starts, default=0) > n:
+        raise ValueError(f"runs that start at {taken.run_starts} of {n} samples")

@@ -2,15 +2,65 @@
 
 from __future__ import annotations
 
+import ast
+import dis
+import warnings as python_warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perfmagic.analysis.bench.advice import Advice
+import numpy as np
+
+from perfmagic.analysis.bench.quantity import LONGER_SPAN, Quantity, Waits, contradiction, has_idle_device
+from perfmagic.analysis.bench.queue_model import busy_ns
 from perfmagic.analysis.verdict import DEVICE_BOUND
-from perfmagic.flags import called
-from perfmagic.samples import Condition, Plain, Taken
-from perfmagic.units import NBSP, duration_s, percent, percent_known, plural, significant, size
+from perfmagic.base.options import called, option
+from perfmagic.base.units import NBSP, duration_s, percent, percent_known, plural, significant, size
+from perfmagic.trace.host_limits import shared_cores_words
+from perfmagic.trace.samples import BenchRecord, ClockRecord, Condition, Plain, Taken
+
+# What a user could still do about a warning or an unclear comparison, in the words of whoever took the benchmark.
+
+MORE = 4  # times as many samples: an interval half as wide
+_DEFAULTS = {"runs": 1, "cooldown_s": 0.0}  # of the settings whose default is no None or False
+
+
+class Advice:
+    """What is left to do for one benchmark."""
+
+    def __init__(self, taken: Taken) -> None:
+        self.taken = taken
+        self.interleaved = bool(taken.round_id)
+        self._unavailable = ("runs",) if self.interleaved else ()  # interleaved benchmarks are one run
+        if taken.magic == "%compare":
+            self._unavailable = (*self._unavailable, "setup_each")  # functions are called as they are
+
+    def unless(self, setting: str, value: str, effect: str) -> str:
+        """`: option effect`; empty where the user set that option or cannot set it."""
+        default = _DEFAULTS.get(setting)
+        given = self.taken.settings.get(setting, default)
+        if setting in self._unavailable or (given != default and given is not False):
+            return ""
+        function = ", a function of yours," if setting == "setup_each" and not self.taken.magic else ""
+        return f": {self.option(setting, value)}{function} {effect}"
+
+    def option(self, setting: str, value: object = "") -> str:
+        """An option as whoever took the benchmark writes it.  setting: a field of BenchSpec."""
+        return option(self.taken.magic, setting, value)
+
+    def longer(self, n: int) -> str:
+        """The option that takes more than n samples, and what else makes an interval narrower.
+
+        No time is advised: a time that is given ends sampling for other reasons too, and may take fewer.
+        """
+        return f"a quieter machine or more samples help ({self.option('samples', _rounded_up(MORE * n))})"
+
+
+def _rounded_up(n: int) -> int:
+    """To two digits."""
+    unit: int = 10 ** max(0, len(str(n)) - 2)
+    return -(-n // unit) * unit
+
 
 NEAR_MODE = 1.1  # a median so near to a mode, as a ratio, describes that mode
 
@@ -19,31 +69,23 @@ NEAR_MODE = 1.1  # a median so near to a mode, as a ratio, describes that mode
 class BenchWarning:
     """Something that may disturb a benchmark.
 
-    kind: one of KINDS, "" in a file from before warnings had kinds.  values: its numbers by name, with their units.
-    sentence: both in words, with what to do where something is left to do.
+    kind: its kind; empty in a file from before warnings had kinds.
+    values: its numbers by name.
+    sentence: in words, with what to do.
     """
 
     kind: str
     values: Mapping[str, Plain] = field(default_factory=dict)
     sentence: str = ""
 
-    @classmethod
-    def restored(cls, saved: Mapping[str, Any] | str) -> BenchWarning:
-        """From JSON; earlier files have the sentence only."""
-        return cls("", {}, saved) if isinstance(saved, str) else cls(**saved)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All of it, ready for JSON."""
-        return {"kind": self.kind, "values": dict(self.values), "sentence": self.sentence}
-
     def __str__(self) -> str:
         return self.sentence
 
 
-def worded(found: Sequence[Condition], taken: Taken) -> tuple[BenchWarning, ...]:
+def describe_conditions(conditions: Sequence[Condition], taken: Taken) -> tuple[BenchWarning, ...]:
     """Each condition with its sentence.  taken: what the user set already, which no sentence advises."""
     advice = Advice(taken)
-    return tuple(BenchWarning(one.kind, dict(one.values), _WORDS[one.kind](one.values, advice)) for one in found)
+    return tuple(BenchWarning(c.kind, dict(c.values), _SENTENCES[c.kind](c.values, advice)) for c in conditions)
 
 
 def _did_not_settle(v: Mapping[str, Any], advice: Advice) -> str:
@@ -71,6 +113,13 @@ def _drift(v: Mapping[str, Any], advice: Advice) -> str:
     moved = "rose" if v["last_s"] > v["first_s"] else "fell"
     tip = advice.unless("runs", "5", "shows whether it goes on")
     return f"{v['quantity']} {moved} from {duration_s(v['first_s'])} to {duration_s(v['last_s'])} during the run{tip}"
+
+
+def _mean(v: Mapping[str, Any], _: Advice) -> str:
+    mean, median, most = (duration_s(v[name]) for name in ("mean_s", "median_s", "max_s"))
+    return (
+        f"the mean of {v['quantity']}, {mean}, is far from its median, {median}: the longest sample took {most} a call"
+    )
 
 
 def _bimodal(v: Mapping[str, Any], advice: Advice) -> str:
@@ -140,7 +189,7 @@ def _verdicts_differ(v: Mapping[str, Any], _: Advice) -> str:
     return f"{said} the device is idle for {often}{idle} of {done}"
 
 
-_WORDS: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
+_SENTENCES: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
     "load": _load,
     "long first call": lambda v, _: f"the first call took {duration_s(v['seconds'])}: no warm-up",
     "profiled before": lambda _v, _a: (
@@ -178,6 +227,7 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
         f"neither the cell nor its set-up code names {v['name']}: only what they call can depend on it"
     ),
     "bimodal": _bimodal,
+    "mean": _mean,
     "drift": _drift,
     "runs differ": _runs_differ,
     "compiled away": lambda _v, _a: (
@@ -189,9 +239,170 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
         "rests on that run and may not hold for the samples"
     ),
     "other streams": _streams,
+    "pace not reached": lambda v, _: str(v["words"]),
+    "shared cores": lambda v, _: shared_cores_words(int(v["n_devices"])),
     "unpaced": lambda _v, _a: (
         "the simulated device has no pace: ops take what the CPU needs for them, and a GPU may order the variants the "
         'other way, half precision for one; a pace gives it rates: device(pace="matmul=50GFLOP/s")'
     ),
 }
-KINDS = frozenset(_WORDS)
+KINDS = frozenset(_SENTENCES)
+
+
+# Finds what may disturb a benchmark; perfmagic.analysis.bench.warnings words it.
+
+QUEUED = "per call, queued"  # how the quantity `queued` is shown
+DRIFT_SAID_FRAC = 0.01  # the half-width a run aims at: a smaller drift does not show in the numbers
+# recording costs 5 to 10 µs a launch (docs/kineto.md); a run slower than this was disturbed by something else
+SLOW_RECORDING = 2.0
+# a span that saw none of the work is microseconds long; one with a full queue may be half of the time that the ops of a
+# starved device took one by one
+UNSEEN_FRAC = 0.1
+SLOWED_CLOCK_FRAC = 0.9  # of the starting clock (docs/measuring.md, "Cache, clocks, noise")
+KEPT_BUSY = 1.1  # device spans: a queued call that takes no longer leaves the device no time to wait
+RUNS_DIFFER_FRAC = 0.03  # the band of comparisons between separate runs
+_NO_WORK = {"RESUME", "NOP", "LOAD_CONST", "LOAD_SMALL_INT", "POP_TOP", "RETURN_VALUE", "RETURN_CONST"}
+
+
+def conditions(record: BenchRecord, measured: Mapping[str, Quantity], verdict: str = "") -> list[Condition]:
+    """All of them, in the order a reader needs them.
+
+    measured: the quantities by the name they are shown under.  verdict: the kind that the recorded run gave.
+    """
+    all_conditions = [*_of_verdict(record, measured, verdict), *record.conditions]
+    for clock in record.clocks:
+        all_conditions += _of_clock(clock)
+    for name, quantity in measured.items():
+        all_conditions += _of_quantity(name, quantity)
+    return [*all_conditions, *_of_body(record, measured), *_of_recording(record, measured), *_of_device(record)]
+
+
+def span_partial(record: BenchRecord, span: Quantity | None) -> bool:
+    """Whether the device span leaves out work: on several streams, or if it is far shorter than the busy time."""
+    if span is None or record.trace is None or not len(record.trace.ops):
+        return False
+    most_ns = max(busy_ns(record.trace, device) for device in record.trace.device_ids)
+    return _n_streams(record) > 1 or span.median_s * 1e9 < most_ns * UNSEEN_FRAC
+
+
+def span_waits(record: BenchRecord) -> bool:
+    """Whether the body waits for its own work, so that the device span contains the time Python takes in between."""
+    return any(c.kind == "backlog outlasted" and c.values["why"] == "synchronises" for c in record.conditions)
+
+
+def _of_verdict(record: BenchRecord, measured: Mapping[str, Quantity], verdict: str) -> list[Condition]:
+    """Where the samples contradict the recorded run."""
+    span, done = measured.get("device span"), measured.get("done")
+    partial = span_partial(record, span) or span_waits(record)
+    waits = Waits.of(measured.get("returns"), done, None if partial else span)
+    if waits is None:
+        return []
+    disturbances = []
+    if span is not None and not partial and span.median_s > LONGER_SPAN * waits.done_s:
+        disturbances.append(Condition("longer span", {"span_s": span.median_s, "done_s": waits.done_s}))
+    elif why := contradiction(verdict, waits):
+        values: dict[str, Plain] = {"verdict": verdict, "why": why, "python_waits_s": waits.python_s}
+        disturbances.append(
+            Condition("verdicts differ", {**values, "device_idle_s": waits.device_s, "done_s": waits.done_s})
+        )
+    queued = measured.get(QUEUED)
+    kept_busy = queued is not None and span is not None and queued.median_s <= KEPT_BUSY * span.median_s
+    if queued is not None and span is not None and kept_busy and not partial and has_idle_device(verdict):
+        values = {"calls": record.queued_calls, "queued_s": queued.median_s, "span_s": span.median_s}
+        disturbances.append(Condition("busy in a row", values))
+    return disturbances
+
+
+def _of_clock(clock: ClockRecord) -> list[Condition]:
+    disturbances = []
+    lowest_mhz = min(clock.sm_mhz)
+    if clock.limited_by or lowest_mhz < SLOWED_CLOCK_FRAC * clock.sm_mhz[0]:
+        values: dict[str, Plain] = {
+            "device": clock.device,
+            "start_mhz": clock.sm_mhz[0],
+            "lowest_mhz": lowest_mhz,
+            "limited_by": ", ".join(clock.limited_by),
+            "temperature_c": clock.temperature_c,
+        }
+        disturbances.append(Condition("clock", values))
+    if clock.other_processes:
+        disturbances.append(Condition("shared", {"device": clock.device, "processes": clock.other_processes}))
+    return disturbances
+
+
+def _of_quantity(name: str, quantity: Quantity) -> list[Condition]:
+    disturbances = []
+    if quantity.modes:
+        low, high = quantity.modes
+        values: dict[str, Plain] = {"quantity": name, "low_s": low.median_s, "high_s": high.median_s}
+        values |= {"low_frac": low.frac, "median_s": quantity.median_s}
+        disturbances.append(Condition("bimodal", values))
+    elif abs(quantity.drift_frac) > DRIFT_SAID_FRAC:
+        third = len(quantity.samples_s) // 3
+        first_s, last_s = (float(np.median(part)) for part in (quantity.samples_s[:third], quantity.samples_s[-third:]))
+        disturbances.append(Condition("drift", {"quantity": name, "first_s": first_s, "last_s": last_s}))
+    if quantity.mean_is_far and not quantity.modes:
+        values = {"quantity": name, "median_s": quantity.median_s, "mean_s": quantity.mean_s, "max_s": quantity.max_s}
+        disturbances.append(Condition("mean", values))
+    if len(quantity.run_medians_s) > 1 and quantity.median_s > 0:
+        spread = (max(quantity.run_medians_s) - min(quantity.run_medians_s)) / quantity.median_s
+        if spread > RUNS_DIFFER_FRAC:
+            values = {"quantity": name, "spread_frac": spread, "runs": len(quantity.run_medians_s)}
+            disturbances.append(Condition("runs differ", values))
+    return disturbances
+
+
+def _of_body(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:
+    """Whether the body does anything."""
+    if _compiled_away(record.code):
+        return [Condition("compiled away")]
+    returns = measured.get("returns")
+    return [Condition("takes no time")] if returns is not None and returns.median_s == 0 else []
+
+
+def _of_device(record: BenchRecord) -> list[Condition]:
+    """What simulated devices without a pace say less of: the order of variants, and what devices gain together."""
+    unused = any(condition.kind in ("no device", "idle device") for condition in record.conditions)
+    n_unpaced = sum(device.simulated and not device.pace for device in record.devices)
+    if not n_unpaced or unused:
+        return []
+    disturbances = [Condition("unpaced")] if record.round_id else []
+    return [*disturbances, Condition("shared cores", {"n_devices": n_unpaced})] if n_unpaced > 1 else disturbances
+
+
+def _compiled_away(code: str) -> bool:
+    """Whether nothing is left of a cell of expressions: Python's compiler folds constants and drops them."""
+    head, _, body = code.lstrip().partition("\n")
+    try:
+        with python_warnings.catch_warnings():
+            python_warnings.simplefilter("ignore")  # the user has seen those of the cell
+            tree = ast.parse(body)
+            left = dis.get_instructions(compile(tree, "<cell>", "exec"))
+    except (SyntaxError, ValueError):
+        return False
+    values = [statement.value for statement in tree.body if isinstance(statement, ast.Expr)]
+    folded = len(values) == len(tree.body) and not all(isinstance(value, ast.Constant) for value in values)
+    return head.startswith("%%") and folded and {instruction.opname for instruction in left} <= _NO_WORK
+
+
+def _of_recording(record: BenchRecord, measured: Mapping[str, Quantity]) -> list[Condition]:
+    """About the one recorded run, which verdict and queue model rest on."""
+    disturbances: list[Condition] = []
+    done = measured.get("done")
+    if record.trace is not None and done is not None:
+        recorded_s = (record.trace.meta.end_ns - record.trace.meta.start_ns) / 1e9
+        if recorded_s > SLOW_RECORDING * done.median_s:
+            disturbances.append(Condition("slow recording", {"recorded_s": recorded_s, "done_s": done.median_s}))
+    notes = record.trace.meta.notes if record.trace is not None else ()
+    disturbances += [
+        Condition("pace not reached", {"words": note.words}) for note in notes if note.kind == "pace_not_reached"
+    ]
+    if span_partial(record, measured.get("device span")):
+        disturbances.append(Condition("other streams", {"streams": _n_streams(record)}))
+    return disturbances
+
+
+def _n_streams(record: BenchRecord) -> int:
+    """Streams on which the recorded run executed something, 0 without one."""
+    ops = record.trace.ops if record.trace is not None else None
+    return 0 if ops is None else len(np.unique(np.stack((ops.device, ops.stream)), axis=1).T)

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from perfmagic import units
-from perfmagic.analysis.diff.owners import has_shapes
 from perfmagic.analysis.diff.side import Side
-from perfmagic.analysis.diff.work import BOTH, RESHAPED, KernelChange, OperatorChange
-from perfmagic.analysis.findings.facts import listed
-from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.sample import sample
-from perfmagic.analysis.timeline.trust import trust
+from perfmagic.analysis.diff.work import BOTH, RESHAPED, KernelChange, OperatorChange, has_shapes
+from perfmagic.analysis.findings.wording import listed
+from perfmagic.analysis.timeline.trust import sample, trust
+from perfmagic.base import units
 from perfmagic.trace.model import DeviceInfo
+from perfmagic.trace.rows import Rows
 
 ONE_RUN = "one run each, so no statistics: how much two runs of one program differ is not known"
 # of the device time of both: where so much is of operators that ran k times as often, the second holds the same k times
@@ -32,7 +30,7 @@ _MAKERS = {"cuda": "CUDA", "rocm": "ROCm"}
 def unlike(
     first: Side, second: Side, operators: Rows[OperatorChange], kernels: Rows[KernelChange], repeats: tuple[int, int]
 ) -> str:
-    """Why no verdict can be given, in words; "" where it can."""
+    """Why no verdict can be given, in a sentence; "" where it can."""
     return (
         _failed(first, second)
         or _sampled(first, second)
@@ -50,7 +48,7 @@ def _failed(first: Side, second: Side) -> str:
 
 
 def _sampled(first: Side, second: Side) -> str:
-    """What a sample lacks, nobody knows: it may be what the other has."""
+    """What a sample lacks is unknown: the other may have it."""
     samples = [side.name for side in (first, second) if side.sampled]
     if not samples:
         return ""
@@ -77,7 +75,7 @@ def _other_device(first: Side, second: Side) -> str:
     named = _is_named(a) and _is_named(b) and not a.simulated
     if (a.kind, a.pace) == (b.kind, b.pace) and (a.name == b.name or not named):
         return ""
-    return f"{first.name} ran on {_device_words(a)}, {second.name} on {_device_words(b)}"
+    return f"{first.name} ran on {_describe_device(a)}, {second.name} on {_describe_device(b)}"
 
 
 def _is_named(info: DeviceInfo) -> bool:
@@ -85,7 +83,7 @@ def _is_named(info: DeviceInfo) -> bool:
     return info.name != f"device {info.index}"
 
 
-def _device_words(info: DeviceInfo) -> str:
+def _describe_device(info: DeviceInfo) -> str:
     if info.simulated:
         return f"a {info.label}"
     return info.label if _is_named(info) else f"a {_MAKERS.get(info.kind, info.kind)} device without a name"
@@ -127,7 +125,7 @@ def _share(rows: Rows[Any], column: str, chosen: Callable[[Any], bool]) -> float
 
 
 def repeats_of(first: Side, second: Side) -> tuple[int, int]:
-    """By how many steps the times are divided: by none where both have as many, or one has no marks."""
+    """The steps by which times are divided; (1, 1) where both have as many steps, or one has no marks."""
     n = len(first.steps), len(second.steps)
     return (1, 1) if n[0] == n[1] or 0 in n else n
 
@@ -158,25 +156,25 @@ def _other_amount(first: Side, second: Side, operators: Rows[OperatorChange], re
 def notes(first: Side, second: Side, operators: Rows[OperatorChange], repeats: tuple[int, int]) -> tuple[str, ...]:
     """What a reader must know beside the numbers, in sentences."""
     return (
-        *_of_samples(first, second),
+        *_about_samples(first, second),
         ONE_RUN,
-        *_of_work(first, second, operators, repeats),
-        *_of_devices(first, second),
-        *_of_origin(first, second),
-        *_of_shapes(first, second, operators),
-        *_of_trust(first, second),
+        *_about_work(first, second, operators, repeats),
+        *_about_devices(first, second),
+        *_about_origin(first, second),
+        *_about_shapes(first, second, operators),
+        *_about_trust(first, second),
     )
 
 
-def _of_samples(first: Side, second: Side) -> Iterator[str]:
+def _about_samples(first: Side, second: Side) -> Iterator[str]:
     for side in (first, second):
-        if found := sample(side.trace):
-            yield f"{side.name}: {found.words}"
+        if remark := sample(side.trace):
+            yield f"{side.name}: {remark.words}"
     if first.sampled or second.sampled:
         yield "only means of a run can be compared; new, gone and replaced work is not told"
 
 
-def _of_work(first: Side, second: Side, operators: Rows[OperatorChange], repeats: tuple[int, int]) -> Iterator[str]:
+def _about_work(first: Side, second: Side, operators: Rows[OperatorChange], repeats: tuple[int, int]) -> Iterator[str]:
     a, b = len(first.steps), len(second.steps)
     if repeats != (1, 1):
         yield (
@@ -193,7 +191,7 @@ def _of_work(first: Side, second: Side, operators: Rows[OperatorChange], repeats
         yield f"{second.name} ran {per}the operators that both have {units.significant(float(often))} times as often"
 
 
-def _of_devices(first: Side, second: Side) -> Iterator[str]:
+def _about_devices(first: Side, second: Side) -> Iterator[str]:
     for side in (first, second):
         if side.facts.n_devices > 1:
             used = f"{side.name} used {side.facts.n_devices} devices"
@@ -203,7 +201,7 @@ def _of_devices(first: Side, second: Side) -> Iterator[str]:
             yield f"the record of {side.name} does not name its device"
 
 
-def _of_origin(first: Side, second: Side) -> Iterator[str]:
+def _about_origin(first: Side, second: Side) -> Iterator[str]:
     a, b = first.facts, second.facts
     if a.rank != b.rank and a.rank is not None and b.rank is not None:
         yield f"{a.name} is rank {a.rank}, {b.name} rank {b.rank}"
@@ -213,7 +211,7 @@ def _of_origin(first: Side, second: Side) -> Iterator[str]:
         yield f"{a.name} was recorded with torch {a.torch_version}, {b.name} with {b.torch_version}"
 
 
-def _of_shapes(first: Side, second: Side, operators: Rows[OperatorChange]) -> Iterator[str]:
+def _about_shapes(first: Side, second: Side, operators: Rows[OperatorChange]) -> Iterator[str]:
     without = [side.name for side in (first, second) if len(side.trace.host_ops) and not has_shapes(side.trace)]
     if without:
         words = f"{' and '.join(without)} recorded no input shapes: operators are matched by name"
@@ -227,7 +225,7 @@ def _of_shapes(first: Side, second: Side, operators: Rows[OperatorChange]) -> It
             yield f"{words} with inputs of other shapes only: the two may not compute the same"
 
 
-def _of_trust(first: Side, second: Side) -> Iterator[str]:
+def _about_trust(first: Side, second: Side) -> Iterator[str]:
     for side in (first, second):
         known = trust(side.trace)
         if side.by_step and (n := int((~side.counted).sum())):

@@ -5,36 +5,127 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated
 
 from perfmagic.analysis.diff.comparable import notes, repeats_of, unlike
-from perfmagic.analysis.diff.lines import LineChange, line_changes
-from perfmagic.analysis.diff.owners import has_shapes
-from perfmagic.analysis.diff.ranks import RankChange, Waiting, rank_changes, rank_notes
-from perfmagic.analysis.diff.replaced import Replacement, replacements
+from perfmagic.analysis.diff.matching import (
+    LineChange,
+    RankChange,
+    StepChange,
+    Waiting,
+    describe_most_changed,
+    line_changes,
+    rank_changes,
+    rank_notes,
+    step_changes,
+)
 from perfmagic.analysis.diff.side import ComparedTrace, Side, busiest_devices
-from perfmagic.analysis.diff.steps import StepChange, most_changed_words, step_changes
 from perfmagic.analysis.diff.times import TimeChange, parts, totals
-from perfmagic.analysis.diff.words import headline
-from perfmagic.analysis.diff.work import KernelChange, OperatorChange, kernel_changes, operator_changes
-from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.diff.work import (
+    KernelChange,
+    OperatorChange,
+    Replacement,
+    has_shapes,
+    kernel_changes,
+    operator_changes,
+    replacements,
+)
+from perfmagic.base import units
+from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.model import Trace
+from perfmagic.trace.rows import Rows
+
+# The sentence that a comparison of two timelines begins with.
+
+MOST_PARTS = 4  # that a sentence names
+# what a device is idle for, by the causes of perfmagic.analysis.timeline.idle, short enough for a list
+IDLE_WORDS = {
+    "in_python": "waiting for Python",
+    "in_call": "waiting for calls into the driver",
+    "launching": "waiting for launches to arrive",
+    "between_ops": "gaps between queued ops",
+    "blocked": "waiting while Python was blocked",
+    "other_device": "waiting for another device",
+    "other_stream": "waiting for another stream",
+    "unexplained": "idle for reasons not recorded",
+}
+LEAST_FRAC = 0.05  # of the largest part's difference: smaller parts are in "the rest"
+
+
+def headline(
+    a: ComparedTrace,
+    b: ComparedTrace,
+    whole: TimeChange,
+    parts: Sequence[TimeChange],
+    no_verdict: str,
+    *,
+    per_step: bool,
+) -> str:
+    """The verdict in one sentence, or why there is none."""
+    if no_verdict:
+        took = f"a step of {a.name} took" if per_step else f"{a.name} took"
+        times = f". In numbers: {took} {units.duration(whole.a_ns)}, {b.name} {units.duration(whole.b_ns)}"
+        return f"No verdict: {no_verdict}{times if whole.a_ns and whole.b_ns else ''}"
+    second, other = (f"one step of {b.name}", f"one of {a.name}") if per_step else (b.name, a.name)
+    if not whole.diff_ns:
+        return f"{second} is as long as {other}: {units.duration(whole.b_ns)}"
+    than = "shorter" if whole.diff_ns < 0 else "longer"
+    share = f", {units.signed_percent(whole.diff_ns / whole.a_ns)}" if whole.a_ns else ""
+    span = f"{units.duration(whole.a_ns)} → {units.duration(whole.b_ns)}{share}"
+    return (
+        f"{second} is {units.duration(abs(whole.diff_ns))} {than} than {other} ({span}): "
+        f"{', '.join(_by_part(parts, whole.diff_ns))}"
+    )
+
+
+def describe_part(part: TimeChange) -> str:
+    """What a part is the time of, for people."""
+    return IDLE_WORDS[part.name] if part.kind == "idle" else part.name
+
+
+def _by_part(parts: Sequence[TimeChange], diff_ns: int) -> list[str]:
+    changed = [part for part in parts if part.diff_ns]
+    least = LEAST_FRAC * abs(changed[0].diff_ns) if changed else 0
+    named = [part for part in changed[:MOST_PARTS] if abs(part.diff_ns) >= least]
+    words = [f"{describe_part(part)} {units.signed(part.diff_ns)}" for part in named]
+    rest_ns = diff_ns - sum(part.diff_ns for part in named)
+    return [*words, *([f"the rest {units.signed(rest_ns)}"] if rest_ns else [])]
+
 
 SCHEMA_VERSION = 1  # raised by what changes the meaning of a key, or takes one away
 
 
 @dataclass(frozen=True, eq=False)
-class TraceDiff:
-    """What changed from one timeline to another; times in ns.
+class TraceDiff(JsonForm):
+    """What changed from one timeline to another: `python -m perfmagic compare A B --json`, `TraceComparison.to_dict()`.
 
-    a, b: the two.  no_verdict: why none is given, "" where one is.  repeats: the steps of each by which times are
-    divided, (1, 1) where whole recordings are compared.  as_cell: whole cells are compared, not extents of a device.
-    by_shape: operators are matched by the shape of their inputs too, which both recorded.
-    of_samples: one is a sample of a recording, so that counts, totals, and what is new or gone say little.
-    parts: each instant of both once; they add up.  totals: by class, which may overlap.  operators, kernels, replaced:
-    the work, matched by name and shape, and what took whose place.  steps, lines: empty where a trace has none.
-    notes: what a reader must know, in sentences.  ranks: of two jobs; the rest is then about the median rank.
+    Times are integers in nanoseconds. It is one run of each: there are no confidence intervals.
+
+    schema_version: raised by what changes the meaning of a key, or takes one away.
+    headline: the verdict in one sentence, or why there is none.
+    a: the first of the two.
+    b: the second of the two.
+    no_verdict: why no verdict is given; empty where one is.
+    as_cell: whether whole cells are compared, not the extents of a device.
+    by_shape: whether operators are matched by the shape of their inputs too.
+    repeats: the steps of each by which times are divided; (1, 1) where whole recordings are compared.
+    per_step: whether parts and totals are those of one step, the mean, and differences too: the two have other
+    numbers of steps.
+    of_samples: whether one of the two is a sample of a recording: counts, totals, and what is new or gone then depend
+    on what was kept.
+    parts: where the time went: each instant once, so that the parts add up to the whole.
+    totals: the whole, and the time of each class; classes overlap.
+    operators: operators by name and shape, the largest difference on the device first.
+    kernels: kernels, copies and memsets by name and operator, the largest difference first.
+    replaced: kernels that others replaced at the same place of the same operator, the largest difference first.
+    steps: steps matched by order; the median step of each where they have other numbers of steps.
+    lines: lines of two cells, matched by their text.
+    notes: what a reader must know, in sentences.
+    ranks: the ranks of two jobs; the rest is then about the median one.
     """
+
+    leading = ("schema_version", "headline", "per_step")
+    left_out = ("repeats",)
 
     a: ComparedTrace
     b: ComparedTrace
@@ -73,24 +164,9 @@ class TraceDiff:
         """The verdict in one sentence: how much shorter or longer, and by what."""
         return headline(self.a, self.b, self.whole, self.parts, self.no_verdict, per_step=self.per_step)
 
-    def to_dict(self) -> dict[str, Any]:
-        """All of it, ready for JSON. Source: docs/comparison.schema.json."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "headline": self.headline,
-            "no_verdict": self.no_verdict,
-            "per_step": self.per_step,
-            "as_cell": self.as_cell,
-            "by_shape": self.by_shape,
-            "of_samples": self.of_samples,
-            "a": self.a.to_dict(),
-            "b": self.b.to_dict(),
-            "notes": list(self.notes),
-            **{
-                name: getattr(self, name).to_dict()
-                for name in ("parts", "totals", "operators", "kernels", "replaced", "steps", "lines", "ranks")
-            },
-        }
+    @property
+    def schema_version(self) -> Annotated[int, one_of(SCHEMA_VERSION)]:
+        return SCHEMA_VERSION
 
     def to_json(self) -> str:
         """to_dict() as JSON text."""
@@ -124,9 +200,9 @@ def jobs_diff(
     """
     ranks = rank_changes(first, second, waiting_ns)
     median = next(row.rank for row in ranks if row.median)
-    found = _diff(first[median], second[median])
-    said = (*rank_notes(ranks, missing), *most_changed_words(found.steps))
-    return replace(found, ranks=ranks, notes=(*said, *found.notes))
+    diff = _diff(first[median], second[median])
+    about_ranks = (*rank_notes(ranks, missing), *describe_most_changed(diff.steps))
+    return replace(diff, ranks=ranks, notes=(*about_ranks, *diff.notes))
 
 
 def sides(

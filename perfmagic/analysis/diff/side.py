@@ -1,33 +1,69 @@
-"""One of two timelines that are compared: what it is, how long it took, and how much work it holds."""
+"""One of two compared timelines: what it is, how long it took, and how much work it has."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from perfmagic.analysis.diff.charged import charged_ns
-from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
-from perfmagic.analysis.timeline.sample import sample
+from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.timeline.overlap import CLASS_SETS, PARTED, Breakdown, breakdown
 from perfmagic.analysis.timeline.steps import Step, steps
-from perfmagic.analysis.timeline.syncs import syncs
+from perfmagic.analysis.timeline.trust import sample
+from perfmagic.base.numerics.intervals import EMPTY, covered_ns, merge, running_max, union
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import DeviceInfo, Trace
+from perfmagic.trace.names import op_classes
+from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import Rows
+
+# A device's busy time charged to its ops: each instant to one of them, so that their times add up.
+
+
+@once_per_trace
+def charged_ns(trace: Trace, device: int, comm_names: str | None = None) -> Int64:
+    """How much of a device's busy time each op is charged with; shape of trace.ops, 0 for ops of other devices.
+
+    Of several ops that run at one instant the instant belongs to compute, else to communication, else to a copy, else
+    to a memset; of several of one class to the one that started first, the first row where they tie. The sum is the
+    busy time to the nanosecond. Source: docs/words.md, "charged".
+    """
+    ops, classes = trace.ops, op_classes(trace, comm_names)
+    result = np.zeros(len(ops), np.int64)
+    above = EMPTY  # where an op of a class that comes first runs
+    for name in PARTED:
+        rows = np.flatnonzero((ops.device == device) & np.isin(classes, CLASS_SETS[name]))
+        start, end = ops.start_ns[rows], ops.end_ns[rows]
+        # rows are sorted by start: until the latest end so far, an op that started earlier runs
+        latest = np.concatenate(([np.iinfo(np.int64).min], running_max(np.zeros(len(rows), np.int64), end)))[:-1]
+        begin = np.maximum(start, latest[: len(rows)])
+        result[rows] = np.maximum(end - begin, 0) - covered_ns(above, begin, np.maximum(end, begin))
+        above = merge(above, union(start, end))
+    result.flags.writeable = False
+    return result
 
 
 @dataclass(frozen=True)
 class ComparedTrace:
-    """One of two timelines that are compared; times in ns.
+    """One of two timelines that are compared.
 
-    name: what it is called in sentences.  title: the file, or the recording.  device: the one whose time is compared,
-    None where none executed anything; device_label: of it, "" likewise.  simulated: whether it is a simulated one.
-    n_devices: that executed something.
-    whole_ns: what is compared: a cell from its start to its end, a file's extent of the device.  n_steps: training
-    steps that are marked.  n_ops: of all devices.  n_launches: calls that queued them.  n_syncs, blocked_ns: the calls
-    in which Python waited, and for how long.
+    name: what sentences call it.
+    title: the file, or the recording.
+    device: the device whose time is compared; None where none executed anything.
+    device_label: its name; empty where none executed anything.
+    simulated: whether a simulated device was in use.
+    n_devices: devices that executed something.
+    whole_ns: what is compared, of the whole recording: a cell, or the extent of a file's device.
+    n_steps: training steps that are marked.
+    n_ops: device ops, of all devices.
+    n_launches: calls that queued them.
+    n_syncs: calls in which Python waited for a device.
+    blocked_ns: how long it did.
+    rank: the rank; None where not known.
+    world_size: ranks in the job; None where not known.
+    torch_version: the version of torch that recorded it; empty where not known.
+    failed: the exception that ended it, in words; empty for none.
     """
 
     name: str
@@ -47,14 +83,10 @@ class ComparedTrace:
     torch_version: str
     failed: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """A trace with what several parts of a comparison ask of it.
+    """A trace, and the numbers that several parts of a comparison use.
 
     as_cell: a whole cell is compared, not an extent.  by_step: steps are compared, by their mean: ops that no step
     launched are left out, since a recording has as many of them whatever its number of steps.

@@ -5,16 +5,48 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import Annotated
 
 import numpy as np
 
-from perfmagic.analysis.diff.categories import op_categories
 from perfmagic.analysis.diff.side import Side
-from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.timeline.activity import orphans
+from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category, categories
 from perfmagic.analysis.timeline.idle import idle_gaps
 from perfmagic.analysis.timeline.overlap import breakdown
-from perfmagic.analysis.timeline.streams import orphans
+from perfmagic.base.numerics.intervals import coded
+from perfmagic.trace.columns import Int64
+from perfmagic.trace.json_form import one_of
+from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.rows import Rows
+
+# What kind of work each device op is, in few words, for the parts of a comparison.
+
+_OF_COPIES = {
+    OpClass.HTOD: "copies host to device",
+    OpClass.DTOH: "copies device to host",
+    OpClass.DTOD: "copies on the device",
+    OpClass.PTOP: "copies between devices",
+}
+
+
+def op_categories(trace: Trace, comm_names: str | None = None) -> tuple[tuple[str, ...], Int64]:
+    """The categories that occur, and for each device op its place among them; shape of trace.ops.
+
+    They are those of perfmagic.analysis.timeline.categories; copies are distinguished by direction.
+    """
+    kinds = categories(trace, comm_names).astype(np.int64)
+    keys, inverse = coded(kinds * len(OpClass) + op_classes(trace, comm_names))
+    words = [_category_name(Category(key // len(OpClass)), OpClass(key % len(OpClass))) for key in keys.tolist()]
+    known = tuple(dict.fromkeys(words))
+    places = np.array([known.index(word) for word in words], np.int64)
+    return known, places[inverse] if words else inverse
+
+
+def _category_name(category: Category, op_class: OpClass) -> str:
+    return _OF_COPIES.get(op_class, CATEGORY_WORDS[category])
+
 
 UNEXPLAINED = "unexplained"  # as the causes of perfmagic.analysis.timeline.idle
 EARLY = "launched before the recording"  # orphans: they are work of no step and of no operator
@@ -24,15 +56,18 @@ _TOTALS = ("busy", "compute", "communication", "copy", "memset", "exposed_commun
 
 @dataclass(frozen=True)
 class TimeChange:
-    """A time in the first trace and in the second, in ns; of one step where steps are compared.
+    """A time in the first trace and in the second.
 
-    kind: "busy", "idle" or "edge" for a part of the whole (edge: a cell's time before the first op and after the last),
-    "total" for a total, which may overlap others.  name: what it is the time of; of idle time its cause, as in IdleGap.
-    op_class: of busy time the class that most of it has, "" for the rest.
+    name: what it is the time of; of idle time its cause.
+    kind: what kind of time: a part of the whole (busy, idle, or at its edge), or a total, which overlaps others.
+    op_class: the class of op that most of it has; empty where it is no busy time.
+    a_ns: in the first; in ns, of one step where per_step says so.
+    b_ns: in the second; likewise in ns.
+    diff_ns: how much more the second has.
     """
 
     name: str
-    kind: str
+    kind: Annotated[str, one_of("busy", "idle", "edge", "total")]
     op_class: str
     a_ns: int
     b_ns: int
@@ -58,12 +93,12 @@ def parts(first: Side, second: Side, repeats: tuple[int, int]) -> Rows[TimeChang
         _divided({key: side.get(key, 0) for key in keys}, repeat) for side, repeat in zip(sides, repeats, strict=True)
     ]
     classes = _main_classes(first) | _main_classes(second)
-    found = [
+    changes = [
         TimeChange(name, kind, classes.get(name, "") if kind == "busy" else "", *(side[kind, name] for side in divided))
         for kind, name in keys
     ]
-    kept = [one for one in found if one.a_ns or one.b_ns]
-    return Rows(sorted(kept, key=lambda one: -abs(one.diff_ns)), TimeChange)
+    kept = [change for change in changes if change.a_ns or change.b_ns]
+    return Rows(sorted(kept, key=lambda change: -abs(change.diff_ns)), TimeChange)
 
 
 def totals(first: Side, second: Side, repeats: tuple[int, int]) -> Rows[TimeChange]:
@@ -72,7 +107,8 @@ def totals(first: Side, second: Side, repeats: tuple[int, int]) -> Rows[TimeChan
     values += [(name, lambda side, name=name: _class_ns(side, name)) for name in _TOTALS]  # type: ignore[misc]
     a, b = repeats
     return Rows(
-        (TimeChange(name, "total", "", _per(of(first), a), _per(of(second), b)) for name, of in values), TimeChange
+        (TimeChange(name, "total", "", _per(value(first), a), _per(value(second), b)) for name, value in values),
+        TimeChange,
     )
 
 

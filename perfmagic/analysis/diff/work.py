@@ -2,33 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from perfmagic.analysis.diff.owners import places
 from perfmagic.analysis.diff.side import Side
-from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.timeline.activity import orphans
 from perfmagic.analysis.timeline.operators import operators
-from perfmagic.analysis.timeline.streams import orphans
-from perfmagic.numerics.grouped import coded
-from perfmagic.trace.columns import Bool, Int64
+from perfmagic.base.numerics.intervals import coded
+from perfmagic.trace.columns import NONE, Bool, Int64
+from perfmagic.trace.hoststack import operator_stack
+from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import Rows
+
+# Which operator each device op belongs to, in names that two traces share.
+
+Place = tuple[str, str | None]  # an operator's name, and the shape of its inputs where both traces record shapes
+
+
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """Rows of trace.host_ops of the operators that each device op was launched in; NONE where none; shape of trace.ops.
+
+    inner: the innermost.  outer: the outermost.
+    """
+
+    inner: Int64
+    outer: Int64
+
+
+@once_per_trace
+def owners(trace: Trace) -> Owners:
+    """The operators that launched each device op."""
+    ops, stack = trace.ops, operator_stack(trace)
+    inner, outer = np.full(len(ops), NONE, np.int64), np.full(len(ops), NONE, np.int64)
+    launched = np.flatnonzero(ops.launch != NONE)
+    thread, at_ns = trace.calls.thread[ops.launch[launched]], trace.calls.start_ns[ops.launch[launched]]
+    inner[launched] = stack.innermost_at(thread, at_ns)
+    outer[launched] = stack.outermost_at(thread, at_ns)
+    return Owners(inner, outer)
+
+
+def has_shapes(trace: Trace) -> bool:
+    """Whether the record says of what shape the inputs of operators were."""
+    return bool((trace.host_ops.shape != NONE).any())
+
+
+@once_per_trace
+def places(trace: Trace, *, by_shape: bool, outermost: bool = False) -> tuple[tuple[Place, ...], Int64]:
+    """The operators that launched device ops, and for each op its place among them; NONE where no operator did."""
+    known = owners(trace)
+    host_row = known.outer if outermost else known.inner
+    result = np.full(len(host_row), NONE, np.int64)
+    inside = np.flatnonzero(host_row != NONE)
+    host = trace.host_ops
+    shape = host.shape[host_row[inside]] if by_shape else np.full(len(inside), NONE)
+    n_shapes = len(trace.input_shapes) + 1
+    keys, result[inside] = coded(host.name[host_row[inside]].astype(np.int64) * n_shapes + shape + 1)
+    named = tuple((trace.names[key // n_shapes], _shape(trace, key % n_shapes - 1)) for key in keys.tolist())
+    return named, result
+
+
+def _shape(trace: Trace, row: int) -> str | None:
+    return None if row == NONE else trace.input_shapes[row]
+
 
 BOTH, NEW, GONE, RESHAPED, EARLY = "both", "new", "gone", "other shape", "launched before"
 
 
 @dataclass(frozen=True)
 class OperatorChange:
-    """The calls of one operator with inputs of one shape in two traces; summed durations in ns.
+    """The calls of one operator with inputs of one shape in two traces.
 
-    change: "both"; "new" or "gone" where one trace has none; "other shape" where it has the operator with other inputs
-    only. shape: None where a trace records none.  n_calls, n_ops: calls, and device ops that they launched themselves.
-    host_ns: from call to return, as in OperatorStat.  device_ns: of those ops, which may run at once.  charged_ns: of
-    the compared device's busy time, each instant to one op.  diff_ns: how much more device_ns the second has, of one
-    step where steps are compared.
+    name: its name.
+    shape: the shapes of its inputs, as recorded; None where they are not compared.
+    change: which of the two have it.
+    n_calls_a: calls, in the first.
+    n_calls_b: calls, in the second.
+    n_ops_a: device ops that it launched itself, in the first.
+    n_ops_b: device ops that it launched itself, in the second.
+    host_a_ns: from call to return, summed, in the first.
+    host_b_ns: from call to return, summed, in the second.
+    device_a_ns: the summed duration of those ops, in the first.
+    device_b_ns: the summed duration of those ops, in the second.
+    charged_a_ns: of the device's busy time, each instant charged to one op, in the first.
+    charged_b_ns: of the device's busy time, each instant charged to one op, in the second.
+    diff_ns: how much more device time the second has.
+    mean_a_ns: device time of a call in the first; None without calls.
+    mean_b_ns: device time of a call in the second; None without calls.
     """
 
     shown: ClassVar[tuple[str, ...]] = (
@@ -37,7 +105,7 @@ class OperatorChange:
 
     name: str
     shape: str | None
-    change: str
+    change: Annotated[str, one_of("both", "new", "gone", "other shape")]
     n_calls_a: int
     n_calls_b: int
     n_ops_a: int
@@ -62,11 +130,19 @@ class OperatorChange:
 
 @dataclass(frozen=True)
 class KernelChange:
-    """The runs of one kernel, copy or memset under one operator in two traces; summed durations in ns.
+    """The runs of one kernel, copy or memset under one operator in two traces.
 
-    change: as in OperatorChange, or "launched before" of orphans: which of them a recording has depends on when it
-    began.  operator, shape: that launched it, the innermost; None where none is known.
-    diff_ns: of one step where steps are compared.
+    name: its name.
+    operator: the innermost operator that launched it; None where not known.
+    shape: the shapes of the operator's inputs; None where they are not compared.
+    change: which of the two have it; launched before: of an orphan, which depends on when the recording began.
+    n_a: runs in the first.
+    n_b: runs in the second.
+    total_a_ns: their summed duration in the first.
+    total_b_ns: their summed duration in the second.
+    diff_ns: how much more the second has.
+    mean_a_ns: the mean in the first; None without runs.
+    mean_b_ns: the mean in the second; None without runs.
     """
 
     shown: ClassVar[tuple[str, ...]] = (
@@ -76,7 +152,7 @@ class KernelChange:
     name: str
     operator: str | None
     shape: str | None
-    change: str
+    change: Annotated[str, one_of("both", "new", "gone", "other shape", "launched before")]
     n_a: int
     n_b: int
     total_a_ns: int
@@ -111,10 +187,10 @@ class _Cost(NamedTuple):
 def operator_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_shape: bool) -> Rows[OperatorChange]:
     """Every operator of either trace, the largest difference on the device first."""
     sides = [_operators(side, by_shape=by_shape) for side in (first, second)]
-    found = []
+    rows = []
     for key in dict.fromkeys(key for side in sides for key in side):
         a, b = (side.get(key, _Cost()) for side in sides)
-        found.append(
+        rows.append(
             OperatorChange(
                 name=str(key[0]),
                 shape=key[1],
@@ -124,7 +200,7 @@ def operator_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_
                 diff_ns=difference(a.device_ns, b.device_ns, repeats),
             )
         )
-    shaped = _reshaped(found, [row.name for row in found])
+    shaped = _reshaped(rows, [row.name for row in rows])
     order = sorted(shaped, key=lambda row: (-abs(row.diff_ns), -abs(row.host_b_ns - row.host_a_ns)))
     return Rows(order, OperatorChange)
 
@@ -132,13 +208,13 @@ def operator_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_
 def kernel_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_shape: bool) -> Rows[KernelChange]:
     """Every kernel, copy and memset of either trace by the operator it ran under, the largest difference first."""
     sides = [_kernels(side, by_shape=by_shape) for side in (first, second)]
-    found = []
+    rows = []
     for key in dict.fromkeys(key for side in sides for key in side):
         (n_a, a_ns), (n_b, b_ns) = (side.get(key, (0, 0)) for side in sides)
         diff_ns = difference(a_ns, b_ns, repeats)
         change = EARLY if key[3] else _change(n_a, n_b)
-        found.append(KernelChange(str(key[0]), key[1], key[2], change, n_a, n_b, a_ns, b_ns, diff_ns))
-    shaped = _reshaped(found, [(row.name, row.operator) for row in found])
+        rows.append(KernelChange(str(key[0]), key[1], key[2], change, n_a, n_b, a_ns, b_ns, diff_ns))
+    shaped = _reshaped(rows, [(row.name, row.operator) for row in rows])
     return Rows(sorted(shaped, key=lambda row: -abs(row.diff_ns)), KernelChange)
 
 
@@ -167,11 +243,11 @@ def _operators(side: Side, *, by_shape: bool) -> dict[Key, _Cost]:
     if side.device is not None:
         np.add.at(sums, owner + 1, side.charged_ns[side.counted])
     own = {key: (int(n), int(ns)) for key, n, ns in zip(named, n_ops, sums[1:], strict=True)}
-    found: dict[Key, _Cost] = {}
+    costs: dict[Key, _Cost] = {}
     for row in operators(side.work, by_shape=by_shape):
         n, charged = own.get((row.name, row.shape), (0, 0))
-        found[row.name, row.shape] = _Cost(row.n_calls, n, row.host_ns, row.device_self_ns, charged)
-    return found
+        costs[row.name, row.shape] = _Cost(row.n_calls, n, row.host_ns, row.device_self_ns, charged)
+    return costs
 
 
 def _kernels(side: Side, *, by_shape: bool) -> dict[Key, tuple[int, int]]:
@@ -203,7 +279,7 @@ def _change(n_a: int, n_b: int) -> str:
 
 
 def _reshaped(rows: Sequence[ChangeT], called: Sequence[object]) -> list[ChangeT]:
-    """The same rows; what is gone or new in one shape, and is there in another one on the other side, says so."""
+    """The same rows, marked where work that is gone or new in one shape is on the other side in another shape."""
     in_a = {name for row, name in zip(rows, called, strict=True) if row.change not in (NEW, EARLY)}
     in_b = {name for row, name in zip(rows, called, strict=True) if row.change not in (GONE, EARLY)}
     other = {GONE: in_b, NEW: in_a}
@@ -211,3 +287,132 @@ def _reshaped(rows: Sequence[ChangeT], called: Sequence[object]) -> list[ChangeT
         replace(row, change=RESHAPED) if name in other.get(row.change, ()) else row
         for row, name in zip(rows, called, strict=True)
     ]
+
+
+# Kernels that took the place of others under the same operator, whatever they are called.
+
+MOST_KERNELS = 8  # that take the place of others; longer sequences are other work, new and gone
+LONGEST = 1000  # kernels of a call: sequences are compared in quadratic time, and such a long one is a whole graph
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Kernels that others replaced at the same place of the same operator.
+
+    operator: the innermost operator that both have.
+    shape: the shapes of its inputs; None where they are not compared.
+    gone: the kernels that went, in order.
+    new: the kernels that came, in order.
+    n_calls_a: calls of the operator with the old ones.
+    n_calls_b: calls of the operator with the new ones.
+    a_ns: the summed duration of those that went.
+    b_ns: the summed duration of those that came.
+    diff_ns: how much more the second has.
+    """
+
+    operator: str
+    shape: str | None
+    gone: Names
+    new: Names
+    n_calls_a: int
+    n_calls_b: int
+    a_ns: int
+    b_ns: int
+    diff_ns: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """One call of an operator: the kernels it launched, what tells them apart, and the rows of trace.ops they are.
+
+    tokens: a kernel's name, or the operator inside this one that launched it, where that is matched by itself.
+    """
+
+    kernels: Names
+    tokens: tuple[str | Place, ...]
+    rows: Int64
+
+
+def replacements(first: Side, second: Side, repeats: tuple[int, int], *, by_shape: bool) -> Rows[Replacement]:
+    """What replaced what, the largest difference first.
+
+    Calls of an operator with inputs of one shape are matched by order; where their numbers differ, only if all calls of
+    a side launched the same kernels. Of matched calls the sequences of kernels are compared: what stands between the
+    same neighbours took the place of what stood there. First the kernels that an operator launched itself, then by the
+    outermost operator those of operators inside it that only one trace has. Source: docs/words.md, "replaced".
+    """
+    sides, replaced = (first, second), _Replaced(first, second)
+    inner = [_calls(side, by_shape=by_shape) for side in sides]
+    settled = {at for at in inner[0].keys() & inner[1].keys() if replaced.compare(at, inner[0][at], inner[1][at])}
+    outer = [_calls(side, by_shape=by_shape, settled=settled) for side in sides]
+    for at in outer[0].keys() & outer[1].keys():
+        replaced.compare(at, outer[0][at], outer[1][at])
+    rows = [
+        Replacement(*at, gone, new, n_a, n_b, a_ns, b_ns, difference(a_ns, b_ns, repeats))
+        for (at, gone, new), (n_a, n_b, a_ns, b_ns) in replaced.totals.items()
+    ]
+    return Rows(sorted(rows, key=lambda row: (-abs(row.diff_ns), row.operator, row.shape or "", row.gone)), Replacement)
+
+
+class _Replaced:
+    """The replacements so far: of each the calls and the time of both sides."""
+
+    def __init__(self, first: Side, second: Side) -> None:
+        self._lengths = [side.work.ops.end_ns - side.work.ops.start_ns for side in (first, second)]
+        self._known: dict[tuple[object, object], list[tuple[slice, slice]]] = {}
+        self.totals: dict[tuple[Place, Names, Names], list[int]] = defaultdict(lambda: [0] * 4)
+
+    def compare(self, at: Place, first: Sequence[_Call], second: Sequence[_Call]) -> bool:
+        """Add what differs between the calls of one operator; False where these cannot be matched."""
+        pairs = _matched(first, second)
+        for old, new in pairs or ():
+            tokens = old[0].tokens, new[0].tokens
+            if tokens not in self._known:
+                self._known[tokens] = list(_exchanged(*tokens))
+            for went, came in self._known[tokens]:
+                total = self.totals[at, old[0].kernels[went], new[0].kernels[came]]
+                total[0] += len(old)
+                total[1] += len(new)
+                total[2] += sum(int(self._lengths[0][call.rows[went]].sum()) for call in old)
+                total[3] += sum(int(self._lengths[1][call.rows[came]].sum()) for call in new)
+        return pairs is not None
+
+
+def _calls(side: Side, *, by_shape: bool, settled: AbstractSet[Place] | None = None) -> Mapping[Place, Sequence[_Call]]:
+    """The calls that launched something, in order, by innermost operator; by outermost where some are settled."""
+    trace = side.work
+    inner = places(trace, by_shape=by_shape)
+    named, place_of = inner if settled is None else places(trace, by_shape=by_shape, outermost=True)
+    call = owners(trace).inner if settled is None else owners(trace).outer
+    rows = np.flatnonzero(call != NONE)
+    rows = rows[np.lexsort((trace.ops.start_ns[rows], trace.launch_start_ns()[rows], call[rows]))]
+    calls: dict[Place, list[_Call]] = defaultdict(list)
+    for part in np.split(rows, np.flatnonzero(np.diff(call[rows])) + 1) if len(rows) else ():
+        if len(part) > LONGEST:
+            continue
+        kernels = tuple(trace.names[i] for i in trace.ops.name[part].tolist())
+        tokens: tuple[str | Place, ...] = kernels
+        if settled:
+            under = [inner[0][i] for i in inner[1][part].tolist()]
+            tokens = tuple(at if at in settled else kernel for at, kernel in zip(under, kernels, strict=True))
+        calls[named[place_of[part[0]]]].append(_Call(kernels, tokens, part))
+    return calls
+
+
+def _matched(first: Sequence[_Call], second: Sequence[_Call]) -> list[tuple[Sequence[_Call], Sequence[_Call]]] | None:
+    """Calls of both sides that belong together and differ, those of a side with the same kernels; None: unknown."""
+    if len(first) == len(second):
+        return [([a], [b]) for a, b in zip(first, second, strict=True) if a.tokens != b.tokens]
+    if len({(call.tokens, call.kernels) for call in first}) == len({(c.tokens, c.kernels) for c in second}) == 1:
+        return [(first, second)] if first[0].tokens != second[0].tokens else []
+    return None
+
+
+def _exchanged(first: Sequence[Hashable], second: Sequence[Hashable]) -> Iterator[tuple[slice, slice]]:
+    """Which part of one sequence stands in the place of which part of the other."""
+    codes = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    for what, i, k, j, m in codes:
+        if what == "replace" and max(k - i, m - j) <= MOST_KERNELS:
+            yield slice(i, k), slice(j, m)

@@ -7,66 +7,62 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic import units
-from perfmagic.analysis.findings.busy import in_short
-from perfmagic.analysis.findings.facts import Facts, sentences
-from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.advice import can_compile, compiled, in_graphs
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.finding import Outcome, Silent, too_short
+from perfmagic.analysis.findings.wording import sentences
 from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category, categories, category_times
-from perfmagic.analysis.timeline.compiled import can_compile, compiled, in_graphs
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.analysis.timeline.origin import Source, origins
-from perfmagic.numerics.intervals import merge, subtract
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import merge, subtract
 from perfmagic.trace.columns import Bool
 
 BUSY_FRAC = 0.5  # of the window: of a device that is busy for less, what it waits for matters more
-TOLD = 3  # kinds of work in the sentence; the table has all
-TOLD_FRAC = 0.05  # of the device's ops: a kind of work with less is not named behind another
+NAMED = 3  # kinds of work in the sentence; the table has all
+NAMED_FRAC = 0.05  # of the device's ops: a kind of work with less is not named behind another
 ONE_SHAPE_FRAC = 0.5  # of an operator's time: one shape with more stands for all
 _KINDS = {  # the words of a table's column where they are no subject of a sentence
     Category.ELEMENTWISE: "elementwise kernels",
     Category.FUSED: "kernels fused by torch.compile",
     Category.OTHER: "other kernels",
 }
-FUSIBLE_FRAC = 0.3  # of the device's ops: so much elementwise work is worth fusing
+FUSIBLE_FRAC = 0.3  # of the device's ops: this much elementwise work is worth fusing
 _FUSE = (
     "Elementwise kernels read and write memory and compute little: torch.compile fuses neighbours, so that values "
     "between them stay on the chip"
 )
 
 
-def device_time(facts: Facts) -> list[Finding]:
+def device_time(facts: Facts) -> Outcome:
     """The kinds of work that took most of a busy device's time, and the longest operator of each.
 
     Kernels without a recorded operator are of a kind by their names, and no operators: their share is said.
     """
     parts = facts.breakdown
     if facts.trace.simulated:  # how long its ops take is a matter of its pace, or of the CPU
-        return []
-    if parts.busy_ns < BUSY_FRAC * max(1, facts.window_ns):
-        return []
+        return Silent("the device is simulated: how long its ops take says nothing about a GPU")
+    least_ns = BUSY_FRAC * max(1, facts.window_ns)
+    if parts.busy_ns < least_ns:
+        return too_short(f"{facts.the_device} was busy for", parts.busy_ns, least_ns, facts.describe_share(BUSY_FRAC))
     kinds = category_times(facts.trace, facts.device, facts.comm_names)
     ops_ns = sum(kind.total_ns for kind in kinds)
     if not ops_ns:
-        return []
-    told = [kind for i, kind in enumerate(kinds[:TOLD]) if i == 0 or kind.share_frac >= TOLD_FRAC]
-    words = []
-    for i, kind in enumerate(told):
+        return Silent("no op of the device took any time")
+    named = [kind for i, kind in enumerate(kinds[:NAMED]) if i == 0 or kind.share_frac >= NAMED_FRAC]
+    clauses = []
+    for i, kind in enumerate(named):
         whole = f" of {units.duration(ops_ns)} of device ops" if i == 0 else ""
         took = f"took {units.duration(kind.total_ns)}{whole} ({units.percent(kind.share_frac)})"
         longest = _longest(facts, kind.category)
         name = _KINDS.get(kind.category, CATEGORY_WORDS[kind.category])
-        words.append(f"{name} {took}{longest.words(kind.total_ns) if longest else ''}")
+        clauses.append(f"{name} {took}{longest.describe(kind.total_ns) if longest else ''}")
     sets = parts.intervals
     return [
-        Finding(
+        facts.finding(
             rule="device_time",
-            cost_ns=None,
             cause="device time",
-            detail=f"{facts.on_device}: {sentences('; '.join(words), _without_operator(facts, ops_ns))}",
-            lines=(),
-            start_ns=parts.extent_start_ns,
-            end_ns=parts.extent_end_ns,
-            device=facts.device,
+            detail=f"{facts.on_device}: {sentences('; '.join(clauses), _without_operator(facts, ops_ns))}",
             advice=_FUSE if _to_fuse(facts, ops_ns) else "",
             where=subtract(sets["busy"], merge(sets["exposed_communication"], sets["exposed_copy"])),
         )
@@ -80,7 +76,7 @@ class _Longest:
     own_ns: int
     rows: Sequence[DeviceOperator]
 
-    def words(self, kind_ns: int) -> str:
+    def describe(self, kind_ns: int) -> str:
         """: ", the longest aten::mm bf16 [64, 128] [128, 32] with 6.67 ms, at 410 of 989 TFLOP/s"."""
         time = "all of it" if self.own_ns == kind_ns else units.duration(self.own_ns)
         if self.rows[0].source == Source.GRAPH:
@@ -92,14 +88,14 @@ class _Longest:
 def _longest(facts: Facts, category: Category) -> _Longest | None:
     """The longest recorded operator of a kind of work; None where none was recorded, and for communication.
 
-    Communication is told by its collectives: see the findings on it.
+    The findings on communication name its collectives.
     """
     trace, origin = facts.trace, origins(facts.trace)
-    mine = _here(facts) & (categories(trace, facts.comm_names) == category) & _with_operator(facts)
-    if category in (Category.COMMUNICATION, Category.MEMSET) or not mine.any():
+    of_kind = _here(facts) & (categories(trace, facts.comm_names) == category) & _with_operator(facts)
+    if category in (Category.COMMUNICATION, Category.MEMSET) or not of_kind.any():
         return None
-    length = (trace.ops.end_ns - trace.ops.start_ns)[mine]
-    sums = np.bincount(origin.name[mine], weights=length)
+    length = (trace.ops.end_ns - trace.ops.start_ns)[of_kind]
+    sums = np.bincount(origin.name[of_kind], weights=length)
     name = int(sums.argmax())
     rows = device_operators(trace, facts.device, facts.comm_names)
     of_name = [row for row in rows if row.name == origin.names[name] and row.source in _RECORDED]
@@ -125,7 +121,7 @@ def _without_operator(facts: Facts, ops_ns: int) -> str:
     length = ops.end_ns - ops.start_ns
     lone = _here(facts) & ~_with_operator(facts)
     lone_ns = int(length[lone].sum())
-    if lone_ns < TOLD_FRAC * ops_ns or lone_ns == ops_ns:
+    if lone_ns < NAMED_FRAC * ops_ns or lone_ns == ops_ns:
         return ""
     unknown_ns = int(length[lone & (source == Source.UNKNOWN)].sum())
     why = "its launches are not in the record" if 2 * unknown_ns >= lone_ns else "none was around its launches"
@@ -138,25 +134,31 @@ def _to_fuse(facts: Facts, ops_ns: int) -> bool:
     kinds = category_times(trace, facts.device, facts.comm_names)
     if kinds[0].category != Category.ELEMENTWISE or kinds[0].total_ns < FUSIBLE_FRAC * ops_ns:
         return False
-    mine = _here(facts) & (categories(trace, facts.comm_names) == Category.ELEMENTWISE)
+    elementwise = _here(facts) & (categories(trace, facts.comm_names) == Category.ELEMENTWISE)
     length = trace.ops.end_ns - trace.ops.start_ns
-    in_graph_ns = int(length[mine & in_graphs(trace)].sum())
+    in_graph_ns = int(length[elementwise & in_graphs(trace)].sum())
     if not can_compile(trace, facts.device):
         return False
-    return not compiled(trace)[_here(facts)].any() and 2 * in_graph_ns < int(length[mine].sum())
+    return not compiled(trace)[_here(facts)].any() and 2 * in_graph_ns < int(length[elementwise].sum())
 
 
 def _name(rows: Sequence[DeviceOperator]) -> str:
     """An operator with its types, and its shapes where it has one, or one has most of its time."""
     most = rows[0]
     if len(rows) == 1:
-        return in_short(most)
+        return describe_operator(most)
     types = {row.dtypes for row in rows}
     plain = " ".join(filter(None, (most.name, most.dtypes if len(types) == 1 else "")))
     known = len({row.shapes for row in rows if row.shapes})
     if most.shapes and most.total_ns >= ONE_SHAPE_FRAC * sum(row.total_ns for row in rows):
         return f"{plain} (mostly {most.shapes})"
     return plain + (f" in {units.count(known)} shapes" if known > 1 else "")
+
+
+def describe_operator(operator: DeviceOperator) -> str:
+    """An operator with what it worked on: "aten::mm [64, 128] [128, 32] bf16"."""
+    who = f"kernel {operator.name}" if operator.source in (Source.KERNEL, Source.UNKNOWN) else operator.name
+    return " ".join(filter(None, (who, operator.shapes, operator.dtypes)))
 
 
 def _speed(rows: Sequence[DeviceOperator], in_ns: int) -> str:
@@ -166,6 +168,6 @@ def _speed(rows: Sequence[DeviceOperator], in_ns: int) -> str:
     rate = sum(row.flop or 0 for row in rows) / in_ns * 1e9
     peaks = {row.peak_flop_per_s for row in rows}
     peak = peaks.pop() if len(peaks) == 1 else None
-    of = f" of {units.significant(peak / 1e12)}" if peak else ""
+    beside_peak = f" of {units.significant(peak / 1e12)}" if peak else ""
     most = "up to " if any(row.flop_at_most for row in rows) else ""
-    return f"{most}{units.significant(rate / 1e12)}{of}{units.NBSP}TFLOP/s"
+    return f"{most}{units.significant(rate / 1e12)}{beside_peak}{units.NBSP}TFLOP/s"

@@ -1,24 +1,192 @@
-"""What the rules of the findings look at, each worked out once and only when asked for."""
+"""What the rules look at, each worked out once and only when asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from perfmagic.analysis.findings.cell_time import CellTime, cell_time
-from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.idle import IdleGaps, idle_gaps
-from perfmagic.analysis.timeline.launches import LaunchBound, Launches, launch_bound, launches
+from perfmagic.analysis.findings.copy_overlap import HostCopies
+from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, python_was, too_short
+from perfmagic.analysis.timeline.activity import StreamStat, Syncs, busy_intervals, extent, streams, syncs
+from perfmagic.analysis.timeline.idle import (
+    CAUSES,
+    Causes,
+    IdleGaps,
+    before_dry_ns,
+    busy_elsewhere,
+    causes,
+    gap_pauses,
+    idle_causes,
+    idle_gaps,
+    pauses_from,
+    python_waits,
+)
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
-from perfmagic.analysis.timeline.queueing import QueueStat, queues
+from perfmagic.analysis.timeline.queueing import LaunchBound, Launches, QueueStat, launch_bound, launches, queues
 from perfmagic.analysis.timeline.steps import Step, steps
-from perfmagic.analysis.timeline.streams import StreamStat, streams
-from perfmagic.analysis.timeline.syncs import Syncs, syncs
-from perfmagic.trace.columns import Bool, Int64
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import (
+    EMPTY,
+    Intervals,
+    clip,
+    complement,
+    intersect,
+    merge,
+    subtract,
+    total_ns,
+    union,
+)
+from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
+from perfmagic.trace.names import OpClass, copy_direction, is_pageable, op_classes
+from perfmagic.trace.rows import Rows
+
+# Where the time of a cell went, each instant once: the parts that the verdict compares.
+
+THE_CELL, ITS_EXTENT = "the cell", "its extent"  # what a share of busy time is of, as sentences have it
+
+
+class Window(NamedTuple):
+    """The time that a verdict speaks of, and that "busy" is a share of.  name: THE_CELL or ITS_EXTENT."""
+
+    start_ns: int
+    end_ns: int
+    name: str
+
+    @property
+    def length_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+def judged_window(trace: Trace, device: int) -> Window:
+    """The cell, from its start until every device was done; of a file, which has no cell, the extent of the device.
+
+    A cell's window is widened to hold every op. Source: docs/verdict.md, "busy".
+    """
+    meta, ops = trace.meta, trace.ops
+    if meta.returned_ns is None:
+        return Window(*extent(ops.take(ops.device == device), meta.start_ns), ITS_EXTENT)
+    start_ns, end_ns = int(ops.start_ns.min(initial=meta.start_ns)), int(ops.end_ns.max(initial=meta.end_ns))
+    return Window(start_ns, end_ns, THE_CELL)
+
+
+@dataclass(frozen=True, eq=False)
+class CellTime:
+    """The parts of a window for one device: interval sets that never overlap and add up to the window.
+
+    working: the device executes an op, and Python waits for it or has queued the next one.
+    unfed: the device executes its last queued op while Python works, and runs dry afterwards.
+    causes: what an idle device waited for before and between its ops.
+    after_last: after the device's last op, while Python has not come back from a blocking call or has returned.
+    after_elsewhere: after the device's last op, while another device executes.
+    tail: after the device's last op, while Python works on.
+    python_waits: Python in a blocking call, or done with the cell; it overlaps the other parts.
+    held_elsewhere: what is queued waits for another stream, and another device executes; a part of that cause.
+    """
+
+    window: Window
+    working: Intervals
+    unfed: Intervals
+    causes: Causes
+    after_last: Intervals
+    after_elsewhere: Intervals
+    tail: Intervals
+    python_waits: Intervals
+    held_elsewhere: Intervals
+
+    @property
+    def parts(self) -> dict[str, Intervals]:
+        """The parts that add up to the window, by name."""
+        sets = self.causes.sets
+        sets["blocked"] = merge(sets["blocked"], self.after_last)
+        sets["other_device"] = merge(sets["other_device"], self.after_elsewhere)
+        return {"working": self.working, "unfed": self.unfed, **sets, "tail": self.tail}
+
+    @property
+    def waited_ns(self) -> dict[str, int]:
+        """How long the device waited, by cause as in perfmagic.analysis.timeline.idle.CAUSES."""
+        sums = {name: total_ns(where) for name, where in self.parts.items()}
+        sums["in_python"] += sums["one_by_one"]
+        return {cause: sums[cause] for cause in CAUSES}
+
+    @property
+    def waited_for_host(self) -> Intervals:
+        """When the device was idle because Python, or a call it was in, had launched nothing earlier."""
+        return merge(self.causes.in_python, self.causes.one_by_one, self.causes.in_call)
+
+    @property
+    def not_busy(self) -> Intervals:
+        """All the time of the window in which the device executed nothing."""
+        return complement(merge(self.working, self.unfed), self.window.start_ns, self.window.end_ns)
+
+    @property
+    def busy_ns(self) -> int:
+        return total_ns(self.working) + total_ns(self.unfed)
+
+    @property
+    def busy_frac(self) -> float:
+        return self.busy_ns / self.window.length_ns if self.window.length_ns else 0.0
+
+    @property
+    def device_ns(self) -> int:
+        """What the devices decide: they execute, and Python waits for them or has queued more."""
+        return total_ns(self.working) + self.waited_ns["other_device"] + total_ns(self.held_elsewhere)
+
+    @property
+    def waited_for_host_ns(self) -> int:
+        return total_ns(self.waited_for_host)
+
+    @property
+    def host_ns(self) -> int:
+        """What Python decides: it works, and nothing is queued behind what the device executes or is about to."""
+        return self.waited_for_host_ns + total_ns(self.unfed)
+
+    @property
+    def latency_ns(self) -> int:
+        """What the way between Python and the device takes, or from one op to the next."""
+        waited = self.waited_ns
+        return waited["launching"] + waited["between_ops"] + waited["blocked"]
+
+    @property
+    def stalled_ns(self) -> int:
+        return self.waited_ns["other_stream"] + self.waited_ns["unexplained"] - total_ns(self.held_elsewhere)
+
+    @property
+    def tail_ns(self) -> int:
+        return total_ns(self.tail)
+
+    @property
+    def python_waits_ns(self) -> int:
+        return total_ns(self.python_waits)
+
+
+def cell_time(trace: Trace, device: int) -> CellTime:
+    """Where did the time of the cell go, for this device? Source: docs/verdict.md."""
+    window = judged_window(trace, device)
+    first_ns, last_ns = extent(trace.ops.take(trace.ops.device == device), window.start_ns)
+    busy, waits = busy_intervals(trace, device), clip(python_waits(trace), window.start_ns, window.end_ns)
+    pauses = pauses_from(trace, device, window.start_ns)
+    dry_ns, before_ns = before_dry_ns(trace, device, pauses, first_ns)
+    unfed = subtract(intersect(union(before_ns, dry_ns), busy), waits)
+    after = complement(EMPTY, last_ns, window.end_ns)
+    elsewhere = busy_elsewhere(trace, device)
+    after_elsewhere = intersect(after, elsewhere)
+    # a file's window has no pauses but the gaps; what Python waited for outside of them decides nothing
+    idle = idle_causes(trace, device) if pauses is gap_pauses(trace, device) else causes(trace, device, pauses, waits)
+    return CellTime(
+        window=window,
+        working=subtract(busy, unfed),
+        unfed=unfed,
+        causes=idle,
+        after_last=subtract(intersect(after, waits), after_elsewhere),
+        after_elsewhere=after_elsewhere,
+        tail=subtract(subtract(after, waits), after_elsewhere),
+        python_waits=waits,
+        held_elsewhere=intersect(idle.other_stream, elsewhere),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +238,29 @@ class Facts:
         """What is worth a sentence: a hundredth of the window."""
         return max(1, self.window_ns // 100)
 
+    def describe_share(self, frac: float) -> str:
+        """A share of the window in words: "5 % of the cell", of a file "5 % of the extent"."""
+        return f"{units.percent(frac)} of {self.cell_time.window.name.replace('its', 'the')}"
+
+    def finding(self, *, rule: str, cause: str, detail: str, advice: str = "", where: Intervals = EMPTY) -> Finding:
+        """A finding about all of the device's extent, without a cost."""
+        return Finding(
+            rule=rule,
+            cost_ns=None,
+            cause=cause,
+            detail=detail,
+            lines=(),
+            start_ns=self.breakdown.extent_start_ns,
+            end_ns=self.breakdown.extent_end_ns,
+            device=self.device,
+            advice=advice,
+            where=where,
+        )
+
+    def below_notable(self, what: str, ns: float) -> Silent:
+        """That a time is not worth a sentence.  what: with its verb."""
+        return too_short(what, ns, self.notable_ns, self.describe_share(0.01))
+
     @cached_property
     def syncs(self) -> Syncs:
         return syncs(self.trace)
@@ -78,6 +269,16 @@ class Facts:
     def gaps(self) -> IdleGaps:
         return idle_gaps(self.trace, self.device)
 
+    def python_was(self, where: Intervals) -> PythonWas:
+        """What Python was doing in some time within the idle gaps, on the threads that launched what ended them."""
+        trace, gaps = self.trace, self.gaps
+        if not len(where) or not len(gaps) or not trace.has_host_rows:
+            return PythonWas("", ("", "", ""), frozenset(), ())
+        gap = np.maximum(np.searchsorted(gaps.start_ns, where[:, 0], side="right") - 1, 0)
+        launch = trace.ops.launch[gaps.op[gap]]
+        known = launch != NONE
+        return python_was(trace, trace.calls.thread[launch[known]], where[known])
+
     @cached_property
     def streams(self) -> Rows[StreamStat]:
         return streams(self.trace, self.device)
@@ -85,6 +286,27 @@ class Facts:
     @cached_property
     def queues(self) -> Rows[QueueStat]:
         return queues(self.trace, self.device)
+
+    @cached_property
+    def pinned_copies(self) -> HostCopies | None:
+        """The copies between host and device that are not of pageable memory; None without any."""
+        return self._host_copies(pageable=False)
+
+    @cached_property
+    def pageable_copies(self) -> HostCopies | None:
+        """The copies between host and device from or to pageable memory; None without any."""
+        return self._host_copies(pageable=True)
+
+    def _host_copies(self, *, pageable: bool) -> HostCopies | None:
+        ops, classes = self.trace.ops, op_classes(self.trace, self.comm_names)
+        by_name = np.array([is_pageable(name) for name in self.trace.names], bool)
+        copied = (ops.device == self.device) & np.isin(classes, (OpClass.HTOD, OpClass.DTOH))
+        rows = np.flatnonzero(copied & (by_name[ops.name] == pageable))
+        return self.host_copies(rows, pageable=pageable) if len(rows) else None
+
+    def host_copies(self, rows: Int64, *, pageable: bool) -> HostCopies:
+        """Some copies between host and device, rows of trace.ops."""
+        return HostCopies(self.trace, self.device, rows, self.breakdown.intervals["compute"], pageable)
 
     @cached_property
     def launches(self) -> Launches:
@@ -98,10 +320,10 @@ class Facts:
     @cached_property
     def in_stretches(self) -> Bool:
         """Which idle gaps lie in those stretches; shape of gaps."""
-        found = self.one_by_one
-        if not found:
+        stretches = self.one_by_one
+        if not stretches:
             return np.zeros(len(self.gaps), bool)
-        starts, ends = (np.array(column) for column in zip(*((s.start_ns, s.end_ns) for s in found), strict=True))
+        starts, ends = (np.array(column) for column in zip(*((s.start_ns, s.end_ns) for s in stretches), strict=True))
         last = np.searchsorted(starts, self.gaps.start_ns, side="right") - 1
         inside: Bool = (last >= 0) & (self.gaps.start_ns < ends[np.maximum(last, 0)])
         return inside
@@ -125,26 +347,29 @@ class Facts:
         return f", over {which}{len(known)} steps" if n else ""
 
 
-def sentences(*facts: str) -> str:
-    """One fact a sentence: "the device was busy. It waited"; the first goes on a line begun, the last has no stop."""
-    known = [fact for fact in facts if fact]
-    return ". ".join(fact if i == 0 else fact[:1].upper() + fact[1:] for i, fact in enumerate(known))
+def uploads(facts: Facts) -> Bool:
+    """Which blocking calls are copies from pageable memory to the device."""
+    trace, blocking = facts.trace, facts.syncs
+    htod = np.array([copy_direction(name) == OpClass.HTOD for name in trace.names], bool)
+    is_htod = np.zeros(len(trace.calls), bool)
+    launched = trace.ops.launch != NONE
+    is_htod[trace.ops.launch[launched]] = htod[trace.ops.name[launched]]
+    uploads: Bool = blocking.pageable & is_htod[blocking.call]
+    return uploads
 
 
-def listed(words: Sequence[str]) -> str:
-    """The words as people list them: "a", "a and b", "a, b and c"."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+def waits_for_uploads(facts: Facts, upload: Bool | None = None) -> Bool:
+    """Which blocking calls only end such a copy, which is the call before them on their thread.
 
-
-def on_lines(lines: Iterable[int]) -> str:
-    """The lines after a space and "on": " on line 3", " on lines 4 and 7"; nothing where no line is known."""
-    words = line_words(lines)
-    return f" on {words}" if words else ""
-
-
-def line_words(lines: Iterable[int]) -> str:
-    """The lines as people say them: "line 3", "lines 4 and 7", "lines 2, 4 and 7"."""
-    known = [str(n) for n in sorted({int(n) for n in lines}) if n > 0]
-    if not known:
-        return ""
-    return f"line{'s' if len(known) > 1 else ''} {listed(known)}"
+    torch waits for the stream after each copy without non_blocking.  upload: the copies asked about, all by default.
+    """
+    blocking, calls = facts.syncs, facts.trace.calls
+    upload = uploads(facts) if upload is None else upload
+    if not upload.any():
+        return upload
+    order = np.lexsort((calls.start_ns, calls.thread))
+    before = np.full(len(calls), NONE, np.int64)
+    same_thread = calls.thread[order[1:]] == calls.thread[order[:-1]]
+    before[order[1:][same_thread]] = order[:-1][same_thread]
+    waits: Bool = ~uploads(facts) & np.isin(before[blocking.call], blocking.call[upload])
+    return waits

@@ -1,65 +1,127 @@
-"""Which findings a trace has, as a tree by time. Each rule's sentence is worded in the file named after it."""
+"""Which findings a trace has: the rules, what each says, and a tree by time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from perfmagic.analysis.findings.alone import began_late, start_up, went_on_alone
-from perfmagic.analysis.findings.clocks import clocks
-from perfmagic.analysis.findings.communication import communication
-from perfmagic.analysis.findings.data_loading import data_loading
+from perfmagic.analysis.findings.communication import communication, exposed_communication, exposed_copy
 from perfmagic.analysis.findings.device_time import device_time
-from perfmagic.analysis.findings.eager_attention import eager_attention
-from perfmagic.analysis.findings.exposed import exposed_communication, exposed_copy
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.finding import Finding, Outcome, Silent
 from perfmagic.analysis.findings.gains import Gains
-from perfmagic.analysis.findings.graph_launch import graph_launch
-from perfmagic.analysis.findings.in_call import in_call
-from perfmagic.analysis.findings.incomplete import incomplete
-from perfmagic.analysis.findings.longest_gap import LONG_GAP_FRAC, longest_gap
-from perfmagic.analysis.findings.low_occupancy import low_occupancy
-from perfmagic.analysis.findings.one_by_one import one_by_one
-from perfmagic.analysis.findings.pageable import pageable, slower_copies
-from perfmagic.analysis.findings.queue_full import queue_full
-from perfmagic.analysis.findings.race import race
-from perfmagic.analysis.findings.repeated_gap import repeated_gap, repeated_gap_queued
-from perfmagic.analysis.findings.step import step
-from perfmagic.analysis.findings.streams import streams
-from perfmagic.analysis.findings.sync import sync
-from perfmagic.analysis.findings.tensor_cores import tensor_cores
-from perfmagic.analysis.findings.tiny_kernels import tiny_kernels
-from perfmagic.analysis.findings.unaligned_gemm import unaligned_gemm
-from perfmagic.analysis.findings.verdict import claimed_by_verdict, verdict_of
-from perfmagic.analysis.findings.waited_for_host import waited_for_host
-from perfmagic.analysis.findings.zero_grad import zero_grad
-from perfmagic.analysis.timeline.graph_record import incomplete_graphs
-from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, NO_VERDICT, Verdict
-from perfmagic.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
+from perfmagic.analysis.findings.gaps import (
+    began_late,
+    longest_gap,
+    repeated_gap,
+    repeated_gap_queued,
+    start_up,
+    waited_for_host,
+    went_on_alone,
+)
+from perfmagic.analysis.findings.kernels import (
+    eager_attention,
+    low_occupancy,
+    tensor_cores,
+    tiny_kernels,
+    unaligned_gemm,
+)
+from perfmagic.analysis.findings.launches import data_loading, graph_launch, in_call, one_by_one, queue_full, zero_grad
+from perfmagic.analysis.findings.record import clocks, incomplete, race, step, streams
+from perfmagic.analysis.findings.sync import pageable, slower_copies, sync
+from perfmagic.analysis.findings.verdict import claimed_by_verdict, failed, kind_of, no_verdict, verdict_of
+from perfmagic.analysis.timeline.trust import incomplete_graphs
+from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verdict
+from perfmagic.base.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
 from perfmagic.trace.model import Trace
 
 __all__ = ["Finding", "findings"]
 
-# A rule that explains time is given the time that no rule before it has explained, and says which part of it it claims.
-Claim = Callable[[Facts, Intervals], list[Finding]]
-Rule = Callable[[Facts], list[Finding]]
 
+# A rule that explains time is given the time that no rule before it has explained, and says which part of it it claims.
+Claim = Callable[[Facts, Intervals], Outcome]
+Rule = Callable[[Facts], Outcome]
 FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, zero_grad, one_by_one, repeated_gap)
 IDLE: tuple[Claim, ...] = (pageable, sync, repeated_gap_queued, went_on_alone)
 EXPOSED: tuple[Claim, ...] = (exposed_communication, exposed_copy)
 BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)
 WITHOUT_TIME: tuple[Rule, ...] = (start_up, step, streams, graph_launch, communication)
 WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete)  # true whatever the ops lasted
-MOSTLY = 0.9  # of the longest gap: a finding that explains so much of it has it as its part
+
+
+class Outcomes:
+    """What each rule says about a trace that has device ops, worked out when it is asked for."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._known: dict[Claim | Rule, Outcome] = {}
+
+    @cached_property
+    def judged(self) -> Verdict:
+        return verdict_of(self.facts)
+
+    def outcome(self, rule: Rule) -> Outcome:
+        """What a rule says that claims no time of others."""
+        if rule not in self._known:
+            self._known[rule] = rule(self.facts)
+        return self._known[rule]
+
+    def claimed(self, chain: Sequence[Claim]) -> list[Finding]:
+        """What the rules of a chain say, each about the time that the ones before left."""
+        return [finding for rule in chain for finding in self.claim(chain, rule)]
+
+    def claim(self, chain: Sequence[Claim], rule: Claim) -> Outcome:
+        """What one rule of a chain says about the time that the ones before left; only these are asked, too."""
+        if rule not in self._known:
+            self._known[rule] = rule(self.facts, self.left(chain, chain.index(rule)))
+        return self._known[rule]
+
+    def left(self, chain: Sequence[Claim], n: int | None = None) -> Intervals:
+        """The time of a chain that its first n rules do not explain; None: all of them."""
+        free = self.offered(chain)
+        for rule in chain[:n]:
+            for finding in self.claim(chain, rule):
+                free = subtract(free, finding.where)
+        return free
+
+    def offered(self, chain: Sequence[Claim]) -> Intervals:
+        """The time that a chain is about."""
+        if chain is EXPOSED:
+            sets = self.facts.breakdown.intervals
+            return merge(sets["exposed_communication"], sets["exposed_copy"])
+        time = self.facts.cell_time
+        if chain is FOR_HOST:
+            return time.waited_for_host
+        rest = subtract(time.not_busy, time.waited_for_host)
+        # the verdict speaks of all of the tail
+        return subtract(rest, time.tail) if kind_of(self.facts.cell_time) == HOST_TAIL else rest
+
+    def slower_copies(self) -> Outcome:
+        """What pageable memory costs of the time of exposed copies."""
+        return slower_copies(self.facts, lambda: self.claim(EXPOSED, exposed_copy))
+
+    def lacks(self, chain: Sequence[Claim] | Sequence[Rule] = ()) -> Silent | None:
+        """Why the rules of a chain are not asked; None where they are. No chain: those that need all durations."""
+        if not len(self.facts.trace.ops):
+            return Silent("no device op was recorded")
+        if failed(self.facts.trace):
+            return Silent("the code failed before its end, and what it did until then is no advice")
+        # where ops of graphs are missing, those that are recorded took their time all the same
+        asked = chain is WITHOUT_DURATIONS or (chain is BUSY and incomplete_graphs(self.facts.trace))
+        why = "" if asked else no_verdict(self.facts)
+        return Silent(f"there is no verdict: {why}") if why else None
+
+
+MOSTLY = 0.9  # of the longest gap: a finding that explains this share of it has the gap as its part
 
 
 @dataclass(frozen=True)
-class _Node:
+class Node:
     """A finding and its parts."""
 
     finding: Finding
-    parts: tuple[_Node, ...] = ()
+    parts: tuple[Node, ...] = ()
 
     def findings(self) -> Iterable[Finding]:
         yield self.finding
@@ -67,7 +129,7 @@ class _Node:
             yield from part.findings()
 
     def flat(self, gains: Gains, depth: int = 0) -> Iterable[Finding]:
-        yield replace(gains.told(self.finding), depth=depth)
+        yield replace(gains.with_gain(self.finding), depth=depth)
         for part in self.parts:
             yield from part.flat(gains, depth + 1)
 
@@ -77,121 +139,148 @@ def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]
 
     Each finding is followed by its parts, one `depth` below it: their time lies within its own. Findings beside each
     other share no time, so that their costs add up to what could be won at most.
+    Of code that failed there is no advice: only that it has no verdict.
     comm_names: as in perfmagic.trace.names.op_classes. Empty only where there is neither a device op nor a host
     operator.
     """
-    facts = Facts(trace, comm_names)
-    gains = Gains(facts)
+    outcomes = Outcomes(Facts(trace, comm_names))
+    gains = Gains(outcomes.facts)
     if not len(trace.ops):
-        return (_verdict(facts, verdict_of(facts)),) if trace.has_host_rows else ()
-    judged = verdict_of(facts)
-    untimed = [_Node(finding) for rule in WITHOUT_DURATIONS for finding in rule(facts)]
-    if judged.kind == NO_VERDICT:
-        # where ops of graphs are missing, those that are recorded took their time all the same
-        told = [*_busy_nodes(facts, gains), *untimed] if incomplete_graphs(trace) else untimed
-        return _flat([*_by_worth(told, gains)], _Node(_verdict(facts, judged)), gains)
-    head, idle = _idle_tree(facts, judged, gains)
-    head = replace(head, finding=replace(head.finding, mended=gains.against(judged.kind)))
-    sets = facts.breakdown.intervals
-    exposed, _ = _claimed(facts, EXPOSED, merge(sets["exposed_communication"], sets["exposed_copy"]))
-    exposed_nodes = [_Node(f, _parts_of_exposed(facts, f)) for f in exposed]
-    beside = [_Node(finding) for rule in WITHOUT_TIME for finding in rule(facts)]
-    busy = _busy_nodes(facts, gains)
-    rest = _by_worth([*idle, *exposed_nodes, *beside, *untimed], gains)
-    # what an idle device waited for does not decide where it was busy all the time
-    ordered = [*busy, *rest] if judged.kind == DEVICE_BOUND else _by_worth([*busy, *rest], gains)
+        return (verdict_finding(outcomes),) if trace.has_host_rows else ()
+    if failed(trace):
+        return (verdict_finding(outcomes),)
+    ordered, head = tree(outcomes, gains)
     return _flat(ordered, head, gains)
 
 
-def _busy_nodes(facts: Facts, gains: Gains) -> list[_Node]:
-    """Where a busy device's time went, with what makes it slow as its parts; only these where it is not told."""
-    slow = _by_worth([_Node(finding) for rule in BUSY for finding in rule(facts)], gains)
-    return [_Node(finding, tuple(slow)) for finding in device_time(facts)] or slow
+def tree(outcomes: Outcomes, gains: Gains) -> tuple[list[Node], Node]:
+    """What is found beside the verdict, in order, and the verdict, each with its parts."""
+    kind = outcomes.judged.kind
+    untimed = _nodes(outcomes, WITHOUT_DURATIONS)
+    if outcomes.lacks() is not None:
+        known = [*_busy_nodes(outcomes, gains), *untimed] if outcomes.lacks(BUSY) is None else untimed
+        return _by_worth(known, gains), Node(verdict_finding(outcomes))
+    head, idle = _idle_tree(outcomes, gains)
+    head = replace(head, finding=replace(head.finding, mended=gains.against(kind)))
+    exposed = [Node(f, _parts_of_exposed(outcomes, f)) for f in outcomes.claimed(EXPOSED)]
+    busy = _busy_nodes(outcomes, gains)
+    rest = _by_worth([*idle, *exposed, *_nodes(outcomes, WITHOUT_TIME), *untimed], gains)
+    # what an idle device waited for does not decide where it was busy all the time
+    return [*busy, *rest] if kind == DEVICE_BOUND else _by_worth([*busy, *rest], gains), head
 
 
-def _parts_of_exposed(facts: Facts, exposed: Finding) -> tuple[_Node, ...]:
+def _nodes(outcomes: Outcomes, rules: Iterable[Rule]) -> list[Node]:
+    return [Node(finding) for rule in rules for finding in outcomes.outcome(rule)]
+
+
+def _busy_nodes(outcomes: Outcomes, gains: Gains) -> list[Node]:
+    """Where a busy device's time went, with what makes it slow as its parts; else only these."""
+    slow = _by_worth(_nodes(outcomes, BUSY), gains)
+    return [Node(finding, tuple(slow)) for finding in outcomes.outcome(device_time)] or slow
+
+
+def _parts_of_exposed(outcomes: Outcomes, exposed: Finding) -> tuple[Node, ...]:
     """What pageable memory costs of the time of exposed copies."""
     if exposed.rule != "exposed_copy":
         return ()
-    return tuple(_Node(finding) for finding in slower_copies(facts, exposed.where))
+    return tuple(Node(finding) for finding in outcomes.slower_copies())
 
 
-def _flat(nodes: Sequence[_Node], verdict: _Node, gains: Gains) -> tuple[Finding, ...]:
+def _flat(nodes: Sequence[Node], verdict: Node, gains: Gains) -> tuple[Finding, ...]:
     """The verdict first, but for results that are wrong: these are dearer than any time. All together come last."""
     wrong = [node for node in nodes if node.finding.is_wrong]
     others = [node for node in nodes if not node.finding.is_wrong]
-    found = [finding for node in (*wrong, verdict, *others) for finding in node.flat(gains)]
-    plain = [one for node in (verdict, *others) for one in node.findings()]
-    return (*found, *gains.together(plain))
+    flat = [finding for node in (*wrong, verdict, *others) for finding in node.flat(gains)]
+    return (*flat, *together(others, verdict, gains))
 
 
-def _by_worth(nodes: Sequence[_Node], gains: Gains) -> list[_Node]:
+def together(nodes: Sequence[Node], verdict: Node, gains: Gains) -> Outcome:
+    """What all changes at once would gain."""
+    timed = [node for node in nodes if not node.finding.is_wrong]
+    return gains.together([finding for node in (verdict, *timed) for finding in node.findings()])
+
+
+def _by_worth(nodes: Sequence[Node], gains: Gains) -> list[Node]:
     """What gains most first, by its cost where no gain is known; then what has neither, and what wins nothing last."""
 
-    def place(node: _Node) -> tuple[bool, int, int]:
+    def place(node: Node) -> tuple[bool, int, int]:
         worth_ns = gains.worth_ns(node.finding)
         return worth_ns == 0, -(worth_ns or 0), node.finding.start_ns
 
     return sorted(nodes, key=place)
 
 
-def _idle_tree(facts: Facts, judged: Verdict, gains: Gains) -> tuple[_Node, list[_Node]]:
+@dataclass(frozen=True)
+class IdleParts:
+    """What is found of the time that the device waited for Python, and of its other idle time.
+
+    gap: the longest idle gap, which is a part of one of them or beside them.
+    """
+
+    for_host: list[Node]
+    other: list[Node]
+    gap: Outcome
+
+
+def idle_parts(outcomes: Outcomes) -> IdleParts:
+    """What an idle device waited for, the longest gap in its place."""
+    for_host, other = ([Node(f) for f in outcomes.claimed(chain)] for chain in (FOR_HOST, IDLE))
+    outcome = outcomes.outcome(longest_gap)
+    for gap in outcome:
+        waited = 2 * overlap_ns(gap.where, outcomes.offered(FOR_HOST)) >= total_ns(gap.where)
+        chain, nodes = (FOR_HOST, for_host) if waited else (IDLE, other)
+        placed = _placed(gap, outcomes.offered(chain), nodes, outcomes.left(chain))
+        if isinstance(placed, Silent):
+            return IdleParts(for_host, other, placed)
+        gaps = [finding for node in placed for finding in node.findings() if finding.rule == gap.rule]
+        return IdleParts(placed, other, gaps) if waited else IdleParts(for_host, placed, gaps)
+    return IdleParts(for_host, other, outcome)
+
+
+def all_for_host(outcomes: Outcomes, parts: IdleParts) -> Outcome:
+    """All that the device waited for Python, where that is not the verdict."""
+    if kind_of(outcomes.facts.cell_time) == HOST_BOUND:
+        return Silent(f"the verdict, {HOST_BOUND}, speaks of it")
+    return waited_for_host(outcomes.facts, [node.finding for node in parts.for_host])
+
+
+def _idle_tree(outcomes: Outcomes, gains: Gains) -> tuple[Node, list[Node]]:
     """The verdict with what is part of its time, and what else an idle device waited for."""
-    time, verdict = facts.cell_time, _verdict(facts, judged)
-    for_host, host_free = _claimed(facts, FOR_HOST, time.waited_for_host)
-    not_for_host = subtract(time.not_busy, time.waited_for_host)
-    if judged.kind == HOST_TAIL:  # all of the tail is told by the verdict
-        not_for_host = subtract(not_for_host, verdict.where)
-    rest, rest_free = _claimed(facts, IDLE, not_for_host)
-    host_nodes, rest_nodes = [_Node(f) for f in for_host], [_Node(f) for f in rest]
-    for gap in longest_gap(facts):
-        if 2 * overlap_ns(gap.where, time.waited_for_host) >= total_ns(gap.where):
-            host_nodes = _placed(gap, time.waited_for_host, host_nodes, host_free)
-        else:
-            rest_nodes = _placed(gap, not_for_host, rest_nodes, rest_free)
-    host_nodes = _by_worth(host_nodes, gains)
-    if judged.kind == HOST_BOUND:
-        return _Node(verdict, tuple(host_nodes)), rest_nodes
-    nodes = rest_nodes
-    if host_nodes or time.waited_for_host_ns >= max(1, LONG_GAP_FRAC * facts.window_ns):
-        nodes = [_Node(waited_for_host(facts, time.waited_for_host), tuple(host_nodes)), *rest_nodes]
-    if len(verdict.where) and judged.kind != HOST_TAIL:
-        return _Node(verdict, tuple(_by_worth(nodes, gains))), []
-    return _Node(verdict), nodes
+    verdict, parts = verdict_finding(outcomes), idle_parts(outcomes)
+    host_nodes = tuple(_by_worth(parts.for_host, gains))
+    if outcomes.judged.kind == HOST_BOUND:
+        return Node(verdict, host_nodes), parts.other
+    nodes = [*(Node(finding, host_nodes) for finding in all_for_host(outcomes, parts)), *parts.other]
+    if len(verdict.where) and outcomes.judged.kind != HOST_TAIL:
+        return Node(verdict, tuple(_by_worth(nodes, gains))), []
+    return Node(verdict), nodes
 
 
-def _claimed(facts: Facts, rules: Iterable[Claim], free: Intervals) -> tuple[list[Finding], Intervals]:
-    """What some rules say about some time, each about what the ones before left, and what none of them explains."""
-    found = []
-    for rule in rules:
-        for finding in rule(facts, free):
-            found.append(finding)
-            free = subtract(free, finding.where)
-    return found, free
-
-
-def _placed(gap: Finding, of: Intervals, nodes: list[_Node], free: Intervals) -> list[_Node]:
+def _placed(gap: Finding, time: Intervals, nodes: list[Node], free: Intervals) -> list[Node] | Silent:
     """The nodes with the longest gap as a part of the one that explains it, else beside them.
 
-    Left out where it lies in several, and where a finding is about little else.  of: the time that the nodes and
+    Left out where it lies in several, and where a finding is about little else.  time: the time that the nodes and
     `free` are parts of; only that part of the gap counts.
     """
-    where = intersect(gap.where, of)
+    where = intersect(gap.where, time)
     least_ns = MOSTLY * total_ns(where)
     for i, node in enumerate(nodes):
         inside = intersect(where, node.finding.where)
         if total_ns(inside) >= least_ns:
             if total_ns(inside) >= MOSTLY * total_ns(node.finding.where):
-                return nodes  # the gap is all that the finding speaks of: it is told once
+                return Silent(f"the finding {node.finding.rule} is about little else than the longest idle gap")
             cost_ns = min(total_ns(inside), node.finding.cost_ns or 0)  # some of it may be lost whatever one does
-            part = _Node(replace(gap, where=inside, cost_ns=cost_ns))
-            return [*nodes[:i], _Node(node.finding, (*node.parts, part)), *nodes[i + 1 :]]
+            part = Node(replace(gap, where=inside, cost_ns=cost_ns))
+            return [*nodes[:i], Node(node.finding, (*node.parts, part)), *nodes[i + 1 :]]
     inside = intersect(where, free)
-    own = total_ns(inside) >= least_ns
-    return [*nodes, _Node(replace(gap, where=inside, cost_ns=total_ns(inside)))] if own else nodes
+    if total_ns(inside) < least_ns:
+        return Silent("the longest idle gap lies in the time of several findings")
+    return [*nodes, Node(replace(gap, where=inside, cost_ns=total_ns(inside)))]
 
 
-def _verdict(facts: Facts, judged: Verdict) -> Finding:
+def verdict_finding(outcomes: Outcomes) -> Finding:
+    """The verdict as a finding, without what the critical path says of it."""
+    facts, judged = outcomes.facts, outcomes.judged
     parts, where = facts.breakdown, claimed_by_verdict(facts, judged)
     return Finding(
         rule="verdict",

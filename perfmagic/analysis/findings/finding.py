@@ -1,35 +1,56 @@
-"""What a finding is: a cause, an amount, a place, what it costs. Each is worded in the file named after its rule."""
+"""What a finding is: a cause, an amount, a place, a cost. And how its sentence says where and what Python was in."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import ClassVar
 
-from perfmagic.analysis.timeline.host_time import FrameTime
-from perfmagic.numerics.intervals import EMPTY, Intervals
+import numpy as np
+
+from perfmagic.analysis.findings.wording import listed, on_lines
+from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.timeline.host_time import FRAME_NAME, MOST_FRAC, FrameTime, held_by, host_time
+from perfmagic.analysis.timeline.paths import call_paths, on_paths, sites
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns
+from perfmagic.trace.columns import NO_LINE, Int64
+from perfmagic.trace.json_form import JsonForm
+from perfmagic.trace.model import Trace
+from perfmagic.trace.paths import NOWHERE, Paths
+from perfmagic.trace.signatures import function_name
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing worth knowing about a trace.
+class Finding(JsonForm):
+    """One thing worth knowing, the verdict first, then by gain, or by cost where no gain is predicted.
 
-    rule: the stable name of what found it. The file beside this one that has that name words it; exposed.py words
-    exposed_communication and exposed_copy.
-    cost_ns: time that could be won; 0 where nothing was lost, None where cost is not the point.  cause, detail: the
-    sentence, in two parts; the first is set in bold and the second begins with what joins it (a space, a colon).
-    lines: cell lines the sentence names.  start_ns, end_ns: what to show.
-    advice: what to do, in a sentence of its own, only where that is certain.
-    where: the time of the device that the finding is about, as disjoint intervals: cost_ns is at most their sum.
-    Findings that stand beside each other share no instant, so that their costs can be added.
-    gain_ns: the least and the most that the change it asks for would gain, predicted by replaying the record with that
-    change; None where nothing is predicted.  won_ns: the expected one between them.  at_most: that is a bound: the
-    change removes what none can remove better.  change: it in words.  mended: what it would make of the run, a
-    sentence.
-    frames: the functions in which Python spent that time, the longest first; only where stacks were recorded.
+    rule: the stable name of what found it.
+    cost_ns: time that could be won; 0 where nothing was lost, None where cost is not the point.
+    cause: the first part of the sentence, which is set in bold.
+    detail: the second part of the sentence; it begins with what joins it (a space, a colon).
+    lines: lines of the cell that the sentence names.
+    start_ns: the start of what to look at.
+    end_ns: the end of what to look at.
+    device: the number of the device.
+    advice: what to do, only where that is certain.
     depth: 0, or for a part of a finding one more than that has; the parts follow it at once.
+    frames: the functions that Python spent most of that time in, at most 5; empty where no frames were recorded.
+    gain_ns: the least and the most that the change it asks for would gain, predicted by replaying the record; None
+    where nothing is predicted.
+    won_ns: the expected gain between the two; None where nothing is predicted.
+    at_most: whether won_ns is a bound: the change removes what none can remove better.
+    change: the change in words; empty where nothing is predicted.
+    mended: what that change would make of the run, a sentence; empty where nothing is predicted.
+    where: the time of the device that the finding is about, as disjoint intervals. cost_ns is at most their sum.
+    Findings that stand beside each other share no instant, so that their costs can be added.
+    sentence: the whole sentence.
     """
 
     shown: ClassVar[tuple[str, ...]] = ("cost_ns", "sentence")  # in a table of findings
+    left_out = ("where",)
+    computed = ("sentence",)
 
     rule: str
     cost_ns: int | None
@@ -65,12 +86,208 @@ class Finding:
     def sentence(self) -> str:
         return self.cause + self.rest
 
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON, the whole sentence included."""
-        data = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "where"}
-        return data | {
-            "lines": list(self.lines),
-            "gain_ns": None if self.gain_ns is None else list(self.gain_ns),
-            "frames": [asdict(frame) for frame in self.frames],
-            "sentence": self.sentence,
-        }
+
+@dataclass(frozen=True)
+class Silent:
+    """Why a rule found nothing: it stands where its findings would, and is as empty as no findings.
+
+    reason: a clause.  value, threshold: the two numbers compared, in unit ("ns", or "" for a count); None where no
+    number decides.
+    """
+
+    reason: str
+    value: float | None = None
+    threshold: float | None = None
+    unit: str = ""
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+Outcome = list[Finding] | Silent  # of a rule
+
+
+def too_short(what: str, ns: float, least_ns: float, share: str) -> Silent:
+    """That a time is below its threshold.  what: with its verb.  share: what the threshold is: "5 % of the extent"."""
+    least = f"the threshold of {units.duration(least_ns)} ({share})"
+    return Silent(f"{what} {units.duration(ns)}, less than {least}", ns, least_ns, "ns")
+
+
+def too_few(what: str, n: int, least: float) -> Silent:
+    """That a number is below its threshold.  what: with the number and its verb."""
+    return Silent(f"{what}, and the threshold is {least:.4g}", n, least)
+
+
+# Where in the user's code something was: the cell's lines, or the innermost line of a function and who called it.
+
+MOST_PLACES = 2  # in a sentence
+MOSTLY = 0.6  # of the weight on the lines in the sentence: with less, it names the line that called them
+LEAST_SHARE = 0.2  # of the weight: a place with less is one of "others"
+
+
+def on_sync_lines(trace: Trace, rows: Int64) -> str:
+    """Where some blocking calls were made: " on line 7", " on line 4 of train_step, called from line 6"."""
+    blocking = syncs(trace)
+    path = call_paths(trace)[blocking.call[rows]]
+    return _locate(trace, path, blocking.blocked_ns[rows], blocking.line[rows].tolist())
+
+
+def on_call_lines(trace: Trace, rows: Int64, most: int | None = None) -> str:
+    """Where some calls were made, weighed by how long they took.  most: lines of the cell at most."""
+    calls = trace.calls
+    lines = np.unique(calls.line[rows])[:most].tolist()
+    return _locate(trace, call_paths(trace)[rows], (calls.end_ns - calls.start_ns)[rows], lines)
+
+
+def on_time_lines(trace: Trace, where: Intervals, lines: Iterable[int]) -> str:
+    """Where Python was in some time.  lines: of the cell, said where no function is known."""
+    path, ns = time_on_paths(trace, where)
+    return _locate(trace, path, ns, lines)
+
+
+def time_on_paths(trace: Trace, where: Intervals) -> tuple[Int64, Int64]:
+    """How long the thread that ran the cell was on which path in some time, a row for each stretch."""
+    stretches = on_paths(trace)
+    if trace.paths is None or not len(where):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    of_main = np.flatnonzero(stretches.thread == trace.paths.main_thread)
+    return stretches.path[of_main], covered_ns(where, stretches.start_ns[of_main], stretches.end_ns[of_main])
+
+
+def _locate(trace: Trace, path: Int64, weight: Int64, lines: Iterable[int]) -> str:
+    paths = trace.paths
+    if paths is None or not weight.sum():
+        return on_lines(lines)
+    ordered, rows = by_place(paths, path, weight)
+    named = [place for place, value in ordered if value >= LEAST_SHARE * weight.sum()][:MOST_PLACES]
+    if sum(dict(ordered)[place] for place in named) < MOSTLY * weight.sum():
+        return _around(trace, path, weight, rows) or on_lines(lines)
+    if not named or all(paths.functions[f].is_cell for f, _ in named):
+        return on_lines(lines)
+    more = len(ordered) - len(named) if len(named) == MOST_PLACES else 0
+    others = [units.plural(more, "other line")] if more else []
+    places = listed([*(name_place(paths, place) for place in named), *others])
+    callers = _callers(paths, rows, named)
+    return f" on {places}{callers}"
+
+
+def by_place(paths: Paths, path: Int64, weight: Int64) -> tuple[list[tuple[tuple[int, int], int]], list[int]]:
+    """Some weights, each of a path, by its innermost line, the largest first; and the paths that have any.
+
+    A line is a row of functions and a number.
+    """
+    of_path = np.zeros(len(paths), np.int64)
+    np.add.at(of_path, path, weight)
+    rows = [row for row in np.flatnonzero(of_path).tolist() if row != NOWHERE]
+    weight_of_line: dict[tuple[int, int], int] = {}
+    for row in rows:
+        key = int(paths.function[row]), int(paths.line[row])
+        weight_of_line[key] = weight_of_line.get(key, 0) + int(of_path[row])
+    return sorted(weight_of_line.items(), key=lambda item: (-item[1], item[0])), rows
+
+
+def _around(trace: Trace, path: Int64, weight: Int64, rows: list[int]) -> str:
+    """The innermost line, of a function, that was on the stack for most of it: " mostly on line 13 of epoch"."""
+    paths, known = trace.paths, sites(trace)
+    if paths is None:
+        return ""
+    depth: dict[tuple[int, int], int] = {}
+    for row in rows:
+        for above, caller in enumerate(reversed(paths.chain(row))):
+            key = int(paths.function[caller]), int(paths.line[caller])
+            depth[key] = max(depth.get(key, 0), above)
+    on_stack = known.charged(path, weight)
+    pairs = zip(known.function.tolist(), known.line.tolist(), on_stack.tolist(), strict=True)
+    held = [((f, n), value) for f, n, value in pairs if value >= MOSTLY * weight.sum() and (f, n) in depth]
+    if not held:
+        return ""
+    place, _ = max(held, key=lambda item: (depth[item[0]], item[1]))
+    if paths.functions[place[0]].is_cell:
+        return ""
+    of_it = [row for row in range(1, len(paths)) if (int(paths.function[row]), int(paths.line[row])) == place]
+    return f" mostly on {name_place(paths, place)}{_callers(paths, of_it, [place])}"
+
+
+def name_place(paths: Paths, place: tuple[int, int]) -> str:
+    """A row of functions and a line in words: "line 14 of train_step", "line 7" of the cell."""
+    function = paths.functions[place[0]]
+    if place[0] in paths.unfollowed:
+        return f"lines of {function.name}"
+    return f"line {place[1]}" if function.is_cell else f"line {place[1]} of {function.name}"
+
+
+def _callers(paths: Paths, rows: list[int], places: list[tuple[int, int]]) -> str:
+    """The cell's lines above some places, else the line that called them: ", called from line 6"."""
+    of_places = [row for row in rows if (int(paths.function[row]), int(paths.line[row])) in places]
+    of_functions = [row for row in of_places if not paths.functions[int(paths.function[row])].is_cell]
+    cell = sorted({int(paths.cell_line[row]) for row in of_functions} - {NO_LINE})
+    if cell:
+        cell_lines = on_lines(cell).removeprefix(" on ")
+        return f", called from {cell_lines}" if len(cell) <= 3 else f", called from {len(cell)} lines"
+    above = dict.fromkeys(int(paths.parent[row]) for row in of_functions)
+    known = [name_place(paths, (int(paths.function[row]), int(paths.line[row]))) for row in above if row != NOWHERE]
+    return f", called from {known[0]}" if len(known) == 1 else ""
+
+
+# What Python was doing while the device had nothing to do, in words for the sentences of several findings.
+
+FRAMES = 5  # that a finding carries, the longest first
+PLACE_PARTS = 3  # of a path in a sentence; the finding carries all of it
+
+
+@dataclass(frozen=True)
+class PythonWas:
+    """What Python was doing.
+
+    sentence: "Python was in zoom (scipy/ndimage/_interpolation.py:12) for 104 ms of 126 ms, in aten::mm all that time";
+    "" where nothing held it for half of the time.  names: of the operator, the annotation and the frame in it, ""
+    for none.  around: all operators and annotations that ran for half of the time or more.  frames: the functions in
+    which most of the time passed.
+    """
+
+    sentence: str
+    names: tuple[str, str, str]
+    around: frozenset[str]
+    frames: tuple[FrameTime, ...]
+
+
+def python_was(trace: Trace, thread: Int64, where: Intervals) -> PythonWas:
+    """What Python was doing in some time, each interval on the thread beside it."""
+    time = host_time(trace, thread, where)
+    operator, annotation = held_by(time.operators, time.total_ns), held_by(time.annotations, time.total_ns)
+    frame = held_by(time.frames, time.total_ns)
+    parts = []
+    if frame:
+        parts.append((frame.inclusive_ns, f"in {frame.function}{_place(frame)}"))
+    if operator:
+        parts.append((operator.inclusive_ns, f"in {function_name(operator.name)}"))
+    if annotation:
+        parts.append((annotation.inclusive_ns, f"inside {function_name(annotation.name)}"))
+    clauses = [f"{what} {_how_long(ns, time.total_ns)}" for ns, what in parts]
+    names = (operator.name if operator else "", annotation.name if annotation else "", frame.function if frame else "")
+    frames = tuple(entry for entry in time.frames[:FRAMES] if entry.share_ns)
+    both = (*time.operators, *time.annotations)
+    around = frozenset(entry.name for entry in both if entry.inclusive_ns >= MOST_FRAC * time.total_ns)
+    return PythonWas(f"Python was {', '.join(clauses)}" if clauses else "", names, around, frames)
+
+
+def _how_long(ns: int, of_ns: int) -> str:
+    return "all that time" if ns == of_ns else f"for {units.duration(ns)} of {units.duration(of_ns)}"
+
+
+def name_frame(name: str) -> str:
+    """A frame as the record names it, in a sentence: "zoom (scipy/ndimage/_interpolation.py:123)"."""
+    match = FRAME_NAME.match(name)
+    return f"{match['function']}{_at_place(match['file'], int(match['line']))}" if match else name
+
+
+def _place(frame: FrameTime) -> str:
+    return _at_place(frame.file, frame.line)
+
+
+def _at_place(file: str, line: int) -> str:
+    """The end of the file's path and the line, in brackets."""
+    return f" ({'/'.join(PurePath(file).parts[-PLACE_PARTS:])}:{line})" if file else ""

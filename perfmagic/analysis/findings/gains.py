@@ -8,21 +8,25 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.sync import uploads, waits_for_uploads
+from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
+from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
 from perfmagic.analysis.replay.changes.change import COPIES, Change
-from perfmagic.analysis.replay.changes.device_time import FasterKernels, Overlapped
-from perfmagic.analysis.replay.changes.host_time import FasterPython, Prefetch, WithoutPython
-from perfmagic.analysis.replay.changes.launching import OneGraph
-from perfmagic.analysis.replay.changes.pinning import Pin
-from perfmagic.analysis.replay.changes.reads import NoItem
-from perfmagic.analysis.replay.path_shares import OF_DEVICE, OF_HOST, in_passing, path_shares
-from perfmagic.analysis.replay.prediction import IF_OTHERS, Prediction, Readings, predict
-from perfmagic.analysis.replay.refusals import refusal
+from perfmagic.analysis.replay.changes.copies import Overlapped, Pin
+from perfmagic.analysis.replay.changes.host import FasterPython, NoItem, Prefetch, WithoutPython
+from perfmagic.analysis.replay.changes.kernels import FasterKernels, OneGraph
+from perfmagic.analysis.replay.critical_path import OF_DEVICE, OF_HOST
+from perfmagic.analysis.replay.prediction import (
+    IF_OTHERS,
+    Prediction,
+    Readings,
+    in_passing,
+    not_predictable,
+    path_shares,
+    predict,
+)
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, MIXED
-from perfmagic.numerics.intervals import Intervals, intersect
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import Intervals, intersect
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.names import OpClass
 
@@ -32,9 +36,9 @@ _PYTHON = {
     "in_call": "without these calls",
     "zero_grad": "without filling them",
 }
-_MENDED = {"one_by_one": "As CUDA graphs"}  # its advice may name something else
+_CHANGED = {"one_by_one": "As CUDA graphs"}  # its advice may name something else
 DECIDES = 2 / 3  # of the path: whose it is then, the verdict says
-LEAST_FRAC = 0.01  # of the run: what gains less is not told in numbers
+LEAST_FRAC = 0.01  # of the run: a smaller gain has no number in the sentence
 _HIDDEN = {"exposed_communication": ("communication", (OpClass.COMMUNICATION,)), "exposed_copy": ("copies", COPIES)}
 
 
@@ -51,46 +55,48 @@ class Gains:
         trace = self._facts.trace
         if not in_passing(trace):  # of a larger one gains are worked out when they are asked for
             return None
-        found = Readings.of(trace)
-        return None if refusal(found.stays) else found
+        readings = Readings.from_trace(trace)
+        return None if not_predictable(readings.stays) else readings
 
-    def of(self, finding: Finding) -> Prediction | None:
+    def prediction(self, finding: Finding) -> Prediction | None:
         """What the change that a finding asks for would make of the run; None where that is not known."""
         if finding not in self._known:
             change = change_of(self._facts, finding) if self.readings is not None else None
-            found = predict(self.readings, [change]) if change is not None and self.readings is not None else None
-            self._known[finding] = None if found is None or found.refused else found
+            prediction = predict(self.readings, [change]) if change is not None and self.readings is not None else None
+            self._known[finding] = None if prediction is None or prediction.refused else prediction
         return self._known[finding]
 
     def worth_ns(self, finding: Finding) -> int | None:
         """By what a finding takes its place: its gain, else its cost."""
-        found = self.of(finding)
-        return finding.cost_ns if found is None else found.won_ns
+        prediction = self.prediction(finding)
+        return finding.cost_ns if prediction is None else prediction.won_ns
 
-    def told(self, finding: Finding) -> Finding:
+    def with_gain(self, finding: Finding) -> Finding:
         """The finding with its gain, where that is known."""
-        found = self.of(finding)
-        if found is None:
+        prediction = self.prediction(finding)
+        if prediction is None:
             return finding
-        mended = "" if found.small and finding.cost_ns == 0 else self._words(finding.rule, finding.cost_ns or 0, found)
+        no_gain = prediction.small and finding.cost_ns == 0
         return replace(
             finding,
-            gain_ns=found.gain_ns,
-            won_ns=found.won_ns,
-            at_most=found.at_most,
-            change=found.changes[0],
-            mended=mended,
+            gain_ns=prediction.gain_ns,
+            won_ns=prediction.won_ns,
+            at_most=prediction.at_most,
+            change=prediction.changes[0],
+            mended="" if no_gain else self._describe(finding.rule, finding.cost_ns or 0, prediction),
         )
 
-    def together(self, found: Sequence[Finding]) -> list[Finding]:
+    def together(self, findings: Sequence[Finding]) -> Outcome:
         """One line for all changes at once: their gains do not add up."""
-        known = [finding for finding in found if (of_one := self.of(finding)) is not None and not of_one.at_most]
-        if len(known) < 2 or self.readings is None or all(self._small(finding) for finding in known):
-            return []
+        known = [finding for finding in findings if (gain := self.prediction(finding)) is not None and not gain.at_most]
+        if len(known) < 2 or self.readings is None:
+            return too_few(f"{units.plural(len(known), 'finding')} can be predicted by a replay", len(known), 2)
+        if all(self._small(finding) for finding in known):
+            return Silent(f"each of {units.plural(len(known), 'finding')} gains next to nothing")
         changes = [change for finding in known if (change := change_of(self._facts, finding)) is not None]
         all_of_them = predict(self.readings, changes)
         if all_of_them.refused:
-            return []
+            return Silent(all_of_them.refused)
         n = units.plural(len(changes), "finding")
         return [
             Finding(
@@ -105,7 +111,7 @@ class Gains:
                 gain_ns=all_of_them.gain_ns,
                 won_ns=all_of_them.won_ns,
                 change=", ".join(dict.fromkeys(all_of_them.changes)),
-                mended=taken_words(all_of_them, self._run),
+                mended=describe_time(all_of_them, self._run),
             )
         ]
 
@@ -128,31 +134,34 @@ class Gains:
         with_it = f"with {'Python' if of_python else 'kernels'} twice as fast"
         all_the_same = "" if kind == MIXED else " all the same"
         share = f"The critical path is {units.percent(length_ns / run_ns)} {whose}{all_the_same}"
-        found = None if self.readings is None else predict(self.readings, [change])
-        if whose == "the device's" and found is not None and found.small:  # of copies: faster kernels win nothing
-            longest = next(one for one in shares if one.name in OF_DEVICE)
+        prediction = None if self.readings is None else predict(self.readings, [change])
+        if whose == "the device's" and prediction is not None and prediction.small:
+            # of copies: faster kernels win nothing
+            longest = next(part for part in shares if part.name in OF_DEVICE)
             return f"{share}, {units.percent(longest.ns / run_ns)} {longest.name}"
-        return share if found is None or found.refused else f"{share}: {with_it} {taken_words(found, self._run)}"
+        if prediction is None or prediction.refused:
+            return share
+        return f"{share}: {with_it} {describe_time(prediction, self._run)}"
 
     @property
     def _run(self) -> str:
         return "the run" if self._facts.trace.meta.returned_ns is None else "the cell"
 
     def _small(self, finding: Finding) -> bool:
-        found = self.of(finding)
-        return found is None or found.small
+        prediction = self.prediction(finding)
+        return prediction is None or prediction.small
 
-    def _words(self, rule: str, cost_ns: int, found: Prediction) -> str:
-        mended = _MENDED.get(rule, "Mended")
-        if found.small and found.won_ns > LEAST_FRAC * found.recorded_ns:
-            return f"{mended} alone it gains {units.duration(found.won_ns)} of {units.duration(found.recorded_ns)}"
-        if found.small:
-            return f"{mended} alone it gains next to nothing{self._held_by()}"
-        if found.at_most:
-            waits = rule == "exposed_copy" and found.won_ns > cost_ns
+    def _describe(self, rule: str, cost_ns: int, prediction: Prediction) -> str:
+        changed, won = _CHANGED.get(rule, "Mended"), units.duration(prediction.won_ns)
+        if prediction.small and prediction.won_ns > LEAST_FRAC * prediction.recorded_ns:
+            return f"{changed} alone it gains {won} of {units.duration(prediction.recorded_ns)}"
+        if prediction.small:
+            return f"{changed} alone it gains next to nothing{self._held_by()}"
+        if prediction.at_most:
+            waits = rule == "exposed_copy" and prediction.won_ns > cost_ns
             best = "At best, with Python not waiting for them either," if waits else "At best"
-            return f"{best} it gains {units.duration(found.won_ns)}" + (f", {IF_OTHERS}" if found.if_others else "")
-        return f"{mended}, {taken_words(found, self._run)}"
+            return f"{best} it gains {won}" + (f", {IF_OTHERS}" if prediction.if_others else "")
+        return f"{changed}, {describe_time(prediction, self._run)}"
 
     def _held_by(self) -> str:
         """What the run is held by most: ": Python is 88 % of the critical path"."""
@@ -161,11 +170,12 @@ class Gains:
         return f": the critical path is {units.percent(shares[0].ns / run_ns)} {shares[0].name}" if run_ns else ""
 
 
-def taken_words(found: Prediction, run: str) -> str:
+def describe_time(prediction: Prediction, run: str) -> str:
     """How long a run would take: "the cell takes about 303 ms (285 ms to 320 ms) instead of 427 ms"."""
-    span = f"{units.duration(found.low_ns)} to {units.duration(found.high_ns)}"
-    times = f"about {units.duration(found.expected_ns)} ({span}) instead of {units.duration(found.recorded_ns)}"
-    return f"{run} takes {times}" + (f", {IF_OTHERS}" if found.if_others else "")
+    span = f"{units.duration(prediction.low_ns)} to {units.duration(prediction.high_ns)}"
+    recorded = units.duration(prediction.recorded_ns)
+    times = f"about {units.duration(prediction.expected_ns)} ({span}) instead of {recorded}"
+    return f"{run} takes {times}" + (f", {IF_OTHERS}" if prediction.if_others else "")
 
 
 def change_of(facts: Facts, finding: Finding) -> Change | None:
@@ -191,19 +201,21 @@ def _waited_for_python(facts: Facts, finding: Finding) -> Intervals:
 
 def _reads(facts: Facts, finding: Finding) -> NoItem | None:
     """The blocking calls of one finding, which has them by who asked."""
-    found = facts.syncs
-    mine = ~uploads(facts) & ~waits_for_uploads(facts) & ~found.after_cell & ~found.at_edge
-    mine &= (found.start_ns >= finding.start_ns) & (found.end_ns <= finding.end_ns)
-    for asked_by in np.unique(found.asked_by[mine]).tolist():
-        rows = np.flatnonzero(mine & (found.asked_by == asked_by))
-        if int(found.start_ns[rows].min()) == finding.start_ns and int(found.end_ns[rows].max()) == finding.end_ns:
-            return NoItem(calls=tuple(found.call[rows].tolist()))
+    blocking = facts.syncs
+    reads = ~uploads(facts) & ~waits_for_uploads(facts) & ~blocking.after_cell & ~blocking.at_edge
+    reads &= (blocking.start_ns >= finding.start_ns) & (blocking.end_ns <= finding.end_ns)
+    for asked_by in np.unique(blocking.asked_by[reads]).tolist():
+        rows = np.flatnonzero(reads & (blocking.asked_by == asked_by))
+        span_ns = int(blocking.start_ns[rows].min()), int(blocking.end_ns[rows].max())
+        if span_ns == (finding.start_ns, finding.end_ns):
+            return NoItem(calls=tuple(blocking.call[rows].tolist()))
     return None
 
 
 def _stretches(facts: Facts) -> list[Int64]:
     ops = facts.trace.ops
-    mine = ops.device == facts.device
+    here = ops.device == facts.device
     return [
-        np.flatnonzero(mine & (ops.start_ns >= one.start_ns) & (ops.start_ns < one.end_ns)) for one in facts.one_by_one
+        np.flatnonzero(here & (ops.start_ns >= stretch.start_ns) & (ops.start_ns < stretch.end_ns))
+        for stretch in facts.one_by_one
     ]

@@ -1,49 +1,56 @@
-"""The finding "Python blocked", one for each thing that asked for it, and its sentence."""
+"""The findings "Python blocked" and "pageable HtoD copies": what held Python, and who asked for it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from perfmagic import units
-from perfmagic.analysis.findings.facts import Facts, listed, sentences
-from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.places import on_sync_lines
-from perfmagic.analysis.findings.python_was import frame_words
+from perfmagic.analysis.findings.copy_overlap import HostCopies
+from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
+from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
+from perfmagic.analysis.findings.wording import listed, sentences
+from perfmagic.analysis.timeline.copies import pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
-from perfmagic.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
-from perfmagic.trace.columns import NONE, Bool, Int64
-from perfmagic.trace.names import OpClass, copy_direction
+from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
+from perfmagic.trace.columns import NONE, Int64
 
 _PROFILER = re.compile(r"(?:^|[\\/])torch[\\/](?:profiler|autograd[\\/]profiler\.py)")  # frames of torch.profiler
-SEVERAL = 3  # so many waits are a habit
+SEVERAL = 3  # waits that make a habit
 QUEUED_FRAC = 0.1  # of a wait; less is the way of a launch
 NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing that could be won
 
 
-def sync(facts: Facts, free: Intervals) -> list[Finding]:
+def sync(facts: Facts, free: Intervals) -> Outcome:
     """Calls that blocked Python, one finding for each thing that asked for them."""
-    found = facts.syncs
-    mine = ~uploads(facts) & ~waits_for_uploads(facts) & ~found.after_cell
-    result = []
-    for asked_by, at_edge in np.unique(np.column_stack((found.asked_by, found.at_edge))[mine], axis=0).tolist():
-        rows = np.flatnonzero(mine & (found.asked_by == asked_by) & (found.at_edge == at_edge))
-        blocked_ns = int(found.blocked_ns[rows].sum())
+    blocking = facts.syncs
+    counted = ~uploads(facts) & ~waits_for_uploads(facts) & ~blocking.after_cell
+    result: list[Finding] = []
+    longest_ns = 0
+    groups = np.unique(np.column_stack((blocking.asked_by, blocking.at_edge))[counted], axis=0)
+    for asked_by, at_edge in groups.tolist():
+        rows = np.flatnonzero(counted & (blocking.asked_by == asked_by) & (blocking.at_edge == at_edge))
+        blocked_ns = int(blocking.blocked_ns[rows].sum())
+        longest_ns = max(longest_ns, blocked_ns)
         if blocked_ns < facts.notable_ns:
             continue
-        times = f" ×{units.count(found.n_asked(rows))}" if found.n_asked(rows) > 1 else ""
-        where = f" in {found.words(int(rows[0]))}{times}{on_sync_lines(facts, rows)}"
+        times = f" ×{units.count(blocking.n_asked(rows))}" if blocking.n_asked(rows) > 1 else ""
+        where = f" in {blocking.asker_name(int(rows[0]))}{times}{on_sync_lines(facts.trace, rows)}"
         cause = f"Python blocked {units.duration(blocked_ns)}"
         edge = _edge(facts, rows) if at_edge else ""
         meanwhile, afterwards = device_meanwhile(facts, rows), _queue_afterwards(facts, rows)
         detail = sentences(where + edge, meanwhile, _queued_meanwhile(facts, rows), *afterwards)
-        one = waiting(facts, free, "sync", rows, cause, detail)
-        # what it left the device without is lost, and told where that time is
-        result.append(replace(one, cost_ns=None) if one.cost_ns == 0 and afterwards else one)
+        finding = waiting(facts, free, "sync", rows, cause, detail)
+        # the time that the device had nothing is in the finding about that time
+        result.append(replace(finding, cost_ns=None) if finding.cost_ns == 0 and afterwards else finding)
         free = subtract(free, result[-1].where)
-    return result
+    if not counted.any():
+        return Silent("no call blocked Python but pageable copies")
+    return result or facts.below_notable("the longest of them all blocked Python", longest_ns)
 
 
 def waiting(
@@ -62,19 +69,19 @@ def waiting(
     That is time in which nothing was queued: what a device is idle for beside, with ops queued, has other causes.
     less_ns: what of it would be lost all the same.
     """
-    found, parts = facts.syncs, facts.cell_time.parts
-    blocked_ns = int(found.blocked_ns[rows].sum())
+    blocking, parts = facts.syncs, facts.cell_time.parts
+    blocked_ns = int(blocking.blocked_ns[rows].sum())
     idle = intersect(free, merge(parts["blocked"], parts["other_device"]))
-    where = intersect(idle, union(found.start_ns[rows], found.end_ns[rows]))
+    where = intersect(idle, union(blocking.start_ns[rows], blocking.end_ns[rows]))
     idle_ns = max(0, total_ns(where) - less_ns)
     return Finding(
         rule=rule,
-        cost_ns=_cost_ns(idle_ns, blocked_ns, int(found.busy_ns[rows].sum())),
+        cost_ns=_cost_ns(idle_ns, blocked_ns, int(blocking.busy_ns[rows].sum())),
         cause=cause,
         detail=detail,
-        lines=tuple(int(n) for n in np.unique(found.line[rows]) if n > 0),
-        start_ns=int(found.start_ns[rows].min()),
-        end_ns=int(found.end_ns[rows].max()),
+        lines=tuple(int(n) for n in np.unique(blocking.line[rows]) if n > 0),
+        start_ns=int(blocking.start_ns[rows].min()),
+        end_ns=int(blocking.end_ns[rows].max()),
         device=facts.device,
         advice=advice,
         where=where,
@@ -119,16 +126,19 @@ def _edge(facts: Facts, rows: Int64) -> str:
     ends = [" begins"] * bool(begins.any()) + [" ends"] * bool((~begins).any())
     where = f", where the record{' and'.join(ends)}"
     callers = [_caller(facts, int(row)) for row in rows]
-    if not all(callers):  # a profiler's own cannot be told from the user's
+    if not all(callers):  # nothing separates a profiler's own from the user's
         return f"{where}: profilers wait for the device there themselves"
     if len(set(callers)) == 1:
         return f"{where}: {callers[0]} called it"
     held = dict.fromkeys(callers, 0)
-    for one, ns in zip(callers, facts.syncs.blocked_ns[rows].tolist(), strict=True):
-        held[one] += ns
-    (one, ns), *others = held.items()
-    words = [f"{one} called {units.duration(ns)} of it", *(f"{one} {units.duration(ns)}" for one, ns in others)]
-    return f"{where}: {listed(words)}"
+    for caller, ns in zip(callers, facts.syncs.blocked_ns[rows].tolist(), strict=True):
+        held[caller] += ns
+    (caller, ns), *others = held.items()
+    clauses = [
+        f"{caller} called {units.duration(ns)} of it",
+        *(f"{caller} {units.duration(ns)}" for caller, ns in others),
+    ]
+    return f"{where}: {listed(clauses)}"
 
 
 def _caller(facts: Facts, row: int) -> str:
@@ -137,12 +147,12 @@ def _caller(facts: Facts, row: int) -> str:
     call = int(facts.syncs.call[row])
     at = calls.start_ns[[call]]
     around = facts.trace.python_frames.running_at(at)
-    mine = around.take(around.thread == calls.thread[call])
-    order = np.lexsort((-mine.end_ns, mine.start_ns))  # the outermost first
-    stack = [names[name] for name in mine.name[order].tolist()]
+    on_thread = around.take(around.thread == calls.thread[call])
+    order = np.lexsort((-on_thread.end_ns, on_thread.start_ns))  # the outermost first
+    stack = [names[name] for name in on_thread.name[order].tolist()]
     if any(_PROFILER.search(name) for name in stack):
         return "the profiler"
-    return next((frame_words(name) for name in reversed(stack) if is_own_frame(name)), "")
+    return next((name_frame(name) for name in reversed(stack) if is_own_frame(name)), "")
 
 
 def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
@@ -159,29 +169,131 @@ def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
     return ["each left the queue empty", f"{facts.the_device} then waited {units.duration(lost_ns)} for Python"]
 
 
-def uploads(facts: Facts) -> Bool:
-    """Which blocking calls are copies from pageable memory to the device."""
-    trace, found = facts.trace, facts.syncs
-    htod = np.array([copy_direction(name) == OpClass.HTOD for name in trace.names], bool)
-    is_htod = np.zeros(len(trace.calls), bool)
-    launched = trace.ops.launch != NONE
-    is_htod[trace.ops.launch[launched]] = htod[trace.ops.name[launched]]
-    uploads: Bool = found.pageable & is_htod[found.call]
-    return uploads
+FAR_RATIO = 3  # to the longest of the others, as of a gap far longer than those like it
 
 
-def waits_for_uploads(facts: Facts) -> Bool:
-    """Which blocking calls only end such a copy, which is the call before them on their thread.
+# They copy to the device what they are given on the CPU, each time and blocking (torch, ATen/native/
+# TensorAdvancedIndexing.cpp): the call has no place for non_blocking=True
+_INDEXING = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
 
-    torch waits for the stream after each copy without non_blocking.
+
+def pageable(facts: Facts, free: Intervals) -> Outcome:
+    """Copies from pageable memory to the device that blocked Python.
+
+    They cost the time that the device was idle because Python was held, less a launch each: so long a pinned copy holds
+    it, too. What they take longer than pinned ones is a part of exposed copies: see slower_copies. The device's
+    first op is left out where its call took far longer than the others: that was the start of the device.
     """
-    found, calls = facts.syncs, facts.trace.calls
-    upload = uploads(facts)
-    if not upload.any():
-        return upload
-    order = np.lexsort((calls.start_ns, calls.thread))
-    before = np.full(len(calls), NONE, np.int64)
-    same_thread = calls.thread[order[1:]] == calls.thread[order[:-1]]
-    before[order[1:][same_thread]] = order[:-1][same_thread]
-    waits: Bool = ~upload & np.isin(before[found.call], found.call[upload])
-    return waits
+    syncs = facts.syncs
+    start_up = _start_up(facts)
+    counts = ~syncs.after_cell & ~np.isin(np.arange(len(syncs)), start_up)
+    counted = uploads(facts) & counts
+    calls = np.flatnonzero(counted)
+    rows = np.flatnonzero(counted | (waits_for_uploads(facts, counted) & counts))
+    blocked_ns = int(syncs.blocked_ns[rows].sum())
+    launches_ns = LAUNCH_LATENCY_NS * len(calls)
+    if not len(calls):
+        return Silent("no copy from pageable memory blocked Python")
+    if blocked_ns - launches_ns < facts.notable_ns:
+        return facts.below_notable("beyond a launch each, pageable copies blocked Python", blocked_ns - launches_ns)
+    copies = _copies(facts, calls)
+    waited_ns = blocked_ns - int(syncs.blocked_ns[calls].sum())
+    waited = f", {units.duration(waited_ns)} of it in the wait for the stream after each" if waited_ns else ""
+    held = f" blocked Python for {units.duration(blocked_ns)}{on_sync_lines(facts.trace, rows)}{waited}"
+    cause = units.plural(len(calls), "pageable HtoD copy", "pageable HtoD copies")
+    first = ""
+    if len(start_up):
+        took = units.duration(int(syncs.blocked_ns[start_up].sum()))
+        first = f"another one, the first op of {facts.the_device}, blocked it for {took} and is not counted"
+    detail = sentences(held, device_meanwhile(facts, rows), first, copies.overlap_reason)
+    advice = _pageable_advice(facts, calls, rows, copies)
+    return [waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)]
+
+
+def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
+    """What copies from pageable memory take longer than pinned ones would, of the time of exposed copies.
+
+    Nothing where the bus is not known, or where they are as fast already.  exposed_copy: is asked for that time only
+    where there are such copies.
+    """
+    calls = np.flatnonzero(uploads(facts) & ~facts.syncs.after_cell)
+    if not len(calls):
+        return Silent("no pageable copy to the device was recorded")
+    copies, bus, ops = _copies(facts, calls), pinned_bus(facts.trace, facts.device), facts.trace.ops
+    sized = copies.rows[ops.size_bytes[copies.rows] != NONE]
+    if bus is None or not len(sized):
+        return Silent("the size of the pageable copies or the speed of the bus is not known")
+    exposed = exposed_copy()
+    if isinstance(exposed, Silent):
+        return exposed
+    where = intersect(copies.exposed, exposed[0].where)
+    length_ns = (ops.end_ns - ops.start_ns)[sized]
+    pinned_ns = ops.size_bytes[sized] / bus.bytes_per_s * 1e9
+    less_ns = min(int(np.maximum(length_ns - pinned_ns, 0).sum()), total_ns(where))
+    if less_ns < facts.notable_ns:
+        return facts.below_notable("pinned, the exposed copies would save", less_ns)
+    less = f"{units.duration(less_ns)} less, at {units.bandwidth(bus.bytes_per_s, 1e9)} ({bus.source})"
+    lines, launches = ops.line[sized], ops.launch[sized]
+    return [
+        Finding(
+            rule="pageable",
+            cost_ns=less_ns,
+            cause="copies from pageable memory are slow",
+            detail=f"{on_call_lines(facts.trace, launches[launches != NONE])}: pinned, they would take {less}",
+            lines=tuple(int(n) for n in np.unique(lines) if n > 0),
+            start_ns=int(ops.start_ns[sized].min()),
+            end_ns=int(ops.end_ns[sized].max()),
+            device=facts.device,
+            where=where,
+        )
+    ]
+
+
+def _start_up(facts: Facts) -> Int64:
+    """The call of the device's first op, row of facts.syncs, where it is such a copy and far longer than all others."""
+    syncs, trace = facts.syncs, facts.trace
+    first = int(np.argmax(trace.ops.device == facts.device))  # the ops are in the order of their starts
+    copies = np.flatnonzero(uploads(facts) & ~syncs.after_cell)
+    of_first = copies[syncs.call[copies] == trace.ops.launch[first]]
+    others = np.setdiff1d(copies, of_first)
+    if trace.simulated or not len(of_first) or not len(others):
+        return copies[:0]
+    longest_ns = int(syncs.blocked_ns[others].max())
+    far: Int64 = of_first[syncs.blocked_ns[of_first] > FAR_RATIO * longest_ns]
+    return far
+
+
+def _copies(facts: Facts, calls: Int64) -> HostCopies:
+    """The copies that some blocking calls launched; calls: rows of facts.syncs."""
+    ops = facts.trace.ops
+    rows = np.flatnonzero((ops.launch != NONE) & np.isin(ops.launch, facts.syncs.call[calls]))
+    return facts.host_copies(rows, pageable=True)
+
+
+def _pageable_advice(facts: Facts, calls: Int64, rows: Int64, copies: HostCopies) -> str:
+    """What frees Python of the copies.  calls: that launched them;  rows: these, and the waits behind them."""
+    indexed = np.isin(rows, _indexing(facts, rows))
+    n_indexed = int(np.isin(calls, rows[indexed]).sum())
+    if not n_indexed:
+        return _pinning(copies)
+    blocked = units.duration(int(facts.syncs.blocked_ns[rows[indexed]].sum()))
+    which = f"{units.count(n_indexed)} of them, {blocked}," if n_indexed < len(calls) else "they"
+    keep = f"{which} are tensors on the CPU that indexing copies to {facts.the_device}: keep index and values there"
+    return sentences(keep, f"for the others, {_pinning(copies)}" if n_indexed < len(calls) else "")
+
+
+def _indexing(facts: Facts, rows: Int64) -> Int64:
+    """The blocking calls that an indexing operator made for what it was given on the CPU."""
+    trace, asker = facts.trace, facts.syncs.asker[rows]
+    indexing = np.array([name in _INDEXING for name in trace.names], bool)
+    known = rows[asker != NONE]
+    made: Int64 = known[indexing[trace.host_ops.name[facts.syncs.asker[known]]]]
+    return made
+
+
+def _pinning(copies: HostCopies) -> str:
+    """A copy from pinned memory without non_blocking waits for its stream, too (ATen/native/cuda/Copy.cu)."""
+    if copies.own_stream:
+        return "pin_memory() and non_blocking=True let them run beside compute"
+    both = "pin_memory() and non_blocking=True together free Python, pinning alone does not"
+    return f"{both}; to overlap, give them a stream of their own, too"

@@ -7,16 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from perfmagic import units
-from perfmagic.analysis.findings.cell_time import THE_CELL, CellTime
-from perfmagic.analysis.findings.facts import Facts, listed, sentences
-from perfmagic.analysis.findings.host_only import host_only
-from perfmagic.analysis.findings.places import by_place, place_words, time_on_paths
-from perfmagic.analysis.timeline.graph_record import incomplete_graphs
+from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts
+from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
+from perfmagic.analysis.findings.wording import listed, sentences
+from perfmagic.analysis.timeline.activity import busy_intervals
+from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
-from perfmagic.analysis.timeline.missing_calls import missing_calls
-from perfmagic.analysis.timeline.overlap import busy_intervals
-from perfmagic.analysis.timeline.sample import sample
+from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
 from perfmagic.analysis.verdict import (
     DEVICE_BOUND,
     DEVICE_BOUND_FRAC,
@@ -29,16 +26,91 @@ from perfmagic.analysis.verdict import (
     STALLED,
     Verdict,
 )
-from perfmagic.numerics.intervals import EMPTY, Intervals, complement, covered_ns, intersect, total_ns
-from perfmagic.trace.columns import NO_LINE
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import EMPTY, Intervals, complement, covered_ns, intersect, total_ns, union
+from perfmagic.trace.columns import NO_LINE, HostKind, Int64
+from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
 
-# a verdict turns on a tenth of the time: where so much of what the device executed rests on lengths that the reader
-# had to make up, these alone could turn it
+# What a record without device ops says of the host: the verdict where there is no device to judge.
+
+OUTSIDE_FRAC = 0.1  # of what the host recorded; Python between operators takes some of any time
+MOSTLY_FRAC = 0.5  # of the record without an operator: then the operators are not what took the time
+ONE_CALL_FRAC = 0.7  # of an operator's time in one of its calls: that was a wait more likely than work
+NAMED = 3
+
+
+def host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
+    """What the host did, in words, and the lines concerned: none.
+
+    First its outermost operators with the largest sums; where most of the time passed outside of these, first the
+    annotations that it passed in.
+    """
+    ops = trace.host_ops
+    levels = operator_stack(trace).levels.values()
+    rows = np.concatenate([level[0] for level in levels]) if levels else np.zeros(0, np.int64)
+    if not len(rows):
+        return "the device ran nothing that was recorded", ()
+    inside = union(ops.start_ns[rows], ops.end_ns[rows])
+    length_ns = int(ops.end_ns.max()) - int(ops.start_ns.min())
+    outside_ns = length_ns - total_ns(inside)
+    longest = f"the host's longest operators, with what they called: {', '.join(_longest(trace, rows))}"
+    annotated = _annotated(trace, inside)
+    if outside_ns < OUTSIDE_FRAC * length_ns:
+        return sentences(longest, annotated), ()
+    share = f"{units.percent(outside_ns / length_ns)} of the record"
+    part = f"{units.duration(outside_ns)} of {units.duration(length_ns)}"
+    outside = f"{share}, {part}, passed outside of every recorded operator"
+    if outside_ns < MOSTLY_FRAC * length_ns:
+        return sentences(longest, outside, annotated), ()
+    return sentences(outside, annotated, longest), ()
+
+
+def _longest(trace: Trace, rows: Int64) -> list[str]:
+    """The operators with the largest sums, and where one call is most of it, that."""
+    ops = trace.host_ops
+    length_ns = ops.end_ns[rows] - ops.start_ns[rows]
+    names, inverse, n_calls = np.unique(ops.name[rows], return_inverse=True, return_counts=True)
+    sums, most = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
+    np.add.at(sums, inverse, length_ns)
+    np.maximum.at(most, inverse, length_ns)
+    operators = []
+    for i in np.argsort(-sums, kind="stable")[:NAMED].tolist():
+        most_in_one = n_calls[i] > 1 and most[i] >= ONE_CALL_FRAC * sums[i]
+        part = f" ({units.duration(int(most[i]))} in one of {units.count(int(n_calls[i]))} calls)"
+        where = part if most_in_one else ""
+        operators.append(f"{trace.names[names[i]]} {units.duration(int(sums[i]))}{where}")
+    return operators
+
+
+def _annotated(trace: Trace, inside: Intervals) -> str:
+    """The longest annotations, which say whose time it was where operators are missing; "" where there are none.
+
+    inside: when an operator ran, on whatever thread.
+    """
+    host = trace.host_ops
+    rows = np.flatnonzero(host.kind == HostKind.ANNOTATION)
+    spans = {}
+    for name in np.unique(host.name[rows]).tolist():
+        of_name = rows[host.name[rows] == name]
+        if not trace.names[name].startswith(STEP_NAME):
+            spans[trace.names[name]] = union(host.start_ns[of_name], host.end_ns[of_name])
+    annotations = []
+    for name, span in sorted(spans.items(), key=lambda item: -total_ns(item[1]))[:NAMED]:
+        length_ns = total_ns(span)
+        outside_ns = length_ns - total_ns(intersect(span, inside))
+        bare = outside_ns >= MOSTLY_FRAC * length_ns > 0
+        where = f" ({units.duration(outside_ns)} of it without a recorded operator)" if bare else ""
+        annotations.append(f"{name} {units.duration(length_ns)}{where}")
+    return f"the longest annotations: {', '.join(annotations)}" if annotations else ""
+
+
+# A verdict turns on a tenth of the time: lengths that the reader had to make up could turn it alone if they are that
+# share of what the device executed
 REPAIRED_FRAC = 1 - DEVICE_BOUND_FRAC
 EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its finding
 DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
-DECIDES_RATIO = 2  # and at least so many times as long as anything else
+DECIDES_RATIO = 2  # times as long as anything else, at least
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
 TURNS_FRAC = 0.1  # of the window in which another device is busy and the busiest is not
 FEW_GAPS = 10  # with so few none is exceptional
@@ -53,17 +125,31 @@ def verdict(trace: Trace) -> Verdict:
 
 def verdict_of(facts: Facts) -> Verdict:
     """The verdict, from analyses that are at hand."""
+    if lacks := no_verdict(facts):
+        return Verdict(NO_VERDICT, 0.0, lacks)
     if not len(facts.trace.ops):
         return Verdict(NO_RECORDS, 0.0, *host_only(facts.trace))
-    if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
-        return Verdict(NO_VERDICT, 0.0, f"one op of {units.duration(facts.breakdown.busy_ns)} is too little for one")
-    if lacks := sample(facts.trace) or incomplete_graphs(facts.trace):
-        return Verdict(NO_VERDICT, 0.0, sentences(lacks.words, "what the device waited for cannot be told"))
-    if too_much_repaired(facts):
-        return Verdict(NO_VERDICT, 0.0, f"{repaired_words(facts)}, too many to say who waited for whom")
     judged = _of_times(facts)
-    repaired = repaired_words(facts)
+    repaired = describe_repairs(facts)
     return replace(judged, detail=sentences(judged.detail, repaired)) if repaired else judged
+
+
+def no_verdict(facts: Facts) -> str:
+    """Why a record has no verdict, "" where it has one."""
+    if failed(facts.trace):
+        return "the code failed before its end"
+    if not len(facts.trace.ops):
+        return ""
+    if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
+        return f"one op of {units.duration(facts.breakdown.busy_ns)} is too little for one"
+    if lacks := sample(facts.trace) or incomplete_graphs(facts.trace):
+        return sentences(lacks.words, "what the device waited for cannot be told")
+    return f"{describe_repairs(facts)}, too many to say who waited for whom" if too_much_repaired(facts) else ""
+
+
+def failed(trace: Trace) -> bool:
+    """Whether the code raised: what it did until then says little of what it does. What was interrupted did not."""
+    return bool(trace.meta.failed) and not trace.meta.failed.startswith("KeyboardInterrupt")
 
 
 def claimed_by_verdict(facts: Facts, judged: Verdict) -> Intervals:
@@ -117,31 +203,31 @@ def _starved(time: CellTime) -> bool:
 def _of_times(facts: Facts) -> Verdict:
     time = facts.cell_time
     kind = kind_of(time)
-    words, lines, cost_ns = _WORDED[kind](facts, time)
-    words += [_first_gap(facts), *_exposed_beside(facts, time.window.length_ns)]
-    return Verdict(kind, time.busy_frac, sentences(*words), lines, cost_ns)
+    parts, lines, cost_ns = _DESCRIBED[kind](facts, time)
+    parts += [_first_gap(facts), *_exposed_beside(facts, time.window.length_ns)]
+    return Verdict(kind, time.busy_frac, sentences(*parts), lines, cost_ns)
 
 
-Worded = tuple[list[str], tuple[int, ...], int | None]  # the facts one by one, the lines they name, the cost in ns
+Described = tuple[list[str], tuple[int, ...], int | None]  # the facts one by one, the lines they name, the cost in ns
 
 
-def _device_bound(facts: Facts, time: CellTime) -> Worded:
-    words = [_busy(time, facts.the_busiest), _together(facts, time)]
+def _device_bound(facts: Facts, time: CellTime) -> Described:
+    parts = [_busy(time, facts.the_busiest), _together(facts, time)]
     deepest = max((q.ops_max for q in facts.queues), default=0)
     ahead_ns, at_least = max(((q.run_ahead_max_ns, q.run_ahead_at_least) for q in facts.queues), default=(0, False))
     if deepest:
         least = "at least " if at_least else ""
-        words.append(f"Python ran up to {units.plural(deepest, 'op')} and {least}{units.duration(ahead_ns)} ahead")
+        parts.append(f"Python ran up to {units.plural(deepest, 'op')} and {least}{units.duration(ahead_ns)} ahead")
     if waits_for_device(facts):
-        words.append(f"{'Python' if facts.trace.meta.returned_ns is None else 'the cell itself'} waits for it")
-    return [*words, *_idle(facts, time)], (), None
+        parts.append(f"{'Python' if facts.trace.meta.returned_ns is None else 'the cell itself'} waits for it")
+    return [*parts, *_idle(facts, time)], (), None
 
 
-def _host_bound(facts: Facts, time: CellTime) -> Worded:
+def _host_bound(facts: Facts, time: CellTime) -> Described:
     where, lines = _by_line(facts, time.waited_for_host)
     waited = f"{facts.the_busiest} waited {_for_python(facts, time)}{where}"
-    words = [waited, _unrecorded(facts, time), _busy(time, "it"), *_idle(facts, time, told="python"), _slowed(facts)]
-    return words, lines, time.waited_for_host_ns
+    parts = [waited, _unrecorded(facts, time), _busy(time, "it"), *_idle(facts, time, said="python"), _slowed(facts)]
+    return parts, lines, time.waited_for_host_ns
 
 
 def _unrecorded(facts: Facts, time: CellTime) -> str:
@@ -167,25 +253,25 @@ def _for_python(facts: Facts, time: CellTime) -> str:
     return f"{units.duration(time.waited_for_host_ns)} for Python{inside if in_call_ns >= facts.notable_ns else ''}"
 
 
-def _host_tail(facts: Facts, time: CellTime) -> Worded:
+def _host_tail(facts: Facts, time: CellTime) -> Described:
     where, lines = _by_line(facts, time.tail)
     last = f"the last op of {facts.the_busiest.removesuffix(',')}"
     worked = f"Python worked on for {units.duration(time.tail_ns)} after {last}{where}"
-    return [worked, _busy(time, facts.the_device), *_idle(facts, time, told="tail")], lines, time.tail_ns
+    return [worked, _busy(time, facts.the_device), *_idle(facts, time, said="tail")], lines, time.tail_ns
 
 
-def _between(facts: Facts, time: CellTime) -> Worded:
+def _between(facts: Facts, time: CellTime) -> Described:
     """The sentence of what is neither Python's nor the device's alone: latency-bound, stalled, mixed."""
-    words = [_busy(time, facts.the_busiest), _together(facts, time), *_idle(facts, time)]
+    parts = [_busy(time, facts.the_busiest), _together(facts, time), *_idle(facts, time)]
     if time.waited_for_host_ns >= STARVED_FRAC * time.window.length_ns:
-        words.append(_slowed(facts))
+        parts.append(_slowed(facts))
     if time.window.length_ns < SHORT_CELL_NS:
         took = f"{time.window.name} took {units.duration(time.window.length_ns)}"
-        words.insert(0, f"{took}, little more than a launch and a sync cost by themselves")
-    return words, (), time.window.length_ns - time.busy_ns
+        parts.insert(0, f"{took}, little more than a launch and a sync cost by themselves")
+    return parts, (), time.window.length_ns - time.busy_ns
 
 
-_WORDED: dict[str, Callable[[Facts, CellTime], Worded]] = {
+_DESCRIBED: dict[str, Callable[[Facts, CellTime], Described]] = {
     DEVICE_BOUND: _device_bound,
     HOST_BOUND: _host_bound,
     LATENCY_BOUND: _between,
@@ -203,28 +289,28 @@ def _together(facts: Facts, time: CellTime) -> str:
     """How busy several devices were together, where one is busy while the busiest is not: do they take turns?"""
     numbers, whole = facts.trace.device_ids, time.window.length_ns
     window = complement(EMPTY, time.window.start_ns, time.window.end_ns)
-    any_ns, *of_each = (total_ns(intersect(busy_intervals(facts.trace, one), window)) for one in (None, *numbers))
+    any_ns, *of_each = (total_ns(intersect(busy_intervals(facts.trace, device), window)) for device in (None, *numbers))
     if any_ns <= time.busy_ns + TURNS_FRAC * whole:
         return ""
     at_once = f", both at once {units.percent((sum(of_each) - any_ns) / whole)}" if len(numbers) == 2 else ""
     return f"at least one was busy {units.percent(any_ns / whole)} of that time{at_once}"
 
 
-def _idle(facts: Facts, time: CellTime, told: str = "") -> list[str]:
-    """What the device waited for while it was not busy, the longest first.  told: what is said already."""
+def _idle(facts: Facts, time: CellTime, said: str = "") -> list[str]:
+    """What the device waited for while it was not busy, the longest first.  said: what is said already."""
     named = [
         (ns, f"{units.duration(ns)} {CAUSES[name]}")
         for name, ns in time.waited_ns.items()
         if name not in ("in_python", "in_call") and ns >= facts.notable_ns
     ]
-    if told != "python" and time.waited_for_host_ns >= facts.notable_ns:
+    if said != "python" and time.waited_for_host_ns >= facts.notable_ns:
         named.append((time.waited_for_host_ns, _for_python(facts, time)))
-    waits = [words for _, words in sorted(named, reverse=True)]
-    also = "also " if told == "python" else ""
-    found = [f"{facts.the_device} {also}waited {listed(waits)}"] if waits else []
-    if time.tail_ns >= facts.notable_ns and told != "tail":
-        found.append(f"Python worked on for {units.duration(time.tail_ns)} after the last op")
-    return found
+    waits = [wait for _, wait in sorted(named, reverse=True)]
+    also = "also " if said == "python" else ""
+    parts = [f"{facts.the_device} {also}waited {listed(waits)}"] if waits else []
+    if time.tail_ns >= facts.notable_ns and said != "tail":
+        parts.append(f"Python worked on for {units.duration(time.tail_ns)} after the last op")
+    return parts
 
 
 def _first_gap(facts: Facts) -> str:
@@ -240,8 +326,8 @@ def _first_gap(facts: Facts) -> str:
         return ""
     busy_frac = 1 - (parts.idle_ns - int(gaps.length_ns[: row + 1].sum())) / max(1, parts.extent_end_ns - end_ns)
     first = "the first op" if before == 1 else f"the first {units.count(before)} ops"
-    one = f"{units.duration(gap_ns)} of the idle time is one gap behind {first} of {units.count(len(starts))}"
-    return f"{one}: after it {facts.the_device} was busy {units.percent(busy_frac)}"
+    gap = f"{units.duration(gap_ns)} of the idle time is one gap behind {first} of {units.count(len(starts))}"
+    return f"{gap}: after it {facts.the_device} was busy {units.percent(busy_frac)}"
 
 
 def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
@@ -249,49 +335,49 @@ def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
     marks, paths = facts.trace.marks, facts.trace.paths
     if paths is not None and len(where):
         ordered, _ = by_place(paths, *time_on_paths(facts.trace, where))
-        told = [(place_words(paths, place), ns) for place, ns in ordered[:2] if ns >= facts.notable_ns]
-        words = [f"{units.duration(ns)}{'' if i else ' of it'} on {place}" for i, (place, ns) in enumerate(told)]
+        named = [(name_place(paths, place), ns) for place, ns in ordered[:2] if ns >= facts.notable_ns]
+        parts = [f"{units.duration(ns)}{'' if i else ' of it'} on {place}" for i, (place, ns) in enumerate(named)]
         cell = [n for (f, n), ns in ordered[:2] if paths.functions[f].is_cell and ns >= facts.notable_ns]
-        return "".join(f", {one}" for one in words), tuple(cell)
+        return "".join(f", {part}" for part in parts), tuple(cell)
     if not len(marks) or not len(where):
         return "", ()
     ends = np.append(marks.at_ns[1:], max(int(where[-1, 1]), int(marks.at_ns[-1])))
     by_line = np.bincount(marks.line, weights=covered_ns(where, marks.at_ns, ends)).astype(np.int64)
     longest = [line for line in np.argsort(-by_line, kind="stable")[:2].tolist() if line != NO_LINE]
     lines = [line for line in longest if by_line[line] >= facts.notable_ns]
-    words = [
+    parts = [
         f"{units.duration(int(by_line[line]))}{' of it' if i == 0 else ''} on line {line}"
         for i, line in enumerate(lines)
     ]
-    return "".join(f", {one}" for one in words), tuple(lines)
+    return "".join(f", {part}" for part in parts), tuple(lines)
 
 
 def waits_for_device(facts: Facts) -> bool:
     """Whether a blocking call of the cell itself lasted until the device had finished."""
-    found = facts.syncs
-    lasted = (found.end_ns >= facts.breakdown.extent_end_ns) & ~found.after_cell & ~found.at_edge
-    return bool((lasted & (2 * found.busy_ns > found.blocked_ns)).any())
+    blocking = facts.syncs
+    lasted = (blocking.end_ns >= facts.breakdown.extent_end_ns) & ~blocking.after_cell & ~blocking.at_edge
+    return bool((lasted & (2 * blocking.busy_ns > blocking.blocked_ns)).any())
 
 
 def _exposed_beside(facts: Facts, window_ns: int) -> list[str]:
     """What the device did with no compute beside, where that is notable: busy time that could be won as well."""
     parts = facts.breakdown
     both = ((parts.exposed_communication_ns, "communication"), (parts.exposed_copy_ns, "copies"))
-    words = [
+    clauses = [
         f"{units.duration(ns)} in {what}" for ns, what in sorted(both, reverse=True) if ns >= EXPOSED_FRAC * window_ns
     ]
-    return [f"while busy, it spent {listed(words)} with no compute beside"] if words else []
+    return [f"while busy, it spent {listed(clauses)} with no compute beside"] if clauses else []
 
 
-def repaired_words(facts: Facts) -> str:
+def describe_repairs(facts: Facts) -> str:
     """How many durations the verdict rests on the reader repaired; nothing where none were."""
     meta = facts.trace.meta
     counts = (
         (meta.repaired_ops, len(facts.trace.ops), "device op"),
         (meta.repaired_calls, len(facts.trace.calls), "call"),
     )
-    words = [f"{units.count(min(n, of))} of {units.plural(of, name)}" for n, of, name in counts if n and of]
-    return f"it rests on repaired durations of {' and '.join(words)}" if words else ""
+    parts = [f"{units.count(min(n, total))} of {units.plural(total, name)}" for n, total, name in counts if n and total]
+    return f"it rests on repaired durations of {' and '.join(parts)}" if parts else ""
 
 
 def too_much_repaired(facts: Facts) -> bool:

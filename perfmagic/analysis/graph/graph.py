@@ -2,14 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from perfmagic.analysis.graph.needs import Needs, needs_of, without_implied
 from perfmagic.analysis.graph.nodes import AS_PEOPLE_SAY, GraphNode, Placed, place_of, placed_nodes
-from perfmagic.analysis.graph.schedule import earlier_by, longest_chain, schedule
+from perfmagic.trace.columns import SeenOp
 from perfmagic.trace.model import Trace
-from perfmagic.trace.needs import SeenOp
+from perfmagic.trace.rows import Rows
+
+# How long a graph of needs takes at least: its longest chain, and one op at a time in each lane.
+
+
+def longest_chain(needs: Sequence[Iterable[int]], duration_ns: Sequence[int]) -> tuple[int, list[int]]:
+    """The longest chain of needs, in ns, and its nodes in order; (0, []) without nodes.
+
+    needs: for each node nodes before it.  Also called the span, or the critical path of the graph.
+    """
+    best: list[int] = []
+    by: list[int] = []
+    for node, needed in enumerate(needs):
+        last = max(needed, key=lambda before: best[before], default=-1)
+        by.append(last)
+        best.append(duration_ns[node] + (best[last] if last >= 0 else 0))
+    if not best:
+        return 0, []
+    at = max(range(len(best)), key=lambda node: best[node])
+    length, chain = best[at], []
+    while at >= 0:
+        chain.append(at)
+        at = by[at]
+    return length, chain[::-1]
+
+
+def schedule(needs: Sequence[Iterable[int]], duration_ns: Sequence[int], lane: Sequence[int]) -> tuple[list[int], int]:
+    """When each node begins, and when the last has ended, if lanes do one node at a time and wait for needs alone.
+
+    List scheduling (R. L. Graham 1966: at most twice as long as the best for lanes that are alike), with two rules for
+    the node that comes first of those that are ready in a lane: the longest rest of a chain, or the order of calls. The
+    first sends short nodes behind long ones, so that in a pipeline the next lane starts late; the second does not. The
+    shorter schedule is given. Times in ns from 0.
+    """
+    rest = list(duration_ns)
+    for node in range(len(rest) - 1, -1, -1):
+        for before in needs[node]:
+            rest[before] = max(rest[before], duration_ns[before] + rest[node])
+    by_rest = _scheduled(needs, duration_ns, lane, [-rest_ns for rest_ns in rest])
+    by_call = _scheduled(needs, duration_ns, lane, range(len(rest)))
+    return min(by_rest, by_call, key=lambda scheduled: scheduled[1])
+
+
+def _scheduled(
+    needs: Sequence[Iterable[int]], duration_ns: Sequence[int], lane: Sequence[int], order: Sequence[int]
+) -> tuple[list[int], int]:
+    work = _Waiting(needs, lane, order)
+    start = [0] * len(needs)
+    ends: list[tuple[int, int]] = []  # of what runs
+    now = 0
+    while True:
+        for node in work.begun():
+            start[node] = now
+            heapq.heappush(ends, (now + duration_ns[node], node))
+        if not ends:
+            return start, now
+        now = ends[0][0]
+        while ends and ends[0][0] == now:
+            work.end(heapq.heappop(ends)[1])
+
+
+class _Waiting:
+    """The nodes that have not begun, and which lanes are free; the least of `order` comes first."""
+
+    def __init__(self, needs: Sequence[Iterable[int]], lane: Sequence[int], order: Sequence[int]) -> None:
+        self._lane = lane
+        self._order = order
+        self._after: list[list[int]] = [[] for _ in needs]
+        self._missing = [len(set(needed)) for needed in needs]
+        for node, needed in enumerate(needs):
+            for before in set(needed):
+                self._after[before].append(node)
+        self._ready: dict[int, list[tuple[int, int]]] = {number: [] for number in lane}
+        self._busy: set[int] = set()
+        for node, n in enumerate(self._missing):
+            if not n:
+                self._add(node)
+
+    def begun(self) -> Iterable[int]:
+        """One node for each lane that is free and has one that is ready."""
+        for lane, ready in self._ready.items():
+            if ready and lane not in self._busy:
+                self._busy.add(lane)
+                yield heapq.heappop(ready)[1]
+
+    def end(self, node: int) -> None:
+        """A node has ended: its lane is free, and what needed it lacks one less."""
+        self._busy.discard(self._lane[node])
+        for waiting in self._after[node]:
+            self._missing[waiting] -= 1
+            if not self._missing[waiting]:
+                self._add(waiting)
+
+    def _add(self, node: int) -> None:
+        heapq.heappush(self._ready[self._lane[node]], (self._order[node], node))
+
+
+def earlier_by(
+    needs: Sequence[Iterable[int]], start_ns: Sequence[int], end_ns: Sequence[int], lane: Sequence[int]
+) -> list[int]:
+    """By how much each node could have begun earlier: all that it needs had ended, and its lane was free.
+
+    Counted from the first node's start. In ns; the others stay where they were.
+    """
+    earlier_ns = [0] * len(start_ns)
+    if not earlier_ns:
+        return earlier_ns
+    first = min(start_ns)
+    free: dict[int, int] = {}
+    for node in sorted(range(len(earlier_ns)), key=lambda node: start_ns[node]):
+        ready = max((end_ns[before] for before in needs[node]), default=first)
+        ready = max(ready, free.get(lane[node], first))
+        earlier_ns[node] = max(0, start_ns[node] - ready)
+        free[lane[node]] = max(free.get(lane[node], first), end_ns[node])
+    return earlier_ns
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +161,8 @@ class Graph:
 
 def graph_of(trace: Trace, seen: Sequence[SeenOp]) -> Graph:
     """The graph of a recording. What was executed is one possible order: possible_ns is never more than elapsed_ns."""
-    found = placed_nodes(trace, seen)
-    placed = found.nodes
+    placed_ops = placed_nodes(trace, seen)
+    placed = placed_ops.nodes
     needs = without_implied(needs_of([node.op for node in placed]))
     lanes = sorted({node.lane for node in placed}, key=_rank)
     lane = [lanes.index(node.lane) for node in placed]
@@ -56,7 +172,7 @@ def graph_of(trace: Trace, seen: Sequence[SeenOp]) -> Graph:
     planned, possible = schedule(needs, duration, lane)
     elapsed = max(end, default=0) - min(start, default=0)
     if possible > elapsed:
-        planned, possible = [one - min(start) for one in start], elapsed
+        planned, possible = [start_ns - min(start) for start_ns in start], elapsed
     earlier = earlier_by(needs, start, end, lane)
     on_chain = set(chain)
     nodes = [
@@ -74,7 +190,7 @@ def graph_of(trace: Trace, seen: Sequence[SeenOp]) -> Graph:
         elapsed_ns=elapsed,
         possible_ns=possible,
         planned_ns=tuple(planned),
-        n_unseen=found.n_unseen,
+        n_unseen=placed_ops.n_unseen,
     )
 
 
@@ -103,3 +219,35 @@ def _rank(lane: str) -> tuple[bool, str, int, str]:
     device = next((end for end in ends if end != "cpu"), "")
     way = 1 if len(ends) == 1 else 0 if ends[0] == "cpu" else 2
     return device != "", device, way, lane
+
+
+# The table of a graph's needs.
+
+
+@dataclass(frozen=True)
+class GraphEdge:
+    """One need: the node `of` cannot begin before `needs` has ended; both are numbers of nodes.
+
+    kind: "data" where it reads what that one wrote, "memory" where it overwrites what that one reads or wrote.
+    size_bytes: of the piece of memory, at most.
+    """
+
+    needs: int
+    of: int
+    kind: str
+    size_bytes: int
+    needs_name: str
+    of_name: str
+
+    shown: ClassVar[tuple[str, ...]] = ("needs", "needs_name", "of", "of_name", "kind", "size_bytes")
+
+
+def edges(graph: Graph) -> Rows[GraphEdge]:
+    """Every need of every node."""
+    names = [node.name for node in graph.nodes]
+    rows = [
+        GraphEdge(before, of, need.kind, need.size_bytes, names[before], names[of])
+        for of, needed in enumerate(graph.needs)
+        for before, need in sorted(needed.items())
+    ]
+    return Rows(rows, GraphEdge)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby, pairwise
+
+import numpy as np
 
 from perfmagic.analysis.graph.graph import Graph
+from perfmagic.base.numerics.intervals import Intervals, merge, overlap_ns, total_ns, union
+from perfmagic.trace.names import OpClass
 
-FEWEST_GROUPS = 8  # fewer lines show nothing of so many operators
+FEWEST_GROUPS = 8  # fewer lines show too little of many operators
 MIXED = "stretch of several lanes"
 
 
@@ -23,11 +28,11 @@ class Grouped:
 
 
 def grouped(graph: Graph, most: int) -> Grouped:
-    """The finest groups of which there are at most so many.
+    """The finest groups of which there are at most `most`.
 
     By the innermost line that called them, by the line of the cell, by its statement, a loop being one; or several
     statements together. Where a line or two do it all, a few operators that follow each other. A group lies in one
-    lane, unless data goes to and fro so often that this gives too many: then groups are stretches of time.
+    lane, unless data goes back and forth so often that this gives too many: then groups are stretches of time.
     """
     code = _Code(graph)
     n = range(len(graph.nodes))
@@ -38,11 +43,11 @@ def grouped(graph: Graph, most: int) -> Grouped:
     ]
     for by, key, name in levels:
         visits = _runs([key(i) for i in n])
-        found = Grouped(_by_lane(graph, visits, most), by, name)
-        if len(found.groups) < FEWEST_GROUPS:
-            found = Grouped(_few_operators(graph, visits, most), "few operators", code.operators)
-        if len(found.groups) <= most:
-            return found
+        candidate = Grouped(_by_lane(graph, visits, most), by, name)
+        if len(candidate.groups) < FEWEST_GROUPS:
+            candidate = Grouped(_few_operators(graph, visits, most), "few operators", code.operators)
+        if len(candidate.groups) <= most:
+            return candidate
     groups = _several(graph, _runs([code.top(i) for i in n]), most)
     if len(groups) <= most:
         return Grouped(groups, "stretch of lines", code.stretch)
@@ -95,7 +100,7 @@ def _runs(keys: Sequence[object]) -> list[int]:
 
 
 def _several(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
-    """As few neighbouring visits in one group as give so many groups; too many where no number of them does."""
+    """Groups of as few neighbouring visits as give at most `most` groups; more groups where no number does."""
     n_visits = visits[-1] + 1
     return _finest(
         lambda at_once: _by_lane(graph, [number // at_once for number in visits], most),
@@ -106,7 +111,7 @@ def _several(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
 
 
 def _few_operators(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
-    """As few neighbouring operators of one visit in one group as give so many groups."""
+    """Groups of as few neighbouring operators of one visit as give at most `most` groups."""
     first: dict[int, int] = {}
     inside = [i - first.setdefault(number, i) for i, number in enumerate(visits)]
 
@@ -118,32 +123,32 @@ def _few_operators(graph: Graph, visits: Sequence[int], most: int) -> list[list[
 
 
 def _finest(of_size: Callable[[int], list[list[int]]], smallest: int, largest: int, most: int) -> list[list[int]]:
-    """The groups of about the smallest size, to an eighth, that gives at most so many; those of the largest if none.
+    """The groups of about the smallest size, to an eighth, that gives at most `most`; else those of the largest size.
 
-    Larger groups are fewer, but for rare exceptions, which cost fineness alone. So the logarithm of the size is
-    bisected: each try reads all nodes.
+    Larger groups are fewer, with rare exceptions, which cost fineness alone. Each try reads all nodes, so the logarithm
+    of the size is bisected.
     """
-    found = of_size(smallest)
-    if len(found) <= most:
-        return found
+    best = of_size(smallest)
+    if len(best) <= most:
+        return best
     too_small, enough = smallest, max(largest, smallest + 1)
-    found = of_size(enough)
-    while len(found) <= most and enough > too_small + 1 + too_small // 8:
+    best = of_size(enough)
+    while len(best) <= most and enough > too_small + 1 + too_small // 8:
         size = math.isqrt(too_small * enough)
         size = min(max(size, too_small + 1), enough - 1)
         groups = of_size(size)
         if len(groups) <= most:
-            found, enough = groups, size
+            best, enough = groups, size
         else:
             too_small = size
-    return found
+    return best
 
 
 def _by_lane(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
     """Nodes of one visit and lane together, as far as no two groups then need each other.
 
-    Visits follow each other, so only groups of one visit could. Of more than `most` groups it gives the first ones, one
-    too many: nobody draws them, and data that goes to and fro would make as many as there are nodes.
+    Visits follow each other, so only groups of one visit could. It stops after `most` + 1 groups, which are not drawn:
+    data that goes back and forth would make as many groups as nodes.
     """
     groups: list[list[int]] = []
     where: dict[int, int] = {}
@@ -152,19 +157,131 @@ def _by_lane(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
     for node, number in enumerate(visits):
         if number != visit:
             visit, of_lane, below = number, {}, {}
-        needed = {where[one] for one in graph.needs[node]} & below.keys()
-        mine = of_lane.get(graph.lane[node])
-        if mine is None or any(mine in below[one] for one in needed - {mine}):
+        needed = {where[before] for before in graph.needs[node]} & below.keys()
+        group = of_lane.get(graph.lane[node])
+        if group is None or any(group in below[other] for other in needed - {group}):
             if len(groups) > most:
                 break
-            mine = of_lane[graph.lane[node]] = len(groups)
+            group = of_lane[graph.lane[node]] = len(groups)
             groups.append([])
-            below[mine] = set()
-        for one in needed - {mine}:
-            below[mine] |= {one} | below[one]
-        for theirs in below.values():
-            if mine in theirs:
-                theirs.update(below[mine])
-        groups[mine].append(node)
-        where[node] = mine
+            below[group] = set()
+        for other in needed - {group}:
+            below[group] |= {other} | below[other]
+        for others in below.values():
+            if group in others:
+                others.update(below[group])
+        groups[group].append(node)
+        where[node] = group
     return groups
+
+
+# What a picture of a graph draws: its nodes, or groups of them where there are too many.
+
+MOST_UNITS = 60  # that a reader can follow
+AT_ONCE_SHARE, APART_SHARE = 0.5, 0.05  # of the shorter one's time: more ran at once, less ran one after the other
+IDLE_SHARE = 0.5  # of one's time: the lane of the other had nothing to do for so long
+LEAST_SHARE = 0.01  # of the elapsed time: shorter boxes are not compared
+LEAST_LANE_SHARE = 0.10  # of the elapsed time: nor are those of lanes that worked less
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """A box of the picture.  nodes: it stands for.  needs: boxes before it.  busy: when its nodes ran."""
+
+    name: str
+    lane: int
+    colour: OpClass | None
+    duration_ns: int
+    busy: Intervals
+    nodes: tuple[int, ...]
+    needs: frozenset[int]
+    longest: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The boxes of a picture in an order in which each comes after what it needs.
+
+    by: what one box is: "operator", or what they are grouped by.  chain: pairs of boxes that follow each other on the
+    longest chain.
+    """
+
+    units: tuple[Unit, ...]
+    by: str
+    chain: frozenset[tuple[int, int]]
+    elapsed_ns: int
+
+    def matters(self, unit: Unit) -> bool:
+        """Whether a box is compared with others: it and its lane worked long enough."""
+        if self.by == MIXED or total_ns(unit.busy) < max(1, LEAST_SHARE * self.elapsed_ns):
+            return False
+        return total_ns(self._busy[unit.lane]) >= LEAST_LANE_SHARE * self.elapsed_ns
+
+    def side_by_side(self, a: Unit, b: Unit) -> bool | None:
+        """Of two boxes in different lanes that do not need each other, whether they ran at once.
+
+        False where they ran one after the other, and meanwhile the lane of one had nothing to do. None for neither.
+        """
+        share = overlap_ns(a.busy, b.busy) / max(1, min(total_ns(a.busy), total_ns(b.busy)))
+        if share >= AT_ONCE_SHARE:
+            return True
+        idle = max(self._idle_share(a, b.lane), self._idle_share(b, a.lane))
+        return False if share < APART_SHARE and idle >= IDLE_SHARE else None
+
+    def _idle_share(self, unit: Unit, lane: int) -> float:
+        """For how much of its time another lane had nothing to do."""
+        return 1 - overlap_ns(unit.busy, self._busy[lane]) / max(1, total_ns(unit.busy))
+
+    @cached_property
+    def _busy(self) -> dict[int, Intervals]:
+        """When each lane worked."""
+        lanes = {unit.lane for unit in self.units}
+        return {lane: merge(*(unit.busy for unit in self.units if unit.lane == lane)) for lane in lanes}
+
+
+def drawn(graph: Graph, most: int = MOST_UNITS) -> Drawn:
+    """The boxes: single operators, or the finest groups where there are more than `most` operators."""
+    if len(graph.nodes) <= most:
+        groups: list[list[int]] = [[node.number] for node in graph.nodes]
+        return _drawn(graph, groups, "operator", lambda group: graph.nodes[group[0]].name)
+    groups_of_lines = grouped(graph, most)
+    return _in_order(_drawn(graph, groups_of_lines.groups, groups_of_lines.by, groups_of_lines.name))
+
+
+def _drawn(graph: Graph, groups: list[list[int]], by: str, name: Callable[[list[int]], str]) -> Drawn:
+    where = {node: at for at, group in enumerate(groups) for node in group}
+    on_chain = set(graph.chain)
+    units = []
+    for at, group in enumerate(groups):
+        nodes = [graph.nodes[i] for i in group]
+        longest = max(group, key=lambda i: graph.nodes[i].duration_ns)
+        units.append(
+            Unit(
+                name=name(group),
+                lane=graph.lane[longest],
+                colour=graph.placed[longest].colour,
+                duration_ns=sum(node.duration_ns for node in nodes),
+                busy=union(np.array([n.start_ns for n in nodes]), np.array([n.end_ns for n in nodes])),
+                nodes=tuple(group),
+                needs=frozenset(where[before] for i in group for before in graph.needs[i]) - {at},
+                longest=any(i in on_chain for i in group),
+            )
+        )
+    pairs = frozenset((where[a], where[b]) for a, b in pairwise(graph.chain) if where[a] != where[b])
+    return Drawn(tuple(units), by, pairs, graph.elapsed_ns)
+
+
+def _in_order(drawn: Drawn) -> Drawn:
+    """Every box after what it needs: a group of a line begins before all that it needs has."""
+    order: list[int] = []
+    while len(order) < len(drawn.units):
+        done = set(order)
+        ready = [i for i, unit in enumerate(drawn.units) if i not in done and unit.needs <= done]
+        if not ready:
+            raise ValueError("two groups need each other")
+        order += ready
+    new = {old: at for at, old in enumerate(order)}
+    units = [
+        replace(drawn.units[old], needs=frozenset(new[before] for before in drawn.units[old].needs)) for old in order
+    ]
+    return replace(drawn, units=tuple(units), chain=frozenset((new[a], new[b]) for a, b in drawn.chain))

@@ -8,15 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from perfmagic import units
 from perfmagic.analysis.graph.graph import Graph
 from perfmagic.analysis.graph.nodes import GraphNode
-from perfmagic.analysis.replay.queues import Queues, heads
-from perfmagic.analysis.replay.stream_waits import stream_waits
-from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.syncs import syncs
-from perfmagic.numerics.intervals import Intervals, covered_ns, union
+from perfmagic.analysis.replay.device_ops import Queues, heads, stream_waits
+from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.trace.model import Trace
+from perfmagic.trace.rows import Rows
 
 LEAST_SHARE = 0.05  # of the elapsed time: below it a late begin is no news
 _MOST_OF = 0.5  # of a wait: what Python did meanwhile is named where it took so much
@@ -57,14 +56,14 @@ def late_nodes(trace: Trace, graph: Graph) -> Rows[LateNode]:
     late = [node for node in graph.nodes if node.earlier_ns >= least]
     lost = dict(_lost(graph, late)) if late else {}
     late = sorted((node for node in late if lost[node.number] >= least), key=lambda node: -lost[node.number])
-    found = [
+    rows = [
         LateNode(
             *(node.number, node.name, node.lane, node.earlier_ns, lost[node.number]),
             *(_because(trace, graph, node), node.line, node.function),
         )
         for node in late
     ]
-    return Rows(found, LateNode)
+    return Rows(rows, LateNode)
 
 
 def _lost(graph: Graph, late: Iterable[GraphNode]) -> Iterable[tuple[int, int]]:
@@ -72,11 +71,11 @@ def _lost(graph: Graph, late: Iterable[GraphNode]) -> Iterable[tuple[int, int]]:
     had work to do behind it.
     """
     busy = [_busy(graph, lane) for lane in range(len(graph.lanes))]
-    anything = union(*(np.concatenate([one[:, side] for one in busy]) for side in (0, 1)))
+    anything = union(*(np.concatenate([of_lane[:, side] for of_lane in busy]) for side in (0, 1)))
     after: list[list[int]] = [[] for _ in graph.nodes]
-    for number, mine in enumerate(graph.needs):
-        for one in mine:
-            after[one].append(number)
+    for number, needed in enumerate(graph.needs):
+        for before in needed:
+            after[before].append(number)
     for node in late:
         start, end = np.array([node.start_ns - node.earlier_ns]), np.array([node.start_ns])
         lost = node.earlier_ns - int(covered_ns(anything, start, end)[0])
@@ -87,20 +86,20 @@ def _lost(graph: Graph, late: Iterable[GraphNode]) -> Iterable[tuple[int, int]]:
 
 
 def _busy(graph: Graph, lane: int) -> Intervals:
-    mine = [node for node, on in zip(graph.nodes, graph.lane, strict=True) if on == lane]
-    return union(np.array([n.start_ns for n in mine], np.int64), np.array([n.end_ns for n in mine], np.int64))
+    nodes = [node for node, on in zip(graph.nodes, graph.lane, strict=True) if on == lane]
+    return union(np.array([n.start_ns for n in nodes], np.int64), np.array([n.end_ns for n in nodes], np.int64))
 
 
 def _work_behind(graph: Graph, after: list[list[int]], node: int) -> dict[int, int]:
     """The time of a node and of all that needs it, directly or not, by lane."""
-    found: dict[int, int] = {}
+    work_ns: dict[int, int] = {}
     seen, left = {node}, [node]
     while left:
-        one = left.pop()
-        found[graph.lane[one]] = found.get(graph.lane[one], 0) + graph.nodes[one].duration_ns
-        left += [behind for behind in after[one] if behind not in seen]
-        seen |= set(after[one])
-    return found
+        number = left.pop()
+        work_ns[graph.lane[number]] = work_ns.get(graph.lane[number], 0) + graph.nodes[number].duration_ns
+        left += [behind for behind in after[number] if behind not in seen]
+        seen |= set(after[number])
+    return work_ns
 
 
 def _because(trace: Trace, graph: Graph, node: GraphNode) -> str:
@@ -108,15 +107,15 @@ def _because(trace: Trace, graph: Graph, node: GraphNode) -> str:
     ready = node.start_ns - node.earlier_ns
     python_ns = min(node.called_ns, node.start_ns) - ready
     if python_ns < _MOST_OF * node.earlier_ns:
-        return _of_stream(trace, graph, node, ready) if node.n_ops else ""
+        return _held_by_stream(trace, graph, node, ready) if node.n_ops else ""
     return (
-        _of_operator(graph, node, ready, python_ns)
-        or _of_wait(trace, node, ready, python_ns)
+        _in_operator(graph, node, ready, python_ns)
+        or _in_wait(trace, node, ready, python_ns)
         or "Python called it no sooner"
     )
 
 
-def _of_stream(trace: Trace, graph: Graph, node: GraphNode, ready_ns: int) -> str:
+def _held_by_stream(trace: Trace, graph: Graph, node: GraphNode, ready_ns: int) -> str:
     """Whether other ops of its stream kept a node that was queued in time."""
     ops, first = trace.ops, graph.placed[node.number].rows[0]
     same = np.flatnonzero((ops.stream == ops.stream[first]) & (ops.device == ops.device[first]))
@@ -141,22 +140,24 @@ def _waited_for(trace: Trace, graph: Graph, node: GraphNode) -> GraphNode | None
     return next((graph.nodes[i] for i, placed in enumerate(graph.placed) if last in placed.rows), None)
 
 
-def _of_operator(graph: Graph, node: GraphNode, ready_ns: int, python_ns: int) -> str:
+def _in_operator(graph: Graph, node: GraphNode, ready_ns: int, python_ns: int) -> str:
     """The operator that Python was in for most of the time, "" where there is none."""
     thread = graph.placed[node.number].op.thread
-    calls = [(one.op.start_ns, one.op.end_ns) if one.op.thread == thread else (0, 0) for one in graph.placed]
+    calls = [
+        (placed.op.start_ns, placed.op.end_ns) if placed.op.thread == thread else (0, 0) for placed in graph.placed
+    ]
     inside = [min(end, node.called_ns) - max(start, ready_ns) for start, end in calls]
     at = max(range(len(inside)), key=lambda i: inside[i])
     if inside[at] < _MOST_OF * python_ns:
         return ""
-    found = graph.nodes[at]
-    line = f" on line {found.line}" if found.line else ""
-    line += f" of {found.function}" if line and found.function and found.function != node.function else ""
-    doing = "waiting in" if found.n_ops else "busy with"
-    return f"Python was {doing} `{found.name}`{line} ({found.lane})"
+    operator = graph.nodes[at]
+    line = f" on line {operator.line}" if operator.line else ""
+    line += f" of {operator.function}" if line and operator.function and operator.function != node.function else ""
+    doing = "waiting in" if operator.n_ops else "busy with"
+    return f"Python was {doing} `{operator.name}`{line} ({operator.lane})"
 
 
-def _of_wait(trace: Trace, node: GraphNode, ready_ns: int, python_ns: int) -> str:
+def _in_wait(trace: Trace, node: GraphNode, ready_ns: int, python_ns: int) -> str:
     """The blocking call outside of operators that Python was in for most of the time, "" where there is none."""
     waits = syncs(trace)
     inside = np.minimum(waits.end_ns, node.called_ns) - np.maximum(waits.start_ns, ready_ns)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfmagic.trace.needs import SeenOp, Use
+from perfmagic.trace.columns import SeenOp, Use
 
 DATA, MEMORY = "data", "memory"
 
@@ -28,10 +28,10 @@ Needs = list[dict[int, Need]]  # for each node the nodes before it that it needs
 
 
 class _Pieces:
-    """Pieces of one storage and who touched them, found by their bytes without a look at all of them.
+    """Pieces of one storage and the nodes that touched them, looked up by bytes.
 
-    By the power of two that their length has, each kind sorted by its first byte: those of one kind that meet some
-    bytes begin within twice that length before them.
+    Pieces are grouped by the bit length of their size and sorted by first byte. Pieces of a group that meet some bytes
+    begin at most 2 ** bits before them.
     """
 
     def __init__(self) -> None:
@@ -45,13 +45,13 @@ class _Pieces:
 
     def meeting(self, use: Use) -> list[tuple[int, int]]:
         """Who touched a byte of a piece, by node, and how many bytes are the same."""
-        found = []
+        touched = []
         for bits, (lows, rest) in self._kinds.items():
             for at in range(bisect_right(lows, use.low - (1 << bits)), bisect_left(lows, use.high)):
                 high, node = rest[at]
                 if use.meets(lows[at], high):
-                    found.append((node, min(use.high, high) - max(use.low, lows[at])))
-        return sorted(found)
+                    touched.append((node, min(use.high, high) - max(use.low, lows[at])))
+        return sorted(touched)
 
     def drop_within(self, use: Use) -> None:
         """Forget pieces that a piece covers."""
@@ -70,56 +70,56 @@ def needs_of(ops: Sequence[SeenOp]) -> Needs:
     """
     writers: dict[int, _Pieces] = defaultdict(_Pieces)
     readers: dict[int, _Pieces] = defaultdict(_Pieces)
-    found: Needs = []
+    needs: Needs = []
     for node, op in enumerate(ops):
-        mine: dict[int, Need] = {}
+        needed: dict[int, Need] = {}
         for use in op.uses:
             if use.reads:
-                _add(mine, DATA, writers[use.storage].meeting(use))
+                _add(needed, DATA, writers[use.storage].meeting(use))
         for use in op.uses:
             if use.writes:
-                _add(mine, MEMORY, readers[use.storage].meeting(use))
-                _add(mine, MEMORY, writers[use.storage].meeting(use))
+                _add(needed, MEMORY, readers[use.storage].meeting(use))
+                _add(needed, MEMORY, writers[use.storage].meeting(use))
         for use in op.uses:
             if use.writes:
-                for table in (writers, readers):  # what is overwritten as a whole nobody can need any more
+                for table in (writers, readers):  # no later operator needs what is overwritten as a whole
                     table[use.storage].drop_within(use)
                 writers[use.storage].add(use, node)
             elif use.reads:
                 readers[use.storage].add(use, node)
-        found.append(mine)
-    return found
+        needs.append(needed)
+    return needs
 
 
-def _add(mine: dict[int, Need], kind: str, touched: list[tuple[int, int]]) -> None:
+def _add(needed: dict[int, Need], kind: str, touched: list[tuple[int, int]]) -> None:
     for node, size in touched:
-        old = mine.get(node)
+        old = needed.get(node)
         if old is None:
-            mine[node] = Need(kind, size)
+            needed[node] = Need(kind, size)
         elif old.kind == kind:
-            mine[node] = Need(kind, max(size, old.size_bytes))
+            needed[node] = Need(kind, max(size, old.size_bytes))
 
 
 def without_implied(needs: Needs, most: int = 3000) -> Needs:
-    """Without needs of memory that follow from others. Of more than `most` operators all are kept: it is squared."""
+    """The needs without those of memory that follow from others; all of more than `most` operators: time is squared."""
     if len(needs) > most:
         return needs
     before = ancestors(needs)
     kept: Needs = []
-    for mine in needs:
+    for needed in needs:
         implied = 0
-        for one in mine:
-            implied |= before[one]
-        kept.append({one: need for one, need in mine.items() if need.kind == DATA or not implied >> one & 1})
+        for node in needed:
+            implied |= before[node]
+        kept.append({node: need for node, need in needed.items() if need.kind == DATA or not implied >> node & 1})
     return kept
 
 
 def ancestors(needs: Sequence[dict[int, Need]]) -> list[int]:
     """For each node a number whose bits are all nodes that it needs, directly or not."""
-    found: list[int] = []
-    for mine in needs:
+    bits_of: list[int] = []
+    for needed in needs:
         bits = 0
-        for one in mine:
-            bits |= found[one] | 1 << one
-        found.append(bits)
-    return found
+        for node in needed:
+            bits |= bits_of[node] | 1 << node
+        bits_of.append(bits)
+    return bits_of

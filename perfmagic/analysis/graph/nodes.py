@@ -8,12 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from perfmagic.numerics.intervals import total_ns, union
-from perfmagic.trace.columns import NO_LINE, NONE, Int64
+from perfmagic.base.numerics.intervals import total_ns, union
+from perfmagic.trace.columns import NO_LINE, NONE, Int64, SeenOp
 from perfmagic.trace.correlate import lines_at
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
-from perfmagic.trace.needs import SeenOp
 from perfmagic.trace.paths import NOWHERE
 
 HOST = "cpu"
@@ -98,14 +97,14 @@ def placed_nodes(trace: Trace, seen: Sequence[SeenOp]) -> PlacedNodes:
     line, top = lines_at(trace.marks, start), _top_lines_at(trace, start)
     nodes = []
     for at, i in enumerate(kept):
-        op, mine = seen[i], rows.get(i, [])
+        op, own_rows = seen[i], rows.get(i, [])
         begin, end, duration = op.start_ns, op.end_ns, op.end_ns - op.start_ns
-        if mine:
-            begin, end = int(trace.ops.start_ns[mine].min()), int(trace.ops.end_ns[mine].max())
-            duration = total_ns(union(trace.ops.start_ns[mine], trace.ops.end_ns[mine]))
-        lane, colour = lanes.of(at)
+        if own_rows:
+            begin, end = int(trace.ops.start_ns[own_rows].min()), int(trace.ops.end_ns[own_rows].max())
+            duration = total_ns(union(trace.ops.start_ns[own_rows], trace.ops.end_ns[own_rows]))
+        lane, colour = lanes.lane_and_class(at)
         nodes.append(
-            Placed(op, tuple(mine), lane, colour, begin, end, duration, *map(int, (path[at], line[at], top[at])))
+            Placed(op, tuple(own_rows), lane, colour, begin, end, duration, *map(int, (path[at], line[at], top[at])))
         )
     return PlacedNodes(tuple(nodes), int((owner == NONE).sum()))
 
@@ -121,7 +120,7 @@ def place_of(trace: Trace, node: Placed) -> tuple[int, str]:
 def _owners(trace: Trace, seen: Sequence[SeenOp]) -> Int64:
     """The operator that launched each device op, NONE where none did; shape of trace.ops.
 
-    Operators of one thread do not nest here: torch calls what is inside of one without telling.
+    Operators of one thread do not nest here: torch does not report what an operator calls inside.
     """
     ops, calls = trace.ops, trace.calls
     owner = np.full(len(ops), NONE, np.int64)
@@ -132,18 +131,18 @@ def _owners(trace: Trace, seen: Sequence[SeenOp]) -> Int64:
     thread = np.array([op.thread for op in seen], np.int64)
     begin = np.array([op.start_ns for op in seen], np.int64)
     end = np.array([op.end_ns for op in seen], np.int64)
-    for one in np.unique(on).tolist():
-        mine = np.flatnonzero(thread == one)
-        asked = np.flatnonzero(on == one)
-        if not len(mine):
+    for number in np.unique(on).tolist():
+        operators = np.flatnonzero(thread == number)
+        launches = np.flatnonzero(on == number)
+        if not len(operators):
             continue
-        last = np.searchsorted(begin[mine], at_ns[asked], side="right") - 1
-        before, after = np.maximum(last, 0), np.minimum(last + 1, len(mine) - 1)
+        last = np.searchsorted(begin[operators], at_ns[launches], side="right") - 1
+        before, after = np.maximum(last, 0), np.minimum(last + 1, len(operators) - 1)
         # how far outside of the call before it and of the one after it a launch lies; 0 inside
-        late = np.where(last >= 0, np.maximum(0, at_ns[asked] - end[mine][before]), NEAR_NS + 1)
-        soon = np.where(after > last, np.maximum(0, begin[mine][after] - at_ns[asked]), NEAR_NS + 1)
-        nearest = np.where(late <= soon, mine[before], mine[after])
-        owner[known[asked]] = np.where(np.minimum(late, soon) <= NEAR_NS, nearest, NONE)
+        late = np.where(last >= 0, np.maximum(0, at_ns[launches] - end[operators][before]), NEAR_NS + 1)
+        soon = np.where(after > last, np.maximum(0, begin[operators][after] - at_ns[launches]), NEAR_NS + 1)
+        nearest = np.where(late <= soon, operators[before], operators[after])
+        owner[known[launches]] = np.where(np.minimum(late, soon) <= NEAR_NS, nearest, NONE)
     return owner
 
 
@@ -172,34 +171,34 @@ class _Lanes:
         }
         self._keys = [self._key(at) for at in range(len(seen))]
         self._streams: dict[str, set[int]] = {}
-        for words, number in self._keys:
-            self._streams.setdefault(words, set()).add(number)
+        for name, number in self._keys:
+            self._streams.setdefault(name, set()).add(number)
         if not self._overlaps_on_host():
             self._streams[HOST] = {0}
 
-    def of(self, at: int) -> tuple[str, OpClass | None]:
+    def lane_and_class(self, at: int) -> tuple[str, OpClass | None]:
         """The lane of a node, and the class of what it did there."""
-        words, number = self._keys[at]
-        several = len(self._streams[words]) > 1
-        what = "thread" if words == HOST else "stream"
-        place = sorted(self._streams[words]).index(number) if several else 0
-        return (f"{words}, {what} {place}" if several and place else words), self._class(at)
+        name, number = self._keys[at]
+        several = len(self._streams[name]) > 1
+        what = "thread" if name == HOST else "stream"
+        place = sorted(self._streams[name]).index(number) if several else 0
+        return (f"{name}, {what} {place}" if several and place else name), self._class(at)
 
     def _class(self, at: int) -> OpClass | None:
-        """That of its longest device op."""
+        """The class of the longest device op of a node."""
         ops = self._trace.ops
         longest = max(self._rows[at], key=lambda row: int(ops.end_ns[row] - ops.start_ns[row]), default=None)
         return None if longest is None else OpClass(int(self._classes[longest]))
 
     def _key(self, at: int) -> tuple[str, int]:
-        ops, mine = self._trace.ops, self._class(at)
-        if mine is None:
+        ops, op_class = self._trace.ops, self._class(at)
+        if op_class is None:
             return HOST, self._seen[at].thread
         row = max(self._rows[at], key=lambda row: int(ops.end_ns[row] - ops.start_ns[row]))
         here = self._names.get(int(ops.device[row]), f"device {int(ops.device[row])}")
         ways = {OpClass.HTOD: f"{HOST} → {here}", OpClass.DTOH: f"{here} → {HOST}"}
         ways[OpClass.PTOP] = f"{here} → {self._seen[at].device}"
-        return ways.get(mine, here), int(ops.stream[row])
+        return ways.get(op_class, here), int(ops.stream[row])
 
     def _overlaps_on_host(self) -> bool:
         """Whether calls of several threads computed at one time; else they are one lane."""

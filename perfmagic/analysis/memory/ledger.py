@@ -1,4 +1,4 @@
-"""The blocks of a device in order, and what of them was alive when the most was."""
+"""The blocks of a device in order, and which of them were alive at the peak."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Ledger:
     """The blocks of one device; arrays have their shape.
 
     order, free_order: of allocation and release in one sequence; AT_THE_START, and NONE for what is alive at the end.
-    visit: of the line that allocated each, free_visit: that ran when it came back; 0 for none.
-    peak_order: of the allocation with which the most was allocated, AT_THE_START if that was before all others.
+    visit: of the line that allocated each, free_visit: that ran when it was freed; 0 for none.
+    peak_order: of the allocation that reached the peak, AT_THE_START if that was before all others.
     """
 
     trace: Trace
@@ -46,32 +46,28 @@ class Ledger:
     @cached_property
     def path(self) -> Int64:
         """The line that allocated each block."""
-        found: Int64 = self.visits.path[self.visit]
-        return found
+        return np.asarray(self.visits.path[self.visit])
 
     @cached_property
     def before(self) -> Bool:
-        found: Bool = self.blocks.before == 1
-        return found
+        return np.asarray(self.blocks.before == 1)
 
     @cached_property
     def at_peak(self) -> Bool:
-        """Which blocks were alive when the most was."""
+        """Which blocks were alive at the peak."""
         freed = (self.blocks.free_order != NONE) & (self.blocks.free_order <= self.peak_order)
-        found: Bool = (self.order <= self.peak_order) & ~freed
-        return found
+        return np.asarray((self.order <= self.peak_order) & ~freed)
 
     @cached_property
     def at_end(self) -> Bool:
         """Which are alive at the end."""
-        found: Bool = self.blocks.free_order == NONE
-        return found
+        return np.asarray(self.blocks.free_order == NONE)
 
     @cached_property
     def peak_row(self) -> int:
         """The block with which the peak was reached, NONE where nothing was allocated on the way to it."""
-        found = np.flatnonzero((self.order == self.peak_order) & ~self.before)
-        return int(found[0]) if len(found) else NONE
+        rows = np.flatnonzero((self.order == self.peak_order) & ~self.before)
+        return int(rows[0]) if len(rows) else NONE
 
     @property
     def peak_ns(self) -> int:
@@ -94,7 +90,7 @@ class Ledger:
         return np.maximum.accumulate(at[by]), order[by]
 
     def replayed(self, ends: Mapping[int, float], size_bytes: Int64 | None = None) -> int:
-        """The most that would have been allocated, had some blocks come back earlier.
+        """The most that would have been allocated, had some blocks been freed earlier.
 
         ends: a place in the sequence by row of blocks; a later one than the real changes nothing.  size_bytes: instead
         of the real sizes.

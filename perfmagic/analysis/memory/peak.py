@@ -1,4 +1,4 @@
-"""What was alive when the most was allocated, by line, function and reason; the rows add up to the peak."""
+"""The memory alive at the peak, by line, function and reason; the rows add up to the peak."""
 
 from __future__ import annotations
 
@@ -8,22 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from perfmagic.analysis.memory.ledger import Ledger
-from perfmagic.analysis.memory.reasons import Reason, Why
+from perfmagic.analysis.memory.ledger import Ledger, ledger
+from perfmagic.analysis.memory.reasons import Descriptions, Reason
 from perfmagic.analysis.memory.stack import kind_of
-from perfmagic.analysis.memory.visits import NOT_VISITED
-from perfmagic.analysis.rows import Rows
-from perfmagic.trace.columns import NONE, Bool
-from perfmagic.trace.model import SNAPSHOT
-from perfmagic.trace.paths import NOWHERE, UserFunction
-
-BEFORE = "before the cell"
-_PLURALS = {
-    Why.PARAMETER: "parameters",
-    Why.BUFFER: "buffers",
-    Why.GRADIENT: "gradients",
-    Why.OPTIMIZER: "optimizer state",
-}
+from perfmagic.analysis.timeline.paths import sites
+from perfmagic.base import units
+from perfmagic.trace.columns import NONE, Bool, Int64
+from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.paths import NOWHERE
+from perfmagic.trace.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -31,7 +25,7 @@ class HeldBytes:
     """Blocks of one line with one reason.
 
     line: that allocated them, 0 where no line did.  function: its qualified name, "" for the cell.  code: the line's
-    text.  reason: in words.  kind: of the reason, as pictures stack them.  n_blocks, size_bytes: of all, as the
+    text.  reason: in text.  kind: of the reason, as pictures stack them.  n_blocks, size_bytes: of all, as the
     allocator gave them.  share_frac: of all rows.
     """
 
@@ -67,116 +61,40 @@ class MemoryBlock:
     at_peak: bool
 
 
-class Words:
-    """Lines and reasons of a ledger in words."""
-
-    def __init__(self, ledger: Ledger, why: Sequence[Reason]) -> None:
-        self._ledger, self.why = ledger, why
-        self._paths = ledger.paths
-
-    def line(self, path: int) -> int:
-        return int(self._paths.line[path])
-
-    def function(self, path: int) -> str:
-        """The qualified name of the function a line is in; "" for the cell."""
-        found = self._function(path)
-        return "" if found is None or found.is_cell else found.name
-
-    def code(self, path: int) -> str:
-        found = self._function(path)
-        if found is None:
-            return ""
-        cell = self._ledger.trace.cell
-        return cell.text(self.line(path)) if found.is_cell and cell is not None else found.text(self.line(path))
-
-    @property
-    def before(self) -> str:
-        """When what was there first came: before the cell, or the record."""
-        return BEFORE if self._ledger.trace.cell is not None else "before the record"
-
-    def reason(self, row: int) -> str:
-        """Why a block was alive, after the fact that it was there before."""
-        reason, path = self.why[row], int(self._ledger.path[row])
-        if self._ledger.before[row]:
-            named = self._words(reason, path) if reason.why in (*_PLURALS, Why.GRAPH, Why.HELD) else ""
-            return f"{self.before}: {named}" if named else self.before
-        words = self._words(reason, path)
-        return f"{words}, of an earlier round" if self._is_earlier(row) else words
-
-    def place(self, path: int, seen_from: int = NOWHERE) -> str:
-        """A line's number, and its function where that is another one: line 4 of train_step."""
-        of = self.function(path)
-        same = seen_from != NOWHERE and self._paths.function[path] == self._paths.function[seen_from]
-        if same or path == NOWHERE:
-            return f"line {self.line(path)}"
-        return f"line {self.line(path)} of {of}" if of else f"line {self.line(path)} of the cell"
-
-    def _function(self, path: int) -> UserFunction | None:
-        return None if path == NOWHERE else self._paths.functions[self._paths.function[path]]
-
-    def _words(self, reason: Reason, path: int) -> str:
-        if reason.why in _PLURALS:
-            return _PLURALS[reason.why]
-        place = self.place(reason.path, path) if reason.path != NOWHERE else ""
-        if reason.why is Why.KEPT:
-            return f"kept for the backward of {place}" if place else "kept for the backward pass"
-        if reason.why is Why.BACKWARD:
-            return f"backward of {place}" if place else "backward pass"
-        if reason.why in (Why.UNTIL, Why.OUTLIVED):
-            kept = "" if reason.why is Why.UNTIL else f"{reason.why.value}, "
-            return f"{kept}until {place or 'later'}"
-        if reason.why is Why.GRAPH:
-            return f"kept by the graph of {_shared(reason.holder)}"
-        if reason.why is Why.HELD:
-            return f"held by {_shared(reason.holder)}"
-        return str(reason.why.value)
-
-    def _is_earlier(self, row: int) -> bool:
-        """Whether the cell had come to its line again before the peak."""
-        ledger = self._ledger
-        visit = int(ledger.visit[row])
-        if ledger.trace.meta.origin == SNAPSHOT:  # which does not say how long a line ran
-            return False
-        if visit == NOT_VISITED or not ledger.at_peak[row]:
-            return False
-        again = ledger.visits.next_of_line(int(ledger.visits.root[visit]))
-        return again != NOT_VISITED and bool(ledger.visits.begin_ns[again] <= ledger.peak_ns)
-
-
-def held(ledger: Ledger, words: Words, mask: Bool) -> Rows[HeldBytes]:
+def held(ledger: Ledger, text: Descriptions, mask: Bool) -> Rows[HeldBytes]:
     """The blocks of a mask by line and reason, the largest first."""
     path = ledger.path
     groups: dict[tuple[int, str, str], list[int]] = {}
     for row in np.flatnonzero(mask).tolist():
         at = NOWHERE if ledger.before[row] else int(path[row])
-        key = (words.line(at), words.function(at), words.reason(row))
+        key = (text.line(at), text.function(at), text.reason(row))
         groups.setdefault(key, []).append(row)
     total = int(ledger.blocks.size_bytes[mask].sum())
-    found = [
-        _row(key, words.code(int(path[rows[0]])) if key[0] else "", rows, ledger, total, words.why)
+    held_rows = [
+        _row(key, text.code(int(path[rows[0]])) if key[0] else "", rows, ledger, total, text.why)
         for key, rows in groups.items()
     ]
-    return Rows(sorted(found, key=lambda one: (-one.size_bytes, one.line)), HeldBytes)
+    return Rows(sorted(held_rows, key=lambda row: (-row.size_bytes, row.line)), HeldBytes)
 
 
-def blocks(ledger: Ledger, words: Words) -> Rows[MemoryBlock]:
+def blocks(ledger: Ledger, text: Descriptions) -> Rows[MemoryBlock]:
     """Every block, in the order of allocation."""
-    return Rows(_blocks(ledger, words), MemoryBlock)
+    return Rows(_blocks(ledger, text), MemoryBlock)
 
 
-def _blocks(ledger: Ledger, words: Words) -> Iterable[MemoryBlock]:
+def _blocks(ledger: Ledger, text: Descriptions) -> Iterable[MemoryBlock]:
     table, at_peak = ledger.blocks, ledger.at_peak
     free_path = ledger.visits.path[ledger.free_visit]
     for row in range(len(table)):
         path = int(ledger.path[row])
         yield MemoryBlock(
             size_bytes=int(table.size_bytes[row]),
-            line=words.line(path),
-            function=words.function(path),
-            reason=words.reason(row),
+            line=text.line(path),
+            function=text.function(path),
+            reason=text.reason(row),
             alloc_ns=int(table.alloc_ns[row]),
             free_ns=None if table.free_order[row] == NONE else int(table.free_ns[row]),
-            free_line=words.line(int(free_path[row])),
+            free_line=text.line(int(free_path[row])),
             before=bool(ledger.before[row]),
             at_peak=bool(at_peak[row]),
         )
@@ -191,7 +109,111 @@ def _row(
     return HeldBytes(line, code, reason, len(rows), size, size / total if total else 0.0, function, kind)
 
 
-def _shared(holder: str) -> str:
-    """The variable that a holder is or is part of, and where a function that failed has left it."""
-    name, opened, where = holder.rpartition(" (") if holder.endswith(")") else (holder, "", "")
-    return f"`{name if name.startswith('Out[') else name.split('[', maxsplit=1)[0]}`{opened}{where}"
+# The memory alive at the peak by the lines that allocated it, innermost lines and callers.
+
+
+@dataclass(frozen=True, eq=False)
+class PeakByLine:
+    """Bytes alive at the peak of the device with the highest one.
+
+    cell_bytes: by line of the cell, callees included.  site_bytes: of each line of a function, shape of sites().
+    before_bytes: allocated before the cell.  elsewhere_bytes: during it, by no line of the cell's.  These add up to
+    peak_bytes: cell_bytes, before_bytes and elsewhere_bytes.
+    """
+
+    cell_bytes: dict[int, int]
+    site_bytes: Int64
+    before_bytes: int
+    elsewhere_bytes: int
+    peak_bytes: int
+    peak_ns: int
+
+    def of_cell_line(self, line: int) -> int:
+        return self.cell_bytes.get(line, 0)
+
+    def closing(self) -> list[tuple[str, int]]:
+        """What comes below the lines of the cell, in words and bytes: the rest of the peak, then the peak."""
+        elsewhere = [("no line of the cell", self.elsewhere_bytes)] if self.elsewhere_bytes else []
+        return [*elsewhere, ("before the cell", self.before_bytes), ("the peak", self.peak_bytes)]
+
+
+@once_per_trace
+def peak_by_line(trace: Trace) -> PeakByLine | None:
+    """None where blocks were not recorded."""
+    devices = np.unique(trace.blocks.device).tolist()
+    ledgers = [known for device in devices if (known := ledger(trace, device)) is not None]
+    return _by_line(max(ledgers, key=lambda known: known.peak_bytes)) if ledgers else None
+
+
+def _by_line(ledger: Ledger) -> PeakByLine:
+    size = np.where(ledger.at_peak, ledger.blocks.size_bytes, 0)
+    made = np.where(ledger.before, 0, size)
+    root = ledger.visits.path[ledger.visits.root[ledger.visit]]
+    is_cell = np.array([function.is_cell for function in ledger.paths.functions], bool)
+    in_cell = (root != NOWHERE) & np.append(is_cell, False)[
+        np.where(root == NOWHERE, NONE, ledger.paths.function[root])
+    ]
+    by_line = np.bincount(ledger.paths.line[root[in_cell]], weights=made[in_cell]).astype(np.int64)
+    followed = ledger.trace.paths is not None
+    return PeakByLine(
+        cell_bytes={line: int(n) for line, n in enumerate(by_line.tolist()) if n},
+        site_bytes=sites(ledger.trace).charged(ledger.path, made) if followed else np.zeros(0, np.int64),
+        before_bytes=int(size[ledger.before].sum()),
+        elsewhere_bytes=int(made[~in_cell].sum()),
+        peak_bytes=ledger.peak_bytes,
+        peak_ns=ledger.peak_ns,
+    )
+
+
+# What is left of each round when the same cell runs several times.
+
+FEWEST_ROUNDS = 3  # two that have a next one: what is made once, an optimizer's state, is no growth
+_TWICE = 2
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Blocks of one line that were alive when the round after theirs had ended, in two rounds or more.
+
+    bytes_per_round: the mean of those rounds.  n_rounds: how many of them.  reason: of the latest.
+    """
+
+    line: int
+    code: str
+    bytes_per_round: float
+    n_rounds: int
+    reason: str
+    function: str
+
+    shown: ClassVar[tuple[str, ...]] = ("bytes_per_round", "n_rounds", "reason", "line", "code", "function")
+
+    @property
+    def sentence(self) -> str:
+        """In text."""
+        where = f" of {self.function}" if self.function else ""
+        return f"line {self.line}{where} leaves {units.size(self.bytes_per_round)} a round: {self.reason}"
+
+
+def growth(ledger: Ledger, text: Descriptions, rounds_ns: Sequence[int]) -> Rows[Growth]:
+    """What survives each round, by line; the largest first.
+
+    rounds_ns: when each round began, and when the last one ended; in trace time.
+    """
+    blocks = ledger.blocks
+    end = np.where(blocks.free_order == NONE, np.iinfo(np.int64).max, blocks.free_ns)
+    by_path: dict[int, dict[int, list[int]]] = {}
+    for number in range(len(rounds_ns) - 2):
+        begin, after, next_end = rounds_ns[number : number + 3]
+        inside = (blocks.alloc_ns >= begin) & (blocks.alloc_ns < after) & (end >= next_end) & ~ledger.before
+        for row in np.flatnonzero(inside).tolist():
+            by_path.setdefault(int(ledger.path[row]), {}).setdefault(number, []).append(row)
+    lines = [_growth_row(path, rounds, ledger, text) for path, rounds in by_path.items() if len(rounds) >= _TWICE]
+    return Rows(sorted(lines, key=lambda row: -row.bytes_per_round), Growth)
+
+
+def _growth_row(path: int, rounds: dict[int, list[int]], ledger: Ledger, text: Descriptions) -> Growth:
+    rows = [row for of_round in rounds.values() for row in of_round]
+    latest = max(rows, key=lambda row: (int(ledger.blocks.size_bytes[row]), int(ledger.order[row])))
+    size = float(ledger.blocks.size_bytes[rows].sum()) / len(rounds)
+    reason = text.reason(latest).removesuffix(", of an earlier round")
+    return Growth(text.line(path), text.code(path), size, len(rounds), reason, text.function(path))

@@ -1,29 +1,31 @@
-"""Why was a block alive: read from what became of it, the first that holds.
+"""Why was a block alive: the first of these reasons that holds.
 
-1. A parameter, buffer, gradient or an optimizer's state: a module or an optimizer led to it.
-2. Kept for the backward of a line: made in the forward pass, given back inside a backward node, which that line made.
+1. A parameter, buffer, gradient or an optimizer's state: found through a module or an optimizer.
+2. Kept for the backward of a line: allocated in the forward pass, freed inside a backward node, which that line made.
 3. Backward of a line: made inside a backward node.
 4. Kept by the graph of a variable: saved in it at the end, with no backward pass; then blocks like those, of earlier
    rounds.
 5. Held by a variable, an output, the traceback of the last error.
-6. Kept by a graph or a result: of a cell without a backward pass, made by an op that made a node, and given back after
+6. Kept by a graph or a result: of a cell without a backward pass, allocated by an op that made a node, and freed after
    its function had returned.
-7. Temporary: given back while the visit of its line lasted. Until its function returned, or until line M: later.
+7. Temporary: freed while the visit of its line lasted. Until its function returned, or until line M: later.
 """
 
 from __future__ import annotations
 
 import enum
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from perfmagic.analysis.memory.ledger import Ledger
 from perfmagic.analysis.memory.visits import NOT_VISITED
-from perfmagic.analysis.timeline.backward_lines import forward_paths
+from perfmagic.analysis.timeline.paths import forward_paths
 from perfmagic.trace.columns import NONE, BlockRole
-from perfmagic.trace.paths import NOWHERE
+from perfmagic.trace.model import SNAPSHOT
+from perfmagic.trace.paths import NOWHERE, UserFunction
 
 
 class Why(enum.Enum):
@@ -66,16 +68,15 @@ class Reason:
 
 def reasons(ledger: Ledger) -> list[Reason]:
     """The reason of each block; in the order of the ledger's blocks."""
-    found = _Reasons(ledger)
-    first = [found.of(row) for row in range(len(ledger.blocks))]
-    return found.like_later_ones(first)
+    rules = _Reasons(ledger)
+    return rules.with_graphs([rules.of_block(row) for row in range(len(ledger.blocks))])
 
 
 class ForwardLines:
     """The lines that made the nodes of autograd, by the numbers that it gave them.
 
     A node takes the next number of its thread just before its op runs: the first block with that number is the op's.
-    Two forward threads have numbers of their own: the latest before is taken.
+    Two forward threads number their nodes separately: of two nodes the latest before counts.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -95,22 +96,22 @@ class ForwardLines:
         return known[-1] if known else NOWHERE
 
 
-def _of_nodes(ledger: Ledger) -> frozenset[int]:
+def _made_nodes(ledger: Ledger) -> frozenset[int]:
     """The blocks of ops that made nodes of autograd: the first with each number.
 
     Not with the first number of a thread: that node may be older than the record.
     """
     blocks = ledger.blocks
     newest: dict[int, int] = {}
-    found = []
+    rows = []
     for row in np.argsort(ledger.order, kind="stable").tolist():
         thread, number = int(blocks.thread[row]), int(blocks.newest_sequence[row])
         if number == NONE or ledger.before[row]:
             continue
         if number > newest.setdefault(thread, number):
             newest[thread] = number
-            found.append(row)
-    return frozenset(found)
+            rows.append(row)
+    return frozenset(rows)
 
 
 class BackwardOps:
@@ -148,9 +149,9 @@ class _Reasons:
         self._ledger, self._lines, self._ops = ledger, ForwardLines(ledger), BackwardOps(ledger)
         self._blocks = ledger.blocks
         self._names = ledger.trace.names
-        self._makers = frozenset() if (ledger.blocks.node != NONE).any() else _of_nodes(ledger)
+        self._makers = frozenset() if (ledger.blocks.node != NONE).any() else _made_nodes(ledger)
 
-    def of(self, row: int) -> Reason:
+    def of_block(self, row: int) -> Reason:
         blocks = self._blocks
         role = BlockRole(int(blocks.role[row]))
         holder = self._names[blocks.holder[row]] if blocks.holder[row] != NONE else ""
@@ -202,16 +203,109 @@ class _Reasons:
         outermost = int(visits.root[freed])
         return int(visits.path[freed if outermost == root else outermost])
 
-    def like_later_ones(self, found: list[Reason]) -> list[Reason]:
-        """Graphs are looked at in the end: a block of the same line and size had the same fate a round before."""
+    def with_graphs(self, first: list[Reason]) -> list[Reason]:
+        """The reasons, with blocks of earlier rounds kept by graphs as those of the last round, by line and size."""
         path, size = self._ledger.path, self._blocks.size_bytes
         kept = {
             (int(path[row]), int(size[row])): reason
-            for row, reason in enumerate(found)
+            for row, reason in enumerate(first)
             if reason.why is Why.GRAPH and not self._ledger.before[row]
         }
         lived = (Why.OUTLIVED, Why.RETURNED, Why.UNTIL, Why.ALIVE)
         return [
             kept.get((int(path[row]), int(size[row])), reason) if reason.why in lived else reason
-            for row, reason in enumerate(found)
+            for row, reason in enumerate(first)
         ]
+
+
+# Lines and reasons as text.
+
+BEFORE = "before the cell"
+_PLURALS = {
+    Why.PARAMETER: "parameters",
+    Why.BUFFER: "buffers",
+    Why.GRADIENT: "gradients",
+    Why.OPTIMIZER: "optimizer state",
+}
+
+
+class Descriptions:
+    """The lines and reasons of a ledger as text."""
+
+    def __init__(self, ledger: Ledger, why: Sequence[Reason]) -> None:
+        self._ledger, self.why = ledger, why
+        self._paths = ledger.paths
+
+    def line(self, path: int) -> int:
+        return int(self._paths.line[path])
+
+    def function(self, path: int) -> str:
+        """The qualified name of the function a line is in; "" for the cell."""
+        function = self._function(path)
+        return "" if function is None or function.is_cell else function.name
+
+    def code(self, path: int) -> str:
+        function = self._function(path)
+        if function is None:
+            return ""
+        cell = self._ledger.trace.cell
+        return (cell if function.is_cell and cell is not None else function).text(self.line(path))
+
+    @property
+    def before(self) -> str:
+        """Since when blocks existed that the recording did not see: before the cell, or the record."""
+        return BEFORE if self._ledger.trace.cell is not None else "before the record"
+
+    def reason(self, row: int) -> str:
+        """Why a block was alive, and whether it is from before the recording."""
+        reason, path = self.why[row], int(self._ledger.path[row])
+        if self._ledger.before[row]:
+            named = self._describe(reason, path) if reason.why in (*_PLURALS, Why.GRAPH, Why.HELD) else ""
+            return f"{self.before}: {named}" if named else self.before
+        described = self._describe(reason, path)
+        return f"{described}, of an earlier round" if self._is_earlier(row) else described
+
+    def place(self, path: int, seen_from: int = NOWHERE) -> str:
+        """A line's number, and its function unless `seen_from` is in the same one: line 4 of train_step."""
+        function = self.function(path)
+        same = seen_from != NOWHERE and self._paths.function[path] == self._paths.function[seen_from]
+        if same or path == NOWHERE:
+            return f"line {self.line(path)}"
+        return f"line {self.line(path)} of {function}" if function else f"line {self.line(path)} of the cell"
+
+    def _function(self, path: int) -> UserFunction | None:
+        return None if path == NOWHERE else self._paths.functions[self._paths.function[path]]
+
+    def _describe(self, reason: Reason, path: int) -> str:
+        if reason.why in _PLURALS:
+            return _PLURALS[reason.why]
+        place = self.place(reason.path, path) if reason.path != NOWHERE else ""
+        if reason.why is Why.KEPT:
+            return f"kept for the backward of {place}" if place else "kept for the backward pass"
+        if reason.why is Why.BACKWARD:
+            return f"backward of {place}" if place else "backward pass"
+        if reason.why in (Why.UNTIL, Why.OUTLIVED):
+            kept = "" if reason.why is Why.UNTIL else f"{reason.why.value}, "
+            return f"{kept}until {place or 'later'}"
+        if reason.why is Why.GRAPH:
+            return f"kept by the graph of {_variable(reason.holder)}"
+        if reason.why is Why.HELD:
+            return f"held by {_variable(reason.holder)}"
+        return str(reason.why.value)
+
+    def _is_earlier(self, row: int) -> bool:
+        """Whether the cell visited its line again before the peak."""
+        ledger = self._ledger
+        visit = int(ledger.visit[row])
+        if ledger.trace.meta.origin == SNAPSHOT:  # which does not say how long a line ran
+            return False
+        if visit == NOT_VISITED or not ledger.at_peak[row]:
+            return False
+        again = ledger.visits.next_of_line(int(ledger.visits.root[visit]))
+        return again != NOT_VISITED and bool(ledger.visits.begin_ns[again] <= ledger.peak_ns)
+
+
+def _variable(holder: str) -> str:
+    """The variable of a holder, and the function that failed, whose frame holds it."""
+    name, opened, where = holder.rpartition(" (") if holder.endswith(")") else (holder, "", "")
+    return f"`{name if name.startswith('Out[') else name.split('[', maxsplit=1)[0]}`{opened}{where}"

@@ -78,7 +78,9 @@ def kind_of(reason: Reason, *, before: bool) -> Kind:
 def stack(ledger: Ledger, why: Sequence[Reason]) -> Stack:
     """The stack of a device. why: the reason of each block."""
     before = ledger.before
-    kind = np.array([KINDS.index(kind_of(one, before=bool(b))) for one, b in zip(why, before, strict=True)], np.int64)
+    kind = np.array(
+        [KINDS.index(kind_of(reason, before=bool(b))) for reason, b in zip(why, before, strict=True)], np.int64
+    )
     orders, (made, step_made), (freed, step_freed) = _steps(ledger)
     size_bytes = bytes_by_layer(ledger, kind, len(KINDS))
     visit = np.full(len(orders) + 1, NOT_VISITED, np.int64)
@@ -93,7 +95,7 @@ def stack(ledger: Ledger, why: Sequence[Reason]) -> Stack:
         cell_line=np.where(has, ledger.paths.line[root], 0).astype(np.int64),
         line=np.where(has, ledger.paths.line[path], 0).astype(np.int64),
         function=np.where(has, ledger.paths.function[path], NONE).astype(np.int64),
-        functions=tuple("" if one.is_cell else one.name for one in functions),
+        functions=tuple("" if function.is_cell else function.name for function in functions),
     )
 
 
@@ -106,8 +108,7 @@ def bytes_by_layer(ledger: Ledger, layer: Int64, n_layers: int) -> Int64:
     np.add.at(change, (layer[before], np.zeros(int(before.sum()), np.int64)), size[before])
     np.add.at(change, (layer[made], step_made), size[made])
     np.add.at(change, (layer[freed], step_freed), -size[freed])
-    found: Int64 = np.cumsum(change, axis=1)
-    return found
+    return np.asarray(np.cumsum(change, axis=1))
 
 
 def _steps(ledger: Ledger) -> tuple[Int64, tuple[Int64, Int64], tuple[Int64, Int64]]:

@@ -1,4 +1,4 @@
-"""When a thread came to a line and left it: visits of lines, and the calls of functions they belong to.
+"""When a thread came to a line and left it: visits of lines, and their calls of functions.
 
 A line that is on the stack stays visited while what it called runs. A loop that comes back to it visits it again.
 """
@@ -33,22 +33,22 @@ class Visits:
     begin_ns: Int64
     end_ns: Int64
     call_end_ns: Int64
-    _of: dict[int, tuple[Int64, Int64]]  # by thread: from when on which visit
+    _by_thread: dict[int, tuple[Int64, Int64]]  # by thread: from when on which visit
     _main: int
 
     def at(self, thread: Int64, at_ns: Int64) -> Int64:
         """The visit each thread was in at each instant: the main thread's where its own lines are not known."""
         main = self._on(self._main, at_ns)
-        found = main.copy()
-        for one in self._of:
-            asked = np.flatnonzero(thread == one)
-            if one != self._main and len(asked):
-                own = self._on(one, at_ns[asked])
-                found[asked] = np.where(own == NOT_VISITED, main[asked], own)
-        return found
+        visit = main.copy()
+        for number in self._by_thread:
+            rows = np.flatnonzero(thread == number)
+            if number != self._main and len(rows):
+                own = self._on(number, at_ns[rows])
+                visit[rows] = np.where(own == NOT_VISITED, main[rows], own)
+        return visit
 
     def _on(self, thread: int, at_ns: Int64) -> Int64:
-        known = self._of.get(thread)
+        known = self._by_thread.get(thread)
         if known is None:
             return np.zeros(len(at_ns), np.int64)
         row = np.searchsorted(known[0], at_ns, side="right") - 1
@@ -62,9 +62,9 @@ class Visits:
     def _next(self) -> Int64:
         by = np.lexsort((self.begin_ns, self.path))
         same = self.path[by[1:]] == self.path[by[:-1]]
-        found = np.zeros(len(by), np.int64)
-        found[by[:-1]] = np.where(same, by[1:], NOT_VISITED)
-        return found
+        next_visit = np.zeros(len(by), np.int64)
+        next_visit[by[:-1]] = np.where(same, by[1:], NOT_VISITED)
+        return next_visit
 
 
 @once_per_trace
@@ -90,23 +90,23 @@ def paths_of(trace: Trace) -> Paths:
 def visits(trace: Trace) -> Visits:
     """All visits of all threads."""
     paths = paths_of(trace)
-    made = _Made(paths)
-    of = {thread: made.thread(marks) for thread, marks in paths.by_thread.items()}
-    calls = np.array(made.call_ends, np.int64)
+    visiting = _Visiting(paths)
+    by_thread = {thread: visiting.thread(marks) for thread, marks in paths.by_thread.items()}
+    calls = np.array(visiting.call_ends, np.int64)
     return Visits(
-        path=np.array(made.path, np.int64),
-        caller=np.array(made.caller, np.int64),
-        root=np.array(made.root, np.int64),
-        begin_ns=np.array(made.begin_ns, np.int64),
-        end_ns=np.array(made.end_ns, np.int64),
-        call_end_ns=calls[np.array(made.call, np.int64)],
-        _of=of,
+        path=np.array(visiting.path, np.int64),
+        caller=np.array(visiting.caller, np.int64),
+        root=np.array(visiting.root, np.int64),
+        begin_ns=np.array(visiting.begin_ns, np.int64),
+        end_ns=np.array(visiting.end_ns, np.int64),
+        call_end_ns=calls[np.array(visiting.call, np.int64)],
+        _by_thread=by_thread,
         _main=paths.main_thread,
     )
 
 
 @dataclass
-class _Made:
+class _Visiting:
     paths: Paths
     path: list[int] = field(default_factory=lambda: [NOWHERE])
     caller: list[int] = field(default_factory=lambda: [NOT_VISITED])
@@ -125,12 +125,12 @@ class _Made:
             same = 0
             while same < min(len(stack), len(chain)) and self.path[stack[same]] == chain[same]:
                 same += 1
-            self._leave(stack, chain, same, at_ns)
+            self._move(stack, chain, same, at_ns)
             inner.append(stack[-1] if stack else NOT_VISITED)
         return marks.at_ns, np.array(inner, np.int64)
 
-    def _leave(self, stack: list[int], chain: list[int], same: int, at_ns: int) -> None:
-        """End what is left, begin what is new; a function's next line belongs to the same call of it."""
+    def _move(self, stack: list[int], chain: list[int], same: int, at_ns: int) -> None:
+        """End the visits that the thread left and begin new ones. The next line of a function is in the same call."""
         ended = stack[same:]
         for visit in ended:
             self.end_ns[visit] = at_ns

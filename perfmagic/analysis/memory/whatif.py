@@ -1,9 +1,9 @@
 """What would have lowered the peak: the same allocations, with other ends.
 
-A change that only lets go of memory earlier is replayed exactly: each block keeps its place in the sequence and its
-size, some come back sooner. A change that makes other allocations (half a batch) is estimated and says so.
-Where a name would have let go of a block: at its next assignment, which is the end of the next visit of its line in the
-same call, else at the return of its function. A function's result goes to what its caller calls next.
+A change that only frees memory earlier is replayed exactly: each block keeps its place in the sequence and its size,
+some are freed sooner. A change that makes other allocations (half a batch) is estimated and says so.
+A name frees a block at its next assignment: the end of the next visit of its line in the same call, else the return of
+its function. A function's result goes to what its caller calls next.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import ClassVar
 import numpy as np
 
 from perfmagic.analysis.memory.ledger import AT_THE_START, Ledger
-from perfmagic.analysis.memory.peak import Words
-from perfmagic.analysis.memory.reasons import Why
+from perfmagic.analysis.memory.reasons import Descriptions, Why
 from perfmagic.analysis.memory.visits import FOREVER, NOT_VISITED
-from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import NONE, BlockRole, Int64
+from perfmagic.trace.rows import Rows
 
 LEAST_SHARE = 0.01  # of the peak: a smaller gain is not worth a change
 _GRAIN = 512  # allocators round sizes up to it
@@ -46,26 +45,26 @@ class WhatIf:
     shown: ClassVar[tuple[str, ...]] = ("change", "line", "peak_bytes", "saved_bytes", "about", "because")
 
 
-def what_if(ledger: Ledger, words: Words) -> Rows[WhatIf]:
+def what_if(ledger: Ledger, text: Descriptions) -> Rows[WhatIf]:
     """Changes that would have lowered the peak by 1 % or more, the largest gain first."""
-    replay = _Replay(ledger, words)
+    replay = _Replay(ledger, text)
     every = (replay.no_grad(), replay.detach(), replay.deleted(), replay.gradients(), replay.half_batch())
-    found = [one for some in every for one in some if one.saved_bytes >= LEAST_SHARE * ledger.peak_bytes]
-    note = "each alone; another allocation may then be the peak" if len(found) > 1 else ""
-    return Rows(sorted(found, key=lambda one: -one.saved_bytes), WhatIf, note)
+    rows = [row for changes in every for row in changes if row.saved_bytes >= LEAST_SHARE * ledger.peak_bytes]
+    note = "each alone; another allocation may then be the peak" if len(rows) > 1 else ""
+    return Rows(sorted(rows, key=lambda row: -row.saved_bytes), WhatIf, note)
 
 
 class _Replay:
-    def __init__(self, ledger: Ledger, words: Words) -> None:
-        self._ledger, self._words = ledger, words
-        self._visits, self._why = ledger.visits, words.why
+    def __init__(self, ledger: Ledger, text: Descriptions) -> None:
+        self._ledger, self._text = ledger, text
+        self._visits, self._why = ledger.visits, text.why
         self._last_row = self._last_of_visits()
         by_order = sorted(self._last_row.items(), key=lambda item: int(ledger.order[item[1]]))
         self._last_of_call = {self._call(visit): row for visit, row in by_order}
 
     def no_grad(self) -> Iterator[WhatIf]:
         """Around a cell that keeps graphs and has no backward pass."""
-        # what a function has left without a name may be a result that somebody keeps: an estimate
+        # what outlives its function may be a result that is still used: an estimate
         kept = self._rows(Why.GRAPH)
         rows = kept or self._rows(Why.OUTLIVED)
         if not rows or (self._ledger.blocks.node != NONE).any():
@@ -73,7 +72,7 @@ class _Replay:
         lines = [line for row in rows if (line := self._root_line(row))]
         if not lines:
             return
-        ends = {row: self._ledger.order_at(self._let_go_ns(row)) for row in rows}
+        ends = {row: self._ledger.order_at(self._freed_ns(row)) for row in rows}
         where = f"lines {min(lines)}–{max(lines)}" if min(lines) != max(lines) else f"line {lines[0]}"
         change = f"with torch.no_grad(): around {where}"
         because = "no backward pass follows in this cell"
@@ -121,9 +120,9 @@ class _Replay:
         line = 0
         for row in self._rows(Why.GRADIENT, before=True):
             path = int(self._visits.path[freed_by[row]])
-            if freed_by[row] == NOT_VISITED or "zero_grad" not in self._words.code(path):
+            if freed_by[row] == NOT_VISITED or "zero_grad" not in self._text.code(path):
                 continue
-            line = self._words.line(path)
+            line = self._text.line(path)
             root = self._root(row)
             end_ns = self._round_end_ns(root) if root else 0
             ends[row] = AT_THE_START if ledger.before[row] else ledger.order_at(end_ns)
@@ -161,10 +160,10 @@ class _Replay:
         return int(self._visits.root[self._ledger.visit[row]])
 
     def _root_line(self, row: int) -> int:
-        return self._words.line(int(self._visits.path[self._root(row)]))
+        return self._text.line(int(self._visits.path[self._root(row)]))
 
     def _code(self, row: int) -> str:
-        return self._words.code(int(self._visits.path[self._root(row)]))
+        return self._text.code(int(self._visits.path[self._root(row)]))
 
     def _last_of_visits(self) -> dict[int, int]:
         """The last block of each visit, callees included: what a name is bound to, or a function returns."""
@@ -177,8 +176,8 @@ class _Replay:
                     last[visit] = row
         return last
 
-    def _let_go_ns(self, row: int) -> int:
-        """When a block would have come back, had only names held it."""
+    def _freed_ns(self, row: int) -> int:
+        """When a block would have been freed, had only names held it."""
         visits = self._visits
         visit = int(self._ledger.visit[row])
         if self._last_row.get(visit) != row:
@@ -199,7 +198,7 @@ class _Replay:
         return int(self._visits.caller[visit]), int(self._visits.call_end_ns[visit])
 
     def _passed_on_ns(self, visit: int) -> int:
-        """When the caller lets go of a result: when its next call returns, as nn.Sequential does, else its line."""
+        """When the caller frees a result: as its next call returns, like nn.Sequential, else at the end of its line."""
         visits = self._visits
         caller = int(visits.caller[visit])
         if caller == NOT_VISITED:
@@ -217,10 +216,10 @@ class _Replay:
 
     def _line_with(self, container: str, tensor: int) -> tuple[int, str]:
         """The line of the cell that fills a container; where none names it, the one that makes what it holds."""
-        seen = {self._words.line(int(path)): int(path) for path in np.unique(self._visits.path[self._visits.root])}
+        seen = {self._text.line(int(path)): int(path) for path in np.unique(self._visits.path[self._visits.root])}
         for line, path in sorted(seen.items()):
-            if f"{container}.append(" in self._words.code(path):
-                return line, self._words.code(path)
+            if f"{container}.append(" in self._text.code(path):
+                return line, self._text.code(path)
         return self._root_line(tensor), self._code(tensor)
 
     def _next_round_ns(self, row: int, roots: Sequence[int]) -> int:
@@ -243,8 +242,8 @@ class _Replay:
 
 def _appended(container: str, code: str) -> str:
     """The name that a line puts into a container, "" where it puts anything else."""
-    found = re.search(rf"\b{re.escape(container)}\.append\(\s*(\w+)\s*\)", code)
-    return found[1] if found else ""
+    match = re.search(rf"\b{re.escape(container)}\.append\(\s*(\w+)\s*\)", code)
+    return match[1] if match else ""
 
 
 def _assigned(code: str) -> str:
@@ -253,8 +252,7 @@ def _assigned(code: str) -> str:
         body: Iterable[ast.stmt] = ast.parse(code.strip()).body
     except SyntaxError:
         return ""
-    statements = list(body)
-    one = statements[0] if len(statements) == 1 else None
-    if isinstance(one, ast.Assign) and len(one.targets) == 1 and isinstance(one.targets[0], ast.Name):
-        return one.targets[0].id
+    match list(body):
+        case [ast.Assign(targets=[ast.Name(id=name)])]:
+            return name
     return ""

@@ -3,18 +3,149 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic import units
-from perfmagic.analysis.findings.facts import listed
-from perfmagic.analysis.ranks.clock_facts import ClockFacts, Ping, clock_facts
-from perfmagic.analysis.ranks.matching import MatchedGroup, Matching
-from perfmagic.analysis.ranks.messages import Passed
+from perfmagic.analysis.findings.wording import listed
 from perfmagic.analysis.ranks.rank_summary import RankSummary
+from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages, Matching
+from perfmagic.base import units
+from perfmagic.base.numerics.clocks import UNKNOWN, Bounds, joined, no_facts
 from perfmagic.trace.columns import Int64
+
+# What is certain of the clocks of several ranks: one host, pings, and causality.
+
+# Of many ranks not every collective bounds their clocks: fewer facts leave a wider bound, which is as true
+MOST_STEPS = 200_000_000  # of numpy, a fifth of a second
+LEAST_COLLECTIVES = 32
+
+
+@dataclass(frozen=True)
+class Ping:
+    """One exchange between two ranks, each by the monotonic clock of its host.
+
+    asked_ns: the first rank before it sent.  answered_ns: the second one before it answered.  back_ns: the first one
+    when it had the answer.  round: exchanges of one moment have one number; clocks may drift from round to round.
+    """
+
+    first: int
+    second: int
+    asked_ns: int
+    answered_ns: int
+    back_ns: int
+    round: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class ClockFacts:
+    """The clocks of some ranks, in their order.
+
+    measured: bounds by hosts and pings.  certain: bounds by these and causality.  missed_ns: by how much causality
+    contradicts hosts and pings.  n_pings: exchanges that counted.  one_host: all ranks ran on one host.
+    """
+
+    ranks: tuple[int, ...]
+    measured: Bounds
+    certain: Bounds
+    missed_ns: int
+    n_pings: int
+    one_host: bool
+
+
+def clock_facts(
+    summaries: Mapping[int, RankSummary],
+    groups: Iterable[MatchedGroup],
+    messages: Iterable[MatchedMessages] = (),
+    pings: Sequence[Ping] = (),
+) -> ClockFacts:
+    """What is certain of the clocks of several ranks.
+
+    groups: collectives that no rank leaves before all others have come.  A message cannot arrive before it was sent.
+    pings count for ranks whose record has the instant 0 by the monotonic clock. Between two rounds of pings clocks
+    drift: the true offset of any moment lies between those of the rounds.
+    """
+    ranks = tuple(sorted(summaries))
+    place = {rank: i for i, rank in enumerate(ranks)}
+    facts = no_facts(len(ranks))
+    one_host = _hosts(summaries, ranks, facts)
+    n_pings = _pings(summaries, pings, place, facts)
+    measured = joined(facts)
+    clock = np.array([summaries[rank].meta.base_unix_ns for rank in ranks], np.int64)
+    trusted = {rank for rank in ranks if not summaries[rank].meta.repaired_ops}  # repaired times are guesses
+    for group in groups:
+        _collectives(group, place, clock, trusted, facts)
+    for pair in messages:
+        if {pair.source, pair.target} <= trusted:
+            i, j = place[pair.source], place[pair.target]
+            latest = int((pair.arrived_ns - pair.sent_ns).min() + clock[j] - clock[i])
+            facts[j, i] = min(int(facts[j, i]), latest)
+    missed_ns = 0 if measured.contradiction else int((-measured.most.T - facts).max(initial=0))
+    # where hosts and pings say how two clocks lie, they say it better than any op: a device's clock is off by itself
+    known = measured.most < UNKNOWN
+    facts = np.where(known & known.T, measured.most, facts)
+    return ClockFacts(ranks, measured, joined(facts), missed_ns, n_pings, one_host)
+
+
+def _correction_ns(summary: RankSummary) -> int | None:
+    """From unix time as recorded to the host's monotonic clock."""
+    base = summary.meta.monotonic_base_ns
+    return None if base is None else base - summary.meta.base_unix_ns
+
+
+def _hosts(summaries: Mapping[int, RankSummary], ranks: Sequence[int], facts: Int64) -> bool:
+    """Ranks of one run of one host read one clock."""
+    at: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for i, rank in enumerate(ranks):
+        correction = _correction_ns(summaries[rank])
+        if summaries[rank].meta.boot and correction is not None:
+            at[summaries[rank].meta.boot].append((i, correction))
+    for of_host in at.values():
+        places, corrections = np.array(of_host, np.int64).T
+        facts[np.ix_(places, places)] = corrections[None, :] - corrections[:, None]
+    return len(at) == 1 and len(next(iter(at.values()))) == len(ranks)
+
+
+def _pings(summaries: Mapping[int, RankSummary], pings: Sequence[Ping], place: Mapping[int, int], facts: Int64) -> int:
+    rounds: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
+    n = 0
+    for ping in pings:
+        ends = (ping.first, ping.second)
+        corrections = [_correction_ns(summaries[rank]) for rank in ends if rank in place]
+        if len(corrections) < len(ends) or None in corrections:
+            continue
+        n += 1
+        by = int(corrections[1] or 0) - int(corrections[0] or 0)
+        low, high = ping.asked_ns - ping.answered_ns + by, ping.back_ns - ping.answered_ns + by
+        bounds = rounds[ends].setdefault(ping.round, [low, high])
+        bounds[0], bounds[1] = max(bounds[0], low), min(bounds[1], high)
+    for (first, second), by_round in rounds.items():
+        i, j = place[first], place[second]
+        facts[i, j] = min(int(facts[i, j]), max(high for _, high in by_round.values()))
+        facts[j, i] = min(int(facts[j, i]), -min(low for low, _ in by_round.values()))
+    return n
+
+
+def _collectives(group: MatchedGroup, place: Mapping[int, int], clock: Int64, trusted: set[int], facts: Int64) -> None:
+    """No rank leaves before every other has come: the least of end less start over all of them counts."""
+    rows = np.array([row for row, rank in enumerate(group.ranks) if rank in trusted], np.int64)
+    if not len(rows) or not len(group.kinds):
+        return
+    at = np.array([place[group.ranks[row]] for row in rows.tolist()], np.int64)
+    starts, ends = (times[rows] + clock[at, None] for times in (group.start_ns, group.end_ns))
+    most = max(MOST_STEPS // len(rows) ** 2, LEAST_COLLECTIVES)
+    if len(group.kinds) > most:  # those in which all were for the shortest time bound the clocks most
+        tight = np.argpartition(ends.max(axis=0) - starts.max(axis=0), most)[:most]
+        starts, ends = starts[:, tight], ends[:, tight]
+    latest = np.full((len(rows), len(rows)), UNKNOWN, np.int64)
+    for of_start, of_end in zip(starts.T, ends.T, strict=True):
+        np.minimum(latest, of_end[:, None] - of_start[None, :], out=latest)
+    np.fill_diagonal(latest, 0)
+    where = np.ix_(at, at)
+    facts[where] = np.minimum(facts[where], latest)
+
 
 # Ends of one collective on the ranks of one host differ by microseconds (6 µs on eight V100); clocks of two hosts under
 # NTP by milliseconds. What is not larger is no clock's error.
@@ -36,10 +167,11 @@ class Alignment:
     residual_ns: how far apart the ends of one collective still are, the median and the largest; None where there were
     none to compare.  unknown: ranks that share no collective with the others: their clocks are as recorded.
     begin_together: nothing tells how the clocks fit together, and as recorded they are far apart: each begins at 0.
-    bound_ns: no two clocks are further apart than this on the axis, for certain; None where nothing says so.
+    bound_ns: no two clocks that do not drift are further apart than this on the axis; None where nothing says so.
     how: what says so: "one host", "pings", "causality": no rank leaves a collective, and no message arrives, before all
     is there that it needs; "" for nothing.
     contradiction: ranks whose facts cannot all hold, and by how much (ns) they miss; the clocks are then as recorded.
+    missed_ns: by how much collectives and messages contradict the pings, which bound_ns holds; 0 where they do not.
     comparable: clocks tell better what ranks wait than the ends of collectives do: waits are read off the axis.
     """
 
@@ -52,11 +184,12 @@ class Alignment:
     how: str = ""
     contradiction: tuple[tuple[int, ...], int] | None = None
     comparable: bool = False
+    missed_ns: int = 0
 
     @property
     def words(self) -> str:
         """The method, its residual and its bound, in a sentence."""
-        certain = "" if self.bound_ns is None else f"clocks agree within ±{units.duration(self.bound_ns)}"
+        within = "" if self.bound_ns is None else f"agree within ±{units.duration(self.bound_ns)}"
         if self.contradiction:
             ranks, by = self.contradiction
             which = listed([str(rank) for rank in ranks])
@@ -64,10 +197,11 @@ class Alignment:
         if self.how == "one host":
             return "one clock: one host ran all ranks"
         if self.how == "pings":
-            return f"{certain}, by pings between the ranks"
+            missed = f"; collectives contradict them by {units.duration(self.missed_ns)}" if self.missed_ns else ""
+            return f"clocks {within}, by pings between the ranks{missed}"
         if self.begin_together:
             return "the clocks have nothing in common: each rank begins at 0"
-        return self._of_collectives(certain)
+        return self._of_collectives(f"clocks that do not drift {within}" if within else "")
 
     def _of_collectives(self, certain: str) -> str:
         if self.comparable:
@@ -78,7 +212,7 @@ class Alignment:
         median, most = (units.duration(ns) for ns in self.residual_ns)
         within = f"ends of collectives agree within {most} ({median} in the median)"
         lost = f"; no collective tells the clock of rank {', '.join(map(str, self.unknown))}" if self.unknown else ""
-        lost += f"; {certain} for certain, as none leaves a collective before all have come" if certain else ""
+        lost += f"; {certain}, as none leaves a collective before all have come" if certain else ""
         if not self.moved_ns:
             return f"one clock, {within}{lost}"
         largest = max(abs(ns) for ns in self.moved_ns.values())
@@ -98,7 +232,7 @@ class Alignment:
 def aligned(
     summaries: Mapping[int, RankSummary],
     matching: Matching,
-    messages: Sequence[Passed] = (),
+    messages: Sequence[MatchedMessages] = (),
     pings: Sequence[Ping] = (),
 ) -> Alignment:
     """How the clocks of several ranks of one job fit together.
@@ -106,16 +240,15 @@ def aligned(
     Ranks of one host share a clock, and pings tell the clocks of several hosts. Else all ranks leave a collective at
     one time, so the median difference of its ends on two ranks is that of their clocks; not where those ends, as with
     gloo, lie further apart than causality allows the clocks to. Clocks that agree as they are are not touched. Ranks
-    without a common group are joined through others. What is taken never leaves what is certain: see
-    perfmagic.analysis.ranks.clock_facts.
+    without a common group are joined through others. The result never contradicts the certain facts.
     """
     ranks = sorted(summaries)
-    clock = {rank: one.meta.base_unix_ns for rank, one in summaries.items()}
+    clock = {rank: summary.meta.base_unix_ns for rank, summary in summaries.items()}
     groups = [_of_common_end(group) for group in matching.groups]
     groups = [group for group in groups if group.kinds]
     facts = clock_facts(summaries, groups, messages, pings)
     off = _clock_errors(ranks, groups, clock)
-    middles = None if facts.told.contradiction else facts.told.middles()
+    middles = None if facts.measured.contradiction else facts.measured.middles()
     raw = _residuals(groups, clock)
     moved: dict[int, int] = {}
     by_clocks = middles is not None
@@ -131,10 +264,13 @@ def aligned(
     at = _at(clock, moved)
     apart = not len(raw) and not by_clocks and _far_apart(summaries)
     if apart:
-        at = {rank: -one.first_ns for rank, one in summaries.items()}
+        at = {rank: -summary.first_ns for rank, summary in summaries.items()}
     left = _residuals(groups, at)
-    first = min((at[rank] + one.first_ns for rank, one in summaries.items()), default=0)
-    bound_ns, how, contradiction = _known(facts, ranks, _chosen(moved, ranks), told=middles is not None)
+    first = min((at[rank] + summary.first_ns for rank, summary in summaries.items()), default=0)
+    bound_ns, how, contradiction = _known(facts, ranks, _chosen(moved, ranks), measured=middles is not None)
+    missed_ns = facts.missed_ns if facts.missed_ns > SHARED_CLOCK_NS else 0
+    if how == "pings" and bound_ns is not None:
+        bound_ns += missed_ns
     return Alignment(
         offset_ns={rank: at[rank] - first for rank in ranks},
         moved_ns=moved,
@@ -145,6 +281,7 @@ def aligned(
         how="" if apart else how,
         contradiction=contradiction,
         comparable=by_clocks,
+        missed_ns=missed_ns if how == "pings" else 0,
     )
 
 
@@ -161,9 +298,9 @@ def _moved(offsets: Int64, ranks: Sequence[int]) -> dict[int, int]:
 
 
 def _without_ends(ranks: Sequence[int], facts: ClockFacts) -> tuple[dict[int, int], int] | None:
-    """What to add to each clock by what is certain alone, and the bound of that; None where it leaves one open.
+    """What to add to each clock by certain facts alone, and the bound of that; None where a clock stays unbounded.
 
-    Clocks stay as recorded where that is allowed.
+    Clocks stay as recorded where the facts allow it.
     """
     moved = _allowed({}, ranks, facts)
     bound_ns = facts.certain.farthest(_chosen(moved, ranks))
@@ -171,14 +308,14 @@ def _without_ends(ranks: Sequence[int], facts: ClockFacts) -> tuple[dict[int, in
 
 
 def _known(
-    facts: ClockFacts, ranks: Sequence[int], chosen: Int64, *, told: bool
+    facts: ClockFacts, ranks: Sequence[int], chosen: Int64, *, measured: bool
 ) -> tuple[int | None, str, tuple[tuple[int, ...], int] | None]:
     """The bound of all clocks, what gives it, and which ranks contradict each other."""
     wrong = facts.certain
-    if facts.told.contradiction:
-        wrong = facts.told
-    elif told:
-        return facts.told.farthest(chosen), "one host" if facts.one else "pings", None
+    if facts.measured.contradiction:
+        wrong = facts.measured
+    elif measured:
+        return facts.measured.farthest(chosen), "one host" if facts.one_host else "pings", None
     if wrong.contradiction:
         return None, "", (tuple(sorted(ranks[i] for i in wrong.contradiction)), wrong.by)
     farthest = wrong.farthest(chosen)
@@ -186,7 +323,7 @@ def _known(
 
 
 def _allowed(moved: Mapping[int, int], ranks: Sequence[int], facts: ClockFacts) -> dict[int, int]:
-    """What is added to each clock, changed as little as what is certain needs."""
+    """What is added to each clock, changed as little as the certain facts need."""
     wanted = _chosen(moved, ranks)
     chosen, middles = facts.certain.nearest(wanted), facts.certain.middles()
     if not moved and middles is not None and (chosen != wanted).any():
@@ -196,8 +333,8 @@ def _allowed(moved: Mapping[int, int], ranks: Sequence[int], facts: ClockFacts) 
 
 def _far_apart(summaries: Mapping[int, RankSummary]) -> bool:
     """Whether the clocks as recorded would leave more gaps than records on one axis."""
-    starts = [one.meta.base_unix_ns + one.first_ns for one in summaries.values()]
-    longest = max(one.meta.end_ns - one.meta.start_ns for one in summaries.values())
+    starts = [summary.meta.base_unix_ns + summary.first_ns for summary in summaries.values()]
+    longest = max(summary.meta.end_ns - summary.meta.start_ns for summary in summaries.values())
     return max(starts) - min(starts) > _FAR * max(longest, 1)
 
 

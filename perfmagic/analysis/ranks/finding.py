@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from perfmagic.trace.json_form import JsonForm
 
 
 @dataclass(frozen=True)
-class RankFinding:
-    """One thing worth knowing about several ranks.
+class RankFinding(JsonForm):
+    """One thing that several ranks say together.
 
-    rule: the stable name of what found it.  cost_ns: time of a rank that could be won, None where that is not the
-    point.  cause, detail: the sentence, in two parts.  ranks: that the sentence is about.  advice: what to do, in a
-    sentence of its own.  window_ns: what to show of it, on the common axis; None for the ranks that it names.
+    rule: the stable name of what found it.
+    cost_ns: time of a rank that could be won; None where cost is not the point.
+    cause: the first part of the sentence.
+    detail: the second part of the sentence.
+    ranks: the ranks that the sentence is about.
+    advice: what to do.
+    window_ns: what to show of it, on the common axis; None for the ranks that it names.
+    sentence: the whole sentence.
     """
 
     shown: ClassVar[tuple[str, ...]] = ("cost_ns", "sentence")  # in a table of findings
+    left_out = ("window_ns",)
+    computed = ("sentence",)
 
     rule: str
     cost_ns: int | None
@@ -28,9 +37,3 @@ class RankFinding:
     @property
     def sentence(self) -> str:
         return self.cause + self.detail + (f". {self.advice}" if self.advice else "")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON, the whole sentence included."""
-        data = asdict(self)
-        del data["window_ns"]
-        return {**data, "ranks": list(self.ranks), "sentence": self.sentence}

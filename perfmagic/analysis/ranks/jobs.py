@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from perfmagic import units
+import numpy as np
+
+from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.base import units
 from perfmagic.trace.model import Collective, TraceMeta
 
 _TOLERANCE_NS = 60_000_000_000  # hosts' clocks may be off by seconds; ranks of one job are not recorded a minute apart
@@ -14,7 +17,7 @@ _NAMED = 4  # files that a sentence lists
 
 
 class OfJob(Protocol):
-    """What tells jobs apart, of a trace or of what a rank says of itself."""
+    """What tells jobs apart: of a trace, or of the summary of a rank."""
 
     @property
     def meta(self) -> TraceMeta: ...
@@ -37,24 +40,26 @@ def jobs(traces: Sequence[OfJob]) -> tuple[Job, ...]:
     Ranks of one job have different numbers, one world size, devices of one name (or a process group in common), and
     were recorded at one time. Traces without that information do not contradict it.
     """
-    found: list[_Members] = []
+    several: list[_Members] = []
     reasons: dict[int, str] = {}
     for i in sorted(range(len(traces)), key=lambda i: (traces[i].meta.rank is None, traces[i].meta.rank or 0, i)):
-        for job in found:
-            why = next((words for other in job.asked(traces[i]) if (words := difference(traces[other], traces[i]))), "")
+        for job in several:
+            why = next(
+                (reason for other in job.compared(traces[i]) if (reason := difference(traces[other], traces[i]))), ""
+            )
             if not why:
                 job.add(i, traces[i])
                 break
             reasons.setdefault(i, why)
         else:
-            found.append(_Members())
-            found[-1].add(i, traces[i])
-    found.sort(key=lambda job: -len(job.members))
-    return tuple(Job(tuple(job.members), reasons.get(job.members[0], "") if n else "") for n, job in enumerate(found))
+            several.append(_Members())
+            several[-1].add(i, traces[i])
+    several.sort(key=lambda job: -len(job.members))
+    return tuple(Job(tuple(job.members), reasons.get(job.members[0], "") if n else "") for n, job in enumerate(several))
 
 
 class _Members:
-    """The traces of one job, and which of them can differ from another: those alike need not all be asked."""
+    """The traces of one job, and which of them to compare with another: of like traces one is enough."""
 
     def __init__(self) -> None:
         self.members: list[int] = []
@@ -63,27 +68,27 @@ class _Members:
         self._latest: tuple[int, int] | None = None  # when it began, its place
         self._earliest: tuple[int, int] | None = None  # when it ended, its place
 
-    def add(self, i: int, one: OfJob) -> None:
+    def add(self, i: int, trace: OfJob) -> None:
         self.members.append(i)
-        self._by_rank.setdefault(one.meta.rank, i)
-        self._alike.setdefault(_likeness(one), i)
-        if _dated(one):
-            began, ended = _span(one)
+        self._by_rank.setdefault(trace.meta.rank, i)
+        self._alike.setdefault(_likeness(trace), i)
+        if _dated(trace):
+            began, ended = _span(trace)
             self._latest = max(self._latest or (began, i), (began, i))
             self._earliest = min(self._earliest or (ended, i), (ended, i))
 
-    def asked(self, one: OfJob) -> list[int]:
+    def compared(self, trace: OfJob) -> list[int]:
         """The members of which one differs from a trace if any does."""
-        edges = {place for found in (self._latest, self._earliest) if found for place in found[1:]}
-        same = {self._by_rank[one.meta.rank]} if one.meta.rank in self._by_rank else set()
+        edges = {edge[1] for edge in (self._latest, self._earliest) if edge}
+        same = {self._by_rank[trace.meta.rank]} if trace.meta.rank in self._by_rank else set()
         return sorted({*self._alike.values(), *edges, *same}, key=self.members.index)
 
 
-def _likeness(one: OfJob) -> object:
+def _likeness(trace: OfJob) -> object:
     """What `difference` looks at, but the rank and the time."""
-    names = frozenset(info.name for info in one.meta.devices)
-    groups = frozenset((c.group, c.ranks, c.group_size) for c in one.collectives)
-    return one.meta.rank is None, one.meta.world_size, names, groups
+    names = frozenset(info.name for info in trace.meta.devices)
+    groups = frozenset((c.group, c.ranks, c.group_size) for c in trace.collectives)
+    return trace.meta.rank is None, trace.meta.world_size, names, groups
 
 
 def difference(first: OfJob, second: OfJob) -> str:
@@ -107,12 +112,12 @@ def difference(first: OfJob, second: OfJob) -> str:
     return ""
 
 
-def jobs_words(traces: Sequence[OfJob], titles: Sequence[str]) -> tuple[str, ...]:
+def describe_jobs(traces: Sequence[OfJob], titles: Sequence[str]) -> tuple[str, ...]:
     """One sentence a job: which ranks, of how many, on what, from which files, and why not with the first job."""
-    return tuple(_words(job, traces, titles) for job in jobs(traces))
+    return tuple(_describe(job, traces, titles) for job in jobs(traces))
 
 
-def _words(job: Job, traces: Sequence[OfJob], titles: Sequence[str]) -> str:
+def _describe(job: Job, traces: Sequence[OfJob], titles: Sequence[str]) -> str:
     first = traces[job.members[0]].meta
     ranks = [str(rank) for i in job.members if (rank := traces[i].meta.rank) is not None]
     shown = ", ".join(ranks[:_NAMED]) + (", …" if len(ranks) > _NAMED else "")
@@ -129,13 +134,16 @@ def _size(world_size: int | None) -> str:
 
 def _groups(trace: OfJob) -> set[tuple[str, tuple[int, ...]]]:
     """The process groups that the record of the collectives names, with their ranks."""
-    return {(one.group, one.ranks) for one in trace.collectives if one.group}
+    return {(collective.group, collective.ranks) for collective in trace.collectives if collective.group}
 
 
 def _both_in_all(first: OfJob, second: OfJob) -> bool:
     """Whether each has a group that spans the whole job: then both would name the same one."""
     sizes = {trace.meta.world_size for trace in (first, second)}
-    return all(any(one.group_size in sizes for one in trace.collectives if one.group) for trace in (first, second))
+    return all(
+        any(collective.group_size in sizes for collective in trace.collectives if collective.group)
+        for trace in (first, second)
+    )
 
 
 def _is_named(name: str) -> bool:
@@ -155,3 +163,59 @@ def _span(trace: OfJob) -> tuple[int, int]:
 def _dated(trace: OfJob) -> bool:
     """Whether times count from a known instant: files of some writers begin at 0, or at the host's start."""
     return _span(trace)[0] > 10**18  # after September 2001
+
+
+# The files of a job: which are missing, and which cannot be read.
+
+_SHOWN = 6  # stretches of ranks that a sentence lists
+_NAMED_FILES = 2  # files that it names
+
+
+def unread(problems: Sequence[str], n_files: int) -> list[RankFinding]:
+    """That some files cannot be read.  problems: why, a sentence each that names its file."""
+    if not problems:
+        return []
+    more = f"; and {len(problems) - _NAMED_FILES} more" if len(problems) > _NAMED_FILES else ""
+    return [
+        RankFinding(
+            rule="unread",
+            cost_ns=None,
+            cause=f"{units.count(len(problems))} of {units.plural(n_files, 'file')} cannot be read",
+            detail=f": {'; '.join(problems[:_NAMED_FILES])}{more}",
+            ranks=(),
+            advice="Copy them again, or record them again",
+        )
+    ]
+
+
+def missing(ranks: Iterable[int], world_size: int | None) -> list[RankFinding]:
+    """Which ranks of the job have no file; nothing where no file says how many there are."""
+    known = set(ranks)
+    absent = [rank for rank in range(world_size or 0) if rank not in known]
+    if not absent:
+        return []
+    n, of = len(absent), units.plural(world_size or 0, "rank")
+    which = f"rank{'' if n == 1 else 's'} {stretches(absent)}"
+    return [
+        RankFinding(
+            rule="missing_ranks",
+            cost_ns=None,
+            cause=f"{units.count(n)} of {of} {'has' if n == 1 else 'have'} no file",
+            detail=f": {which}. Others may have waited for {'it' if n == 1 else 'them'}, and nothing here says so",
+            ranks=(),
+            advice="Add their files",
+        )
+    ]
+
+
+def stretches(ranks: Sequence[int]) -> str:
+    """Rising numbers as people list them: "3, 17–19, 40, …"."""
+    cuts = np.flatnonzero(np.diff(ranks) > 1) + 1
+    parts = [part.tolist() for part in np.split(np.asarray(ranks), cuts)]
+    words = [str(part[0]) if len(part) == 1 else f"{part[0]}–{part[-1]}" for part in parts]
+    return ", ".join(words[:_SHOWN]) + (", …" if len(words) > _SHOWN else "")
+
+
+def without_match(comm_names: str | None, n_comm: Mapping[int, int]) -> bool:
+    """Whether a rule for communication matched nothing of any rank.  n_comm: communication ops by rank."""
+    return comm_names is not None and not any(n_comm.values())

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.ranks.matching import Matching
-from perfmagic.analysis.ranks.messages import Passed
-from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.ranks.rank_summary import RankSummary
+from perfmagic.analysis.ranks.who_waited import MatchedMessages, Matching
+from perfmagic.base.numerics.intervals import EMPTY, Intervals, intersect, merge, subtract, total_ns, union
 from perfmagic.trace.columns import Int64
+from perfmagic.trace.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +81,15 @@ class Message:
 
 def meetings(matching: Matching, offset_ns: Mapping[int, int]) -> Rows[Meeting]:
     """Every matched collective in the order in which their last ranks came.  offset_ns: by rank, to the common axis."""
-    found: list[Meeting] = []
+    rows: list[Meeting] = []
     for group in matching.groups:
         by = np.array([offset_ns[rank] for rank in group.ranks], np.int64)[:, None]
-        columns = (group.start_ns + by, group.end_ns + by, group.waiting_ns, group.duration_ns - group.waiting_ns)
+        waits = group.waits
+        columns = (group.start_ns + by, group.end_ns + by, waits.waiting_ns, group.duration_ns - waits.waiting_ns)
         start, end, waiting, transfer = (column.T.tolist() for column in columns)
-        last, decided, errs = (column.tolist() for column in (group.last, group.decided, group.errs_ns))
+        last, decided, errs = (column.tolist() for column in (waits.last, waits.decided, waits.errs_ns))
         for i, kind in enumerate(group.kinds):
-            found.append(
+            rows.append(
                 Meeting(
                     group=group.name,
                     kind=kind,
@@ -103,56 +105,111 @@ def meetings(matching: Matching, offset_ns: Mapping[int, int]) -> Rows[Meeting]:
                     transfer_ns=tuple(transfer[i]),
                 )
             )
-    return Rows(sorted(found, key=lambda one: one.met_ns), Meeting)
+    return Rows(sorted(rows, key=lambda row: row.met_ns), Meeting)
 
 
-def messages_of(pairs: Sequence[Passed], offset_ns: Mapping[int, int], bound_ns: int | None) -> Rows[Message]:
+def messages_of(pairs: Sequence[MatchedMessages], offset_ns: Mapping[int, int], bound_ns: int | None) -> Rows[Message]:
     """Every matched message in the order in which both ends had come.  offset_ns: by rank, to the common axis."""
-    found = []
+    rows = []
     for pair in pairs:
-        sent, sent_end, asked, arrived, met = (column.tolist() for column in _on_axis(pair, offset_ns))
-        found += [
+        by_source, by_target = offset_ns[pair.source], offset_ns[pair.target]
+        columns = (pair.sent_ns + by_source, pair.sent_end_ns + by_source)
+        columns += (pair.asked_ns + by_target, pair.arrived_ns + by_target, *pair.waits(offset_ns).waiting_ns)
+        sent, sent_end, asked, arrived, sender_waited, receiver_waited = (column.tolist() for column in columns)
+        rows += [
             Message(
                 source=pair.source,
                 target=pair.target,
                 number=i,
-                met_ns=met[i],
+                met_ns=max(sent[i], asked[i]),
                 sent_ns=sent[i],
                 sent_end_ns=sent_end[i],
                 asked_ns=asked[i],
                 arrived_ns=arrived[i],
-                sender_waited_ns=min(met[i], sent_end[i]) - sent[i],
-                receiver_waited_ns=min(met[i], arrived[i]) - asked[i],
+                sender_waited_ns=sender_waited[i],
+                receiver_waited_ns=receiver_waited[i],
                 bound_ns=bound_ns,
             )
             for i in range(len(pair))
         ]
-    return Rows(sorted(found, key=lambda one: one.met_ns), Message)
+    return Rows(sorted(rows, key=lambda row: row.met_ns), Message)
 
 
-def parts_of(matching: Matching, pairs: Sequence[Passed], offset_ns: Mapping[int, int]) -> dict[int, list[Parts]]:
+def parts_of(
+    matching: Matching, pairs: Sequence[MatchedMessages], offset_ns: Mapping[int, int]
+) -> dict[int, list[Parts]]:
     """By rank its matched communication, split where the last rank had come.
 
     pairs: messages; their clocks are compared, by offset_ns.
     """
-    found: dict[int, list[Parts]] = defaultdict(list)
+    parts: dict[int, list[Parts]] = defaultdict(list)
     for group in matching.groups:
-        middle = group.start_ns + group.waiting_ns
+        middle = group.start_ns + group.waits.waiting_ns
         for i, rank in enumerate(group.ranks):
-            found[rank].append(Parts(group.places[i], group.start_ns[i], middle[i], group.end_ns[i]))
+            parts[rank].append(Parts(group.places[i], group.start_ns[i], middle[i], group.end_ns[i]))
     for pair in pairs:
-        *_, met = _on_axis(pair, offset_ns)
-        ends = (
-            (pair.source, pair.sent_places, pair.sent_ns, pair.sent_end_ns, False),
-            (pair.target, pair.got_places, pair.asked_ns, pair.arrived_ns, True),
-        )
-        for rank, places, start, end, receives in ends:
-            found[rank].append(Parts(places, start, np.clip(met - offset_ns[rank], start, end), end, receives))
-    return found
+        sender, receiver = pair.waits(offset_ns).waiting_ns
+        sends = Parts(pair.sent_places, pair.sent_ns, pair.sent_ns + sender, pair.sent_end_ns)
+        parts[pair.source].append(sends)
+        receives = Parts(pair.got_places, pair.asked_ns, pair.asked_ns + receiver, pair.arrived_ns, receives=True)
+        parts[pair.target].append(receives)
+    return parts
 
 
-def _on_axis(pair: Passed, offset_ns: Mapping[int, int]) -> tuple[Int64, Int64, Int64, Int64, Int64]:
-    """The start and end of sends and of receives, and when both had come."""
-    source, target = offset_ns[pair.source], offset_ns[pair.target]
-    sent, asked = pair.sent_ns + source, pair.asked_ns + target
-    return sent, pair.sent_end_ns + source, asked, pair.arrived_ns + target, np.maximum(sent, asked)
+# Exposed communication split into what it is: waiting for a late rank, or data on their way.
+
+
+@dataclass(frozen=True, eq=False)
+class Communication:
+    """The matched communication of one rank, by its own clock.
+
+    waiting: in a collective before the last rank came, in a message before the other end did.  transfer: once all were
+    there.  unmatched: communication of which the other ranks say nothing. The three are disjoint and
+    make up the rank's communication.
+    receives, others: of receives, and of sends and collectives, the waiting and the transfer each by itself.
+    """
+
+    waiting: Intervals
+    transfer: Intervals
+    unmatched: Intervals
+    exposed: Intervals
+    receives: tuple[Intervals, Intervals] = (EMPTY, EMPTY)
+    others: tuple[Intervals, Intervals] = (EMPTY, EMPTY)
+
+    @property
+    def exposed_waiting_ns(self) -> int:
+        return total_ns(intersect(self.waiting, self.exposed))
+
+    @property
+    def exposed_transfer_ns(self) -> int:
+        return total_ns(intersect(self.transfer, self.exposed))
+
+    @property
+    def exposed_unmatched_ns(self) -> int:
+        return total_ns(intersect(self.unmatched, self.exposed))
+
+
+def communication(ranks: Mapping[int, RankSummary], parts: Mapping[int, Sequence[Parts]]) -> dict[int, Communication]:
+    """What the communication of each rank was.  parts: by rank, see perfmagic.analysis.ranks.meetings.parts_of."""
+    return {rank: _communication(summary, parts.get(rank, ())) for rank, summary in ranks.items()}
+
+
+def _communication(summary: RankSummary, parts: Sequence[Parts]) -> Communication:
+    asked, got = _split(summary, [part for part in parts if part.receives])
+    waiting, transfer = _split(summary, [part for part in parts if not part.receives])
+    moving = merge(transfer, got)
+    idle = subtract(merge(waiting, asked), moving)
+    unmatched = subtract(summary.communication, merge(idle, moving))
+    return Communication(idle, moving, unmatched, summary.exposed_communication, (asked, got), (waiting, transfer))
+
+
+def _split(summary: RankSummary, parts: Sequence[Parts]) -> tuple[Intervals, Intervals]:
+    """The waiting and the transfer of some communication on the compared device."""
+    if not parts:
+        return EMPTY, EMPTY
+    here = [(part, summary.here(part.places)) for part in parts]
+    start, middle, end = (
+        np.concatenate([getattr(part, name)[kept] for part, kept in here]) for name in ("start_ns", "met_ns", "end_ns")
+    )
+    transfer = union(middle, end)
+    return subtract(union(start, middle), transfer), transfer

@@ -1,6 +1,6 @@
-"""What a rank says of itself beside the others: small, and made where its trace is.
+"""The summary of one rank: small, and made where its trace is.
 
-All that is said of several ranks is said from these, so that a thousand traces need not be in one place.
+Everything about several ranks is worked out from summaries, so that a thousand traces need not be in one place.
 """
 
 from __future__ import annotations
@@ -12,20 +12,244 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfmagic.analysis.findings.cell_time import ITS_EXTENT
-from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.ranks.communication_ops import communication_ops, ends_of, ends_with_peer
-from perfmagic.analysis.ranks.host_as_device import host_as_device
-from perfmagic.analysis.ranks.kernels_of_ranks import KernelTime, longest
+from perfmagic.analysis.findings.facts import ITS_EXTENT, Facts
 from perfmagic.analysis.timeline.collectives import op_bytes
-from perfmagic.analysis.timeline.kernels import kernels
-from perfmagic.analysis.timeline.sample import sample
-from perfmagic.numerics.intervals import Intervals, covered_ns, union
-from perfmagic.numerics.packed import Columns
-from perfmagic.trace.collective_names import collective_name
-from perfmagic.trace.columns import NONE, Int64
-from perfmagic.trace.model import Collective, Trace, TraceMeta
+from perfmagic.analysis.timeline.kernels import KernelStat, kernels
+from perfmagic.analysis.timeline.trust import sample
+from perfmagic.base.numerics.intervals import Intervals, covered_ns, union
+from perfmagic.base.numerics.packed import Columns
+from perfmagic.base.rank_words import GIVEN_UP
+from perfmagic.trace.columns import NONE, Bool, DeviceOps, HostKind, HostOps, Int64, OpKind, Remark
+from perfmagic.trace.hoststack import host_stack
+from perfmagic.trace.model import Collective, DeviceInfo, Trace, TraceMeta, devices_label
+from perfmagic.trace.names import OpClass, collective_name, op_classes
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import Rows
+from perfmagic.trace.short_names import short_names
+from perfmagic.trace.signatures import function_name
+
+# Which ops of a rank communicate, and what the host asked for when it launched them.
+
+# what torch.distributed records around a launch: c10d::allreduce_, and inside it nccl:all_reduce
+_ASKED_AS = re.compile(r"^(?:nccl|c10d|gloo)::?")
+_SEND_OR_RECEIVE = re.compile(r"send_?recv", re.IGNORECASE)  # an all-to-all or point to point, the kernel does not say
+# torch records "nccl:send 0->1" on rank 0 and "nccl:recv 1<-0" on rank 1
+_MESSAGE = re.compile(r"^i?(send|recv)\w*\s+(\d+)\s*(->|<-)\s*(\d+)", re.IGNORECASE)
+# what the reader makes of Kineto's Dst Rank and Src Rank, and of gloo's messages between two ranks
+_PEER = re.compile(r"^(send|recv) (?:to|from) (\d+)$")
+
+
+@once_per_trace
+def communication_ops(trace: Trace, comm_names: str | None) -> list[tuple[int, str]]:
+    """The row of each op that communicates, and what the host asked for when it launched it: "all_reduce"; else the
+    kernel's name; "" where that can be both a collective and point to point.
+    """
+    host, ops = trace.host_ops, trace.ops
+    rows = np.flatnonzero(op_classes(trace, comm_names) == OpClass.COMMUNICATION)
+    asked = np.full(len(rows), NONE, np.int64)
+    launched = np.flatnonzero(ops.launch[rows] != NONE)
+    named = np.array([_ASKED_AS.match(name) is not None for name in trace.names], bool)[host.name]
+    if named.any() and len(launched):
+        call = ops.launch[rows[launched]]
+        innermost = host_stack(trace, named).innermost_at(trace.calls.thread[call], trace.calls.start_ns[call])
+        asked[launched] = np.where(innermost != NONE, host.name[innermost], NONE)
+    kernels = ops.name[rows]
+    words = {
+        (kernel, by): _asked_name(trace.names[kernel], trace.names[by] if by != NONE else "")
+        for kernel, by in set(zip(kernels.tolist(), asked.tolist(), strict=True))
+    }
+    columns = zip(rows.tolist(), kernels.tolist(), asked.tolist(), strict=True)
+    return [(row, words[kernel, by]) for row, kernel, by in columns]
+
+
+def _asked_name(kernel: str, asked: str) -> str:
+    if asked:
+        return collective_name(_ASKED_AS.sub("", asked).strip("_"))
+    name = function_name(kernel)
+    return "" if _SEND_OR_RECEIVE.search(name) else name
+
+
+def ends_with_peer(known: Collective | None, rank: int | None) -> tuple[bool, tuple[int, int]] | None:
+    """The same as ends_of, of an op of a rank whose record names the other rank of the whole job."""
+    match = _PEER.match(known.name) if known else None
+    if not match or rank is None:
+        return None
+    is_send, peer = match[1] == "send", int(match[2])
+    return is_send, (rank, peer) if is_send else (peer, rank)
+
+
+def ends_of(known: Collective | None, *names: str) -> tuple[bool, tuple[int, int]] | None:
+    """Whether an op sends, and from which rank to which; None where it is no message.
+
+    names: what the host asked for, and the op's own, as the simulated device has it.
+    """
+    match = next(filter(None, map(_MESSAGE.match, (known.name if known else "", *names))), None)
+    if not match:
+        return None
+    first, second = int(match[2]), int(match[4])
+    source, target = (first, second) if match[3] == "->" else (second, first)
+    if known and known.ranks and len(known.ranks) == known.group_size:  # numbers are those within the group
+        if max(source, target) >= len(known.ranks):
+            return None
+        source, target = known.ranks[source], known.ranks[target]
+    return match[1].lower() == "send", (source, target)
+
+
+# A rank that computes on the CPU, with the CPU as its device, so that everything about ranks holds for it.
+
+_GLOO = re.compile(r"^gloo:(\w.*?)(?: in group (\S+) of ranks ([\d, ]+))?$")
+_ASKS = re.compile(r"^_?c10d(?:_functional)?::")  # asks for a collective, and does nothing else
+LEFT_ALONE = "device_left_alone"  # its text is the device's label
+GLOO_STREAM = -2  # gloo runs a queue on several threads: one stream, whatever thread takes it
+
+
+def host_as_device(trace: Trace) -> Trace:
+    """The trace with what its CPU computed and communicated as device ops; unchanged where it has device ops, or where
+    neither communication on the CPU nor the rank's own record says that it is a rank.
+
+    A rank that had another device to compute on, and did not, gets a note of the kind LEFT_ALONE.
+    """
+    kind_of_name = [_kind(name, trace.meta) for name in trace.names]
+    is_gloo = np.array([kind != "" for kind in kind_of_name], bool)
+    host = trace.host_ops
+    known = all(device.kind in ("cpu", "sim") for device in trace.meta.devices)  # a GPU's record may only be missing
+    is_rank = known and trace.meta.rank is not None and bool(trace.meta.boot)
+    if len(trace.ops) or not len(host) or not (is_rank or is_gloo[host.name].any()):
+        return trace
+    asks = np.array([_ASKS.match(name) is not None for name in trace.names], bool)
+    moves = is_gloo[host.name]
+    given_up = np.array([name.endswith(GIVEN_UP) for name in trace.names], bool)[host.name]
+    computes = _outermost(host, (host.kind == HostKind.OP) & ~moves & ~asks[host.name] & ~given_up)
+    kept = np.flatnonzero(moves | computes)
+    kinds = sorted({kind for i, kind in enumerate(kind_of_name) if kind and (host.name == i).any()})
+    number = np.array([kinds.index(kind) if kind in kinds else NONE for kind in kind_of_name], np.int32)
+    ops = DeviceOps.make(
+        {
+            "start_ns": host.start_ns[kept],
+            "end_ns": host.end_ns[kept],
+            "kind": np.full(len(kept), OpKind.KERNEL),
+            "stream": np.where(moves[kept], GLOO_STREAM, host.thread[kept]),
+            "name": host.name[kept],
+            "collective": number[host.name[kept]],
+            "line": host.line[kept],
+        }
+    )
+    notes = trace.meta.notes
+    if any(device.kind != "cpu" for device in trace.meta.devices):
+        notes += (Remark(LEFT_ALONE, devices_label(trace.meta.devices), {"n_computed": int(computes.sum())}),)
+    return replace(
+        trace,
+        ops=ops,
+        collectives=tuple(_collective(kind) for kind in kinds),
+        meta=replace(trace.meta, devices=(DeviceInfo(0, "cpu", "CPU"),), notes=notes),
+    )
+
+
+def _collective(name: str) -> Collective:
+    """What is known of a collective by its name, as _kind gives it: its group, where it is not the first."""
+    match = _GLOO.match(f"gloo:{name}")
+    if match is None or not match[2]:
+        return Collective(name, group="gloo")
+    ranks = tuple(int(rank) for rank in match[3].split(","))
+    return Collective(match[1], group=f"gloo {match[2]}", group_size=len(ranks), ranks=ranks)
+
+
+def _kind(name: str, meta: TraceMeta) -> str:
+    """What gloo was asked for by a row of the host, with its group; "" for another row.
+
+    torch's own group does not record between which ranks a message goes: of two ranks there is one other.
+    """
+    match = _GLOO.match(name)
+    kind = name.removeprefix("gloo:") if match and not name.endswith(GIVEN_UP) else ""
+    if kind in ("send", "recv") and meta.world_size == 2 and meta.rank is not None:
+        return f"{kind} {'to' if kind == 'send' else 'from'} {1 - meta.rank}"
+    return kind
+
+
+def _outermost(host: HostOps, among: Bool) -> Bool:
+    """Which of some rows run inside no other of them on their thread; rows are in the order of their start."""
+    outer = np.zeros(len(host), bool)
+    for thread in np.unique(host.thread[among]):
+        rows: Int64 = np.flatnonzero(among & (host.thread == thread))
+        before = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(host.end_ns[rows])[:-1]))
+        outer[rows[host.start_ns[rows] >= before]] = True
+    return outer
+
+
+# Which kernels took the time of all ranks, and on which rank each took longest.
+
+KEPT = 32  # kernels of a rank, the longest; the others are one row
+
+
+class KernelTime(NamedTuple):
+    """A kernel of one rank, "" for all that are not among the longest; its runs; their summed ns."""
+
+    name: str
+    n_ops: int
+    total_ns: int
+
+
+@dataclass(frozen=True)
+class KernelOfRanks:
+    """One kernel of several ranks; times in ns, of each rank summed over its runs.
+
+    name: "all others" where ranks have more than they keep.  short_name: as it is read, which no other row shares.
+    n_ranks: that have it among their longest.  n_ops, total_ns: the median of these.  least_ns, most_ns: the shortest
+    and the longest of them, on least_rank and most_rank.  share_frac: of the kernel time of all ranks.
+    """
+
+    name: str
+    short_name: str
+    n_ranks: int
+    n_ops: float
+    total_ns: float
+    least_ns: int
+    least_rank: int
+    most_ns: int
+    most_rank: int
+    share_frac: float
+
+
+OTHERS = "all others"
+
+
+def longest(kernels: Rows[KernelStat]) -> tuple[KernelTime, ...]:
+    """The kernels of one rank that took longest, then all others together.  kernels: the longest first."""
+    kept = [KernelTime(kernel.name, kernel.n_ops, kernel.total_ns) for kernel in kernels[:KEPT]]
+    rest = kernels[KEPT:]
+    if rest:
+        kept.append(KernelTime("", sum(kernel.n_ops for kernel in rest), sum(kernel.total_ns for kernel in rest)))
+    return tuple(kept)
+
+
+def kernels_of_ranks(by_rank: Mapping[int, tuple[KernelTime, ...]]) -> Rows[KernelOfRanks]:
+    """A row a kernel, the most time of all ranks first, and what no rank has among its longest last."""
+    by_name: dict[str, list[tuple[int, KernelTime]]] = {}
+    for rank, rank_kernels in by_rank.items():
+        for kernel in rank_kernels:
+            by_name.setdefault(kernel.name, []).append((rank, kernel))
+    all_ns = max(1, sum(kernel.total_ns for rank_kernels in by_rank.values() for kernel in rank_kernels))
+    short = short_names(name for name in by_name if name)
+    rows = []
+    for name, ranks in by_name.items():
+        totals = [kernel.total_ns for _, kernel in ranks]
+        least, most = int(np.argmin(totals)), int(np.argmax(totals))
+        rows.append(
+            KernelOfRanks(
+                name=name or OTHERS,
+                short_name=short.get(name, OTHERS),
+                n_ranks=len(ranks),
+                n_ops=float(np.median([kernel.n_ops for _, kernel in ranks])),
+                total_ns=float(np.median(totals)),
+                least_ns=totals[least],
+                least_rank=ranks[least][0],
+                most_ns=totals[most],
+                most_rank=ranks[most][0],
+                share_frac=sum(totals) / all_ns,
+            )
+        )
+    return Rows(sorted(rows, key=lambda row: (row.name == OTHERS, -row.share_frac)), KernelOfRanks)
+
 
 # between two ranks only; torch records "nccl:send 0->1"
 _POINT_TO_POINT = re.compile(r"^(?:i?send|i?recv)(?:_?any_source)?_?(?:\s|$)|^coalesced", re.IGNORECASE)
@@ -54,7 +278,7 @@ class CommKind(NamedTuple):
     """One kind of communication of a rank.
 
     group, name: of a collective with its type, else None and "".  size: ranks of the group, 0 where not known.  stream:
-    as the record numbers it.  here: on the device that is looked at.  message: whether it sends, from which rank to
+    as the record numbers it.  here: on the compared device.  message: whether it sends, from which rank to
     which; None where it is none.
     """
 
@@ -71,7 +295,7 @@ class Totals:
     """The sums of a rank's busiest device, in ns; see perfmagic.analysis.timeline.overlap.Breakdown.
 
     waited_for_host_ns: of window_ns, the cell or the extent, as `window` says; see
-    perfmagic.analysis.findings.cell_time.
+    perfmagic.analysis.findings.facts.
     """
 
     device: int
@@ -99,7 +323,7 @@ class RankSummary:
     blocked until then; and by each name of SPENT how much there was until `start`.
     began: the same until began_ns, by the names of SPENT and "blocked".
     exposed: communication with no compute beside it.  kernels: the longest of the device.
-    bands: of a picture, see perfmagic.analysis.ranks.bands; empty where the trace is at hand.
+    bands: of a picture, see perfmagic.analysis.ranks.rank_files; empty where the trace is at hand.
     """
 
     meta: TraceMeta
@@ -124,13 +348,13 @@ class RankSummary:
         return np.stack([self.exposed["start"], self.exposed["end"]], axis=1)
 
     def here(self, places: Int64) -> Int64:
-        """Which of some communication, by its place in comm, is on the device that is looked at."""
+        """Which of some communication, by its place in comm, is on the compared device."""
         known = np.array([kind.here for kind in self.kinds], bool)
         return np.flatnonzero(known[self.comm["kind"][places]])
 
     @property
     def communication(self) -> Intervals:
-        """When the device that is looked at communicated."""
+        """When the compared device communicated."""
         start, end = self.comm["start"], self.comm["end"]
         here = self.here(np.arange(len(start)))
         return union(start[here], end[here])
@@ -138,9 +362,9 @@ class RankSummary:
 
 @once_per_trace
 def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
-    """What a rank says of itself.  comm_names: as in perfmagic.trace.names.op_classes.
+    """The summary of a rank; of one that computes on the CPU, see host_as_device.
 
-    A rank that computes on the CPU is taken as in perfmagic.analysis.ranks.host_as_device.
+    comm_names: as in perfmagic.trace.names.op_classes.
     """
     trace = host_as_device(given)
     facts = Facts(trace, comm_names)
@@ -151,11 +375,11 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
     kinds, comm = _communication(trace, facts, comm_names)
     exposed = parts.intervals["exposed_communication"]
     words = sample(trace)
-    groups = {(one.group, one.ranks): one for one in trace.collectives if one.group}
+    groups = {(each.group, each.ranks): each for each in trace.collectives if each.group}
     return RankSummary(
         meta=replace(trace.meta, repairs=(), races=()),
         collectives=tuple(
-            Collective("", group_size=one.group_size, group=one.group, ranks=one.ranks) for one in groups.values()
+            Collective("", group_size=each.group_size, group=each.group, ranks=each.ranks) for each in groups.values()
         ),
         n_ops=len(ops),
         first_ns=first_ns,
@@ -225,21 +449,23 @@ def _kinds(trace: Trace, device: int, asked: list[tuple[int, str]], rows: Int64)
     """The kinds of communication of a rank in the order in which they come, and which each op is."""
     ops = trace.ops
     places = list(zip(ops.device[rows].tolist(), ops.stream[rows].tolist(), strict=True))
-    place = {one: i for i, one in enumerate(sorted(set(places)))}
-    found: dict[CommKind, int] = {}
+    place = {where: i for i, where in enumerate(sorted(set(places)))}
+    number_of: dict[CommKind, int] = {}
     known: dict[tuple[int, str, tuple[int, int], int], int] = {}
     kind = np.zeros(len(rows), np.int64)
     columns = (ops.collective[rows].tolist(), ops.name[rows].tolist())
-    for i, ((_, name), at, collective, own) in enumerate(zip(asked, places, *columns, strict=True)):
-        key = (collective, name, at, own)
+    for i, ((_, name), at, collective, own_name) in enumerate(zip(asked, places, *columns, strict=True)):
+        key = (collective, name, at, own_name)
         if key not in known:
-            one = trace.collectives[collective] if collective != NONE else None
-            group, words = _what(one, name, place[at]) or (None, "")
-            size = (one.group_size or 0) if one else 0
-            message = ends_with_peer(one, trace.meta.rank) or ends_of(one, name, trace.names[own])
-            known[key] = found.setdefault(CommKind(group, words, size, at[1], at[0] == device, message), len(found))
+            recorded = trace.collectives[collective] if collective != NONE else None
+            group, words = _what(recorded, name, place[at]) or (None, "")
+            size = (recorded.group_size or 0) if recorded else 0
+            message = ends_with_peer(recorded, trace.meta.rank) or ends_of(recorded, name, trace.names[own_name])
+            known[key] = number_of.setdefault(
+                CommKind(group, words, size, at[1], at[0] == device, message), len(number_of)
+            )
         kind[i] = known[key]
-    return tuple(found), kind
+    return tuple(number_of), kind
 
 
 def _what(known: Collective | None, asked: str, place: int) -> tuple[GroupKey, str] | None:

@@ -4,14 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from perfmagic import units
-from perfmagic.analysis.ranks.efficiency import Scaling, efficiency
-from perfmagic.analysis.ranks.host_as_device import LEFT_ALONE
-from perfmagic.analysis.ranks.summary import Ranks
-from perfmagic.analysis.rows import Rows
+from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE
+from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.base import units
+from perfmagic.base.errors import OptionError
+from perfmagic.trace.rows import Rows
+
+# How well more ranks pay off: the time of the same work, or of so much more, on more ranks.
+
+Scaling = Literal["weak", "strong"]
+
+
+@dataclass(frozen=True)
+class EfficiencyStat:
+    """One number of ranks. Source: docs/words.md, "efficiency".
+
+    time_ns: of the work.  speedup: how many times the work per second of the fewest ranks is done.  efficiency_frac:
+    that over how many times the ranks there are.
+    """
+
+    ranks: int
+    time_ns: float
+    speedup: float
+    efficiency_frac: float
+
+
+def efficiency(times_ns: Mapping[int, float], scaling: Scaling) -> Rows[EfficiencyStat]:
+    """A row for each number of ranks, compared with the fewest.
+
+    times_ns: by number of ranks.  scaling: "weak" where each rank has the same work whatever their number, "strong"
+    where all share one. Raises OptionError for another word, no times, or times that are not above 0.
+    """
+    if scaling not in ("weak", "strong"):
+        raise OptionError(f"scaling {scaling!r}: weak or strong", hint="weak: each rank has the same work")
+    if not times_ns or min(times_ns.values()) <= 0:
+        raise OptionError("efficiency needs a time above 0 for each number of ranks")
+    fewest = min(times_ns)
+    rows = []
+    for ranks, time_ns in sorted(times_ns.items()):
+        more = ranks / fewest
+        speedup = times_ns[fewest] / time_ns * (more if scaling == "weak" else 1)
+        rows.append(EfficiencyStat(ranks, time_ns, speedup, speedup / more))
+    return Rows(rows, EfficiencyStat)
+
 
 LOST_FRAC = 0.05  # of the ideal time; a smaller difference is not worth a cause
 MOST_FRAC = 0.5  # of what is lost: one cause then stands for all of it
@@ -137,21 +176,21 @@ def scaling_table(runs: Mapping[int, RunOfRanks], scaling: Scaling) -> Rows[Scal
     return Rows(rows, ScalingStat)
 
 
-def scaling_words(rows: Sequence[ScalingStat], scaling: Scaling, *, compute_known: bool = True) -> str:
+def describe_scaling(rows: Sequence[ScalingStat], scaling: Scaling, *, compute_known: bool = True) -> str:
     """How well the most ranks pay off, what is lost and to what; with fewer cores than ranks, the wait for a core."""
     first, last = rows[0], rows[-1]
     if first.ranks == last.ranks:
         took = f"The cell takes {units.duration(last.time_ns)} on {units.plural(last.ranks, 'rank')}"
-        return f"{took}; another number of ranks is needed to compare" + _crowded_words(last)
+        return f"{took}; another number of ranks is needed to compare" + _describe_crowding(last)
     head = (
         f"{scaling.capitalize()} scaling from {first.ranks} to {units.plural(last.ranks, 'rank')} is "
         f"{units.percent(last.efficiency_frac)} efficient: the cell takes {units.duration(last.time_ns)}"
     )
     ideal = units.duration(last.ideal_ns)
     if abs(last.lost_ns) < LOST_FRAC * last.ideal_ns:
-        return f"{head}, ideally {ideal}" + _crowded_words(last)
+        return f"{head}, ideally {ideal}" + _describe_crowding(last)
     if last.lost_ns < 0:
-        return f"{head}, less than the ideal {ideal}" + _crowded_words(last)
+        return f"{head}, less than the ideal {ideal}" + _describe_crowding(last)
     lost = lost_parts(first, last)
     if not compute_known:
         shown = [(NOT_RECORDED, lost["compute_ns"] + lost["rest_ns"])]
@@ -162,7 +201,7 @@ def scaling_words(rows: Sequence[ScalingStat], scaling: Scaling, *, compute_know
     shown.sort(key=lambda part: -part[1])
     named = shown[:1] if shown[0][1] >= MOST_FRAC * last.lost_ns else shown[:2]
     causes = "; ".join(f"{units.duration(ns)} is {words}" for words, ns in named if ns > 0)
-    return f"{head} and not {ideal}, and of the {units.duration(last.lost_ns)} lost {causes}" + _crowded_words(last)
+    return f"{head} and not {ideal}, and of the {units.duration(last.lost_ns)} lost {causes}" + _describe_crowding(last)
 
 
 def lost_parts(first: ScalingStat, row: ScalingStat) -> dict[str, float]:
@@ -174,7 +213,7 @@ def lost_parts(first: ScalingStat, row: ScalingStat) -> dict[str, float]:
     return {name: getattr(row, name) - share * getattr(first, name) for name in PARTS}
 
 
-def _crowded_words(row: ScalingStat) -> str:
+def _describe_crowding(row: ScalingStat) -> str:
     """That ranks shared too few cores, and what each waited for one; "" where each had its own."""
     if not row.crowded:
         return ""
@@ -184,3 +223,94 @@ def _crowded_words(row: ScalingStat) -> str:
     waited = f"a rank waited {units.duration(row.waited_for_core_ns)} for a core, all its threads added up"
     may = ", which may be all that is lost" if row.waited_for_core_ns >= MOST_FRAC * row.lost_ns > 0 else ""
     return f". {where}: {waited}{may}"
+
+
+# Two sweeps over numbers of ranks beside each other: which is quicker on how many ranks, and in which part.
+
+PART_WORDS = {
+    "compute_diff_ns": "compute",
+    "exposed_transfer_diff_ns": "exposed communication with data moving",
+    "exposed_waiting_diff_ns": "waiting for other ranks",
+    "rest_diff_ns": "Python, copies and idle devices",
+}
+
+
+@dataclass(frozen=True)
+class ScalingChange:
+    """One number of ranks in the first sweep and in the second; ns.
+
+    a_ns, b_ns: of the cell, the run of median time.  apart: every run of one is shorter than every run of the other;
+    None where one has a single run.  *_diff_ns: how much more of a part the second has, the mean of the ranks; these
+    add up to diff_ns.  efficiency_a_frac, efficiency_b_frac: each against its own fewest ranks.
+    """
+
+    ranks: int
+    a_ns: int
+    b_ns: int
+    apart: bool | None
+    efficiency_a_frac: float
+    efficiency_b_frac: float
+    compute_diff_ns: float
+    exposed_waiting_diff_ns: float
+    exposed_transfer_diff_ns: float
+    rest_diff_ns: float
+
+    @property
+    def diff_ns(self) -> int:
+        """How much longer it is in the second."""
+        return self.b_ns - self.a_ns
+
+
+def scaling_changes(
+    first: Sequence[ScalingStat],
+    second: Sequence[ScalingStat],
+    times_ns: tuple[Mapping[int, Sequence[int]], Mapping[int, Sequence[int]]],
+) -> Rows[ScalingChange]:
+    """A row for each number of ranks that both have, rising.  times_ns: of every run of both, by number of ranks."""
+    of_second = {row.ranks: row for row in second}
+    rows = []
+    for a in first:
+        if a.ranks not in of_second:
+            continue
+        b = of_second[a.ranks]
+        change = {f"{name}_diff_ns": getattr(b, f"{name}_ns") - getattr(a, f"{name}_ns") for name in _PARTS}
+        rows.append(
+            ScalingChange(
+                ranks=a.ranks,
+                a_ns=a.time_ns,
+                b_ns=b.time_ns,
+                apart=_apart(times_ns[0][a.ranks], times_ns[1][a.ranks]),
+                efficiency_a_frac=a.efficiency_frac,
+                efficiency_b_frac=b.efficiency_frac,
+                **change,
+            )
+        )
+    return Rows(rows, ScalingChange)
+
+
+_PARTS = ("compute", "exposed_waiting", "exposed_transfer", "rest")
+
+
+def _apart(first: Sequence[int], second: Sequence[int]) -> bool | None:
+    if min(len(first), len(second)) < 2:
+        return None
+    return max(first) < min(second) or max(second) < min(first)
+
+
+def describe_scaling_change(rows: Sequence[ScalingChange], names: tuple[str, str]) -> str:
+    """What changed on the most ranks, and in which part.  names: what sentences call the two."""
+    last = rows[-1]
+    both = f"{units.duration(last.a_ns)} → {units.duration(last.b_ns)}"
+    on = f"On {units.plural(last.ranks, 'rank')}"
+    if last.apart is False or not last.diff_ns:
+        overlap = f"{on} the runs of {names[1]} and {names[0]} overlap ({both}): they show no difference"
+        return overlap if last.diff_ns else f"{on} {names[1]} takes as long as {names[0]} ({both})"
+    longer = "longer" if last.diff_ns > 0 else "shorter"
+    share = units.signed_percent(last.diff_ns / last.a_ns)
+    by = units.duration(abs(last.diff_ns))
+    head = f"{on} {names[1]} is {by} {longer} than {names[0]} ({both}, {share})"
+    parts = sorted(PART_WORDS, key=lambda name: -abs(getattr(last, name)))
+    # the parts add up to the difference: those against it are none of its causes
+    causes = [name for name in parts if getattr(last, name) * last.diff_ns > 0]
+    named = causes[:1] if causes and getattr(last, causes[0]) / last.diff_ns >= MOST_FRAC else causes[:2]
+    return f"{head}: {', '.join(f'{PART_WORDS[name]} {units.signed(getattr(last, name))}' for name in named)}"

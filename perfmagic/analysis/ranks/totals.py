@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic import units
 from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.one_host import what_else_runs
-from perfmagic.analysis.ranks.one_job import OneJob
 from perfmagic.analysis.ranks.rank_summary import Totals
+from perfmagic.analysis.ranks.ranks import Ranks, others_median
+from perfmagic.base import units
+from perfmagic.trace.model import TraceMeta
 
 OUTLIER_FRAC = 0.05  # of the median extent, as of the longest gap
 OUTLIER_RATIO = 1.25  # to the median of the other ranks
@@ -21,13 +21,13 @@ OUTLIER_RATIO = 1.25  # to the median of the other ranks
 class Total:
     """One total by which ranks are compared.
 
-    alone: only ranks that do not communicate are. A rank that comes early waits inside a collective while its Python
-    runs ahead; one that comes late is idle instead: what its device waits for Python is not its own doing alone.
+    alone: only ranks that do not communicate are compared. An early rank waits inside a collective while its Python
+    runs ahead; a late rank is idle instead, so that its device's wait for Python does not depend on itself alone.
     """
 
     rule: str
     did: str
-    of: Callable[[Totals], int]
+    value: Callable[[Totals], int]
     advice: str
     alone: bool = False
 
@@ -56,29 +56,29 @@ TOTALS = (
 )
 
 
-def totals(job: OneJob) -> list[RankFinding]:
+def totals(job: Ranks) -> list[RankFinding]:
     """The ranks whose totals stand out; where the files hold other steps, that."""
     if len(job.ranks) < 2:
         return []
-    steps = {rank: one.steps for rank, one in job.summaries.items()}
+    steps = {rank: summary.steps for rank, summary in job.summaries.items()}
     if len(set(steps.values())) > 1:
         return [_other_steps(steps)]
     if not any(steps.values()) and (job.matching.refused or not job.matching.n):
         return []  # nothing says that the files cover the same time of the job
-    communicate = any(one.totals.communication_ns for one in job.summaries.values())
-    found = []
+    communicate = any(summary.totals.communication_ns for summary in job.summaries.values())
+    outliers = []
     for total in TOTALS:
         if total.alone and communicate:
             continue
-        values = [total.of(job.summaries[rank].totals) for rank in job.ranks]
+        values = [total.value(job.summaries[rank].totals) for rank in job.ranks]
         i = int(np.argmax(values))
-        others_ns = job.others(i, values)
+        others_ns = others_median(values, i)
         if values[i] - others_ns >= OUTLIER_FRAC * job.extent_ns and values[i] >= OUTLIER_RATIO * others_ns:
-            found.append(_outlier(job, total, i, values))
-    return found
+            outliers.append(_outlier(job, total, i, values))
+    return outliers
 
 
-def _outlier(job: OneJob, total: Total, i: int, values: list[int]) -> RankFinding:
+def _outlier(job: Ranks, total: Total, i: int, values: list[int]) -> RankFinding:
     rest = np.delete(np.array(values), i)
     spread = f" ({units.duration(int(rest.min()))} to {units.duration(int(rest.max()))})" if len(rest) > 1 else ""
     others = f"the others {units.duration(float(np.median(rest)))} in the median{spread}"
@@ -90,7 +90,7 @@ def _outlier(job: OneJob, total: Total, i: int, values: list[int]) -> RankFindin
         cause=f"rank {job.ranks[i]} {total.did} longer",
         detail=f": {units.duration(values[i])}, {others}",
         ranks=(job.ranks[i],),
-        advice=total.advice.format(what_else_runs=what_else_runs(job)),
+        advice=total.advice.format(what_else_runs=job.where_to_look),
     )
 
 
@@ -112,3 +112,83 @@ def _other_steps(steps: Mapping[int, tuple[int, ...]]) -> RankFinding:
 def _numbers(steps: tuple[int, ...]) -> str:
     shown = ", ".join(map(str, steps[:3])) + (", …" if len(steps) > 3 else "")
     return f"{units.plural(len(steps), 'step')} ({shown})" if steps else "none"
+
+
+# Whether ranks waited for a core: the first suspect where several ranks share few cores.
+
+EXPLAINS_FRAC = 0.5  # of what others wait for a late rank: waiting for a core so much longer may be why
+LENGTHENS_FRAC = 0.1  # of the extent: shorter waits do not explain how long it took
+
+
+def explains_lateness(job: Ranks, of_late: Sequence[RankFinding]) -> bool:
+    """Whether waiting for a core may be why ranks are late, half of what others wait for them, or why all take long.
+
+    of_late: the findings about late ranks. A rank whose own code sleeps is late for longer than it waited for a core.
+    """
+    waited = _waited_ns(job)
+    if not of_late:
+        return max(waited.values(), default=0) >= LENGTHENS_FRAC * job.extent_ns
+    first = of_late[0]
+    late_ns = first.cost_ns or 0 if len(first.ranks) > 1 else job.waits.waited_for_ns(job.ranks.index(first.ranks[0]))
+    in_time = [ns for rank, ns in waited.items() if rank not in first.ranks]
+    usual_ns = float(np.median(in_time)) if in_time else 0.0  # what all wait makes none late
+    return max(waited.get(rank, 0) for rank in first.ranks) - usual_ns >= EXPLAINS_FRAC * late_ns
+
+
+def _waited_ns(job: Ranks) -> dict[int, int]:
+    """By rank how long it waited for a core, of those whose scheduler tells."""
+    waited = {rank: job.summaries[rank].meta.waited_for_core_ns for rank in job.ranks}
+    return {rank: ns for rank, ns in waited.items() if ns is not None}
+
+
+def cores(job: Ranks, of_late: Sequence[RankFinding] = ()) -> list[RankFinding]:
+    """The rank that waited longest for a core, where the system's scheduler tells; nothing below 2 % of the extent.
+
+    What a rank waited is that of all its threads added up, so that it may be more than the time that passed.
+    of_late: the findings about late ranks.
+    """
+    metas = {rank: job.summaries[rank].meta for rank in job.ranks}
+    waited = _waited_ns(job)
+    if not waited:
+        return []
+    most = max(waited, key=lambda rank: waited[rank])
+    if waited[most] < max(1, job.notable_ns):
+        return []
+    n_here = sum(_beside(meta, metas[most]) for meta in metas.values())
+    n_cores = metas[most].cores
+    where = f"{units.plural(n_here, 'rank')} on {units.plural(n_cores, 'core')}: " if n_cores else ""
+    others = [ns for rank, ns in waited.items() if rank != most]
+    beside = f", the others {units.duration(float(np.median(others)))} in the median" if len(others) > 1 else ""
+    beside = beside or "".join(f", rank {rank} {units.duration(ns)}" for rank, ns in waited.items() if rank != most)
+    advice = _advice([meta for meta in metas.values() if _beside(meta, metas[most])], n_cores)
+    before = ", before you look for a cause in the code" if explains_lateness(job, of_late) else ""
+    return [
+        RankFinding(
+            rule="waited_for_core",
+            cost_ns=None,
+            cause=f"{where}rank {most} waited {units.duration(waited[most])} for a core",
+            detail=f"{beside}; all threads of a rank added up",
+            ranks=(most,),
+            advice=advice + before,
+        )
+    ]
+
+
+def _advice(here: Sequence[TraceMeta], n_cores: int | None) -> str:
+    """What to do for ranks of one host: fewer threads only where they have more than their share of the cores."""
+    fit = max(1, (n_cores or 1) // len(here))
+    most = max(meta.threads or 1 for meta in here)
+    if n_cores is not None and most > fit:
+        share = f"torch.set_num_threads({fit}) in each rank, or OMP_NUM_THREADS={fit} before it starts"
+        fewer = f"A rank computes with {most} threads: {share}, gives it its share of the cores"
+        return f"{fewer}; and run no more ranks than cores" if len(here) > n_cores else fewer
+    if n_cores is not None and len(here) > n_cores:
+        return "Run no more ranks than cores"
+    if any(device.simulated for meta in here for device in meta.devices):
+        return "Each stream of a simulated device is a thread beside Python: fewer ranks leave them cores"
+    return "See what else runs there"
+
+
+def _beside(meta: TraceMeta, other: TraceMeta) -> bool:
+    """Whether two ranks ran on one host, as far as their records say."""
+    return meta.boot == other.boot

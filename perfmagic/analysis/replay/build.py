@@ -1,23 +1,33 @@
-"""The graph of a trace. Replayed without a change it is the record, to the nanosecond."""
+"""The graph of a trace: its instants, and what each waits for. Replayed without a change it is the record."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
-from perfmagic.analysis.replay.device_ops import Starts, op_starts, usual_latencies
+from perfmagic.analysis.replay.device_ops import (
+    FEW,
+    Instants,
+    Queues,
+    Starts,
+    heads,
+    last_before_on_thread,
+    link_full_queues,
+    op_starts,
+    stream_waits,
+    usual_latencies,
+)
 from perfmagic.analysis.replay.graph import Edge, Graph, HostWait, Links, Node
-from perfmagic.analysis.replay.host_points import hand_overs, host_points
-from perfmagic.analysis.replay.host_waits import host_waits
-from perfmagic.analysis.replay.queues import Queues, heads
-from perfmagic.analysis.replay.room import Instants, link_room
-from perfmagic.analysis.replay.stream_waits import stream_waits
-from perfmagic.numerics.longest import NO_NODE, ordered_by_time
-from perfmagic.trace.columns import NONE, Int64
+from perfmagic.analysis.timeline.activity import blocking_copies
+from perfmagic.base.numerics.longest import NO_NODE, ordered_by_time
+from perfmagic.trace.calls import waits_for_all
+from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64
 from perfmagic.trace.model import Trace
 
 _SYNC_NS, _LONGEST_SYNC_NS = 2_000, 20_000
 _STAGING_NS = 15_000  # of a blocking copy's call, beside its wait
-_FEW = 5
 
 Part = tuple[int, int, int]  # of a join: predecessor, lag in ns, Edge
 
@@ -61,7 +71,7 @@ class _Builder:
         self._link_waits(starts, waits, usual.wait_ns)
         self._link_host_waits(on_host, usual.sync_ns)
         at = Instants(self.begin_of, self.end_of, self.op_node, self.time_ns, self.first, self.second)
-        n_room = link_room(trace, queues, starts.launched, starts.previous, at)
+        n_full_queue = link_full_queues(trace, queues, starts.launched, starts.previous, at)
         time_ns, first, second = self._with_joins()
         alone = (first.node == NO_NODE) & (second.node == NO_NODE)
         first.lag_ns[alone] = time_ns[alone]
@@ -94,7 +104,7 @@ class _Builder:
             waits_known=known,
             given_up=int(bad_first.sum() + bad_second.sum()),
             n_hand_overs=len(handed),
-            n_room=n_room,
+            n_full_queue=n_full_queue,
         )
 
     def _link_host(self) -> None:
@@ -104,9 +114,9 @@ class _Builder:
         self.first.lag_ns[follows] = points.time_ns[follows] - points.time_ns[follows - 1]
         self.first.kind[follows] = np.where(points.in_call[follows], Edge.CALL, Edge.PYTHON)
 
-    def _link_hand_overs(self, found: list[tuple[int, int]]) -> None:
+    def _link_hand_overs(self, pairs: list[tuple[int, int]]) -> None:
         first, second = self.first, self.second
-        for at, other in found:
+        for at, other in pairs:
             if first.node[at] != NO_NODE:  # its own thread was free long before
                 second.node[at], second.lag_ns[at], second.kind[at] = first.node[at], 0, Edge.PYTHON
             first.node[at], first.kind[at] = other, Edge.OTHER_THREAD
@@ -120,7 +130,7 @@ class _Builder:
             for wait in waits
             if not wait.own and max(ops.end_ns[list(wait.ops)]) <= calls.start_ns[wait.call]
         ]
-        return min(int(np.median(quick)), _LONGEST_SYNC_NS) if len(quick) >= _FEW else _SYNC_NS
+        return min(int(np.median(quick)), _LONGEST_SYNC_NS) if len(quick) >= FEW else _SYNC_NS
 
     def _link_ops(self, starts: Starts) -> None:
         ops = self.trace.ops
@@ -207,3 +217,190 @@ class _Builder:
         a, b = (np.array([join[side] for join in self.joins], np.int64).T for side in (1, 2))
         first = self.first.extended(a[0], a[1], a[2])
         return np.concatenate((self.time_ns, times)), first, self.second.extended(b[0], b[1], b[2])
+
+
+# The instants of the host's threads: calls that launch or wait, and where one thread hands over to another.
+
+LONG_CALL_NS = 10_000  # a shorter allocation, or question to the driver, is part of the Python around it
+QUIET_NS = 20_000  # between two operators autograd's threads pause 5–15 µs (V100, A100 in traces/)
+
+
+@dataclass(frozen=True, eq=False)
+class HostPoints:
+    """By thread and time; arrays of equal length. row: of trace.calls."""
+
+    time_ns: Int64
+    row: Int64
+    is_end: Bool
+    thread: Int64
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+    @property
+    def in_call(self) -> Bool:
+        """Whether the time before each was inside a call; shape of time_ns."""
+        open_calls = np.cumsum(np.where(self.is_end, -1, 1))  # each thread closes what it opened
+        return np.concatenate((np.zeros(min(1, len(self)), bool), open_calls[:-1] > 0))
+
+    @property
+    def follows(self) -> Bool:
+        """Which are not the first of their thread; shape of time_ns."""
+        same = np.zeros(len(self), bool)
+        same[1:] = self.thread[1:] == self.thread[:-1]
+        return same
+
+
+def host_points(trace: Trace) -> HostPoints:
+    """Begin and end of each launch, wait, event and other long call, on threads that launch or wait."""
+    calls = trace.calls
+    kept = np.isin(calls.kind, (CallKind.LAUNCH, CallKind.SYNC, CallKind.WAIT, CallKind.RECORD))
+    long = calls.end_ns - calls.start_ns >= LONG_CALL_NS
+    kept |= long & (calls.kind == CallKind.MEMORY)
+    begun_ns = int(calls.start_ns[kept].min(initial=2**62))  # what a library asks as it starts is before the run
+    kept |= long & (calls.kind == CallKind.OTHER) & (calls.start_ns >= begun_ns)
+    active = np.isin(calls.kind, (CallKind.LAUNCH, CallKind.SYNC))
+    kept &= np.isin(calls.thread, np.unique(calls.thread[active]))
+    rows = np.flatnonzero(kept)
+    time_ns = np.concatenate((calls.start_ns[rows], calls.end_ns[rows]))
+    is_end = np.repeat((False, True), len(rows))
+    row = np.concatenate((rows, rows))
+    empty = (calls.end_ns == calls.start_ns)[row]
+    # at one instant of a thread: ends of earlier calls, then beginnings, then ends of calls without length
+    rank = np.where(is_end, np.where(empty, 2, 0), 1)
+    order = np.lexsort((row, rank, time_ns, calls.thread[row]))
+    return HostPoints(time_ns[order], row[order], is_end[order], calls.thread[row[order]])
+
+
+def hand_overs(trace: Trace, points: HostPoints) -> list[tuple[int, int]]:
+    """(instant, instant of another thread it waited for), rows of points.
+
+    A thread was quiet, with no operator running on it, and another fell quiet just before it went on: so do autograd's
+    threads and the one in backward().
+    """
+    follows = points.follows
+    if follows.sum() == len(points) - 1:
+        return []
+    before_ns = np.concatenate((points.time_ns[:1], points.time_ns[:-1]))
+    paused = np.flatnonzero(follows & ~points.is_end & (points.time_ns - before_ns >= QUIET_NS))
+    middle_ns = (points.time_ns[paused] + before_ns[paused]) // 2
+    paused = paused[~_operator_runs(trace, points.thread[paused], middle_ns)]
+    by_time = np.argsort(points.time_ns, kind="stable")
+    times, threads = points.time_ns[by_time], points.thread[by_time]
+    pairs = []
+    for at in [*paused.tolist(), *np.flatnonzero(~follows).tolist()]:
+        until_ns, since_ns = int(points.time_ns[at]), int(before_ns[at]) if follows[at] else -1
+        k = int(np.searchsorted(times, until_ns, side="left")) - 1
+        while k >= 0 and threads[k] == points.thread[at] and times[k] > since_ns:
+            k -= 1
+        if k < 0 or threads[k] == points.thread[at] or times[k] <= since_ns:
+            continue
+        other = int(by_time[k])
+        after = other + 1
+        goes_on = after < len(points) and follows[after] and points.time_ns[after] - times[k] < QUIET_NS
+        if not goes_on:
+            pairs.append((at, other))
+    return pairs
+
+
+def _operator_runs(trace: Trace, thread: Int64, at_ns: Int64) -> Bool:
+    ops = trace.host_ops
+    running = np.zeros(len(at_ns), bool)
+    for number in np.unique(thread).tolist():
+        at = np.flatnonzero(thread == number)
+        rows = np.flatnonzero((ops.kind == HostKind.OP) & (ops.thread == number))
+        begun = np.searchsorted(np.sort(ops.start_ns[rows]), at_ns[at], side="right")
+        ended = np.searchsorted(np.sort(ops.end_ns[rows]), at_ns[at], side="right")
+        running[at] = begun > ended
+    return running
+
+
+# Which device ops each blocking call of the host waits for: as recorded, else by its name and by times.
+
+RETURN_NS = 5_000  # the host's clock and the device's agree so far
+COPY_RETURN_NS = 30_000  # a blocking copy may return before its op's last write is noted
+STAGED_NS = 15_000  # a copy's call that was shorter only staged its bytes
+
+
+def host_waits(trace: Trace, queues: Queues, head: Int64) -> list[HostWait]:
+    """The blocking calls with what they wait for; calls that wait for nothing known are left out."""
+    if not len(trace.ops):
+        return []
+    return [*_copies(trace, head), *_synchronising(trace, queues, head)]
+
+
+def _copies(trace: Trace, head: Int64) -> Iterator[HostWait]:
+    ops, calls = trace.ops, trace.calls
+    rows = np.flatnonzero(blocking_copies(trace) & (head != NONE) & (calls.kind == CallKind.LAUNCH))
+    own, end_ns = head[rows], calls.end_ns[rows]
+    long = end_ns - calls.start_ns[rows] >= STAGED_NS
+    inside = ops.end_ns[own] <= end_ns + np.where(long, COPY_RETURN_NS, 0)
+    inside &= ops.start_ns[own] < end_ns
+    for call, op in zip(rows[inside].tolist(), own[inside].tolist(), strict=True):
+        yield HostWait(call, (op,), own=True)
+
+
+def _synchronising(trace: Trace, queues: Queues, head: Int64) -> Iterator[HostWait]:
+    calls = trace.calls
+    rows = np.flatnonzero(calls.kind == CallKind.SYNC)
+    recorded = _recorded(trace, queues, rows)
+    recent = last_before_on_thread(trace, rows, head)
+    marked_ns = np.sort(calls.start_ns[calls.kind == CallKind.RECORD])
+    for call, newest in zip(rows.tolist(), recent.tolist(), strict=True):
+        ops = recorded.get(call)
+        if ops is None:
+            ops = _by_name(trace, queues, call, newest, marked_ns)
+        if ops:
+            yield HostWait(call, ops, own=False)
+
+
+def _recorded(trace: Trace, queues: Queues, rows: Int64) -> dict[int, tuple[int, ...]]:
+    """What the record itself says some calls wait for; empty where it had all ended or was never launched here."""
+    waits, calls = trace.host_waits, trace.calls
+    if not len(waits):
+        return {}
+    by_id = {int(calls.correlation[row]): row for row in rows.tolist()}
+    by_start = {int(calls.start_ns[row]): row for row in rows.tolist()}
+    waited_for: dict[int, set[int]] = {}
+    columns = (waits.at_ns, waits.correlation, waits.device, waits.stream, waits.on_correlation)
+    for at_ns, correlation, device, stream, on in zip(*(column.tolist() for column in columns), strict=True):
+        call = by_id.get(correlation) if correlation != NONE else by_start.get(at_ns)
+        if call is None:
+            continue
+        streams = [k for (d, s), k in queues.number.items() if d == device and stream in (NONE, s)]
+        before_ns = calls.start_ns[call : call + 1]
+        for k in streams:
+            last = queues.last_launched(k, before_ns) if on == NONE else queues.up_to(k, np.array([on]))
+            if int(last[0]) != NONE and trace.ops.end_ns[last[0]] <= calls.end_ns[call] + RETURN_NS:
+                waited_for.setdefault(call, set()).add(int(last[0]))
+        waited_for.setdefault(call, set())
+    return {call: tuple(sorted(ops)) for call, ops in waited_for.items()}
+
+
+def _by_name(trace: Trace, queues: Queues, call: int, newest: int, marked_ns: Int64) -> tuple[int, ...]:
+    """newest: the op launched last before the call by its thread.  marked_ns: when events were recorded."""
+    ops, calls = trace.ops, trace.calls
+    name = trace.names[calls.name[call]]
+    start_ns, end_ns = calls.start_ns[call : call + 1], int(calls.end_ns[call])
+
+    def fits(op: int) -> bool:
+        return op != NONE and ops.end_ns[op] <= end_ns + RETURN_NS and ops.start_ns[op] < end_ns
+
+    if waits_for_all(name):
+        lasts = (int(queues.last_launched(k, start_ns)[0]) for k in range(len(queues)))
+        return tuple(op for op in lasts if op != NONE)
+    of_event = "Event" in name
+    if not of_event and fits(newest):
+        last = int(queues.last_launched(int(queues.of_op[newest]), start_ns)[0])
+        return (last,) if fits(last) else (newest,)
+    # which stream, or which event, is not recorded: what was launched last, before some event was recorded, and ended
+    before_ns = start_ns
+    at = int(np.searchsorted(marked_ns, start_ns[0], side="left")) - 1
+    if of_event and at >= 0:
+        before_ns = marked_ns[at : at + 1] + 1
+    by_ns = np.array([end_ns + RETURN_NS])
+    ended = [int(queues.last_launched_and_ended(k, before_ns, by_ns)[0]) for k in range(len(queues))]
+    ended = [op for op in ended if fits(op)]
+    if ended and not of_event:
+        ended = [max(ended, key=lambda op: int(ops.end_ns[op]))]
+    return tuple(ended)

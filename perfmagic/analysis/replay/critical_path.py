@@ -1,25 +1,28 @@
-"""The critical path of a run: for each instant the one thing that everything after it waited for.
+"""The critical path of a run or of a job: for each instant the one thing that everything after it waited for.
 
-From the instant that came last one goes back along the edge that held each. The parts tile the run, so their lengths
-add up to it. To remove a part gains at most its length: another path may be nearly as long.
+The path is walked back from the last instant, each time along the edge that held it. The parts tile the run, so their
+lengths add up to it. Removing a part gains at most its length: another path may be nearly as long. Where a collective
+waits for its last rank, the path of a job continues in that rank.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
-from perfmagic.analysis.replay.graph import Edge, Graph, Links, Node
-from perfmagic.analysis.rows import Rows, names_at
-from perfmagic.numerics.longest import NO_NODE
-from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int8, Int32, Int64
+from perfmagic.analysis.replay.graph import Edge, Links, Node
+from perfmagic.base.numerics.longest import NO_NODE
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int8, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.rows import Rows, names_at
 
 
 class Held(enum.IntEnum):
@@ -35,7 +38,7 @@ class Held(enum.IntEnum):
     STREAM = 7
     OTHER_STREAM = 8
     SYNC = 9
-    ROOM = 10
+    FULL_QUEUE = 10
     OTHER_THREAD = 11
     UNEXPLAINED = 12
     BEFORE = 13
@@ -52,11 +55,37 @@ HELD_WORDS = {
     Held.STREAM: "gaps between queued ops",
     Held.OTHER_STREAM: "waits for another stream",
     Held.SYNC: "returns from waits",
-    Held.ROOM: "a full queue",
+    Held.FULL_QUEUE: "a full queue",
     Held.OTHER_THREAD: "another thread",
     Held.UNEXPLAINED: "unexplained",
     Held.BEFORE: "before the record",
 }
+# kinds of a path by what held it; ops that compute or copy have the kinds of CLASS_WORDS
+OTHER, BEFORE = "other", "before the record"
+_KINDS_OF_HELD: dict[str, tuple[Held, ...]] = {
+    "Python": (Held.PYTHON,),
+    "launches and calls": (Held.CALL, Held.LAUNCH, Held.FULL_QUEUE),
+    "communication": (Held.COMMUNICATION,),
+    "memsets": (Held.MEMSET,),
+    "between queued ops": (Held.STREAM,),
+    "waits between streams": (Held.OTHER_STREAM,),
+    "returns and hand-overs": (Held.SYNC, Held.OTHER_THREAD),
+    "unexplained": (Held.UNEXPLAINED,),
+    BEFORE: (Held.BEFORE,),
+}
+CLASS_WORDS = {
+    OpClass.MATRIX: "matrix kernels",
+    OpClass.COMPUTE: "other kernels",
+    OpClass.HTOD: "HtoD copies",
+    OpClass.DTOH: "DtoH copies",
+    OpClass.DTOD: "DtoD copies",
+    OpClass.PTOP: "PtoP copies",
+}
+KINDS = (*_KINDS_OF_HELD, *CLASS_WORDS.values())
+OF_HOST = ("Python", "launches and calls")
+OF_DEVICE = (*CLASS_WORDS.values(), "communication", "memsets", "between queued ops", "waits between streams")
+SMALL_FRAC = 0.005  # of the run: shorter kinds are "other"
+SMALL_OF_JOB_FRAC = 0.01  # of a job, for a kind on one rank
 _OF_CLASS = {
     OpClass.MATRIX: Held.COMPUTE,
     OpClass.COMPUTE: Held.COMPUTE,
@@ -71,7 +100,7 @@ _HOST_EDGES = {
     Edge.CALL: Held.CALL,
     Edge.SYNC: Held.SYNC,
     Edge.OTHER_THREAD: Held.OTHER_THREAD,
-    Edge.ROOM: Held.ROOM,
+    Edge.FULL_QUEUE: Held.FULL_QUEUE,
 }
 _OP_EDGES = {Edge.LAUNCH: Held.LAUNCH, Edge.CALL: Held.CALL, Edge.STREAM: Held.STREAM}
 _JOIN_EDGES = {Edge.LAUNCH: Held.LAUNCH, Edge.CALL: Held.CALL, Edge.SYNC: Held.SYNC}
@@ -98,21 +127,60 @@ class PathPart:
         return self.end_ns - self.start_ns
 
 
-@dataclass(frozen=True, eq=False)
-class CriticalPath:
-    """The parts of a critical path, first to last; arrays of equal length, times in ns.
+@dataclass(frozen=True)
+class JobPathPart:
+    """A part of the critical path of a job, times in ns on the common axis.
 
-    held: Held.  op: row of trace.ops of what ran or was late, NONE on the host.  call: row of trace.calls of what the
-    host did, NONE on devices.  line: of the cell, NO_LINE where none is known.
+    rank: on which it is.  held: what it is, in words.  name: of the op or the call; of Python the call that ends it.
+    line: of the cell, 0 for none.
     """
 
-    trace: Trace
+    start_ns: int
+    end_ns: int
+    rank: int
+    held: str
+    name: str
+    line: int
+
+    @property
+    def length_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True)
+class PathShare:
+    """A kind of what held the run, and how long it did.  rank: where, in the path of a job."""
+
+    name: str
+    ns: int
+    rank: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The kind, and where: "Python on rank 3"."""
+        if self.rank is None:
+            return self.name
+        return f"{self.name} {'of' if self.name == BEFORE else 'on'} rank {self.rank}"
+
+
+@dataclass(frozen=True, eq=False)
+class CriticalPath:
+    """The parts of a critical path, first to last; arrays of equal length, times in ns, of a job on the common axis.
+
+    traces: the recorded run, or each rank of a job.  ranks: numbers of the ranks, empty where the run is no job.
+    rank: place of each part among traces.  held: Held.  op: row of that trace's ops that ran or was late, NONE on the
+    host.  call: row of that trace's calls, NONE on devices.  op_class: OpClass of op.
+    """
+
+    traces: tuple[Trace, ...]
+    ranks: tuple[int, ...]
     start_ns: Int64
     end_ns: Int64
+    rank: Int64
     held: Int8
     op: Int64
     call: Int64
-    line: Int32
+    op_class: Int8
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -131,42 +199,89 @@ class CriticalPath:
         """The length of the path by what held it, the longest first, kinds without length left out."""
         sums = np.zeros(len(Held), np.int64)
         np.add.at(sums, self.held, self.length_ns)
-        found = {kind: int(sums[kind]) for kind in Held if sums[kind]}
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        length_ns = {kind: int(sums[kind]) for kind in Held if sums[kind]}
+        return dict(sorted(length_ns.items(), key=lambda item: -item[1]))
+
+    @property
+    def shares(self) -> tuple[PathShare, ...]:
+        """The kinds of what held the run, on which rank of a job, the longest first; short kinds as one "other"."""
+        return self._shares[0]
+
+    @property
+    def share(self) -> Int64:
+        """Of each part its row of shares."""
+        return self._shares[1]
+
+    @cached_property
+    def _shares(self) -> tuple[tuple[PathShare, ...], Int64]:
+        kinds = [PathShare(name, 0, rank) for rank in self.ranks or (None,) for name in KINDS]
+        number = self.rank * len(KINDS) + self._kind()
+        sums = np.zeros(len(kinds), np.int64)
+        np.add.at(sums, number, self.length_ns)
+        least_ns = (SMALL_OF_JOB_FRAC if self.ranks else SMALL_FRAC) * sums.sum()
+        order = [i for i in np.argsort(-sums, kind="stable").tolist() if sums[i]]
+        large = [i for i in order if sums[i] >= least_ns]
+        shares = [replace(kinds[i], ns=int(sums[i])) for i in large]
+        row = np.full(len(kinds), len(large), np.int64)
+        row[large] = np.arange(len(large))
+        if len(order) > len(large):
+            shares.append(PathShare(OTHER, int(sums.sum()) - sum(share.ns for share in shares)))
+        return tuple(shares), row[number]
+
+    def _kind(self) -> Int64:
+        """The kind of each part: its place in KINDS."""
+        number = np.zeros(len(self), np.int64)
+        for i, held in enumerate(_KINDS_OF_HELD.values()):
+            number[np.isin(self.held, held)] = i
+        is_of_class = np.isin(self.held, (Held.COMPUTE, Held.COPY))
+        for i, op_class in enumerate(CLASS_WORDS, len(_KINDS_OF_HELD)):
+            number[is_of_class & (self.op_class == op_class)] = i
+        return number
 
     def rows(self) -> Rows[PathPart]:
-        """The parts one by one, by start."""
-        ops, calls, names = self.trace.ops, self.trace.calls, self.trace.names
-        is_op, is_call = self.op != NONE, self.call != NONE
-        name = np.full(len(self), NONE, np.int64)
-        name[is_op] = ops.name[self.op[is_op]]
-        name[is_call] = calls.name[self.call[is_call]]
-        device, stream = np.full(len(self), None, object), np.full(len(self), None, object)
-        device[is_op], stream[is_op] = ops.device[self.op[is_op]], ops.stream[self.op[is_op]]
-        columns = {
+        """The parts of a run, by start."""
+        device, stream = (self._recorded(column, None) for column in ("device", "stream"))
+        return Rows.of_columns({**self._columns(), "device": device, "stream": stream}, PathPart)
+
+    def rows_of_job(self) -> Rows[JobPathPart]:
+        """The parts of a job, by start."""
+        return Rows.of_columns({**self._columns(), "rank": np.array(self.ranks, np.int64)[self.rank]}, JobPathPart)
+
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        return {
             "start_ns": self.start_ns,
             "end_ns": self.end_ns,
             "held": names_at(tuple(HELD_WORDS.values()), self.held.astype(np.int64)),
-            "name": names_at((*names, ""), np.where(name == NONE, len(names), name)),
-            "line": self.line,
-            "device": device,
-            "stream": stream,
+            "name": self._recorded("name", ""),
+            "line": self._recorded("line", NO_LINE).astype(np.int64),
             "length_ns": self.length_ns,
         }
-        return Rows.of_columns(columns, PathPart)
+
+    def _recorded(self, column: str, default: object) -> npt.NDArray[Any]:
+        """A column of the ops and calls of the parts; `default` for parts whose table lacks it."""
+        values = np.full(len(self), default, object)
+        for place, trace in enumerate(self.traces):
+            for table, row in ((trace.ops, self.op), (trace.calls, self.call)):
+                if hasattr(table, column):
+                    at = np.flatnonzero((self.rank == place) & (row != NONE))
+                    recorded = getattr(table, column)[row[at]]
+                    values[at] = names_at(trace.names, recorded.astype(np.int64)) if column == "name" else recorded
+        return values
 
 
-def run_begins_ns(graph: Graph) -> int:
-    """When the run begins: with the cell, of a file with the first instant that the graph has."""
-    meta = graph.trace.meta
-    if meta.returned_ns is not None or not len(graph):
-        return meta.start_ns
-    first = int(np.argmin(graph.time_ns - graph.length_ns))
-    return int(graph.time_ns[first] - graph.length_ns[first])
+class Replayable(Protocol):
+    """What a path is walked back on: the graph of a trace, or that of all ranks of a job.
 
+    See perfmagic.analysis.replay.graph.Graph for the columns. Rows count the ops, or calls, of one trace after the
+    other.  rank: of each instant the place of its trace.  known_from_ns: when each record begins; None where the run
+    begins with it.
+    """
 
-class Instants(Protocol):
-    """What a path is walked back on: the graph of a trace, or that of all ranks. See Graph for the columns."""
+    @property
+    def traces(self) -> tuple[Trace, ...]: ...
+
+    @property
+    def ranks(self) -> tuple[int, ...]: ...
 
     @property
     def first(self) -> Links: ...
@@ -181,69 +296,85 @@ class Instants(Protocol):
     def row(self) -> Int64: ...
 
     @property
+    def rank(self) -> Int64: ...
+
+    @property
     def length_ns(self) -> Int64: ...
 
     @property
     def unexplained_ns(self) -> Int64: ...
 
+    @property
+    def begins_ns(self) -> int: ...
 
-@dataclass(frozen=True, eq=False)
-class Tiles:
-    """The parts of a path as the rows of its instants have them; see CriticalPath for the columns.
-
-    node: the instant that each part leads to.
-    """
-
-    node: Int64
-    start_ns: Int64
-    end_ns: Int64
-    held: Int8
-    op: Int64
-    call: Int64
+    @property
+    def known_from_ns(self) -> Int64 | None: ...
 
 
-def critical_path(graph: Graph, times_ns: Int64 | None = None, comm_names: str | None = None) -> CriticalPath:
-    """What held the run, from its beginning to the instant that came last.
+def critical_path(graph: Replayable, times_ns: Int64, comm_names: str | None = None) -> CriticalPath:
+    """What held a run or a job, from its beginning to the instant that came last.
 
-    times_ns: of the graph's instants, as from graph.replayed_ns(); the recorded ones by default.
+    times_ns: of the graph's instants: graph.time_ns as recorded, or from graph.replayed_ns().
     comm_names: as in perfmagic.trace.names.op_classes.
     """
-    times = graph.time_ns if times_ns is None else times_ns
-    trace = graph.trace
-    tiles = tiles_back(
-        graph, times, op_classes(trace, comm_names), trace.calls.kind == CallKind.SYNC, run_begins_ns(graph)
+    classes = np.concatenate([op_classes(trace, comm_names) for trace in graph.traces])
+    syncs = np.concatenate([trace.calls.kind == CallKind.SYNC for trace in graph.traces])
+    node, start_ns, end_ns, held, op, call = _tiles(graph, times_ns, classes, syncs)
+    rank = graph.rank[node]
+    op_class = np.where(op != NONE, classes[op], NONE) if len(classes) else np.full(len(op), NONE)
+    op_base, call_base = (
+        np.cumsum([0, *(len(table) for table in tables)])
+        for tables in ([trace.ops for trace in graph.traces], [trace.calls for trace in graph.traces])
     )
-    op, call = tiles.op, tiles.call
-    line = np.full(len(op), NO_LINE, np.int32)
-    line[op != NONE] = trace.ops.line[op[op != NONE]]
-    line[call != NONE] = trace.calls.line[call[call != NONE]]
-    return CriticalPath(trace, tiles.start_ns, tiles.end_ns, tiles.held, op, call, line)
+    path = CriticalPath(
+        graph.traces,
+        graph.ranks,
+        start_ns,
+        end_ns,
+        rank,
+        held.astype(np.int8),
+        np.where(op != NONE, op - op_base[rank], NONE),
+        np.where(call != NONE, call - call_base[rank], NONE),
+        op_class.astype(np.int8),
+    )
+    return path if graph.known_from_ns is None or not len(path) else _from_its_record(path, graph.known_from_ns)
 
 
-def tiles_back(on: Instants, times: Int64, classes: Int8, syncs: Bool, begins_ns: int) -> Tiles:
-    """What held a run from begins_ns to the instant that came last.
+def _from_its_record(path: CriticalPath, known_from_ns: Int64) -> CriticalPath:
+    """The path of a job that says nothing of the time before the record of the rank in which it begins."""
+    known_ns = min(int(known_from_ns[path.rank[0]]), int(path.end_ns[0]))
+    if known_ns <= path.start_ns[0]:
+        return path
+    twice = np.repeat(np.arange(len(path)), [2, *[1] * (len(path) - 1)])
+    names = ("start_ns", "end_ns", "rank", "held", "op", "call", "op_class")
+    columns = {name: getattr(path, name)[twice] for name in names}
+    columns["start_ns"][1] = columns["end_ns"][0] = known_ns
+    columns["held"][0], columns["op"][0], columns["call"][0] = Held.BEFORE, NONE, NONE
+    kept = columns["end_ns"] > columns["start_ns"]  # nothing of the first part may be left
+    return replace(path, **{name: column[kept] for name, column in columns.items()})
 
-    times: of the instants.  classes: of the ops, syncs: which calls wait; by the rows of the instants.
-    """
-    node, start_ns, end_ns, held, op, call = _parts(on, times, classes, syncs, begins_ns)
+
+def _tiles(graph: Replayable, times: Int64, classes: Int8, syncs: Bool) -> tuple[Int64, ...]:
+    """Instant, start, end, Held, op and call of the parts that tile the run from its beginning to its last instant."""
+    node, start_ns, end_ns, held, op, call = _parts(graph, times, classes, syncs)
     reached_ns = np.maximum.accumulate(end_ns) if len(end_ns) else end_ns
-    before_ns = np.concatenate(([begins_ns], reached_ns[:-1]))[: len(end_ns)]
+    before_ns = np.concatenate(([graph.begins_ns], reached_ns[:-1]))[: len(end_ns)]
     kept = end_ns > np.maximum(start_ns, before_ns)
     node, end_ns, held, op, call = node[kept], end_ns[kept], held[kept], op[kept], call[kept]
-    start_ns = np.concatenate(([begins_ns], end_ns[:-1]))[: len(end_ns)]  # each begins where the one before ended
-    return Tiles(node, start_ns, end_ns, held.astype(np.int8), op, call)
+    start_ns = np.concatenate(([graph.begins_ns], end_ns[:-1]))[: len(end_ns)]  # each begins where the one before ended
+    return node, start_ns, end_ns, held, op, call
 
 
-def _parts(on: Instants, times: Int64, classes: Int8, syncs: Bool, begins_ns: int) -> tuple[Int64, ...]:
+def _parts(graph: Replayable, times: Int64, classes: Int8, syncs: Bool) -> tuple[Int64, ...]:
     """Instant, start, end, Held, op and call of what lies along the path: of an op its wait, its delay and itself."""
-    steps = np.array(_backwards(on, times)[::-1], np.int64).reshape(-1, 4)
+    steps = np.array(_walked_back(graph, times)[::-1], np.int64).reshape(-1, 4)
     node, before, kind, lag_ns = steps.T
-    end_ns, row, what = times[node], on.row[node], on.node[node]
-    start_ns = np.where(before != NO_NODE, times[before], begins_ns)
+    end_ns, row, what = times[node], graph.row[node], graph.node[node]
+    start_ns = np.where(before != NO_NODE, times[before], graph.begins_ns)
     is_op, is_join = what == Node.OP_END, what == Node.JOIN
     op = np.where(is_op, row, NONE)
-    began_ns = end_ns - on.length_ns[node]
-    late_ns = np.where(is_op, on.unexplained_ns[op], 0) if len(classes) else np.zeros(len(op), np.int64)
+    began_ns = end_ns - graph.length_ns[node]
+    late_ns = np.where(is_op, graph.unexplained_ns[op], 0) if len(classes) else np.zeros(len(op), np.int64)
     late_ns = np.where(late_ns > UNEXPLAINED_NS, np.minimum(late_ns, np.maximum(0, began_ns - start_ns)), 0)
     waited = _translated(_OP_EDGES, Held.OTHER_STREAM)[kind]
     waited[before == NO_NODE] = Held.BEFORE
@@ -254,8 +385,8 @@ def _parts(on: Instants, times: Int64, classes: Int8, syncs: Bool, begins_ns: in
     if len(syncs):
         on_host[(on_host == Held.CALL) & syncs[call]] = Held.SYNC
     held = np.where(is_op, waited, np.where(is_join, joined, on_host))
-    of_class = _translated(_OF_CLASS, Held.COMPUTE)
-    runs = of_class[classes[op]] if len(classes) else held
+    held_of_class = _translated(_OF_CLASS, Held.COMPUTE)
+    runs = held_of_class[classes[op]] if len(classes) else held
     unexplained = np.full(len(node), Held.UNEXPLAINED, np.int64)
     first_end_ns = np.where(is_op, began_ns - late_ns, end_ns)
     # three parts a step, of which those that are no op's have the first only
@@ -271,19 +402,19 @@ def _parts(on: Instants, times: Int64, classes: Int8, syncs: Bool, begins_ns: in
 
 
 def _translated(known: Mapping[Any, Held], other: Held) -> Int64:
-    """For each number of an enumeration what it stands for."""
-    found = np.full(max(len(Edge), len(OpClass)), other, np.int64)
+    """The Held of each number of an enumeration."""
+    translated = np.full(max(len(Edge), len(OpClass)), other, np.int64)
     for number, held in known.items():
-        found[number] = held
-    return found
+        translated[number] = held
+    return translated
 
 
-def _backwards(on: Instants, times: Int64) -> list[tuple[int, int, int, int]]:
+def _walked_back(graph: Replayable, times: Int64) -> list[tuple[int, int, int, int]]:
     """(instant, the one that held it, Edge, lag in ns) from the instant that came last to one that waits for none."""
     if not len(times):
         return []
     node, at = int(np.argmax(times)), times.tolist()
-    sides = [(x.node.tolist(), x.lag_ns.tolist(), x.kind.tolist()) for x in (on.second, on.first)]
+    sides = [(x.node.tolist(), x.lag_ns.tolist(), x.kind.tolist()) for x in (graph.second, graph.first)]
     steps = []
     while node != NO_NODE:
         for nodes, lags, kinds in sides:

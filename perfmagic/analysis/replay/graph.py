@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic.numerics.longest import NO_NODE, longest, ordered
+from perfmagic.base.numerics.longest import NO_NODE, longest, ordered
 from perfmagic.trace.columns import Bool, Int8, Int64
 from perfmagic.trace.model import Trace
 
@@ -35,10 +35,10 @@ class Edge(enum.IntEnum):
     CALL = 2  # the same thread, within a call
     LAUNCH = 3  # an op comes after the call that launched it
     STREAM = 4  # after the op before it on its stream
-    WAIT = 5  # after an op of another stream that its stream was told to wait for
+    WAIT = 5  # after an op of another stream that its stream waits for
     SYNC = 6  # a call returns after what it waits for
     OTHER_THREAD = 7  # a thread goes on when another has reached a point
-    ROOM = 8  # a launch returns when the full queue has room
+    FULL_QUEUE = 8  # a launch returns when an op leaves the full queue
     UNSEEN = 9  # after an op of another stream, for a reason that the record does not name
     OTHER_RANK = 10  # a collective moves data once its last rank has come; in the graph of a job only
 
@@ -129,14 +129,14 @@ class Graph:
     pinned: tuple[int, ...] = ()
     given_up: int = 0
     n_hand_overs: int = 0
-    n_room: int = 0
+    n_full_queue: int = 0
     reordered: bool = field(default=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.time_ns)
 
     def copy(self) -> Graph:
-        """One that a change may work on."""
+        """A copy that a change may modify."""
         return replace(self, first=self.first.copy(), second=self.second.copy(), length_ns=self.length_ns.copy())
 
     def with_joins(self, first: Links, second: Links, time_ns: Int64, order: Int64 | None = None) -> Graph:
@@ -163,8 +163,39 @@ class Graph:
     @property
     def on_host(self) -> Bool:
         """Which instants are of a host thread."""
-        found: Bool = (self.node == Node.CALL_BEGIN) | (self.node == Node.CALL_END)
-        return found
+        return np.asarray((self.node == Node.CALL_BEGIN) | (self.node == Node.CALL_END))
+
+    @property
+    def begins_ns(self) -> int:
+        """When the run begins: with the cell, of a file with the first instant of the graph."""
+        meta = self.trace.meta
+        if meta.returned_ns is not None or not len(self):
+            return meta.start_ns
+        first = int(np.argmin(self.time_ns - self.length_ns))
+        return int(self.time_ns[first] - self.length_ns[first])
+
+    @property
+    def run_ns(self) -> int:
+        """How long the recorded run took, until the last op and the last call."""
+        return self.end_ns - self.begins_ns
+
+    # what the graph of a job has for each rank
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        return (self.trace,)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def rank(self) -> Int64:
+        return np.zeros(len(self), np.int64)
+
+    @property
+    def known_from_ns(self) -> None:
+        return None
 
     @cached_property
     def end_ns(self) -> int:

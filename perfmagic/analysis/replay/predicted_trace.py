@@ -10,22 +10,21 @@ import numpy as np
 
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.replay.prediction import Prediction
-from perfmagic.numerics.longest import NO_NODE
-from perfmagic.trace.columns import NONE, Int32, Int64
+from perfmagic.base.numerics.longest import NO_NODE
+from perfmagic.trace.columns import NONE, Int32, Int64, Remark
 from perfmagic.trace.model import Trace, make_trace
-from perfmagic.trace.remarks import Remark
 
 
-def predicted_trace(found: Prediction) -> Trace:
-    """What the timeline of the changed run would be; it says of itself that nobody recorded it.
+def predicted_trace(prediction: Prediction) -> Trace:
+    """What the timeline of the changed run would be; a note says that it was not recorded.
 
     Launches and ops are where the replay has them; ops that a change leaves out are not there. What Python did between
     two calls is stretched or shortened with the time between them. Memory, waits and lines of functions are left out.
     Raises ValueError for a prediction that was refused.
     """
-    if found.graph is None or found.times_ns is None:
-        raise ValueError(f"nothing is predicted: {found.refused}")
-    graph, times_ns = found.graph, found.times_ns
+    if prediction.graph is None or prediction.times_ns is None:
+        raise ValueError(f"nothing is predicted: {prediction.refused}")
+    graph, times_ns = prediction.graph, prediction.times_ns
     trace = graph.trace
     moved = _Moved(graph, times_ns)
     length_ns = graph.length_ns[graph.op_node]
@@ -40,7 +39,7 @@ def predicted_trace(found: Prediction) -> Trace:
     launching[trace.ops.launch[~kept & (trace.ops.launch != NONE)]] = False
     launching[trace.ops.launch[kept & (trace.ops.launch != NONE)]] = True
     meta = trace.meta
-    words = "; ".join(found.changes)
+    words = "; ".join(prediction.changes)
     end_ns = int(times_ns.max(initial=meta.start_ns))
     note = Remark("predicted", f"predicted by replaying the record with a change, not recorded: {words}")
     return make_trace(
@@ -48,7 +47,7 @@ def predicted_trace(found: Prediction) -> Trace:
         replace(
             meta,
             end_ns=end_ns,
-            returned_ns=None if meta.returned_ns is None else min(end_ns, moved.of_main(meta.returned_ns)),
+            returned_ns=None if meta.returned_ns is None else min(end_ns, moved.main_at(meta.returned_ns)),
             notes=(note, *meta.notes),
             predicted=words,
         ),
@@ -85,9 +84,9 @@ class _Moved:
         begins_ns = graph.trace.meta.start_ns
         self._points: dict[int, tuple[Int64, Int64]] = {}
         for thread in threads.tolist():
-            mine = rows[graph.thread[rows] == thread]
-            old = np.concatenate(([min(begins_ns, int(graph.time_ns[mine[0]]))], graph.time_ns[mine]))
-            new = np.concatenate((old[:1], times_ns[mine]))
+            own = rows[graph.thread[rows] == thread]
+            old = np.concatenate(([min(begins_ns, int(graph.time_ns[own[0]]))], graph.time_ns[own]))
+            new = np.concatenate((old[:1], times_ns[own]))
             self._points[thread] = old, np.maximum.accumulate(new)
         self._main = int(threads[counts.argmax()]) if len(threads) else 0
 
@@ -95,7 +94,7 @@ class _Moved:
         """Instants of the thread that launches most."""
         return self._at(self._main, at_ns)
 
-    def of_main(self, at_ns: int) -> int:
+    def main_at(self, at_ns: int) -> int:
         return int(self.main(np.array([at_ns]))[0])
 
     def calls(self) -> dict[str, Any]:
@@ -119,9 +118,9 @@ class _Moved:
 
     def _by_thread(self, thread: Int64, at_ns: Int64) -> Int64:
         moved = at_ns.copy()
-        for one in np.unique(thread).tolist():
-            mine = thread == one
-            moved[mine] = self._at(one if one in self._points else self._main, at_ns[mine])
+        for number in np.unique(thread).tolist():
+            own = thread == number
+            moved[own] = self._at(number if number in self._points else self._main, at_ns[own])
         return moved
 
     def _at(self, thread: int, at_ns: Int64) -> Int64:

@@ -8,16 +8,135 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfmagic.analysis.replay.build import graph_of
-from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.changes.together import applied
-from perfmagic.analysis.replay.critical_path import run_begins_ns
+from perfmagic.analysis.replay.changes.change import Change, applied
+from perfmagic.analysis.replay.critical_path import CriticalPath, PathShare, critical_path
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
-from perfmagic.analysis.replay.graph import Graph
-from perfmagic.analysis.replay.refusals import refusal
-from perfmagic.analysis.replay.unseen_ranks import not_earlier, with_others
-from perfmagic.analysis.rows import Rows
-from perfmagic.trace.columns import Int64
+from perfmagic.analysis.replay.graph import Edge, Graph, Links
+from perfmagic.analysis.timeline.trust import Trust, incomplete_graphs, missing_calls, sample, trust
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import total_ns, union
+from perfmagic.base.numerics.longest import NO_NODE
+from perfmagic.trace.columns import NONE, Int64, Remark
 from perfmagic.trace.model import Trace
+from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import Rows
+
+# When a record does not carry a prediction, and why, in a sentence.
+
+UNEXPLAINED_FRAC = 0.1  # it parts 35 of 42 real traces, below 8 %, from seven above 17 %
+# An op of the simulated device lasts 1.4 to 3 times its pace below this length: threads of the host take turns
+JITTER_NS = 300_000
+JITTER_FRAC = 0.2
+
+
+def not_predictable(graph: Graph) -> str:
+    """Why no change of this record can be predicted; "" where it can."""
+    return unreadable(graph) or _unsteady(graph.trace) or (_jitter(graph) if graph.trace.simulated else "")
+
+
+def unreadable(graph: Graph) -> str:
+    """Why the record does not even say what held the run; "" where it does."""
+    trace = graph.trace
+    if not len(trace.ops):
+        return "no device op was recorded"
+    if not (trace.ops.launch != NONE).any():
+        return "no launch was recorded: when ops were queued is unknown"
+    return _incomplete(trace) or _missing(graph) or _unexplained(graph)
+
+
+def _incomplete(trace: Trace) -> str:
+    meta = trace.meta
+    if meta.dropped_events:
+        return f"{units.plural(meta.dropped_events, 'event')} beyond the limit are missing from the record"
+    remark = incomplete_graphs(trace) or sample(trace)
+    return remark.words if remark else ""
+
+
+def _missing(graph: Graph) -> str:
+    """That calls are missing from the record for so long that what Python did is not known."""
+    missing_ns = total_ns(missing_calls(graph.trace).where)
+    if missing_ns <= UNEXPLAINED_FRAC * graph.run_ns:
+        return ""
+    return f"for {units.duration(missing_ns)} the record holds nothing of the host: calls are missing from it"
+
+
+def _unsteady(trace: Trace) -> str:
+    if trace.meta.predicted:
+        return "this is a prediction itself"
+    if trace.meta.failed:
+        return "the cell failed"
+    return "a wait between streams is missing: the cell computes something else each time" if trace.meta.races else ""
+
+
+def _unexplained(graph: Graph) -> str:
+    share = unexplained_frac(graph)
+    if share <= UNEXPLAINED_FRAC:
+        return ""
+    return f"nothing in the record explains {units.percent(share)} of the time: ops began late with all done"
+
+
+def unexplained_frac(graph: Graph) -> float:
+    """The share of the run in which some op was late for reasons that the record does not show."""
+    late_ns = graph.unexplained_ns
+    rows = np.flatnonzero(late_ns > UNEXPLAINED_NS)
+    start_ns = graph.trace.ops.start_ns[rows]
+    return total_ns(union(start_ns - late_ns[rows], start_ns)) / graph.run_ns if graph.run_ns else 0.0
+
+
+def _jitter(graph: Graph) -> str:
+    """Ops of the simulated device too short for their lengths to be its own."""
+    ops = graph.trace.ops
+    length_ns = ops.end_ns - ops.start_ns
+    if int(length_ns[length_ns < JITTER_NS].sum()) <= JITTER_FRAC * graph.run_ns:
+        return ""
+    short = f"ops of the simulated device below {units.duration(JITTER_NS)}"
+    return f"{short} last as long as the host's threads let them: pace them longer"
+
+
+# Ranks without a record here: a collective with them may end as it did, whatever changes.
+
+
+def with_others(trace: Trace) -> Int64:
+    """The ops that communicate with other ranks, rows of trace.ops; those of a group of one do not."""
+    rows = np.flatnonzero(op_classes(trace) == OpClass.COMMUNICATION)
+    alone = [i for i, collective in enumerate(trace.collectives) if collective.group_size == 1]
+    collective = trace.ops.collective[rows]
+    with_peers: Int64 = rows[(collective == NONE) | ~np.isin(collective, alone)]
+    return with_peers
+
+
+def not_earlier(graph: Graph, ops: Int64) -> Graph:
+    """The graph with some ops that end no earlier than they did, as where other ranks come no earlier.
+
+    ops: rows of trace.ops; those that a change lets take no time end when they may.
+    """
+    ops = ops[graph.length_ns[graph.op_node[ops]] > 0]
+    n, more = len(graph), len(ops)
+    ends = graph.op_node[ops]
+    held, done = n + np.arange(more), n + more + np.arange(more)
+    ended_ns = graph.trace.ops.end_ns[ops]
+    # what held the op until now becomes an instant of its own, beside the one at which it ended
+    first = _moved(graph.first, ends, ended_ns)
+    second = _moved(graph.second, ends, np.zeros(more, np.int64))
+    for links, before in ((first, held), (second, done)):
+        links.node[ends], links.lag_ns[ends], links.kind[ends] = before, 0, Edge.OTHER_RANK
+    order = None
+    if not graph.reordered:
+        place = np.empty(n, np.int64)
+        place[graph.order] = np.arange(n)
+        order = np.concatenate((done, np.insert(graph.order, place[ends], held)))
+    return graph.with_joins(first, second, np.concatenate((ended_ns, ended_ns)), order)
+
+
+def _moved(links: Links, ends: Int64, lag_ns: Int64) -> Links:
+    """Links extended by two instants for each end: the links that it had, and none.  lag_ns: of those without."""
+    return links.extended(
+        np.concatenate((links.node[ends], np.full(len(ends), NO_NODE, np.int64))),
+        np.concatenate((links.lag_ns[ends], lag_ns)),
+        np.concatenate((links.kind[ends], np.full(len(ends), Edge.ORIGIN))).astype(np.int8),
+    )
+
 
 # The half of the pairs in benchmarks/what_if.py that chose it missed by less; the other half is its check
 MARGIN_FRAC = 0.05
@@ -27,13 +146,13 @@ SMALL_FRAC = 0.05  # of the run: what gains less gains next to nothing
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """A trace as graphs: what nothing explains is the op's own, or a wait for the op that ended just before."""
+    """A trace as two graphs: a delay that nothing explains is the op's own, or a wait for another op."""
 
     stays: Graph
     waits: Graph
 
     @classmethod
-    def of(cls, trace: Trace) -> Readings:
+    def from_trace(cls, trace: Trace) -> Readings:
         """Both graphs; they are equal on the record, and one where it explains everything."""
         stays = graph_of(trace)
         unclear = bool((stays.unexplained_ns > UNEXPLAINED_NS).any())
@@ -45,8 +164,7 @@ class Readings:
 
     @property
     def run_ns(self) -> int:
-        """How long the recorded run took, until the last op and the last call."""
-        return self.stays.end_ns - run_begins_ns(self.stays)
+        return self.stays.run_ns
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,26 +216,25 @@ class Prediction:
 def predict(readings: Readings, changes: Sequence[Change]) -> Prediction:
     """What some changes together would make of a run."""
     recorded_ns = readings.run_ns
-    words = tuple(change.words for change in changes)
-    why = refusal(readings.stays) or next(filter(None, (change.refusal(readings.stays) for change in changes)), "")
+    words = tuple(change.description for change in changes)
+    reasons = (change.not_applicable(readings.stays) for change in changes)
+    why = not_predictable(readings.stays) or next(filter(None, reasons), "")
     if why or not changes:
         return Prediction(words, recorded_ns, recorded_ns, recorded_ns, recorded_ns, refused=why)
-    found: list[tuple[Graph, Int64]] = []
+    replays: list[tuple[Graph, Int64]] = []
     for graph in readings.each:
         for best in (True, False) if any(change.assumes for change in changes) else (True,):
             changed = applied(graph, changes, best=best)
-            found.append((changed, changed.replayed_ns()))
-    taken = [int(times.max()) - run_begins_ns(readings.stays) for _, times in found]
-    told = hull(words, recorded_ns, taken, bound=any(change.at_most for change in changes))
-    changed, times_ns = found[0]
+            replays.append((changed, changed.replayed_ns()))
+    taken = [int(times.max()) - readings.stays.begins_ns for _, times in replays]
+    prediction = interval(words, recorded_ns, taken, bound=any(change.at_most for change in changes))
+    changed, times_ns = replays[0]
     others = with_others(readings.stays.trace)
-    alone_ns = (
-        int(not_earlier(changed, others).replayed_ns().max()) - run_begins_ns(readings.stays) if len(others) else None
-    )
-    return replace(told, graph=changed, times_ns=times_ns, alone_ns=alone_ns)
+    alone_ns = int(not_earlier(changed, others).replayed_ns().max()) - readings.stays.begins_ns if len(others) else None
+    return replace(prediction, graph=changed, times_ns=times_ns, alone_ns=alone_ns)
 
 
-def hull(words: tuple[str, ...], recorded_ns: int, taken_ns: Sequence[int], *, bound: bool) -> Prediction:
+def interval(words: tuple[str, ...], recorded_ns: int, taken_ns: Sequence[int], *, bound: bool) -> Prediction:
     """What is predicted where a run would take one of several times, of which the first is the expected one.
 
     words: of the changes.  bound: a change removes what none can remove better.
@@ -154,8 +271,64 @@ def curve(readings: Readings, change_of: Callable[[float], Change], factors: Seq
     """
     points = []
     for k in factors:
-        found = predict(readings, [change_of(k)])
-        if found.refused:
-            raise ValueError(found.refused)
-        points.append(CurvePoint(k, found.expected_ns, found.won_ns, found.low_ns, found.high_ns))
+        prediction = predict(readings, [change_of(k)])
+        if prediction.refused:
+            raise ValueError(prediction.refused)
+        points.append(CurvePoint(k, prediction.expected_ns, prediction.won_ns, prediction.low_ns, prediction.high_ns))
     return Rows(points, CurvePoint)
+
+
+# The critical path of a trace for the pictures of it, and why a picture lacks it.
+
+MOST_INSTANTS = 100_000  # of a graph: a larger one is built when somebody asks for its path, not for each picture
+
+
+def in_passing(trace: Trace) -> bool:
+    """Whether the graph of a trace is small enough to be built for a picture of it."""
+    return bool(len(trace.ops)) and 2 * len(trace.calls) + len(trace.ops) <= MOST_INSTANTS
+
+
+def path_shares(trace: Trace, comm_names: str | None = None) -> tuple[PathShare, ...]:
+    """The kinds of what held the run; empty where drawn_path gives None."""
+    path = drawn_path(trace, comm_names)
+    return path.shares if path else ()
+
+
+def drawn_path(trace: Trace, comm_names: str | None = None) -> CriticalPath | None:
+    """What held the run; None where why_no_path says why not."""
+    return _path_or_reason(trace, comm_names)[0]
+
+
+def why_no_path(trace: Trace, comm_names: str | None = None) -> str:
+    """Why a trace with device ops has no critical path in its picture, or no gains, in a sentence; "" where it has."""
+    return _path_or_reason(trace, comm_names)[1]
+
+
+@once_per_trace
+def _path_or_reason(trace: Trace, comm_names: str | None = None) -> tuple[CriticalPath | None, str]:
+    """What held the run, and why that, or what a change would gain, is not known.
+
+    A record has no path where it is too large, see in_passing, or leaves too much unexplained. Nor has a prediction,
+    whose replay knows its own path, or a cell that failed: what held its beginning need not hold all of it.
+    """
+    if not len(trace.ops) or trace.meta.predicted or trace.meta.failed:
+        return None, ""
+    if not in_passing(trace):
+        return (
+            None,
+            "of so large a record t.critical_path() and t.what_if() give the critical path and gains when asked",
+        )
+    graph = graph_of(trace)
+    if why := unreadable(graph):
+        return None, f"the critical path and gains are not known: {why}"
+    why = not_predictable(graph)
+    return critical_path(graph, graph.time_ns, comm_names), f"gains are not known: {why}" if why else ""
+
+
+def full_trust(trace: Trace, comm_names: str | None = None) -> Trust:
+    """The trust counts of a trace, and why it has no critical path or no gains where it has none.
+
+    comm_names: as in perfmagic.trace.names.op_classes.
+    """
+    why = why_no_path(trace, comm_names)
+    return replace(trust(trace), untold=(Remark("untold", why),)) if why else trust(trace)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.origin import Source, origins
-from perfmagic.numerics.grouped import coded
+from perfmagic.base.numerics.intervals import coded
 from perfmagic.trace.columns import NONE, Bool, HostKind, Int8, OpKind
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import Rows
 from perfmagic.trace.signatures import function_name
 
 
@@ -60,7 +60,13 @@ CATEGORY_WORDS = {
 
 @dataclass(frozen=True)
 class CategoryTime:
-    """The ops of one category on a device: how many, their summed duration in ns, and its share of all ops'."""
+    """The ops of one category.
+
+    category: what they are for; fused: several operators in one kernel of torch.compile.
+    n_ops: how many.
+    total_ns: their summed duration.
+    share_frac: its share of the summed duration of all ops of the device.
+    """
 
     device: int
     category: Category
@@ -129,12 +135,12 @@ def categories(trace: Trace, comm_names: str | None = None) -> Int8:
     key = (ops.name.astype(np.int64) * (len(origin.names) + 1) + operator) * len(OpClass) + classes
     unique, inverse = coded(key)
     names = ("", *origin.names)
-    found = []
-    for one in unique.tolist():
-        rest, op_class = divmod(one, len(OpClass))
+    category_of_key = []
+    for code in unique.tolist():
+        rest, op_class = divmod(code, len(OpClass))
         name, operator_row = divmod(rest, len(names))
-        found.append(category_of(trace.names[name], OpClass(op_class), names[operator_row]))
-    result = np.array(found, np.int8)[inverse]
+        category_of_key.append(category_of(trace.names[name], OpClass(op_class), names[operator_row]))
+    result = np.array(category_of_key, np.int8)[inverse]
     step = _in_optimizer(trace) & np.isin(result, _OF_A_STEP)
     result[step] = Category.OPTIMIZER
     result.flags.writeable = False
@@ -165,15 +171,17 @@ def category_of(kernel: str, op_class: OpClass, operator: str = "") -> Category:
 
 def category_times(trace: Trace, device: int, comm_names: str | None = None) -> Rows[CategoryTime]:
     """How long a device worked on what, the longest first; the times add up to the summed time of its ops."""
-    mine = trace.ops.device == device
-    category = categories(trace, comm_names)[mine]
-    length = (trace.ops.end_ns - trace.ops.start_ns)[mine]
+    here = trace.ops.device == device
+    category = categories(trace, comm_names)[here]
+    length = (trace.ops.end_ns - trace.ops.start_ns)[here]
     n = np.bincount(category, minlength=len(Category))
     total = np.zeros(len(Category), np.int64)
     np.add.at(total, category, length)
     whole = max(1, int(total.sum()))
     rows = [
-        CategoryTime(device, one, int(n[one]), int(total[one]), int(total[one]) / whole) for one in Category if n[one]
+        CategoryTime(device, kind, int(n[kind]), int(total[kind]), int(total[kind]) / whole)
+        for kind in Category
+        if n[kind]
     ]
     return Rows(sorted(rows, key=lambda row: -row.total_ns), CategoryTime)
 
@@ -187,5 +195,5 @@ def _in_optimizer(trace: Trace) -> Bool:
         return none
     stack = host_stack(trace, steps[host.name] & (host.kind != HostKind.PYTHON))
     inside = stack.outermost_at(calls.thread, calls.start_ns) != NONE
-    found: Bool = (ops.launch != NONE) & inside[ops.launch] & (ops.kind == OpKind.KERNEL)
-    return found
+    in_step: Bool = (ops.launch != NONE) & inside[ops.launch] & (ops.kind == OpKind.KERNEL)
+    return in_step

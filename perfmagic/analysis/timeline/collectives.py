@@ -10,19 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic import units
-from perfmagic.analysis.rows import Rows
-from perfmagic.numerics.grouped import distinct
-from perfmagic.trace.collective_names import collective_name
-from perfmagic.trace.columns import NONE
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import distinct
+from perfmagic.trace.columns import NONE, Remark
 from perfmagic.trace.hoststack import COLLECTIVE_NOTE, host_stack
 from perfmagic.trace.model import Collective, Trace
-from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.names import OpClass, collective_name, op_classes
 from perfmagic.trace.once import once_per_trace
-from perfmagic.trace.remarks import Remark
+from perfmagic.trace.rows import Rows
 
 # what torch.distributed records around the launch, with the tensors: nccl:all_reduce, nccl:_all_gather_base
 _ASKED = re.compile(r"^(?:nccl|gloo|ucc|xccl|mpi):(\w+)")
+
 
 # Bytes of one element, by the names torch gives its types (c10/core/ScalarType.h).
 DTYPE_BYTES = {
@@ -40,15 +39,25 @@ DTYPE_BYTES = {
 }
 
 
+Kind = tuple[str, str, str, int | None]  # name, dtype, group, size of the group
+
+
 @dataclass(frozen=True)
 class CollectiveStat:
     """The device ops of one kind of collective operation in one group.
 
-    n_ops: device ops.  total_ns: their summed duration, waiting for other ranks included.  size_bytes: summed, of one
-    rank's buffer where all of it is: what goes in, of a gather what comes out; None where the record does not say.
-    algorithm_bytes_per_s: size by time.  bus_bytes_per_s: of the data that has to pass one rank's links, comparable
-    with the hardware's; None where the number of ranks, or what the operation has to move, is not known. Source of the
-    factors: NCCL tests, PERFORMANCE.md.
+    name: the operation.
+    dtype: the type of an element, as torch names it.
+    group: the name of the group of ranks.
+    group_size: ranks in the group, a count; None where the record does not say.
+    n_ops: device ops.
+    total_ns: their summed duration, waiting for other ranks included.
+    size_bytes: the summed size of one rank's whole buffer; None where the record does not say.
+    algorithm_bytes_per_s: `size_bytes` by `total_ns`.
+    bus_bytes_per_s: the data that has to pass one rank's links by `total_ns`; None where the number of ranks, or
+    the traffic, is not known.
+
+    Source of the factors: NCCL tests, PERFORMANCE.md.
     """
 
     device: int
@@ -104,11 +113,11 @@ def op_bytes(trace: Trace, comm_names: str | None = None) -> Mapping[int, int]:
     """
     ops = trace.ops
     known = {row: size_bytes(trace.collectives[ops.collective[row]]) for row in np.flatnonzero(ops.collective != NONE)}
-    found = {int(row): size for row, size in known.items() if size is not None}
+    bytes_of_op = {int(row): size for row, size in known.items() if size is not None}
     for row, asked in asked_collectives(trace, comm_names).items():
-        if row not in found and (size := size_bytes(asked)) is not None:
-            found[row] = size
-    return found
+        if row not in bytes_of_op and (size := size_bytes(asked)) is not None:
+            bytes_of_op[row] = size
+    return bytes_of_op
 
 
 @once_per_trace
@@ -125,14 +134,14 @@ def asked_collectives(trace: Trace, comm_names: str | None = None) -> Mapping[in
     named = np.array([_ASKED.match(name) is not None for name in trace.names], bool)[host.name]
     call = ops.launch[rows]
     asked = host_stack(trace, named).innermost_at(trace.calls.thread[call], trace.calls.start_ns[call])
-    found: dict[int, Collective] = {}
+    asked_for: dict[int, Collective] = {}
     alike: dict[tuple[int, int, int], Collective] = {}  # a training step asks for the same ones again and again
     for row, by in zip(rows.tolist(), asked.tolist(), strict=True):
         if by == NONE or host.shape[by] == NONE or host.dtype[by] == NONE:
             continue
         key = (int(host.name[by]), int(host.shape[by]), int(host.dtype[by]))
-        found[row] = alike.setdefault(key, alike.get(key) or _asked(trace, by))
-    return found
+        asked_for[row] = alike.setdefault(key, alike.get(key) or _asked(trace, by))
+    return asked_for
 
 
 def _asked(trace: Trace, row: int) -> Collective:
@@ -160,18 +169,18 @@ def collectives(trace: Trace, device: int, comm_names: str | None = None) -> Row
     rows = np.flatnonzero((ops.device == device) & (ops.collective != NONE))
     length = (ops.end_ns - ops.start_ns)[rows]
     of_row = ops.collective[rows]
-    found: dict[tuple[str, str, str, int | None], list[tuple[int, int, int | None]]] = {}
+    sums_by_kind: dict[Kind, list[tuple[int, int, int | None]]] = {}
     for number in np.unique(of_row).tolist():
         what = trace.collectives[number]
-        mine, each = of_row == number, size_bytes(what)
-        n = int(mine.sum())
-        sums = (n, int(length[mine].sum()), None if each is None else n * each)
-        found.setdefault((collective_name(what.name), what.dtype, what.group, what.group_size), []).append(sums)
+        same, each = of_row == number, size_bytes(what)
+        n = int(same.sum())
+        sums = (n, int(length[same].sum()), None if each is None else n * each)
+        sums_by_kind.setdefault(_kind(what), []).append(sums)
     for row, what in asked_collectives(trace, comm_names).items():
         if ops.device[row] == device:
             sums = (1, int(ops.end_ns[row] - ops.start_ns[row]), size_bytes(what))
-            found.setdefault((collective_name(what.name), what.dtype, what.group, what.group_size), []).append(sums)
-    stats = [_stat(device, key, sums) for key, sums in found.items()]
+            sums_by_kind.setdefault(_kind(what), []).append(sums)
+    stats = [_stat(device, kind, sums) for kind, sums in sums_by_kind.items()]
     ordered = sorted(stats, key=lambda s: (-s.total_ns, s.name, s.dtype))
     note = missing_metadata(trace, device, comm_names)
     return Rows(ordered, CollectiveStat, note=note.words if note else "")
@@ -191,15 +200,15 @@ def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -
         return None
     total_ns = int((ops.end_ns - ops.start_ns)[rows].sum())
     which = f"{units.plural(n, 'communication kernel')} ({units.duration(total_ns)})"
-    words = f"{which} without collective metadata (size, group): {_why(trace)}"
+    sentence = f"{which} without collective metadata (size, group): {_why(trace)}"
     asked = asked_collectives(trace, comm_names)
     sized = sum(int(row) in asked for row in np.flatnonzero(rows))
     if sized:
         ranks = (
             f", assuming that {units.every(trace.meta.world_size, 'rank')} took part" if trace.meta.world_size else ""
         )
-        words += f". Sizes of {units.count(sized)} are from the inputs of the operators that asked for them{ranks}"
-    return Remark("no_collective_metadata", words, {"n_ops": n, "total_ns": total_ns})
+        sentence += f". Sizes of {units.count(sized)} are from the inputs of the operators that asked for them{ranks}"
+    return Remark("no_collective_metadata", sentence, {"n_ops": n, "total_ns": total_ns})
 
 
 def _why(trace: Trace) -> str:
@@ -213,10 +222,12 @@ def _why(trace: Trace) -> str:
     return f"the host has {COLLECTIVE_NOTE}, which this PyTorch did not copy to the kernels. Record with a newer one"
 
 
-def _stat(
-    device: int, key: tuple[str, str, str, int | None], sums: list[tuple[int, int, int | None]]
-) -> CollectiveStat:
-    name, dtype, group, group_size = key
+def _kind(collective: Collective) -> Kind:
+    return collective_name(collective.name), collective.dtype, collective.group, collective.group_size
+
+
+def _stat(device: int, kind: Kind, sums: list[tuple[int, int, int | None]]) -> CollectiveStat:
+    name, dtype, group, group_size = kind
     sizes = [size for _, _, size in sums]
     return CollectiveStat(
         device=device,
@@ -228,3 +239,12 @@ def _stat(
         total_ns=sum(ns for _, ns, _ in sums),
         size_bytes=None if None in sizes else sum(size for size in sizes if size is not None),
     )
+
+
+# What a table of device ops says of each beside its times: how much it moved, and the function it came from.
+
+
+def op_sizes(trace: Trace, comm_names: str | None = None) -> list[int | None]:
+    """The bytes of each copy, memset and collective (one rank's whole buffer), None where unknown; in order of ops."""
+    known = op_bytes(trace, comm_names)
+    return [known.get(row, None if size == NONE else size) for row, size in enumerate(trace.ops.size_bytes.tolist())]

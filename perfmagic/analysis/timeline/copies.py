@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from perfmagic.analysis.rows import Rows
 from perfmagic.trace.columns import NONE, OpKind
+from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable
+from perfmagic.trace.rows import Rows
 
 
 @dataclass(frozen=True)
 class CopyStat:
-    """The copies of one kind, as the record names it.
+    """All copies of one kind, as the record names it.
 
-    n_ops: copies.  total_ns: their summed duration.  size_bytes, sized_ns: size and duration of those whose size is
-    recorded. bandwidth_bytes_per_s: of these, while copying; None without any, or without a duration.
+    name: the name in the record, with the memory at both ends.
+    direction: from where to where: h is the host, d the device, p a peer.
+    pageable: whether the host's side is pageable memory, which holds Python.
+    n_ops: copies.
+    total_ns: their summed duration.
+    size_bytes: the summed size of those whose size is recorded.
+    sized_ns: the summed duration of those whose size is recorded.
+    bandwidth_bytes_per_s: `size_bytes` by `sized_ns`; None without any, or without a duration.
     """
 
     device: int
     name: str
-    direction: OpClass
+    direction: Annotated[OpClass, one_of("htod", "dtoh", "dtod", "ptop")]
     pageable: bool
     n_ops: int
     total_ns: int
@@ -41,13 +50,13 @@ def copies(trace: Trace, device: int) -> Rows[CopyStat]:
     for name in np.unique(ops.name).tolist():
         rows = ops.name == name
         length, sized = (ops.end_ns - ops.start_ns)[rows], ops.size_bytes[rows] != NONE
-        words = trace.names[name]
+        full_name = trace.names[name]
         stats.append(
             CopyStat(
                 device,
-                name=words,
-                direction=copy_direction(words),
-                pageable=is_pageable(words),
+                name=full_name,
+                direction=copy_direction(full_name),
+                pageable=is_pageable(full_name),
                 n_ops=int(rows.sum()),
                 total_ns=int(length.sum()),
                 size_bytes=int(ops.size_bytes[rows][sized].sum()),
@@ -55,3 +64,61 @@ def copies(trace: Trace, device: int) -> Rows[CopyStat]:
             )
         )
     return Rows(sorted(stats, key=lambda s: (-s.total_ns, s.name)), CopyStat)
+
+
+# How fast copies between host and device can be: measured on pinned copies, else by the bus of the device.
+
+LARGE_BYTES = 1 << 20  # smaller copies take as long as their launch and say nothing of the bus
+PACED_BYTES = 1 << 16  # on a simulated device, which has no bus but a pace
+# What a pinned copy reaches over 16 lanes, in bytes a second: four fifths of what the lanes carry (PCI-SIG: 8, 16 and
+# 32 GT/s a lane, 128b/130b coding), as CUDA's bandwidthTest prints on such boards.
+_PCIE = {3: 12e9, 4: 25e9, 5: 50e9}
+# The generation by NVIDIA's and AMD's data sheets. Devices whose hosts are not on PCIe (GH200, GB200) are not here.
+_GENERATION = (
+    (re.compile(r"\b(?:GP100|P100|P40|P4|V100\w*|GV100|T4|TITAN|GTX|RTX (?:20\d0|[4568]000)|MI(?:50|60))\b"), 3),
+    (re.compile(r"\b(?:A(?:100|10|16|30|40|2|800)|RTX [34]0\d0|RTX A\d+|L4|L40S?|MI(?:100|2\d0X?))\b"), 4),
+    (re.compile(r"\b(?:H(?:100|200|20|800)|B200|B100|RTX 50\d0|MI3\d\dX?)\b"), 5),
+)
+_ON_THE_CHIP = re.compile(r"\bG[HB]\d00")
+
+
+@dataclass(frozen=True)
+class Bus:
+    """A bandwidth of pinned copies to the device, and in words where it is known from.
+
+    measured: by copies of this trace, not by what the device's name says.
+    """
+
+    bytes_per_s: float
+    source: str
+    measured: bool = True
+
+
+def pinned_bus(trace: Trace, device: int) -> Bus | None:
+    """How fast pinned memory is copied to a device; None where neither the record nor the device's name says.
+
+    From the large pinned copies of the trace; on a simulated device pageable copies get half the bandwidth.
+    """
+    measured = _measured(trace, device, pageable=False)
+    if measured is not None:
+        return Bus(measured, "as the pinned copies here")
+    info = trace.device_info(device)
+    if info.kind == "sim":
+        pageable = _measured(trace, device, pageable=True)
+        return Bus(2 * pageable, "twice that of pageable memory on a simulated device") if pageable else None
+    if _ON_THE_CHIP.search(info.name):
+        return None
+    generation = next((number for pattern, number in _GENERATION if pattern.search(info.name)), None)
+    return Bus(_PCIE[generation], f"assumed for PCIe {generation}.0 ×16", measured=False) if generation else None
+
+
+def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:
+    ops = trace.ops
+    least_bytes = PACED_BYTES if trace.device_info(device).simulated else LARGE_BYTES
+    wanted = np.array(
+        [copy_direction(name) == OpClass.HTOD and is_pageable(name) is pageable for name in trace.names], bool
+    )
+    rows = (ops.device == device) & (ops.kind == OpKind.MEMCPY) & (ops.size_bytes >= least_bytes)
+    rows &= wanted[ops.name] if len(ops) else rows
+    length_ns = int((ops.end_ns - ops.start_ns)[rows].sum())
+    return int(ops.size_bytes[rows].sum()) / length_ns * 1e9 if length_ns else None

@@ -9,35 +9,51 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.analysis.rows import Rows
 from perfmagic.analysis.timeline.categories import Category, categories
 from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, origins
 from perfmagic.analysis.timeline.peaks import Peaks, peaks_of
-from perfmagic.numerics.grouped import coded, distinct
+from perfmagic.base.errors import TraceError
+from perfmagic.base.numerics.intervals import coded, distinct
+from perfmagic.base.work import Inputs, dtype_words, flop_is_at_most, flop_of, io_bytes_of, shape_words
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
-from perfmagic.trace.work.flops import flop_is_at_most, flop_of, io_bytes_of
-from perfmagic.trace.work.inputs import Inputs, dtype_words, shape_words
+from perfmagic.trace.rows import Rows
 
 HOW_TO_RECORD = "record with %%timeline --shapes, or torch.profiler.profile(record_shapes=True)"
 
 
 @dataclass(frozen=True)
 class DeviceOperator:
-    """The device ops of one operator with inputs of the same shapes and types; durations in ns.
+    """The device ops of one operator with inputs of the same shapes and types.
 
-    source: who launched the ops: an operator; a graph; "kernel" and "unknown" name the kernel itself, as no operator
-    was recorded around its launch, or no launch.  category: what most of the time was for.  shapes, dtypes: of its
-    tensors; "" where the record has none.  module, frame: the torch.nn module and the user's frame that took most of
-    the time, "" where no stack was recorded.  n_calls: of the operator, graph launch or kernel.  total_ns: the summed
-    duration of its n_ops device ops.  share_frac: of the summed duration of all the device's ops.  kernel: the one
-    with the most time.
-    flop, io_bytes: of all calls; None where they are not known.  flop_at_most: fewer may have been needed, as the
-    record does not say whether attention was causal.  io_bytes: inputs and outputs, each once.
-    compute: the type that its arithmetic has a peak for: "tf32" where float32 ran on tensor cores.
-    peak_flop_per_s, peak_bytes_per_s: of the device, None where it has no known peak.
+    name: the operator, graph or kernel.
+    source: who launched them: an operator or a graph; kernel, unknown: the kernel's own name, because no operator,
+    or no launch, was recorded.
+    category: what most of their time was for.
+    shapes: of its tensors; empty where not recorded.
+    dtypes: of its tensors, each once; empty where not recorded.
+    module: the torch.nn module that took most of the time; empty where not recorded.
+    frame: the innermost user frame that took most of the time; empty where not recorded.
+    n_calls: calls of the operator, graph launches or kernels.
+    n_ops: its device ops.
+    total_ns: their summed duration.
+    share_frac: its share of the summed duration of all ops of the device.
+    kernel: the kernel with the most time.
+    flop: floating-point operations of all calls, a count from the shapes; None where not known.
+    flop_at_most: whether fewer may have been needed: the record does not say whether attention was causal.
+    io_bytes: inputs and outputs of all calls, each once; None where not known.
+    compute: the type whose peak it is compared with; tf32: float32 on tensor cores; empty where not known.
+    peak_flop_per_s: the device's peak for that type; None where not known.
+    peak_bytes_per_s: the device's memory bandwidth; None where not known.
+    mean_ns: the mean of a call.
+    flop_per_s: achieved while its ops ran; None where not known.
+    bytes_per_s: of inputs and outputs, achieved while its ops ran, in bytes per second; None where not known.
+    flop_per_byte: arithmetic intensity, a ratio; None where not known.
+    peak_frac: the achieved FLOP/s as a share of the peak, 0 to 1; None where not known.
+    roof_frac: the achieved FLOP/s as a share of what the peak and the memory's bandwidth allow at this intensity,
+    0 to 1; None where not known.
     """
 
     shown: ClassVar[tuple[str, ...]] = (
@@ -109,12 +125,18 @@ class DeviceOperator:
 
 @dataclass(frozen=True)
 class Achieved:
-    """What a whole device achieved; summed durations in ns.
+    """What the device computed and moved in all, as far as the record tells.
 
-    ops_ns: of all its ops.  flop, flop_ns: of the operators whose operations are known, and how long their ops took.
-    io_bytes, io_ns: the same for bytes.  unattributed_ns: of ops that no recorded operator or graph launched.
-    without_shapes_ns: of ops whose operator was recorded without shapes.
+    ops_ns: the summed duration of all ops.
+    flop: operations of the operators that are counted, a count.
+    flop_ns: how long the ops of those took.
+    io_bytes: inputs and outputs of the operators where they are known.
+    io_ns: how long the ops of those took.
+    unattributed_ns: ops that no recorded operator or graph launched.
+    without_shapes_ns: ops of operators recorded without shapes.
     """
+
+    left_out: ClassVar[tuple[str, ...]] = ("device",)  # of JSON: the key above says which
 
     device: int
     ops_ns: int
@@ -139,9 +161,9 @@ def device_operators(
     peaks: what the device can do at most, if not what its data sheet says.  by_module: a row for each torch.nn module,
     too. comm_names: as in perfmagic.trace.names.op_classes. The note says what the record lacks.
     """
-    found = _rows(trace, device, comm_names, by_module)
+    without_peaks = _rows(trace, device, comm_names, by_module)
     known = peaks or peaks_of(trace.device_info(device))
-    rows = Rows((_with_peaks(row, known) for row in found), DeviceOperator)
+    rows = Rows((_with_peaks(row, known) for row in without_peaks), DeviceOperator)
     rows.note = _note(trace, achieved(trace, device, comm_names))
     return rows
 
@@ -163,15 +185,15 @@ def achieved(trace: Trace, device: int, comm_names: str | None = None) -> Achiev
     )
 
 
-def _note(trace: Trace, found: Achieved) -> str:
-    words = []
-    if found.ops_ns and 2 * found.unattributed_ns > found.ops_ns:
-        words.append(
+def _note(trace: Trace, whole: Achieved) -> str:
+    parts = []
+    if whole.ops_ns and 2 * whole.unattributed_ns > whole.ops_ns:
+        parts.append(
             "for most of the time no operator was recorded around the launch; kernels stand by their own names"
         )
-    if not trace.input_shapes and found.unattributed_ns < found.ops_ns:
-        words.append(f"shapes were not recorded, so that FLOP and bytes are unknown: {HOW_TO_RECORD}")
-    return "; ".join(words)
+    if not trace.input_shapes and whole.unattributed_ns < whole.ops_ns:
+        parts.append(f"shapes were not recorded, so that FLOP and bytes are unknown: {HOW_TO_RECORD}")
+    return "; ".join(parts)
 
 
 @once_per_trace
@@ -200,39 +222,39 @@ def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) ->
     first = order[np.concatenate(([0], edges))]
     calls = origin.calls(rows)
     parsed: dict[tuple[int, ...], _Known] = {}
-    found = []
-    for at, mine in zip(first.tolist(), np.split(order, edges), strict=True):
-        total = int(length[mine].sum())
-        n_calls = len(distinct(calls[mine]))
+    operators = []
+    for at, of_group in zip(first.tolist(), np.split(order, edges), strict=True):
+        total = int(length[of_group].sum())
+        n_calls = len(distinct(calls[of_group]))
         key = (int(origin.name[rows[at]]), *map(int, inputs[:, at]))
         if key not in parsed:
             parsed[key] = _known(trace, origin.names[key[0]], *key[1:])
         known = parsed[key]
-        kernel = trace.names[_longest(trace.ops.name[rows[mine]], length[mine])]
-        found.append(
+        kernel = trace.names[_longest(trace.ops.name[rows[of_group]], length[of_group])]
+        operators.append(
             DeviceOperator(
                 device=device,
                 name=origin.names[key[0]],
                 source=Source(int(origin.source[rows[at]])),
-                category=Category(_longest(category[mine], length[mine])),
+                category=Category(_longest(category[of_group], length[of_group])),
                 shapes=known.shapes,
                 dtypes=known.dtypes,
-                module=_place(module, rows[mine], length[mine]),
-                frame=_place(frame, rows[mine], length[mine]),
+                module=_place(module, rows[of_group], length[of_group]),
+                frame=_place(frame, rows[of_group], length[of_group]),
                 n_calls=n_calls,
-                n_ops=len(mine),
+                n_ops=len(of_group),
                 total_ns=total,
                 share_frac=total / whole,
                 kernel=kernel,
                 flop=None if known.flop is None else known.flop * n_calls,
                 flop_at_most=known.flop_at_most,
-                io_bytes=None if known.io_bytes is None or crosses[mine].any() else known.io_bytes * n_calls,
+                io_bytes=None if known.io_bytes is None or crosses[of_group].any() else known.io_bytes * n_calls,
                 compute=compute_type(known.dtypes, kernel, trace.device_info(device).kind),
                 peak_flop_per_s=None,
                 peak_bytes_per_s=None,
             )
         )
-    return tuple(sorted(found, key=lambda row: (-row.total_ns, row.name, row.shapes)))
+    return tuple(sorted(operators, key=lambda row: (-row.total_ns, row.name, row.shapes)))
 
 
 def compute_type(dtypes: str, kernel: str, device_kind: str) -> str:
@@ -264,7 +286,7 @@ def _known(trace: Trace, name: str, shape: int, dtype: int, value: int) -> _Know
     dtypes = trace.input_dtypes[dtype] if dtype != NONE else None
     values = trace.input_values[value] if value != NONE else None
     inputs = Inputs.read(trace.input_shapes[shape], dtypes, values)
-    types = dtype_words([one for _, one in inputs.tensors])
+    types = dtype_words([dtype_of_tensor for _, dtype_of_tensor in inputs.tensors])
     flop, at_most = flop_of(name, inputs), flop_is_at_most(name, inputs)
     return _Known(shape_words(inputs.shapes), types, flop, at_most, io_bytes_of(name, inputs))
 
@@ -298,3 +320,61 @@ def _with_peaks(row: DeviceOperator, peaks: Peaks | None) -> DeviceOperator:
         "peak_bytes_per_s": peaks.bytes_per_s,
     }
     return DeviceOperator(**{**row.__dict__, **values})
+
+
+# Operators against what the device can do at most: FLOP per second over FLOP per byte (Williams et al., 2009).
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The most a device computes on numbers of a type."""
+
+    compute: str
+    flop_per_s: float
+
+
+@dataclass(frozen=True)
+class RooflineData:
+    """The operators of a device whose operations and bytes are known, the longest first, and the roofs over them.
+
+    roofs: of the types that occur, the lowest first.  bytes_per_s: the memory bandwidth.  kind: where the peaks are
+    from; "" where none are known.  placed_ns: how long the operators' ops took; ops_ns: all ops of the device,
+    0 for benchmarks.
+    """
+
+    device: int
+    label: str
+    operators: tuple[DeviceOperator, ...]
+    roofs: tuple[Roof, ...]
+    bytes_per_s: float | None
+    kind: str
+    source: str
+    placed_ns: int
+    ops_ns: int
+
+
+def roofline_data(trace: Trace, device: int, comm_names: str | None = None, peaks: Peaks | None = None) -> RooflineData:
+    """Where each operator of a device lies below its roof.
+
+    peaks: what the device can do at most, if not what its data sheet says. Raises TraceError where operations and bytes
+    of no operator are known, with what to record.
+    """
+    rows = device_operators(trace, device, comm_names, peaks=peaks)
+    placed = tuple(row for row in rows if row.flop and row.io_bytes and row.total_ns)
+    if not placed:
+        why = "has no shapes of operators' inputs" if not trace.input_shapes else "has no operator that is counted"
+        raise TraceError(f"no roofline of device {device}: the record {why}", hint=HOW_TO_RECORD)
+    known = peaks or peaks_of(trace.device_info(device))
+    types = dict.fromkeys(row.compute for row in placed)
+    roofs = [Roof(dtype, peak) for dtype in types if known and (peak := known.of(dtype))]
+    return RooflineData(
+        device,
+        label=trace.device_info(device).label,
+        operators=placed,
+        roofs=tuple(sorted(roofs, key=lambda roof: roof.flop_per_s)),
+        bytes_per_s=known.bytes_per_s if known else None,
+        kind=known.kind if known else "",
+        source=known.source if known else "",
+        placed_ns=sum(row.total_ns for row in placed),
+        ops_ns=sum(row.total_ns for row in rows),
+    )

@@ -7,21 +7,121 @@ passed outside of all add up to the time asked for. Beside it stands how long ea
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 
-from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.host_rows import Pieces, RowTimes, by_thread
-from perfmagic.numerics.grouped import coded, unions
-from perfmagic.numerics.intervals import Intervals, covered_ns, union
+from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, union, unions
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
-from perfmagic.trace.hoststack import HostStack, is_operator
+from perfmagic.trace.frames import in_one_table
+from perfmagic.trace.hoststack import HostStack, is_operator, nested
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import Rows
+
+# Some time of the host's threads by what ran in it: by row where rows nest, else cut wherever one begins or ends.
+
+_BLOCK = 1 << 16  # pieces of one block: each level of a stack has an array of that length
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Some time, cut wherever what ran on its thread changed; arrays of equal length.
+
+    interval: the number of the interval asked for.  thread, start_ns, length_ns: of the piece.
+    """
+
+    interval: Int64
+    thread: Int64
+    start_ns: Int64
+    length_ns: Int64
+
+
+@dataclass(frozen=True, eq=False)
+class RowTimes:
+    """How long the rows that nest ran in some time; arrays of equal length, the outermost rows first.
+
+    row: of the table.  parent: the row around it, NONE for none.  alone_ns: it was the innermost.
+    levels: where in the arrays each depth begins, and their length.
+    """
+
+    row: Int64
+    parent: Int64
+    alone_ns: Int64
+    levels: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ThreadTime:
+    """The time asked for on one thread, and what ran in it.
+
+    number: of each interval among all that were asked for.  where: the intervals, by start.
+    """
+
+    thread: int
+    number: Int64
+    where: Intervals
+    stack: HostStack
+
+    def row_times(self) -> RowTimes | None:
+        """The time by row, None where rows do not nest: times rounded to the microsecond can overshoot."""
+        table, levels = self.stack.host_ops, self.stack.levels.get(self.thread, ())
+        if not levels:
+            none = np.zeros(0, np.int64)
+            return RowTimes(none, none, none, (0,))
+        row = np.concatenate(levels)
+        start, end = table.start_ns, table.end_ns
+        parents = self.stack.parents()
+        parent = parents[row]
+        inner = len(levels[0])
+        above = parent[inner:]
+        if (above == NONE).any() or (end[above] < end[row[inner:]]).any():
+            return None
+        if any((start[level[1:]] < end[level[:-1]]).any() for level in levels):
+            return None
+        ran = np.zeros(len(table), np.int64)
+        ran[row] = covered_ns(self.where, start[row], end[row])
+        alone = ran.copy()
+        np.subtract.at(alone, above, ran[row[inner:]])
+        return RowTimes(row, parent, alone[row], (0, *np.cumsum([len(level) for level in levels]).tolist()))
+
+    def pieces(self) -> Pieces:
+        """The time, cut wherever a row begins or ends."""
+        table, start, end = self.stack.host_ops, self.where[:, 0], self.where[:, 1]
+        levels = self.stack.levels.get(self.thread, ())
+        rows = np.concatenate(levels) if levels else np.zeros(0, np.int64)
+        cuts = distinct(np.concatenate((table.start_ns[rows], table.end_ns[rows])))
+        first = np.searchsorted(cuts, start, side="right")
+        n = np.searchsorted(cuts, end, side="left") + 1 - first
+        part = np.repeat(np.arange(len(start)), n)
+        at = np.arange(len(part)) - np.repeat(np.cumsum(n) - n, n) + first[part]
+        low = np.maximum(np.concatenate((start[:1], cuts))[at], start[part])
+        high = np.minimum(np.concatenate((cuts, end[-1:]))[at], end[part])
+        return Pieces(self.number[part], np.full(len(part), self.thread), low, high - low)
+
+    def blocks(self) -> Iterator[Pieces]:
+        """The pieces, some at a time."""
+        whole = self.pieces()
+        for begin in range(0, len(whole.start_ns), _BLOCK):
+            yield Pieces(*(column[begin : begin + _BLOCK] for column in vars(whole).values()))
+
+
+def by_thread(table: HostOps, which: Bool, thread: Int64, where: Intervals) -> Iterator[ThreadTime]:
+    """The time of each thread with those rows of a table, of `which`, that run in it."""
+    for number in distinct(thread).tolist():
+        rows = np.flatnonzero((thread == number) & (where[:, 1] > where[:, 0]))
+        if not len(rows):
+            continue
+        rows = rows[np.argsort(where[rows, 0], kind="stable")]
+        start, end = where[rows, 0], where[rows, 1]
+        # the last interval that began before the row ended
+        last = np.searchsorted(start, table.end_ns, side="left") - 1
+        reaches = (last >= 0) & (end[np.maximum(last, 0)] > table.start_ns)
+        yield ThreadTime(number, rows, where[rows], nested(table, which & (table.thread == number) & reaches))
+
 
 STEP_NAME = "ProfilerStep#"  # torch.profiler's own mark, which says nothing about the place
 MOST_FRAC = 0.5  # of the time: what held Python so long is worth naming
@@ -49,10 +149,13 @@ class NameTime:
 
 @dataclass(frozen=True)
 class FrameTime:
-    """How long Python was in a function, in ns; the times as in NameTime.
+    """How long Python was in a function.
 
-    function, file, line: as the record has them, the line being where the function begins. Of a built-in function the
-    file and the line are its caller's; "" and 0 where the record has none.
+    function: its name.
+    file: the file it is in; of a built-in function that of its caller, empty where that is not recorded.
+    line: the line where the function in that file begins; 0 where that is not recorded.
+    share_ns: how long it was the innermost function of user code or a library.
+    inclusive_ns: how long it ran, with what it called.
     """
 
     function: str
@@ -125,13 +228,13 @@ def held_by(times: Sequence[TimeT], total_ns: int) -> TimeT | None:
 
     Of two that did, the one that ran for less lies inside the other, or began later and ended earlier.
     """
-    long = [one for one in times if total_ns and one.inclusive_ns >= MOST_FRAC * total_ns]
-    return min(long, key=lambda one: (one.inclusive_ns, -one.share_ns), default=None)
+    long = [time for time in times if total_ns and time.inclusive_ns >= MOST_FRAC * total_ns]
+    return min(long, key=lambda time: (time.inclusive_ns, -time.share_ns), default=None)
 
 
 def longest_operator(trace: Trace, thread: Int64, where: Intervals) -> Int64:
     """Of each interval the operator that was innermost for most of it, as row of trace.names, NONE where none ran."""
-    found = np.full(len(where), NONE, np.int64)
+    longest = np.full(len(where), NONE, np.int64)
     for part in by_thread(trace.host_ops, is_operator(trace), thread, where):
         pieces = part.pieces()
         row = part.stack.innermost_at(pieces.thread, pieces.start_ns)
@@ -142,8 +245,8 @@ def longest_operator(trace: Trace, thread: Int64, where: Intervals) -> Int64:
         np.add.at(sums, group, pieces.length_ns[known])
         interval = key // (len(trace.names) + 1)
         order = np.lexsort((sums, interval))
-        found[interval[order]] = key[order] % (len(trace.names) + 1)  # the last write of an interval is its longest
-    return found
+        longest[interval[order]] = key[order] % (len(trace.names) + 1)  # the last write of an interval is its longest
+    return longest
 
 
 def _names(trace: Trace, which: Bool, thread: Int64, where: Intervals) -> tuple[NameTime, ...]:
@@ -158,8 +261,9 @@ def _names(trace: Trace, which: Bool, thread: Int64, where: Intervals) -> tuple[
         for pieces in part.blocks():
             row = part.stack.innermost_at(pieces.thread, pieces.start_ns)
             share.add(_at(host.name, row), pieces.length_ns)
-            inclusive.add_once(_each_level(part.stack, pieces), pieces.length_ns)
-    return tuple(NameTime(trace.names[n], ns, inclusive.of[n]) for n, ns in share.longest(inclusive))
+            levels = part.stack.each_level_at(pieces.thread, pieces.start_ns)
+            inclusive.add_once([_at(host.name, level) for level in levels], pieces.length_ns)
+    return tuple(NameTime(trace.names[n], ns, inclusive.sums[n]) for n, ns in share.longest(inclusive))
 
 
 def _frames(trace: Trace, thread: Int64, where: Intervals) -> tuple[FrameTime, ...]:
@@ -175,39 +279,39 @@ def _frames(trace: Trace, thread: Int64, where: Intervals) -> tuple[FrameTime, .
     for part in by_thread(table, np.ones(len(table), bool), thread, where):
         rows = part.row_times()
         if rows is not None:
-            own, told = _told(table, rows, labels)
+            own, shown = _shown_frames(table, rows, labels)
             plain = labels.plain(table.name[rows.row].astype(np.int64))
-            share.add(np.where(told != NONE, told, plain), rows.alone_ns)
+            share.add(np.where(shown != NONE, shown, plain), rows.alone_ns)
             inclusive.add_rows(own, table, rows.row, part.where)
-            inclusive.add(np.where(told == NONE, plain, NONE), rows.alone_ns)
+            inclusive.add(np.where(shown == NONE, plain, NONE), rows.alone_ns)
             continue
         for pieces in part.blocks():
-            levels, shown = _told_by_piece(part.stack, pieces, labels)
+            levels, shown = _shown_by_piece(part.stack, pieces, labels)
             share.add(shown, pieces.length_ns)
             inclusive.add_once([*levels, shown], pieces.length_ns)
-    return tuple(labels.frame(n, ns, inclusive.of[n]) for n, ns in share.longest(inclusive))
+    return tuple(labels.frame(n, ns, inclusive.sums[n]) for n, ns in share.longest(inclusive))
 
 
-def _told(table: HostOps, rows: RowTimes, labels: _Labels) -> tuple[Int64, Int64]:
-    """The label of each frame, NONE where it is not to be told, and of the innermost around it that is, or itself."""
+def _shown_frames(table: HostOps, rows: RowTimes, labels: _Labels) -> tuple[Int64, Int64]:
+    """The label of each frame, NONE where it is not shown, and of the innermost shown frame around it, or itself."""
     name = table.name[rows.row].astype(np.int64)
-    own = labels.of(name, np.where(rows.parent != NONE, table.name[rows.parent], NONE))
-    of_row, told = np.full(len(table), NONE, np.int64), own.copy()
+    own = labels.label(name, np.where(rows.parent != NONE, table.name[rows.parent], NONE))
+    of_row, shown = np.full(len(table), NONE, np.int64), own.copy()
     for begin, end in pairwise(rows.levels):
         if begin:
             level = slice(begin, end)
-            told[level] = np.where(own[level] != NONE, own[level], of_row[rows.parent[level]])
-        of_row[rows.row[begin:end]] = told[begin:end]
-    return own, told
+            shown[level] = np.where(own[level] != NONE, own[level], of_row[rows.parent[level]])
+        of_row[rows.row[begin:end]] = shown[begin:end]
+    return own, shown
 
 
-def _told_by_piece(stack: HostStack, pieces: Pieces, labels: _Labels) -> tuple[list[Int64], Int64]:
-    """The label of the frame at each depth of each piece, and which of them is told."""
+def _shown_by_piece(stack: HostStack, pieces: Pieces, labels: _Labels) -> tuple[list[Int64], Int64]:
+    """The label of the frame at each depth of each piece, and which of them is shown."""
     above = shown = np.full(len(pieces.start_ns), NONE, np.int64)
     levels = []
     for row in stack.each_level_at(pieces.thread, pieces.start_ns):
         name = _at(stack.host_ops.name, row)
-        label = labels.of(name, above)
+        label = labels.label(name, above)
         levels.append(label)
         shown = np.where(label != NONE, label, shown)
         above = np.where(name != NONE, name, above)
@@ -220,15 +324,15 @@ def is_own_frame(name: str) -> bool:
 
 
 class _Labels:
-    """What frames are told as: numbers for pairs of a frame and, of a built-in function, its caller."""
+    """What frames are shown as: numbers for pairs of a frame and, of a built-in function, its caller."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names, self.base = names, len(names) + 1
         self.own = np.array([*map(is_own_frame, names), False], bool)
         self.builtin = np.array([*(BUILTIN_NAME.match(n) is not None for n in names), False], bool)
 
-    def of(self, name: Int64, above: Int64) -> Int64:
-        """The label of frames to be told, NONE for others. above: the frame that called each, NONE for none."""
+    def label(self, name: Int64, above: Int64) -> Int64:
+        """The label of shown frames, NONE for others. above: the frame that called each, NONE for none."""
         called = self.builtin[name] & self.own[above]
         return np.where(called, name * self.base + above, np.where(self.own[name], self.plain(name), NONE))
 
@@ -255,16 +359,16 @@ class _Sums:
     """Time by key, exact, over several threads."""
 
     def __init__(self) -> None:
-        self.of: dict[int, int] = {}
+        self.sums: dict[int, int] = {}
 
     def add(self, key: Int64, length_ns: Int64) -> None:
         """Add the length of each piece to its key; those of NONE are left out."""
         keys, group = coded(key)
         sums = np.zeros(len(keys), np.int64)
         np.add.at(sums, group, length_ns)
-        for one, ns in zip(keys.tolist(), sums.tolist(), strict=True):
-            if one != NONE and ns:
-                self.of[one] = self.of.get(one, 0) + ns
+        for number, ns in zip(keys.tolist(), sums.tolist(), strict=True):
+            if number != NONE and ns:
+                self.sums[number] = self.sums.get(number, 0) + ns
 
     def add_rows(self, key: Int64, table: HostOps, row: Int64, where: Intervals) -> None:
         """Add to each key how long one of its rows ran at least; of a recursion once. where: the time that counts."""
@@ -283,8 +387,8 @@ class _Sums:
 
     def longest(self, inclusive: _Sums) -> list[tuple[int, int]]:
         """Every key that ran, and how long it was innermost, the longest first."""
-        found = [(key, self.of.get(key, 0)) for key in inclusive.of]
-        return sorted(found, key=lambda item: (-item[1], -inclusive.of[item[0]], item[0]))
+        innermost = [(key, self.sums.get(key, 0)) for key in inclusive.sums]
+        return sorted(innermost, key=lambda item: (-item[1], -inclusive.sums[item[0]], item[0]))
 
 
 def _at(names: Int64 | np.ndarray[tuple[int, ...], np.dtype[np.int32]], row: Int64) -> Int64:
@@ -292,5 +396,20 @@ def _at(names: Int64 | np.ndarray[tuple[int, ...], np.dtype[np.int32]], row: Int
     return np.append(names, NONE).astype(np.int64)[row]
 
 
-def _each_level(stack: HostStack, pieces: Pieces) -> list[Int64]:
-    return [_at(stack.host_ops.name, row) for row in stack.each_level_at(pieces.thread, pieces.start_ns)]
+# When Python fetched batches from a DataLoader.
+
+# torch records `enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__` around the fetching of each batch
+_LOADER = re.compile(r"DataLoader\w*(?:\)#\w+)?\.__next__")
+
+
+def is_loader(name: str) -> bool:
+    """Whether a name on the host is that of a DataLoader fetching a batch."""
+    return _LOADER.search(name) is not None
+
+
+def fetches(trace: Trace) -> HostOps:
+    """What fetched a batch: an operator's mark, or a Python frame."""
+    loaders = np.array([is_loader(name) for name in trace.names], bool)
+    host = trace.host_ops
+    marks = host.take(loaders[host.name] if len(host) else np.zeros(0, bool))
+    return in_one_table(marks, trace.python_frames.named(loaders))

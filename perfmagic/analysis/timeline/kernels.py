@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from perfmagic.analysis.rows import Rows
-from perfmagic.numerics.grouped import coded
+from perfmagic.base.numerics.intervals import coded
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import Rows
 from perfmagic.trace.short_names import kernel_short_names
 
 Dim3 = tuple[int, int, int]
@@ -20,13 +21,26 @@ PERCENTILES = (0.0, 0.5, 0.9, 1.0)
 
 @dataclass(frozen=True)
 class KernelStat:
-    """The runs of one kernel on a device; times in ns.
+    """All runs of one kernel.
 
-    short_name: the name as it is read, which no other kernel of the trace shares.  n_ops: its runs.  total_ns: their
-    summed duration.  share_frac: of the summed duration of all the device's kernels. min_ns, median_ns, p90_ns, max_ns:
-    of the n sorted durations the one nearest to rank p · (n − 1).  grid, block: of the most frequent launch shape, by
-    (x, y, z), the first seen where they tie; None where the record has no shapes. n_shapes: distinct pairs of grid and
-    block. tensor_cores: None where the name does not tell.
+    name: the kernel's name, whole.
+    short_name: the name in at most 48 characters, by its structure; no other kernel of the trace has the same.
+    op_class: what it works on.
+    n_ops: its runs.
+    total_ns: their summed duration.
+    mean_ns: their mean duration.
+    share_frac: its share of the summed duration of all kernels of the device.
+    min_ns: the shortest run.
+    median_ns: the median run.
+    p90_ns: the 90th percentile of the runs.
+    max_ns: the longest run.
+    grid: blocks of the grid of the most frequent launch shape. By (x, y, z); None where the record has no shapes.
+    block: threads of a block of the most frequent launch shape. By (x, y, z); None where the record has no shapes.
+    n_shapes: distinct pairs of grid and block.
+    tensor_cores: whether it uses tensor cores, by its name; None where the name does not say.
+
+    Percentiles: of the n sorted durations the one nearest to rank p · (n − 1). Of equally frequent launch shapes
+    the first seen counts.
     """
 
     device: int
@@ -49,12 +63,18 @@ class KernelStat:
 
 @dataclass(frozen=True)
 class TensorCoreShare:
-    """How much of the kernels' time was on tensor cores; summed durations in ns.
+    """How much of the kernels' summed duration was on tensor cores, by the kernels' names.
 
-    tensor_ns: kernels whose name says that they use them.  undecided_ns: matrix kernels whose name does not tell.
-    matrix_ns: matrix products, convolutions and attention, and whatever else uses tensor cores.  kernel_ns: every
-    kernel.
+    tensor_ns: kernels that use them.
+    undecided_ns: matrix kernels whose name does not say.
+    matrix_ns: matrix kernels, and whatever else uses them.
+    kernel_ns: all kernels.
+    frac_of_matrix: `tensor_ns` by `matrix_ns`, 0 to 1.
+    frac_of_kernels: `tensor_ns` by `kernel_ns`, 0 to 1.
     """
+
+    left_out: ClassVar[tuple[str, ...]] = ("device",)  # of JSON: the key above says which
+    computed: ClassVar[tuple[str, ...]] = ("frac_of_matrix", "frac_of_kernels")
 
     device: int
     tensor_ns: int
@@ -77,11 +97,11 @@ def kernels(trace: Trace, device: int, comm_names: str | None = None) -> Rows[Ke
 
     comm_names: what is communication, as in perfmagic.trace.names.op_classes.
     """
-    mine = (trace.ops.device == device) & (trace.ops.kind == OpKind.KERNEL)
-    ops = trace.ops.take(mine)
+    is_kernel = (trace.ops.device == device) & (trace.ops.kind == OpKind.KERNEL)
+    ops = trace.ops.take(is_kernel)
     if not len(ops):
         return Rows((), KernelStat)
-    classes = op_classes(trace, comm_names)[mine]
+    classes = op_classes(trace, comm_names)[is_kernel]
     names, first, inverse, n = np.unique(ops.name, return_index=True, return_inverse=True, return_counts=True)
     total, ranked = _durations(ops, inverse, n)
     grid_block, n_shapes = _shapes(trace, ops, inverse, len(names))

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.analysis.rows import names_at
-from perfmagic.numerics.grouped import coded, distinct
+from perfmagic.base.numerics.intervals import coded, distinct
+from perfmagic.base.units import plural
 from perfmagic.trace.columns import NONE, Bool, HostOps, Int8, Int32, Int64
 from perfmagic.trace.hoststack import HostStack, launching_operators, nested, operator_stack
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import names_at
 from perfmagic.trace.short_names import kernel_short_names
-from perfmagic.units import plural
 
 # Kineto writes torch.nn modules as Python frames of this form, numbered by class
 MODULE = re.compile(r"nn\.Module: (.+)")
@@ -69,11 +69,11 @@ class Origins:
         """What is one call of the operator, graph or kernel, for some ops: equal numbers, one call; shape of rows."""
         # counted apart: operators, launches of graphs, and kernels, of which each is a call of its own
         graph = rows[self.source[rows] == Source.GRAPH]
-        found = 3 * rows + 2
-        found[self.source[rows] == Source.GRAPH] = 3 * self.launch[graph] + 1
+        call = 3 * rows + 2
+        call[self.source[rows] == Source.GRAPH] = 3 * self.launch[graph] + 1
         known = self.host_op[rows] != NONE
-        found[known] = 3 * self.host_op[rows[known]].astype(np.int64)
-        return found
+        call[known] = 3 * self.host_op[rows[known]].astype(np.int64)
+        return call
 
 
 @once_per_trace
@@ -81,7 +81,7 @@ def origins(trace: Trace) -> Origins:
     """Which operator, graph or kernel each device op is charged to."""
     ops = trace.ops
     host_op = _known_as(trace, operator_stack(trace), launching_operators(trace))
-    graph_ops = _graph_sizes(trace)
+    graph_ops = graph_sizes(trace)
     launched = ops.launch != NONE
     known = (host_op != NONE) & (graph_ops == 0)
     known &= ~_compiled_alone(trace, host_op, known)
@@ -154,13 +154,13 @@ def _places(trace: Trace) -> tuple[Places, Places]:
 
 def _running(trace: Trace, around: HostOps, words: Mapping[int, str]) -> Places:
     """The innermost Python frame with words around each launch. around: the frames; words: of names that count."""
-    mine = around.take(np.isin(around.name, list(words)))
-    if not len(mine):
+    frames_with_words = around.take(np.isin(around.name, list(words)))
+    if not len(frames_with_words):
         return Places((), np.broadcast_to(np.int32(NONE), len(trace.ops)))
-    at = nested(mine).innermost_at(trace.calls.thread, trace.calls.start_ns)
+    at = nested(frames_with_words).innermost_at(trace.calls.thread, trace.calls.start_ns)
     number = np.full(len(trace.names), NONE, np.int32)
     number[list(words)] = np.arange(len(words))
-    name = np.where(at != NONE, number[mine.name[at]], NONE)
+    name = np.where(at != NONE, number[frames_with_words.name[at]], NONE)
     row = np.where(trace.ops.launch != NONE, name[trace.ops.launch], NONE).astype(np.int32)
     return Places(tuple(words.values()), row)
 
@@ -181,15 +181,16 @@ def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
     return np.array([pattern.match(name) is not None for name in trace.names], bool)
 
 
-def _graph_sizes(trace: Trace) -> Int64:
+@once_per_trace
+def graph_sizes(trace: Trace) -> Int64:
     """How many ops the graph launch of each op carried, 0 where it was no graph launch; shape of ops."""
     sizes = np.zeros(len(trace.ops), np.int64)
     if not len(trace.calls):
         return sizes
     is_graph = np.array([_GRAPH_LAUNCH.search(name) is not None for name in trace.names], bool)
     launch = trace.ops.launch
-    mine = (launch != NONE) & is_graph[trace.calls.name[launch]]
-    sizes[mine] = np.bincount(launch[mine], minlength=len(trace.calls))[launch[mine]]
+    in_graph = (launch != NONE) & is_graph[trace.calls.name[launch]]
+    sizes[in_graph] = np.bincount(launch[in_graph], minlength=len(trace.calls))[launch[in_graph]]
     return sizes
 
 
@@ -203,12 +204,12 @@ def _graph_names(trace: Trace, graph: Bool) -> dict[int, str]:
     alike: dict[int, list[bytes]] = {}
     for content in dict.fromkeys(of_launch.values()):
         alike.setdefault(len(content) // name.itemsize, []).append(content)
-    words = {
+    graph_names = {
         content: f"graph of {plural(size, 'op')}" + (f" ({number})" if len(same) > 1 else "")
         for size, same in alike.items()
         for number, content in enumerate(same, 1)
     }
-    return {call: words[content] for call, content in of_launch.items()}
+    return {call: graph_names[content] for call, content in of_launch.items()}
 
 
 def _compiled_alone(trace: Trace, host_op: Int32, known: Bool) -> Bool:
@@ -230,5 +231,5 @@ class _Names:
         """The number of the name of each key; shape of keys."""
         used, inverse = coded(keys)
         numbers = [self.known.setdefault(name_of(key), len(self.known)) for key in used.tolist()]
-        found: Int64 = np.array(numbers, np.int64)[inverse]
-        return found
+        number_of_key: Int64 = np.array(numbers, np.int64)[inverse]
+        return number_of_key

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import cached_property
+from itertools import combinations
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.numerics.grouped import coded, unions
-from perfmagic.numerics.intervals import (
+from perfmagic.base.numerics.intervals import (
     EMPTY,
     Intervals,
+    coded,
     complement,
     concurrency_ns,
-    intersect,
     merge,
+    overlap_ns,
     subtract,
     total_ns,
     union,
+    unions,
 )
 from perfmagic.trace.columns import DeviceOps
+from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import Rows
 
 CLASS_SETS: dict[str, tuple[OpClass, ...]] = {
     "compute": (OpClass.MATRIX, OpClass.COMPUTE),
@@ -49,11 +54,18 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Partition:
-    """Where the extent went, each instant once; the parts add up to the extent.
+    """The extent, each instant once: the parts add up to `extent_ns`. A class (compute, communication, copy,
+    memset) is alone where no op of another class runs.
 
-    Of the classes compute, communication, copy and memset a class is *alone* where no op of another one runs.
-    compute_with_other_ns: compute and another class.  several_without_compute_ns: no compute, and two other classes or
-    more. idle_ns: nothing. *Exposed* is more than alone: see Breakdown.
+    compute_alone_ns: compute and no other class.
+    compute_with_other_ns: compute and at least one other class.
+    communication_alone_ns: communication and no other class; never more than `exposed_communication_ns`.
+    copy_alone_ns: a copy and no other class; never more than `exposed_copy_ns`.
+    memset_alone_ns: a memset and no other class.
+    several_without_compute_ns: two or more of communication, copy and memset, and no compute.
+    idle_ns: no op.
+
+    *Exposed* is more than alone: see Breakdown.
     """
 
     compute_alone_ns: int
@@ -85,10 +97,6 @@ class Breakdown:
     extent_end_ns: int
     head_ns: int
     tail_ns: int
-    compute_communication: Overlap
-    compute_copy: Overlap
-    communication_copy: Overlap
-    partition: Partition
     concurrency_ns: dict[int, int]
     intervals: dict[str, Intervals]
 
@@ -132,9 +140,41 @@ class Breakdown:
     def exposed_copy_ns(self) -> int:
         return self.class_ns("exposed_copy")
 
+    @property
+    def compute_communication(self) -> Overlap:
+        return self._overlap("compute", "communication")
+
+    @property
+    def compute_copy(self) -> Overlap:
+        return self._overlap("compute", "copy")
+
+    @property
+    def communication_copy(self) -> Overlap:
+        return self._overlap("communication", "copy")
+
+    @cached_property
+    def partition(self) -> Partition:
+        """Where the extent went, each instant once."""
+        sets, alone_ns = self.intervals, {}
+        for name in PARTED:
+            others = merge(*(sets[other] for other in PARTED if other != name))
+            alone_ns[f"{name}_alone_ns"] = total_ns(subtract(sets[name], others))
+        with_other_ns = self.compute_ns - alone_ns["compute_alone_ns"]
+        return Partition(
+            **alone_ns,
+            compute_with_other_ns=with_other_ns,
+            several_without_compute_ns=self.busy_ns - with_other_ns - sum(alone_ns.values()),
+            idle_ns=self.idle_ns,
+        )
+
     def class_ns(self, name: str) -> int:
         """The length of one of the interval sets."""
         return total_ns(self.intervals[name])
+
+    def _overlap(self, first: str, second: str) -> Overlap:
+        both_ns = overlap_ns(self.intervals[first], self.intervals[second])
+        first_ns, second_ns = self.class_ns(first), self.class_ns(second)
+        return Overlap(both_ns, both_ns / first_ns if first_ns else 0.0, both_ns / second_ns if second_ns else 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Every number, without the interval sets."""
@@ -163,10 +203,11 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
     comm_names: a pattern that decides what is communication, as in perfmagic.trace.names.op_classes.
     A device without ops has an extent of zero at the window's start. Source: docs/words.md.
     """
-    mine = trace.ops.device == device
-    ops = trace.ops.take(mine)
-    start, end = extent(ops, trace.meta.start_ns)
-    sets = _interval_sets(ops, op_classes(trace, comm_names)[mine], start, end)
+    here = trace.ops.device == device
+    ops = trace.ops.take(here)
+    start = int(ops.start_ns[0]) if len(ops) else trace.meta.start_ns
+    end = int(ops.end_ns.max(initial=start))
+    sets = _interval_sets(ops, op_classes(trace, comm_names)[here], start, end)
     _, per_stream = unions(coded(ops.stream)[1], ops.start_ns, ops.end_ns)
     return Breakdown(
         device=device,
@@ -175,31 +216,14 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
         extent_end_ns=end,
         head_ns=max(0, start - trace.meta.start_ns),
         tail_ns=max(0, trace.meta.end_ns - end) if len(ops) else 0,
-        compute_communication=_overlap(sets["compute"], sets["communication"]),
-        compute_copy=_overlap(sets["compute"], sets["copy"]),
-        communication_copy=_overlap(sets["communication"], sets["copy"]),
-        partition=_partition(sets, end - start),
         concurrency_ns=concurrency_ns([per_stream], start, end),
         intervals=sets,
     )
 
 
-def extent(ops: DeviceOps, default_ns: int = 0) -> tuple[int, int]:
-    """First start and last end of some device ops; default_ns twice where there are none."""
-    if not len(ops):
-        return default_ns, default_ns
-    return int(ops.start_ns[0]), int(ops.end_ns.max())
-
-
-@once_per_trace
-def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
-    """When a device, or with None any device, executed at least one op. Source: docs/words.md, "busy"."""
-    everything = np.ones(len(trace.ops), bool)
-    return _union_of(trace.ops, everything if device is None else trace.ops.device == device)
-
-
 def _interval_sets(ops: DeviceOps, classes: npt.NDArray[Any], start_ns: int, end_ns: int) -> dict[str, Intervals]:
-    sets = {name: _union_of(ops, np.isin(classes, members)) for name, members in CLASS_SETS.items()}
+    rows = {name: np.isin(classes, members) for name, members in CLASS_SETS.items()}
+    sets = {name: union(ops.start_ns[which], ops.end_ns[which]) for name, which in rows.items()}
     busy = merge(*(sets[name] for name in PARTED))
     return sets | {
         "busy": busy,
@@ -209,25 +233,60 @@ def _interval_sets(ops: DeviceOps, classes: npt.NDArray[Any], start_ns: int, end
     }
 
 
-def _union_of(ops: DeviceOps, rows: npt.NDArray[Any]) -> Intervals:
-    return union(ops.start_ns[rows], ops.end_ns[rows])
+# How long each two classes of ops ran at once; Breakdown.concurrency_ns counts streams instead.
+
+CLASSES = ("compute", "htod", "dtoh", "dtod", "ptop", "communication", "memset")  # of breakdown().intervals
 
 
-def _overlap(first: Intervals, second: Intervals) -> Overlap:
-    ns, first_ns, second_ns = total_ns(intersect(first, second)), total_ns(first), total_ns(second)
-    return Overlap(ns, ns / first_ns if first_ns else 0.0, ns / second_ns if second_ns else 0.0)
+@dataclass(frozen=True)
+class ClassOverlap:
+    """Two classes of ops on one device, and how long both ran at once.
+
+    first: a class.
+    second: another class.
+    overlap_ns: when both ran.
+    first_ns: when the first class ran at all.
+    second_ns: when the second class ran at all.
+    frac_of_first: the overlap's share of the first class, 0 to 1.
+    frac_of_second: the overlap's share of the second class, 0 to 1.
+    """
+
+    device: int
+    first: Annotated[str, one_of(*CLASSES)]
+    second: Annotated[str, one_of(*CLASSES)]
+    overlap_ns: int
+    first_ns: int
+    second_ns: int
+
+    @property
+    def frac_of_first(self) -> float:
+        return self.overlap_ns / self.first_ns
+
+    @property
+    def frac_of_second(self) -> float:
+        return self.overlap_ns / self.second_ns
 
 
-def _partition(sets: dict[str, Intervals], extent_ns: int) -> Partition:
-    alone_ns = {}
-    for name in PARTED:
-        others = merge(*(sets[other] for other in PARTED if other != name))
-        alone_ns[f"{name}_alone_ns"] = total_ns(subtract(sets[name], others))
-    with_other_ns = total_ns(sets["compute"]) - alone_ns["compute_alone_ns"]
-    idle_ns = extent_ns - total_ns(sets["busy"])
-    return Partition(
-        **alone_ns,
-        compute_with_other_ns=with_other_ns,
-        several_without_compute_ns=extent_ns - idle_ns - with_other_ns - sum(alone_ns.values()),
-        idle_ns=idle_ns,
+def overlap_matrix(trace: Trace, device: int, comm_names: str | None = None) -> Rows[ClassOverlap]:
+    """How long each two classes of a device's ops were active at once: a row for each pair of classes that occur.
+
+    comm_names: what is communication, as in perfmagic.trace.names.op_classes.
+    Source: docs/words.md, "overlap".
+    """
+    parts = breakdown(trace, device, comm_names)
+    length_ns = {name: parts.class_ns(name) for name in CLASSES}
+    occurring = [name for name in CLASSES if length_ns[name]]
+    return Rows(
+        (
+            ClassOverlap(
+                device,
+                first,
+                second,
+                overlap_ns=overlap_ns(parts.intervals[first], parts.intervals[second]),
+                first_ns=length_ns[first],
+                second_ns=length_ns[second],
+            )
+            for first, second in combinations(occurring, 2)
+        ),
+        ClassOverlap,
     )

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perfmagic.errors import OptionError
+from perfmagic.base.errors import OptionError
 from perfmagic.trace.model import DeviceInfo
 
 DATA_SHEET = "data sheet"
@@ -30,8 +30,12 @@ TYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 class Peaks:
     """What a device can do at most.
 
-    flop_per_s: by type, of TYPES; a type that is absent has no known peak.  bytes_per_s: of its memory, None where not
-    known.  kind: where the numbers are from, in two words.  source: the document.
+    name: the device, as its data sheet calls it.
+    flop_per_s: by type, of TYPES, without sparsity; a type that is absent has no known peak.
+    bytes_per_s: the memory bandwidth, in bytes per second; None where not known.
+    kind: where the numbers are from: data sheet.
+    source: the document.
+
     Raises OptionError for an unknown type or a number that is not above 0.
 
     >>> t = perfmagic.open_trace("step.json.gz")
@@ -57,8 +61,8 @@ class Peaks:
 
     def of(self, dtype: str) -> float | None:
         """The most operations in a second on numbers of a type; bf16 is as fast as fp16 where nothing else is said."""
-        found = self.flop_per_s.get(dtype)
-        return self.flop_per_s.get("fp16") if found is None and dtype == "bf16" else found
+        flop_per_s = self.flop_per_s.get(dtype)
+        return self.flop_per_s.get("fp16") if flop_per_s is None and dtype == "bf16" else flop_per_s
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic import units
-from perfmagic.analysis.rows import Rows
-from perfmagic.analysis.timeline.overlap import CLASS_SETS, breakdown, busy_intervals
-from perfmagic.numerics.grouped import unions
-from perfmagic.numerics.intervals import Intervals, covered_ns, merge, subtract, union
+from perfmagic.analysis.timeline.activity import busy_intervals
+from perfmagic.analysis.timeline.overlap import CLASS_SETS, breakdown
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import Intervals, covered_ns, merge, subtract, union, unions
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import op_classes
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import Rows
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")  # as torch.profiler names what lies between two calls of step()
 STANDS_OUT_RATIO = 1.25  # to the median lap, as a rank's total to the median of the other ranks
@@ -27,17 +27,26 @@ CUT_FRAC = 0.1  # of a step outside the records; a profiler needs some milliseco
 
 @dataclass(frozen=True)
 class Step:
-    """One training step; times in ns. Source: docs/words.md, "step" and "lap".
+    """A training step that torch.profiler marked.
 
-    start_ns, end_ns: on the host.
-    busy_ns, compute_ns, communication_ns, copy_ns: when at least one op that the step launched executed, or one of that
-    class, whenever that was. Steps of equal work have equal ones.
-    window_busy_ns: of [start_ns, end_ns), when at least one device executed anything, whichever step launched it.
-    n_ops: device ops that the step launched, on any thread; first_op_ns, last_op_ns: their first start and last end,
-    None where there are none.
-    lap_ns: from the last op of the step before to its own last op, None where no step before launched any. Python may
+    number: the step's number in its mark.
+    start_ns: its start on the host.
+    end_ns: its end on the host.
+    busy_ns: when ops that it launched executed, whenever that was.
+    compute_ns: when compute ops that it launched executed.
+    communication_ns: when communication ops that it launched executed.
+    copy_ns: when copies that it launched executed.
+    window_busy_ns: when any device executed an op during its time on the host, whichever step launched it.
+    n_ops: device ops that it launched.
+    first_op_ns: the first start of those ops; None for none.
+    last_op_ns: the last end of those ops; None for none.
+    lap_ns: from the last op of the step before to its own last op; None where no step before launched any. Python may
     run ahead of the device, so that a step's time on the host is not the time it took.
-    unrecorded_ns: of [start_ns, end_ns), what lies before the first record or after the last.
+    unrecorded_ns: what of its time on the host lies before the first record or after the last.
+    duration_ns: from start to end.
+    window_busy_frac: the share of its time on the host in which a device was busy.
+
+    Source: docs/words.md, "step" and "lap".
     """
 
     number: int
@@ -103,7 +112,7 @@ def steps(trace: Trace, comm_names: str | None = None) -> Rows[Step]:
         "unrecorded_ns": end - start - covered_ns(recorded, start, end),
     }
     laps = _laps(last, n_ops)
-    found = [
+    step_rows = [
         Step(
             **{name: int(values[i]) for name, values in columns.items()},
             first_op_ns=int(first[i]) if n_ops[i] else None,
@@ -112,13 +121,13 @@ def steps(trace: Trace, comm_names: str | None = None) -> Rows[Step]:
         )
         for i in range(len(number))
     ]
-    return Rows(found, Step, note=_note(found))
+    return Rows(step_rows, Step, note=_note(step_rows))
 
 
-def outstanding(trace: Trace, found: Sequence[Step], comm_names: str | None = None) -> list[StepOut]:
-    """The steps that took the device much longer than the median one, and by what; found: from steps()."""
-    laps = [(s.last_op_ns - s.lap_ns, s.last_op_ns) for s in found if s.lap_ns is not None and s.last_op_ns is not None]
-    lapping = [s for s in found if s.lap_ns is not None]
+def outstanding(trace: Trace, rows: Sequence[Step], comm_names: str | None = None) -> list[StepOut]:
+    """The steps that took the device much longer than the median one, and by what; rows: from steps()."""
+    laps = [(s.last_op_ns - s.lap_ns, s.last_op_ns) for s in rows if s.lap_ns is not None and s.last_op_ns is not None]
+    lapping = [s for s in rows if s.lap_ns is not None]
     if len(laps) < FEWEST_LAPS:
         return []
     start, end = np.array(laps, np.int64).T
@@ -143,41 +152,41 @@ def _lap_parts(trace: Trace, start: Int64, end: Int64, comm_names: str | None) -
     }
 
 
-def _note(found: Sequence[Step]) -> str:
+def _note(rows: Sequence[Step]) -> str:
     """The laps in one line, the class of work of which one step has more, and what the records hold only in part."""
-    laps = np.array([s.lap_ns for s in found if s.lap_ns is not None])
-    words = []
+    laps = np.array([s.lap_ns for s in rows if s.lap_ns is not None])
+    parts = []
     if len(laps) >= FEWEST_LAPS:
         median, least, most = (units.duration(ns) for ns in (float(np.median(laps)), int(laps.min()), int(laps.max())))
         spread = f"{median} in the median, {least} to {most}"
         n = int((laps > STANDS_OUT_RATIO * np.median(laps)).sum())
         out = f"{units.plural(n, 'step')} stand{'s' if n == 1 else ''} out" if n else "no step stands out"
-        words.append(f"From the last op of a step to that of the next: {spread}; {out}")
-        words += _uneven(found, float(laps.max()))
-    words += [
+        parts.append(f"From the last op of a step to that of the next: {spread}; {out}")
+        parts += _uneven(rows, float(laps.max()))
+    parts += [
         f"The records hold {units.duration(s.duration_ns - s.unrecorded_ns)} of the {units.duration(s.duration_ns)} "
         f"of step {s.number}"
-        for s in found
+        for s in rows
         if s.unrecorded_ns > CUT_FRAC * s.duration_ns
     ]
-    return ". ".join(words)
+    return ". ".join(parts)
 
 
-def _uneven(found: Sequence[Step], longest_ns: float) -> list[str]:
+def _uneven(rows: Sequence[Step], longest_ns: float) -> list[str]:
     """Of each class of work the step that has much more of it than the median step, whether or not its lap shows it."""
-    words = []
+    parts = []
     for what, ns in (
-        ("compute", [s.compute_ns for s in found]),
-        ("communication", [s.communication_ns for s in found]),
-        ("copies", [s.copy_ns for s in found]),
+        ("compute", [s.compute_ns for s in rows]),
+        ("communication", [s.communication_ns for s in rows]),
+        ("copies", [s.copy_ns for s in rows]),
     ):
         i, median = int(np.argmax(ns)), float(np.median(ns))
         if ns[i] > STANDS_OUT_RATIO * median and ns[i] - median > UNEVEN_FRAC * longest_ns:
-            words.append(
-                f"Step {found[i].number} launched {units.duration(ns[i])} of {what}, the median step "
+            parts.append(
+                f"Step {rows[i].number} launched {units.duration(ns[i])} of {what}, the median step "
                 f"{units.duration(median)}"
             )
-    return words
+    return parts
 
 
 def _windows(trace: Trace) -> tuple[Int64, Int64, Int64]:
@@ -185,13 +194,13 @@ def _windows(trace: Trace) -> tuple[Int64, Int64, Int64]:
     host = trace.host_ops
     step = np.array([_STEP.match(name) is not None for name in trace.names], bool)
     marks = np.flatnonzero(step[host.name])  # PyTorch of 2021 recorded them as operators
-    found = []
+    windows = []
     for name in np.unique(host.name[marks]).tolist():
         if match := _STEP.match(trace.names[name]):
             rows = marks[host.name[marks] == name]
             spans = union(host.start_ns[rows], host.end_ns[rows]).tolist()
-            found += [(start, end, int(match[1])) for start, end in spans]
-    table = np.array(sorted(found), np.int64).reshape(-1, 3)
+            windows += [(start, end, int(match[1])) for start, end in spans]
+    table = np.array(sorted(windows), np.int64).reshape(-1, 3)
     start, end, number = table.T
     end[:-1] = np.minimum(end[:-1], start[1:])
     return number, start, end
@@ -222,22 +231,22 @@ def _extents(trace: Trace, rows: Int64, step: Int64, n: int) -> tuple[Int64, Int
 def _device_times(trace: Trace, rows: Int64, step: Int64, n: int, comm_names: str | None) -> dict[str, Int64]:
     """When ops of each of n steps executed, all and by class, in ns."""
     ops, classes = trace.ops, op_classes(trace, comm_names)[rows]
-    found = {}
+    sums = {}
     for name in ("busy", "compute", "communication", "copy"):
-        mine = np.isin(classes, CLASS_SETS[name]) if name in CLASS_SETS else np.ones(len(rows), bool)
-        of_step, spans = unions(step[mine], ops.start_ns[rows[mine]], ops.end_ns[rows[mine]])
+        of_class = np.isin(classes, CLASS_SETS[name]) if name in CLASS_SETS else np.ones(len(rows), bool)
+        of_step, spans = unions(step[of_class], ops.start_ns[rows[of_class]], ops.end_ns[rows[of_class]])
         total = np.zeros(n, np.int64)
         np.add.at(total, of_step, spans[:, 1] - spans[:, 0])
-        found[f"{name}_ns"] = total
-    return found
+        sums[f"{name}_ns"] = total
+    return sums
 
 
 def _laps(last: Int64, n_ops: Int64) -> list[int | None]:
     """How long after those of the steps before the last op of each step ended; None for the first one with ops."""
-    found: list[int | None] = []
+    laps: list[int | None] = []
     before: int | None = None
     for end, n in zip(last.tolist(), n_ops.tolist(), strict=True):
-        found.append(None if before is None or not n else max(0, end - before))
+        laps.append(None if before is None or not n else max(0, end - before))
         if n:
             before = end if before is None else max(before, end)
-    return found
+    return laps

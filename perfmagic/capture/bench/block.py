@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from perfmagic import units
+from perfmagic.base import units
 from perfmagic.capture.devices.backends import Backend, active_backends
+from perfmagic.trace.host_limits import shared_cores
 from perfmagic.trace.model import DeviceInfo
 
 
@@ -28,13 +29,15 @@ class Benchmark:
     def __init__(self, label: str = "") -> None:
         self.label = label
         self.returned_s = self.done_s = 0.0
-        self._queued: dict[str, int | None] = {}  # before the block, by kind of device; None where it is not reported
+        self._queued: dict[tuple[str, int], int | None] = {}  # before the block, by device; None: it does not tell
 
     def __enter__(self) -> Benchmark:  # noqa: PYI034 - Self needs Python 3.11
         backends = active_backends()
         for backend in backends:
             backend.synchronize()
-        self._queued = {backend.kind: backend.progress() for backend in backends}
+        self._queued = {
+            (backend.kind, info.index): backend.progress(info.index) for backend in backends for info in backend.infos()
+        }
         self._start_s = time.perf_counter()
         return self
 
@@ -45,37 +48,40 @@ class Benchmark:
             backend.synchronize()
         self.done_s = time.perf_counter() - self._start_s
         if failed is None:
-            print(self._sentence(backends))  # noqa: T201 - its purpose
+            for line in self._lines(backends):
+                print(line)  # noqa: T201 - its purpose
 
-    def _sentence(self, backends: Sequence[Backend]) -> str:
+    def _lines(self, backends: Sequence[Backend]) -> list[str]:
+        worked = [info for backend in backends for info in backend.infos() if self._works(backend, info.index)]
+        return [self._sentence(backends, worked), *(remark.words for remark in shared_cores(worked))]
+
+    def _sentence(self, backends: Sequence[Backend], worked: Sequence[DeviceInfo]) -> str:
         """What the block took, in words; of devices no more than they report."""
         label = f"{self.label}: " if self.label else ""
         returned = f"{label}Python returned after {units.duration_s(self.returned_s)}"
         if not backends:
             return f"{returned}; no device was in use"
-        worked = [backend for backend in backends if self._works(backend)]
         if not worked:
-            return f"{returned}; nothing was queued on {_name(backends)}"
+            return f"{returned}; nothing was queued on {_name(_infos(backends))}"
         finished = "finished"
-        if any(self._unreported(backend) for backend in worked):
-            finished = "was idle" if len(_infos(worked)) == 1 else "were idle"
+        if any(self._unreported(backend) for backend in backends):
+            finished = "was idle" if len(worked) == 1 else "were idle"
         return f"{returned}, {_name(worked)} {finished} after {units.duration_s(self.done_s)}"
 
-    def _works(self, backend: Backend) -> bool:
+    def _works(self, backend: Backend, index: int) -> bool:
         """Whether the block queued something there; assumed of a device that does not report what is queued."""
-        after = backend.progress()
-        return after is None or after != self._queued.get(backend.kind, 0)
+        after = backend.progress(index)
+        return after is None or after != self._queued.get((backend.kind, index), 0)
 
     def _unreported(self, backend: Backend) -> bool:
         """Whether it stays unknown if the block used the device: it was in use before, and reports nothing."""
-        return backend.progress() is None and backend.kind in self._queued
+        return backend.progress() is None and backend.kind in (kind for kind, _ in self._queued)
 
 
 def _infos(backends: Sequence[Backend]) -> list[DeviceInfo]:
     return [info for backend in backends for info in backend.infos()]
 
 
-def _name(backends: Sequence[Backend]) -> str:
-    infos = _infos(backends)
+def _name(infos: Sequence[DeviceInfo]) -> str:
     name = "the device" if len(infos) == 1 else f"{len(infos)} devices"
     return name + (" (simulated)" if any(info.simulated for info in infos) else "")

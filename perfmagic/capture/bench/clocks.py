@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from perfmagic.samples import ClockRecord
+from perfmagic.trace.samples import ClockRecord
 
 # bits of nvmlDeviceGetCurrentClocksEventReasons that hold a clock down against the user's will
 LIMITS = {
@@ -37,10 +37,10 @@ class Clocks:
         nvml = self._nvml
         for index, handle in self._handles:
             # a partitioned GPU does not report its clock: then there is no record
-            mhz = _asked(nvml, lambda one=handle: nvml.nvmlDeviceGetClockInfo(one, nvml.NVML_CLOCK_SM))
+            mhz = _asked(nvml, lambda handle=handle: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
             if mhz:
                 self._mhz[index].append(int(mhz))
-                self._reasons[index] |= int(_asked(nvml, lambda one=handle: _reasons(nvml, one)))
+                self._reasons[index] |= int(_asked(nvml, lambda handle=handle: _reasons(nvml, handle)))
 
     def records(self) -> tuple[ClockRecord, ...]:
         """What was read so far; a GPU that never reported its clock is left out."""
@@ -53,7 +53,7 @@ class Clocks:
             sm_mhz=tuple(self._mhz[index]),
             temperature_c=_asked(nvml, lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
             power_w=_asked(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle)) / 1000,  # reported in mW
-            limited_by=tuple(words for bit, words in LIMITS.items() if self._reasons[index] & bit),
+            limited_by=tuple(limit for bit, limit in LIMITS.items() if self._reasons[index] & bit),
             other_processes=_others(nvml, handle),
         )
 
@@ -68,8 +68,8 @@ def clocks_of(torch: Any, indices: Sequence[int]) -> Clocks | None:
     except Exception:  # noqa: BLE001 - absent, or no driver: its own errors are of a module that is not there
         return None
     handles = [(index, _handle(nvml, torch.cuda.get_device_properties(index))) for index in indices]
-    found = [(index, handle) for index, handle in handles if handle is not None]
-    return Clocks(nvml, found) if found else None
+    readable = [(index, handle) for index, handle in handles if handle is not None]
+    return Clocks(nvml, readable) if readable else None
 
 
 def _handle(nvml: Any, properties: Any) -> Any:

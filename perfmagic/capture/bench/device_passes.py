@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from perfmagic.capture.bench.body_loop import Phase
-from perfmagic.capture.bench.notes import Notes
-from perfmagic.capture.bench.plan import Recording
-from perfmagic.capture.bench.sampler import Sampler
+from perfmagic.base.errors import CaptureError, PerfmagicError
+from perfmagic.capture.bench.spec import Notes, Recording
 from perfmagic.capture.devices.backends import Backend
-from perfmagic.errors import CaptureError, PerfmagicError
 from perfmagic.trace.model import Trace
+
+if TYPE_CHECKING:
+    from perfmagic.capture.bench.sampling import Phase, Sampler
 
 SPAN_BLOCK_S = 50e-6  # event resolution is about 0.5 µs
 SPAN_MOST_CALLS = 50
@@ -23,7 +24,7 @@ FASTEST_LAUNCH_S = 2e-6  # no launch takes the host less, so returns / 2 µs bou
 BACKLOG_FACTOR = 1.5
 BACKLOG_CAP_S = 0.05
 PROFILED_RUNS = 5  # at most, for one that is not disturbed
-DISTURBED = 1.25  # a recorded run this many times the median of done does not stand for the samples
+DISTURBED = 1.25  # a recorded run this many times the median of done does not represent the samples
 
 
 class DevicePasses:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from perfmagic.capture.devices.backends import Backend
 from perfmagic.trace.model import DeviceInfo
@@ -18,10 +23,10 @@ class Devices:
 
     def refresh(self) -> None:
         """Ask again which devices are in use: the body may have started one."""
-        found = self._active()
-        if [b.kind for b in found] != [b.kind for b in self.backends]:  # keeps a backend's calibration
-            self.backends = found
-            self.infos = tuple(info for backend in found for info in backend.infos())
+        active = self._active()
+        if [b.kind for b in active] != [b.kind for b in self.backends]:  # keeps a backend's calibration
+            self.backends = active
+            self.infos = tuple(info for backend in active for info in backend.infos())
 
     def synchronize(self) -> None:
         """Wait until all of them are idle."""
@@ -37,10 +42,14 @@ class Devices:
     def memory_bytes(self) -> tuple[int, int] | None:
         """Bytes allocated on all of them now, and the peak since reset_peak_memory; None where one does not report."""
         each = [backend.memory_bytes() for backend in self.backends]
-        known = [one for one in each if one is not None]
+        known = [value for value in each if value is not None]
         if not each or len(known) < len(each):
             return None
         return sum(now for now, _ in known), sum(peak for _, peak in known)
+
+    def progress_by_device(self) -> dict[DeviceInfo, int | None]:
+        """The same number of each device."""
+        return {info: backend.progress(info.index) for backend in self.backends for info in backend.infos()}
 
     def reset_peak_memory(self) -> None:
         """Start a new peak."""
@@ -59,7 +68,8 @@ class Devices:
 class DeviceUse:
     """Whether the body queues work on the devices, by what is queued there before and after its first call.
 
-    launches: of one call, None where the devices do not report it.
+    launches: of one call, None where the devices do not report it.  worked: the devices that the first call gave
+    something, and those that do not report it.
     """
 
     def __init__(self, devices: Devices) -> None:
@@ -67,6 +77,8 @@ class DeviceUse:
         self.launches: int | None = None
         self._idle = False
         self._queued: int | None = None  # before the first call, then after it
+        self._before: dict[tuple[str, int], int | None] = {}  # the first call, by kind and index of the device
+        self.worked: tuple[DeviceInfo, ...] = ()
 
     @property
     def works(self) -> bool:
@@ -81,6 +93,7 @@ class DeviceUse:
     def before_first_call(self) -> None:
         """Note what has been queued so far."""
         self._queued = self.devices.progress()
+        self._before = {(info.kind, info.index): n for info, n in self.devices.progress_by_device().items()}
 
     def after_first_call(self) -> None:
         """See what the call has queued, on devices that it started as well; waits for nothing."""
@@ -89,9 +102,117 @@ class DeviceUse:
         self._idle = queued is not None and after == queued
         self.launches = after - (queued or 0) if after is not None else None
         self._queued = after
+        by_device = self.devices.progress_by_device()
+        self.worked = tuple(
+            info for info, n in by_device.items() if n is None or n != self._before.get((info.kind, info.index), 0)
+        )
 
     def look_again(self) -> None:
         """A later call may have come to a device that the first call left alone."""
         self.devices.refresh()
         if self._idle and self.devices.progress() != self._queued:
-            self._idle = False
+            self._idle, self.worked = False, self.devices.infos
+
+
+# Cold caches: what the body's last call left in them is overwritten before the next call.
+
+UNKNOWN_CACHE_BYTES = 64 * 2**20  # larger than the last-level cache of any desktop; servers report theirs
+_SYSFS = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
+
+
+def host_cache_bytes() -> int:
+    """Size of the largest cache of this machine's first core, UNKNOWN_CACHE_BYTES where it is not reported."""
+    sizes = [_bytes(file) for file in _SYSFS.glob("index*/size")]
+    largest = max(sizes, default=0)
+    if largest:
+        return largest
+    try:
+        size_bytes = os.sysconf("SC_LEVEL3_CACHE_SIZE")  # glibc; elsewhere ValueError or -1
+    except (AttributeError, ValueError, OSError):
+        size_bytes = 0
+    return size_bytes if size_bytes > 0 else UNKNOWN_CACHE_BYTES
+
+
+def _bytes(file: Path) -> int:
+    """The size in a file of sysfs, such as "32768K"; 0 where it cannot be read."""
+    try:
+        text = file.read_text("ascii").strip()
+        return int(text[:-1]) * _UNITS[text[-1]]
+    except (OSError, ValueError, KeyError, IndexError):
+        return 0
+
+
+def cuda_cache_bytes(torch: Any, index: int) -> int:
+    """Size of the L2 cache of a CUDA device, UNKNOWN_CACHE_BYTES where torch does not report it."""
+    return int(getattr(torch.cuda.get_device_properties(index), "L2_cache_size", 0) or UNKNOWN_CACHE_BYTES)
+
+
+class HostCaches:
+    """The processor's caches, which also serve the simulated device."""
+
+    name = "the processor's caches"
+
+    def __init__(self) -> None:
+        self._buffer = np.empty(2 * host_cache_bytes() // 8, np.int64)
+        self._buffer.fill(0)  # the system gives the memory now, and not while somebody watches what the body takes
+        self._round = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self._buffer.nbytes
+
+    def overwrite(self) -> None:
+        """Fill the caches with something else."""
+        self._round += 1
+        self._buffer.fill(self._round)
+
+
+class CudaCache:
+    """The L2 cache of the current CUDA device; written by a kernel on the current stream, in order with the rest."""
+
+    name = "the GPU's L2 cache"
+
+    def __init__(self, torch: Any, index: int) -> None:
+        self._buffer = torch.empty(2 * cuda_cache_bytes(torch, index), dtype=torch.uint8, device=f"cuda:{index}")
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self._buffer.numel())
+
+    def overwrite(self) -> None:
+        """Queue the overwriting."""
+        self._buffer.zero_()
+
+
+# The most memory that one call of a body needs on the devices.
+
+
+class PeakMemory:
+    """Watches samples until one of them reports its peak.
+
+    Watching a sample resets the devices' own peak counters, which torch cannot set back.
+    held_bytes, peak_bytes: allocated before the sample, and the most during it; None where the devices do not report.
+    """
+
+    def __init__(self, use: DeviceUse) -> None:
+        self._use = use
+        self._before: int | None = None
+        self.held_bytes: int | None = None
+        self.peak_bytes: int | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the next sample is to be watched."""
+        return self.peak_bytes is None and self._use.works
+
+    def start(self) -> None:
+        """Note what is allocated; the devices track their peak from here on."""
+        if (memory := self._use.devices.memory_bytes()) is not None:
+            self._before = memory[0]
+            self._use.devices.reset_peak_memory()
+
+    def stop(self) -> None:
+        """Note the peak of the sample that has ended."""
+        if (memory := self._use.devices.memory_bytes()) is not None and self._before is not None:
+            self.held_bytes, self.peak_bytes = self._before, memory[1]

@@ -6,16 +6,15 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 
-from perfmagic.capture.bench.body_loop import BodyLoop, Phase, Schedule, run
-from perfmagic.capture.bench.empty_loop import MOST_CALLS, EmptyLoop
+from perfmagic.base.errors import OptionError
+from perfmagic.base.numerics.stats import BAND
+from perfmagic.base.options import option
 from perfmagic.capture.bench.engine import BenchSpec, Engine
-from perfmagic.capture.bench.plan import Host
 from perfmagic.capture.bench.quiet import Quiet
+from perfmagic.capture.bench.sampling import MOST_CALLS, BodyLoop, EmptyLoop, Phase, Schedule, run
+from perfmagic.capture.bench.spec import Host
 from perfmagic.capture.bench.stopping import DECIDE_S, ComparisonRule
-from perfmagic.errors import OptionError
-from perfmagic.flags import option
-from perfmagic.numerics.ratio import BAND
-from perfmagic.samples import BenchRecord
+from perfmagic.trace.samples import BenchRecord
 
 PROBES = 6  # samples of each before their lengths are made equal; even: each comes first as often as last
 ALIKE = 1.5  # bodies whose calls differ by less have as many calls in a sample
@@ -28,7 +27,7 @@ class Interleaved:
     each pair (i, phase) of after_first_calls(). With more than one body samples are taken until each is faster, slower
     or the same as the first (changes within the band do not count), for decide_s at most; a decide_s of 0 leaves the
     end to their own stopping rules.
-    quiet: keeps disturbances away meanwhile; whoever passes one begins and ends it.
+    quiet: keeps disturbances away; the caller that passes it begins and ends it.
     """
 
     def __init__(
@@ -179,7 +178,7 @@ def measure_interleaved(
     loop = BodyLoop(together.whole(), clock_ns)
     with together, together:  # twice: see capture/owner.py
         try:
-            run(loop, bodies)
+            run(loop, bodies, specs[0].magic or "compare")
         except BaseException as error:
             together.close()  # output is seen again, also while the exception is held
             together.failed(error, loop.which)

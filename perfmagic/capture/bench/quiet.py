@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import io
-import os
 import sys
 import threading
 from typing import Any
@@ -24,13 +23,13 @@ class Quiet:
 
     def begin(self) -> None:
         """No garbage collection and no hooks from here on."""
-        self._owner.take(Undisturbed())
+        self._owner.acquire(Undisturbed())
 
     def mute(self) -> None:
         """No output from here on; harmless when it is muted already."""
         if self._muted is None:
             self._muted = Muted()
-            self._owner.take(self._muted)
+            self._owner.acquire(self._muted)
 
     def unmute(self) -> None:
         """Output is seen again."""
@@ -49,7 +48,7 @@ class Undisturbed:
     def __init__(self) -> None:
         self._before: tuple[bool, Any, Any] | None = None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         self._before = gc.isenabled(), sys.gettrace(), sys.getprofile()
         sys.settrace(None)
         sys.setprofile(None)
@@ -91,7 +90,7 @@ class Muted:
     def __init__(self) -> None:
         self._before: tuple[Any, Any, Any, Any, Any] | None = None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         shell = _shell()
         publisher = getattr(shell, "display_pub", None)
         dropping = _dropping_publisher(publisher) if shell is not None else None
@@ -166,9 +165,3 @@ def _dropping_publisher(real: Any) -> Any:
             return getattr(real, name)
 
     return Publisher()  # type: ignore[no-untyped-call]  # traitlets declares no types there
-
-
-def other_load() -> float:
-    """The 1-minute load where more is running on this machine than it has cores, else 0."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # absent on Windows
-    return load if load > (os.cpu_count() or 1) else 0.0

@@ -2,19 +2,439 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+import statistics
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from perfmagic.capture.bench.body_loop import Phase
-from perfmagic.capture.bench.device_use import DeviceUse
-from perfmagic.capture.bench.empty_loop import EmptyLoop
-from perfmagic.capture.bench.plan import Plan, SampleSize
-from perfmagic.capture.bench.reference_loop import ReferenceLoop
-from perfmagic.capture.bench.sample_log import SampleLog
-from perfmagic.capture.bench.sampler import Sampler
-from perfmagic.capture.bench.watchers import Watchers
-from perfmagic.samples import Float64
+from perfmagic.capture.bench import quiet
+from perfmagic.capture.bench.device_use import (
+    CudaCache,
+    Devices,
+    DeviceUse,
+    HostCaches,
+    cuda_cache_bytes,
+    host_cache_bytes,
+)
+from perfmagic.capture.bench.spec import BenchSpec, Notes, Plan, SampleSize
+from perfmagic.capture.devices.backends import Backend, torch_if_imported
+from perfmagic.capture.unawaited import refuse_unawaited
+from perfmagic.trace.samples import Float64
+
+if TYPE_CHECKING:
+    from perfmagic.capture.bench.watchers import Watchers
+
+# The loop around a body: which body runs now, and how often.
+
+Repetition: TypeAlias = tuple[()]  # `for () in` binds no name in the body's frame
+ResultT = TypeVar("ResultT")
+Phase: TypeAlias = Generator[Iterable[Repetition], int, ResultT]  # resumed with the clock's reading, in ns
+Schedule: TypeAlias = Generator[tuple[int, Phase[None]], None, None]  # a body's number, and a phase of measuring it
+
+
+class BodyLoop:
+    """Runs a schedule: several bodies, of which one runs at a time.
+
+        while loop.more():
+            for () in loop.repetitions(0):
+                <body 0>
+            for () in loop.repetitions(1):
+                <body 1>
+
+    schedule: one after the other, a body's number and the phase that it runs for.
+    which: the body that runs now.
+    """
+
+    def __init__(self, schedule: Schedule, clock_ns: Callable[[], int]) -> None:
+        self._schedule, self._clock_ns = schedule, clock_ns
+        self._phase: Phase[None] | None = None
+        self._some: Iterable[Repetition] = ()
+        self._ended_ns = 0  # when the last repetitions were used up, 0 until more are asked for
+        self.which = 0
+
+    def more(self) -> bool:
+        """Go on to the next repetitions; False when the schedule has ended."""
+        now_ns = self._clock_ns()
+        ended_ns = self._ended_ns or now_ns
+        self._ended_ns = 0
+        if self._phase is not None:
+            with suppress(StopIteration):
+                self._some = self._phase.send(ended_ns)
+                return True
+        for which, phase in self._schedule:
+            self.which, self._phase = which, phase
+            with suppress(StopIteration):
+                self._some = next(phase)
+                return True
+        self._phase = None
+        return False
+
+    def repetitions(self, which: int) -> Iterable[Repetition]:
+        """The repetitions of a body now; none while another body runs."""
+        if which == self.which and self._some:
+            some, self._some = self._some, ()
+            return some
+        if not self._some and not self._ended_ns:  # the body before this one has just ended
+            self._ended_ns = self._clock_ns()
+        return ()
+
+    def close(self) -> None:
+        """Leave the schedule where it is: the phase under way ends first, then the schedule. Harmless when repeated."""
+        try:
+            if self._phase is not None:
+                self._phase.close()
+        finally:
+            self._schedule.close()
+
+
+def run(loop: BodyLoop, bodies: Sequence[Callable[[], object]], where: str = "bench") -> None:
+    """Call the bodies as the loop says; the loop is closed however this ends.
+
+    Raises OptionError, in the name of `where`, where the first call of a body gives something to await.
+    """
+    uncalled = set(range(len(bodies)))
+    try:
+        while loop.more():
+            body, which = bodies[loop.which], loop.which
+            if which in uncalled:
+                uncalled.remove(which)
+                for () in loop.repetitions(which):
+                    refuse_unawaited(where, body())
+                continue
+            for () in loop.repetitions(which):
+                body()
+    finally:
+        loop.close()
+
+
+def drive(phase: Phase[None], clock_ns: Callable[[], int]) -> Iterator[Repetition]:
+    """Every repetition that a phase yields, for a plain `for` loop; BodyLoop costs less for each."""
+    with suppress(StopIteration):
+        some = next(phase)
+        while True:
+            yield from some
+            some = phase.send(clock_ns())
+
+
+# Timing one sample of a body that somebody else runs.
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One sample of k calls, in ns for all of them: until Python came back, and until every device was idle."""
+
+    returns_ns: int
+    done_ns: int
+
+
+@dataclass(frozen=True)
+class SpanReading:
+    """One sample of the device span, in ns for all its calls.
+
+    host_ns: what the host needed for the calls.  queued: whether a backlog kept the queue full.
+    """
+
+    span_ns: int
+    host_ns: int
+    queued: bool
+
+
+class Stopwatch:
+    """Takes samples and counts how often the body ran."""
+
+    def __init__(self, clock_ns: Callable[[], int], devices: Devices) -> None:
+        self.clock_ns = clock_ns
+        self._devices = devices
+        self._handed_out = 0
+        self._last: Iterator[Repetition] = repeat((), 0)
+
+    @property
+    def runs(self) -> int:
+        """How often the body was started, also in the middle of a sample."""
+        return self._handed_out - operator.length_hint(self._last)
+
+    def repetitions(self, k: int) -> Iterator[Repetition]:
+        """k repetitions of the body, counted."""
+        self._last = repeat((), k)
+        self._handed_out += k
+        return self._last
+
+    def sample(self, k: int = 1, untimed: int = 0) -> Phase[Reading]:
+        """*returns* and *done* of k calls in a row, from one start.  untimed: calls right before that start."""
+        if untimed:
+            yield self.repetitions(untimed)
+        timed = _Timed(self.clock_ns, self.repetitions(k))
+        back_ns = yield timed
+        self._devices.synchronize()
+        return Reading(back_ns - timed.start_ns, self.clock_ns() - timed.start_ns)
+
+    def span(
+        self, backend: Backend, k: int, backlog_s: float, behind: Callable[[], None] | None = None
+    ) -> Phase[SpanReading]:
+        """*Device span* of k calls queued behind a backlog; the events see the current stream only.
+
+        behind: queues what is to run after the backlog and before the first event.
+        """
+        repetitions = self.repetitions(k)
+        queued = backend.occupy(backlog_s)
+        if behind is not None:
+            behind()
+        first = backend.event()
+        start = self.clock_ns()
+        back = yield repetitions
+        last = backend.event()
+        self._devices.synchronize()
+        return SpanReading(backend.elapsed_ns(first, last), back - start, queued)
+
+
+class _Timed:
+    """Repetitions that note when the loop over them begins."""
+
+    __slots__ = ("_clock_ns", "_repetitions", "start_ns")
+
+    def __init__(self, clock_ns: Callable[[], int], repetitions: Iterator[Repetition]) -> None:
+        self._clock_ns, self._repetitions = clock_ns, repetitions
+        self.start_ns = 0
+
+    def __iter__(self) -> Iterator[Repetition]:
+        self.start_ns = self._clock_ns()
+        return self._repetitions
+
+
+# One sample of a body: what happens before it, outside the clock, and the reading.
+
+
+class Sampler:
+    """Takes samples of one body.
+
+    on_sample: called before every sample, to show progress.
+    """
+
+    def __init__(
+        self,
+        spec: BenchSpec,
+        devices: Devices,
+        watch: Stopwatch,
+        *,
+        on_sample: Callable[[], None] | None,
+        rest: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.spec, self.devices, self.watch = spec, devices, watch
+        self.caches: HostCaches | CudaCache | None = None
+        self._on_sample, self._rest = on_sample, rest
+
+    def make_cold(self, *, device_works: bool) -> None:
+        """From now on every sample finds cold caches, where that is asked for: the device's where the body uses it."""
+        if not self.spec.cold or self.caches is not None:
+            return
+        torch = self._cuda(device_works=device_works)
+        self.caches = HostCaches() if torch is None else CudaCache(torch, torch.cuda.current_device())
+
+    def note_what_fits(self, notes: Notes, moved_bytes: float, *, device_works: bool) -> None:
+        """Note where warm caches hold all that a call moves: its rate is then not that of memory."""
+        if self.caches is not None or any(info.simulated for info in self.devices.infos):
+            return
+        torch = self._cuda(device_works=device_works)
+        if torch is None:
+            name, cache_bytes = HostCaches.name, host_cache_bytes()
+        else:
+            name, cache_bytes = CudaCache.name, cuda_cache_bytes(torch, torch.cuda.current_device())
+        if moved_bytes <= cache_bytes:
+            notes.note("fits in caches", bytes=moved_bytes, cache_bytes=cache_bytes, name=name)
+
+    def _cuda(self, *, device_works: bool) -> Any | None:
+        """Torch, where the body works on a CUDA device."""
+        return torch_if_imported() if device_works and self.devices.cuda_indices() else None
+
+    def before(self) -> None:
+        """Garbage collected where due, inputs reset, rested, devices idle, caches cold."""
+        if self._on_sample is not None:
+            self._on_sample()
+        quiet.collect_when_due()
+        if self.spec.setup_each is not None:
+            refuse_unawaited("setup_each", self.spec.setup_each())
+        if self.spec.cooldown_s:
+            self.devices.synchronize()
+            self._rest(self.spec.cooldown_s)
+        if self.caches is not None:
+            self.caches.overwrite()
+        self.devices.synchronize()
+
+    def sample(self, k: int, *, untimed: int = 0, ready: Callable[[], None] | None = None) -> Phase[Reading]:
+        """One sample of *returns* and *done* of k calls.
+
+        untimed: calls right before it.  ready: called when all is prepared, outside the clock.
+        """
+        self.before()
+        if ready is not None:
+            ready()
+        return (yield from self.watch.sample(k, untimed))
+
+    def span(self, backend: Backend, k: int, backlog_s: float) -> Phase[SpanReading]:
+        """One sample of the device span of k calls; the caches are overwritten behind the backlog where it is cold."""
+        self.before()
+        caches = self.caches.overwrite if isinstance(self.caches, CudaCache) else None
+        return (yield from self.watch.span(backend, k, backlog_s, behind=caches))
+
+
+# What the loop around a body takes; it is subtracted from the samples.
+
+AT_FIRST = 15  # measurements; an odd number, so that the median is one of them
+CALLS_AT_FIRST = 255  # in all of them at least: a block of one call is as short as what disturbs it; 9 ms
+MOST_CALLS = 6000  # of a block: 0.1 ms, in which the machine rarely changes its speed; the clock is 0.05 ns a call
+EVERY = 16  # measurements, before their median is taken again
+
+
+class EmptyLoop:
+    """The loop and the two readings of the clock, for samples of k calls. Never counted as runs of a body.
+
+    It is measured around a few ns of work, executed once and twice per iteration (2 × once - twice): an empty loop
+    overestimates it by up to 1 ns, as each iteration then waits for the one before (benchmarks/bench_accuracy.py).
+    again() repeats the measurement beside the samples: where the machine changes its speed, the loop does too.
+    returns_ns, done_ns: a call, the medians.
+    """
+
+    def __init__(self, clock_ns: Callable[[], int], k: int) -> None:
+        self._watch, self._k = Stopwatch(clock_ns, Devices(tuple)), min(k, MOST_CALLS)
+        self._found: list[tuple[float, float]] = []  # returns and done a call, in ns
+        self._measure(max(AT_FIRST, CALLS_AT_FIRST // k))
+
+    def again(self) -> None:
+        """One measurement more."""
+        self._measure(1)
+
+    def _measure(self, times: int) -> None:
+        for _ in range(times):
+            self._found.append(self._there_and_back())
+        if times > 1 or len(self._found) % EVERY == 0:
+            returns_ns, done_ns = zip(*self._found, strict=True)
+            self.returns_ns = max(0.0, statistics.median_low(returns_ns))
+            self.done_ns = max(self.returns_ns, statistics.median_low(done_ns))
+
+    def _there_and_back(self) -> tuple[float, float]:
+        """Once, twice, twice, once: what changes steadily cancels."""
+        taken: list[Reading] = []
+        for rounds in (_once, _twice, _twice, _once):
+            rounds(BodyLoop((part for part in [(0, self._block(taken))]), self._watch.clock_ns))
+        first, second, third, last = taken
+        returns_ns = first.returns_ns + last.returns_ns - (second.returns_ns + third.returns_ns) / 2
+        done_ns = first.done_ns + last.done_ns - (second.done_ns + third.done_ns) / 2
+        return returns_ns / self._k, done_ns / self._k
+
+    def _block(self, taken: list[Reading]) -> Phase[None]:
+        taken.append((yield from self._watch.sample(self._k)))
+
+
+def _once(loop: BodyLoop) -> None:
+    while loop.more():
+        for () in loop.repetitions(0):
+            None is None
+
+
+def _twice(loop: BodyLoop) -> None:
+    while loop.more():
+        for () in loop.repetitions(0):
+            None is None
+            None is None
+
+
+# The samples of a benchmark, with the time of the loop around them subtracted.
+
+LOOP_SEEN_FRAC = 1e-3  # of a sample: where the loop is a larger part, it is measured beside every sample
+
+
+class SampleLog:
+    """*returns* and *done* of every sample, in whole runs that each have an empty loop of their own.
+
+    loop: of this run, subtracted from all its samples when they are asked for.
+    run_starts: the number of the sample each run began with.
+    """
+
+    def __init__(self) -> None:
+        self.loop: EmptyLoop | None = None
+        self.run_starts: list[int] = []
+        self._taken_ns: list[tuple[float, float]] = []  # of this run, a call, with the loop
+        self._ended_s: list[Float64] = []  # of each run before, without it
+
+    def end_run(self) -> None:
+        """What comes from here on belongs to a run with another loop."""
+        if self._taken_ns:
+            self._ended_s, self._taken_ns = [*self._ended_s, self._without_loop(self._taken_ns)], []
+
+    def begin_run(self) -> None:
+        """The next sample is the first of a run."""
+        self.run_starts.append(sum(map(len, self._ended_s)))
+
+    def add(self, reading: Reading, calls: int) -> tuple[float, float]:
+        """Add a sample of `calls` calls, and return its seconds per call. Measures the loop again where that shows."""
+        self._taken_ns.append((reading.returns_ns / calls, reading.done_ns / calls))
+        if self.loop is not None and calls > 1 and LOOP_SEEN_FRAC * reading.returns_ns < calls * self.loop.returns_ns:
+            self.loop.again()
+        returns_s, done_s = self._without_loop(self._taken_ns[-1:])[0].tolist()
+        return returns_s, done_s
+
+    @property
+    def of_this_run(self) -> int:
+        """How many samples this run has so far."""
+        return len(self._taken_ns)
+
+    def samples_s(self) -> Float64:
+        """*returns* and *done* of all runs, in seconds a call, shape (samples, 2)."""
+        return np.concatenate([*self._ended_s, self._without_loop(self._taken_ns)])
+
+    @property
+    def loop_ns(self) -> tuple[float, float]:
+        """What the loop takes of *returns* and of *done*, a call."""
+        return (self.loop.returns_ns, self.loop.done_ns) if self.loop is not None else (0.0, 0.0)
+
+    def _without_loop(self, taken_ns: list[tuple[float, float]]) -> Float64:
+        """In seconds; not below 0, and *done* not before *returns*, which subtracting two medians could make it."""
+        left = np.maximum(np.array(taken_ns, np.float64).reshape(-1, 2) - self.loop_ns, 0.0) / 1e9
+        return np.maximum.accumulate(left, axis=1)
+
+
+# How fast the host is while samples are taken: a loop that is always the same, beside them.
+
+ROUNDS = (
+    1000  # 10 µs at 10 ns an iteration: long against the clock, and too short for the machine to change its speed in it
+)
+MOST_FRAC = 0.02  # of the time of the samples
+
+
+class ReferenceLoop:
+    """One reading a sample, for comparisons of benchmarks that are taken one after the other.
+
+    Where the host is slower in one of them, so is this loop; a slower body leaves it alone. Where readings would take
+    more than 2 % of the time, the one before counts again.  taken_ns: for ROUNDS iterations, in ns.
+    """
+
+    def __init__(self, clock_ns: Callable[[], int]) -> None:
+        self._clock_ns = clock_ns
+        self._room_ns = 0.0
+        self.taken_ns: list[int] = []
+
+    def beside(self, sample_ns: int) -> None:
+        """Take a reading beside a sample of this length."""
+        self._room_ns += MOST_FRAC * sample_ns
+        # by the shortest: one that was interrupted must not be the last for a long time
+        cost_ns = 2 * min(self.taken_ns, default=0)
+        if self.taken_ns and self._room_ns < cost_ns:
+            self.taken_ns.append(self.taken_ns[-1])
+            return
+        self.taken_ns.append(min(self._once(), self._once()))  # of two, as an interruption of ms rarely meets both
+        self._room_ns = 0.0
+
+    def _once(self) -> int:
+        start_ns = self._clock_ns()
+        for () in repeat((), ROUNDS):
+            None is None
+        return self._clock_ns() - start_ns
 
 
 class Sampling:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from perfmagic.numerics import stats
-from perfmagic.numerics.ratio import BAND, FEWEST_99, judged, ratio_interval
-from perfmagic.samples import Float64
-from perfmagic.units import NBSP, duration_s, given_s, percent_known, plural
+from perfmagic.base.numerics import stats
+from perfmagic.base.numerics.stats import BAND, FEWEST_99, judged, ratio_interval
+from perfmagic.base.units import NBSP, duration_s, given_s, percent_known, plural
+from perfmagic.trace.samples import Float64
 
 AGREE_FRAC = 0.2  # two first calls agree: compile, autotune and graph warm-up differ by far more (docs/measuring.md)
 LONGER = 1.2  # times the time that was given: from here on it is no longer said to have been kept
@@ -31,10 +31,10 @@ STABLE_CHECKS = 8  # noise figures that must agree; nvbench stdrel asks for 64 o
 STABLE_FRAC = 0.05  # nvbench stdrel_criterion: relative deviation of the last noise figures from the newest
 STABLE_AFTER_S = 0.5  # nvbench min-time
 
-DECIDE_S = 10.0  # so long a comparison goes on where the verdict is unclear, warm-up included
-MOST_S = 60.0  # so long where a verdict still lacks samples: a comparison that takes longer was not meant
+DECIDE_S = 10.0  # length of a comparison whose verdict stays unclear, warm-up included
+MOST_S = 60.0  # its length where the verdict still lacks samples: nobody wants a longer comparison
 FIRST_LOOK = 20  # samples of each: below it an interval says little
-MORE_FRAC = 0.25  # so many samples more before it is looked at again: each look is a chance of a false alarm
+MORE_FRAC = 0.25  # re-check after 25 % more samples: each check is a chance of a false alarm
 # Some 20 looks at 95 % each call 2 to 3 % of equal bodies different; at 99.9 % hardly any, and a true 5 % is found
 # after twice as many samples (benchmarks/bench_coverage.py, "looked at").
 SURE_LEVEL = 0.999
@@ -102,9 +102,9 @@ def _turned(medians: Sequence[float]) -> bool:
 class StoppingRule:
     """Says when one body has enough samples, and in words why.
 
-    wanted: take exactly so many, whatever the time. Without it the first of these decides: the 95 % confidence interval
-    of every median is within rel; the noise no longer changes; the time is spent; the cap is reached, which waives the
-    minimum number of samples. Intervals and noise are looked at every 16 samples, later every n / 16.
+    wanted: the exact number of samples, whatever the time. Without it the first of these decides: the 95 % confidence
+    interval of every median is within rel; the noise no longer changes; the time is spent; the cap is reached, which
+    waives the minimum number of samples. Intervals and noise are looked at every 16 samples, later every n / 16.
     """
 
     def __init__(
@@ -219,8 +219,8 @@ class ComparisonRule:
 
     def _clear(self, other: Float64, first: Float64) -> bool:
         """Whether it is sure now, also when it is looked at again and again."""
-        found = ratio_interval(other, first, interleaved=True)
-        if found is not None and judged(found, self._band) == "same":
+        interval = ratio_interval(other, first, interleaved=True)
+        if interval is not None and judged(interval, self._band) == "same":
             return True
         sure = ratio_interval(other, first, interleaved=True, level=SURE_LEVEL)
         return sure is not None and judged(sure, self._band) in ("faster", "slower")

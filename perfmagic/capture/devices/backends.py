@@ -12,10 +12,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from perfmagic import units
-from perfmagic.errors import DeviceError, OptionError, TorchMissingError
+from perfmagic.base import units
+from perfmagic.base.errors import DeviceError, OptionError, TorchMissingError
 from perfmagic.trace.model import DeviceInfo
 
+_MPS_IDLE_BYTES = (
+    1 << 20
+)  # Metal itself has some 400 kB; torch's first tensor takes 8 MiB (MPSAllocator.h: kMinSmallHeap)
 SIM_INDEX_BASE = 1000  # where one trace holds CUDA and simulated devices, sim:0 is device 1000: indices stay unique
 
 
@@ -33,8 +36,8 @@ class Backend(Protocol):
     def synchronize(self, index: int | None = None) -> None:
         """Block until one of its devices, or with None every one, is idle; raises what failed there asynchronously."""
 
-    def progress(self) -> int | None:
-        """A number that grows with everything queued, None where the device does not tell."""
+    def progress(self, index: int | None = None) -> int | None:
+        """A number that grows with everything queued on one of its devices, or on any; None where it does not tell."""
 
     def has_events(self) -> bool:
         """Whether event() and elapsed_ns() work."""
@@ -73,8 +76,8 @@ class CudaBackend:
         return tuple(DeviceInfo(i, kind, cuda.get_device_name(i)) for i in self._in_use())
 
     def synchronize(self, index: int | None = None) -> None:
-        for one in self._in_use() if index is None else (index,):
-            self._torch.cuda.synchronize(one)
+        for device in self._in_use() if index is None else (index,):
+            self._torch.cuda.synchronize(device)
 
     def _in_use(self) -> tuple[int, ...]:
         """Those with a context: waiting for another GPU would give this process memory on it."""
@@ -82,7 +85,7 @@ class CudaBackend:
 
         return cuda_devices_in_use()
 
-    def progress(self) -> None:
+    def progress(self, index: int | None = None) -> None:
         return None
 
     def has_events(self) -> bool:
@@ -124,31 +127,34 @@ class CudaBackend:
 
 
 class SimBackend:
-    """The simulated device of perfmagic.capture.devices.sim."""
+    """The simulated device of perfmagic.sim."""
 
     kind = "sim"
 
     def __init__(self) -> None:
-        self._sim: Any = importlib.import_module("perfmagic.capture.devices.sim")
+        self._sim: Any = importlib.import_module("perfmagic.sim")
 
     def in_use(self) -> bool:
         return bool(self._sim.loaded())
 
     def infos(self) -> tuple[DeviceInfo, ...]:
-        words, used = self._sim.pace_words(), self._sim.in_use()
-        return tuple(DeviceInfo(i, "sim", sim_name(i, used), words) for i in used)
+        devices = self._sim.devices_in_use()
+        used = [device.index for device in devices]
+        return tuple(DeviceInfo(d.index, "sim", sim_name(d.index, used), d.pace_words) for d in devices)
 
     def synchronize(self, index: int | None = None) -> None:
-        self._sim.synchronize(index)
+        used = [device.index for device in self._sim.devices_in_use()]
+        for each in used if index is None else (index,):
+            self._sim.torch_module().synchronize(each)
 
-    def progress(self) -> int:
-        return int(self._sim.progress())
+    def progress(self, index: int | None = None) -> int:
+        return sum(d.progress for d in self._sim.devices_in_use() if index in (None, d.index))
 
     def has_events(self) -> bool:
         return True
 
     def event(self) -> Any:
-        event = self._sim.Event(enable_timing=True)
+        event = self._sim.torch_module().Event(enable_timing=True)
         event.record()
         return event
 
@@ -156,41 +162,44 @@ class SimBackend:
         return round(float(first.elapsed_time(second)) * 1e6)
 
     def occupy(self, seconds: float) -> bool:
-        self._torch_module()._sleep(seconds)
+        self._sim.torch_module()._sleep(seconds)
         return True
 
     def memory_bytes(self) -> tuple[int, int]:
-        sim, used = self._torch_module(), self._sim.in_use()
+        sim, used = self._sim.torch_module(), [device.index for device in self._sim.devices_in_use()]
         return sum(sim.memory_allocated(i) for i in used), sum(sim.max_memory_allocated(i) for i in used)
 
     def reset_peak_memory(self) -> None:
-        for i in self._sim.in_use():
-            self._torch_module().reset_peak_memory_stats(i)
-
-    def _torch_module(self) -> Any:
-        return sys.modules["torch"].sim  # registered when sim is loaded
+        for device in self._sim.devices_in_use():
+            self._sim.torch_module().reset_peak_memory_stats(device.index)
 
 
 class AcceleratorBackend:
-    """Any other accelerator of torch (mps, xpu, npu): it can be waited for, and no more."""
+    """Any other accelerator of torch (mps, xpu, npu): it can be waited for, and no more.
+
+    It is asked through its own module: where the simulated device is loaded, torch.accelerator means that one.
+    """
 
     def __init__(self, torch: Any, kind: str) -> None:
-        self._torch = torch
+        self._module = torch.get_device_module(kind)
         self.kind = kind
 
     def in_use(self) -> bool:
-        return True
+        if self.kind == "mps":
+            return int(self._module.driver_allocated_memory()) > _MPS_IDLE_BYTES
+        return not hasattr(self._module, "is_initialized") or bool(self._module.is_initialized())
 
     def infos(self) -> tuple[DeviceInfo, ...]:
         return (DeviceInfo(0, self.kind, self.kind),)
 
     def synchronize(self, index: int | None = None) -> None:
-        if index is None:
-            self._torch.accelerator.synchronize()
-        else:
-            self._torch.accelerator.synchronize(index)
+        if self.kind == "mps":  # there is one, and it takes no number
+            self._module.synchronize()
+            return
+        for device in range(self._module.device_count()) if index is None else (index,):
+            self._module.synchronize(device)
 
-    def progress(self) -> None:
+    def progress(self, index: int | None = None) -> None:
         return None
 
     def has_events(self) -> bool:
@@ -234,7 +243,7 @@ def active_backends() -> tuple[Backend, ...]:
 
 def sim_loaded() -> bool:
     """Whether the simulated device has been loaded; asking does not load it."""
-    sim = sys.modules.get("perfmagic.capture.devices.sim")
+    sim = sys.modules.get("perfmagic.sim")
     return sim is not None and bool(sim.loaded())
 
 
@@ -248,24 +257,21 @@ def _possible() -> list[Backend]:
     torch = torch_if_imported()
     if torch is None or not hasattr(torch, "cuda"):  # absent, or its import is still under way
         return []
-    found: list[Backend] = []
+    backends: list[Backend] = []
     if torch.cuda.is_available():
-        found.append(CudaBackend(torch))
-    elif (kind := _other_accelerator(torch)) is not None:
-        found.append(AcceleratorBackend(torch, kind))
+        backends.append(CudaBackend(torch))
+    elif (kind := _other_accelerator()) is not None:
+        backends.append(AcceleratorBackend(torch, kind))
     if sim_loaded():
-        found.append(SimBackend())
-    return found
+        backends.append(SimBackend())
+    return backends
 
 
-def _other_accelerator(torch: Any) -> str | None:
-    accelerator = getattr(torch, "accelerator", None)
-    if accelerator is None or sim_loaded():  # loading sim makes it torch's current accelerator
-        return None
-    current = accelerator.current_accelerator()
-    if current is None or current.type in ("cuda", "sim") or not accelerator.is_available():
-        return None
-    return str(current.type)
+def _other_accelerator() -> str | None:
+    from perfmagic import sim
+
+    kind = sim.found_accelerator()
+    return None if kind in ("cuda", "sim") else kind
 
 
 _of_this_rank: list[Any] = []
@@ -273,8 +279,8 @@ _of_this_rank: list[Any] = []
 
 def choose_device(kind: str, index: int) -> Any:
     """What device() gives in this process from now on: a rank of several has a device of its own."""
-    found = device(kind)
-    _of_this_rank[:] = [require_torch("perfmagic.device()").device(found.type, index) if kind != "cpu" else found]
+    chosen = device(kind)
+    _of_this_rank[:] = [require_torch("perfmagic.device()").device(chosen.type, index) if kind != "cpu" else chosen]
     return _of_this_rank[0]
 
 
@@ -283,7 +289,8 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
 
     In a rank of %%ranks it is that rank's own device.
 
-    kind: "auto", "cuda", "sim" or "cpu".  pace: how a simulated device is slowed down (see perfmagic.Pace).
+    kind: "auto", "cuda", "sim" or "cpu".  pace: how all simulated devices are slowed down from now on (see
+    perfmagic.Pace); a recording keeps the pace it was made at (TimelineResult.pace).
     memory: how much memory a simulated device has, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError.
     0: as much as the host gives, as at first. A CUDA device has what it has, and memory says nothing of it.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none and for pace or memory in a rank
@@ -302,7 +309,7 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
         if _of_this_rank[0].type == "cpu" and not (pace is None and memory is None):
             raise _no_device_to_slow("memory" if pace is None else "pace")
         if _of_this_rank[0].type == "sim" and not (pace is None and memory is None):
-            importlib.import_module("perfmagic.capture.devices.sim").load(pace, memory_bytes=memory_bytes)
+            importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes)
         return _of_this_rank[0]
     if kind == "cpu":
         return torch.device("cpu")
@@ -314,26 +321,26 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
         )
     if has_cuda and kind != "sim":
         return torch.device("cuda")
-    importlib.import_module("perfmagic.capture.devices.sim").load(pace, memory_bytes=memory_bytes)
-    importlib.import_module("perfmagic.capture.devices.groups").register()
+    importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes)
+    importlib.import_module("perfmagic.sim").groups.register()
     return torch.device("sim", 0)
 
 
 def _no_device_to_slow(given: str) -> DeviceError:
-    words = f"device({given}=…): this rank computes on the CPU, and {given} is of a simulated device"
-    return DeviceError(words, hint=f"%%ranks --device sim; on the CPU perfmagic.device() without {given}")
+    message = f"device({given}=…): this rank computes on the CPU, and {given} is of a simulated device"
+    return DeviceError(message, hint=f"%%ranks --device sim; on the CPU perfmagic.device() without {given}")
 
 
 def bytes_given(memory: str | int) -> int:
     """How much memory is meant. Raises OptionError for what cannot be read."""
-    found = units.bytes_of(memory)
-    if found is None:
+    size_bytes = units.bytes_of(memory)
+    if size_bytes is None:
         raise OptionError(f"memory={memory!r} is no number of bytes", hint='for example memory="2GB", or 2_000_000_000')
-    return found
+    return size_bytes
 
 
 def devices(n: int, kind: str = "auto", *, pace: Any = None, memory: str | int | None = None) -> tuple[Any, ...]:
-    """n devices to run on: CUDA devices where there are so many, else simulated ones.
+    """n devices to run on: CUDA devices where there are n, else simulated ones.
 
     kind, pace, memory: as in device(), memory of each device.
     Raises what device() raises, DeviceError for more CUDA devices than there are.
@@ -351,7 +358,7 @@ def devices(n: int, kind: str = "auto", *, pace: Any = None, memory: str | int |
         kind = "sim"
     first = device(kind, pace=pace, memory=memory)
     if first.type == "sim":
-        importlib.import_module("perfmagic.capture.devices.sim").load(devices=n)
+        importlib.import_module("perfmagic.sim").load(devices=n)
     return tuple(torch.device(first.type, i) for i in range(n)) if first.type != "cpu" else (first,) * n
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from perfmagic.capture.devices.backends import torch_if_imported
-from perfmagic.samples import Plain
+from perfmagic.trace.samples import Plain
 
 
 def processor() -> str:
@@ -23,7 +23,7 @@ def processor() -> str:
 
 def environment() -> dict[str, Plain]:
     """Versions of Python and of what is imported already, the system, the processor and its cores."""
-    found: dict[str, Plain] = {
+    facts: dict[str, Plain] = {
         "perfmagic": str(sys.modules["perfmagic"].__version__),
         "python": platform.python_version(),
         "system": platform.system(),
@@ -33,11 +33,11 @@ def environment() -> dict[str, Plain]:
     }
     torch = torch_if_imported()
     if torch is not None and hasattr(torch, "version"):
-        found["torch"] = str(torch.__version__)
+        facts["torch"] = str(torch.__version__)
         for name in ("cuda", "hip"):
             if getattr(torch.version, name, None):
-                found[name] = str(getattr(torch.version, name))
+                facts[name] = str(getattr(torch.version, name))
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        found["numpy"] = str(numpy.__version__)
-    return found
+        facts["numpy"] = str(numpy.__version__)
+    return facts

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from types import FrameType
-from typing import Any
 
 from perfmagic.capture.devices.backends import cuda_available
 
@@ -37,7 +35,9 @@ def hint_for(error: BaseException) -> str:
         return f"Hint: {_NO_CUDA}; on any device: perfmagic.synchronize(device)"
     if not asked:
         return f'Hint: {_NO_CUDA}; in place of .cuda() or "cuda": device = perfmagic.device(), then .to(device)'
-    if hasattr(_torch_sim(), asked):
+    from perfmagic import sim  # here, as most errors are none of torch.cuda's
+
+    if hasattr(sim.torch_module(), asked):
         return f"Hint: {_NO_CUDA}; on a simulated one: device = perfmagic.device(), then torch.sim.{asked}"
     return f"Hint: {_NO_CUDA}, and the simulated one of perfmagic.device() has no torch.cuda.{asked}"
 
@@ -63,13 +63,3 @@ def _public_name(frame: FrameType) -> str:
         made = frame.f_locals.get("cls") or type(frame.f_locals.get("self"))
         return str(getattr(made, "__name__", ""))
     return "" if name.startswith(("_", "<")) else name
-
-
-def _torch_sim() -> Any:
-    """torch.sim, or what it will be once the device is loaded."""
-    found = getattr(sys.modules["torch"], "sim", None)
-    if found is None:
-        from perfmagic.capture.devices.sim.module import make_module
-
-        found = make_module()
-    return found

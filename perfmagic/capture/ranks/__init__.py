@@ -1,27 +1,24 @@
 """Many processes from one cell: started, run together, freed where one fails.
 
-    wire        messages between the notebook and a rank; no torch here, nor in the notebook
-    place       where a rank stands: line, operation between ranks, device
-    standstill  which ranks can never go on, and why; a pure function of places
+    settings    what a rank is started with; what torchrun, srun and mpirun tell a process of its place in a job
+    connection  messages between the notebook and a rank; no torch here, nor in the notebook
+    hangs       where a rank is, and which ranks can never go on: a pure function of their places
     failures    what a cell raised in several ranks, as one message
-    settings    what a rank is started with
     forkserver  a program of one thread that has imported torch, and forks ranks
-    drivers     how ranks come to be: forked, or started one by one
-    cluster     the driver that starts ranks beside the engines of an ipyparallel cluster
-    engine      on such an engine: starts a rank, passes bytes on
-    engine_line  the notebook's end of that
-    launched    what torchrun, srun and mpirun tell a process of its place in a job
-    joined      such a process as a rank: rank 0 watches, all are freed where one fails
-    found_groups  the process groups that its script makes
-    pings       clocks of several hosts compared
+    with_sim    for the fork server: loads the simulated device once for all ranks
+    drivers     starts ranks on this machine: forked, or one by one
+    cluster     starts ranks beside the engines of an ipyparallel cluster
+    engine      on such an engine: starts a rank, relays bytes
     peers       the notebook's end of each rank
+    printed     what ranks print, in batches
     watch       one cell in all ranks: who has ended, who waits, who is to be freed
-    interrupts  an interrupt of the notebook is counted while a cell runs in ranks
-    session     starts, runs, renews and ends; what the magic and the function call
+    session     starts, runs, renews and ends ranks; what the magic and the function call
     service     in a rank: the thread that answers while the main thread runs the cell
-    with_sim    for the fork server: the simulated device, loaded once for all ranks
+    helpers     in a rank: what its threads do, and which key of a store the main one waits for
     job         in a rank: seeds, device, store and process group
-    groups      in a rank: process groups made, freed, made anew
+    groups      in a rank: process groups made, freed, renewed; those that a script makes
+    pings       in a rank: clocks of several hosts compared
+    joined      a process of torchrun, srun or mpirun as a rank: rank 0 watches all of them
 
 The shell of a rank belongs to perfmagic.magics; a driver starts it by its name, as it starts any program.
 """

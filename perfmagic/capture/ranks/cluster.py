@@ -8,20 +8,96 @@ from __future__ import annotations
 
 import importlib
 import os
+import socket
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+from perfmagic.base.errors import CaptureError, OptionError
+from perfmagic.capture.ranks.connection import Connection
 from perfmagic.capture.ranks.drivers import Started
-from perfmagic.capture.ranks.engine import Call
-from perfmagic.capture.ranks.engine_line import EngineLine
+from perfmagic.capture.ranks.engine import END, OUTPUT, Call
 from perfmagic.capture.ranks.settings import LOOPBACK, boot
-from perfmagic.capture.ranks.wire import Wire
-from perfmagic.errors import CaptureError, OptionError
+
+# What goes between the notebook and a rank beside an engine: over a socket here, in calls and publications there.
+
+_BEAT_S = 10.0  # an engine ends its rank when it hears nothing for a minute
+_LOOK_S = 1.0
+_BYTES = 1 << 20
+
+
+class EngineLine:
+    """Relays messages between a socket and an engine.  ours: the notebook's end.  output: what C++ prints."""
+
+    def __init__(self, send: Callable[..., None]) -> None:
+        self._send = send
+        self.ours, self._theirs = socket.socketpair()
+        self.output, self._output = os.pipe()
+        self._came: SimpleQueue[tuple[int, str, bytes]] = SimpleQueue()
+        self._code: int | None = None
+        self._ended = threading.Event()
+
+    def begin(self, key: str, there: Callable[[], bool], ended: Callable[[], None]) -> None:
+        """Pass on both ways, until either end closes.  there: whether the engine still belongs to the cluster."""
+        whats: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
+            (self._out, (key,)), (self._beat, (key,)), (self._in, (there, ended)),
+        ]  # fmt: skip
+        for what, args in whats:
+            threading.Thread(target=what, args=args, name=f"ranks: {what.__name__}", daemon=True).start()
+
+    def came(self, data: dict[str, Any]) -> None:
+        """Called by the client's thread for each message of the engine; data: the last one's."""
+        if "channel" in data:
+            self._came.put((data.pop("n"), data.pop("channel"), bytes(data.pop("data"))))
+
+    def exit_code(self) -> int | None:
+        return self._code
+
+    def _out(self, key: str) -> None:
+        with suppress(OSError):
+            while some := self._theirs.recv(_BYTES):
+                self._send("send", key, some)
+        if not self._ended.is_set():
+            self._send("kill", key)  # the notebook has closed its end: the rank has had its time
+        self._ended.set()
+
+    def _beat(self, key: str) -> None:
+        while not self._ended.wait(_BEAT_S):
+            self._send("send", key, b"")
+
+    def _in(self, there: Callable[[], bool], ended: Callable[[], None]) -> None:
+        expected = 0
+        while True:
+            try:
+                number, channel, data = self._came.get(timeout=_LOOK_S)
+            except Empty:
+                if not there() or self._ended.is_set():
+                    break
+                continue
+            if number != expected:  # the stream has a hole: nothing that follows can be read
+                break
+            expected += 1
+            if channel == END:
+                self._code = int(data) if data else None
+                break
+            with suppress(OSError):
+                if channel == OUTPUT:
+                    os.write(self._output, data)
+                else:
+                    self._theirs.sendall(data)
+        self._ended.set()
+        ended()
+        os.close(self._output)
+        with suppress(OSError):
+            self._theirs.shutdown(socket.SHUT_RDWR)
+        self._theirs.close()
+
 
 _AHEAD_NS = 50_000_000  # a call of an idle engine took 5 to 20 ms on a busy machine
 _CONNECT_S = 10.0
@@ -43,10 +119,10 @@ class Cluster:
         try:
             self._client = ipyparallel.Client(str(file), timeout=_CONNECT_S)
         except Exception as error:
-            words = f"the cluster {name} does not answer: {type(error).__name__}: {error}"
-            raise CaptureError(words, hint=f"is its controller running? {file} says where it should be") from error
+            message = f"the cluster {name} does not answer: {type(error).__name__}: {error}"
+            raise CaptureError(message, hint=f"is its controller running? {file} says where it should be") from error
         self.engines: list[int] = list(self._client.ids)
-        self._found: list[dict[str, Any]] = []
+        self._hosts: list[dict[str, Any]] = []
 
     @property
     def how(self) -> str:
@@ -56,16 +132,16 @@ class Cluster:
     @property
     def apart(self) -> bool:
         """Whether the ranks are of several hosts."""
-        return len({found["boot"] or found["host"] for found in self._found}) > 1
+        return len({host["boot"] or host["host"] for host in self._hosts}) > 1
 
     @property
     def address(self) -> str:
         """Where rank 0 listens: for its own machine alone, if all ranks are there."""
         if not self.apart:
             return LOOPBACK
-        address = self._found[0]["address"]
+        address = self._hosts[0]["address"]
         if not address:
-            raise CaptureError(f"the host of engine {self.engines[0]}, {self._found[0]['host']}, has no address")
+            raise CaptureError(f"the host of engine {self.engines[0]}, {self._hosts[0]['host']}, has no address")
         return str(address)
 
     def prepare(self, world: int) -> None:
@@ -76,30 +152,31 @@ class Cluster:
                 f"{world} ranks need as many engines; the cluster {self.name} has {len(self.engines)}",
                 hint=f"%%ranks -n {len(self.engines)} --cluster {self.name}" if self.engines else "start some engines",
             )
-        self._found = [self._call(i, "look") for i in range(world)]
+        self._hosts = [self._call(engine, "look") for engine in self.engines[:world]]
         ours = sys.modules["perfmagic"].__version__
-        for engine, found in zip(self.engines, self._found, strict=False):
-            if found["version"] != ours:
-                words = f"engine {engine} on {found['host']} has perfmagic {found['version']}, the notebook has {ours}"
-                raise CaptureError(words, hint="install the same version in both")
-            if not (found["torch"] and found["posix"]):
-                words = f"engine {engine} on {found['host']} has no torch" if found["posix"] else "engines need POSIX"
-                raise CaptureError(words, hint="pip install torch where the engines run")
+        for engine, host in zip(self.engines, self._hosts, strict=False):
+            if host["version"] != ours:
+                message = f"engine {engine} on {host['host']} has perfmagic {host['version']}, the notebook has {ours}"
+                raise CaptureError(message, hint="install the same version in both")
+            if not (host["torch"] and host["posix"]):
+                message = f"engine {engine} on {host['host']} has no torch" if host["posix"] else "engines need POSIX"
+                raise CaptureError(message, hint="pip install torch where the engines run")
 
     def start(self, rank: int, world: int, program: str) -> Started:
         """One rank, beside the engine of that number in order."""
-        if rank == 0 or len(self._found) < world:
+        if rank == 0 or len(self._hosts) < world:
             self.prepare(world)
-        key, line = uuid4().hex, EngineLine(self._sender(rank))
+        engine = self.engines[rank]  # the list is another one when other ranks have started
+        key, line = uuid4().hex, EngineLine(self._sender(engine))
         self._listen(key, line)
         sender = self._client.session.session
-        pid = self._call(rank, "start", key, rank, world, program, self._variables(rank, world), sender)
-        line.begin(key, lambda: self.engines[rank] in self._client.ids, lambda: self._forget(key))
+        pid = self._call(engine, "start", key, rank, world, program, self._variables(rank, world), sender)
+        line.begin(key, lambda: engine in self._client.ids, lambda: self._forget(key))
         return _OnEngine(
-            rank, pid, Wire(line.ours), line.output, line.exit_code,
-            engine=f"engine {self.engines[rank]} on {self._found[rank]['host']}",
-            elsewhere=not boot() or self._found[rank]["boot"] != boot(),
-            end=lambda: self._send(rank, "kill", key),
+            rank, pid, Connection(line.ours), line.output, line.exit_code,
+            engine=f"engine {engine} on {self._hosts[rank]['host']}",
+            elsewhere=not boot() or self._hosts[rank]["boot"] != boot(),
+            end=lambda: self._send(engine, "kill", key),
         )  # fmt: skip
 
     def close(self) -> None:
@@ -108,7 +185,7 @@ class Cluster:
 
     def _variables(self, rank: int, world: int) -> dict[str, str]:
         """torchrun's variables. LOCAL_RANK counts the ranks of one host that see the same GPUs."""
-        place = [(found["host"], found["boot"], found["visible"]) for found in self._found[:world]]
+        place = [(host["host"], host["boot"], host["visible"]) for host in self._hosts[:world]]
         hosts = list(dict.fromkeys(place))
         return {
             "LOCAL_RANK": str(place[:rank].count(place[rank])),
@@ -117,16 +194,16 @@ class Cluster:
             "MASTER_ADDR": self.address,
         }
 
-    def _sender(self, rank: int) -> Callable[..., None]:
-        return lambda name, *args: self._send(rank, name, *args)
+    def _sender(self, engine: int) -> Callable[..., None]:
+        return lambda name, *args: self._send(engine, name, *args)
 
-    def _send(self, rank: int, name: str, *args: Any) -> None:
+    def _send(self, engine: int, name: str, *args: Any) -> None:
         """Call a function of an engine, and do not wait for it; nothing where the engine is gone."""
         with suppress(Exception):  # whatever the client says of an engine that has left
-            self._client[self.engines[rank]].apply_async(Call(name), *args)
+            self._client[engine].apply_async(Call(name), *args)
 
     def _listen(self, key: str, line: EngineLine) -> None:
-        """Take what an engine publishes under a key: as of a call of ours that goes on until _forget()."""
+        """Receive what an engine publishes under a key, as for a pending call, until _forget()."""
         client = self._client
         client._futures[key] = SimpleNamespace(iopub_callbacks=[lambda _: line.came(client.metadata[key]["data"])])
 
@@ -134,15 +211,14 @@ class Cluster:
         for kept in (self._client._futures, self._client.metadata):
             kept.pop(key, None)
 
-    def _call(self, rank: int, name: str, *args: Any) -> Any:
+    def _call(self, engine: int, name: str, *args: Any) -> Any:
         """Call a function of an engine, and wait for what it gives."""
-        engine = self.engines[rank]
         try:
             return self._client[engine].apply_async(Call(name), *args).get(timeout=_CALL_S)
         except Exception as error:
-            words = f"engine {engine} of {self.name} could not run perfmagic: {type(error).__name__}: {error}"
+            message = f"engine {engine} of {self.name} could not run perfmagic: {type(error).__name__}: {error}"
             hint = "install perfmagic and torch where the engines run; an engine that runs a %%px cell has to end it"
-            raise CaptureError(words.partition("\n")[0], hint=hint) from error
+            raise CaptureError(message.partition("\n")[0], hint=hint) from error
 
 
 class _OnEngine(Started):
@@ -195,7 +271,7 @@ def connection_file(name: str) -> Path:
         return running[0]
     if running:
         ids = [file.name.removeprefix("ipcontroller-").removesuffix("-client.json") for file in running]
-        hint = "one of " + ", ".join(f"--cluster {name}/{one}" for one in ids)
+        hint = "one of " + ", ".join(f"--cluster {name}/{cluster_id}" for cluster_id in ids)
         raise OptionError(f"the profile {name} has {len(running)} clusters", hint=hint)
     where = " nor ".join(str(file) for file in tried)
     hint = "ipcluster start -n 4 starts one for the profile default; or give its ipcontroller-client.json"
@@ -206,5 +282,5 @@ def _ipyparallel() -> Any:
     try:
         return importlib.import_module("ipyparallel")
     except ImportError:
-        words = "--cluster needs ipyparallel, which is not installed"
-        raise CaptureError(words, hint="pip install 'perfmagic[cluster]', here and where the engines run") from None
+        message = "--cluster needs ipyparallel, which is not installed"
+        raise CaptureError(message, hint="pip install 'perfmagic[cluster]', here and where the engines run") from None

@@ -15,11 +15,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+from perfmagic.base.errors import CaptureError
+from perfmagic.capture.ranks.connection import Connection, Message
 from perfmagic.capture.ranks.settings import LOOPBACK, ONE_THREAD, surroundings
-from perfmagic.capture.ranks.wire import Message, Wire
-from perfmagic.errors import CaptureError
 
 _START = "import sys; sys.path[:] = {path!r}; from perfmagic.capture.ranks import forkserver; {call}"
 
@@ -33,7 +33,7 @@ class Started:
 
     rank: int
     pid: int
-    wire: Wire
+    connection: Connection
     output: int
     exit_code: Callable[[], int | None] = field(default=lambda: None)
     engine: str = ""
@@ -89,6 +89,12 @@ def driver_for(preload: Sequence[str]) -> Driver:
     return server
 
 
+def _python(call: str, sock: socket.socket, **options: Any) -> subprocess.Popen[bytes]:
+    """A process of this interpreter that calls a function of forkserver, and inherits a socket."""
+    command = [sys.executable, "-c", _START.format(path=sys.path, call=call)]
+    return subprocess.Popen(command, pass_fds=[sock.fileno()], env={**os.environ, **ONE_THREAD}, **options)
+
+
 class ForkServer(Here):
     """Forks ranks from one process: torch is imported once, and its memory is shared."""
 
@@ -99,14 +105,8 @@ class ForkServer(Here):
         ours, theirs = socket.socketpair()
         with theirs:
             call = f"forkserver.main({theirs.fileno()}, {list(preload)!r})"
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _START.format(path=sys.path, call=call)],
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, **ONE_THREAD},
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-            )
-        self._wire = Wire(ours)
+            self._process = _python(call, theirs, start_new_session=True, stdin=subprocess.DEVNULL)
+        self._connection = Connection(ours)
         try:
             self.threads = int(self._answer("ready")["threads"])
         except BaseException:
@@ -118,8 +118,8 @@ class ForkServer(Here):
         read, write = os.pipe()
         request = {**surroundings(rank, world), "program": program, "server": self._process.pid}
         try:
-            socket.send_fds(self._wire.sock, [b"+"], [theirs.fileno(), write])
-            self._wire.send(request)
+            socket.send_fds(self._connection.sock, [b"+"], [theirs.fileno(), write])
+            self._connection.send(request)
             pid = int(self._answer("forked")["forked"])
         except BaseException as error:  # an interrupt too
             ours.close()
@@ -130,10 +130,10 @@ class ForkServer(Here):
         finally:
             theirs.close()
             os.close(write)
-        return Started(rank, pid, Wire(ours), read, lambda: self._code(pid))
+        return Started(rank, pid, Connection(ours), read, lambda: self._code(pid))
 
     def close(self) -> None:
-        self._wire.close()
+        self._connection.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(2)
             return
@@ -147,7 +147,7 @@ class ForkServer(Here):
     def _answer(self, key: str) -> Message:
         while True:
             try:
-                message, _ = self._wire.receive()
+                message, _ = self._connection.receive()
             except EOFError:
                 code = self._process.wait()
                 raise CaptureError(f"the server that ranks are forked from has ended with code {code}") from None
@@ -160,13 +160,13 @@ class ForkServer(Here):
             self._codes[message["ended"]] = message["code"]
 
     def _code(self, pid: int) -> int | None:
-        self._wire.sock.setblocking(False)
+        self._connection.sock.setblocking(False)
         try:
             with suppress(EOFError):
-                for message, _ in self._wire.arrived():
+                for message, _ in self._connection.arrived():
                     self._note(message)
         finally:
-            self._wire.sock.setblocking(True)
+            self._connection.sock.setblocking(True)
         return self._codes.get(pid)
 
 
@@ -184,19 +184,12 @@ class Spawned(Here):
         request = {**surroundings(rank, world, self._others), "program": program}
         call = f"import json; forkserver.run_rank(json.loads(sys.stdin.read()), {theirs.fileno()}, None)"
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-c", _START.format(path=sys.path, call=call)],
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, **ONE_THREAD},
-                stdin=subprocess.PIPE,
-                stdout=write,
-                stderr=write,
-            )
+            process = _python(call, theirs, stdin=subprocess.PIPE, stdout=write, stderr=write)
         os.close(write)
         assert process.stdin is not None
         with suppress(BrokenPipeError), process.stdin as pipe:
             pipe.write(json.dumps(request).encode())
-        return Started(rank, process.pid, Wire(ours), read, process.poll)
+        return Started(rank, process.pid, Connection(ours), read, process.poll)
 
     def close(self) -> None:
         """Nothing but the ranks was started."""

@@ -23,7 +23,7 @@ from typing import Any
 from perfmagic.capture.ranks.drivers import Spawned, Started
 from perfmagic.capture.ranks.settings import boot
 
-WIRE, OUTPUT, END = "wire", "output", "end"
+MESSAGES, OUTPUT, END = "messages", "output", "end"
 _BYTES = 1 << 20
 _CODE_S = 1.0  # until the exit code of a rank whose socket has closed is known
 _LOOK_S = 5.0
@@ -75,7 +75,7 @@ def send(key: str, data: bytes) -> None:
     if relay is not None:
         relay.heard_s = time.monotonic()
         with suppress(OSError):
-            relay.started.wire.sock.sendall(data)
+            relay.started.connection.sock.sendall(data)
 
 
 def kill(key: str) -> None:
@@ -95,15 +95,15 @@ class Relay:
 
     def _pass_on(self) -> None:
         started = self.started
-        wire, poll = started.wire.fileno(), select.poll()
-        for fd in (wire, started.output):
+        rank_fd, poll = started.connection.fileno(), select.poll()
+        for fd in (rank_fd, started.output):
             poll.register(fd, select.POLLIN)
         while True:
             for fd, _ in poll.poll(_LOOK_S * 1000):
                 data = _read(fd)
                 if data:
-                    self._publish(WIRE if fd == wire else OUTPUT, data)
-                elif fd == wire:
+                    self._publish(MESSAGES if fd == rank_fd else OUTPUT, data)
+                elif fd == rank_fd:
                     self._end()
                     return
                 else:
@@ -128,7 +128,7 @@ class Relay:
         if last:
             self._publish(OUTPUT, last)
         self._publish(END, b"" if code is None else b"%d" % code)
-        self.started.wire.close()
+        self.started.connection.close()
         os.close(self.started.output)
         for key in [key for key, relay in _relays.items() if relay is self]:
             del _relays[key]
@@ -172,10 +172,10 @@ def _publisher(parent: dict[str, str]) -> Publish:
 def _address() -> str:
     """The address of this host on the way to others, "" where it has none; no packet is sent for that."""
     with suppress(OSError):
-        found = socket.gethostbyname(socket.gethostname())
-        if not found.startswith("127."):
-            return found
-    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.connect(("192.0.2.1", 9))  # an address of no host (RFC 5737): the route to it is the default one
-        return str(one.getsockname()[0])
+        address = socket.gethostbyname(socket.gethostname())
+        if not address.startswith("127."):
+            return address
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.connect(("192.0.2.1", 9))  # an address of no host (RFC 5737): the route to it is the default one
+        return str(sock.getsockname()[0])
     return ""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfmagic.capture.ranks.place import NOWHERE, Place, ranks_words
+from perfmagic.capture.ranks.hangs import NOWHERE, Place, ranks_words, span_words
 
 # what gloo and the store say where another rank has gone
 _LOST = re.compile(r"onnection closed by peer|onnection reset|roken pipe|was never computed|ocket closed|was given up")
 _MISMATCH = re.compile(r"(?:collectives|messages) do not match: ")  # what our groups say to all who are in it
-_ALIKE_CHARS = 80  # errors that begin alike are one
-_HEAD_CHARS = 200  # of an error's text that is said in one line
+_ALIKE_CHARS = 80  # errors that agree in these are shown once
+_HEAD_CHARS = 200  # of an error's text that fit in a line
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Failure:
     died: str = ""
 
     @classmethod
-    def of(cls, rank: int, message: Mapping[str, Any]) -> Failure:
-        """A failure as it came over a wire."""
-        return cls(rank, **{**message, "place": Place.of(message.get("place", {}))})
+    def from_message(cls, rank: int, message: Mapping[str, Any]) -> Failure:
+        """The failure that a rank has reported."""
+        return cls(rank, **{**message, "place": Place.from_message(message.get("place", {}))})
 
     @property
     def follows(self) -> bool:
@@ -48,8 +48,8 @@ class Failure:
         return bool(self.freed or _LOST.search(self.text))
 
     @property
-    def words(self) -> str:
-        """What the others are told: `rank 1 failed on line 2 with ValueError`."""
+    def description(self) -> str:
+        """For the other ranks: `rank 1 failed on line 2 with ValueError`."""
         if self.died:
             return f"rank {self.rank} {self.died}"
         return f"rank {self.rank} failed{_on_line(self.line)} with {self.type}"
@@ -61,15 +61,15 @@ def is_mismatch(text: str) -> bool:
 
 
 def first_of(failures: Sequence[Failure]) -> Failure | None:
-    """The one that all others follow from, as far as that is known."""
+    """The failure that caused the others, None where it is not known."""
     own = [failure for failure in failures if not failure.follows]
     return min(own, key=lambda f: (not f.died, f.rank)) if own else None
 
 
-def message_of(failures: Sequence[Failure], standstill: str = "") -> str:
-    """All of them in words: what was raised with its traceback, then a line for each rank that was freed.
+def message_of(failures: Sequence[Failure], hang: str = "") -> str:
+    """One message for all failures: each error with its traceback, then a line for each rank that was freed.
 
-    standstill: why no rank could go on, where that ended the cell.
+    hang: why no rank could go on, where that ended the cell.
     """
     parts = [f"rank {failure.rank} {failure.died}" for failure in failures if failure.died]
     groups: dict[tuple[str, int, str], list[Failure]] = {}
@@ -85,21 +85,21 @@ def message_of(failures: Sequence[Failure], standstill: str = "") -> str:
         head = f"{kind} on {who}{f', line {line}' if line else ''}" + (f": {text}" if text else "")
         parts.append("\n".join([head, same[0].traceback] if same[0].traceback else [head]))
     parts += _interrupted(failures)
-    if standstill:
-        parts.append(standstill)
+    if hang:
+        parts.append(hang)
     first = first_of(failures)
-    parts += [_followed(failure, first, standstill) for failure in failures if failure.follows]
+    parts += [_followed(failure, first, hang) for failure in failures if failure.follows]
     return "\n".join(parts)
 
 
-def type_of(failures: Sequence[Failure], standstill: str = "") -> str:
+def type_of(failures: Sequence[Failure], hang: str = "") -> str:
     """What the whole is called: the type that was raised, where it is one."""
     kinds = {failure.type for failure in failures if failure.type and not failure.follows and not failure.died}
     if any(failure.died for failure in failures):
         return "RankDied"
     if len(kinds) == 1:
         return kinds.pop()
-    return "Deadlock" if standstill and not kinds else "RanksFailed"
+    return "Deadlock" if hang and not kinds else "RanksFailed"
 
 
 def _interrupted(failures: Sequence[Failure]) -> list[str]:
@@ -110,26 +110,71 @@ def _interrupted(failures: Sequence[Failure]) -> list[str]:
             waited = f" while it waited in {place.call}" if place.call else ""
             line = failure.line or place.line or place.asked_line
             groups.setdefault(f"{_on_line(line)}{waited}", []).append(failure)
-    found = []
+    messages = []
     for where, same in groups.items():
         many = len(same) > 1
-        words = where.replace("while it", "while they") if many else where
-        found.append(f"{ranks_words([f.rank for f in same])} {'were' if many else 'was'} interrupted{words}")
-    return found
+        place_text = where.replace("while it", "while they") if many else where
+        messages.append(f"{ranks_words([f.rank for f in same])} {'were' if many else 'was'} interrupted{place_text}")
+    return messages
 
 
-def _followed(failure: Failure, first: Failure | None, standstill: str) -> str:
+def _followed(failure: Failure, first: Failure | None, hang: str) -> str:
     place = failure.place
     line = place.line or place.asked_line or failure.line
-    # where all stood still, a connection is lost to a rank that was freed a moment earlier
-    if failure.freed or (standstill and first is None):
+    # in a hang, a lost connection led to a rank that was freed a moment earlier
+    if failure.freed or (hang and first is None):
         peer = "" if place.peer is None else f" with rank {place.peer}"
         waited = f" while it waited in {place.call}{peer}" if place.call else ""
-        why = "" if standstill else f": {failure.freed}"
+        why = "" if hang else f": {failure.freed}"
         return f"rank {failure.rank} was freed{_on_line(line)}{waited}{why}"
-    why = f": {first.words}" if first else f": {failure.text.splitlines()[0][:_HEAD_CHARS]}"
+    why = f": {first.description}" if first else f": {failure.text.splitlines()[0][:_HEAD_CHARS]}"
     return f"rank {failure.rank} lost its connection{_on_line(line)}{why}"
 
 
 def _on_line(line: int) -> str:
     return f" on line {line}" if line else ""
+
+
+# What C++ prints in ranks: a warning that several of them give is shown once, and one that says nothing not at all.
+
+# "[rank0]:[W1123 02:00:00.123456789 reducer.cpp:1234] Warning: words (function …)": c10's logging
+_WARNING = re.compile(r"^(?:\[rank\d+\]:\s*)?\[W[\d .:]*\s(\S+:\d+)\]\s*(.*)$")
+_SHOWN = 80  # characters of a warning that is named again
+# DDP's C++ code says so of every device it does not know, once a process
+_NO_NEWS = ("Time stats are currently only collected for CPU and CUDA",)
+
+
+class Warned:
+    """The lines of a session; end() ends a cell, and after it each warning is a new one.
+
+    say: (rank, stream, lines), as a Peer calls it; called for what is to be shown now.
+    """
+
+    def __init__(self, say: Callable[[int, str, str], None]) -> None:
+        self._say = say
+        self._seen: dict[tuple[str, str], list[int]] = {}
+
+    def __call__(self, rank: int, stream: str, lines: str) -> None:
+        """Show lines, but no warning that another rank gave; time and process do not make it another one."""
+        shown = [line for line in lines.split("\n") if self._is_new(rank, line)]
+        if shown:
+            self._say(rank, stream, "\n".join(shown))
+
+    def _is_new(self, rank: int, line: str) -> bool:
+        if any(text in line for text in _NO_NEWS):
+            return False
+        match = _WARNING.match(line)
+        if match is None:
+            return True
+        ranks = self._seen.setdefault((match[1], match[2]), [])
+        if rank not in ranks:
+            ranks.append(rank)
+        return ranks == [rank]
+
+    def end(self, tell: Callable[[str], None]) -> None:
+        """Say who else gave the warnings that were shown."""
+        for (where, text), (first, *others) in self._seen.items():
+            if others:
+                shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+                tell(f"[{span_words(sorted(others))}] the same as rank {first}, {where}: {shown}")
+        self._seen.clear()

@@ -20,8 +20,8 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from perfmagic.capture.ranks.settings import take_over
-from perfmagic.capture.ranks.wire import Wire
+from perfmagic.capture.ranks.connection import Connection
+from perfmagic.capture.ranks.settings import adopt
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
@@ -29,14 +29,14 @@ _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 def main(control_fd: int, preload: list[str]) -> None:
     """Serve until the notebook's end of the socket closes."""
     control = socket.socket(fileno=control_fd)
-    wire = Wire(control)
+    connection = Connection(control)
     gc.disable()  # what imports make stays, so collections among them cost and find little
     problems = _import_all(preload)
     # without a collection before: ranks would fill the holes it leaves, each in its own copy of those pages (6 MB)
     gc.freeze()  # a collection in a rank would else write to every page that ranks share
     gc.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    wire.send({"ready": True, "threads": _threads(), "problems": problems})
+    connection.send({"ready": True, "threads": _threads(), "problems": problems})
     woken, wake = os.pipe()
     for end in (woken, wake):
         os.set_blocking(end, False)
@@ -49,13 +49,13 @@ def main(control_fd: int, preload: list[str]) -> None:
         if woken in ready:
             with suppress(BlockingIOError):
                 os.read(woken, 4096)
-            _tell_who_ended(wire, living)
+            _report_ended(connection, living)
         if control in ready:
             mark, fds, _, _ = socket.recv_fds(control, 1, 2)
             if not mark:
                 _end_groups(living)
                 os._exit(0)
-            request, _ = wire.receive()
+            request, _ = connection.receive()
             pid = os.fork()
             if pid == 0:
                 signal.set_wakeup_fd(-1)
@@ -66,11 +66,11 @@ def main(control_fd: int, preload: list[str]) -> None:
             for fd in fds:
                 os.close(fd)
             living.add(pid)
-            wire.send({"forked": pid})
+            connection.send({"forked": pid})
 
 
 def _import_all(names: list[str]) -> list[str]:
-    return [words for name in names if (words := _problem_of(name))]
+    return [problem for name in names if (problem := _problem_of(name))]
 
 
 def _problem_of(name: str) -> str:
@@ -95,19 +95,19 @@ def _end_groups(living: set[int]) -> None:
             os.killpg(pid, signal.SIGKILL)
 
 
-def _tell_who_ended(wire: Wire, living: set[int]) -> None:
+def _report_ended(connection: Connection, living: set[int]) -> None:
     while True:
-        pid, status = _one_that_ended()
+        pid, status = _wait_for_any()
         if not pid:
             return
         living.discard(pid)
         try:
-            wire.send({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
+            connection.send({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
         except OSError:
             os._exit(0)
 
 
-def _one_that_ended() -> tuple[int, int]:
+def _wait_for_any() -> tuple[int, int]:
     try:
         return os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -143,6 +143,6 @@ def run_rank(request: dict[str, Any], sock_fd: int, out_fd: int | None) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
-    take_over(request)
-    wire = Wire(socket.socket(fileno=sock_fd))
-    importlib.import_module(request["program"]).main(wire, request["rank"])
+    adopt(request)
+    connection = Connection(socket.socket(fileno=sock_fd))
+    importlib.import_module(request["program"]).main(connection, request["rank"])

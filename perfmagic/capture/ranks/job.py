@@ -12,11 +12,13 @@ import sys
 import time
 from typing import Any
 
+from perfmagic import sim
+from perfmagic.base.errors import DeviceError
 from perfmagic.capture.devices.backends import active_backends, choose_device, require_torch
 from perfmagic.capture.ranks.groups import Groups, groups_for
+from perfmagic.capture.ranks.helpers import show_key_waits
 from perfmagic.capture.ranks.pings import Clocks
 from perfmagic.capture.ranks.settings import Settings
-from perfmagic.errors import DeviceError
 
 
 class Job:
@@ -60,6 +62,7 @@ class Job:
         if self.store is None:
             self.store = dist.TCPStore(settings.address, port, settings.world, False, timeout=self._connect_within())
         os.environ["MASTER_PORT"] = str(port)
+        show_key_waits()
         if self.kind == "cuda":
             self._torch.cuda.set_device(self.local_rank)
         choose_device(self.kind, self.local_rank if self.kind == "cuda" else 0)
@@ -69,14 +72,18 @@ class Job:
             self.clocks = Clocks(self.rank, settings.address, self.store)
 
     @property
+    def destroyed(self) -> bool:
+        """Whether a cell has destroyed the default group."""
+        return not importlib.import_module("torch.distributed").is_initialized()
+
+    @property
     def device_busy(self) -> bool:
         """Whether the device has work queued; asked from the service's thread."""
         if not active_backends():
             return False
         if self.kind == "cuda":
             return not self._torch.cuda.current_stream().query()
-        sim = sys.modules.get("perfmagic.capture.devices.sim.device")
-        return bool(sim and sim.in_flight())
+        return any(device.in_flight for device in sim.devices_in_use())
 
     def _connect_within(self) -> dt.timedelta:
         return dt.timedelta(seconds=self.settings.connect_s)
@@ -108,9 +115,9 @@ def pickled(value: Any) -> bytes:
     torch = require_torch("%%ranks")
 
     class ToHost(pickle.Pickler):
-        def reducer_override(self, found: Any) -> Any:
-            on_device = isinstance(found, torch.Tensor) and found.device.type != "cpu"
-            return found.detach().cpu().__reduce_ex__(pickle.HIGHEST_PROTOCOL) if on_device else NotImplemented
+        def reducer_override(self, value: Any) -> Any:
+            on_device = isinstance(value, torch.Tensor) and value.device.type != "cpu"
+            return value.detach().cpu().__reduce_ex__(pickle.HIGHEST_PROTOCOL) if on_device else NotImplemented
 
     written = io.BytesIO()
     ToHost(written, pickle.HIGHEST_PROTOCOL).dump(value)

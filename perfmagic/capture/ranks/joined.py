@@ -17,23 +17,26 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, cast
 
+from perfmagic import sim
+from perfmagic.base.errors import CaptureError
+from perfmagic.base.sockets import keep
 from perfmagic.capture.devices.backends import active_backends
+from perfmagic.capture.ranks.connection import Connection, Message
 from perfmagic.capture.ranks.drivers import Started
 from perfmagic.capture.ranks.failures import Failure, message_of
-from perfmagic.capture.ranks.found_groups import Found
-from perfmagic.capture.ranks.launched import Launched
+from perfmagic.capture.ranks.groups import ScriptGroups
 from perfmagic.capture.ranks.peers import Peer, pump
 from perfmagic.capture.ranks.pings import Clocks, Exchange
-from perfmagic.capture.ranks.service import Service
+from perfmagic.capture.ranks.service import Service, is_call
+from perfmagic.capture.ranks.settings import Launched
 from perfmagic.capture.ranks.watch import Watch, Watched
-from perfmagic.capture.ranks.wire import Message, Wire
-from perfmagic.errors import CaptureError
 
 _CELL = 1
 _CONNECT_S = 300.0
 _STEP_S = 0.05
-_WHY_S = 2.0  # until the watch has said why a connection was lost
+_WHY_S = 5.0  # beyond the grace time, for the watch to say why a connection was lost
 _AFTER_FAILURE_S = 5.0  # for the others to be freed, before one that has failed ends
+_GREETING_S = 5.0  # for a rank that connects to send its number
 _TOKEN_BYTES = 16
 _KEY = "perfmagic/watch"
 
@@ -41,13 +44,18 @@ _KEY = "perfmagic/watch"
 class Joined:
     """One rank, from the constructor to left(). Raises CaptureError where rank 0 cannot be reached.
 
-    script: its path as code objects name it.  grace_s: how long a standstill lasts before it is said.
+    script: its path as code objects name it.  grace_s: how long a hang lasts before it is reported.
     """
 
     def __init__(self, place: Launched, script: str, grace_s: float) -> None:
-        self.place = place
+        self.place, self._grace_s = place, grace_s
         self.kind = ""
         dist = importlib.import_module("torch.distributed")
+        waiting = f"still waiting: rank {place.rank} waits for rank 0 at {place.address}:{place.port}"
+        notice = threading.Timer(grace_s, _notify, [waiting])
+        notice.daemon = True
+        if place.rank:
+            notice.start()
         try:
             # the script's own store is the same one: of this process where it holds it, else of torchrun's agent
             store = dist.TCPStore(
@@ -55,13 +63,15 @@ class Joined:
                 timeout=timedelta(seconds=_CONNECT_S), multi_tenant=True,
             )  # fmt: skip
             self._store = dist.PrefixStore("join", store)
-            wire = self._connected(grace_s)
+            connection = self._connected(grace_s)
             self.clocks = Clocks(place.rank, self._address, self._store)
         except (RuntimeError, OSError) as error:
-            words = f"rank {place.rank} cannot reach rank 0 at {place.address}:{place.port}: {error}"
-            raise CaptureError(words, hint="MASTER_ADDR and MASTER_PORT are of the host of rank 0") from None
-        self.groups = Found(place.port)
-        self._service = _Service(wire)
+            message = f"rank {place.rank} cannot reach rank 0 at {place.address}:{place.port}: {error}"
+            raise CaptureError(message, hint="MASTER_ADDR and MASTER_PORT are of the host of rank 0") from None
+        finally:
+            notice.cancel()
+        self.groups = ScriptGroups(place.port)
+        self._service = _Service(connection)
         self._service.job = cast("Any", self)  # what the service asks of a job, this has
         self._service.begin()
         self._service.enter(_CELL)
@@ -70,14 +80,13 @@ class Joined:
     @property
     def device_busy(self) -> bool:
         """Whether the device has work queued."""
-        sim = sys.modules.get("perfmagic.capture.devices.sim.device")
-        if sim is not None and sim.in_flight():
+        if any(device.in_flight for device in sim.devices_in_use()):
             return True
         cuda = importlib.import_module("torch").cuda
         return bool(active_backends() and cuda.is_initialized() and not cuda.current_stream().query())
 
     def together(self, pings: list[Exchange]) -> None:
-        """Come back when all ranks do, as far as pings tell their clocks."""
+        """Return at the same instant in all ranks, as well as pings compare their clocks."""
         at_ns = self._service.wait_for_go()
         if at_ns and pings:
             _, _, asked_ns, answered_ns, back_ns, _ = pings[0]
@@ -86,77 +95,82 @@ class Joined:
             time.sleep(left_ns / 1e9)
 
     def ended(self, error: BaseException | None) -> str:
-        """The script has ended; what there is to say where that came of another rank, "" where it did not."""
+        """Report the end of the script. Gives the message to show where another rank caused it, else ""."""
         service = self._service
         failure = None
         if error is not None:
             failure = self._failure(error)
-            until = time.monotonic() + _WHY_S
+            if failure.follows:
+                service.lose(failure.line, _call_in(error))
+            until = time.monotonic() + self._grace_s + _WHY_S
             while failure.follows and not service.freed and time.monotonic() < until:
                 time.sleep(0.01)
             failure = self._failure(error)
         service.leave()
         reply: Message = {"done": True, "cell": _CELL}
         if failure is not None:
-            reply["failure"] = {**vars(failure), "place": service.freed_at}
+            reply["failure"] = {**vars(failure), "place": service.stood_at}
             del reply["failure"]["rank"]
         with suppress(OSError):
-            service.wire.send(reply)
+            service.connection.send(reply)
         if failure is None or not failure.follows:
             return ""
-        return message_of([failure]).replace("finished the cell", "finished the script")
+        return _of_script(message_of([failure]))
 
     def left(self, *, failed: bool) -> None:
         """The process may end: rank 0 holds the watch until all have ended, and a rank that failed its connections.
 
-        A launcher ends the others as soon as one has failed; by then they have said what they were freed from.
+        A launcher ends the others as soon as one has failed; by then they have said what they were freed from. Others
+        lose their connections to rank 0 all the same, as they do to any rank that has ended.
         """
+        if not failed:
+            self.groups.leave()
         if self.place.rank == 0:
             self._watch.join(_AFTER_FAILURE_S if failed else None)
         elif failed:
             self._service.all_ended.wait(_AFTER_FAILURE_S)
         with suppress(OSError):  # rank 0 may have gone by now
-            self._service.wire.sock.shutdown(socket.SHUT_RDWR)
+            self._service.connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _failure(self, error: BaseException) -> Failure:
         service = self._service
-        mine = [row for row in traceback.extract_tb(error.__traceback__) if row.filename == service.cell_file]
+        rows = [row for row in traceback.extract_tb(error.__traceback__) if row.filename == service.cell_file]
         ended = bool(service.freed) and isinstance(error, RuntimeError)
-        return Failure.of(
+        return Failure.from_message(
             self.place.rank,
             {
                 "type": type(error).__name__,
                 "text": str(error),
-                "line": (mine[-1].lineno or 0) if mine else 0,
+                "line": (rows[-1].lineno or 0) if rows else 0,
                 "freed": service.freed if ended else "",
-                "place": service.freed_at,
+                "place": service.stood_at,
             },
         )
 
-    def _connected(self, grace_s: float) -> Wire:
+    def _connected(self, grace_s: float) -> Connection:
         if self.place.rank == 0:
             self._address = _own_address(self.place.address)
             listener = socket.create_server((self._address, 0))
-            listener.settimeout(_CONNECT_S)
+            listener.setblocking(False)
             token = secrets.token_hex(_TOKEN_BYTES // 2)
             ours, theirs = socket.socketpair()
             args = (listener, token.encode(), theirs, self.place.world, grace_s)
             self._watch = threading.Thread(target=_watch_all, args=args, name="ranks: watch", daemon=True)
             self._watch.start()
             self._store.set(_KEY, f"{self._address} {listener.getsockname()[1]} {token}")
-            return Wire(ours)
+            return Connection(ours)
         self._address, port, token = self._store.get(_KEY).decode().split()
         to_first = socket.create_connection((self._address, int(port)), timeout=_CONNECT_S)
         to_first.settimeout(None)
         to_first.sendall(token.encode() + b"%8d" % self.place.rank)
-        return Wire(to_first)
+        return Connection(to_first)
 
 
 class _Service(Service):
     """Answers rank 0. Signals are the launcher's and the script's own.  all_ended: the scripts of all ranks have."""
 
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
         self.all_ended = threading.Event()
 
     def begin(self) -> None:
@@ -165,7 +179,7 @@ class _Service(Service):
     def _serve(self) -> None:
         with suppress(EOFError, OSError):
             while True:
-                self._answer(*self.wire.receive())
+                self._answer(*self.connection.receive())
         self.all_ended.set()
         self._free(self.cell or -1, "rank 0 ended, and the watch with it")
 
@@ -186,29 +200,57 @@ class _Other(Started):
 def _watch_all(listener: socket.socket, token: bytes, own: socket.socket, world: int, grace_s: float) -> None:
     """In rank 0: watch all ranks until every one has ended."""
     silent, _kept_open = os.pipe()  # what ranks print goes where their launcher puts it
-    ends = {0: own}
-    with suppress(OSError), listener:
-        while len(ends) < world:
-            one, _ = listener.accept()
-            said = one.recv(_TOKEN_BYTES + 8, socket.MSG_WAITALL)
-            if secrets.compare_digest(said[:_TOKEN_BYTES], token):
-                ends[int(said[_TOKEN_BYTES:])] = one
-    peers = [Peer(_Other(rank, 0, Wire(end), silent)) for rank, end in sorted(ends.items())]
+    peers = [Peer(_Other(0, 0, Connection(own), silent))]
     watch = Watch(
-        _CELL, [Watched(peer) for peer in peers], world, grace_s,
-        say=lambda *_: None, show=lambda *_: None, tell=lambda words: print(f"perfmagic: {words}", file=sys.stderr),
+        _CELL, [Watched(peers[0])], world, grace_s, missing=set(range(1, world)),
+        say=lambda *_: None, show=lambda *_: None, notify=_notify,
     )  # fmt: skip
-    while watch.running:
+    until = time.monotonic() + _CONNECT_S
+    while watch.running or (watch.missing and time.monotonic() < until):
+        if watch.missing and (arrival := _accept_rank(listener, token)):
+            rank, end = arrival
+            peers.append(Peer(_Other(rank, 0, Connection(end), silent)))
+            watch.ranks.append(Watched(peers[-1]))
+            watch.missing.discard(rank)
         pump(peers, watch.say, _STEP_S)
         watch.step()
+    listener.close()
     for peer in peers:
         if peer.alive:
             peer.send({"do": "leave"})
 
 
+def _of_script(message: str) -> str:
+    """A message of the watch, which speaks of cells."""
+    return message.replace("finished the cell", "finished the script")
+
+
+def _notify(message: str) -> None:
+    print(f"perfmagic: {_of_script(message)}", file=sys.stderr, flush=True)
+
+
+def _accept_rank(listener: socket.socket, token: bytes) -> tuple[int, socket.socket] | None:
+    """The number and the socket of a rank that has connected, None where none has."""
+    with suppress(OSError):
+        sock, _ = listener.accept()
+        keep(sock)
+        sock.settimeout(_GREETING_S)
+        greeting = sock.recv(_TOKEN_BYTES + 8, socket.MSG_WAITALL)
+        sock.settimeout(None)
+        if secrets.compare_digest(greeting[:_TOKEN_BYTES], token):
+            return int(greeting[_TOKEN_BYTES:]), sock
+    return None
+
+
+def _call_in(error: BaseException) -> str:
+    """The outermost function of torch.distributed that raised, "" where none did."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return next((frame.f_code.co_name for frame in frames if is_call(frame)), "")
+
+
 def _own_address(name: str) -> str:
     """The address of this host that the others know by a name."""
-    found = socket.gethostbyname(name)
-    with suppress(OSError), socket.create_server((found, 0)):
-        return found
+    address = socket.gethostbyname(name)
+    with suppress(OSError), socket.create_server((address, 0)):
+        return address
     return socket.gethostbyname(socket.gethostname())  # MASTER_ADDR is of torchrun's agent on another host

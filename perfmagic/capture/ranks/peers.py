@@ -7,32 +7,34 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from perfmagic.base.errors import CaptureError
+from perfmagic.capture.ranks.connection import Connection, Message
 from perfmagic.capture.ranks.drivers import Started
-from perfmagic.capture.ranks.wire import Message, Wire
-from perfmagic.errors import CaptureError
 
 OUTPUT_BYTES = 1 << 16
 KEPT_OUTPUT = 2000  # characters of a rank that could not start
+STACKS_S = 20.0  # without an answer, until a rank is asked to show what its threads do
 _CODE_S = 1.0  # until the exit code of a rank whose socket has closed is known
 _UTF8 = codecs.getincrementaldecoder("utf-8")  # a character may be read in two pieces
-Say = Callable[[int, str, str], None]  # (rank, "stdout" or "stderr", one line)
+Say = Callable[[int, str, str], None]  # (rank, "stdout" or "stderr", lines)
 
 
 @dataclass
 class Peer:
     """One rank, seen from the notebook.
 
-    alive: False once its socket has closed.  messages: received, and nobody has taken them yet.
+    alive: False once its socket has closed.  began: it has sent something.  messages: nobody has taken them yet.
     ahead_ns: by how much its clock is ahead of this machine's, to within the time of a message.  ended_by: what of ours
     ended it, "" where nothing did.
     """
 
     started: Started
     alive: bool = True
+    began: bool = False
     code: int | None = None
     messages: list[tuple[Message, bytes]] = field(default_factory=list)
     ahead_ns: int = 0
@@ -47,20 +49,20 @@ class Peer:
         return self.started.rank
 
     @property
-    def wire(self) -> Wire:
-        return self.started.wire
+    def connection(self) -> Connection:
+        return self.started.connection
 
     def send(self, message: Message, payload: bytes = b"") -> None:
         """Send, or note that the rank has ended."""
         try:
-            self.wire.send(message, payload)
+            self.connection.send(message, payload)
         except OSError:
             self.ended()
 
     def ended(self) -> None:
         """Its socket has closed."""
         self.alive = False
-        waits_until = time.monotonic() + _CODE_S
+        waits_until = time.monotonic() + (_CODE_S if self.started.pid else 0.0)  # else it is nobody's of ours
         while (code := self.started.exit_code()) is None and time.monotonic() < waits_until:
             time.sleep(0.005)
         self.code = code
@@ -68,20 +70,29 @@ class Peer:
     def receive(self) -> None:
         """Take in what has come; the socket is ready."""
         try:
-            self.messages += self.wire.arrived()
+            self.messages += self.connection.arrived()
+            self.began = True
         except EOFError:
             self.ended()
 
+    def show_stacks(self) -> None:
+        """Have the rank print the Python stacks of all its threads, also where none of them gets its turn."""
+        if self.started.engine:
+            self.send({"do": "stacks"})
+        elif self.began:  # before that the signal would end it
+            with suppress(ProcessLookupError):
+                os.kill(self.started.pid, signal.SIGQUIT)
+
     def read_output(self, say: Say) -> None:
-        """Pass on what C++ printed, line by line."""
+        """Pass on what C++ printed, in whole lines."""
         with suppress(OSError):
-            found = os.read(self.started.output, OUTPUT_BYTES)
-            self.prints = bool(found)
-            text = self._decoder.decode(found, final=not found)
+            data = os.read(self.started.output, OUTPUT_BYTES)
+            self.prints = bool(data)
+            text = self._decoder.decode(data, final=not data)
             self._last_output = (self._last_output + text)[-KEPT_OUTPUT:]
             *lines, self._output = (self._output + text).split("\n")
-            for line in lines:
-                say(self.rank, "stderr", line)
+            if lines:
+                say(self.rank, "stderr", "\n".join(lines))
 
     @property
     def last_output(self) -> str:
@@ -104,7 +115,7 @@ class Peer:
 
     def close(self) -> None:
         """Give back the socket and the pipe; a rank that still runs sees the end of its socket and ends."""
-        self.wire.close()
+        self.connection.close()
         with suppress(OSError):
             os.close(self.started.output)
         self.alive = False
@@ -115,7 +126,7 @@ def pump(peers: Iterable[Peer], say: Say, timeout_s: float, wake: int | None = N
     living = [peer for peer in peers if peer.alive]
     poll = select.poll()  # select() refuses descriptors above 1024
     for peer in living:
-        poll.register(peer.wire.fileno(), select.POLLIN)
+        poll.register(peer.connection.fileno(), select.POLLIN)
         if peer.prints:
             poll.register(peer.started.output, select.POLLIN)
     if wake is not None:
@@ -126,7 +137,7 @@ def pump(peers: Iterable[Peer], say: Say, timeout_s: float, wake: int | None = N
     for peer in living:  # what a rank printed before it ended comes first
         if peer.started.output in ready:
             peer.read_output(say)
-        if peer.wire.fileno() in ready:
+        if peer.connection.fileno() in ready:
             peer.receive()
 
 
@@ -136,13 +147,20 @@ def _drain(fd: int) -> None:
 
 
 def expect(
-    peer: Peer, key: str, say: Say, timeout_s: float, check: Callable[[], None] = lambda: None
+    peer: Peer,
+    key: str,
+    say: Say,
+    timeout_s: float,
+    check: Callable[[], None] = lambda: None,
+    others: Sequence[Peer] = (),
 ) -> tuple[Message, bytes]:
     """The message with that key. Raises CaptureError where the rank ends, fails or does not answer in time.
 
-    check: called now and then; raises where nobody waits any longer.
+    check: called now and then; raises where nobody waits any longer.  others: whom that rank may wait for.
     """
-    until = time.monotonic() + timeout_s
+    both = [peer, *(other for other in others if other is not peer)]
+    begin_s, shown = time.monotonic(), False
+    until = begin_s + timeout_s
     while True:
         for i, (message, payload) in enumerate(peer.messages):
             if key in message:
@@ -156,15 +174,24 @@ def expect(
         left_s = until - time.monotonic()
         if left_s <= 0:
             raise CaptureError(f"rank {peer.rank} did not answer within {timeout_s:g} s", hint="%ranks restart")
-        pump([peer], say, min(left_s, 0.1))
+        if not shown and time.monotonic() - begin_s > STACKS_S:
+            shown = True
+            for waiting in both:
+                say(
+                    waiting.rank,
+                    "stderr",
+                    f"no answer of rank {peer.rank} for {STACKS_S:g} s; what the threads here do:",
+                )
+                waiting.show_stacks()
+        pump(both, say, min(left_s, 0.1))
         check()
 
 
 def _ended_early(peer: Peer) -> str:
     if _has_output(peer):
         peer.read_output(lambda *_: None)
-    words = f"rank {peer.rank} {peer.death}"
-    return f"{words}; it printed last:\n{peer.last_output}" if peer.last_output else words
+    message = f"rank {peer.rank} {peer.death}"
+    return f"{message}; it printed last:\n{peer.last_output}" if peer.last_output else message
 
 
 def _has_output(peer: Peer) -> bool:

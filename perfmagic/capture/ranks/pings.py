@@ -17,7 +17,7 @@ _ANSWER_S = 5.0
 _TIME = struct.Struct("!Q")
 _KEY = "perfmagic/clock"
 _TOKEN_BYTES = 16
-# (first, second, asked_ns, answered_ns, back_ns, round): see perfmagic.analysis.ranks.clock_facts.Ping
+# (first, second, asked_ns, answered_ns, back_ns, round): see perfmagic.analysis.ranks.alignment.Ping
 Exchange = tuple[int, int, int, int, int, int]
 
 
@@ -37,16 +37,16 @@ class Clocks:
 
     def round(self, number: int) -> list[Exchange]:
         """Exchanges of one moment, none for rank 0 or where rank 0 is gone."""
-        found: list[Exchange] = []
+        exchanges: list[Exchange] = []
         if self._rank == 0:
-            return found
+            return exchanges
         with suppress(OSError, RuntimeError), self._connected() as to_first:
             for _ in range(EXCHANGES):
                 asked_ns = time.perf_counter_ns()
                 to_first.sendall(b"?")
                 answered_ns = _TIME.unpack(_exactly(to_first, _TIME.size))[0]
-                found.append((self._rank, 0, asked_ns, answered_ns, time.perf_counter_ns(), number))
-        return sorted(found, key=lambda one: one[4] - one[2])[:_KEPT]
+                exchanges.append((self._rank, 0, asked_ns, answered_ns, time.perf_counter_ns(), number))
+        return sorted(exchanges, key=lambda exchange: exchange[4] - exchange[2])[:_KEPT]
 
     @contextmanager
     def _connected(self) -> Iterator[socket.socket]:
@@ -60,25 +60,25 @@ class Clocks:
 def _answer_all(listener: socket.socket, token: bytes) -> None:
     while True:
         with suppress(OSError):
-            one, _ = listener.accept()
-            one.settimeout(_ANSWER_S)
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=_answer, args=(one, token), name="ranks: clock of one", daemon=True).start()
+            sock, _ = listener.accept()
+            sock.settimeout(_ANSWER_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=_answer, args=(sock, token), name="ranks: clock of one", daemon=True).start()
 
 
-def _answer(one: socket.socket, token: bytes) -> None:
-    with suppress(OSError), closing(one):
-        if not secrets.compare_digest(_exactly(one, _TOKEN_BYTES), token):
+def _answer(sock: socket.socket, token: bytes) -> None:
+    with suppress(OSError), closing(sock):
+        if not secrets.compare_digest(_exactly(sock, _TOKEN_BYTES), token):
             return
-        while one.recv(1):
-            one.sendall(_TIME.pack(time.perf_counter_ns()))
+        while sock.recv(1):
+            sock.sendall(_TIME.pack(time.perf_counter_ns()))
 
 
-def _exactly(one: socket.socket, n_bytes: int) -> bytes:
-    found = b""
-    while len(found) < n_bytes:
-        some = one.recv(n_bytes - len(found))
+def _exactly(sock: socket.socket, n_bytes: int) -> bytes:
+    data = b""
+    while len(data) < n_bytes:
+        some = sock.recv(n_bytes - len(data))
         if not some:
             raise ConnectionError("rank 0 is gone")
-        found += some
-    return found
+        data += some
+    return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -12,11 +13,13 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.capture.ranks.wire import Message, Wire
+from perfmagic.capture.ranks.connection import Connection, Message
+from perfmagic.capture.ranks.helpers import Helpers, key_wait_of
 
 if TYPE_CHECKING:
     from perfmagic.capture.ranks.job import Job
 
+_STDERR = 2  # sys.stderr of a rank is a stream of ours, which needs the interpreter
 _GO_S = 20.0  # a rank that hears nothing begins by itself
 _BY_ITSELF_NS = 1_000_000  # of processor time: a rank that used more since the last look has got on
 
@@ -27,18 +30,20 @@ class Service:
     cell: the number of the cell that runs, 0 between cells.  cell_file: what the shell calls its code.
     head: the line of its magic, 0 where it has none.
     freed: why operations of this cell were ended.  freed_at: where the main thread stood then.
+    lost_at: where it stood when an operation failed because other ranks were missing.
     """
 
-    def __init__(self, wire: Wire) -> None:
-        self.wire = wire
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
         self.jobs: SimpleQueue[tuple[Message, bytes]] = SimpleQueue()
         self.job: Job | None = None
         self.cell, self.cell_file = 0, ""
-        self.freed, self.freed_at = "", dict[str, Any]()
+        self.freed, self.freed_at, self.lost_at = "", dict[str, Any](), dict[str, Any]()
         self.interrupted = False
         self._strike = False
         self._go: SimpleQueue[Message] = SimpleQueue()
         self._main = threading.main_thread()
+        self._helpers = Helpers()
         self._ending = threading.Lock()
         self._cpu_ns, self._steps = 0, 0
         self.head = 0
@@ -46,24 +51,25 @@ class Service:
     def begin(self) -> None:
         """Answer from now on. Call it on the main thread."""
         signal.signal(signal.SIGINT, self._on_signal)
+        faulthandler.register(signal.SIGQUIT, file=_STDERR)  # also where no thread gets its turn
         threading.Thread(target=self._serve, name="ranks: service", daemon=True).start()
 
     def enter(self, cell: int, head: int = 0) -> None:
         """A cell begins. head: the line of its magic, 0 where it has none."""
         self.head = head
-        self.freed, self.freed_at, self.cell_file = "", {}, ""
+        self.freed, self.freed_at, self.lost_at, self.cell_file = "", {}, {}, ""
         self.interrupted = self._strike = False
         self.cell = cell
 
     def leave(self) -> None:
-        """It has ended: what is still on its way for it must not strike the next one."""
+        """The cell has ended: a late interrupt for it must not hit the next cell."""
         with self._ending:
             self.cell = 0
             self._strike = False
 
     def wait_for_go(self) -> int:
         """When the recorders of all ranks begin, by perf_counter; 0 for at once."""
-        self.wire.send({"armed": True, "cell": self.cell})
+        self.connection.send({"armed": True, "cell": self.cell})
         with suppress(Empty):
             while True:
                 message = self._go.get(timeout=_GO_S)
@@ -72,36 +78,63 @@ class Service:
         return 0
 
     def where(self) -> dict[str, Any]:
-        """Where the main thread stands, as fields of a Place."""
+        """The place of the main thread, as fields of a Place, and another thread that may act."""
+        if self.lost_at:
+            return self.lost_at
         line, call, waits = self._main_stands()
-        found: dict[str, Any] = {"line": line, "call": call, "mark": self._mark()}
+        thread, helped = self._helpers.stand(daemons=bool(self.cell))
+        place: dict[str, Any] = {"line": line, "call": call, "mark": self._mark(), "thread": thread}
+        key_wait = key_wait_of(sys._current_frames().get(self._main.ident or 0)) if not call else None
+        if key_wait:
+            place["key_wait"], place["mark"] = key_wait
         job = self.job
         if job is None:
-            return found
-        standing = job.groups.standing() if waits else {}
-        if standing:
-            since_ns, file = standing.pop("since_ns"), standing.pop("file")
-            found |= standing | {"mark": hash((since_ns, found["mark"]))}
-            found["asked_line"] = standing["asked_line"] if file == self.cell_file else 0
-        found["device_busy"] = job.device_busy
-        return found
+            return place
+        under_way = self._placed(job.groups.standing())
+        if under_way and waits and not key_wait:
+            first = under_way[0]
+            # where several threads wait, the rank gets on with any of their operations
+            marks = [op["mark"] for op in (under_way if helped else under_way[:1])]
+            place |= first | {"line": line, "mark": hash((*marks, place["mark"]))}
+            place["waited"] = first["waited"] and not helped
+        return place | {"under_way": under_way, "device_busy": job.device_busy}
+
+    def lose(self, line: int, call: str) -> None:
+        """An operation failed because other ranks were missing: the rank's place until the cell ends."""
+        lost = self._placed(self.job.groups.lost()) if self.job else []
+        self.lost_at = {"call": call} | (lost[0] if lost else {}) | {"line": line, "waited": True}
+
+    @property
+    def stood_at(self) -> dict[str, Any]:
+        """Where the main thread stood when its operations were ended, or when one failed by itself before that."""
+        return self.freed_at if self.freed_at.get("call") or not self.lost_at else self.lost_at
+
+    def _placed(self, operations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The operations, with line numbers of this cell only."""
+        for op in operations:
+            op["mark"] = op.pop("since_ns")
+            if op.pop("file") != self.cell_file:
+                op["asked_line"] = 0
+        return operations
 
     def _serve(self) -> None:
         with suppress(EOFError, OSError):
             while True:
-                self._answer(*self.wire.receive())
+                self._answer(*self.connection.receive())
         end_with_children()  # the notebook is gone, and so is this rank
 
     def _answer(self, message: Message, payload: bytes) -> None:
         kind = message["do"]
         if kind == "ping":
-            self.wire.send({"pong": message["t"], "t": time.perf_counter_ns()})
+            self.connection.send({"pong": message["t"], "t": time.perf_counter_ns()})
         elif kind == "where":
-            self.wire.send({"at": self.where(), "cell": message["cell"], "look": message["look"]})
+            self.connection.send({"at": self.where(), "cell": message["cell"], "look": message["look"]})
         elif kind == "interrupt":
             self._interrupt(message["cell"])
         elif kind == "free":
             self._free(message["cell"], message["why"])
+        elif kind == "stacks":
+            faulthandler.dump_traceback(file=_STDERR)
         elif kind == "go":
             self._go.put(message)
         elif kind == "exit":
@@ -136,20 +169,23 @@ class Service:
     def _main_stands(self) -> tuple[int, str, bool]:
         """The innermost line of the cell; the outermost function of torch.distributed below it; whether it may wait.
 
-        It may where it is inside torch.distributed, or in a call of the device, which may wait for what is queued.
+        It may where it is inside torch.distributed, or in a call of the device, which may wait for what is queued; and
+        in C++ code below torch, as a backward pass is, unless that runs the user's functions on a thread of its own.
         """
-        frame: FrameType | None = sys._current_frames().get(self._main.ident or 0)
-        call, waits = "", False
+        frames = sys._current_frames()
+        frame = frames.get(self._main.ident or 0)
+        call, waits = "", _is_ours(frame)
+        computes = any(not _is_ours(other) for other in _of_cplusplus(frames))
         while frame is not None:
-            name, module = frame.f_code.co_name, frame.f_globals.get("__name__", "")
+            module = frame.f_globals.get("__name__", "")
             if frame.f_code.co_filename == self.cell_file and self.cell:
                 # on the magic's own line the cell has ended, and its recording waits for the device
-                return frame.f_lineno if frame.f_lineno > self.head else 0, call, waits
-            if module.startswith("torch.distributed") and _is_call(name):
-                call = name
+                return frame.f_lineno if frame.f_lineno > self.head else 0, call, waits and not computes
+            if is_call(frame):
+                call = frame.f_code.co_name
             waits = waits or module.startswith(("torch.distributed", "perfmagic.capture.devices."))
             frame = frame.f_back
-        return 0, call, waits
+        return 0, call, waits and not computes
 
     def _mark(self) -> int:
         """Grows while the main thread computes."""
@@ -169,5 +205,17 @@ def end_with_children() -> None:
     os._exit(0)
 
 
-def _is_call(name: str) -> bool:
-    return not name.startswith(("_", "wrapper", "<"))
+def _of_cplusplus(frames: dict[int, FrameType]) -> list[FrameType]:
+    """The Python code that threads run which Python has not started."""
+    started = {thread.ident for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread)}
+    return [frame for ident, frame in frames.items() if ident not in started]
+
+
+def _is_ours(frame: FrameType | None) -> bool:
+    return frame is not None and frame.f_globals.get("__name__", "").split(".", 1)[0] in ("torch", "perfmagic")
+
+
+def is_call(frame: FrameType) -> bool:
+    """Whether it is a function of torch.distributed that users call."""
+    ours = frame.f_globals.get("__name__", "").startswith("torch.distributed")
+    return ours and not frame.f_code.co_name.startswith(("_", "wrapper", "<"))

@@ -11,27 +11,31 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from perfmagic.capture.ranks.connection import Message
 from perfmagic.capture.ranks.failures import Failure, first_of
+from perfmagic.capture.ranks.hangs import NOWHERE, Place, find_hang, open_waits, ranks_words, waited_for
 from perfmagic.capture.ranks.peers import Peer
-from perfmagic.capture.ranks.place import Place, ranks_words
-from perfmagic.capture.ranks.standstill import standstill
-from perfmagic.capture.ranks.wire import Message
 
 ALONE_S = 0.2  # until those are freed that may be about to fail by themselves
 AGAIN_S = 0.3
-STILL_RUNS_S = 1.5  # until it is said that a rank which waits for nobody goes on
+STILL_RUNS_S = 1.5  # until a rank that still runs after a failure is reported
 LOOKS = 4  # within the grace time
+SLOW = 3  # grace times of waiting for a rank that computes, until it is reported
 
 
 @dataclass
 class Watched:
-    """One rank and this cell.  failure: how it failed, None where it did not.  payload: what it recorded."""
+    """One rank and this cell.  failure: how it failed, None where it did not.  payload: what it recorded.
+
+    destroyed: the cell has destroyed torch.distributed's default group.
+    """
 
     peer: Peer
     armed: bool = False
     done: bool = False
     failure: Failure | None = None
     payload: bytes = b""
+    destroyed: bool = False
     freed_s: float = -math.inf
     value: dict[str, str] | None = None
 
@@ -46,9 +50,9 @@ class Watched:
 
 @dataclass
 class Watch:
-    """cell: its number.  world: all ranks.  show: a display of a rank.  tell: a line for whoever waits.
+    """cell: its number.  world: all ranks.  show: a display of a rank.  notify: shows a line to the user.
 
-    ahead_ns: how far ahead the common beginning is set: longer than a message takes.
+    ahead_ns: how far ahead the common beginning is set: longer than a message takes.  missing: ranks that may yet come.
     """
 
     cell: int
@@ -57,12 +61,13 @@ class Watch:
     grace_s: float
     say: Callable[[int, str, str], None]
     show: Callable[[int, dict[str, str]], None]
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     ahead_ns: int = 2_000_000
-    standstill: str = ""
+    missing: set[int] = field(default_factory=set)
+    hang: str = ""
     interrupted: int = 0
     _began: bool = False
-    _told: bool = False
+    _notified: bool = False
     _failed_s: float | None = None
     _look: int = 0
     _looked_s: float = field(default_factory=time.monotonic)
@@ -70,92 +75,96 @@ class Watch:
     _seen: dict[int, Place] = field(default_factory=dict)  # where ranks waited when they were last asked
     _before: tuple[list[int], dict[int, int]] | None = None
     _still_since_s: float = 0.0
+    _waits: dict[tuple[str, int], float] = field(default_factory=dict)  # since when; infinite once reported
+    _slow: tuple[str, float] | None = ("", 0.0)  # who waits for whom, and since when; None once reported
 
     @property
     def running(self) -> list[Watched]:
-        return [one for one in self.ranks if not one.ended]
+        return [watched for watched in self.ranks if not watched.ended]
 
     @property
     def failures(self) -> list[Failure]:
-        found = []
-        for one in self.ranks:
-            if one.failure is not None:
-                found.append(self._completed(one.failure))
-            elif not one.done and not one.peer.alive:
-                found.append(Failure(one.rank, died=one.peer.death))
-        return found
+        failures = []
+        for watched in self.ranks:
+            if watched.failure is not None:
+                failures.append(self._completed(watched.failure))
+            elif not watched.done and not watched.peer.alive:
+                failures.append(Failure(watched.rank, died=watched.peer.death))
+        return failures
 
     def _completed(self, failure: Failure) -> Failure:
-        """With what the rank could not know: its wait may have been ended from the other side."""
+        """The failure with what only the watch knows: another rank may have ended the wait."""
         if not failure.follows:
             return failure
         place = failure.place if failure.place.call else self._seen.get(failure.rank, failure.place)
         return replace(failure, place=place, interrupted=bool(self.interrupted))
 
     def step(self) -> None:
-        """Take the messages that have come, and do what follows from them and from the time."""
-        for one in self.ranks:
-            for message, payload in one.peer.messages:
-                self._take(one, message, payload)
-            one.peer.messages.clear()
+        """Handle the messages that have come, then do what the time asks for."""
+        for watched in self.ranks:
+            for message, payload in watched.peer.messages:
+                self._handle(watched, message, payload)
+            watched.peer.messages.clear()
         self._begin_together()
         if self.running:
             now_s = time.monotonic()
-            if self.standstill:
-                self._free(self.running, self.standstill)
-            elif any(one.ended and (one.failure or not one.done) for one in self.ranks):
+            if self.hang:
+                self._free(self.running, self.hang)
+            elif any(watched.ended and (watched.failure or not watched.done) for watched in self.ranks):
                 self._after_a_failure(now_s)
             elif not self.interrupted:
                 self._look_around(now_s)
 
     def interrupt(self) -> None:
-        """The notebook was interrupted: first the ranks are, then it is said who does not answer, then they end."""
+        """Interrupt the ranks; the second time name those that do not answer; the third time end them."""
         self.interrupted += 1
         left = self.running
         if self.interrupted >= 3:
-            for one in left:
-                one.peer.ended_by = "the third interrupt"
-                one.peer.started.kill()
+            for watched in left:
+                watched.peer.ended_by = "the third interrupt"
+                watched.peer.started.kill()
             return
         self._ask()
-        for one in left:
-            one.peer.send({"do": "interrupt", "cell": self.cell})
+        for watched in left:
+            watched.peer.send({"do": "interrupt", "cell": self.cell})
         if self.interrupted == 2 and left:
             verb = "does" if len(left) == 1 else "do"
-            who = ranks_words([one.rank for one in left])
-            self.tell(f"{who} {verb} not answer; interrupt once more to end {'it' if len(left) == 1 else 'them'}")
+            who = ranks_words([watched.rank for watched in left])
+            self.notify(f"{who} {verb} not answer; interrupt once more to end {'it' if len(left) == 1 else 'them'}")
+            for watched in left:
+                watched.peer.show_stacks()
 
-    def _take(self, one: Watched, message: Message, payload: bytes) -> None:
+    def _handle(self, watched: Watched, message: Message, payload: bytes) -> None:
         if "stream" in message:
-            for line in message["text"].split("\n"):
-                self.say(one.rank, message["stream"], line)
+            self.say(watched.rank, message["stream"], message["text"])
         elif "display" in message:
-            self.show(one.rank, message["display"])
+            self.show(watched.rank, message["display"])
         elif message.get("cell") == self.cell:  # none of a cell before
-            self._take_own(one, message, payload)
+            self._handle_own(watched, message, payload)
 
-    def _take_own(self, one: Watched, message: Message, payload: bytes) -> None:
+    def _handle_own(self, watched: Watched, message: Message, payload: bytes) -> None:
         if "armed" in message:
-            one.armed = True
+            watched.armed = True
         elif "at" in message:
             if message["look"] == self._look:
-                place = self._places[one.rank] = Place.of(message["at"])
+                place = self._places[watched.rank] = Place.from_message(message["at"])
                 if place.call:
-                    self._seen[one.rank] = place
+                    self._seen[watched.rank] = place
         elif "done" in message:
-            one.done, one.payload, one.value = True, payload, message.get("value")
+            watched.done, watched.payload, watched.value = True, payload, message.get("value")
+            watched.destroyed = bool(message.get("destroyed"))
             if message.get("failure"):
-                one.failure = Failure.of(one.rank, message["failure"])
+                watched.failure = Failure.from_message(watched.rank, message["failure"])
 
     def _begin_together(self) -> None:
         """Recorders that are ready begin at one instant; no barrier of the user's group is needed for that."""
-        if self._began or not any(one.armed for one in self.ranks):
+        if self._began or not any(watched.armed for watched in self.ranks):
             return
-        if all(one.armed or one.ended for one in self.ranks):
+        if not self.missing and all(watched.armed or watched.ended for watched in self.ranks):
             self._began = True
             at_ns = time.perf_counter_ns() + self.ahead_ns
-            for one in self.running:
-                one.peer.send({"do": "go", "cell": self.cell, "at_ns": at_ns + one.peer.ahead_ns})
+            for watched in self.running:
+                watched.peer.send({"do": "go", "cell": self.cell, "at_ns": at_ns + watched.peer.ahead_ns})
 
     def _after_a_failure(self, now_s: float) -> None:
         if self._failed_s is None:
@@ -164,24 +173,26 @@ class Watch:
         if self.interrupted or now_s - self._failed_s < ALONE_S:
             return
         first = first_of(self.failures)
-        words = first.words if first else "another rank lost its connection"
-        self._free(self.running, words)
-        if now_s - self._failed_s > STILL_RUNS_S and not self._told:
-            self._told = True
+        message = first.description if first else "another rank lost its connection"
+        self._free(self.running, message)
+        if now_s - self._failed_s > STILL_RUNS_S and not self._notified:
+            self._notified = True
             left = self.running
             verb = "runs" if len(left) == 1 else "run"
-            self.tell(f"{words}; {ranks_words([one.rank for one in left])} still {verb}, interrupt to end the cell")
+            self.notify(
+                f"{message}; {ranks_words([watched.rank for watched in left])} still {verb}, interrupt to end the cell"
+            )
 
     def _free(self, ranks: Sequence[Watched], why: str) -> None:
         now_s = time.monotonic()
-        for one in ranks:
-            if now_s - one.freed_s > AGAIN_S:  # a rank may have begun to connect only after the first time
-                one.freed_s = now_s
-                one.peer.send({"do": "free", "cell": self.cell, "why": why})
+        for watched in ranks:
+            if now_s - watched.freed_s > AGAIN_S:  # a rank may have begun to connect only after the first time
+                watched.freed_s = now_s
+                watched.peer.send({"do": "free", "cell": self.cell, "why": why})
 
     def _look_around(self, now_s: float) -> None:
-        """Ask all ranks where they stand, now and then; the same standstill for the grace time is one."""
-        if len(self._places) == sum(one.peer.alive for one in self.ranks) and self._look:
+        """Ask all ranks for their places, a few times in the grace time. What stays the same that long is a hang."""
+        if len(self._places) == sum(watched.peer.alive for watched in self.ranks) and self._look:
             self._judge(now_s)
         if now_s - self._looked_s > self.grace_s / LOOKS:
             self._looked_s = now_s
@@ -190,15 +201,39 @@ class Watch:
     def _ask(self) -> None:
         self._places = {}
         self._look += 1
-        for one in self.ranks:
-            one.peer.send({"do": "where", "cell": self.cell, "look": self._look})
+        for watched in self.ranks:
+            watched.peer.send({"do": "where", "cell": self.cell, "look": self._look})
 
     def _judge(self, now_s: float) -> None:
         places, self._places = self._places, {}
-        stuck, reason = standstill(places, [one.rank for one in self.ranks if one.ended], self.world)
+        ended = [watched.rank for watched in self.ranks if watched.ended]
+        self._say_who_waits(open_waits(places, ended, self.missing), now_s)
+        places |= dict.fromkeys(self.missing, NOWHERE)
+        stuck, reason = find_hang(places, ended, self.world)
         seen = stuck, {rank: places[rank].mark for rank in stuck}
         if not stuck or seen != self._before:
             self._before, self._still_since_s = seen, now_s
         elif now_s - self._still_since_s >= self.grace_s * (LOOKS - 1) / LOOKS:
-            self.standstill = reason
+            self.hang = reason
             self._free(self.running, reason)
+        if not stuck:
+            self._say_who_is_slow(waited_for(places, ended, self.world), now_s)
+
+    def _say_who_waits(self, waits: dict[str, int], now_s: float) -> None:
+        """Report each wait once it has lasted for the grace time. Nobody is freed: what is missing may yet come."""
+        self._waits = {wait: self._waits.get(wait, now_s) for wait in waits.items()}
+        for wait, since_s in self._waits.items():
+            if now_s - since_s >= self.grace_s:
+                self._waits[wait] = math.inf
+                self.notify(f"still waiting: {wait[0]}")
+
+    def _say_who_is_slow(self, message: str, now_s: float) -> None:
+        """Report once in a cell which rank the others wait for. Nobody is freed: that rank may yet come."""
+        if self._slow is None or not message:
+            return
+        before, since_s = self._slow
+        if message != before:
+            self._slow = message, now_s
+        elif now_s - since_s > SLOW * self.grace_s:
+            self._slow = None
+            self.notify(f"still waiting: {message}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfmagic.capture.devices import groups, sim
+from perfmagic import sim
 
 sim.prepare()
-groups.register()
+sim.groups.register()

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfmagic import units
-from perfmagic.capture.cell.marks import MarkLog
+from perfmagic.base import units
+from perfmagic.capture.cell import MarkLog
 from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
-from perfmagic.capture.recording.holders import Holder, Holders, joined
+from perfmagic.capture.recording.holders import Holder, Holders, held_blocks, most_telling
 from perfmagic.capture.recording.host import cores, host_clock
-from perfmagic.capture.recording.places import held_blocks
 from perfmagic.capture.watch.watch import LineWatch
-from perfmagic.trace.columns import HOST_DEVICE, NONE, BlockRole, Blocks, CallKind, HostKind
-from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.columns import HOST_DEVICE, NONE, BlockRole, Blocks, HostKind, Remark
+from perfmagic.trace.correlate import forward_rows
+from perfmagic.trace.host_limits import pace_remarks, paced, said_of, shared_cores
+from perfmagic.trace.model import Cell, Collective, DeviceInfo, Race, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import Paths
-from perfmagic.trace.remarks import Remark
 from perfmagic.trace.window import window
 
 if TYPE_CHECKING:
-    from perfmagic.capture.devices.sim.log import SimRecords
+    from perfmagic.sim import SimRecords
 
 DETAILS = ("shapes", "input_shapes", "input_dtypes", "input_values", "collectives")
 MOST_RACES = 10_000  # one line that forgets to wait, in a loop: more would say the same
@@ -38,7 +38,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a recording has found; times are unix ns.
+    """All parts of a recording; times are unix ns.
 
     offset_ns: from perf_counter to unix time.  kineto, sim: None where that source did not record.
     communicated: operations on host tensors, name, start, end and thread of each.
@@ -72,78 +72,84 @@ class Recorded:
     holders: tuple[Holders, Holders] = (Holders(), Holders())
 
 
-def assembled(found: Recorded) -> Trace:
-    """All parts in one time base, which begins with the recording; cut off where the recording became incomplete."""
-    base = found.start_ns
-    parts = _parts(found)
-    shift_ns = found.offset_ns - base
-    paths = None if found.watch is None else found.watch.paths(shift_ns, has_cell=found.cell is not None)
+def assemble(recorded: Recorded) -> Trace:
+    """One trace of all parts, with times from the start of the recording. It ends where the parts became incomplete."""
+    base = recorded.start_ns
+    parts = _parts(recorded)
+    shift_ns = recorded.offset_ns - base
+    paths = None if recorded.watch is None else recorded.watch.paths(shift_ns, has_cell=recorded.cell is not None)
     meta = TraceMeta(
-        origin=found.origin,
+        origin=recorded.origin,
         base_unix_ns=base,
         start_ns=0,
-        end_ns=found.end_ns - base,
-        returned_ns=found.returned_ns - base,
+        end_ns=recorded.end_ns - base,
+        returned_ns=recorded.returned_ns - base,
         devices=tuple(parts.devices),
         torch_version=str(getattr(torch_if_imported(), "__version__", "")),
-        failed=found.failed,
+        failed=recorded.failed,
         dropped_events=parts.dropped,
         races=parts.races,
-        notes=(*_notes(found, parts), *_of_paths(paths, found.watch)),
-        **_of_rank(found),
+        pace=parts.pace,
+        notes=(*_notes(recorded, parts), *_of_paths(paths, recorded.watch)),
+        **_of_rank(recorded),
     )
-    marks = found.marks.columns(found.offset_ns - base, found.returned_ns - base)
+    marks = recorded.marks.columns(recorded.offset_ns - base, recorded.returned_ns - base)
     tables: dict[str, Any] = parts.tables
-    trace = make_trace(parts.names, meta, marks=marks, cell=found.cell, paths=paths, **tables)
+    trace = make_trace(parts.names, meta, marks=marks, cell=recorded.cell, paths=paths, **tables)
     trace = replace(trace, **parts.details)
-    return trace if found.limit is None else _until(trace, found.limit.at_ns - base)
+    return trace if recorded.limit is None else _until(trace, recorded.limit.at_ns - base)
 
 
-def _parts(found: Recorded) -> _Parts:
-    parts = _Parts(found.start_ns)
-    if found.kineto is not None:
-        parts.add_trace(found.kineto)
-    if found.memory:
-        parts.add_places(found)
-    if found.sim is not None:
+def _parts(recorded: Recorded) -> _Parts:
+    parts = _Parts(recorded.start_ns)
+    if recorded.kineto is not None:
+        parts.add_trace(recorded.kineto)
+    if recorded.memory:
+        parts.add_places(recorded)
+    if recorded.sim is not None:
         first = SIM_INDEX_BASE if parts.devices else 0
-        parts.add_sim(found.sim, first_device=first, host_ops=found.kineto is None)
-        parts.add_blocks(found.sim, found.offset_ns - found.start_ns, first, found.holders)
-    parts.add_annotations(found.communicated)
-    parts.add_annotations([(*step, 0) for step in found.steps])
+        parts.add_sim(recorded.sim, first_device=first, host_ops=recorded.kineto is None)
+        parts.add_blocks(recorded.sim, recorded.offset_ns - recorded.start_ns, first, recorded.holders)
+    parts.add_annotations(recorded.communicated)
+    parts.add_annotations([(*step, 0) for step in recorded.steps])
     return parts
 
 
-def _notes(found: Recorded, parts: _Parts) -> list[Remark]:
-    notes = list(found.notes)
-    if found.limit is not None and found.limit.at_ns < found.end_ns:
-        numbers = {"recorded_ns": found.limit.at_ns - found.start_ns, "cell_ns": found.returned_ns - found.start_ns}
+def _notes(recorded: Recorded, parts: _Parts) -> list[Remark]:
+    notes = list(recorded.notes)
+    if recorded.limit is not None and recorded.limit.at_ns < recorded.end_ns:
+        numbers = {
+            "recorded_ns": recorded.limit.at_ns - recorded.start_ns,
+            "cell_ns": recorded.returned_ns - recorded.start_ns,
+        }
         until, whole = map(units.duration, numbers.values())
-        words = f"recorded until {until} of the cell's {whole}: {found.limit.reason}"
-        notes.append(Remark("ended_early", words, numbers))
-    elif found.marks.inner_dropped:
-        words = "lines inside loops are told apart in the first marks only; later work counts to the loop"
-        notes.append(Remark("inner_lines_dropped", words))
-    notes += _no_ops_note(parts, found.sim)
-    if found.memory and not any(len(parts.tables.get(key, {}).get("device", ())) for key in ("counters", "blocks")):
-        words = "nothing was allocated, and no name of the notebook leads to a tensor"
-        notes.append(Remark("no_memory_record", words))
+        message = f"recorded until {until} of the cell's {whole}: {recorded.limit.reason}"
+        notes.append(Remark("ended_early", message, numbers))
+    elif recorded.marks.inner_dropped:
+        message = "lines inside loops are told apart in the first marks only; later work counts to the loop"
+        notes.append(Remark("inner_lines_dropped", message))
+    notes += _no_ops_note(parts, recorded.sim)
+    notes += pace_remarks(() if recorded.sim is None else paced(recorded.sim.paced))
+    notes += shared_cores([info for info in parts.devices if info.index in parts.device_indices()])
+    if recorded.memory and not any(len(parts.tables.get(key, {}).get("device", ())) for key in ("counters", "blocks")):
+        message = "nothing was allocated, and no name of the notebook leads to a tensor"
+        notes.append(Remark("no_memory_record", message))
     return notes
 
 
 def _of_paths(paths: Paths | None, watch: LineWatch | None) -> list[Remark]:
-    """What lines of functions were not followed."""
+    """Remarks on lines of functions that were not followed."""
     if paths is None or watch is None:
         return []
-    found = []
-    if paths.let_go:
-        names = ", ".join(f"`{paths.functions[i].name}`" for i in paths.let_go)
-        words = f"lines of {names} are not told apart: a hot loop of plain Python, lines within 2 µs of each other"
-        found.append(Remark("hot_loop", words, {"n_functions": len(paths.let_go)}))
+    remarks = []
+    if paths.unfollowed:
+        names = ", ".join(f"`{paths.functions[i].name}`" for i in paths.unfollowed)
+        message = f"lines of {names} are not told apart: a hot loop of plain Python, lines within 2 µs of each other"
+        remarks.append(Remark("hot_loop", message, {"n_functions": len(paths.unfollowed)}))
     if paths.until_ns != NONE:
-        words = f"lines of functions were followed for {units.duration(paths.until_ns)}: {watch.ended_because}"
-        found.append(Remark("lines_ended_early", words, {"followed_ns": paths.until_ns}))
-    return found
+        message = f"lines of functions were followed for {units.duration(paths.until_ns)}: {watch.ended_because}"
+        remarks.append(Remark("lines_ended_early", message, {"followed_ns": paths.until_ns}))
+    return remarks
 
 
 class _Parts:
@@ -154,7 +160,8 @@ class _Parts:
         self.names: list[str] = []
         self.devices: list[DeviceInfo] = []
         self.dropped = 0
-        self.races: tuple[tuple[int, int], ...] = ()
+        self.races: tuple[Race, ...] = ()
+        self.pace = ""
         self.tables: dict[str, dict[str, Any]] = {}
         # of Kineto, which comes first; of the simulated device only collectives
         self.details: dict[str, Any] = {}
@@ -180,27 +187,30 @@ class _Parts:
             before = self.details.get("collectives", ())
             numbers = tables["ops"]["collective"]
             tables["ops"]["collective"] = np.where(numbers == NONE, NONE, numbers + len(before))
-            self.details["collectives"] = (*before, *records.collectives)
+            self.details["collectives"] = (*before, *(Collective(*each) for each in records.collectives))
+        _add_forward(tables["ops"], records)
         self._add(tables, tuple(records.names), -self.base_ns, first_device)
-        from perfmagic.capture.devices import sim
-
         used = sorted({int(d) for d in np.unique(tables["ops"].get("device", np.zeros(0)))}) or [0]
-        launched_ns = records.calls["start_ns"][records.calls["kind"] == CallKind.LAUNCH]
-        pace = sim.paces_words(launched_ns)
+        pace = said_of(records.pace, paced(records.paced))
+        self.pace = records.pace_json
         self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), pace) for d in used]
         self.dropped += records.dropped
-        self.races = tuple(records.races[:MOST_RACES])
+        self.races = tuple(Race(*race) for race in records.races[:MOST_RACES])
 
-    def add_places(self, found: Recorded) -> None:
-        """Memory that torch's profiler tells of; of the host's only where no simulated device computes in it."""
-        blocks, base_ns = Blocks.make(), found.start_ns
-        if found.kineto is not None:
-            blocks, base_ns = found.kineto.blocks, found.kineto.meta.base_unix_ns
-        if found.sim is not None:
+    def device_indices(self) -> set[int]:
+        """The devices that executed something."""
+        return set(np.asarray(self.tables.get("ops", {}).get("device", ()), np.int64).tolist())
+
+    def add_places(self, recorded: Recorded) -> None:
+        """Memory that torch's profiler reports. The host's counts only where no simulated device computes in it."""
+        blocks, base_ns = Blocks.make(), recorded.start_ns
+        if recorded.kineto is not None:
+            blocks, base_ns = recorded.kineto.blocks, recorded.kineto.meta.base_unix_ns
+        if recorded.sim is not None:
             blocks = blocks.take(blocks.device != HOST_DEVICE)
-        steps, names = (one if found.sim is None else one.on_devices() for one in found.holders)
-        clock_ns = found.offset_ns - base_ns
-        columns, held = held_blocks(blocks.to_dict(), steps, names, clock_ns, found.start_ns - base_ns)
+        steps, names = (part if recorded.sim is None else part.on_devices() for part in recorded.holders)
+        clock_ns = recorded.offset_ns - base_ns
+        columns, held = held_blocks(blocks.to_dict(), steps, names, clock_ns, recorded.start_ns - base_ns)
         shift = base_ns - self.base_ns
         columns["alloc_ns"] += shift
         columns["free_ns"] = np.where(columns["free_order"] == NONE, NONE, columns["free_ns"] + shift)
@@ -222,17 +232,18 @@ class _Parts:
         first_name = len(self.names) - len(names)
         for key in ("node", "free_node"):
             columns[key] = np.where(columns[key] == NONE, NONE, columns[key] + first_name)
-        steps, named = (one.by_number for one in holders)
-        self._add_held(columns, [joined(steps.get(number), named.get(number)) for number in blocks["number"]])
+        steps, named = (part.by_number for part in holders)
+        self._add_held(columns, [most_telling(steps.get(number), named.get(number)) for number in blocks["number"]])
 
     def _add_held(self, columns: dict[str, Any], known: list[Holder | None]) -> None:
-        words: dict[str, int] = {}
+        names: dict[str, int] = {}
         at = len(self.names)
-        columns["role"] = np.array([one.role if one else BlockRole.UNKNOWN for one in known], np.int64)
+        columns["role"] = np.array([holder.role if holder else BlockRole.UNKNOWN for holder in known], np.int64)
         columns["holder"] = np.array(
-            [at + words.setdefault(one.name, len(words)) if one and one.name else NONE for one in known], np.int64
+            [at + names.setdefault(holder.name, len(names)) if holder and holder.name else NONE for holder in known],
+            np.int64,
         )
-        self.names += words
+        self.names += names
         old = self.tables.get("blocks")
         self.tables["blocks"] = columns if old is None else _concatenate_unlike(old, columns)
 
@@ -273,6 +284,22 @@ class _Parts:
         return values + device if column in ("device", "on_device") else values
 
 
+def _add_forward(ops: dict[str, Any], records: SimRecords) -> None:
+    """Give ops of a backward the instant and the thread of their forward: the first launch after its node was made."""
+    if not any(node.running != NONE for node in records.nodes):
+        return
+    columns = zip(*records.nodes, strict=True)
+    correlation, at_ns, thread, made, running = (np.array(column, np.int64) for column in columns)
+    _, first = np.unique(np.column_stack((thread, made)), axis=0, return_index=True)  # in the order of launches
+    backward = np.flatnonzero(running != NONE)
+    found = forward_rows(made[first], at_ns[first], running[backward], at_ns[backward])
+    has = found != NONE
+    of = dict(zip(correlation[backward[has]].tolist(), first[found[has]].tolist(), strict=True))
+    rows = [of.get(op, NONE) for op in ops["correlation"].tolist()]
+    ops["forward_ns"] = np.array([NONE if row == NONE else at_ns[row] for row in rows], np.int64)
+    ops["forward_thread"] = np.array([0 if row == NONE else thread[row] for row in rows], np.int64)
+
+
 def _until(trace: Trace, end_ns: int) -> Trace:
     """The part that is complete: time without records must not look like an idle device."""
     if end_ns >= trace.meta.end_ns:
@@ -309,13 +336,13 @@ def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, A
 def _no_ops_note(parts: _Parts, sim: SimRecords | None) -> list[Remark]:
     n_ops, n_host_ops = (len(parts.tables.get(key, {}).get("start_ns", ())) for key in ("ops", "host_ops"))
     if n_host_ops and not n_ops and any(b.kind in ("cuda", "rocm") for b in active_backends()):
-        words = "CUDA is in use and the profiler gave no device record: nothing ran there, or CUPTI is not at hand"
-        return [Remark("no_device_record", words)]
+        message = "CUDA is in use and the profiler gave no device record: nothing ran there, or CUPTI is not at hand"
+        return [Remark("no_device_record", message)]
     if n_ops or n_host_ops:
         return []
     if sim is not None:
-        words = "nothing ran on the simulated device; --device cpu records what the host did"
-        return [Remark("no_device_ops", words)]
+        message = "nothing ran on the simulated device; --device cpu records what the host did"
+        return [Remark("no_device_ops", message)]
     if torch_if_imported() is None:
         return [Remark("no_torch", "torch is not imported: only lines of the cell were recorded")]
     return []
@@ -327,10 +354,10 @@ def is_rank() -> bool:
     return distributed is not None and distributed.is_available() and bool(distributed.is_initialized())
 
 
-def _of_rank(found: Recorded) -> dict[str, Any]:
+def _of_rank(recorded: Recorded) -> dict[str, Any]:
     """Which rank this process is, and what its host says; nothing for a process that is none."""
-    if found.rank is not None:
-        rank, world = found.rank
+    if recorded.rank is not None:
+        rank, world = recorded.rank
     elif is_rank() and (torch := torch_if_imported()) is not None:
         rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
     else:
@@ -338,5 +365,5 @@ def _of_rank(found: Recorded) -> dict[str, Any]:
     ranks = {"rank": rank, "world_size": world}
     torch = torch_if_imported()
     threads = None if torch is None else torch.get_num_threads()
-    waited = {"waited_for_core_ns": found.waited_for_core_ns, "cores": cores(), "threads": threads}
-    return ranks | waited | host_clock(found.start_ns, found.offset_ns)
+    waited = {"waited_for_core_ns": recorded.waited_for_core_ns, "cores": cores(), "threads": threads}
+    return ranks | waited | host_clock(recorded.start_ns, recorded.offset_ns)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import sys
 import time
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any
 
+import numpy as np
+
 from perfmagic.capture.watch.user_code import UserCode
-from perfmagic.trace.columns import HOST_DEVICE, BlockRole
+from perfmagic.trace.columns import HOST_DEVICE, NONE, BlockRole
 
 _WITH_ADDRESSES = ("cpu", "cuda")  # of their blocks torch's profiler tells
 DEEPEST = 2  # containers in containers
@@ -54,7 +58,9 @@ class Holders:
 
     def on_devices(self) -> Holders:
         """Without what lies in the host's memory."""
-        return Holders(self.by_number, {key: one for key, one in self.places.items() if one.device != HOST_DEVICE})
+        return Holders(
+            self.by_number, {key: place for key, place in self.places.items() if place.device != HOST_DEVICE}
+        )
 
 
 def holders(torch: Any, names: Mapping[str, Any], error: BaseException | None = None) -> Holders:
@@ -62,33 +68,33 @@ def holders(torch: Any, names: Mapping[str, Any], error: BaseException | None = 
 
     names: the notebook's.  error: that has ended the cell, beside the last one that Python knows.
     """
-    found = _Found(torch)
+    claims = _Claims(torch)
     variables = [(name, value) for name, value in list(names.items()) if not _is_shells(name)]
     # what a container has collected stays when the variable that it came from has another value
     variables.sort(key=lambda pair: type(pair[1]) not in (list, tuple, dict, set))
     for name, value in variables:
-        found.whole(name, value)
+        claims.whole(name, value)
     for name, value in variables:
-        found.leaves(name, value)
+        claims.leaves(name, value)
     for name, value in variables:
-        found.graphs(name, value)
+        claims.graphs(name, value)
     for name, value in variables:
-        found.variable(name, value)
+        claims.variable(name, value)
     out = names.get("Out")
     for number, value in list(out.items()) if type(out) is dict else ():
-        found.variable(f"Out[{number}]", value)
+        claims.variable(f"Out[{number}]", value)
     for name in ("_", "__", "___"):
-        found.variable(name, names.get(name))
+        claims.variable(name, names.get(name))
     left = list(_of_errors(error))
     for name, value, where in left:
-        found.graphs(name, value, where)
+        claims.graphs(name, value, where)
     for name, value, where in left:
-        found.variable(name, value, where)
-    return found.holders
+        claims.variable(name, value, where)
+    return claims.holders
 
 
-def joined(step: Holder | None, name: Holder | None) -> Holder | None:
-    """What an optimizer and a name say together: a name is more telling, and a parameter is one whatever holds it."""
+def most_telling(step: Holder | None, name: Holder | None) -> Holder | None:
+    """The holder to show, given what an optimizer and a name say. A name says more; a parameter stays a parameter."""
     if step is None or (name is not None and name.role not in (BlockRole.GRAPH, BlockRole.HELD)):
         return name
     return step if name is None or step.name else Holder(step.role, name.name)
@@ -98,14 +104,14 @@ class OptimizerSteps:
     """Parameters, gradients and state of every optimizer that steps; a resource of perfmagic.capture.owner."""
 
     def __init__(self, torch: Any) -> None:
-        self._found = _Found(torch)
+        self._claims = _Claims(torch)
         self._hooks: list[Any] = []
 
     @property
     def holders(self) -> Holders:
-        return self._found.holders
+        return self._claims.holders
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         for name, hook in (("pre", self._before), ("post", self._after)):
             module = sys.modules.get("torch.optim.optimizer")
             register: Callable[[Any], Any] | None = getattr(module, f"register_optimizer_step_{name}_hook", None)
@@ -119,14 +125,14 @@ class OptimizerSteps:
     def _before(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                self._found.parameter("", parameter)
+                self._claims.parameter("", parameter)
 
     def _after(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        self._found.optimizer("", optimizer)
+        self._claims.optimizer("", optimizer)
 
 
-class _Found:
-    """What was found so far: the first that claims a block of the simulated device has it."""
+class _Claims:
+    """The holders found so far. The first claim of a block of the simulated device wins."""
 
     def __init__(self, torch: Any) -> None:
         self._tensor, self._module = torch.Tensor, torch.nn.Module
@@ -163,57 +169,57 @@ class _Found:
 
     def whole(self, name: str, value: Any) -> None:
         """Modules and optimizers, with all that is theirs."""
-        for path, one in _inside(name, value):
-            kind = type(one)
+        for path, item in _inside(name, value):
+            kind = type(item)
             with suppress(Exception):  # the user's own module, whose methods may do anything
                 if issubclass(kind, self._module):
-                    for inner, parameter in one.named_parameters():
+                    for inner, parameter in item.named_parameters():
                         self.parameter(f"{path}.{inner}", parameter)
-                    for inner, buffer in one.named_buffers():
+                    for inner, buffer in item.named_buffers():
                         self.claim(buffer, BlockRole.BUFFER, f"{path}.{inner}")
                 elif issubclass(kind, self._optimizer):
-                    self.optimizer(path, one)
+                    self.optimizer(path, item)
 
     def leaves(self, name: str, value: Any) -> None:
-        """Data: they stay whatever graph has saved them, too."""
-        for path, one in _inside(name, value):
-            if issubclass(type(one), self._tensor) and one.is_leaf:
-                self.claim(one, BlockRole.HELD, path)
+        """Leaf tensors are data, even where a graph has saved them too."""
+        for path, item in _inside(name, value):
+            if issubclass(type(item), self._tensor) and item.is_leaf:
+                self.claim(item, BlockRole.HELD, path)
 
     def graphs(self, name: str, value: Any, where: str = "") -> None:
         """What the graph of a tensor has saved for a backward pass that has not come."""
         from perfmagic.capture.devices import torch_private  # a cell without torch is recorded, too
 
-        for path, one in _inside(name, value):
-            if issubclass(type(one), self._tensor) and not one.is_leaf:
-                for saved in torch_private.saved_in_graph(one.grad_fn):
+        for path, item in _inside(name, value):
+            if issubclass(type(item), self._tensor) and not item.is_leaf:
+                for saved in torch_private.saved_in_graph(item.grad_fn):
                     self.claim(saved, BlockRole.GRAPH, path + where)
 
     def variable(self, name: str, value: Any, where: str = "") -> None:
-        for path, one in _inside(name, value):
-            if issubclass(type(one), self._tensor):
-                self.claim(one, BlockRole.HELD, path + where)
-                if one.is_leaf and one.grad is not None:
-                    self.claim(one.grad, BlockRole.GRADIENT, f"{path}.grad")
+        for path, item in _inside(name, value):
+            if issubclass(type(item), self._tensor):
+                self.claim(item, BlockRole.HELD, path + where)
+                if item.is_leaf and item.grad is not None:
+                    self.claim(item.grad, BlockRole.GRADIENT, f"{path}.grad")
 
 
 def _inside(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """A value, and what containers and objects of the notebook's own classes contain, each with its path."""
     kind = type(value)
     if kind in (list, tuple):
-        items = [(f"{name}[{i}]", one) for i, one in enumerate(value[:MOST_ITEMS])]
+        items = [(f"{name}[{i}]", item) for i, item in enumerate(value[:MOST_ITEMS])]
     elif kind is dict:
-        items = [(f"{name}[{key!r:.40}]", one) for key, one in list(value.items())[:MOST_ITEMS] if _is_plain(key)]
+        items = [(f"{name}[{key!r:.40}]", item) for key, item in list(value.items())[:MOST_ITEMS] if _is_plain(key)]
     elif kind is set:
-        items = [(f"{name}{{…}}", one) for one in list(value)[:MOST_ITEMS]]
+        items = [(f"{name}{{…}}", item) for item in list(value)[:MOST_ITEMS]]
     elif kind.__module__ == "__main__" and type(getattr(value, "__dict__", None)) is dict and not _is_module(value):
-        items = [(f"{name}.{key}", one) for key, one in list(value.__dict__.items())[:MOST_ITEMS]]
+        items = [(f"{name}.{key}", item) for key, item in list(value.__dict__.items())[:MOST_ITEMS]]
     else:
         yield name, value
         return
     if depth < DEEPEST:
-        for path, one in items:
-            yield from _inside(path, one, depth + 1)
+        for path, item in items:
+            yield from _inside(path, item, depth + 1)
 
 
 def _is_plain(key: Any) -> bool:
@@ -231,19 +237,19 @@ def _is_shells(name: str) -> bool:
 def _of_errors(error: BaseException | None) -> Iterator[tuple[str, Any, str]]:
     """The local variables of functions that an error has left, which its traceback keeps: name, value, and where.
 
-    Those of the user's functions come first: they are the ones to let go of.
+    Those of the user's functions come first: the user can delete them.
     """
-    mine = UserCode()
+    is_user_code = UserCode()
     seen: set[int] = set()
     for last in (error, getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):
-        one = last
-        while one is not None and id(one) not in seen:
-            seen.add(id(one))
-            for frame, line in sorted(_frames(one.__traceback__), key=lambda at: not mine(at[0].f_code)):
-                where = f" ({frame.f_code.co_name}, line {line}; traceback of the last {type(one).__name__})"
+        raised = last
+        while raised is not None and id(raised) not in seen:
+            seen.add(id(raised))
+            for frame, line in sorted(_frames(raised.__traceback__), key=lambda at: not is_user_code(at[0].f_code)):
+                where = f" ({frame.f_code.co_name}, line {line}; traceback of the last {type(raised).__name__})"
                 for name, value in list(frame.f_locals.items()):
                     yield name, value, where
-            one = one.__cause__ or one.__context__
+            raised = raised.__cause__ or raised.__context__
 
 
 def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
@@ -254,3 +260,87 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
             yield trace.tb_frame, trace.tb_lineno
         below = below or trace.tb_frame.f_code.co_name == "<module>"
         trace = trace.tb_next
+
+
+# Who held the blocks that torch's profiler recorded, by address and time.
+
+_PIECE_BYTES = 512  # CUDA's caching allocator gives multiples of it
+_FOREVER = np.iinfo(np.int64).max
+
+
+def held_blocks(
+    blocks: dict[str, Any], steps: Holders, names: Holders, offset_ns: int, start_ns: int
+) -> tuple[dict[str, Any], list[Holder | None]]:
+    """The blocks, with those of before that names and optimizers lead to, and who held each.
+
+    offset_ns: from the clock of the places to that of the blocks.  start_ns: of the recording, by the blocks' clock.
+    """
+    of_steps, of_names = _by_address(steps), _by_address(names)
+    rows = {name: list(column) for name, column in blocks.items()}
+    block_holders: list[Holder | None] = []
+    seen: set[tuple[int, int]] = set()  # addresses of blocks that are there at the end
+    for device, address, alloc_ns, free_ns, before in zip(
+        *(rows[key] for key in ("device", "address", "alloc_ns", "free_ns", "before")), strict=True
+    ):
+        key = int(device), int(address)
+        begin = 0 if before else int(alloc_ns) - offset_ns
+        end = _FOREVER if free_ns == NONE else int(free_ns) - offset_ns
+        block_holders.append(most_telling(_held(of_steps, key, begin, end), _held(of_names, key, begin, end)))
+        if free_ns == NONE:
+            seen.add(key)
+    lumps = {int(rows["device"][row]): row for row in range(len(block_holders)) if rows["address"][row] == NONE}
+    for place in _of_before(steps, names, seen):
+        size = place.size_bytes
+        lump = lumps.get(place.device)
+        if place.device != HOST_DEVICE:
+            size = -(-size // _PIECE_BYTES) * _PIECE_BYTES
+            if lump is not None:
+                if rows["size_bytes"][lump] < size:
+                    continue  # the allocator knows of no such block: another library gave it
+                rows["size_bytes"][lump] -= size
+        _append(rows, place, size, start_ns)
+        held = _held(of_names, (place.device, place.address), 0, _FOREVER)
+        block_holders.append(
+            most_telling(place.holder, held) if place.holder.role not in (BlockRole.GRAPH, BlockRole.HELD) else held
+        )
+    return {name: np.asarray(column, np.int64) for name, column in rows.items()}, block_holders
+
+
+def _by_address(holders: Holders) -> dict[tuple[int, int], list[Place]]:
+    places: defaultdict[tuple[int, int], list[Place]] = defaultdict(list)
+    for place in holders.places.values():
+        places[place.device, place.address].append(place)
+    return places
+
+
+def _held(places: dict[tuple[int, int], list[Place]], key: tuple[int, int], begin: int, end: int) -> Holder | None:
+    """Who held an address between two times: the first that claimed it."""
+    for place in places.get(key, ()):
+        at = bisect_left(place.at_ns, begin)
+        if at < len(place.at_ns) and place.at_ns[at] <= end:
+            return place.holder
+    return None
+
+
+def _of_before(steps: Holders, names: Holders, seen: set[tuple[int, int]]) -> Iterator[Place]:
+    """Places that names lead to at the end and no event reported: they existed before, and stay."""
+    for place in (*names.places.values(), *steps.places.values()):
+        key = place.device, place.address
+        stays = place.holder.role in (BlockRole.PARAMETER, BlockRole.BUFFER, BlockRole.OPTIMIZER)
+        from_names = (place.device, place.address, place.holder.role, place.holder.name) in names.places
+        if place.size_bytes and key not in seen and (from_names or stays):
+            seen.add(key)
+            yield place
+
+
+def _append(rows: dict[str, Any], place: Place, size_bytes: int, start_ns: int) -> None:
+    values = {
+        "device": place.device,
+        "address": place.address,
+        "size_bytes": size_bytes,
+        "alloc_ns": start_ns,
+        "before": 1,
+        "thread": 0,
+    }
+    for name, column in rows.items():
+        column.append(values.get(name, NONE))

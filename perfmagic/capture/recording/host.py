@@ -1,16 +1,21 @@
-"""What a rank's own process can say of its host: which run of it, by which clock, and how long it had no core.
+"""What a recording has of its host: which run of it, by which clock, how long it had no core; a folder for a file.
 
-All of it is the system's own word, on Linux; elsewhere it is left out, and clocks are compared by other means.
+All of it is the system's own word, on Linux; elsewhere it is left out, and clocks are compared by other means. Nothing
+here needs torch.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from perfmagic.capture.owner import Owner
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # one for each start of a kernel
 THREADS = Path("/proc/self/task")
@@ -29,12 +34,12 @@ def host_clock(base_unix_ns: int, offset_ns: int) -> dict[str, Any]:
 
 
 def waited_for_core_ns() -> int | None:
-    """How long the threads that live now were ready to run and had no core, since they began; None if not told.
+    """How long the threads that live now were ready to run and had no core, since they began; None where it is unknown.
 
     Source: proc(5), /proc/pid/schedstat, the second number.
     """
-    found = list(_waits_ns())
-    return sum(found) if found else None
+    waits_ns = list(_waits_ns())
+    return sum(waits_ns) if waits_ns else None
 
 
 def _waits_ns() -> Iterator[int]:
@@ -47,3 +52,23 @@ def _waits_ns() -> Iterator[int]:
 def cores() -> int | None:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def file_in_new_folder(owner: Owner) -> Path:
+    """The path of a file that does not exist yet, alone in a folder that goes when the owner closes."""
+    folder = _Folder()
+    owner.acquire(folder)
+    return folder.path / "trace.json"
+
+
+class _Folder:
+    """A new folder as a resource: an interrupt within tempfile.TemporaryDirectory() leaves one that nobody removes."""
+
+    path: Path
+
+    def acquire(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="perfmagic-"))
+
+    def give_back(self) -> None:
+        if hasattr(self, "path"):
+            shutil.rmtree(self.path, ignore_errors=True)  # Windows keeps a file that somebody has open

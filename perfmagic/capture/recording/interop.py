@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from perfmagic.base.errors import CaptureError
+from perfmagic.base.files import file_path
 from perfmagic.capture.owner import Owner
-from perfmagic.capture.recording.exported import file_in_new_folder
-from perfmagic.errors import CaptureError
-from perfmagic.files import file_path
+from perfmagic.capture.recording.host import file_in_new_folder
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.tensorboard import worker_file
 from perfmagic.trace.kineto.reader import read_trace
@@ -24,7 +24,8 @@ def is_profiler(source: object) -> bool:
 def profiler_trace(profiler: Any) -> Trace:
     """What a finished torch.profiler.profile, or torch.autograd.profiler.profile, recorded.
 
-    torch hands its result out once. Raises CaptureError where it was taken before, or the profiler has not ended.
+    torch hands its result out once; the profiler keeps what was taken here, for its owner's own export. Raises
+    CaptureError where it was exported before, or the profiler has not ended.
     """
     owner = Owner()
     with owner, owner:
@@ -33,6 +34,9 @@ def profiler_trace(profiler: Any) -> Trace:
             profiler.export_chrome_trace(str(path))
         except (RuntimeError, AssertionError, AttributeError) as error:
             raise _refused(error) from error
+        from perfmagic.capture.devices import torch_private  # files are opened without torch
+
+        torch_private.keep_saved_result(profiler, path)
         return read_trace(path, origin="profiler")
 
 

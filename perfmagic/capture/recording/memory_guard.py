@@ -22,7 +22,7 @@ _KB = 1024
 class MemoryGuard:
     """Calls `on_outgrown(grown_bytes)` once, when the process has grown so far that ending the recording may not fit.
 
-    A resource: watches from take() to give_back(). Does nothing where the system does not say how much memory there is
+    A resource: watches from acquire() to give_back(). Does nothing where the system does not report its memory
     (no /proc).
     """
 
@@ -31,7 +31,7 @@ class MemoryGuard:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="perfmagic memory guard", daemon=True)
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         self._start_bytes, self._start_s = own_bytes(), time.monotonic()
         self._room_bytes = available_bytes() // ENDED_PER_LIVE
         if self._start_bytes and self._room_bytes:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from perfmagic.capture.devices import torch_private
-from perfmagic.trace.needs import SeenOp, SeenOps, Use
+from perfmagic.trace.columns import SeenOp, SeenOps, Use
 
 LIMIT_OPS = 100_000  # each takes 1 kB until the cell has ended
 
@@ -38,7 +38,7 @@ class _Lost:
 
 
 class OpLog:
-    """A resource: between take() and give_back() each operator is noted, in order of its end."""
+    """A resource that records each operator between acquire() and give_back(), in order of its end."""
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
@@ -46,17 +46,17 @@ class OpLog:
         self._lost = _Lost()
         self._mode = _noting(self._rows, _reader(self._devices), self._lost)
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         self._mode.__enter__()
 
     def give_back(self) -> None:
         torch_private.leave_dispatch_mode(self._mode)
 
     def read(self, shift_ns: int) -> SeenOps:
-        """What was noted, by start; shift_ns: from perf_counter to the time of the trace. Works once."""
+        """What was noted, by start; shift_ns: from perf_counter to the time of the trace. Call only once."""
         numbers: dict[float, int] = {}
         plans: dict[Any, _Plan] = {}
-        found = []
+        ops = []
         for func, used, made, start_ns, end_ns, thread in sorted(self._rows, key=lambda row: row[3]):
             plan = plans.get(func)
             if plan is None:
@@ -70,17 +70,17 @@ class OpLog:
             source = self._source(used, device) if plan.copies else ""
             shape = tuple(int(n) for n in wrote[0][4]) if wrote else ()
             begin_ns, stop_ns = start_ns + shift_ns, end_ns + shift_ns
-            found.append(
+            ops.append(
                 SeenOp(plan.name, begin_ns, stop_ns, thread, uses, device, source, shape, has_result=bool(wrote))
             )
         self._rows.clear()
         self._devices.clear()
-        return SeenOps(tuple(found), self._lost.beyond, self._lost.unread)
+        return SeenOps(tuple(ops), self._lost.beyond, self._lost.unread)
 
     def _source(self, used: list[_Piece], device: str) -> str:
         """Where a copy came from; "" within one device."""
         sources = [self._devices[piece[1]][0] for piece in used]
-        return next((one for one in reversed(sources) if one != device), "")
+        return next((item for item in reversed(sources) if item != device), "")
 
 
 def _noting(rows: list[_Row], pieces: _Note, lost: _Lost) -> Any:
@@ -130,7 +130,7 @@ def _reader(devices: dict[float, tuple[str, object]]) -> _Note:
                     devices[number] = (str(value.device), hold(storage))
                 into.append((place, number, value.dtype.itemsize, value.storage_offset(), value.shape, value.stride()))
             elif kind is list or kind is tuple:
-                pieces([(place, one) for one in value], into)
+                pieces([(place, item) for item in value], into)
             elif isinstance(value, tensor):
                 _other(devices, pieces, (place, value), into)
 
@@ -140,7 +140,7 @@ def _reader(devices: dict[float, tuple[str, object]]) -> _Note:
 def _other(
     devices: dict[float, tuple[str, object]], pieces: _Note, placed: tuple[Any, Any], into: list[_Piece]
 ) -> None:
-    """The same of a tensor on the simulated device, or of one that stands for others."""
+    """The same for a tensor on the simulated device, or a tensor that wraps others."""
     place, t = placed
     ref = getattr(t, "_ref", None)
     if ref is not None:
@@ -213,7 +213,7 @@ def _plan(func: Any) -> _Plan:
         frozenset(replaced),
         shape_only=name.endswith("_like") or name.startswith("new_"),
         views=name == "_unsafe_view"
-        or any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns),
+        or any(item.alias_info is not None and not item.alias_info.is_write for item in schema.returns),
         is_empty=name in _NO_DATA or namespace in ("profiler", "prim"),
         copies=name in _COPIES,
     )

@@ -16,25 +16,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perfmagic import units
-from perfmagic.capture.cell.marks import INNER_MARKS_LIMIT, MarkLog
+from perfmagic.base import units
+from perfmagic.base.clock import unix_offset_ns
+from perfmagic.base.errors import CaptureError, DeviceError, OptionError
+from perfmagic.capture.cell import INNER_MARKS_LIMIT, MarkLog
 from perfmagic.capture.devices.backends import active_backends, cuda_available, sim_loaded, torch_if_imported
-from perfmagic.capture.devices.clock import unix_offset_ns
 from perfmagic.capture.owner import Owner
-from perfmagic.capture.recording.assembly import Limit, Recorded, assembled, is_rank
+from perfmagic.capture.recording.assembly import Limit, Recorded, assemble, is_rank
 from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders
 from perfmagic.capture.recording.host import waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
-from perfmagic.errors import CaptureError, DeviceError, OptionError
+from perfmagic.trace.columns import Remark, SeenOps
 from perfmagic.trace.model import Cell, Trace
-from perfmagic.trace.needs import SeenOps
-from perfmagic.trace.remarks import Remark
 
 if TYPE_CHECKING:
-    from perfmagic.capture.devices.groups.host_log import HostLog
-    from perfmagic.capture.devices.sim.log import SimRecording, SimRecords
     from perfmagic.capture.recording.op_log import OpLog
     from perfmagic.capture.recording.session import Session
+    from perfmagic.sim import SimRecording, SimRecords, groups
 
 DEVICE_KINDS = ("auto", "cuda", "sim", "cpu")
 
@@ -80,7 +78,7 @@ class Recorder:
     _owner: Owner = field(default_factory=Owner)
     _session: Session | None = None
     _sim: SimRecording | None = None
-    _host_log: HostLog | None = None
+    _host_log: groups.HostLog | None = None
     _watch: LineWatch | None = None
     _op_log: OpLog | None = None
     _seen: SeenOps = field(default_factory=SeenOps)
@@ -125,7 +123,7 @@ class Recorder:
         self._offset_ns = self.clock_ns or unix_offset_ns()
         self._start_ns = self.now_ns()
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """start(), as the resource of an owner."""
         self.start()
 
@@ -171,7 +169,7 @@ class Recorder:
         finally:
             self.give_back()
         kineto = self._session.read() if self._session is not None else None
-        return assembled(
+        return assemble(
             Recorded(
                 start_ns=self._start_ns,
                 returned_ns=returned_ns,
@@ -219,39 +217,38 @@ class Recorder:
 
     def _open_host_log(self) -> None:
         """Where this process has a process group of ours."""
-        groups = sys.modules.get("perfmagic.capture.devices.groups")
-        if groups is not None:
-            log: HostLog = groups.HostLog()
-            self._owner.take(log)
+        sim = sys.modules.get("perfmagic.sim")
+        if sim is not None:
+            log: groups.HostLog = sim.groups.HostLog()
+            self._owner.acquire(log)
             self._host_log = log
 
     def _open_watch(self) -> None:
         """Last, and given back first: it shall see the user's code alone."""
         watch = LineWatch(self.packages, self.label)
         try:
-            self._owner.take(watch)
+            self._owner.acquire(watch)
             self._watch = watch
         except CaptureError as error:  # a debugger is at work: the rest can be recorded all the same
             self._lines_note = Remark("lines_not_followed", error.message)
 
     def _open_sim_log(self, torch: Any) -> None:
-        from perfmagic.capture.devices import sim
-        from perfmagic.capture.devices.sim.log import SimRecording
+        from perfmagic.sim import SimRecording
 
-        recording = SimRecording(sim.log(), memory=self.memory)
-        self._owner.take(recording)
+        recording = SimRecording(memory=self.memory)
+        self._owner.acquire(recording)
         self._sim = recording
 
     def _open_op_log(self) -> None:
         from perfmagic.capture.recording.op_log import OpLog  # torch is there by now
 
         log = OpLog()
-        self._owner.take(log)
+        self._owner.acquire(log)
         self._op_log = log
 
     def _open_optimizers(self, torch: Any) -> None:
         self._optimizers = OptimizerSteps(torch)
-        self._owner.take(self._optimizers)
+        self._owner.acquire(self._optimizers)
 
     def _holders(self, error: BaseException | None) -> tuple[Holders, Holders]:
         """Who holds blocks of memory, as optimizers that stepped tell, and as names do."""
@@ -289,15 +286,13 @@ class Recorder:
 
     def _limit(self, sim: SimRecords | None) -> Limit | None:
         """What made the recording incomplete first; None where nothing did. Each part has a reason of its own."""
-        from perfmagic.capture.devices.sim.log import LIMIT_OPS
-
-        found = []
+        limits = []
         if self._session is not None and self._session.ended_ns is not None:
-            found.append(Limit(self._session.ended_ns + self._offset_ns, "; ".join(self._session.notes)))
+            limits.append(Limit(self._session.ended_ns + self._offset_ns, "; ".join(self._session.notes)))
         if sim is not None and sim.full_ns is not None:
-            words = f"the simulated device's log holds {units.count(LIMIT_OPS)} ops; measure fewer rounds"
-            found.append(Limit(sim.full_ns, words))
-        return min(found, key=lambda limit: limit.at_ns, default=None)
+            reason = f"the simulated device's log holds {units.count(sim.limit_ops)} ops; measure fewer rounds"
+            limits.append(Limit(sim.full_ns, reason))
+        return min(limits, key=lambda limit: limit.at_ns, default=None)
 
 
 _STOPPED = "KeyboardInterrupt after waiting {waited} for the devices: what they had not finished may be missing"

@@ -10,14 +10,14 @@ import threading
 import time
 from typing import Any
 
-from perfmagic import units
+from perfmagic.base import units
+from perfmagic.base.errors import CaptureError, TraceError
 from perfmagic.capture.devices import torch_private
 from perfmagic.capture.devices.backends import active_backends
 from perfmagic.capture.devices.profiled import note_profiled, profiled_before
 from perfmagic.capture.owner import Owner, shielded
-from perfmagic.capture.recording.exported import file_in_new_folder
+from perfmagic.capture.recording.host import file_in_new_folder
 from perfmagic.capture.recording.memory_guard import ENDED_PER_LIVE, MemoryGuard
-from perfmagic.errors import CaptureError, TraceError
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 
@@ -49,10 +49,10 @@ class Session:
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # torch 2.13 else prints two lines into the cell
         if not profiled_before():
             _warm_up(self._torch, cuda=self._cuda)
-        owner.take(self._profile)
+        owner.acquire(self._profile)
         note_profiled()
-        owner.take(self._others)
-        owner.take(self._guard)
+        owner.acquire(self._others)
+        owner.acquire(self._guard)
 
     def read(self) -> Trace | None:
         """What it recorded, once the owner has closed; None where that is nothing."""
@@ -108,7 +108,7 @@ class _Profile:
     def is_open(self) -> bool:
         return self._open is not None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         self._open = torch_private.open_profile(cuda=self._cuda, memory=self._memory, shapes=self._shapes)
         self._open.__enter__()
 
@@ -126,7 +126,7 @@ def _warm_up(torch: Any, *, cuda: bool) -> None:
     """The first session loads CUPTI and allocates buffers; let that happen around an op of our own."""
     owner = Owner()
     with owner, owner:
-        owner.take(_Profile(cuda=cuda, memory=False))
+        owner.acquire(_Profile(cuda=cuda, memory=False))
         if cuda and torch.cuda.is_initialized():
             torch.zeros(1, device="cuda")
             torch.cuda.synchronize()
@@ -140,8 +140,8 @@ def _read_profile(profile: Any) -> Trace | None:
     with owner, owner:
         path = file_in_new_folder(owner)
         torch_private.save_profile(profile, str(path))
-        found = path.read_bytes()
+        data = path.read_bytes()
     try:
-        return read_trace(found, origin="cell", links=True)
+        return read_trace(data, origin="cell", links=True)
     except TraceError:  # what the reader says of a file without a single record
         return None

@@ -41,11 +41,11 @@ class Events:
     def rows(self) -> list[Event]:
         """The list of the thread that asks."""
         try:
-            found: list[Event] = self._of.rows
+            rows: list[Event] = self._of.rows
         except AttributeError:
-            found = self._of.rows = []
-            self.by_thread[threading.get_native_id()] = found
-        return found
+            rows = self._of.rows = []
+            self.by_thread[threading.get_native_id()] = rows
+        return rows
 
     def put(self) -> Append:
         """Where the thread that asks adds its events."""

@@ -15,16 +15,16 @@ from typing import Protocol
 from perfmagic.capture.watch.events import LINE, MOST_EVENTS, Event, Events
 
 LOOK_S = 0.02
-LEAST_EVENTS = 30_000  # so many in a row that close are a loop
+LEAST_EVENTS = 30_000  # this many events this close together count as a loop
 CLOSE_NS = 2_000  # a call into torch takes longer; with sys.settrace an event alone takes up to 1 µs
 SAMPLE = 4_000  # of the latest events, to see whose they are
 LEAST_SHARE = 0.1
 
 
 class Watching(Protocol):
-    """What can be told to note less."""
+    """What records line events, and can stop for one function or for all."""
 
-    def let_go(self, code: CodeType) -> None: ...
+    def stop_tracking(self, code: CodeType) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -32,8 +32,8 @@ class Watching(Protocol):
 class HotLoops:
     """A thread that looks at the log while it grows; a resource of perfmagic.capture.owner.
 
-    let_go: functions whose lines are noted no more.  full_ns: when the log was full, by perf_counter_ns, and the watch
-    was stopped; None where it was not.
+    untracked: functions whose lines are no longer recorded.  full_ns: when the full log stopped the watch, by
+    perf_counter_ns; None where it did not.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class HotLoops:
         self._seen: dict[int, int] = {}  # how far each thread's list was looked at
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
-        self.let_go: list[CodeType] = []
+        self.untracked: list[CodeType] = []
         self.full_ns: int | None = None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         self._thread = threading.Thread(target=self._run, name="perfmagic-lines", daemon=True)
         self._thread.start()
 
@@ -58,7 +58,7 @@ class HotLoops:
         self._thread = None
 
     def look(self) -> None:
-        """Let go of what is hot by now."""
+        """Stop tracking the functions that are hot by now."""
         if len(self._events) >= self._most and self.full_ns is None:
             self._watching.stop()
             self.full_ns = time.perf_counter_ns()
@@ -77,13 +77,13 @@ class HotLoops:
             self._seen[thread] = end
         elif end - begin >= self._least:
             self._seen[thread] = end
-            self._release(rows[end - SAMPLE : end])
+            self._untrack(rows[end - SAMPLE : end])
 
-    def _release(self, sample: list[Event]) -> None:
+    def _untrack(self, sample: list[Event]) -> None:
         codes = {id(code): code for _, _, code, _ in sample}  # by id: a code object's own hash is slow
         lines = Counter(id(code) for _, kind, code, _ in sample if kind == LINE)
         for number, n in lines.items():
             code = codes[number]
-            if n >= LEAST_SHARE * len(sample) and all(code is not one for one in self.let_go):
-                self._watching.let_go(code)
-                self.let_go.append(code)
+            if n >= LEAST_SHARE * len(sample) and all(code is not one for one in self.untracked):
+                self._watching.stop_tracking(code)
+                self.untracked.append(code)

@@ -12,8 +12,8 @@ from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any
 
+from perfmagic.base.errors import CaptureError
 from perfmagic.capture.watch.events import LEAVE, LINE, RESUME, START, Events, clock_ns
-from perfmagic.errors import CaptureError
 
 _TOOL_NAME = "perfmagic"
 
@@ -24,21 +24,22 @@ def available() -> bool:
 
 
 class Monitoring:
-    """Notes events of the user's code from take() to give_back(); a resource of perfmagic.capture.owner.
+    """Notes events of the user's code from acquire() to give_back(); a resource of perfmagic.capture.owner.
 
-    mine: whether a code object is the user's.  running: frames of the user's that run already, the outermost first.
+    is_user_code: whether a code object is the user's.
+    running: frames of the user's that run already, the outermost first.
     lost: as in perfmagic.capture.watch.settrace; a number of sys.monitoring's is taken from nobody.
     """
 
     lost = False
 
-    def __init__(self, events: Events, mine: Callable[[CodeType], bool], running: list[FrameType]) -> None:
+    def __init__(self, events: Events, is_user_code: Callable[[CodeType], bool], running: list[FrameType]) -> None:
         self.events = events
-        self._mine, self._running = mine, running
+        self._is_user_code, self._running = is_user_code, running
         self._tool: int | None = None
         self._watched: dict[int, CodeType] = {}
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         m: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore] # from 3.12 on
         self._tool = _free_tool(m)
         for frame in self._running:
@@ -70,7 +71,7 @@ class Monitoring:
             for code in list(self._watched.values()):
                 m.set_local_events(self._tool, code, 0)
 
-    def let_go(self, code: CodeType) -> None:
+    def stop_tracking(self, code: CodeType) -> None:
         """Note the lines of a function no more, from any thread; where it begins and ends is still noted."""
         m: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
         if self._tool is not None and id(code) in self._watched:
@@ -86,14 +87,14 @@ class Monitoring:
 
     def _of_lines(self, m: Any) -> dict[int, Callable[..., Any]]:
         main, of_main, put = self.events.main, self.events.of_main.append, self.events.put
-        watched, mine, disable, watch = self._watched, self._mine, m.DISABLE, self._watch
+        watched, is_user_code, disable, watch = self._watched, self._is_user_code, m.DISABLE, self._watch
 
         def line(code: CodeType, number: int) -> None:
             (of_main if get_ident() == main else put())((clock_ns(), LINE, code, number))
 
         def start(code: CodeType, _offset: int) -> Any:
             if id(code) not in watched:
-                if not mine(code):
+                if not is_user_code(code):
                     return disable
                 watch(m, code)
             (of_main if get_ident() == main else put())((clock_ns(), START, code, 0))

@@ -11,29 +11,29 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+from perfmagic.base.errors import CaptureError
 from perfmagic.capture.watch.events import LEAVE, LINE, START, Append, Events, clock_ns
-from perfmagic.errors import CaptureError
 
 
 class Settrace:
-    """Notes events of the user's code from take() to give_back(); a resource of perfmagic.capture.owner.
+    """Notes events of the user's code from acquire() to give_back(); a resource of perfmagic.capture.owner.
 
-    mine, running: as in perfmagic.capture.watch.monitoring.
+    is_user_code, running: as in perfmagic.capture.watch.monitoring.
     lost: the thread that began this has another trace function at the end, or none: a debugger in the cell took it, or
     an interrupt struck in ours, upon which Python drops it. The lines after the last event are then not known.
     """
 
-    def __init__(self, events: Events, mine: Callable[[CodeType], bool], running: list[FrameType]) -> None:
+    def __init__(self, events: Events, is_user_code: Callable[[CodeType], bool], running: list[FrameType]) -> None:
         self.events = events
         self.lost = False
-        self._mine, self._running = mine, running
+        self._is_user_code, self._running = is_user_code, running
         self._known: dict[int, tuple[bool, CodeType]] = {}  # by id; the code is kept, so that its id stays its own
         self._released: set[int] = set()  # ids: a code object's own hash is slow
         self._stopped: list[bool] = []  # not empty once stopped
         self._function: Any = None
         self._of_threads: Any = None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         if sys.gettrace() is not None:
             raise CaptureError(
                 "lines in functions cannot be followed: "
@@ -63,7 +63,7 @@ class Settrace:
             frame.f_trace = None
         self._running, self._function, self._of_threads = [], None, None
 
-    def let_go(self, code: CodeType) -> None:
+    def stop_tracking(self, code: CodeType) -> None:
         """Note the lines of a function no more, from any thread."""
         self._released.add(id(code))
 
@@ -82,7 +82,7 @@ class Settrace:
 
     def _functions(self, append: Append) -> tuple[Any, Any]:
         """What traces the calls of one thread, and what traces the lines of one frame."""
-        known, mine, released, stopped = self._known, self._mine, self._released, self._stopped
+        known, is_user_code, released, stopped = self._known, self._is_user_code, self._released, self._stopped
         local = self._local(append)
 
         def begun(frame: FrameType, _event: str, _arg: object) -> Any:
@@ -92,7 +92,7 @@ class Settrace:
             code = frame.f_code
             entry = known.get(id(code))
             if entry is None:
-                entry = known[id(code)] = mine(code), code
+                entry = known[id(code)] = is_user_code(code), code
             if not entry[0]:
                 return None
             if id(code) in released:

@@ -5,6 +5,7 @@ import __future__
 
 import ast
 import linecache
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import reduce
@@ -13,8 +14,41 @@ from pathlib import Path
 from types import CodeType
 from typing import TypeAlias
 
-from perfmagic.capture.watch import compiled
 from perfmagic.trace.paths import UserFunction
+
+# Code that torch.compile has generated for the user's: which function it belongs to, and the note that readers see.
+
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(.+)_at_(\d+)$")
+_COMPILED, _BREAK = "__compiled_fn", "__resume_at"
+
+
+def is_code_compiled(code: CodeType) -> bool:
+    """Whether torch.compile has made it."""
+    return (
+        any(name.startswith((_COMPILED, _BREAK)) for name in code.co_names) or _RESUMED.match(code.co_name) is not None
+    )
+
+
+def name_of(code: CodeType) -> str:
+    """The name of the user's function that the code was generated for."""
+    known = _RESUMED.match(code.co_name)
+    return known[1] if known else code.co_name
+
+
+def compiled_label(code: CodeType) -> str:
+    """What a reader calls it: "model", or of what follows a graph break "model, from line 10 on"."""
+    known = _RESUMED.match(code.co_name)
+    return f"{known[1]}, from line {known[2]} on" if known else getattr(code, "co_qualname", code.co_name)
+
+
+def compiled_note(code: CodeType, first: int, last: int) -> str:
+    """The note for a compiled function: its lines are one region.  first, last: of the function."""
+    resumed = _RESUMED.match(code.co_name)
+    if any(name.startswith(_BREAK) for name in code.co_names):
+        return f"compiled in parts: lines up to a graph break are one region, charged to line {code.co_firstlineno}"
+    begin = int(resumed[2]) if resumed else first + 1
+    return f"compiled: lines {begin}–{last} are one region, charged to line {code.co_firstlineno}"
+
 
 WHOLE_UP_TO = 150  # lines of a function that are kept although they did not run; of a longer one those that ran
 _ANONYMOUS = "<"  # lambdas, comprehensions and cells have no name to look for
@@ -43,7 +77,7 @@ class _File:
 
     def is_of(self, code: CodeType) -> bool:
         """Whether this text is what a code object was made of, as far as can be known."""
-        if compiled.is_compiled(code):
+        if is_code_compiled(code):
             return self.around(code) is not None
         place, flags = (code.co_name, code.co_firstlineno), code.co_flags & _FUTURE
         if not self.may_change:
@@ -53,10 +87,12 @@ class _File:
         return code in self._codes[flags].get(place, ())
 
     def around(self, code: CodeType) -> tuple[int, int] | None:
-        """The first and last line of the function that compiled code stands for."""
-        name, line = compiled.name_of(code), code.co_firstlineno
+        """The first and last line of the function that compiled code was generated for."""
+        name, line = name_of(code), code.co_firstlineno
         known = [
-            (first, last) for (one, first), last in self.functions.items() if one == name and first <= line <= last
+            (first, last)
+            for (function, first), last in self.functions.items()
+            if function == name and first <= line <= last
         ]
         return max(known, default=None)
 
@@ -87,15 +123,15 @@ class Sources:
             note = CHANGED if self._files[code.co_filename] is not None else NO_TEXT
         else:
             last = max(last, file.functions.get((code.co_name, first), last))
-        is_compiled = compiled.is_compiled(code)
+        is_compiled = is_code_compiled(code)
         if is_compiled and file is not None and (around := file.around(code)) is not None:
             first, last = around
-            note = compiled.note(code, first, last)
+            note = compiled_note(code, first, last)
         wanted = range(first, last + 1)
         shown = wanted if len(wanted) <= WHOLE_UP_TO and code.co_name != _MODULE else sorted(ran)
         texts = tuple((n, file.lines[n - 1].rstrip("\n")) for n in shown if file and 1 <= n <= len(file.lines))
         return UserFunction(
-            name=compiled.called(code) if is_compiled else getattr(code, "co_qualname", code.co_name),  # from 3.11 on
+            name=compiled_label(code) if is_compiled else getattr(code, "co_qualname", code.co_name),  # from 3.11 on
             file=self._label(code.co_filename),
             first_line=first,
             texts=texts,
@@ -146,16 +182,16 @@ def _read(name: str) -> _File | None:
 
 def _codes(text: str, flags: int) -> dict[Place, list[CodeType]]:
     """All code objects of a text, by name and first line; none where it is no Python."""
-    found: dict[Place, list[CodeType]] = {}
+    codes: dict[Place, list[CodeType]] = {}
     try:
         left = [compile(text, "", "exec", flags=flags, dont_inherit=True)]
     except _NO_PYTHON:
-        return found
+        return codes
     while left:
         code = left.pop()
-        found.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+        codes.setdefault((code.co_name, code.co_firstlineno), []).append(code)
         left += [const for const in code.co_consts if isinstance(const, CodeType)]
-    return found
+    return codes
 
 
 def _note(file: _File, node: ast.stmt) -> None:
@@ -164,5 +200,5 @@ def _note(file: _File, node: ast.stmt) -> None:
     for line in range(node.lineno, last + 1):
         file.statement[line] = node.lineno
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         file.functions[node.name, first] = node.end_lineno or node.lineno

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from types import CodeType
 
-from perfmagic.errors import OptionError
+from perfmagic.base.errors import OptionError
 
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 CELL_FILES = "<ipython-input"  # what IPython called cells before it gave them paths
@@ -34,16 +34,16 @@ class UserCode:
         name = code.co_filename
         known = self._known.get(name)
         if known is None:
-            known = self._known[name] = self._is_mine(name)
+            known = self._known[name] = self._is_users(name)
         return known
 
-    def _is_mine(self, name: str) -> bool:
+    def _is_users(self, name: str) -> bool:
         if name.startswith("<"):
             return name.startswith(CELL_FILES)
         both = _spellings(name)
-        if any(one.startswith(self._added) for one in both):
+        if any(part.startswith(self._added) for part in both):
             return True
-        return not any(one.startswith((_OURS, *_libraries())) for one in both)
+        return not any(part.startswith((_OURS, *_libraries())) for part in both)
 
 
 @cache
@@ -64,11 +64,11 @@ def _spellings(path: str) -> tuple[str, str]:
 def _folders(package: str) -> list[str]:
     """Where a package lies, in both spellings of the path. Raises OptionError where there is none of that name."""
     try:
-        found = importlib.util.find_spec(package)
+        spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
-        found = None
-    if found is None or (found.origin is None and not found.submodule_search_locations):
+        spec = None
+    if spec is None or (spec.origin is None and not spec.submodule_search_locations):
         raise OptionError(f"--in: there is no package {package!r} here", hint="its name as in `import`, e.g. --in timm")
-    places = list(found.submodule_search_locations or ())
-    paths = [place + os.sep for place in places] or [str(found.origin)]
+    places = list(spec.submodule_search_locations or ())
+    paths = [place + os.sep for place in places] or [str(spec.origin)]
     return [form for path in paths for form in (path, os.path.realpath(path) + (os.sep if places else ""))]

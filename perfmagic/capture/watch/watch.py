@@ -28,14 +28,14 @@ def by_default() -> bool:
 
 
 class LineWatch:
-    """Follows lines from take() to give_back(); a resource of perfmagic.capture.owner.
+    """Follows lines from acquire() to give_back(); a resource of perfmagic.capture.owner.
 
     packages: installed ones that count as the user's code.  label: a file's name for people.
     Both raise as UserCode, Monitoring and Settrace do.
     """
 
     def __init__(self, packages: Iterable[str] = (), label: Callable[[str], str] | None = None) -> None:
-        self._mine, self._label = UserCode(packages), label
+        self._user_code, self._label = UserCode(packages), label
         self._events = Events()
         self._cell: CodeType | None = None
         self._owner = Owner()
@@ -43,14 +43,14 @@ class LineWatch:
         self._watching: Monitoring | Settrace | None = None
         self._main_native = threading.get_native_id()
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         running = self._running(sys._getframe(1))
         self._cell = running[0].f_code if running else None
         kind = Monitoring if monitoring.available() else Settrace
-        self._watching = watching = kind(self._events, self._mine, running)
+        self._watching = watching = kind(self._events, self._user_code, running)
         self._hot = HotLoops(self._events, watching)
-        self._owner.take(self._hot)
-        self._owner.take(watching)
+        self._owner.acquire(self._hot)
+        self._owner.acquire(watching)
 
     def give_back(self) -> None:
         self._owner.close()
@@ -58,11 +58,12 @@ class LineWatch:
     def paths(self, offset_ns: int, *, has_cell: bool) -> Paths:
         """What was followed.  offset_ns: from perf_counter to the trace's time.  has_cell: whether it was a cell."""
         sources = Sources(self._label, self._cell if has_cell else None)
-        let_go = set() if self._hot is None else set(map(id, self._hot.let_go))  # a code object's own hash is slow
+        # by id: a code object's own hash is slow
+        untracked = set() if self._hot is None else set(map(id, self._hot.untracked))
 
         def statement(code: CodeType, line: int) -> int:
-            """The lines of a hot loop are not told apart: all are its function's first."""
-            return code.co_firstlineno if id(code) in let_go else sources.statement(code, line)
+            """Each line of a hot loop counts as the first line of its function."""
+            return code.co_firstlineno if id(code) in untracked else sources.statement(code, line)
 
         tree, marks = paths_of(self._events.by_thread, self._events.of_main, statement)
         ran: dict[int, set[int]] = {}
@@ -83,7 +84,7 @@ class LineWatch:
             ),
             main_thread=self._main_native,
             until_ns=NONE if until is None else until[0] + offset_ns,
-            let_go=tuple(i for i, code in enumerate(tree.functions) if id(code) in let_go),
+            unfollowed=tuple(i for i, code in enumerate(tree.functions) if id(code) in untracked),
         )
 
     @property
@@ -102,6 +103,6 @@ class LineWatch:
 
     def _running(self, frame: FrameType | None) -> list[FrameType]:
         """The frame that holds what is measured: the user's innermost that runs already."""
-        while frame is not None and not self._mine(frame.f_code):
+        while frame is not None and not self._user_code(frame.f_code):
             frame = frame.f_back
         return [] if frame is None else [frame]

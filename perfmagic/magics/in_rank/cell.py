@@ -9,19 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from perfmagic.api import describe
+from perfmagic.api.timelines import describe
+from perfmagic.base.errors import OptionError
 from perfmagic.capture.ranks.job import wait_until
 from perfmagic.capture.ranks.pings import Exchange
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.magics.running.options import Parser
-from perfmagic.magics.running.recorded import label_of
+from perfmagic.magics.running.recording import code_label
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.model import Cell
 
 
 class RankMagic:
-    """What `%%ranks` is in a rank.  record: how the next cell is recorded.  recorded: its trace as .npz.
+    """`%%ranks` inside a rank.  record: how the next cell is recorded.  recorded: its trace as .npz.
 
     pings: exchanges with rank 0 before the cell, none where all ranks read one clock.
     """
@@ -37,14 +38,14 @@ class RankMagic:
         self.late_error: BaseException | None = None
 
     def parser(self) -> Parser:
-        """The notebook has read the line: whatever it says is right."""
-        return _Anything("%%ranks", "Several processes from one cell.", form="")
+        """The notebook has parsed the line, so that nothing is checked here."""
+        return _NoParser("%%ranks", "Several processes from one cell.", form="")
 
     def begin(self, shell: Any, cell: Cell, _options: argparse.Namespace, _rest: str) -> RankRun:
         return RankRun(self, shell, cell)
 
 
-class _Anything(Parser):
+class _NoParser(Parser):
     def split(self, text: str) -> tuple[argparse.Namespace, str]:
         return argparse.Namespace(help=False), ""
 
@@ -54,8 +55,9 @@ class RankRun:
 
     def __init__(self, magic: RankMagic, shell: Any, cell: Cell) -> None:
         self._magic = magic
-        how = {"label": partial(label_of, shell), **magic.record}
-        self._recorder = Recorder(cell=cell, ready=self._together, clock_ns=magic.clock_ns, **how)
+        self.option_error: OptionError | None = None
+        how = {"label": partial(code_label, shell), **magic.record}
+        self._recorder = Recorder(cell=cell, ready=self._wait_for_others, clock_ns=magic.clock_ns, **how)
         self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
 
     def start(self) -> None:
@@ -79,7 +81,7 @@ class RankRun:
     def release(self) -> None:
         self._recorder.give_back()
 
-    def _together(self) -> None:
+    def _wait_for_others(self) -> None:
         if self._magic.service is not None:
             wait_until(self._magic.service.wait_for_go())
 

@@ -1,6 +1,6 @@
 """The program of a rank: an IPython shell without a kernel. Its main thread runs cells, a thread answers the notebook.
 
-Variables stay from cell to cell. What is printed, displayed or the value of a cell goes to the notebook.
+Variables stay from cell to cell. Output, displays and values go to the notebook.
 """
 
 from __future__ import annotations
@@ -15,45 +15,46 @@ from typing import Any
 from traitlets.config import Config
 
 from perfmagic.capture.devices.backends import active_backends
+from perfmagic.capture.ranks.connection import Connection, Message
 from perfmagic.capture.ranks.job import Job, pickled
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.settings import Settings
-from perfmagic.capture.ranks.wire import Message, Wire
 from perfmagic.magics.in_rank.cell import MAGICS
-from perfmagic.magics.in_rank.shell import Hook, NamedCells, Publisher, RankShell, Stream, ended_by_others, no_input
-from perfmagic.magics.running import names
+from perfmagic.magics.in_rank.shell import Hook, NamedCells, Publisher, RankShell, ended_by_others, no_input
+from perfmagic.magics.in_rank.stream import Stream, is_usable
 from perfmagic.magics.running.registry import load
+from perfmagic.magics.running.runtime import enter_rank
 
 
 class Program:
-    """One rank, until its notebook goes."""
+    """One rank, as long as its notebook lives."""
 
     shell: RankShell
+    _streams: tuple[Stream, Stream]
 
-    def __init__(self, wire: Wire, rank: int) -> None:
-        self._wire, self._rank = wire, rank
+    def __init__(self, connection: Connection, rank: int) -> None:
+        self._connection, self._rank = connection, rank
         self._pid = os.getpid()
-        self.service = Service(wire)
+        self.service = Service(connection)
 
     def loop(self) -> None:
-        """Do what the notebook asks for, for ever."""
+        """Execute the notebook's messages for ever."""
         self.service.begin()
         while True:
             message, payload = self.service.jobs.get()
             try:
                 getattr(self, "_" + message["do"])(message, payload)
-            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the notebook says it
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the notebook reports it
                 self._report(message, error)
 
     def _report(self, message: Message, error: BaseException) -> None:
-        """What went wrong outside of the user's code."""
-        words = f"{type(error).__name__}: {error}"
+        """Report an error outside of the user's code."""
         if message["do"] == "run":
             failure = self._failure(error) | {"traceback": "".join(traceback.format_exception(error))}
             self.service.leave()
-            self._wire.send({"done": True, "cell": message["cell"], "failure": failure})
+            self._connection.send({"done": True, "cell": message["cell"], "failure": failure})
         else:
-            self._wire.send({"failed": words})
+            self._connection.send({"failed": f"{type(error).__name__}: {error}"})
 
     def _init(self, message: Message, _payload: bytes) -> None:
         settings = Settings(**message["settings"])
@@ -62,10 +63,10 @@ class Program:
         port = message.get("port")
         if port is None:
             port = job.listen()
-            self._wire.send({"port": port})
+            self._connection.send({"port": port})
         job.connect(port)
         self.service.job = job
-        self._wire.send({"ready": job.kind})
+        self._connection.send({"ready": job.kind})
 
     def _make_shell(self, settings: Settings) -> None:
         config = Config()
@@ -73,18 +74,18 @@ class Program:
         if settings.colors:
             config.InteractiveShell.colors = settings.colors
         shell = self.shell = RankShell.instance(config=config, display_pub_class=Publisher, displayhook_class=Hook)
-        shell.wire, shell.service = self._wire, self.service
+        shell.connection, shell.service = self._connection, self.service
         self._run_cell: Any = shell.run_cell
         # lines are counted from the magic, or from what stands above it
         cleanup = shell.input_transformers_cleanup
         cleanup[:] = [step for step in cleanup if getattr(step, "__name__", "") != "leading_empty_lines"]
         NamedCells.service = self.service
         shell.user_ns.update(rank=self._rank, world_size=settings.world, perfmagic=sys.modules["perfmagic"])
-        names.enter_rank()
+        enter_rank()
         load(shell)
         MAGICS["ranks"].service = self.service
         builtins.input = no_input
-        sys.stdout, sys.stderr = Stream(self._wire, "stdout"), Stream(self._wire, "stderr")
+        sys.stdout, sys.stderr = self._streams = Stream(self._connection, "stdout"), Stream(self._connection, "stderr")
 
     def _run(self, message: Message, _payload: bytes) -> None:
         shell, magic = self.shell, MAGICS["ranks"]
@@ -103,60 +104,73 @@ class Program:
         try:
             result = self._run_cell(source, store_history=True)
             error = result.error_before_exec or result.error_in_exec or _late_error(magic.late_error)
-        except KeyboardInterrupt as stop:  # between the user's code and ours
+        except KeyboardInterrupt as stop:  # outside of the user's code
             error = stop
+        self._restore_streams()
         if error is None:
-            shell.say_traceback()
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, Stream):
-                stream.end()
+            shell.print_traceback()
+        for stream in self._streams:
+            stream.end()
         if os.getpid() != self._pid:
             self._end_child(error)
         self.service.leave()
         reply: Message = {"done": True, "cell": message["cell"], "value": shell.value}
+        reply["destroyed"] = self.service.job is not None and self.service.job.destroyed
         if error is not None:
             reply["failure"] = self._failure(error)
-        self._wire.send(reply, magic.recorded)
+        self._connection.send(reply, magic.recorded)
+
+    def _restore_streams(self) -> None:
+        """Restore a stream that a cell replaced by one that cannot be written to: the next cell would fail."""
+        for stream in self._streams:
+            if not is_usable(getattr(sys, stream.name, None)):
+                setattr(sys, stream.name, stream)
 
     def _end_child(self, error: BaseException | None) -> None:
-        """The cell has forked, and this is the child at the cell's end: it is no second rank, and goes no further."""
+        """Exit a child that the cell forked: at the cell's end it must not act as a second rank."""
         if error is not None and not isinstance(error, SystemExit):
             sys.stderr.write(f"{self.shell.traceback_text}\n")
         os._exit(0 if error is None else 1)
 
     def _failure(self, error: BaseException) -> dict[str, Any]:
-        """How the cell failed, as fields of a Failure."""
+        """The cell's error, as fields of a Failure."""
         service = self.service
-        rows = traceback.extract_tb(error.__traceback__)
-        mine = [row for row in rows if row.filename == service.cell_file and (row.lineno or 0) > service.head]
-        line = mine[-1].lineno if mine else getattr(error, "lineno", None) if isinstance(error, SyntaxError) else 0
+        frames = traceback.extract_tb(error.__traceback__)
+        in_cell = [
+            frame for frame in frames if frame.filename == service.cell_file and (frame.lineno or 0) > service.head
+        ]
+        line = (
+            in_cell[-1].lineno if in_cell else getattr(error, "lineno", None) if isinstance(error, SyntaxError) else 0
+        )
         ended = ended_by_others(service, error)
+        if ended:
+            service.lose(line or 0, "")
         return {
             "type": type(error).__name__,
             "text": str(error),
             "line": line or 0,
             "traceback": self.shell.traceback_text,
             "freed": service.freed if ended and not service.interrupted else "",
-            "place": service.freed_at,
+            "place": service.stood_at,
             "interrupted": service.interrupted and ended,
         }
 
     def _renew(self, message: Message, _payload: bytes) -> None:
         assert self.service.job is not None
-        self.service.job.groups.renew(message["epoch"])
-        self._wire.send({"renewed": message["epoch"]})
+        self.service.job.groups.renew(message["epoch"], destroyed=message["destroyed"])
+        self._connection.send({"renewed": message["epoch"]})
 
     def _push(self, message: Message, payload: bytes) -> None:
         self.shell.user_ns.update(zip(message["names"], pickle.loads(payload), strict=True))
-        self._wire.send({"pushed": True})
+        self._connection.send({"pushed": True})
 
     def _pull(self, message: Message, _payload: bytes) -> None:
         value = eval(message["expression"], self.shell.user_ns)  # the user's own expression, as typed
-        self._wire.send({"pulled": True}, pickled(value))
+        self._connection.send({"pulled": True}, pickled(value))
 
 
 def _plain(source: str) -> str:
-    """A cell without its magic, and with its lines where they were; code without a magic as it is."""
+    """A cell with an empty line in place of its magic; code without a magic as it is."""
     lines, head = source.split("\n"), _head(source)
     return "\n".join([*lines[: head - 1], "", *lines[head:]]) if head else source
 
@@ -169,18 +183,18 @@ def _head(source: str) -> int:
 
 
 def _late_error(recorded: BaseException | None) -> BaseException | None:
-    """What the simulated device reports once all is done that the cell has queued: else a later cell would have it."""
+    """The error that the simulated device reports after all queued work; a later cell would get it otherwise."""
     if recorded is not None:
         return recorded
     try:
         for backend in active_backends():
             if backend.kind == "sim":
                 backend.synchronize()
-    except Exception as error:  # noqa: BLE001 - told as the cell's own
+    except Exception as error:  # noqa: BLE001 - reported as the cell's own
         return error
     return None
 
 
-def main(wire: Wire, rank: int) -> None:
+def main(connection: Connection, rank: int) -> None:
     """Be a rank."""
-    Program(wire, rank).loop()
+    Program(connection, rank).loop()

@@ -10,27 +10,27 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from perfmagic.analysis.bench.sweep import ended_at, sweep_result
-from perfmagic.benchmarks import finish_bench, new_engine
-from perfmagic.capture.bench.body_loop import BodyLoop, Repetition, Schedule, drive
+from perfmagic.api.benchmarks import finish_bench, new_engine
+from perfmagic.api.comparisons import compared
+from perfmagic.api.show import keep_quiet, show
+from perfmagic.base.errors import CaptureError, OptionError
 from perfmagic.capture.bench.engine import Engine
-from perfmagic.capture.bench.inputs import names_in, read_by_code
 from perfmagic.capture.bench.interleave import Interleaved, refuse_runs
 from perfmagic.capture.bench.quiet import Quiet
+from perfmagic.capture.bench.sampling import BodyLoop, Repetition, Schedule, drive
 from perfmagic.capture.bench.spec import BenchSpec, Work, asks_for_sampling
 from perfmagic.capture.bench.stopping import DECIDE_S
-from perfmagic.capture.cell.source import below_head, variant_names
-from perfmagic.comparisons import compared
-from perfmagic.errors import CaptureError, OptionError
+from perfmagic.capture.bench.watchers import names_in, read_by_code
+from perfmagic.capture.cell import below_head, variant_names
 from perfmagic.magics.running.options import Sweep, sampling
 from perfmagic.magics.running.progress import Progress
-from perfmagic.magics.running.run import bind, compiled_setup
+from perfmagic.magics.running.recording import bind, compiled_setup
 from perfmagic.results import BenchResult, CompareResult, SweepResult
-from perfmagic.show import keep_quiet, show
 from perfmagic.trace.model import Cell
 
 
 class BenchRun:
-    """Drives the measured cell: which variant runs when, and with which value of a sweep."""
+    """Runs the measured cell: decides which variant runs next, and with which value of a sweep."""
 
     def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str, *, name: str) -> None:
         self._shell, self._cell, self._options, self._pid = shell, cell, options, os.getpid()
@@ -40,7 +40,7 @@ class BenchRun:
             raise OptionError(
                 "--setup-each needs set-up code after the options", hint="%%bench --setup-each x = x0.clone()"
             )
-        self._names = variant_names(cell.source, options.label) if options.vs else [options.label]
+        self._names = variant_names(cell.source, options.name) if options.vs else [options.name]
         self._progress = Progress(shell, f"%%{name}", quiet=options.quiet)
         self._sweep: Sweep | None = options.sweep
         self._values = self._sweep.values(shell.user_ns) if self._sweep is not None else [None]
@@ -50,8 +50,8 @@ class BenchRun:
         self._loop = BodyLoop(self._after_first_calls(), time.perf_counter_ns)
         self.more, self.repetitions = self._loop.more, self._loop.repetitions
         self._begun = 0
-        self._found: BenchResult | CompareResult | SweepResult | None = None
-        self.refused: OptionError | None = None  # an option that turned out to be invalid while the cell ran
+        self._result: BenchResult | CompareResult | SweepResult | None = None
+        self.option_error: OptionError | None = None
 
     def start(self) -> None:
         __tracebackhide__ = True
@@ -95,18 +95,18 @@ class BenchRun:
     def _finish(self, error: BaseException | None) -> None:
         self.release()
         engines = [engine for together in self._measured for engine in together.engines]
-        if self.refused is not None and not any(engine.has_samples for engine in engines):
+        if self.option_error is not None and not any(engine.has_samples for engine in engines):
             return
         if error is not None:
             for together in self._measured:
                 together.failed(error, self._loop.which)
-        if self._found is None:
-            self._found = self._result()
-        bind(self._shell, self._options.name, self._found)
+        if self._result is None:
+            self._result = self._make_result()
+        bind(self._shell, self._options.variable, self._result)
         if self._options.quiet:
-            keep_quiet(self._found)
+            keep_quiet(self._result)
         else:
-            show(self._found, replaces=self._progress.display_id)
+            show(self._result, replaces=self._progress.display_id)
 
     def _after_first_calls(self) -> Schedule:
         """What is left to run after the first calls with the first value."""
@@ -140,7 +140,7 @@ class BenchRun:
     def _unnamed(self, variable: str) -> bool:
         """Whether neither the cell nor its set-up code names a variable; a function that they call may."""
         names = [names_in(source) for source in (below_head(self._cell.source), self._setup_code)]
-        return all(found is not None and variable not in found for found in names)
+        return all(read is not None and variable not in read for read in names)
 
     def _engine(self, name: str) -> Engine:
         return new_engine(self._spec(name), synced=self._synced, on_sample=self._progress)
@@ -172,31 +172,31 @@ class BenchRun:
         try:
             return self._checked_number(option, text)
         except OptionError as error:
-            self.refused = error  # it is raised inside the user's cell, and is not an error of that cell
+            self.option_error = error  # raised inside the user's cell, but no error of its code
             raise
 
     def _checked_number(self, option: str, text: str) -> float:
         if "^" in text:
             raise OptionError(f"{option} {text}: ^ is exclusive or in Python", hint=text.replace("^", "**"))
         try:
-            found = float(eval(text, self._shell.user_ns))  # the user's own expression, as typed
+            number = float(eval(text, self._shell.user_ns))  # the user's own expression, as typed
         except Exception as error:  # noqa: BLE001 - whatever the user's expression raises
             raise OptionError(f"{option} {text}: {type(error).__name__}: {error}") from None
-        if not 0 < found < math.inf:
-            raise OptionError(f"{option} {text} is {found:g}; a number above 0 is needed")
-        return found
+        if not 0 < number < math.inf:
+            raise OptionError(f"{option} {text} is {number:g}; a number above 0 is needed")
+        return number
 
     def _run_setup(self) -> None:
         __tracebackhide__ = True
         exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
 
-    def _result(self) -> BenchResult | CompareResult | SweepResult:
+    def _make_result(self) -> BenchResult | CompareResult | SweepResult:
         results = [[finish_bench(engine) for engine in together.engines] for together in self._measured]
         if self._sweep is not None:
             measured = [(value, row) for value, row in zip(self._values, results, strict=False) if _has_samples(row)]
             if measured:
                 values, rows = zip(*measured, strict=True)
-                failed = next((one.failed for one in results[-1] if one.failed), "")
+                failed = next((result.failed for result in results[-1] if result.failed), "")
                 failed = ended_at(failed, self._sweep.name, self._values[len(results) - 1])
                 return SweepResult.of(sweep_result(self._sweep.name, values, rows, failed=failed))
         last = results[-1]

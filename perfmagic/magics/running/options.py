@@ -1,41 +1,70 @@
 """The first line of a magic: options, then set-up code (cell form) or the statement (line form).
 
-Only the leading options are taken; the rest is the user's code and is never split or unquoted.
+Only leading options are parsed; the rest is the user's code and is never split or unquoted.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import itertools
 import keyword
 import re
 import shlex
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from perfmagic.errors import OptionError
+from perfmagic.api.benchmarks import SamplingOptions, bench_settings
+from perfmagic.api.options import Option, add_flag, described
+from perfmagic.base.errors import OptionError
+from perfmagic.base.options import as_fraction, did_you_mean, first_time
 
+_SAMPLING = ("calls", "samples", "time", "rel", "warmup", "cold", "cooldown")
+QUIET = Option("show nothing; `perfmagic.last()` has the result", default=False, name="quiet", short="-q")
 MOST_VALUES = 1000  # of a sweep; at the 0.2 s of the shortest warm-up it takes minutes
+PERCENT_ONCE = 0.1  # a share without % from here on may have been meant as percent, as it was before
 _TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|\S+)""")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse for a magic: errors are raised in one line, and `-h` is an ordinary flag."""
+    """argparse for a magic: errors are raised in one line, and `-h` is an ordinary flag.
+
+    described: the other options, for the tables of docs/magics.md.
+    """
 
     def __init__(self, name: str, summary: str, *, form: str) -> None:
         usage = f"{name} [options] {form}"
         if name.startswith("%%"):  # a cell magic measures one statement in its line form
             usage += f"\n       {name[1:]} [options] statement"
         super().__init__(prog=name, description=summary, add_help=False, usage=usage.replace("%", "%%"))
+        self.described: list[tuple[argparse.Action, Option]] = []
         self.add_argument("-h", "--help", action="store_true", help="show this help and run nothing")
+
+    def add(self, option: Option, **changes: Any) -> None:
+        """Accept an option.  changes: see add_flag()."""
+        self.described.append((add_flag(self, option, **changes), option))
+
+    def add_keywords(self, family: type, *names: str, **changes: Callable[[str], Any]) -> None:
+        """Accept some keywords of functions as flags.  changes: what reads the text of a flag, by its name."""
+        options = described(family)
+        for name in names:
+            self.add(options[name], **({"type": changes[name]} if name in changes else {}))
+
+    def add_sampling(self) -> None:
+        """Accept what all magics share that measure functions: how many samples, of what. None where not given."""
+        self.add_keywords(SamplingOptions, *_SAMPLING, rel=share)
+        self.set_defaults(**dict.fromkeys(_SAMPLING))
+
+    def add_name(self, what: str = "the result") -> None:
+        """Accept `-o NAME`: where the result goes."""
+        option = Option(f"bind {what} to this name", short="-o", metavar="NAME", type=str)
+        self.add(option, dest="variable", type=python_name)
 
     def error(self, message: str) -> NoReturn:
         known = [name for action in self._actions for name in action.option_strings]
         unknown = message.partition("unrecognized arguments: ")[2].split(" ")[0].partition("=")[0]
-        nearest = difflib.get_close_matches(unknown, known, n=1, cutoff=0.75)
-        meant = f"did you mean {nearest[0]}? " if nearest else ""
+        meant = did_you_mean(unknown, known, cutoff=0.75)
         raise OptionError(f"{self.prog}: {message}", hint=f"{meant}{self.prog} -h lists the options")
 
     def split(self, text: str) -> tuple[argparse.Namespace, str]:
@@ -71,56 +100,36 @@ class Parser(argparse.ArgumentParser):
         return action is not None and action.nargs is None  # a flag has nargs 0
 
 
-def add_name_option(parser: Parser) -> None:
-    """`-o NAME`: where the result goes."""
-    parser.add_argument("-o", dest="name", metavar="NAME", type=python_name, help="bind the result to this name")
-
-
-def add_sampling_options(parser: Parser) -> None:
-    """How many samples, of what: the options that all benchmarks share."""
-    parser.add_argument(
-        "-n", type=int, metavar="N", help="calls back to back in one sample (default: as many as the clock needs)"
-    )
-    parser.add_argument(
-        "-r",
-        type=int,
-        metavar="R",
-        help="take exactly R samples (default: until the 95 %% confidence interval is narrow enough)",
-    )
-    parser.add_argument(
-        "--time",
-        type=float,
-        metavar="S",
-        help="seconds to sample, for each variant and value (default 2); at least 20 samples are taken, 10 of calls "
-        "above 50 ms, 3 above 0.5 s",
-    )
-    parser.add_argument(
-        "--rel",
-        type=float,
-        metavar="P",
-        help="stop when the 95 %% confidence interval of the median is within ± P %% (default 1)",
-    )
-    parser.add_argument(
-        "--warmup", type=int, metavar="N", help="calls before the samples, 0 for none (default: until the times settle)"
-    )
-    parser.add_argument("--cold", action="store_true", help="overwrite the caches before each sample")
-    parser.add_argument("--cooldown", type=float, metavar="S", help="rest S seconds before each sample")
-
-
 def sampling(options: argparse.Namespace) -> dict[str, Any]:
-    """The sampling options that were given, as BenchSpec fields. Raises OptionError for an invalid percentage."""
-    if options.rel is not None and not 0 < options.rel < 100:
-        raise OptionError(f"--rel {options.rel:g}: a percentage between 0 and 100 is needed, 1 for ± 1 %")
-    given = {
-        "samples": options.r,
-        "calls": options.n,
-        "time_s": options.time,
-        "rel": options.rel / 100 if options.rel is not None else None,
-        "warmup": options.warmup,
-        "cold": options.cold or None,
-        "cooldown_s": options.cooldown,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+    """The sampling options that a line gives, as BenchSpec fields."""
+    given = {name: getattr(options, name) for name in _SAMPLING}
+    return bench_settings({name: value for name, value in given.items() if value is not None})
+
+
+def share(text: str) -> float:
+    """`1%` and `0.01` as a fraction; raises ArgumentTypeError for anything else.
+
+    Older versions read a number without % as percent. From 1 on it still is; below 1 it is a fraction. A line says so.
+    """
+    try:
+        fraction = float(as_fraction(text))
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error).replace("\n", ". ")) from None
+    percent = fraction >= 1 and "%" not in text
+    fraction = fraction / 100 if percent else fraction
+    if not 0 < fraction < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 100 %")
+    if (percent or (fraction >= PERCENT_ONCE and "%" not in text)) and first_time(f"percent of {text}"):
+        read_as = f"is taken as {100 * fraction:g} %; write {100 * fraction:g}% or {fraction:g}"
+        print(f"perfmagic: {text} {read_as}", file=sys.stderr)
+    return fraction
+
+
+def path_to_write(text: str) -> str:
+    """A file or folder to write to; raises ArgumentTypeError for no name at all, as an empty shell variable gives."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the name is empty")
+    return text
 
 
 def python_name(text: str) -> str:
@@ -143,23 +152,23 @@ class Sweep:
         Raises OptionError for text that is no such thing, for fewer than two values, and for more than MOST_VALUES.
         """
         try:
-            found = list(eval(f"[{self.text}]", namespace))  # the user's own expression, as typed
+            values = list(eval(f"[{self.text}]", namespace))  # the user's own expression, as typed
         except Exception as error:  # noqa: BLE001 - whatever the user's expression raises
-            words = error.msg if isinstance(error, SyntaxError) else f"{type(error).__name__}: {error}"
+            reason = error.msg if isinstance(error, SyntaxError) else f"{type(error).__name__}: {error}"
             raise OptionError(
-                f"--sweep {self.name}={self.text}: {words}",
+                f"--sweep {self.name}={self.text}: {reason}",
                 hint="values as in a Python list, n=256,512,1024, or one sequence, n=range(1,9)",
             ) from None
-        if len(found) == 1 and isinstance(found[0], Iterable) and not isinstance(found[0], str):
-            found = list(itertools.islice(found[0], MOST_VALUES + 1))  # it may have no end
-        if len(found) > MOST_VALUES:
+        if len(values) == 1 and isinstance(values[0], Iterable) and not isinstance(values[0], str):
+            values = list(itertools.islice(values[0], MOST_VALUES + 1))  # it may have no end
+        if len(values) > MOST_VALUES:
             raise OptionError(f"--sweep {self.name}={self.text}: more than {MOST_VALUES:,} values")
-        if len(found) < 2:
-            raise OptionError(f"--sweep {self.name}={self.text}: {len(found)} value, at least two are needed")
-        return found
+        if len(values) < 2:
+            raise OptionError(f"--sweep {self.name}={self.text}: {len(values)} value, at least two are needed")
+        return values
 
 
-def sweep_of(text: str) -> Sweep:
+def parse_sweep(text: str) -> Sweep:
     """`n=1,2,3` as a Sweep; raises ArgumentTypeError for text without a name and values."""
     name, equals, values = text.partition("=")
     if values.rstrip().endswith(","):

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from perfmagic.display import display_mode
-from perfmagic.show import in_notebook
+from perfmagic.api.show import in_notebook
+from perfmagic.base.display import display_mode
 from perfmagic.view.html import framed, paragraphs
 
 AFTER_S = 1.0  # a shorter wait needs no progress
@@ -26,19 +26,19 @@ class Progress:
         self.display_id = ""
         self.stage = ""
         self._title = title
-        # nobody looks in a pipeline, and nbval does not know displays that change
-        seen = in_notebook(shell) and not quiet and display_mode() != "static"
-        self._publisher = shell.display_pub if seen else None  # kept: muted() puts another in its place
+        # nobody watches a pipeline, and nbval does not know displays that change
+        visible = in_notebook(shell) and not quiet and display_mode() != "static"
+        self._publisher = shell.display_pub if visible else None  # kept: muted() replaces the shell's
         self._next_s = time.monotonic() + AFTER_S
 
     def __call__(self, so_far: Callable[[], str]) -> None:
-        """Show the words, where it is time to."""
+        """Show the progress, at most every EVERY_S.  so_far: describes it; called only where it is shown."""
         if self._publisher is None or time.monotonic() < self._next_s:
             return
-        words = " · ".join(part for part in (self._title, self.stage, so_far()) if part)
+        text = " · ".join(part for part in (self._title, self.stage, so_far()) if part)
         first, self.display_id = not self.display_id, self.display_id or secrets.token_hex(8)
         self._publisher.publish(
-            data={"text/plain": words, "text/html": framed(paragraphs([words]))},
+            data={"text/plain": text, "text/html": framed(paragraphs([text]))},
             metadata={},
             transient={"display_id": self.display_id},
             update=not first,

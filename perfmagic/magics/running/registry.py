@@ -1,7 +1,7 @@
 """Adding the magics to a shell.
 
 A cell magic is a cleanup transformer (its head line becomes a literal), an AST transformer (the literal becomes a
-`with` around the body, see perfmagic.capture.cell) and a real magic of the same name (perfmagic.magics.running.forms).
+`with` around the body, see perfmagic.capture.cell) and a real magic of the same name.
 The AST transformer never raises: IPython would drop it and run cells unmeasured.
 """
 
@@ -9,17 +9,161 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
+from collections.abc import Callable
 from typing import Any
 
-from perfmagic.capture.cell.marks import RUNTIME
-from perfmagic.capture.cell.source import Head, replace_head
-from perfmagic.capture.cell.tree import head_of, refusal, wrap
-from perfmagic.errors import PerfmagicError
-from perfmagic.magics.running.forms import LineMagic, MisplacedMagic, NamedMagic, SentMagic
-from perfmagic.magics.running.names import CELL_MAGICS, LINE_MAGICS, SENT_MAGICS, cell_magic
-from perfmagic.magics.running.runtime import Runtime
+from IPython.core.error import UsageError
+from IPython.core.magic import no_var_expand
 
-_RESULT = ("perfmagic.results.faces", "Result")  # by name: the classes of results come in with the first result
+from perfmagic.base.errors import PerfmagicError, RanksError
+from perfmagic.capture.cell import RUNTIME, Head, call_instead, head_of, printed_once, replace_head, wrap
+from perfmagic.magics.running.hints import Hints
+from perfmagic.magics.running.runtime import (
+    CELL_MAGICS,
+    LINE_MAGICS,
+    SENT_MAGICS,
+    Runtime,
+    cell_magic,
+    line_magic,
+    sent_magic,
+)
+from perfmagic.magics.running.settings import add_settings, remove_settings
+
+# The magics as IPython knows them: for `?`, completion, run_cell_magic and the line form.
+
+_VARIABLE = re.compile(r"\{\w+\}|\$\w+")  # other magics fill these in
+
+
+class NamedMagic:
+    """The real magic behind `%%name`."""
+
+    def __init__(self, shell: Any, name: str) -> None:
+        self._shell, self.__name__ = shell, name
+
+    def __call__(self, line: str, cell: str | None = None) -> object:
+        __tracebackhide__ = True
+        if cell is None:
+            return _run_line(self._shell, self.__name__, line)
+        return _run_cell(self._shell, self.__name__, line, cell)
+
+
+class MisplacedMagic:
+    """`%%name` below the first line of a cell, which IPython takes for a line magic called `%name`."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = f"%{name}"
+
+    def __call__(self, _line: str) -> None:
+        raise UsageError(f"%{self.__name__} must be the first line of its cell: move it to the top")
+
+
+class SentMagic:
+    """A cell magic whose text goes elsewhere as typed: %%ranks."""
+
+    def __init__(self, shell: Any, name: str) -> None:
+        self._shell, self.__name__ = shell, name
+
+    def __call__(self, line: str, cell: str) -> object:
+        __tracebackhide__ = True
+        try:
+            return sent_magic(self.__name__).run(self._shell, line, _as_edited(self._shell, self.__name__, line, cell))
+        except RanksError:
+            raise
+        except PerfmagicError as error:
+            raise _usage_error(error, line) from None
+
+
+def _as_edited(shell: Any, name: str, line: str, cell: str) -> str:
+    """The cell with its magic's line, at the editor's line numbers: there may be blank lines or a magic above."""
+    head = f"%%{name} {line}".rstrip() + "\n"
+    rows = shell.history_manager.input_hist_raw
+    typed = rows[-1] if rows else ""
+    above = typed.rstrip().rpartition(cell.rstrip())[0] if cell.strip() else ""
+    return "\n" * max(0, above.count("\n") - 1) + head + cell
+
+
+class LineMagic:
+    """A magic without a body: %trace, %perfmagic."""
+
+    def __init__(self, shell: Any, name: str) -> None:
+        self._shell, self.__name__ = shell, name
+
+    def __call__(self, line: str) -> object:
+        __tracebackhide__ = True
+        try:
+            return line_magic(self.__name__).run(self._shell, line)
+        except PerfmagicError as error:
+            raise _usage_error(error, line) from None
+
+
+def _usage_error(error: PerfmagicError, line: str) -> UsageError:
+    """The error as a magic shows it. Where the line seems to hold variables, it says that they are not filled in."""
+    match = _VARIABLE.search(line)
+    more = f"\n{match[0]} was taken as typed. Functions take variables: perfmagic.open_trace(path)" if match else ""
+    return UsageError(f"{error}{more}")
+
+
+# made on request: at load time it would import the measuring engine
+NamedMagic.__doc__ = property(lambda self: cell_magic(self.__name__).parser().format_help())  # type: ignore[assignment]
+LineMagic.__doc__ = property(  # type: ignore[assignment]
+    lambda self: line_magic(self.__name__).parser().format_help()
+)
+SentMagic.__doc__ = property(  # type: ignore[assignment]
+    lambda self: sent_magic(self.__name__).parser().format_help()
+)
+
+
+def _run_line(shell: Any, name: str, line: str) -> object:
+    """`%bench statement`: measured in the user's namespace; returns the result."""
+    __tracebackhide__ = True
+    parser = cell_magic(name).parser()
+    try:
+        options, statement = parser.split(line)
+    except PerfmagicError as error:
+        raise UsageError(str(error)) from None
+    if options.help:
+        print(parser.format_help())
+        return None
+    if not statement:
+        raise UsageError(f"%{name}: no statement to measure; %{name} -h lists the options")
+    option_words = line.rstrip().removesuffix(statement).strip().removesuffix("--")
+    if getattr(options, "vs", False):
+        raise UsageError(f"%{name} --vs: a line has one statement; use %%{name} --vs with a line  # --- B  between two")
+    literal = Head(name, option_words).literal()
+    tree = shell.compile.ast_parse(f"{literal}\n{shell.transform_cell(statement)}")
+    ast.increment_lineno(tree, -1)  # the statement is line 1 of what is measured, and the head shares that line
+    ast.increment_lineno(tree.body[0], 1)
+    _execute(shell, tree, statement)
+    from perfmagic.api.show import last
+
+    return last()
+
+
+def _run_cell(shell: Any, name: str, line: str, cell: str) -> object:
+    """`run_cell_magic("bench", …)` from code: returns the value of the cell's last expression."""
+    __tracebackhide__ = True
+    source = f"%%{name} {line}\n{cell}"
+    return _execute(shell, shell.compile.ast_parse(shell.transform_cell(source)), source)
+
+
+def _execute(shell: Any, tree: ast.Module, source: str) -> object:
+    __tracebackhide__ = True
+    tree = shell.transform_ast(tree)
+    filename = shell.compile.cache(source, len(shell.history_manager.input_hist_parsed) - 1)
+    try:
+        code = compile(tree, filename, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        if "await" not in str(error.msg):
+            raise
+        raise UsageError(
+            "await works in a cell that begins with the magic, not in a line magic or run_cell_magic"
+        ) from None
+    exec(code, shell.user_ns)  # the user's own code, as typed
+    return getattr(builtins, RUNTIME).take()
+
+
+_RESULT = ("perfmagic.results.result", "Result")  # by name: results are imported with the first one
 
 
 class HeadTransformer:
@@ -45,25 +189,27 @@ class BodyTransformer(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         head = head_of(node, CELL_MAGICS)
-        if head is None or not isinstance(node, ast.Module):
+        if not isinstance(node, ast.Module):
             return node
+        if head is None:
+            return printed_once(node, {*CELL_MAGICS, *LINE_MAGICS})
         try:
             return self._measured(node, head)
         except SyntaxError:  # as in a plain cell, IPython finds it at the same place
             return ast.Module(node.body[1:], node.type_ignores)
         except PerfmagicError as error:
-            return refusal(node, str(error))
-        except Exception as error:  # a fault of ours must not make IPython drop the transformer
-            return refusal(node, f"%%{head.name} could not prepare this cell: {type(error).__name__}: {error}")
+            return call_instead(node, str(error))
+        except Exception as error:  # a bug here must not make IPython drop the transformer
+            return call_instead(node, f"%%{head.name} could not prepare this cell: {type(error).__name__}: {error}")
 
     def _measured(self, tree: ast.Module, head: Head) -> ast.Module:
         magic = cell_magic(head.name)
         options, _ = magic.parser().split(head.line)
         if options.help:
-            return refusal(tree, head.name, method="help")
+            return call_instead(tree, head.name, method="help")
         if len(tree.body) == 1:
             advice = f"a single statement goes behind %{head.name}"
-            return refusal(tree, f"%%{head.name}: the cell is empty, there is nothing to measure; {advice}")
+            return call_instead(tree, f"%%{head.name}: the cell is empty, there is nothing to measure; {advice}")
         return wrap(
             tree,
             repeated=magic.repeated or getattr(options, "rounds", 1) != 1,
@@ -76,9 +222,10 @@ def load(shell: Any) -> None:
     """Add everything to a shell; a second load changes nothing."""
     if any(isinstance(t, HeadTransformer) for t in shell.input_transformers_cleanup):
         return
+    add_settings(shell)
     runtime = getattr(builtins, RUNTIME, None)
-    if runtime is None or not runtime.running:  # a reload inside a measured cell keeps that cell's
-        runtime = Runtime(shell)
+    if runtime is None or not runtime.running:  # a reload inside a measured cell keeps that cell's runtime
+        runtime = Runtime(shell, Hints(shell))
     runtime.leaving = False
     setattr(builtins, RUNTIME, runtime)
     shell.input_transformers_cleanup.insert(0, HeadTransformer())
@@ -88,18 +235,25 @@ def load(shell: Any) -> None:
         if name in table[kind]:
             runtime.replaced[kind, name] = table[kind][name]
     for name in CELL_MAGICS:
-        shell.register_magic_function(NamedMagic(shell, name), "line_cell", name)
-        shell.register_magic_function(MisplacedMagic(name), "line", f"%{name}")
+        _register(shell, NamedMagic(shell, name), "line_cell", name)
+        _register(shell, MisplacedMagic(name), "line", f"%{name}")
     for name in SENT_MAGICS:
-        shell.register_magic_function(SentMagic(shell, name), "cell", name)
-        shell.register_magic_function(MisplacedMagic(name), "line", f"%{name}")
+        _register(shell, SentMagic(shell, name), "cell", name)
+        _register(shell, MisplacedMagic(name), "line", f"%{name}")
     for name in LINE_MAGICS:
-        shell.register_magic_function(LineMagic(shell, name), "line", name)
+        _register(shell, LineMagic(shell, name), "line", name)
     shell.display_formatter.ipython_display_formatter.for_type_by_name(*_RESULT, _display)
+    shell.events.register("post_run_cell", runtime.hints)
+
+
+def _register(shell: Any, magic: Callable[..., object], kind: str, name: str) -> None:
+    """Add a magic that gets its line as typed. IPython would run what stands in braces, as in a file's name."""
+    shell.register_magic_function(no_var_expand(magic), kind, name)
 
 
 def unload(shell: Any) -> None:
-    """Take everything out again, and put back what had our names before."""
+    """Remove everything, and restore the magics that had our names before."""
+    remove_settings(shell)
     cleanup, trees = shell.input_transformers_cleanup, shell.ast_transformers
     cleanup[:] = [t for t in cleanup if not isinstance(t, HeadTransformer)]
     trees[:] = [t for t in trees if not isinstance(t, BodyTransformer)]
@@ -109,6 +263,8 @@ def unload(shell: Any) -> None:
     runtime = getattr(builtins, RUNTIME, None)
     if runtime is None:
         return
+    if runtime.hints in shell.events.callbacks["post_run_cell"]:
+        shell.events.unregister("post_run_cell", runtime.hints)
     for (kind, name), magic in runtime.replaced.items():
         shell.magics_manager.magics[kind][name] = magic
     runtime.replaced.clear()
@@ -126,7 +282,7 @@ def _kinds_and_names() -> list[tuple[str, str]]:
 
 
 def _display(result: Any) -> None:
-    """A result as the value of a cell: drawn, unless that very cell has just drawn it."""
-    from perfmagic.show import show_once
+    """Show a result that is the value of a cell, unless that cell has just shown it."""
+    from perfmagic.api.show import show_once
 
     show_once(result)

@@ -1,32 +1,135 @@
-"""What a measured cell talks to while it runs: `__perfmagic__`, and the context around the body."""
+"""The magics by name, and what a measured cell calls while it runs: `__perfmagic__`, the context around the body."""
 
 from __future__ import annotations
 
+import argparse
 import builtins
+import importlib
 import linecache
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from IPython.core.error import UsageError
 
-from perfmagic.capture.cell.marks import RUNTIME
-from perfmagic.capture.cell.source import Head, as_typed
+from perfmagic.base.errors import OptionError, PerfmagicError
+from perfmagic.capture.cell import RUNTIME, Head, as_typed
 from perfmagic.capture.owner import shielded
-from perfmagic.errors import PerfmagicError
-from perfmagic.magics.running.names import CELL_MAGICS, cell_magic
-from perfmagic.magics.running.run import CellRun, RecordedRun, RepeatedRun
+from perfmagic.capture.unawaited import refuse_unawaited_value
 
 if TYPE_CHECKING:
+    from perfmagic.magics.running.options import Parser
     from perfmagic.trace.model import Cell
 
+SHOWN_ITEMS = 100  # of a list that is the value of a cell, the number of items that are looked at
 
-SHOWN_ITEMS = 100  # of a list that is the value of a cell: so many are looked at
+# The magics by name. A magic's module is imported when it is first used: loading the extension stays quick.
+
+CELL_MAGICS = {
+    "timeline": "perfmagic.magics.timeline",
+    "memory": "perfmagic.magics.memory",
+    "graph": "perfmagic.magics.graph",
+    "bench": "perfmagic.magics.bench",
+    "syncbench": "perfmagic.magics.bench",
+}
+# cells that are not measured here: their text goes elsewhere
+SENT_MAGICS = {"ranks": "perfmagic.magics.ranks"}
+LINE_MAGICS = {
+    "trace": "perfmagic.magics.trace",
+    "compare": "perfmagic.magics.compare",
+    "perfmagic": "perfmagic.magics.status",
+    "ranks": "perfmagic.magics.ranks_line",
+}
+
+
+def enter_rank() -> None:
+    """In a rank, %%ranks is what records the cell; there are no ranks of ranks."""
+    SENT_MAGICS.pop("ranks", None)
+    LINE_MAGICS.pop("ranks", None)
+    CELL_MAGICS["ranks"] = "perfmagic.magics.in_rank.cell"
+
+
+def cell_magic(name: str) -> CellMagic:
+    """What a cell magic of that name does."""
+    magic: CellMagic = importlib.import_module(CELL_MAGICS[name]).MAGICS[name]
+    return magic
+
+
+def sent_magic(name: str) -> ModuleType:
+    """The module of a cell magic whose text goes elsewhere: its parser() and run(shell, line, source)."""
+    return importlib.import_module(SENT_MAGICS[name])
+
+
+def line_magic(name: str) -> ModuleType:
+    """The module of a magic without a body: its parser() and run(shell, line)."""
+    return importlib.import_module(LINE_MAGICS[name])
+
+
+# What every measuring magic offers the runtime of a cell.
+
+
+class CellRun(Protocol):
+    """One measured cell, from start() to finish().
+
+    option_error: an error of the magic's options that showed while the cell ran. It is raised in the cell.
+    """
+
+    option_error: OptionError | None
+
+    def start(self) -> None:
+        """Run set-up code and begin to measure."""
+
+    def finish(self, error: BaseException | None) -> None:
+        """End the measurement and show it, also where the body failed."""
+
+    def release(self) -> None:
+        """Give back whatever the measurement has taken, however far it came; harmless when called again."""
+
+
+@runtime_checkable
+class RecordedRun(CellRun, Protocol):
+    """A cell whose body runs once, with a mark before each of its lines."""
+
+    def mark(self, line: int) -> None:
+        """A statement at the cell's own level starts now."""
+
+    def inner(self, line: int, top_line: int) -> None:
+        """A statement inside the one at top_line starts now."""
+
+
+@runtime_checkable
+class RepeatedRun(CellRun, Protocol):
+    """A cell whose body, or each of its variants, runs many times."""
+
+    def first(self) -> Iterator[tuple[()]]:
+        """The run of the next variant that counts for values and output."""
+
+    def more(self) -> bool:
+        """Whether the body, or one of several variants, is to run again."""
+
+    def repetitions(self, which: int) -> Iterable[tuple[()]]:
+        """The repetitions of a variant now; none while another variant runs."""
+
+
+class CellMagic(Protocol):
+    """A magic that measures a cell.
+
+    repeated: whether begin() gives a RepeatedRun, else a RecordedRun.
+    """
+
+    repeated: bool
+
+    def parser(self) -> Parser: ...
+
+    def begin(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> CellRun: ...
+
+
+# What an instrumented cell calls.
 
 
 class Runtime:
-    """What an instrumented cell talks to, under the name `__perfmagic__` in builtins.
+    """What an instrumented cell calls, under the name `__perfmagic__` in builtins.
 
     mark, inner: there while the innermost run is recorded.  first, more, repetitions: there while it is repeated.
     """
@@ -37,11 +140,12 @@ class Runtime:
     more: Callable[[], bool]
     repetitions: Callable[[int], Iterable[tuple[()]]]
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Any, hints: Callable[[Any], None]) -> None:
         self._shell = shell
         self._runs: list[CellRun] = []
-        self.value: object = None  # the last value of the cell that is running, until take()
-        self.replaced: dict[tuple[str, str], Any] = {}  # magics of others that had our names, by kind and name
+        self.value: object = None  # the last value of the running cell, until take()
+        self.hints = hints  # called after each cell
+        self.replaced: dict[tuple[str, str], Any] = {}  # other extensions' magics with our names, by kind and name
         self.leaving = False  # unloaded inside a measured cell: go when that cell has ended
 
     def leave_after_cell(self) -> None:
@@ -55,7 +159,7 @@ class Runtime:
             delattr(builtins, RUNTIME)
 
     def released(self) -> _Released:
-        """The context around cell(): what an interrupt kept that one from giving back, this one gives back."""
+        """The context around cell(), which releases what an interrupt kept that one from releasing."""
         return _Released(self, len(self._runs))
 
     def cell(self, literal: str) -> _Running:
@@ -82,6 +186,25 @@ class Runtime:
         if not quiet:
             repr(self.value)
 
+    def ran(self, value: object) -> object:
+        """The last value of a cell, as it is. Raises OptionError for one whose code has not run: a coroutine."""
+        __tracebackhide__ = True
+        try:
+            refuse_unawaited_value(value)
+        except OptionError as error:
+            self._runs[-1].option_error = error
+            raise
+        return value
+
+    def printed(self, value: object) -> object:
+        """The value of a line magic that ends a cell. A terminal has its text already: there it goes to Out alone."""
+        from perfmagic.api.show import in_terminal
+
+        if value is None or not in_terminal(self._shell):
+            return value
+        self._shell.displayhook.update_user_ns(value)
+        return None
+
     def take(self) -> object:
         value, self.value = self.value, None
         return value
@@ -104,7 +227,7 @@ class Runtime:
         self._bind(run)
 
     def end(self, run: CellRun) -> None:
-        """Give back what a run has taken, and forget it. An interrupt leaves it on the stack, for the next call."""
+        """Release a run and remove it from the stack. After an interrupt it stays there for the next call."""
         shielded(lambda: self._end(run))
 
     def _end(self, run: CellRun) -> None:
@@ -123,13 +246,10 @@ class Runtime:
     def _forget(self, run: CellRun) -> None:
         others = [other for other in self._runs if other is not run]
         self._bind(others[-1] if others else None)
-        self._runs = others  # the last of all: until here the next call does it again
+        self._runs = others  # last: a call that was interrupted before is repeated
 
     def _bind(self, run: CellRun | None) -> None:
-        """Lead the calls of instrumented code to the innermost run; a run that has ended is not kept.
-
-        Directly: a mark then costs one attribute look-up and the log's own call, and so does a sample.
-        """
+        """Bind the innermost run's methods here. A mark or a sample then costs one attribute look-up and the call."""
         for name in ("mark", "inner", "first", "more", "repetitions"):
             self.__dict__.pop(name, None)
         if isinstance(run, RecordedRun):
@@ -149,8 +269,8 @@ def is_on_device(value: object) -> bool:
     tensor = getattr(torch, "Tensor", None)
     if tensor is None:
         return False
-    some = value[:SHOWN_ITEMS] if type(value) in (list, tuple) else (value,)  # type: ignore[index]
-    return any(isinstance(one, tensor) and one.device.type not in ("cpu", "meta") for one in some)
+    items = value[:SHOWN_ITEMS] if type(value) in (list, tuple) else (value,)  # type: ignore[index]
+    return any(isinstance(item, tensor) and item.device.type not in ("cpu", "meta") for item in items)
 
 
 class _Released:
@@ -161,7 +281,7 @@ class _Released:
 
     def __enter__(self) -> None:
         if not self._depth:
-            self._runtime.value = None  # an interrupt may have kept take() from taking the last one
+            self._runtime.value = None  # an interrupt may have kept take() from clearing the last one
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -173,7 +293,7 @@ class _Released:
 
 
 class _Running:
-    """`with …, __perfmagic__.cell(…)`: begins, ends and always shows; never swallows what the body raised."""
+    """`with …, __perfmagic__.cell(…)`: begins, ends and always shows a run; never swallows the body's error."""
 
     def __init__(self, runtime: Runtime, shell: Any, head: Head, cell: Cell) -> None:
         self._runtime, self._shell, self._head, self._cell = runtime, shell, head, cell
@@ -188,9 +308,9 @@ class _Running:
                 self._runtime.push(self._run)
                 self._run.start()
             except BaseException as error:  # of the user's set-up code, an interrupt too
-                raise error.with_traceback(self._of_the_cell(error.__traceback__))  # noqa: B904 - the same error
+                raise error.with_traceback(self._from_user_frame(error.__traceback__))  # noqa: B904 - the same error
         except KeyboardInterrupt as stop:
-            raise stop.with_traceback(self._of_the_cell(stop.__traceback__))  # noqa: B904 - the same error
+            raise stop.with_traceback(self._from_user_frame(stop.__traceback__))  # noqa: B904 - the same error
         except PerfmagicError as error:
             raise UsageError(str(error)) from None
         except SyntaxError as error:
@@ -208,10 +328,10 @@ class _Running:
 
     def _finish(self, error: BaseException | None, trace: TracebackType | None) -> None:
         __tracebackhide__ = True
-        if error is not None and error is getattr(self._run, "refused", None):
+        if error is not None and error is self._run.option_error:
             self._run.finish(error)
             raise UsageError(str(error)) from None
-        self._leave_out_ours(trace, ends=isinstance(error, KeyboardInterrupt))
+        self._remove_our_frames(trace, ends=isinstance(error, KeyboardInterrupt) or _ends_hidden(trace))
         try:
             self._run.finish(error)
         except KeyboardInterrupt as stop:  # while the result was made
@@ -219,30 +339,38 @@ class _Running:
         except PerfmagicError as problem:
             if error is None:
                 raise UsageError(str(problem)) from None
-            print(f"perfmagic: {problem}")  # the user's own error goes on, and must be the one that is seen
+            print(f"perfmagic: {problem}")  # the user's own error is raised, and must stay visible
         if error is not None and "torch" in sys.modules:
             from perfmagic.capture.devices.no_cuda import advise
 
             advise(error)
 
-    def _leave_out_ours(self, trace: TracebackType | None, *, ends: bool) -> None:
-        """Leave out our frames between the user's: those that ran set-up code before a sample.
+    def _remove_our_frames(self, trace: TracebackType | None, *, ends: bool) -> None:
+        """Remove our frames between the user's: those that ran set-up code before a sample.
 
-        ends: also those after the last of the user's: what the measurement was doing when an interrupt came.
+        ends: remove frames after the user's last one, too. They are the measurement's when an interrupt came, or the
+        simulated device's when an operator failed.
         """
         while trace is not None and trace.tb_next is not None:
             if trace.tb_next.tb_frame.f_globals.get("__name__", "").startswith("perfmagic."):
-                inner = self._of_the_cell(trace.tb_next)
+                inner = self._from_user_frame(trace.tb_next)
                 if inner is None and not ends:
                     return
                 trace.tb_next = inner
             trace = trace.tb_next
 
-    def _of_the_cell(self, trace: TracebackType | None) -> TracebackType | None:
+    def _from_user_frame(self, trace: TracebackType | None) -> TracebackType | None:
         """From the first frame on that runs code of the notebook, None without one."""
         while trace is not None and trace.tb_frame.f_globals is not self._shell.user_module.__dict__:
             trace = trace.tb_next
         return trace
+
+
+def _ends_hidden(trace: TracebackType | None) -> bool:
+    """Whether the last frame hides itself: IPython shows the last one all the same."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and "__tracebackhide__" in trace.tb_frame.f_locals
 
 
 def _source(shell: Any, filename: str, literal: str) -> str:

@@ -6,41 +6,48 @@ is left out, so that paths in names of Python frames stay: to share a trace with
 
 from __future__ import annotations
 
-import enum
 import json
 import os
+import tokenize
 import zipfile
 import zlib
+from contextlib import nullcontext
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 
-from perfmagic.errors import TraceError
-from perfmagic.files import whole_file
+from perfmagic.base.errors import TraceError
+from perfmagic.base.files import open_regular, whole_file
+from perfmagic.base.units import size
 from perfmagic.trace.columns import (
     NONE,
-    BlockRole,
     Blocks,
-    CallKind,
     Counters,
     DeviceOps,
     HostCalls,
-    HostKind,
     HostOps,
     HostWaits,
     LineMarks,
-    OpKind,
     StreamWaits,
     Table,
 )
-from perfmagic.trace.formats.npz_paths import about_paths, path_arrays, paths_from
+from perfmagic.trace.formats.npz_checks import (
+    About,
+    about_paths,
+    check_blocks,
+    check_inputs,
+    check_rows,
+    check_times,
+    checked_table,
+    path_arrays,
+    paths_from,
+)
 from perfmagic.trace.frames import apart
-from perfmagic.trace.model import Cell, Collective, DeviceInfo, LaunchShape, Trace, TraceMeta
-from perfmagic.trace.remarks import remark_of
-from perfmagic.trace.text import all_printable
-from perfmagic.units import size
+from perfmagic.trace.model import Cell, Trace
+from perfmagic.trace.typed import plain_json, typed
 
 SCHEMA = 6  # 1 had no sequence numbers and ranks of collectives; 2 had repairs and notes as text
 READ = (
@@ -64,7 +71,6 @@ _OPTIONAL: dict[str, type[Table]] = {
     "blocks": Blocks,
     "host_waits": HostWaits,
 }  # written where there are rows; older files have none
-_KINDS: dict[str, type[enum.IntEnum]] = {"ops": OpKind, "calls": CallKind, "host_ops": HostKind}
 # columns that files before a schema do not have, and what stands in them then
 _NEWER: dict[tuple[str, str], tuple[int, int]] = {
     ("host_ops", "dtype"): (4, NONE),
@@ -73,11 +79,16 @@ _NEWER: dict[tuple[str, str], tuple[int, int]] = {
     ("ops", "forward_thread"): (6, 0),
 }
 _ABOUT = "about"
-# what zipfile, numpy and json raise for damage, and what follows from wrong numbers
+# what zipfile and numpy raise for damage; ValueError: what is there does not fit together
 _DAMAGE = (
-    *(OSError, KeyError, TypeError, ValueError, AttributeError, EOFError, MemoryError, OverflowError, IndexError),
+    *(OSError, EOFError, KeyError, ValueError, OverflowError, tokenize.TokenError),
     *(RuntimeError, zipfile.BadZipFile, zlib.error),  # RuntimeError: a flag says that a part is encrypted
 )
+_HEADER_BYTES = 256  # of a column's header; Python's parser may need much memory for a long one
+
+
+class _Schema(msgspec.Struct):
+    schema: int
 
 
 def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = True) -> Path:
@@ -114,11 +125,11 @@ def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = 
 def is_npz(path: Path) -> bool:
     """Whether a file is a zip archive with an `about` part, as write_npz makes them."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if file.read(len(NPZ_MAGIC)) != NPZ_MAGIC:
                 return False
-        with zipfile.ZipFile(path) as archive:
-            return f"{_ABOUT}.npy" in archive.namelist()
+            with zipfile.ZipFile(file) as archive:
+                return f"{_ABOUT}.npy" in archive.namelist()
     except _DAMAGE:
         return False
 
@@ -137,7 +148,10 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
     """
     source: Any = Path(path) if isinstance(path, (str, os.PathLike)) else path
     try:
-        with zipfile.ZipFile(source) as archive:
+        with (
+            open_regular(source) if isinstance(source, Path) else nullcontext(source) as file,
+            zipfile.ZipFile(file) as archive,
+        ):
             unpacked = sum(part.file_size for part in archive.infolist())
             if unpacked > max_unpacked_bytes:
                 raise TraceError(
@@ -145,16 +159,19 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
                     hint="raise the limit with open_trace(path, max_unpacked_bytes=...)",
                 )
             arrays = {part.filename.removesuffix(".npy"): _array(archive, part) for part in archive.infolist()}
-        about, _ = all_printable(json.loads(arrays.pop(_ABOUT).tobytes()))
-        if about["schema"] not in READ:
+        if len(arrays) < len(archive.infolist()):
+            raise ValueError("a part is there twice")
+        about = plain_json(arrays.pop(_ABOUT).tobytes())
+        schema = typed(about, _Schema).schema
+        if schema not in READ:
             raise TraceError(
-                f"{source.name} has schema {about['schema']}, this version of perfmagic reads {READ[0]} to {SCHEMA}",
+                f"{source.name} has schema {schema}, this version of perfmagic reads {READ[0]} to {SCHEMA}",
                 hint="update perfmagic, or save the trace again as Chrome JSON",
             )
-        return _trace(about, arrays)
+        return _trace(typed(about, About), arrays, schema)
+    except TraceError:
+        raise
     except _DAMAGE as error:
-        if isinstance(error, TraceError):
-            raise
         raise TraceError(
             f"{source.name} is damaged: {type(error).__name__}: {error}", hint="copy the file again"
         ) from error
@@ -162,40 +179,38 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
 
 def _array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
     """One array, of no more bytes than the archive says it has, whatever its own header says."""
+    if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{part.filename} is compressed in a way that numpy does not write")
     with archive.open(part) as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
-        if dtype.hasobject or len(shape) != 1 or shape[0] * dtype.itemsize > part.file_size:
+        shape, _, dtype = read(file, max_header_size=_HEADER_BYTES)
+        if dtype.hasobject or len(shape) != 1 or not 0 <= shape[0] * dtype.itemsize <= part.file_size:
             raise ValueError(f"{part.filename} has shape {shape} of {dtype} in {part.file_size} bytes")
         return np.frombuffer(file.read(shape[0] * dtype.itemsize), dtype).copy()
 
 
-def _trace(about: dict[str, Any], arrays: dict[str, Any]) -> Trace:
+def _trace(about: About, arrays: dict[str, Any], schema: int) -> Trace:
     tables: dict[str, Any] = {}
     there = {table: kind for table, kind in _OPTIONAL.items() if any(name.startswith(f"{table}.") for name in arrays)}
     for table, kind in (_TABLES | there).items():
-        columns = _columns(table, kind, arrays, about["schema"])
-        _check_columns(table, columns, {f.name: np.dtype(f.metadata["dtype"]) for f in fields(kind)})
-        for column in columns.values():
-            column.flags.writeable = False
-        tables[table] = kind(**columns)
-    names = tuple(map(str, about["names"]))
-    _check_rows(tables, names, about)
-    _check_blocks(tables.get("blocks", Blocks.make()), len(names))
+        tables[table] = checked_table(table, kind, _columns(table, kind, arrays, schema))
+    paths = None if about.paths is None else paths_from(about.paths, arrays)
+    check_rows(tables, about)
+    check_blocks(tables.get("blocks", Blocks.make()), len(about.names))
+    check_times(about.meta, [*tables.values(), *([] if paths is None else [paths.marks])])
+    check_inputs(about)
     tables["host_ops"], tables["python_frames"] = apart(tables["host_ops"])
     return Trace(
-        names=names,
-        meta=_meta(about["meta"]),
-        cell=None if about["cell"] is None else Cell(about["cell"]),
-        shapes=tuple(
-            LaunchShape(tuple(s["grid"]), tuple(s["block"]), s["registers"], s["shared_bytes"]) for s in about["shapes"]
-        ),
-        input_shapes=tuple(about["input_shapes"]),
-        input_dtypes=tuple(about.get("input_dtypes", ())),
-        input_values=tuple(about.get("input_values", ())),
-        collectives=tuple(Collective(**c | {"ranks": tuple(c["ranks"])}) for c in about["collectives"]),
-        paths=paths_from(about.get("paths"), arrays),
+        names=about.names,
+        meta=about.meta,
+        cell=None if about.cell is None else Cell(about.cell),
+        shapes=about.shapes,
+        input_shapes=about.input_shapes,
+        input_dtypes=about.input_dtypes,
+        input_values=about.input_values,
+        collectives=about.collectives,
+        paths=paths,
         **tables,
     )
 
@@ -209,63 +224,3 @@ def _columns(table: str, kind: type[Table], arrays: dict[str, Any], schema: int)
         f.name: np.full(n_rows, newer[f.name], f.metadata["dtype"]) if f.name in newer else columns[f.name]
         for f in fields(kind)
     }
-
-
-def _check_columns(table: str, columns: dict[str, Any], dtypes: dict[str, Any]) -> None:
-    """Columns as Table.make would have made them: of one length, of their types, in order, with kinds that exist."""
-    if len({len(column) for column in columns.values()}) > 1:
-        raise ValueError(f"columns of {table} differ in length")
-    for name, column in columns.items():
-        if column.dtype != dtypes[name]:
-            raise ValueError(f"{table}.{name} is {column.dtype}, expected {dtypes[name]}")
-    first = next(iter(columns.values()))
-    if (np.diff(first) < 0).any():
-        raise ValueError(f"{table} is not in order")
-    if "end_ns" in columns and (columns["end_ns"] < columns["start_ns"]).any():
-        raise ValueError(f"{table} has rows that end before they start")
-    if "kind" in columns and not np.isin(columns["kind"], [*map(int, _KINDS[table])]).all():
-        raise ValueError(f"{table} has kinds that do not exist")
-    if "value" in columns and not np.isfinite(columns["value"]).all():
-        raise ValueError(f"{table} has values that are no numbers")
-
-
-def _check_rows(tables: dict[str, Any], names: tuple[str, ...], about: dict[str, Any]) -> None:
-    """Rows that point into other tables must lie in them."""
-    ops, calls, host_ops, counters = (tables[key] for key in ("ops", "calls", "host_ops", "counters"))
-    for rows, least, n in (
-        (ops.name, 0, len(names)),
-        (calls.name, 0, len(names)),
-        (host_ops.name, 0, len(names)),
-        (counters.series, 0, len(names)),
-        (ops.launch, NONE, len(calls)),
-        (ops.shape, NONE, len(about["shapes"])),
-        (host_ops.shape, NONE, len(about["input_shapes"])),
-        (host_ops.dtype, NONE, len(about.get("input_dtypes", ()))),
-        (host_ops.value, NONE, len(about.get("input_values", ()))),
-        (ops.collective, NONE, len(about["collectives"])),
-    ):
-        if len(rows) and not least <= int(rows.min()) <= int(rows.max()) < n:
-            raise ValueError(f"row {int(rows.max())} of a table of {n}")
-
-
-def _check_blocks(blocks: Blocks, n_names: int) -> None:
-    """A release comes after its allocation; names and roles are there."""
-    freed = blocks.free_order != NONE
-    fits = (
-        (blocks.free_order[freed] > blocks.order[freed]).all()
-        and (blocks.size_bytes >= 0).all()
-        and np.isin(blocks.role, [*map(int, BlockRole)]).all()
-        and all(
-            ((column >= NONE) & (column < n_names)).all() for column in (blocks.node, blocks.free_node, blocks.holder)
-        )
-    )
-    if not fits:
-        raise ValueError("blocks of memory that are released before they are allocated, or point outside of the names")
-
-
-def _meta(saved: dict[str, Any]) -> TraceMeta:
-    devices = tuple(DeviceInfo(**device) for device in saved["devices"])
-    races = tuple((int(a), int(b)) for a, b in saved["races"])
-    remarks = {key: tuple(map(remark_of, saved[key])) for key in ("repairs", "notes")}
-    pings = tuple(tuple(map(int, one)) for one in saved.get("pings", ()))
-    return TraceMeta(**(saved | remarks | {"devices": devices, "races": races, "pings": pings}))

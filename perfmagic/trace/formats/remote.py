@@ -6,21 +6,20 @@ https://filesystem-spec.readthedocs.io says which protocols there are and what e
 from __future__ import annotations
 
 import importlib
-import io
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from perfmagic.errors import OptionError, PerfmagicError, TraceError
-from perfmagic.trace.formats.npz import NPZ_MAGIC, read_npz
+from perfmagic.base.errors import OptionError, PerfmagicError, TraceError
+from perfmagic.base.files import open_regular
+from perfmagic.base.urls import links, path_of, shown_url, without_secrets
 from perfmagic.trace.kineto.file import BLOCK_BYTES
-from perfmagic.trace.kineto.reader import read_trace
-from perfmagic.trace.model import Trace
-from perfmagic.units import size
 
 T = TypeVar("T")
+_LOCAL = re.compile(r"^(?:file|local)://", re.IGNORECASE)
 Named = Callable[[str], bool]  # whether a file of a folder is taken for a trace
 
 
@@ -43,35 +42,37 @@ def remote_files(source: str | os.PathLike[str], named: Named, options: Mapping[
     head, _, inner = url.partition("::")
     protocol = head.partition("://")[0]
 
-    if "*" not in head and named(remote_name(url)):
+    if "*" not in head and named(_last_part(url)):
         return [url]
 
     def listed() -> list[str]:
         system, path = _fsspec(url).core.url_to_fs(url, **options)
         if "*" in head:
-            found = [str(name) for name in system.glob(path)]
+            urls = [str(name) for name in system.glob(path)]
         elif protocol == "zip" and not path:
-            found = [str(name) for name in system.find("") if named(str(name))]
+            urls = [str(name) for name in system.find("") if named(str(name))]
         elif system.isdir(path):
-            found = [str(name) for name in system.ls(path, detail=False) if named(str(name))]
+            urls = [str(name) for name in system.ls(path, detail=False) if named(str(name))]
         else:
             return [url]
         if inner:
-            return [f"{protocol}://{name.lstrip('/')}::{inner}" for name in found]
-        return [system.unstrip_protocol(name) for name in found]
+            return [f"{protocol}://{name.lstrip('/')}::{inner}" for name in urls]
+        return [system.unstrip_protocol(name) for name in urls]
 
-    found = _tried(url, listed)
-    if not found:
-        raise TraceError(f"{_shown(url)} has no .json, .json.gz or .npz files", hint="name another folder or pattern")
-    return found
+    urls = _tried(url, options, listed)
+    if not urls:
+        raise TraceError(
+            f"{shown_url(url)} has no .json, .json.gz or .npz files", hint="name another folder or pattern"
+        )
+    return urls
 
 
 @dataclass(eq=False)
 class RemoteFile:
     """One file elsewhere, read in blocks; a small one is fetched once however often it is read."""
 
-    url: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    url: str = field(repr=False)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     _whole: bytes | None = field(default=None, repr=False)
 
     @property
@@ -84,42 +85,30 @@ class RemoteFile:
             yield self._whole
             return
         with ExitStack() as opened:
-            given = _tried(self.url, lambda: _fsspec(self.url).open(self.url, "rb", **self.options))
-            file = _tried(self.url, lambda: opened.enter_context(given))
-            first = _tried(self.url, lambda: _filled(file))
+            given = self._tried(lambda: _fsspec(self.url).open(self.url, "rb", **self.options))
+            file = self._tried(lambda: opened.enter_context(given))
+            first = self._tried(lambda: _filled(file))
             if len(first) < BLOCK_BYTES:
                 self._whole = first
             block = first
             while block:
                 yield block
-                block = _tried(self.url, lambda: file.read(BLOCK_BYTES))
+                block = self._tried(lambda: file.read(BLOCK_BYTES))
 
-
-class _Fetched(io.BytesIO):
-    """A file that was fetched whole."""
-
-    name = ""
-
-
-def read_remote(url: str, options: Mapping[str, Any], *, max_unpacked_bytes: int, helper: bool = True) -> Trace:
-    """The trace that a URL names: streamed, or fetched whole where it is an .npz. Raises TraceError."""
-    file = RemoteFile(url, options)
-    blocks = file.blocks()
-    if not next(blocks, b"").startswith(NPZ_MAGIC):
-        blocks.close()  # type: ignore[attr-defined]  # a generator
-        return read_trace(file, max_unpacked_bytes=max_unpacked_bytes, helper=helper)
-    fetched = _Fetched()
-    fetched.name = file.name
-    for block in file.blocks():
-        fetched.write(block)
-        if fetched.tell() > max_unpacked_bytes:
-            raise TraceError(f"{file.name} holds more than the limit of {size(max_unpacked_bytes)}")
-    return read_npz(fetched, max_unpacked_bytes)
+    def _tried(self, doing: Callable[[], T]) -> T:
+        return _tried(self.url, self.options, doing)
 
 
 def remote_name(url: str) -> str:
-    """The last part of a URL's path, without what may be secret behind a question mark."""
-    return url.partition("::")[0].partition("?")[0].rstrip("/").rpartition("/")[2] or _shown(url)
+    """The last part of a URL's path, or what may be shown of a URL without one."""
+    last = _last_part(url)
+    return last if last and shown_url(url).count(last) else shown_url(url)
+
+
+def _last_part(url: str) -> str:
+    """What stands last in the path that a URL names, which is that of its first link with one."""
+    link = next((link for link in links(url) if "://" in link), url)
+    return path_of(link).rstrip("/").rpartition("/")[2]
 
 
 def _filled(file: Any) -> bytes:
@@ -131,35 +120,41 @@ def _filled(file: Any) -> bytes:
     return b"".join(parts)
 
 
-def _shown(url: str) -> str:
-    return url.partition("?")[0]
-
-
 def _fsspec(url: str) -> Any:
+    """fsspec, for a URL that it can open. Raises OptionError without it, OSError for what is no regular file here."""
+    here = _LOCAL.sub("", url.rpartition("::")[2])
+    if "://" not in here and os.path.exists(here) and not os.path.isdir(here):  # noqa: PTH110, PTH112 - no path as yet
+        open_regular(here).close()  # a pipe would be waited for
     try:
         return importlib.import_module("fsspec")
     except ImportError:
-        raise OptionError(f"{_shown(url)} needs fsspec", hint="pip install 'perfmagic[remote]'") from None
+        raise OptionError(f"{shown_url(url)} needs fsspec", hint="pip install 'perfmagic[remote]'") from None
 
 
-def _tried(url: str, doing: Callable[[], T]) -> T:
+def _tried(url: str, options: Mapping[str, Any], doing: Callable[[], T]) -> T:
     """What a file system gives. Raises TraceError for whatever it raises: each has errors of its own."""
     try:
         return doing()
     except PerfmagicError:
         raise
-    except FileNotFoundError as error:
+    except Exception as error:  # noqa: BLE001 - see above
+        problem = _problem(error, url, options)
+    raise problem  # here, so that it has no context: a traceback shows that, and it may quote the URL
+
+
+def _problem(error: Exception, url: str, options: Mapping[str, Any]) -> TraceError:
+    """What a file system raised, in words without secrets."""
+    shown, words = shown_url(url), ""
+    with suppress(Exception):
+        words = without_secrets(str(error).partition("\n")[0], url, options)
+    if isinstance(error, FileNotFoundError):
         if (lost := _lost(error)) is not None:
-            words = f"{_shown(url)} cannot be read: {type(lost).__name__}"
-            raise TraceError(words, hint="check the address, and whether the server is reached from here") from None
-        raise TraceError(f"there is no file {_shown(url)}", hint="check the name and the folder") from None
-    except ImportError as error:
-        raise TraceError(f"{_shown(url)} cannot be opened: {error}", hint="install what this protocol needs") from None
-    except Exception as error:
-        words = ""
-        with suppress(Exception):
-            words = str(error).partition("\n")[0]
-        raise TraceError(f"{_shown(url)} cannot be read: {type(error).__name__}: {words}".rstrip(": ")) from error
+            hint = "check the address, and whether the server is reached from here"
+            return TraceError(f"{shown} cannot be read: {type(lost).__name__}", hint=hint)
+        return TraceError(f"there is no file {shown}", hint="check the name and the folder")
+    if isinstance(error, ImportError):
+        return TraceError(f"{shown} cannot be opened: {words}", hint="install what this protocol needs")
+    return TraceError(f"{shown} cannot be read: {type(error).__name__}: {words}".rstrip(": "))
 
 
 def _lost(error: BaseException) -> BaseException | None:

@@ -5,33 +5,70 @@ Structure: torch/cuda/memory.py, _snapshot (read in 2.13). A pickle may hold any
 
 from __future__ import annotations
 
-import io
-import pickle
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
-from perfmagic.errors import TraceError
-from perfmagic.trace.columns import NONE, PathMarks
+from perfmagic.base.errors import TraceError
+from perfmagic.base.files import open_regular
+from perfmagic.trace.columns import MOST_BYTES, NONE, PathMarks
+from perfmagic.trace.formats.plain_pickle import plain_pickle
 from perfmagic.trace.model import SNAPSHOT, DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import NOWHERE, Paths, UserFunction
+from perfmagic.trace.typed import FAR_NS, Line, typed
 
-MOST_BYTES = 2**31  # of a file: what it unpacks to is several times that
+MOST_FILE_BYTES = 2**31  # of a file: what it unpacks to is several times that
 # whose frames say nothing of the user: installed packages, the standard library, and what has no file of Python's
 _LIBRARY = re.compile(r"(?:site|dist)-packages|[/\\]lib[/\\]python\d|[/\\]torch[/\\]|^<(?!ipython)|^\?\?")
 _SOURCES = (".py", ">")  # a file, or a cell
 _NODE = re.compile(r"(\w+Backward\d*|AccumulateGrad)::apply")
 _ALIVE = ("active_allocated", "active_awaiting_free")
+_ROW_BYTES = 8  # a block or an entry takes more in a file; a list that is shared by many lists takes less
 _HINT = "torch.cuda.memory._record_memory_history(); …; torch.cuda.memory._dump_snapshot('snapshot.pickle')"
 
 
-class _Plain(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}, and a snapshot holds plain data")
+_Size = Annotated[int, msgspec.Meta(ge=0, le=MOST_BYTES)]
+_Address = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Device = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class _Frame(msgspec.Struct):
+    filename: str
+    line: Line
+    name: str
+
+
+class _Block(msgspec.Struct):
+    size: _Size
+    state: str
+    address: _Address | None = None
+
+
+class _Segment(msgspec.Struct):
+    address: _Address
+    blocks: Any  # a list of _Block, counted before each is read
+    device: _Device = 0
+
+
+class _Entry(msgspec.Struct):
+    action: str
+    addr: _Address = 0
+    size: _Size | None = None
+    time_us: Annotated[int, msgspec.Meta(ge=0, le=FAR_NS // 1000)] = 0
+    frames: Any = None  # many entries share a list: see _Found.stack
+
+
+class _Snapshot(msgspec.Struct):
+    """The parts of torch's snapshot that are read here."""
+
+    segments: tuple[_Segment, ...]
+    device_traces: tuple[Any, ...]  # lists of _Entry, likewise
 
 
 def read_snapshot(path: str | Path) -> Trace:
@@ -41,21 +78,25 @@ def read_snapshot(path: str | Path) -> Trace:
     """
     file = Path(path)
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise TraceError(f"{file.name} is larger than 2 GiB", hint="record fewer entries: max_entries=100_000")
-        found = _Plain(io.BytesIO(file.read_bytes())).load()
+        with open_regular(file) as opened:
+            if os.fstat(opened.fileno()).st_size > MOST_FILE_BYTES:
+                raise TraceError(f"{file.name} is larger than 2 GiB", hint="record fewer entries: max_entries=100_000")
+            data = opened.read()
+        content = plain_pickle(data)
     except OSError as error:
-        raise TraceError(f"{file} cannot be read: {error.strerror}") from error
+        raise TraceError(f"{file} cannot be read: {error.strerror}") from None
     except TraceError:
         raise
-    except Exception as error:  # a damaged pickle raises anything
+    except ValueError as error:
         raise TraceError(f"{file.name} is no snapshot of CUDA's memory: {error}", hint=_HINT) from error
-    if not isinstance(found, dict) or not {"segments", "device_traces"} <= found.keys():
+    if not isinstance(content, dict) or not {"segments", "device_traces"} <= content.keys():
         raise TraceError(f"{file.name} is a pickle, and no snapshot of CUDA's memory", hint=_HINT)
     try:
-        return _trace(found)
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise TraceError(f"{file.name} is not as torch writes a snapshot: {error!r}", hint=_HINT) from error
+        return _trace(typed(content, _Snapshot), most_rows=len(data) // _ROW_BYTES)
+    except TraceError:
+        raise
+    except ValueError as error:
+        raise TraceError(f"{file.name} is not as torch writes a snapshot: {error}", hint=_HINT) from error
 
 
 @dataclass
@@ -65,15 +106,14 @@ class _Lines:
     functions: dict[tuple[str, str], int] = field(default_factory=dict)
     paths: dict[tuple[int, int, int], int] = field(default_factory=dict)  # parent, function, line
 
-    def path(self, frames: Sequence[Mapping[str, Any]]) -> int:
+    def path(self, frames: Sequence[_Frame]) -> int:
         """The path of a stack, whose innermost frame comes first; NOWHERE without a line of the user's."""
         at = NOWHERE
         for frame in reversed(frames):
-            file, name = str(frame["filename"]), str(frame["name"])
-            if not file.endswith(_SOURCES) or _LIBRARY.search(file):
+            if not frame.filename.endswith(_SOURCES) or _LIBRARY.search(frame.filename):
                 continue
-            function = self.functions.setdefault((file, name), len(self.functions))
-            at = self.paths.setdefault((at, function, int(frame["line"])), len(self.paths) + 1)
+            function = self.functions.setdefault((frame.filename, frame.name), len(self.functions))
+            at = self.paths.setdefault((at, function, frame.line), len(self.paths) + 1)
         return at
 
     def whole(self, marks: PathMarks) -> Paths:
@@ -92,43 +132,52 @@ class _Found:
     rows: list[dict[str, int]] = field(default_factory=list)
     marks: list[tuple[int, int]] = field(default_factory=list)
     at_ns: int = 0
+    stacks: dict[int, tuple[int, int]] = field(default_factory=dict)
 
-    def event(self, entry: Mapping[str, Any], zero_us: int) -> int:
+    def stack(self, frames: Any) -> tuple[int, int]:
+        """The path of a stack, and its node. Read once for each list: they share some, or a small file is large."""
+        if id(frames) not in self.stacks:
+            known = typed(frames or [], list[_Frame])
+            self.stacks[id(frames)] = self.lines.path(known), self.node(known)
+        return self.stacks[id(frames)]
+
+    def event(self, entry: _Entry, zero_us: int) -> int:
         """When an entry happened: entries follow each other, also where the clock is too coarse to say so."""
-        self.at_ns = max(self.at_ns + 2, (int(entry.get("time_us", 0)) - zero_us) * 1000)
+        self.at_ns = max(self.at_ns + 2, (entry.time_us - zero_us) * 1000)
         return self.at_ns
 
-    def node(self, frames: Iterable[Mapping[str, Any]]) -> int:
+    def node(self, frames: Sequence[_Frame]) -> int:
         """The name of the backward node that a stack is in, NONE outside of one."""
         for frame in frames:
-            known = _NODE.search(str(frame["name"]))
+            known = _NODE.search(frame.name)
             if known is not None:
                 return self.names.setdefault(known[1], len(self.names))
         return NONE
 
-    def device(self, number: int, entries: Sequence[Mapping[str, Any]], alive: Mapping[int, int]) -> None:
+    def device(self, number: int, entries: Sequence[_Entry], alive: Mapping[int, int]) -> None:
         """The blocks of one device. alive: sizes by address of what was there in the end."""
-        zero_us = int(entries[0].get("time_us", 0)) if entries else 0
+        zero_us = entries[0].time_us if entries else 0
         given: dict[int, dict[str, int]] = {}
-        told: set[int] = set()
+        recorded: set[int] = set()
         for order, entry in enumerate(entries):
-            action, address = entry["action"], int(entry.get("addr", 0))
-            if action not in ("alloc", "free_completed"):
+            address = entry.addr
+            if entry.action not in ("alloc", "free_completed"):
                 continue
-            at_ns, frames = self.event(entry, zero_us), entry.get("frames") or ()
-            if action == "alloc":
-                path = self.lines.path(frames)
-                self.marks += [(at_ns, path), (at_ns + 1, NOWHERE)]  # when the line ended nobody says
-                row = self._row(number, int(entry["size"]), address, order, at_ns) | {"node": self.node(frames)}
+            if entry.size is None:
+                raise ValueError(f"entry {order} of device {number} has no size")
+            at_ns, (path, node) = self.event(entry, zero_us), self.stack(entry.frames)
+            if entry.action == "alloc":
+                self.marks += [(at_ns, path), (at_ns + 1, NOWHERE)]  # the end of the line is not recorded
+                row = self._row(number, entry.size, address, order, at_ns) | {"node": node}
                 given[address] = row
                 self.rows.append(row)
-                told.add(address)
+                recorded.add(address)
                 continue
-            row = given.pop(address) if address in given else self._before(number, int(entry["size"]), address)
-            row |= {"free_order": order, "free_ns": at_ns, "free_thread": 0, "free_node": self.node(frames)}
-            told.add(address)
+            row = given.pop(address) if address in given else self._before(number, entry.size, address)
+            row |= {"free_order": order, "free_ns": at_ns, "free_thread": 0, "free_node": node}
+            recorded.add(address)
         for address, size in alive.items():
-            if address not in told:
+            if address not in recorded:
                 self._before(number, size, address)
 
     def _before(self, device: int, size: int, address: int) -> dict[str, int]:
@@ -149,18 +198,22 @@ class _Found:
         }
 
 
-def _trace(found: Mapping[str, Any]) -> Trace:
+def _trace(snapshot: _Snapshot, most_rows: int) -> Trace:
+    lists = [*(segment.blocks for segment in snapshot.segments), *snapshot.device_traces]
+    n_rows = sum(len(items) for items in lists if isinstance(items, list))
+    if n_rows > most_rows:
+        raise ValueError(f"its lists hold {n_rows:,} rows, more than fit in the file")
     alive: dict[int, dict[int, int]] = {}
-    for segment in found["segments"]:
-        mine = alive.setdefault(int(segment.get("device", 0)), {})
-        at = int(segment["address"])
-        for block in segment["blocks"]:
-            if block["state"] in _ALIVE:
-                mine[int(block.get("address", at))] = int(block["size"])
-            at += int(block["size"])
+    for segment in snapshot.segments:
+        sizes = alive.setdefault(segment.device, {})
+        at = segment.address
+        for block in typed(segment.blocks, list[_Block]):
+            if block.state in _ALIVE:
+                sizes[at if block.address is None else block.address] = block.size
+            at += block.size
     made = _Found()
-    for device, entries in enumerate(found["device_traces"]):
-        made.device(device, entries, alive.get(device, {}))
+    for device, entries in enumerate(snapshot.device_traces):
+        made.device(device, typed(entries, list[_Entry]), alive.get(device, {}))
     if not made.rows:
         raise TraceError("this snapshot holds no block", hint=_HINT)
     columns = {name: [row[name] for row in made.rows] for name in made.rows[0]}

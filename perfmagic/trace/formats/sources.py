@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,14 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perfmagic.errors import TraceError
-from perfmagic.files import file_path
-from perfmagic.trace.formats.npz import is_npz, read_npz
-from perfmagic.trace.formats.remote import read_remote, remote_files, remote_name
+from perfmagic.base.errors import TraceError
+from perfmagic.base.files import file_path
+from perfmagic.base.units import plural, size
+from perfmagic.trace.formats.npz import NPZ_MAGIC, is_npz, read_npz
+from perfmagic.trace.formats.remote import RemoteFile, remote_files, remote_name
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
-from perfmagic.units import plural
 
 _TRACE_NAME = re.compile(r"\.(?:json|json\.gz|npz)$")
 _NAMED = 5  # files that an error names
@@ -36,23 +37,46 @@ def read_file(
     return read_trace(source, max_unpacked_bytes=max_unpacked_bytes, helper=helper)
 
 
+class _Fetched(io.BytesIO):
+    """A file that was fetched whole."""
+
+    name = ""
+
+
+def read_remote(url: str, options: Mapping[str, Any], *, max_unpacked_bytes: int, helper: bool = True) -> Trace:
+    """The trace that a URL names: streamed, or fetched whole where it is an .npz. Raises TraceError."""
+    file = RemoteFile(url, options)
+    blocks = file.blocks()
+    if not next(blocks, b"").startswith(NPZ_MAGIC):
+        blocks.close()  # type: ignore[attr-defined]  # a generator
+        return read_trace(file, max_unpacked_bytes=max_unpacked_bytes, helper=helper)
+    fetched = _Fetched()
+    fetched.name = file.name
+    for block in file.blocks():
+        fetched.write(block)
+        if fetched.tell() > max_unpacked_bytes:
+            raise TraceError(f"{file.name} holds more than the limit of {size(max_unpacked_bytes)}")
+    return read_npz(fetched, max_unpacked_bytes)
+
+
 def trace_files(path: str | os.PathLike[str]) -> list[Path]:
     """The trace files a path names: itself, or those of a folder, by name with numbers in their order.
 
-    Files of a folder are found by their ending (.json, .json.gz, .npz). Raises TraceError for one without any.
+    Files of a folder are found by their ending (.json, .json.gz, .npz), pipes and broken links too: reading one says
+    what is wrong with it. Raises TraceError for a folder without any.
     """
     source = file_path(path)
     if not source.is_dir():
         return [source]
     try:
-        found = [entry for entry in source.iterdir() if is_trace_name(entry.name) and entry.is_file()]
+        files = [entry for entry in source.iterdir() if is_trace_name(entry.name) and not entry.is_dir()]
     except OSError as error:
-        raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from error
-    if not found:
+        raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from None
+    if not files:
         words = f"{source.name} is a folder without .json, .json.gz or .npz files"
         saved = any(source.glob("*.perfmagic"))
         raise TraceError(words, hint="perfmagic.load(folder) opens it" if saved else "name another folder")
-    return sorted(found, key=lambda entry: by_numbers(entry.name))
+    return sorted(files, key=lambda entry: by_numbers(entry.name))
 
 
 def is_trace_name(name: str) -> bool:
@@ -64,7 +88,7 @@ def is_trace_name(name: str) -> bool:
 class FileRead:
     """One of several files: its trace, or why it cannot be read.
 
-    path: of a URL its last part.  in_folder: it was found in a folder, so nobody named it.  n_files: how many files are
+    path: of a URL its last part.  in_folder: it was found in a folder, not named.  n_files: how many files are
     read in all.
     """
 
@@ -93,13 +117,13 @@ def read_each(
         if problem is not None:
             yield FileRead(_path(source), False, n_files, problem=problem)
         for file in files:
-            found = FileRead(_path(file), file != source, n_files)
+            file_read = FileRead(_path(file), file != source, n_files)
             try:
                 trace = _read(file, max_unpacked_bytes, options)
             except TraceError as error:
-                yield replace(found, problem=error)
+                yield replace(file_read, problem=error)
             else:
-                yield replace(found, trace=trace)
+                yield replace(file_read, trace=trace)
 
 
 def read_one(

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.errors import OptionError
-from perfmagic.files import file_path, made_folder
+from perfmagic.base.errors import OptionError
+from perfmagic.base.files import file_path, made_folder
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64, OpKind
 from perfmagic.trace.formats.chrome import (
     HOST_CATEGORY,
@@ -58,7 +58,7 @@ def write_tensorboard(trace: Trace, folder: str | os.PathLike[str], worker: str 
     Raises OptionError where the file cannot be written.
     """
     path = worker_file(folder, trace, worker)
-    meta = replace(trace.meta, races=())  # told by numbers that are not those of this file
+    meta = replace(trace.meta, races=())  # their row numbers are not those of this file
     head = header(replace(trace, meta=meta)) | {"deviceProperties": _device_properties(trace)}
     return write_events(path, head, _events(trace))
 
@@ -143,8 +143,8 @@ def _has_steps(trace: Trace) -> bool:
 def _named(trace: Trace, host: HostOps, pattern: re.Pattern[str]) -> Bool:
     """Which rows have a name that begins as a pattern says; shape of host."""
     matching = [at for at, name in enumerate(trace.names) if pattern.match(name)]
-    found: Bool = np.isin(host.name, matching)
-    return found
+    named: Bool = np.isin(host.name, matching)
+    return named
 
 
 def _window_step(trace: Trace, host: HostOps) -> str:

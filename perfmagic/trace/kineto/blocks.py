@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from perfmagic.trace.columns import HOST_DEVICE, NONE, Int64
-from perfmagic.trace.kineto.links import around
-from perfmagic.trace.kineto.parts import Columns
+from perfmagic.trace.kineto.gathered import (
+    Columns,
+    around,
+)
 
 NODE = "autograd::engine::evaluate_function: "  # how the engine's own rows begin
 
@@ -32,11 +34,11 @@ def blocks_of(memory: Columns, host_ops: Columns, linked: Columns, names: Sequen
     memory = {name: column[known] for name, column in memory.items()}
     order = np.argsort(memory["at_ns"], kind="stable")
     memory = {name: column[order] for name, column in memory.items()}
-    nodes = _Nodes.of(memory, host_ops, linked, names)
-    found = _Paired(memory)
+    nodes = _Nodes.from_operators(memory, host_ops, linked, names)
+    paired = _Paired(memory)
     for device in np.unique(memory["device"]).tolist():
-        found.add(device, np.flatnonzero(memory["device"] == device))
-    return found.columns(nodes)
+        paired.add(device, np.flatnonzero(memory["device"] == device))
+    return paired.columns(nodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class _Nodes:
     newest: Int64
 
     @classmethod
-    def of(cls, memory: Columns, host_ops: Columns, linked: Columns, names: Sequence[str]) -> _Nodes:
+    def from_operators(cls, memory: Columns, host_ops: Columns, linked: Columns, names: Sequence[str]) -> _Nodes:
         n = len(memory["at_ns"])
         none = np.full(n, NONE, np.int64)
         if not len(host_ops["start_ns"]):
@@ -71,19 +73,19 @@ def _newest(memory: Columns, host_ops: Columns, linked: Columns) -> Int64:
     number has made its node.
     """
     forward = np.flatnonzero((linked["sequence"] != NONE) & (linked["forward_thread"] <= 0))
-    found = np.full(len(memory["at_ns"]), NONE, np.int64)
+    newest = np.full(len(memory["at_ns"]), NONE, np.int64)
     for thread in np.unique(memory["thread"]).tolist():
-        mine = forward[host_ops["thread"][forward] == thread]
+        selected = forward[host_ops["thread"][forward] == thread]
         asked = np.flatnonzero(memory["thread"] == thread)
-        if not len(mine):
+        if not len(selected):
             continue
-        mine = mine[np.argsort(host_ops["start_ns"][mine], kind="stable")]
-        number = linked["sequence"][mine]
+        selected = selected[np.argsort(host_ops["start_ns"][selected], kind="stable")]
+        number = linked["sequence"][selected]
         makes = np.append(number[1:] != number[:-1], True)
-        at = np.searchsorted(host_ops["start_ns"][mine], memory["at_ns"][asked], side="right") - 1
+        at = np.searchsorted(host_ops["start_ns"][selected], memory["at_ns"][asked], side="right") - 1
         last = np.maximum(at, 0)
-        found[asked] = np.where((at >= 0) & makes[last], number[last], NONE)
-    return found
+        newest[asked] = np.where((at >= 0) & makes[last], number[last], NONE)
+    return newest
 
 
 class _Paired:
@@ -92,7 +94,7 @@ class _Paired:
     def __init__(self, memory: Columns) -> None:
         self._memory = memory
         self._rows: list[tuple[int, int, int, int]] = []  # given, taken (rows of memory, NONE), bytes, device
-        self._lump: list[int] = []  # rows of the above that stand for all that was there before and stays
+        self._lump: list[int] = []  # rows of the above that stand for memory allocated before the record
 
     def add(self, device: int, rows: Int64) -> None:
         """The events of one device, in time."""
@@ -128,23 +130,23 @@ class _Paired:
         address = self._memory["address"][np.where(before, taken, given)]
         address[self._lump] = NONE
 
-        def of(values: Any, rows: Int64, none: Any) -> Any:
+        def values_at(values: Any, rows: Int64, none: Any) -> Any:
             return np.where(none, NONE, values[rows])
 
         return {
             "order": given,
             "device": device,
             "alloc_ns": np.where(before, int(at_ns[0]), at_ns[given]),
-            "free_ns": of(at_ns, taken, stays),
+            "free_ns": values_at(at_ns, taken, stays),
             "free_order": taken,
             "size_bytes": size,
             "thread": np.where(before, 0, thread[given]),
-            "free_thread": of(thread, taken, stays),
+            "free_thread": values_at(thread, taken, stays),
             "before": before.astype(np.int8),
-            "node": of(nodes.name, given, before),
-            "node_sequence": of(nodes.sequence, given, before),
-            "free_node": of(nodes.name, taken, stays),
-            "free_sequence": of(nodes.sequence, taken, stays),
-            "newest_sequence": of(nodes.newest, given, before),
+            "node": values_at(nodes.name, given, before),
+            "node_sequence": values_at(nodes.sequence, given, before),
+            "free_node": values_at(nodes.name, taken, stays),
+            "free_sequence": values_at(nodes.sequence, taken, stays),
+            "newest_sequence": values_at(nodes.newest, given, before),
             "address": address,
         }

@@ -18,8 +18,6 @@ import msgspec
 
 from perfmagic.trace.columns import NONE
 
-# Below 2^43 µs neighbouring doubles are less than 1 ns apart; above, only the digits of the file are exact.
-EXACT_BELOW_US = 2.0**43
 # What the typed way stops at: damage, to be repaired by the tolerant way.
 UNSOUND = (msgspec.MsgspecError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, OverflowError)
 
@@ -270,7 +268,7 @@ class SoundFile:
             block = next(self._blocks, b"")
         # at most the events of one block, the end of the list, and the keys after it
         text = "[" + kept.decode()
-        _, end = json.JSONDecoder().raw_decode(text)
+        _, end = json.JSONDecoder(parse_int=str).raw_decode(text)  # int() refuses numbers of thousands of digits
         take(text[:end].encode())
         return _header(before + b"]" + text[end:].encode())
 
@@ -282,8 +280,8 @@ class SoundFile:
             buffer += block
             if not seen and bytes(buffer[:_FARTHEST]).lstrip().startswith(b"["):
                 return b"[", bytes(buffer[buffer.index(b"[") + 1 :])
-            if found := _EVENTS.search(buffer, seen):
-                return bytes(buffer[: found.end()]), bytes(buffer[found.end() :])
+            if match := _EVENTS.search(buffer, seen):
+                return bytes(buffer[: match.end()]), bytes(buffer[match.end() :])
             if len(buffer) > MOST_HEADER_BYTES:
                 break
         raise msgspec.ValidationError("no traceEvents")
@@ -314,6 +312,6 @@ def _last_event_end(buffer: bytes) -> int:
             at = buffer.rfind(key, 0, at)
             if at < 0:
                 break
-            if found := _BETWEEN.search(buffer, max(0, at - _FARTHEST), at):
-                return found.start() + 1
+            if match := _BETWEEN.search(buffer, max(0, at - _FARTHEST), at):
+                return match.start() + 1
     return 0

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import repeat
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import numpy as np
 
 from perfmagic.trace.calls import call_kind
-from perfmagic.trace.columns import HOST_DEVICE, NONE, CallKind, HostKind, Int64, OpKind
-from perfmagic.trace.kineto.args import (
-    call_args,
-    counter_args,
-    counter_values,
-    either,
-    host_args,
-    link_args,
-    numbers,
-    op_args,
-    ranks_of,
-    wait_args,
-    whole,
-)
+from perfmagic.trace.columns import HOST_DEVICE, MOST_BYTES, NONE, CallKind, Float64, HostKind, Int64, OpKind
 from perfmagic.trace.kineto.decode import (
     COUNTER,
     INSTANT,
+    CallArgs,
     Chunk,
     Count,
     CounterArgs,
     Event,
+    HostArgs,
     Instant,
+    LinkArgs,
     Loose,
     OpArgs,
     Other,
     Span,
+    WaitArgs,
 )
-from perfmagic.trace.kineto.finish import MOST_BYTES
-from perfmagic.trace.kineto.parts import (
+from perfmagic.trace.kineto.gathered import (
     COLLECTIVES,
     COUNTERS,
     DTYPES,
     INPUTS,
+    LIMIT_NS,
     LINKS,
     MEMORY,
     NAMES,
@@ -52,8 +47,100 @@ from perfmagic.trace.kineto.parts import (
     Columns,
     Gathered,
     Part,
+    digits_matter,
+    to_ns,
 )
-from perfmagic.trace.kineto.times import LIMIT_NS, digits_matter, to_ns
+
+# Event arguments: decoded in batches, and read as numbers and ranks however they were written.
+
+_RANK = re.compile(r"\b\d{1,9}\b")
+_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)  # as many digits as int64 has
+
+ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)
+
+
+def _reader(kind: type[ArgsT]) -> Callable[[Sequence[Span | Count]], list[ArgsT]]:
+    """Decodes the arguments of many events at once, in a third of the time; an event without any has the defaults."""
+    decode: Callable[[bytes], list[ArgsT | None]] = msgspec.json.Decoder(list[kind | None]).decode  # type: ignore[valid-type]
+    none = kind()  # shared, read-only
+
+    def read(events: Sequence[Span | Count]) -> list[ArgsT]:
+        decoded = decode(b"[" + b",".join([event.args or b"null" for event in events]) + b"]")
+        return [none if args is None else args for args in decoded]
+
+    return read
+
+
+op_args, call_args, host_args = _reader(OpArgs), _reader(CallArgs), _reader(HostArgs)
+wait_args, counter_args, link_args = _reader(WaitArgs), _reader(CounterArgs), _reader(LinkArgs)
+
+
+def counter_values(event: Count) -> list[tuple[str, float]]:
+    """The series and value of each argument of a counter; NaN where the value is not a number."""
+    args = msgspec.json.decode(event.args) if event.args else None
+    if not isinstance(args, dict):
+        return []
+    named = [event.name if key == "value" else f"{event.name} {key}" for key in args]
+    return list(zip(named, numbers(list(args.values())).tolist(), strict=True))
+
+
+def numbers(values: list[Any]) -> Float64:
+    """Numbers, also those written as text; NaN for all else."""
+    if not {*map(type, values)} <= {int}:
+        values = [_number(value) for value in values]
+    try:
+        return np.array(values, np.float64)
+    except OverflowError:
+        return np.array([_number(value) for value in values], np.float64)
+
+
+def _number(value: Any) -> float:
+    if value is None or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def whole(values: list[Loose], events: Sequence[Any] = (), other: Callable[[Any], Loose] | None = None) -> Int64:
+    """Numbers as `either` reads them. other: gives the value to take from the event where there is no number."""
+    kinds = {*map(type, values)}
+    try:
+        if kinds <= {int}:
+            return np.array(values, np.int64)
+        if other is None and kinds <= {int, type(None)}:
+            return np.array([NONE if value is None else value for value in values], np.int64)
+    except OverflowError:
+        pass
+    others = map(other, events) if other else repeat(NONE)
+    return np.array([either(*pair) for pair in zip(values, others, strict=False)], np.int64)
+
+
+def either(value: Loose, other: Loose) -> int:
+    """A number as the file has it, the last number in a text ("stream 7"), or else the other value."""
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
+    if isinstance(value, str):
+        digits = value.replace("(", " ").split()
+        numbers = [int(part) for part in digits if _INTEGER.fullmatch(part)]
+        value = numbers[-1] if numbers else None
+    if value is None or not -(2**63) <= value < 2**63:
+        return NONE if other == NONE else either(other, NONE)
+    return int(value)
+
+
+def ranks_of(value: Any) -> tuple[int, ...]:
+    """The ranks of a group, which Kineto writes as text: "[0, 1, ...]" where there are more."""
+    return _ranks_in(str(value)) if isinstance(value, (str, list)) else ()
+
+
+@lru_cache(maxsize=64)  # few groups, many collectives
+def _ranks_in(text: str) -> tuple[int, ...]:
+    return tuple(map(int, _RANK.findall(text)))
+
 
 # By category, never by "has a stream": Inductor's cpu_op rows carry one. The capitalised ones are of 2021.
 OP_KINDS = {
@@ -77,7 +164,7 @@ _ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
 _EVENT_SYNC, _CONTEXT_SYNC = "Event Sync", "Context Sync"
 _NO_STREAM = -2
 _HOST_TYPE = 0  # c10::DeviceType::CPU
-_NO_TOTALS = CounterArgs()  # nobody writes to it
+_NO_TOTALS = CounterArgs()  # shared, read-only
 _PID, _TID = attrgetter("pid"), attrgetter("tid")
 
 
@@ -150,19 +237,19 @@ class EventColumns:
         shape, dtype, value = np.full((3, len(events)), NONE, np.int32)
         if chunk.inputs:
             inputs, dtypes, values = (self._gathered.books[book] for book in (INPUTS, DTYPES, VALUES))
-            found = host_args(events)
-            dims = [bytes(args.dims) for args in found]
+            args_of = host_args(events)
+            dims = [bytes(args.dims) for args in args_of]
             rows = [row for row, text in enumerate(dims) if text]
             shape[rows] = [inputs[dims[row]] for row in rows]
-            typed = [row for row in rows if bytes(found[row].types)]
-            dtype[typed] = [dtypes[bytes(found[row].types)] for row in typed]
+            typed = [row for row in rows if bytes(args_of[row].types)]
+            dtype[typed] = [dtypes[bytes(args_of[row].types)] for row in typed]
             has_values = self._has_values
             rows = [row for row in rows if has_values[events[row].name]]
-            value[rows] = [values[bytes(found[row].values)] for row in rows]
+            value[rows] = [values[bytes(args_of[row].values)] for row in rows]
         linked: Columns = {}
         if chunk.links:
             links = link_args(events)
-            linked = {name: whole([getattr(one, name) for one in links]) for name in LINKS}
+            linked = {name: whole([getattr(link, name) for link in links]) for name in LINKS}
         return {
             "kind": np.array([HOST_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
             "name": self._interned(events),
@@ -207,13 +294,13 @@ class EventColumns:
 
     def counters(self, events: list[Event], category: Int64, chunk: Chunk, part: Part) -> None:
         """A row for each value of a counter, and for the totals memory events carry (those of 2021 carry none)."""
-        found = [(row, cast("Instant", events[row])) for row in self.rows_of(INSTANT, category)]
-        memory = [(row, event) for row, event in found if event.name == _MEMORY_NAME]
+        instants = [(row, cast("Instant", events[row])) for row in self.rows_of(INSTANT, category)]
+        memory = [(row, event) for row, event in instants if event.name == _MEMORY_NAME]
         rows = [row for row, _ in memory] + self.rows_of(COUNTER, category)
         if not rows:
             return
-        mine = [events[row] for row in rows]
-        counts = cast("list[Count]", mine[len(memory) :])
+        selected = [events[row] for row in rows]
+        counts = cast("list[Count]", selected[len(memory) :])
         args = [event.args or _NO_TOTALS for _, event in memory] + counter_args(counts)
         totals = args[: len(memory)]
         counted = [(at, *value) for at, event in enumerate(counts, len(memory)) for value in counter_values(event)]
@@ -231,8 +318,8 @@ class EventColumns:
         possible = np.abs(value) <= MOST_BYTES  # false for NaN
         self._gathered.impossible += int((~possible & ~np.isnan(value)).sum())
         if possible.any():
-            device = whole([a.device_id for a in args], mine, _PID)
-            columns = {"device": device} | time_columns(mine, rows, chunk)
+            device = whole([a.device_id for a in args], selected, _PID)
+            columns = {"device": device} | time_columns(selected, rows, chunk)
             part.columns[COUNTERS] = {name: column[at[possible]] for name, column in columns.items()} | {
                 "series": series[possible].astype(np.int32),
                 "value": value[possible],

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from perfmagic.errors import TraceError
-from perfmagic.trace.remarks import Remark
-from perfmagic.units import count, size
+from perfmagic.base.errors import TraceError
+from perfmagic.base.files import NotRegularError, open_regular
+from perfmagic.base.units import count, size
+from perfmagic.trace.columns import Remark
 
 try:  # an extra: it unpacks faster
     from isal import isal_zlib as inflate
@@ -31,6 +32,10 @@ Source: TypeAlias = Path | bytes | Blocks
 DEFAULT_LIMIT_BYTES = 4 << 30  # a gzip file of 2 MB can hold 2.1 GB
 BLOCK_BYTES = 4 << 20
 BITE_BYTES = 16
+MOST_RATIO, RATIO_FROM_BYTES = 200, 64 << 20  # traces shrink to a tenth or a fiftieth; gzip can make a thousandth
+
+MOST_MEMBERS = 100_000  # bgzip writes one for each 64 kB
+_FED_BYTES = 1 << 16  # at once to the unpacker, which copies what follows a member
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -79,24 +84,22 @@ def _raw_blocks(source: Source, origin: str, limit_bytes: int) -> Iterator[bytes
 
 
 def _file_blocks(source: Path, limit_bytes: int) -> Iterator[bytes]:
-    if source.is_dir():
-        raise TraceError(f"{source.name} is a folder, not a trace file", hint="name one file in it")
-    if source.is_char_device() or source.is_block_device():  # /dev/zero would never end
-        raise TraceError(
-            f"{os.fspath(source)} is a device of the operating system, not a trace file",
-            hint="name a file that torch.profiler wrote (.pt.trace.json, .json.gz), or a folder with such files",
-        )
     try:
-        on_disk = source.stat().st_size
-        if on_disk > limit_bytes:
-            raise _too_large(source.name, on_disk, limit_bytes)
-        with source.open("rb", buffering=0) as file:
+        with open_regular(source) as file:
+            on_disk = os.fstat(file.fileno()).st_size
+            if on_disk > limit_bytes:
+                raise _too_large(source.name, on_disk, limit_bytes)
             while block := file.read(BLOCK_BYTES):
                 yield block
+    except NotRegularError as error:
+        raise TraceError(
+            f"{os.fspath(source)} is {error.kind}, not a trace file",
+            hint="name a file that torch.profiler wrote (.pt.trace.json, .json.gz), or a folder with such files",
+        ) from None
     except FileNotFoundError:
         raise TraceError(f"there is no file {os.fspath(source)}", hint="check the name and the folder") from None
     except OSError as error:
-        raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from error
+        raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from None
 
 
 def _limited(source: bytes | Blocks, origin: str, limit_bytes: int) -> Iterator[bytes]:
@@ -136,10 +139,12 @@ def _gunzipped(source: Source, origin: str, limit_bytes: int, repairs: list[Rema
     """All members of a gzip file; of a damaged file as much as can be unpacked, with a remark in repairs."""
     unpacked = 0
     try:
-        for text in _members(_raw_blocks(source, origin, limit_bytes)):
+        for text, packed in _members(_raw_blocks(source, origin, limit_bytes), origin):
             unpacked += len(text)
             if unpacked > limit_bytes:
                 raise _too_large(origin, unpacked, limit_bytes)
+            if unpacked > RATIO_FROM_BYTES and unpacked > MOST_RATIO * packed:
+                raise _too_dense(origin, unpacked, packed)
             yield text
     except EOFError:
         words = f"the gzip stream ends too early; {count(unpacked)} bytes were unpacked"
@@ -161,7 +166,7 @@ def _until_damage(source: Source, origin: str, limit_bytes: int, known: int) -> 
     bites = (block[at : at + BITE_BYTES] for block in blocks for at in range(0, len(block), BITE_BYTES))
     reached = 0
     try:
-        for text in _members(bites):
+        for text, _ in _members(bites, origin):
             reached += len(text)
             if reached > known:
                 yield text[max(0, len(text) - (reached - known)) :]
@@ -169,12 +174,14 @@ def _until_damage(source: Source, origin: str, limit_bytes: int, known: int) -> 
         return
 
 
-def _members(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The text of each member. Raises EOFError where the last one is cut."""
-    member, held = inflate.decompressobj(wbits=31), b""
-    for block in blocks:
-        data = held + block
-        held = b""
+def _members(blocks: Iterator[bytes], origin: str) -> Iterator[tuple[bytes, int]]:
+    """The text of each member in blocks, each with the packed bytes that were unpacked so far.
+
+    Raises EOFError where the last member is cut, TraceError for more than MOST_MEMBERS.
+    """
+    member, held, n_members, packed = inflate.decompressobj(wbits=31), b"", 1, 0
+    for fed in (block[at : at + _FED_BYTES] for block in blocks for at in range(0, len(block), _FED_BYTES)):
+        data, held = held + fed, b""
         while data:
             if member.eof:
                 if data == _GZIP_MAGIC[:1]:  # the other half may come with the next block
@@ -182,11 +189,15 @@ def _members(blocks: Iterator[bytes]) -> Iterator[bytes]:
                     break
                 if data[:2] != _GZIP_MAGIC:
                     return  # padding behind the last member
-                member = inflate.decompressobj(wbits=31)
+                if n_members == MOST_MEMBERS:
+                    raise _too_many_members(origin)
+                member, n_members = inflate.decompressobj(wbits=31), n_members + 1
             text = member.decompress(data, BLOCK_BYTES)
-            data = member.unused_data if member.eof else member.unconsumed_tail
+            left = member.unused_data if member.eof else member.unconsumed_tail
+            packed += len(data) - len(left)
+            data = left
             if text:
-                yield text
+                yield text, packed
     if not member.eof:
         raise EOFError
 
@@ -195,4 +206,19 @@ def _too_large(origin: str, found_bytes: int, limit_bytes: int) -> TraceError:
     return TraceError(
         f"{origin} holds at least {size(found_bytes)} unpacked, more than the limit of {size(limit_bytes)}",
         hint="raise it with open_trace(path, max_unpacked_bytes=...) or --max-gb, or cut the trace to fewer steps",
+    )
+
+
+def _too_dense(origin: str, unpacked: int, packed: int) -> TraceError:
+    return TraceError(
+        f"{origin} holds at least {size(unpacked)} in {size(packed)}, more than {MOST_RATIO} times its size: "
+        "no trace is so repetitive",
+        hint="if it is one, unpack it with gunzip and open that file",
+    )
+
+
+def _too_many_members(origin: str) -> TraceError:
+    return TraceError(
+        f"{origin} is more than {count(MOST_MEMBERS)} gzip files in one",
+        hint="if it is a trace, unpack it with gunzip and open that file",
     )

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
+from perfmagic.trace.columns import Remark
 from perfmagic.trace.kineto.decode import Header
 from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta
-from perfmagic.trace.remarks import Remark, remark_of
+from perfmagic.trace.typed import EXACT, FAR_NS, Line, Ns, typed
 
 EXPORT_SCHEMA = 2  # 1 had repairs and notes as text
-_FAR_NS = 2**62
-_OF_THE_HOST = ("monotonic_base_ns", "waited_for_core_ns", "cores", "threads")
-_PING_NUMBERS = 6
 _REPAIRED = ("repaired_ops", "repaired_ns", "repaired_calls")
 _EPOCH_NS = 10**18  # of 2001: times above are unix time already
 _AMD = re.compile(r"AMD|Instinct|Radeon|gfx\d|MI\d{3}", re.IGNORECASE)
@@ -36,55 +36,51 @@ class Restored:
         return replace(read, devices=self.devices or read.devices, **(self.fields | sums | both))
 
 
+class _Schema(msgspec.Struct):
+    schema: Any
+
+
+class _Marks(msgspec.Struct):
+    at_ns: list[Ns]
+    line: list[Line]
+    top_line: list[Line]
+
+
+class _OwnPart(msgspec.Struct):
+    meta: dict[str, Any]
+    devices: tuple[DeviceInfo, ...]
+    marks: _Marks
+    cell: str | None
+
+
 def restored(header: Header, repairs: list[Remark]) -> Restored | None:
     """perfmagic's own part of a file; None in files of others."""
     block = header.perfmagic
     if block is None:
         return None
     try:
-        if block["schema"] != EXPORT_SCHEMA:
-            words = (
-                f"the perfmagic part has schema {block['schema']}, this version reads {EXPORT_SCHEMA}; it was left out"
-            )
+        schema = typed(block, _Schema).schema
+        if schema != EXPORT_SCHEMA:
+            words = f"the perfmagic part has schema {schema}, this version reads {EXPORT_SCHEMA}; it was left out"
             repairs.append(Remark("own_part_schema", words))
             return None
-        fields = dict(block["meta"])
-        for key in ("repairs", "notes"):
-            fields[key] = tuple(map(remark_of, fields.get(key, ())))
-        fields["races"] = tuple((int(a), int(b)) for a, b in fields.get("races", ()))
-        fields["pings"] = tuple(tuple(map(int, one)) for one in fields.get("pings", ()))
-        unknown = fields.keys() - TraceMeta.__dataclass_fields__.keys()
-        devices = tuple(_own_device(d) for d in block["devices"])
-        marks = {key: [int(v) for v in block["marks"][key]] for key in ("at_ns", "line", "top_line")}
-        _check(fields, marks)
-        cell = None if block["cell"] is None else Cell(str(block["cell"]))
-        return Restored({k: v for k, v in fields.items() if k not in unknown}, devices, marks, cell)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        words = f"the perfmagic part is damaged ({type(error).__name__}) and was left out"
+        return _restored(typed(block, _OwnPart))
+    except ValueError as error:
+        words = f"the perfmagic part is damaged ({error}) and was left out"
         repairs.append(Remark("own_part_damaged", words))
         return None
 
 
-def _check(fields: dict[str, Any], marks: dict[str, list[int]]) -> None:
-    """Raise ValueError for numbers, words or marks of the wrong kind."""
-    numbers = [fields.get(key) for key in ("start_ns", "end_ns", "dropped_events")]
-    numbers += [fields.get(key, 0) for key in _REPAIRED]
-    if fields.get("returned_ns") is not None:
-        numbers.append(fields["returned_ns"])
-    numbers += [fields[key] for key in _OF_THE_HOST if fields.get(key) is not None]
-    numbers += [n for one in fields["pings"] for n in one]
-    if any(len(one) != _PING_NUMBERS for one in fields["pings"]):
-        raise ValueError("pings of other than six numbers")
-    if not all(type(n) is int and abs(n) < _FAR_NS for n in numbers):
-        raise ValueError("times are not whole numbers")
-    if not all(isinstance(fields.get(key, ""), str) for key in ("torch_version", "failed", "boot", "predicted")):
-        raise ValueError("words are not text")
+def _restored(own: _OwnPart) -> Restored:
+    """Raises ValueError for what does not fit."""
+    meta = typed(own.meta | {"origin": "", "devices": ()}, TraceMeta)
+    known = own.meta.keys() & TraceMeta.__dataclass_fields__.keys() - {"origin", "devices"}
+    marks = msgspec.structs.asdict(own.marks)
     if len({len(column) for column in marks.values()}) > 1:
         raise ValueError("marks of different lengths")
-    if any(abs(n) >= _FAR_NS for n in marks["at_ns"]) or any(
-        not 0 <= n < 2**31 for k in ("line", "top_line") for n in marks[k]
-    ):
-        raise ValueError("marks out of range")
+    return Restored(
+        {key: getattr(meta, key) for key in known}, own.devices, marks, None if own.cell is None else Cell(own.cell)
+    )
 
 
 def base_unix_ns(header: Header, first_ns: int, saved: Restored | None) -> tuple[int, int]:
@@ -92,7 +88,7 @@ def base_unix_ns(header: Header, first_ns: int, saved: Restored | None) -> tuple
 
     Instant 0 is the first record; in perfmagic's own exports it stays where it was. Unix time is 0 where not known.
     """
-    base = _whole(header.baseTimeNanoseconds) or 0
+    base = _possible(header.baseTimeNanoseconds, FAR_NS) or 0
     if saved:
         return base, 0
     return (first_ns if first_ns > _EPOCH_NS else base + first_ns if base else 0), first_ns
@@ -103,7 +99,9 @@ def device_infos(header: Header, used: list[int], names: Iterable[str]) -> tuple
     listed = header.deviceProperties if isinstance(header.deviceProperties, list) else []
     by_id = {_whole(d.get("id")): d for d in listed if isinstance(d, dict) and d.get("name")}
     guess = _kind_by_calls(names) if used else "unknown"
-    if len({_words(d) for d in by_id.values()}) == 1:  # every device the process saw is of this kind, by any number
+    if (
+        len({_describe_model(d) for d in by_id.values()}) == 1
+    ):  # every device the process saw is of this kind, by any number
         by_id |= {index: next(iter(by_id.values())) for index in used if index not in by_id}
     return tuple(
         _listed_device(index, by_id[index]) if index in by_id else DeviceInfo(index, guess, f"device {index}")
@@ -117,13 +115,8 @@ def _listed_device(index: int, listed: dict[str, Any]) -> DeviceInfo:
     return DeviceInfo(index, kind, name, "", *_sizes(listed, "totalGlobalMem", "numSms", "computeMajor"))
 
 
-def _words(listed: dict[str, Any]) -> str:
+def _describe_model(listed: dict[str, Any]) -> str:
     return str({key: value for key, value in listed.items() if key != "id"})
-
-
-def _own_device(saved: dict[str, Any]) -> DeviceInfo:
-    sizes = _sizes(saved, "memory_bytes", "multiprocessors", "compute_major")
-    return DeviceInfo(int(saved["index"]), saved["kind"], saved["name"], saved["pace"], *sizes)
 
 
 def _sizes(saved: dict[str, Any], *keys: str) -> list[int | None]:
@@ -135,7 +128,7 @@ def _sizes(saved: dict[str, Any], *keys: str) -> list[int | None]:
 def rank_and_world(header: Header) -> tuple[int | None, int | None]:
     """The rank and the number of ranks, None where the file does not say."""
     info = header.distributedInfo if isinstance(header.distributedInfo, dict) else {}
-    return _whole(info.get("rank")), _whole(info.get("world_size"))
+    return _possible(info.get("rank"), EXACT), _possible(info.get("world_size"), EXACT)
 
 
 def _kind_by_calls(names: Iterable[str]) -> str:
@@ -145,6 +138,12 @@ def _kind_by_calls(names: Iterable[str]) -> str:
         if re.match(r"cu(?:da)?[A-Z]", name):
             return "cuda"
     return "unknown"
+
+
+def _possible(value: Any, most: int) -> int | None:
+    """A whole number from 0 on; None for what is none, or so large that a saved trace cannot hold it."""
+    number = _whole(value)
+    return number if number is not None and 0 <= number <= most else None
 
 
 def _whole(value: Any) -> int | None:

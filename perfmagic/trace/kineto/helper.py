@@ -19,19 +19,24 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
-from perfmagic.errors import OptionError
-from perfmagic.trace.kineto.decode import UNSOUND, decoded
-from perfmagic.trace.kineto.parts import Gathered
-from perfmagic.trace.kineto.tables import Tables
+from perfmagic.base.errors import OptionError
+from perfmagic.trace.kineto.decode import UNSOUND, Chunk, decoded
+from perfmagic.trace.kineto.gathered import (
+    Gathered,
+)
 
 VARIABLE = "PERFMAGIC_HELPER"  # 0: none, for batch systems that count processes or give each one core
 ALONE_BYTES = 24 << 20  # of text that is read before a helper pays: it takes about as long to start
 _WAITING = 2  # chunks that stand ready for the helper
 _FRAME = struct.Struct("<qq")  # a chunk's number and length
 _GREETING = b"perfmagic"  # before the columns: tells them from what else may print
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from perfmagic.trace.kineto.helper import serve; serve()"
+_PROGRAM = """import sys
+sys.path[:] = {path!r}
+from perfmagic.trace.kineto.helper import serve
+from perfmagic.trace.kineto.tables import Tables
+serve(Tables())"""
 
 
 class HelperLostError(Exception):
@@ -95,11 +100,11 @@ class Helper:
             return None
         self._ready.put(None)
         self._feeder.join()
-        found: IO[bytes] = self._process.stdout  # type: ignore[assignment]  # was asked for
-        if self._lost or found.read(len(_GREETING)) != _GREETING:
+        columns: IO[bytes] = self._process.stdout  # type: ignore[assignment]  # was asked for
+        if self._lost or columns.read(len(_GREETING)) != _GREETING:
             raise HelperLostError
         try:
-            gathered: Gathered = pickle.load(found)  # from this process's own child
+            gathered: Gathered = pickle.load(columns)  # from this process's own child
         except (EOFError, pickle.UnpicklingError) as error:
             raise HelperLostError from error
         return gathered
@@ -133,12 +138,19 @@ class Helper:
             self._lost = True
 
 
-def serve() -> None:
+class TakesChunks(Protocol):
+    """What gathers the rows of chunks."""
+
+    gathered: Gathered
+
+    def add(self, chunk: Chunk, number: int) -> None: ...
+
+
+def serve(tables: TakesChunks) -> None:
     """The helper's side: chunks from standard input to its end, then columns to standard output."""
     gc.disable()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     sys.stdout = sys.stderr  # nothing else may print into the columns
-    tables = Tables()
     source = sys.stdin.buffer
     try:
         while head := source.read(_FRAME.size):

@@ -14,16 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from perfmagic.errors import TraceError
-from perfmagic.trace.columns import HostKind
+from perfmagic.base.errors import TraceError
+from perfmagic.base.units import count, duration, plural
+from perfmagic.trace.columns import HostKind, Remark
 from perfmagic.trace.kineto.blocks import blocks_of
 from perfmagic.trace.kineto.decode import UNSOUND, Header, SoundFile, decoded
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, text_blocks
-from perfmagic.trace.kineto.finish import finished
-from perfmagic.trace.kineto.header import base_unix_ns, device_infos, rank_and_world, restored
-from perfmagic.trace.kineto.helper import Helper, HelperLostError
-from perfmagic.trace.kineto.links import with_forward
-from perfmagic.trace.kineto.parts import (
+from perfmagic.trace.kineto.finish import finished, with_forward
+from perfmagic.trace.kineto.gathered import (
     CALLS,
     COUNTERS,
     FRAMES,
@@ -35,12 +33,15 @@ from perfmagic.trace.kineto.parts import (
     WAITS,
     Columns,
 )
+from perfmagic.trace.kineto.header import base_unix_ns, device_infos, rank_and_world, restored
+from perfmagic.trace.kineto.helper import Helper, HelperLostError
 from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
-from perfmagic.trace.remarks import Remark
-from perfmagic.trace.text import printable
-from perfmagic.units import count, duration, plural
+from perfmagic.trace.typed import printable
+
+MOST_DEVICES = 1024  # one process uses 16 at most, 56 where each is cut in seven
+MOST_CHARACTERS = 1 << 16  # of a name: those of templates reach some 10,000
 
 
 def read_trace(
@@ -95,16 +96,16 @@ def _sound(blocks: Iterator[bytes], helper: Helper, *, links: bool) -> tuple[Tab
     """The events of a file that needs no repair, and its other keys. Raises UNSOUND and HelperLostError."""
     tables, numbers = Tables(), count_up()
 
-    def take(text: bytes) -> None:
+    def decode(text: bytes) -> None:
         number = next(numbers)
         if not helper.takes(number, text):
             tables.add(decoded(text, links=links), number)
 
-    header = SoundFile(blocks).read(take)
+    header = SoundFile(blocks).read(decode)
     late = Tables()  # apart: chunks of one Tables must come in the file's order, by which names are numbered
     for number, text in helper.taken_back():
         late.add(decoded(text), number)
-    others = [found for found in (late.gathered, helper.gathered()) if found and found.parts]
+    others = [gathered for gathered in (late.gathered, helper.gathered()) if gathered and gathered.parts]
     if others:
         tables.take_over(others)
     return tables, header
@@ -121,6 +122,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
     if not n_ops + n_calls + n_host_ops + n_frames:
         raise _no_records(tables, origin)
     saved = restored(header, repairs)
+    devices, names = _devices(ops, origin), _cut_names(tables.names, repairs)
     base_ns, zero_ns = base_unix_ns(header, whole.first_ns, saved)
     for table in columns.values():
         table["start_ns"] = table["start_ns"] - zero_ns
@@ -133,7 +135,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
         base_unix_ns=base_ns,
         start_ns=start_ns,
         end_ns=end_ns,
-        devices=device_infos(header, np.unique(ops["device"]).tolist() if "device" in ops else [], tables.names),
+        devices=device_infos(header, devices, names),
         rank=rank,
         world_size=world_size,
         repairs=tuple(repairs),
@@ -146,9 +148,9 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
     for instants in (waits, host_waits, counters, memory):
         del instants["end_ns"]
         instants["at_ns"] = instants.pop("start_ns")
-    blocks = blocks_of(memory, host_ops, linked, tables.names)
+    blocks = blocks_of(memory, host_ops, linked, names)
     trace = make_trace(
-        tables.names,
+        names,
         saved.meta(meta) if saved else meta,
         ops=ops if n_ops else None,
         calls=calls if n_calls else None,
@@ -167,6 +169,28 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
         collectives=tables.collectives,
     )
     return with_forward(trace, host_ops, linked) if linked else trace
+
+
+def _devices(ops: Columns, origin: str) -> list[int]:
+    """The devices of the ops, each of which gets its rows. Raises TraceError for more than any process has."""
+    devices: list[int] = np.unique(ops["device"]).tolist() if "device" in ops else []
+    if len(devices) > MOST_DEVICES:
+        raise TraceError(
+            f"{origin} names {count(len(devices))} devices, more than {count(MOST_DEVICES)}",
+            hint="open the trace of one process; perfmagic.open_ranks(folder) opens those of many",
+        )
+    return devices
+
+
+def _cut_names(names: list[str], repairs: list[Remark]) -> list[str]:
+    """The names, the longest cut, which is a repair: patterns are searched in every name."""
+    longest = max(map(len, names), default=0)
+    if longest <= MOST_CHARACTERS:
+        return names
+    n = sum(len(name) > MOST_CHARACTERS for name in names)
+    words = f"{plural(n, 'name')} of up to {count(longest)} characters cut to {count(MOST_CHARACTERS)}"
+    repairs.append(Remark("long_name", words, {"n": n, "longest": longest}))
+    return [name[:MOST_CHARACTERS] for name in names]
 
 
 def _notes(tables: Tables, n_ops: int, n_calls: int, n_host_ops: int) -> list[Remark]:

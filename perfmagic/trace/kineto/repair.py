@@ -16,15 +16,38 @@ from typing import Any
 
 import msgspec
 
-from perfmagic.errors import TraceError
-from perfmagic.trace.columns import NONE
+from perfmagic.base.errors import TraceError
+from perfmagic.base.units import count, plural
+from perfmagic.trace.columns import NONE, Remark
 from perfmagic.trace.kineto.decode import EVENT_TYPES, Chunk, CounterArgs, Event, Header, Instant, Loose, Unread
-from perfmagic.trace.remarks import Remark
-from perfmagic.trace.text import all_printable
-from perfmagic.units import count, plural
+from perfmagic.trace.typed import all_printable
 
-_STRICT = json.JSONDecoder(parse_float=Decimal)
-_LOOSE = json.JSONDecoder(parse_float=Decimal, strict=False)  # allows control characters in strings
+_MOST_DIGITS = 400  # of a whole number: no float is longer, and int() refuses thousands
+
+
+def _parse_int(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) <= _MOST_DIGITS else Decimal("Infinity")
+
+
+def _parse_float(text: str) -> float | Decimal:
+    """Exact where a decimal can be: its exponent has up to 18 digits, and a signalling NaN is no number."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return _parse_far(text)
+    return math.nan if number.is_nan() else number
+
+
+def _parse_far(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+_STRICT = json.JSONDecoder(parse_float=_parse_float, parse_int=_parse_int)
+# allows control characters in strings
+_LOOSE = json.JSONDecoder(parse_float=_parse_float, parse_int=_parse_int, strict=False)
 
 _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
 _SPACE = re.compile(r"[\s,]*")
@@ -35,7 +58,7 @@ _BARE_NAN = re.compile(r"(?<=[:\[,\s])[-+]?(?:nan|inf(?:inity)?)(?=\s*[,\]}])", 
 _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 _NAME = re.compile(rf'("name"\s*:\s*")(.*?)("\s*(?:,\s*"(?:{_KEYS})"\s*:|\}}))', re.DOTALL)
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
-_NUMBER = re.compile(r"-?\d+")
+_NUMBER = re.compile(r"-?\d{1,19}")  # as many digits as int64 has
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a surrogate pair, or a whole one
 _INT64_MAX = 2**63 - 1
 _WHOLE_ARGS = ("correlation", "wait_on_stream", "wait_on_device", "wait_on_cuda_event_record_corr_id")
@@ -71,10 +94,10 @@ class _Repairs:
 
     def printable(self, value: Any) -> Any:
         """The value without halves of surrogate pairs, which are counted."""
-        found, n = all_printable(value)
+        text, n = all_printable(value)
         if n:
             self.counts["surrogate"] += n
-        return found
+        return text
 
 
 _WORDS = {
@@ -127,8 +150,8 @@ def _as_text(data: bytes, repairs: list[Remark]) -> str:
 
 def _events_start(text: str, origin: str) -> int:
     """Where the first event may stand."""
-    if found := _EVENTS.search(text):
-        return found.end()
+    if match := _EVENTS.search(text):
+        return match.end()
     stripped = text.lstrip()
     if stripped.startswith("["):
         return len(text) - len(stripped) + 1
@@ -174,8 +197,8 @@ def _whole(rows: list[Any]) -> str:
 
 def _chunk_end(text: str, at: int) -> int | None:
     """Where the damaged event that starts at `at` ends: before the next event, or before the end of the list."""
-    found = _BOUNDARY.search(text, at) or _LAST_END.search(text, at)
-    return found.end() if found else None
+    match = _BOUNDARY.search(text, at) or _LAST_END.search(text, at)
+    return match.end() if match else None
 
 
 def _repaired(chunk: str, done: _Repairs) -> Any:
@@ -206,11 +229,11 @@ def _attempts(chunk: str) -> list[tuple[str, str]]:
 def _header(text: str, start: int, end: int, done: _Repairs) -> Header:
     """The needed keys before and after the events."""
     before = text[:start].strip()
-    found: dict[str, Any] = {}
+    keys: dict[str, Any] = {}
     if before.startswith("{"):
-        found |= _header_part(before[: before.rfind('"traceEvents"')].rstrip(" \t\r\n,") + "}", "before", done)
-        found |= _header_part("{" + text[end:].lstrip(" \t\r\n,"), "after", done) if text[end:].strip() else {}
-    return Header(**{key: found.get(key) for key in Header.__struct_fields__})
+        keys |= _header_part(before[: before.rfind('"traceEvents"')].rstrip(" \t\r\n,") + "}", "before", done)
+        keys |= _header_part("{" + text[end:].lstrip(" \t\r\n,"), "after", done) if text[end:].strip() else {}
+    return Header(**{key: keys.get(key) for key in Header.__struct_fields__})
 
 
 def _header_part(part: str, where: str, done: _Repairs) -> dict[str, Any]:
@@ -239,14 +262,14 @@ def _event(row: dict[str, Any], done: _Repairs) -> Event:
         name = "(no name)"
     args = row.get("args")
     kind = EVENT_TYPES.get(str(row.get("ph") or ""), Unread)
-    found = {
+    values = {
         "cat": str(row.get("cat") or ""),
         "name": str(name or ""),
         "pid": _loose(row.get("pid")) or 0,
         "tid": _loose(row.get("tid")) or 0,
         "args": _args_of(kind, args if isinstance(args, dict) else {}, done),
     }
-    event: Event = kind(**{key: found[key] for key in kind.__struct_fields__ if key in found})
+    event: Event = kind(**{key: values[key] for key in kind.__struct_fields__ if key in values})
     return event
 
 
@@ -257,9 +280,9 @@ def _args_of(kind: type[Event], args: dict[str, Any], done: _Repairs) -> msgspec
 
 def _args(args: dict[str, Any], done: _Repairs) -> dict[str, Any]:
     """The arguments some table needs, with the types it expects."""
-    found: dict[str, Any] = {key: _integer(args.get(key), done) for key in _WHOLE_ARGS if args.get(key) is not None}
-    found |= {key: _loose(args[key]) for key in _LOOSE_ARGS if key in args}
-    return found | {key: _plain(args[key]) for key in _OTHER_ARGS if key in args}
+    known: dict[str, Any] = {key: _integer(args.get(key), done) for key in _WHOLE_ARGS if args.get(key) is not None}
+    known |= {key: _loose(args[key]) for key in _LOOSE_ARGS if key in args}
+    return known | {key: _plain(args[key]) for key in _OTHER_ARGS if key in args}
 
 
 def _plain(value: Any) -> Any:
@@ -271,10 +294,7 @@ def _plain(value: Any) -> Any:
 def _number(value: Any, done: _Repairs) -> float | Decimal:
     if isinstance(value, str):
         done.counts["text"] += 1
-        try:
-            value = Decimal(value.strip())
-        except InvalidOperation:
-            return math.nan
+        value = _parse_float(value.strip())
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         return math.nan
     return Decimal(value) if isinstance(value, int) else value

@@ -13,10 +13,10 @@ import numpy as np
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.kineto.decode import Begin, Chunk, End, Event, Other, Span
 from perfmagic.trace.kineto.event_columns import HOST_KINDS, OP_KINDS, EventColumns, time_columns
-from perfmagic.trace.kineto.finish import SPAN_TABLES
-from perfmagic.trace.kineto.parts import (
+from perfmagic.trace.kineto.gathered import (
     CALLS,
     COLLECTIVES,
+    DAY_NS,
     DTYPES,
     FRAMES,
     HOST_OPS,
@@ -25,15 +25,16 @@ from perfmagic.trace.kineto.parts import (
     NAMES,
     OPS,
     SHAPES,
+    SPAN_TABLES,
     VALUES,
     WAITS,
     Codes,
     Columns,
     Gathered,
+    PairEnd,
     Part,
     together,
 )
-from perfmagic.trace.kineto.times import DAY_NS, PairEnd
 from perfmagic.trace.model import Collective, LaunchShape
 
 _TABLE_OF = {
@@ -115,11 +116,11 @@ class Tables:
         self._note_overhead(events, category)
         part = Part(number)
         for code in SPAN_TABLES:
-            found = np.flatnonzero(table == code)
-            if len(found):
-                rows = found.tolist()
+            matching = np.flatnonzero(table == code)
+            if len(matching):
+                rows = matching.tolist()
                 spans: list[Span] = list(map(events.__getitem__, rows))  # type: ignore[arg-type]
-                part.columns[code] = self._makers[code](spans, category[found], chunk)
+                part.columns[code] = self._makers[code](spans, category[matching], chunk)
                 part.columns[code] |= time_columns(spans, rows, chunk)
         self._make.counters(events, category, chunk, part)
         if not {*map(type, events)}.isdisjoint((Begin, End)):
@@ -158,8 +159,8 @@ def _note_pairs(chunk: Chunk, table: Any, part: Part) -> None:
     rows = [row for row, event in enumerate(events) if isinstance(event, (Begin, End))]
     row_in_table = np.zeros(len(events), np.int64)
     for code in SPAN_TABLES:
-        mine = table == code
-        row_in_table[mine] = np.arange(int(mine.sum()))
+        selected = table == code
+        row_in_table[selected] = np.arange(int(selected.sum()))
     times = time_columns([events[row] for row in rows], rows, chunk)
     for row, start_ns in zip(rows, times["start_ns"].tolist(), strict=True):
         event = cast("Begin | End", events[row])

@@ -6,14 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfmagic import units
-from perfmagic.analysis.bench.bottleneck import UNCLEAR, unconfirmed
+from perfmagic.analysis.bench.quantity import UNCLEAR, unconfirmed
 from perfmagic.analysis.bench.queue_model import QueueModel
 from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
-from perfmagic.flags import called
+from perfmagic.base import units
+from perfmagic.base.options import called
 
-NO_INTERVAL = "needs 6 samples"  # the fewest that have one at 95 % (perfmagic.numerics.stats)
+NO_INTERVAL = "needs 6 samples"  # the fewest that have one at 95 % (perfmagic.base.numerics.stats)
+# the baseline in the grey of what is there already
+VARIANT_TOKENS = ("launch", "comp", "comm", "htod", "memory", "dtod")
 NOTICEABLE_FRAC = 0.02  # of done: a shorter wait is not worth hatching or saying
 
 
@@ -21,13 +23,15 @@ NOTICEABLE_FRAC = 0.02  # of done: a shorter wait is not worth hatching or sayin
 class Row:
     """One quantity in words and in samples. Times in seconds; token: its colour.
 
-    median, interval, least, spread: with as many decimals as the interval's half-width needs.
+    median, interval, least, spread: with as many decimals as the interval's half-width needs.  headline: the median,
+    and the mean where it is far from it.
     """
 
     name: str
     token: str
     quantity: Quantity
     median: str
+    headline: str
     interval: str
     least: str
     spread: str
@@ -149,11 +153,14 @@ def _row(name: str, token: str, quantity: Quantity) -> Row:
         return units.duration_like(seconds * 1e9, step_ns, unit_of_ns=unit_ns, unit=False)
 
     known = quantity.low_s is not None and quantity.high_s is not None
+    median = units.duration_like(unit_ns, step_ns, unit_of_ns=unit_ns)
+    mean = f" (mean {units.duration_s(quantity.mean_s)})" if quantity.mean_is_far else ""
     return Row(
         name=name,
         token=token,
         quantity=quantity,
-        median=units.duration_like(unit_ns, step_ns, unit_of_ns=unit_ns),
+        median=median,
+        headline=median + mean,
         interval=f"{bare(quantity.low_s or 0.0)} – {bare(quantity.high_s or 0.0)}" if known else NO_INTERVAL,
         least=bare(quantity.min_s),
         spread=bare(quantity.iqr_s),
@@ -171,7 +178,7 @@ def _step_ns(quantity: Quantity) -> float:
 
 
 def _headline(result: BenchSummary, rows: Sequence[Row]) -> tuple[str, str]:
-    words = {row.name: row.median for row in rows}
+    words = {row.name: row.headline for row in rows}
     if "returns" not in words:
         return "No sample was completed.", ""
     if result.verdict is not None:
@@ -203,3 +210,9 @@ def _rates(result: BenchSummary) -> str:
 
 def _noticeable(wait_s: float, of_s: float) -> bool:
     return wait_s > NOTICEABLE_FRAC * of_s
+
+
+def variant_token(variant: int) -> str:
+    """The colour of a variant: the first grey, like what is compared against."""
+    n = len(VARIANT_TOKENS)
+    return VARIANT_TOKENS[variant if variant < n else 1 + (variant - 1) % (n - 1)]

@@ -7,15 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfmagic import units
-from perfmagic.analysis.diff.diff import TraceDiff
-from perfmagic.analysis.diff.replaced import Replacement
+from perfmagic.analysis.diff.diff import TraceDiff, describe_part
 from perfmagic.analysis.diff.times import TimeChange
-from perfmagic.analysis.diff.words import part_words
-from perfmagic.analysis.diff.work import BOTH, KernelChange
+from perfmagic.analysis.diff.work import BOTH, KernelChange, Replacement
+from perfmagic.base import units
+from perfmagic.base.tables import Cell, Table, cell, markdown_table, markdown_text
+from perfmagic.base.terminal import columns, cut_to_columns, escaped, wrapped
 from perfmagic.trace.short_names import short_names
-from perfmagic.view.report.table import Cell, ReportTable, cell, named_table, time_cell
-from perfmagic.view.svg.metrics import columns, cut_to_columns
+from perfmagic.view.diff.picture import Drawn, pair_picture, waterfall_picture
+from perfmagic.view.html import MAX_OUTPUT_BYTES, framed, headline, image, paragraphs
+from perfmagic.view.report.tables import named_table, time_cell
+from perfmagic.view.svg.layouts import MAX_BYTES
+from perfmagic.view.tables import html_section, table_lines
 
 MOST_ROWS, BRIEF_ROWS = 15, 6  # of a table of operators, kernels or replacements: on a page, in a terminal
 MOST_STEPS = 15
@@ -37,14 +40,14 @@ TOTAL_WORDS = {
 }
 
 
-def comparison_tables(diff: TraceDiff, most: int = MOST_ROWS, *, narrow: bool = False) -> list[ReportTable]:
+def comparison_tables(diff: TraceDiff, most: int = MOST_ROWS, *, narrow: bool = False) -> list[Table]:
     """The tables, the most important first; those without rows and note are left out.
 
     most: rows of long ones.  narrow: without the columns that a terminal has no room for.
     """
     if diff.of_samples:
         return [table for table in (_means(diff, most), _steps(diff), _counts(diff)) if table.rows]
-    found = [
+    tables = [
         _parts(diff),
         _ranks(diff, narrow=narrow),
         _replaced(diff, most, narrow=narrow),
@@ -55,7 +58,7 @@ def comparison_tables(diff: TraceDiff, most: int = MOST_ROWS, *, narrow: bool = 
         _totals(diff),
         _counts(diff),
     ]
-    return [table for table in found if table.rows or table.note]
+    return [table for table in tables if table.rows or table.note]
 
 
 def _head(diff: TraceDiff, *before: str) -> tuple[str, ...]:
@@ -78,40 +81,40 @@ def _signed_or_none(ns: float | None) -> Cell | str:
     return "" if ns is None else _signed(ns)
 
 
-def _parts(diff: TraceDiff) -> ReportTable:
+def _parts(diff: TraceDiff) -> Table:
     """What adds up to the whole."""
     if not len(diff.parts):
-        return ReportTable("Where the time went", (), ())
-    rows = [(part_words(part), *_times(part)) for part in diff.parts]
+        return Table("Where the time went", (), ())
+    rows = [(describe_part(part), *_times(part)) for part in diff.parts]
     rows.append(("together", *_times(diff.whole)))
-    return ReportTable(f"Where the time went{_per(diff)}", _head(diff), tuple(rows))
+    return Table(f"Where the time went{_per(diff)}", _head(diff), tuple(rows))
 
 
-def _totals(diff: TraceDiff) -> ReportTable:
+def _totals(diff: TraceDiff) -> Table:
     def words(total: TimeChange) -> str:
         return TOTAL_WORDS.get(total.name, total.name)
 
     rows = [(words(total), *_times(total)) for total in diff.totals[1:] if total.a_ns or total.b_ns]
-    return ReportTable(f"Totals by class, which may overlap{_per(diff)}", _head(diff), tuple(rows))
+    return Table(f"Totals by class, which may overlap{_per(diff)}", _head(diff), tuple(rows))
 
 
-def _counts(diff: TraceDiff) -> ReportTable:
+def _counts(diff: TraceDiff) -> Table:
     asked: tuple[tuple[str, Callable[[Any], str]], ...] = (
-        ("steps", lambda one: units.count(one.n_steps)),
-        ("device ops", lambda one: units.count(one.n_ops)),
-        ("launches", lambda one: units.count(one.n_launches)),
-        ("syncs", lambda one: units.count(one.n_syncs)),
-        ("Python blocked", lambda one: units.duration(one.blocked_ns)),
-        ("device", lambda one: one.device_label or "none"),
-        ("torch", lambda one: one.torch_version),
-        ("rank", lambda one: "" if one.rank is None else str(one.rank)),
-        ("recording", lambda one: cut_to_columns(one.title, 36)),
+        ("steps", lambda side: units.count(side.n_steps)),
+        ("device ops", lambda side: units.count(side.n_ops)),
+        ("launches", lambda side: units.count(side.n_launches)),
+        ("syncs", lambda side: units.count(side.n_syncs)),
+        ("Python blocked", lambda side: units.duration(side.blocked_ns)),
+        ("device", lambda side: side.device_label or "none"),
+        ("torch", lambda side: side.torch_version),
+        ("rank", lambda side: "" if side.rank is None else str(side.rank)),
+        ("recording", lambda side: cut_to_columns(side.title, 36)),
     )
-    rows = [(words, of(diff.a), of(diff.b)) for words, of in asked]
-    return ReportTable("The two recordings", ("", diff.a.name, diff.b.name), tuple(r for r in rows if any(r[1:])))
+    rows = [(words, ask(diff.a), ask(diff.b)) for words, ask in asked]
+    return Table("The two recordings", ("", diff.a.name, diff.b.name), tuple(r for r in rows if any(r[1:])))
 
 
-def _ranks(diff: TraceDiff, *, narrow: bool) -> ReportTable:
+def _ranks(diff: TraceDiff, *, narrow: bool) -> Table:
     classes: tuple[str, ...] = ("compute", "exposed_communication")
     classes += ("exposed_waiting",) if any(rank.exposed_waiting_diff_ns is not None for rank in diff.ranks) else ()
     classes += () if narrow else ("communication", "copy", "idle")
@@ -123,24 +126,24 @@ def _ranks(diff: TraceDiff, *, narrow: bool) -> ReportTable:
         )
         for rank in diff.ranks
     ]
-    return ReportTable("Ranks", (*_head(diff), *(RANK_WORDS[name] for name in classes)), tuple(rows))
+    return Table("Ranks", (*_head(diff), *(RANK_WORDS[name] for name in classes)), tuple(rows))
 
 
-def _replaced(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
-    short = short_names(name for one in diff.replaced for name in (*one.gone, *one.new))
+def _replaced(diff: TraceDiff, most: int, *, narrow: bool) -> Table:
+    short = short_names(name for swap in diff.replaced for name in (*swap.gone, *swap.new))
     rows = [
-        (_swap(one, short, narrow=narrow), *(() if narrow else (_under(one.operator, one.shape),)), *_times(one))
-        for one in diff.replaced[:most]
+        (_swap(swap, short, narrow=narrow), *(() if narrow else (_under(swap.operator, swap.shape),)), *_times(swap))
+        for swap in diff.replaced[:most]
     ]
     head = _head(diff, *(() if narrow else ("under",)))
-    return ReportTable("Replaced kernels", head, tuple(rows), _more(diff, len(diff.replaced) - most) if rows else "")
+    return Table("Replaced kernels", head, tuple(rows), _more(diff, len(diff.replaced) - most) if rows else "")
 
 
-def _swap(one: Replacement, short: Mapping[str, str], *, narrow: bool) -> str:
+def _swap(swap: Replacement, short: Mapping[str, str], *, narrow: bool) -> str:
     """What went → what came; where there is little room with the operator, which has no column of its own then."""
     if not narrow:
-        return f"{_sequence(one.gone, short)} → {_sequence(one.new, short)}"
-    return f"{_cut(one.operator, SIDE)}: {' → '.join(_brief(names, short) for names in (one.gone, one.new))}"
+        return f"{_sequence(swap.gone, short)} → {_sequence(swap.new, short)}"
+    return f"{_cut(swap.operator, SIDE)}: {' → '.join(_brief(names, short) for names in (swap.gone, swap.new))}"
 
 
 def _brief(names: Sequence[str], short: Mapping[str, str]) -> str:
@@ -167,7 +170,7 @@ def _ends(words: str, length: int) -> str:
 def _sequence(names: Sequence[str], short: Mapping[str, str]) -> str:
     """Kernels one after the other: "gemm + softmax × 2"."""
     runs: list[tuple[str, int]] = []
-    for name in (short[one] for one in names):
+    for name in (short[kernel] for kernel in names):
         if runs and runs[-1][0] == name:
             runs[-1] = name, runs[-1][1] + 1
         else:
@@ -179,7 +182,7 @@ def _under(operator: str | None, shape: str | None, length: int = 36) -> str:
     return cut_to_columns(f"{operator or 'no operator'} {shape or ''}".rstrip(), length)
 
 
-def _operators(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
+def _operators(diff: TraceDiff, most: int, *, narrow: bool) -> Table:
     changed = [row for row in diff.operators if row.device_a_ns or row.device_b_ns]
     on_host = not changed
     chosen = changed or list(diff.operators)
@@ -195,10 +198,10 @@ def _operators(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
         for row in chosen[:most]
     ]
     where = "on the host" if on_host else "on the device"
-    return ReportTable(f"Operators, {where}", _head(diff, "calls"), tuple(rows), _more(diff, len(chosen) - most))
+    return Table(f"Operators, {where}", _head(diff, "calls"), tuple(rows), _more(diff, len(chosen) - most))
 
 
-def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
+def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> Table:
     short = short_names(row.name for row in diff.kernels)
     shown = diff.kernels[:most]
     twice = max(Counter(row.name for row in shown).values(), default=0) > 1  # else a name says all
@@ -218,16 +221,16 @@ def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> ReportTable:
     return replace(made, kernels=True)
 
 
-def _means(diff: TraceDiff, most: int) -> ReportTable:
+def _means(diff: TraceDiff, most: int) -> Table:
     """Of samples: what one run of a kernel takes, of those that both kept; how many each kept says nothing.
 
     The largest differences first, by that of the means over as many runs as both kept.
     """
     totals: dict[str, list[int]] = {}
     for row in diff.kernels:
-        found = totals.setdefault(row.name, [0, 0, 0, 0])
+        row_totals = totals.setdefault(row.name, [0, 0, 0, 0])
         for i, n in enumerate((row.n_a, row.n_b, row.total_a_ns, row.total_b_ns)):
-            found[i] += n
+            row_totals[i] += n
     kept = {name: row for name, row in totals.items() if row[0] and row[1]}
 
     def weight_ns(name: str) -> float:
@@ -261,7 +264,7 @@ def _change(change: str, n_a: int, n_b: int) -> str:
     return n if change == BOTH else f"{change}: {n}"
 
 
-def _steps(diff: TraceDiff) -> ReportTable:
+def _steps(diff: TraceDiff) -> Table:
     rows = [
         (
             f"step {row.number_a}" if row.number_a == row.number_b else f"steps {row.number_a} and {row.number_b}",
@@ -279,10 +282,10 @@ def _steps(diff: TraceDiff) -> ReportTable:
     ]
     note = "; ".join(filter(None, (diff.steps.note, _left_out(len(diff.steps) - MOST_STEPS))))
     work = () if diff.of_samples else ("device busy", "ops")
-    return ReportTable("Steps, on the host", (*_head(diff), *work), tuple(rows), note)
+    return Table("Steps, on the host", (*_head(diff), *work), tuple(rows), note)
 
 
-def _lines(diff: TraceDiff, *, narrow: bool) -> ReportTable:
+def _lines(diff: TraceDiff, *, narrow: bool) -> Table:
     rows = [
         (
             cut_to_columns(row.text, 36) if narrow else row.text,
@@ -295,7 +298,7 @@ def _lines(diff: TraceDiff, *, narrow: bool) -> ReportTable:
         for row in diff.lines
     ]
     head = (*_head(diff, "line"), *(() if narrow else ("device",)))
-    return ReportTable("Lines, Python's time", head, tuple(rows))
+    return Table("Lines, Python's time", head, tuple(rows))
 
 
 def _places(a: int | None, b: int | None) -> str:
@@ -311,3 +314,54 @@ def _more(diff: TraceDiff, n: int) -> str:
 
 def _left_out(n: int) -> str:
     return f"and {units.count(n)} more: to_frame() has all" if n > 0 else ""
+
+
+# A comparison of two timelines for a terminal, as wide as it is.
+
+
+def comparison_text(diff: TraceDiff) -> str:
+    """The verdict, what a reader must know, and the tables."""
+    lines = [*wrapped(diff.headline, indent=2), *(line for note in diff.notes for line in wrapped(f"  {note}", 4))]
+    for table in comparison_tables(diff, BRIEF_ROWS, narrow=True):
+        lines += ["", *table_lines(table)]
+    return "\n".join(lines)
+
+
+# A comparison of two timelines as GitHub's Markdown.
+
+
+def comparison_markdown(diff: TraceDiff) -> str:
+    """The verdict, what a reader must know, and the tables."""
+    parts = [f"## {markdown_text(diff.a.name)} and {markdown_text(diff.b.name)}", f"**{markdown_text(diff.headline)}**"]
+    parts.append("\n".join(f"- {markdown_text(note)}" for note in diff.notes))
+    return "\n\n".join([*parts, *(markdown_table(table) for table in comparison_tables(diff))])
+
+
+# A comparison of two timelines as HTML for a notebook and a page: no style sheet; a page's own script sorts.
+
+MOST_HTML_ROWS, PAGE_ROWS = 6, 50  # of a long table: in an output of a notebook, and on a page
+_SMALL = "font-size:11px;margin:2px 0 4px 0"
+
+
+def comparison_html(diff: TraceDiff, first: Drawn, second: Drawn, *, whole: bool = False) -> str:
+    """The verdict, the waterfall, both timelines on one axis, and tables that unfold; at most 80 kB.
+
+    whole: for a page of its own: more rows, the tables open, the picture as fine as it gets.
+    """
+    verdict, _, parts = diff.headline.partition(": ")
+    above = headline(verdict, parts) if parts else headline(verdict, "")
+    tables = "".join(html_section(table) for table in comparison_tables(diff, PAGE_ROWS if whole else MOST_HTML_ROWS))
+    unfolds = f'<details style="{_SMALL}"><summary>tables</summary>{tables}</details>'
+    below = paragraphs(diff.notes) + (tables if whole else unfolds)
+    drawn = above + (image(waterfall_picture(diff), _alt(diff)) if len(diff.parts) and not diff.of_samples else "")
+    used = len((drawn + below).encode()) + 500
+    room = MAX_BYTES if whole else (MAX_OUTPUT_BYTES - used) * 3 // 4
+    if first.trace.device_ids and second.trace.device_ids:
+        drawn += image(
+            pair_picture(diff, first, second, room), f"Both timelines on one axis: {escaped(diff.a.name)} above"
+        )
+    return framed(drawn + below)
+
+
+def _alt(diff: TraceDiff) -> str:
+    return f"From {diff.a.name} to {diff.b.name}: {diff.headline}"[:400]

@@ -1,18 +1,19 @@
-"""What every face of a graph shows."""
+"""What every renderer of a graph shows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perfmagic import units
 from perfmagic.analysis.graph.graph import Graph
+from perfmagic.analysis.graph.groups import Drawn
 from perfmagic.analysis.graph.late import LateNode
-from perfmagic.analysis.graph.units import Drawn
-from perfmagic.analysis.rows import Rows
+from perfmagic.base import units
+from perfmagic.base.tables import Table
+from perfmagic.trace.rows import Rows
 
-HEAD = ("lane", "operators", "work", "share of the time")
 EXECUTED = "as executed"
 PLANNED = "as the needs alone would allow, one op at a time in each lane"
+ONCE = "one run: what an operator does only when it is first called counts, too; the second run of a cell leaves it out"
 _MOST_OF_CHAIN = 12
 
 
@@ -28,14 +29,16 @@ class GraphDoc:
     late: Rows[LateNode]
     notes: tuple[str, ...]
 
-    def lane_rows(self) -> list[tuple[str, str, str, str]]:
+    @property
+    def lanes(self) -> Table:
         """Of each lane its operators, their time, and that as a share of the elapsed time; then the sum."""
         rows = []
         for at, lane in enumerate(self.graph.lanes):
-            mine = [node.duration_ns for node, on in zip(self.graph.nodes, self.graph.lane, strict=True) if on == at]
-            share = units.percent(sum(mine) / max(1, self.graph.elapsed_ns))
-            rows.append((lane, units.count(len(mine)), units.duration(sum(mine)), share))
-        return [*rows, ("all", units.count(len(self.graph.nodes)), units.duration(self.graph.work_ns), "")]
+            work = [node.duration_ns for node, on in zip(self.graph.nodes, self.graph.lane, strict=True) if on == at]
+            share = units.percent(sum(work) / max(1, self.graph.elapsed_ns))
+            rows.append((lane, units.count(len(work)), units.duration(sum(work)), share))
+        rows.append(("all", units.count(len(self.graph.nodes)), units.duration(self.graph.work_ns), ""))
+        return Table("lanes", ("lane", "operators", "work", "share of the time"), rows)
 
     def longest(self) -> str:
         """The longest chain in words: its first operators with their times."""
@@ -47,7 +50,7 @@ class GraphDoc:
 
     def below(self) -> list[str]:
         """Sentences below the picture."""
-        return [*self._late(), self.longest(), *self.notes]
+        return [*self._late(), self.longest(), *self.notes, ONCE]
 
     def _late(self) -> list[str]:
         """What could have begun earlier, once for each line; the one that lost most speaks for the others."""

@@ -2,26 +2,206 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
-from perfmagic import units
-from perfmagic.view.graph.doc import GraphDoc
-from perfmagic.view.graph.layout import BOX_PX, WAYPOINT_PX, Layout, layout
-from perfmagic.view.graph.schedules import draw_schedules, ink_on, tone_of
-from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, Part
-from perfmagic.view.svg.metrics import fitted, width_px
-from perfmagic.view.svg.palette import Tone, tint
-from perfmagic.view.svg.path import number
+from perfmagic.base import units
+from perfmagic.trace.names import OpClass
+from perfmagic.view.graph.doc import EXECUTED, PLANNED, GraphDoc
+from perfmagic.view.svg.canvas import NARROW_PX, Canvas, Part, in_row, number
+from perfmagic.view.svg.layouts import Picture, alone, in_bytes
+from perfmagic.view.svg.metrics import Scale, fitted, in_lines, ticks, width_px
+from perfmagic.view.svg.palette import CLASS_TOKENS, Tone, tint
+
+# Where the boxes of a graph stand: columns are steps, rows are lanes.
+
+BOX_PX, WAYPOINT_PX, GAP_PX = 28, 9, 8
+_SWEEPS = 12
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Boxes 0 to n - 1, then waypoints, which hold a line that passes their column.
+
+    column, lane, top_px: of each item, the last from the top of its lane.  per_band: columns side by side; further ones
+    begin again below.  lane_px: how high each lane of a band is, by (band, lane).  lines: of each pair (before, after)
+    the items that its line passes, both boxes included.
+    """
+
+    column: list[int]
+    lane: list[int]
+    top_px: list[float]
+    per_band: int
+    lane_px: dict[tuple[int, int], float]
+    lines: dict[tuple[int, int], list[int]]
+
+
+def layout(
+    needs: Sequence[Collection[int]],
+    lane: Sequence[int],
+    *,
+    most_columns: int = 12,
+    label_px: Mapping[int, int] | None = None,
+) -> Layout:
+    """A place for each box. needs: of each the boxes before it; they come first.  lane: a number for each box.
+
+    most_columns: side by side.  label_px: the room for words above some boxes.
+    """
+    column, lanes = _columns(needs), list(lane)
+    lines: dict[tuple[int, int], list[int]] = {}
+    waypoint: dict[tuple[int, int], int] = {}  # of a box in a column: all lines that leave it share them
+    for before, after in sorted((box, i) for i, boxes in enumerate(needs) for box in boxes):
+        line = lines[before, after] = [before]
+        for at in range(column[before] + 1, column[after]):
+            line.append(waypoint.setdefault((before, at), len(column)))
+            if line[-1] == len(column):
+                column.append(at)
+                lanes.append(lane[before])
+        line.append(after)
+    rows = _ordered(column, lanes, lines)
+    per_band = -(-len(rows) // -(-len(rows) // most_columns))  # bands of equal length
+    labels = label_px or {}
+    room = [labels.get(i, 0) + GAP_PX + (BOX_PX if i < len(needs) else WAYPOINT_PX) for i in range(len(column))]
+    stacks: dict[tuple[int, int], list[int]] = defaultdict(list)  # the items of a column in a lane
+    lane_px: dict[tuple[int, int], float] = defaultdict(float)
+    for item in (item for row in rows for item in row):
+        stack = stacks[column[item], lanes[item]]
+        stack.append(item)
+        band = column[item] // per_band, lanes[item]
+        lane_px[band] = max(lane_px[band], float(sum(room[i] for i in stack)))
+    top = [0.0] * len(column)
+    for (at, one), stack in stacks.items():
+        y = (lane_px[at // per_band, one] - sum(room[i] for i in stack) + GAP_PX) / 2
+        for item in stack:
+            top[item] = y + labels.get(item, 0)
+            y += room[item]
+    return Layout(column, lanes, top, per_band, dict(lane_px), lines)
+
+
+def _columns(needs: Sequence[Collection[int]]) -> list[int]:
+    """One behind the last that it needs; what needs nothing stands just before the first that needs it."""
+    column: list[int] = []
+    first_use: dict[int, int] = {}
+    for i, before in enumerate(needs):
+        column.append(max((column[box] + 1 for box in before), default=0))
+        for box in before:
+            first_use[box] = min(first_use.get(box, column[i]), column[i])
+    return [first_use.get(i, at + 1) - 1 if not needs[i] else at for i, at in enumerate(column)]
+
+
+def _ordered(
+    column: Sequence[int], lanes: Sequence[int], lines: Mapping[tuple[int, int], Sequence[int]]
+) -> list[list[int]]:
+    """The items of each column from the top, by lane, in each lane near what they are joined with."""
+    near = defaultdict[tuple[int, int], list[int]](list)  # (item, -1 for before and 1 for behind)
+    for a, b in (step for line in lines.values() for step in pairwise(line)):
+        near[a, 1].append(b)
+        near[b, -1].append(a)
+    rows = [[i for i, at in enumerate(column) if at == number] for number in range(max(column, default=0) + 1)]
+    place = [float(i) for i in range(len(column))]
+    for sweep in range(_SWEEPS):
+        side = -1 if sweep % 2 == 0 else 1
+        for row in rows[::-side]:
+            row.sort(key=lambda i: (lanes[i], _middle(near[i, side], place, place[i])))
+            for at, item in enumerate(row):
+                place[item] = at
+    return rows
+
+
+def _middle(near: Sequence[int], place: Sequence[float], own: float) -> float:
+    return sum(place[i] for i in near) / len(near) if near else own
+
+
+# Two schedules on one scale: as executed, and as the needs alone would allow.
+
+ROW_PX, TITLE_PX, AXIS_PX = 16, 18, 16
+_LEAST_PX = 0.5
+_NARROW_PX = 2.0  # bars of one colour below it that touch are drawn as one
+_NAMED_PX = 24  # a bar this wide may have a name in it
+
+
+def tone_of(colour: OpClass | None) -> str:
+    """The colour of what executed a node."""
+    return "launch" if colour is None else CLASS_TOKENS[colour]
+
+
+def ink_on(colour: OpClass | None) -> str:
+    """The colour of words on that."""
+    return "ground" if colour is None else f"on_{CLASS_TOKENS[colour]}"
+
+
+def draw_schedules(canvas: Canvas, doc: GraphDoc, y: float, x: int, width_px: int) -> float:
+    """Draw both from y on, between x and x + width_px; where the last one ends."""
+    graph = doc.graph
+    scale = Scale(0, max(1, graph.elapsed_ns), width_px)
+    first_ns = graph.start_ns
+    executed = [(node.start_ns - first_ns, node.end_ns - first_ns) for node in graph.nodes]
+    planned = [(at, at + node.duration_ns) for at, node in zip(graph.planned_ns, graph.nodes, strict=True)]
+    for title, times, elapsed_ns in ((EXECUTED, executed, graph.elapsed_ns), (PLANNED, planned, graph.possible_ns)):
+        for line in in_lines(f"{title}: {units.duration(elapsed_ns)}", canvas.width_px - x, 10, bold=True):
+            canvas.text(x, y + 12, line, bold=True)
+            y += TITLE_PX
+        for lane in range(len(graph.lanes)):
+            _lane(canvas, doc, scale, lane, times, x, y)
+            y += ROW_PX
+        y += 4
+    for tick in ticks(scale.end_ns, width_px):
+        at = round(x + scale.x_of(tick.offset_ns), 1)
+        anchor = "end" if at > x + width_px - 30 else "middle" if tick.offset_ns else ""
+        canvas.text(at, y + 9, tick.text, "ink3", anchor=anchor)
+    return y + AXIS_PX
+
+
+def _lane(
+    canvas: Canvas, doc: GraphDoc, scale: Scale, lane: int, times: Sequence[tuple[int, int]], x: int, y: float
+) -> None:
+    """A bar for each node of a lane; those too narrow to be told apart are drawn as one."""
+    graph = doc.graph
+    canvas.boxes([(x, y + 1, scale.width_px, ROW_PX - 2)], "grid")
+    canvas.text(x - 6, y + 11.5, fitted(graph.lanes[lane], x - 8, 10), "ink2", anchor="end")
+    bars: list[tuple[float, float, str]] = []  # left, right, colour
+    named: list[tuple[float, str, str]] = []
+    for start, end, node in sorted((*times[i], i) for i, on in enumerate(graph.lane) if on == lane):
+        left = scale.x_of(start)
+        right = max(scale.x_of(end), left + _LEAST_PX)
+        colour = graph.placed[node].colour
+        last = bars[-1] if bars else (-9.0, -9.0, "")
+        if right - left < _NARROW_PX and left < last[1] + _LEAST_PX and last[2] == tone_of(colour):
+            bars[-1] = (last[0], max(last[1], right), last[2])
+        elif right > last[1]:
+            bars.append((max(left, last[1]), right, tone_of(colour)))
+        words = fitted(graph.nodes[node].name, right - left - 3, 10) if right - left >= _NAMED_PX else ""
+        if words:
+            named.append((round(x + (left + right) / 2, 1), words, ink_on(colour)))
+    for token in dict.fromkeys(bar[2] for bar in bars):
+        spans = [(left, right - (_LEAST_PX if right - left > 3 else 0)) for left, right, tone in bars if tone == token]
+        canvas.boxes([(round(x + a, 1), y + 1, round(b - a, 1), ROW_PX - 2.0) for a, b in spans], token)
+    for middle, words, ink in named:
+        canvas.text(middle, y + 11.5, words, ink, anchor="middle")
+
 
 LEFT_PX, RIGHT_PX = 104, 10
+NARROW_LEFT_PX = 76  # in a narrow picture
 MOST_COLUMNS = 12  # side by side; further steps begin again below
-WIDEST_PX, BESIDE_PX = 112, 16  # of a column, and of the room between two boxes
+WIDEST_PX, LEAST_PX, BESIDE_PX = 112, 73, 16  # of a column, and of the room between two boxes
 LABEL_PX, LANE_GAP_PX, BAND_GAP_PX = 12, 4, 16
 
 
 def graph_svg(doc: GraphDoc) -> str:
     """The picture, 1000 px wide, light and dark by the reader's system."""
-    return _Painter(doc).picture()
+    return alone(partial(_draw_graph, doc), alt_text(doc)).svg
+
+
+def graph_picture(doc: GraphDoc) -> Picture:
+    """The same laid out for several widths: fewer columns stand side by side in a narrower one."""
+    return in_bytes(partial(_draw_graph, doc), alt_text(doc))
+
+
+def _draw_graph(doc: GraphDoc, canvas: Canvas) -> float:
+    return Painter(canvas, doc).draw()
 
 
 def alt_text(doc: GraphDoc) -> str:
@@ -32,41 +212,43 @@ def alt_text(doc: GraphDoc) -> str:
     return f"Graph of needs, {boxes} in {lanes}. {doc.sentence}"
 
 
-class _Painter:
-    """Draws one picture."""
+class Painter:
+    """Draws one picture on a canvas."""
 
-    def __init__(self, doc: GraphDoc) -> None:
-        self._doc, self.canvas = doc, Canvas()
+    def __init__(self, canvas: Canvas, doc: GraphDoc) -> None:
+        self._doc, self.canvas = doc, canvas
         self._units = doc.drawn.units
         late = {row.number for row in doc.late}
         self._late = {i for i, unit in enumerate(self._units) if len(unit.nodes) == 1 and unit.nodes[0] in late}
         lanes = [unit.lane for unit in self._units]
         needs = [unit.needs for unit in self._units]
+        self._left_px = LEFT_PX if canvas.width_px >= NARROW_PX else NARROW_LEFT_PX
+        self._room_px = canvas.width_px - self._left_px - RIGHT_PX
+        most_columns = min(MOST_COLUMNS, self._room_px // LEAST_PX)
         self.layout: Layout = layout(
-            needs, lanes, most_columns=MOST_COLUMNS, label_px=dict.fromkeys(self._late, LABEL_PX)
+            needs, lanes, most_columns=most_columns, label_px=dict.fromkeys(self._late, LABEL_PX)
         )
         self._per_band = self.layout.per_band
-        room = WIDTH_PX - LEFT_PX - RIGHT_PX
-        self._column_px = min(WIDEST_PX, room / self._per_band)
+        self._column_px = min(WIDEST_PX, self._room_px / self._per_band)
         self._lane_y: dict[tuple[int, int], float] = {}  # (band, lane)
         self._seen: set[str] = set()
 
-    def picture(self) -> str:
-        y = 22.0
+    def draw(self) -> float:
+        """The whole picture; returns its height."""
+        y = 8.0
         for band in range(max(self.layout.column) // self._per_band + 1):
             y = self._band(band, y) + BAND_GAP_PX
         self._lines()
         self._links()
         for i in range(len(self._units)):
             self._box(i)
-        self._key()
-        y = draw_schedules(self.canvas, self._doc, y, LEFT_PX, WIDTH_PX - LEFT_PX - RIGHT_PX)
-        return self.canvas.svg(y + 6, alt_text(self._doc))
+        y = self._key(y - BAND_GAP_PX + 4)
+        return draw_schedules(self.canvas, self._doc, y + 6, self._left_px, self._room_px) + 6
 
     def place(self, item: int) -> tuple[float, float]:
         """The left upper corner of a box or a waypoint, below the label if it has one."""
         band, column = divmod(self.layout.column[item], self._per_band)
-        x = LEFT_PX + 4 + column * self._column_px
+        x = self._left_px + 4 + column * self._column_px
         return round(x, 1), round(self._lane_y[band, self.layout.lane[item]] + self.layout.top_px[item], 1)
 
     @property
@@ -83,9 +265,9 @@ class _Painter:
         for lane in sorted(here):
             self._lane_y[band, lane] = y
             height = self.layout.lane_px[band, lane]
-            self.canvas.boxes([(LEFT_PX - 2, round(y, 1), WIDTH_PX - LEFT_PX - RIGHT_PX + 4, round(height, 1))], "grid")
-            words = fitted(self._doc.graph.lanes[lane], LEFT_PX - 12, 10)
-            self.canvas.text(LEFT_PX - 8, round(y + height / 2 + 3.5, 1), words, "ink2", anchor="end")
+            self.canvas.boxes([(self._left_px - 2, round(y, 1), self._room_px + 4, round(height, 1))], "grid")
+            words = fitted(self._doc.graph.lanes[lane], self._left_px - 8, 10)
+            self.canvas.text(self._left_px - 6, round(y + height / 2 + 3.5, 1), words, "ink2", anchor="end")
             y += height + LANE_GAP_PX
         return y - LANE_GAP_PX
 
@@ -108,7 +290,8 @@ class _Painter:
         (ax, ay), (bx, by) = self._right(a), self._left(b)
         if self.layout.column[a] // self._per_band == self.layout.column[b] // self._per_band:
             return _bow(ax, ay, bx, by) + self._through(b)
-        return _bow(ax, ay, WIDTH_PX - RIGHT_PX, ay) + _bow(LEFT_PX - 2, by, bx, by) + self._through(b)
+        right = self.canvas.width_px - RIGHT_PX
+        return _bow(ax, ay, right, ay) + _bow(self._left_px - 2, by, bx, by) + self._through(b)
 
     def _through(self, item: int) -> str:
         """The straight piece of a line beside the boxes of a column."""
@@ -136,10 +319,10 @@ class _Painter:
         times = f" ×{units.count(len(unit.nodes))}" if len(unit.nodes) > 1 else ""
         name = fitted(unit.name, wide - 4 - width_px(times, 10), 10)
         canvas.text(middle, y + 12, name + times, ink, anchor="middle")
-        canvas.text(middle, y + 23.5, units.duration(unit.duration_ns), ink, anchor="middle", size=9)
+        canvas.text(middle, y + 24, units.duration(unit.duration_ns), ink, anchor="middle")
         if i in self._late:
             canvas.boxes([(x - 5, y, 3, BOX_PX)], "wait")
-            canvas.text(x + 1, y - 3, self._earlier(i), "wait", size=9)
+            canvas.text(x + 1, y - 3, self._earlier(i), "wait")
             self._seen.add("late")
 
     def _earlier(self, i: int) -> str:
@@ -161,30 +344,37 @@ class _Painter:
         top = self.layout.top_px
         upper, lower = sorted(upper, key=lambda i: -top[i]), sorted(lower, key=lambda i: top[i])
         state = self._doc.drawn.side_by_side
-        found = {(a, b): state(self._units[a], self._units[b]) for a in upper for b in lower}
+        states = {(a, b): state(self._units[a], self._units[b]) for a in upper for b in lower}
         for ran, tone, dash, what in ((True, "at_once", (), "at once"), (False, "wait", (2.0, 3.0), "apart")):
-            mine = [pair for pair, known in found.items() if known is ran]
-            if mine:
-                (ax, ay), (_, by) = self.place(mine[0][0]), self.place(mine[0][1])
+            pairs = [pair for pair, ran_at_once in states.items() if ran_at_once is ran]
+            if pairs:
+                (ax, ay), (_, by) = self.place(pairs[0][0]), self.place(pairs[0][1])
                 x = ax + self.box_px - 7
-                if mine[0][1] in self._late and x < ax + 3 + width_px(self._earlier(mine[0][1]), 9):
+                if pairs[0][1] in self._late and x < ax + 3 + width_px(self._earlier(pairs[0][1]), 10):
                     by -= LABEL_PX  # no line through words
                 self.canvas.stroke(f"M{number(x)} {number(ay + BOX_PX)}V{number(by)}", tone, 2.0, dash=dash)
                 self._seen.add(what)
                 return
 
-    def _key(self) -> None:
-        """What the marks of this picture mean; of those that it has."""
-        parts = [Part("each box needs what its lines come from; "), Part("bold: the longest chain", bold=True)]
+    def _key(self, y: float) -> float:
+        """What the marks of this picture mean; of those that it has.  Returns the lower edge."""
+        parts = [Part("each box needs what its lines come from"), Part("bold: the longest chain", bold=True)]
         if "at once" in self._seen:
-            parts += [Part("green: ran at once", "at_once", gap_px=12)]
+            parts.append(Part("green: ran at once", "at_once"))
         if "apart" in self._seen:
-            parts += [Part("red dots: could run side by side, and did not", "wait", gap_px=12)]
+            parts.append(Part("red dots: could run side by side, and did not", "wait"))
         if "late" in self._seen:
-            parts += [Part("red bar: could have begun so much earlier", "wait", gap_px=12)]
+            parts.append(Part("red bar: could have begun so much earlier", "wait"))
         if self._doc.drawn.by != "operator":
-            parts += [Part(f"a box: a {self._doc.drawn.by}", "ink2", gap_px=12)]
-        self.canvas.run(LEFT_PX, 12, *parts)
+            parts.append(Part(f"a box: a {self._doc.drawn.by}", "ink2"))
+        left = float(self._left_px) if self.canvas.width_px >= NARROW_PX else 6.0
+        x = left
+        for part in parts:
+            wide = width_px(part.text, 10, bold=part.bold)
+            x, y = in_row(self.canvas, x, y, wide, left)
+            self.canvas.text(round(x, 1), y + 10.5, part.text, part.token, bold=part.bold)
+            x += wide + 12
+        return y + 16
 
 
 def _bow(ax: float, ay: float, bx: float, by: float) -> str:

@@ -1,19 +1,17 @@
-"""What every face of a memory result shows."""
+"""What every renderer of a memory result shows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perfmagic import units
-from perfmagic.analysis.memory.growth import Growth
-from perfmagic.analysis.memory.peak import HeldBytes
+from perfmagic.analysis.memory.peak import Growth, HeldBytes
 from perfmagic.analysis.memory.stack import Stack
 from perfmagic.analysis.memory.whatif import WhatIf
-from perfmagic.analysis.rows import Rows
+from perfmagic.base import units
+from perfmagic.base.tables import Table
+from perfmagic.trace.rows import Rows
 
 MOST_ROWS = 14
-HEAD = ("", "bytes", "blocks", "why")
-CHANGE_HEAD = ("", "peak", "less")
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,8 @@ class MemoryDoc:
     stack: Stack
     reserved_bytes: int
 
-    def peak_rows(self) -> list[tuple[str, str, str, str]]:
+    @property
+    def peak_table(self) -> Table:
         """Place and code, bytes, blocks and reason of each row; the rest in one, then the sum."""
         rows = [
             (_placed_code(row), units.size(row.size_bytes), units.count(row.n_blocks), row.reason)
@@ -48,21 +47,24 @@ class MemoryDoc:
             size, n = sum(row.size_bytes for row in rest), sum(row.n_blocks for row in rest)
             rows.append((f"{units.plural(len(rest), 'more row')}", units.size(size), units.count(n), ".at_peak()"))
         n_blocks = sum(row.n_blocks for row in self.at_peak)
-        return [*rows, ("the peak", units.size(self.peak_bytes), units.count(n_blocks), "")]
+        rows.append(("the peak", units.size(self.peak_bytes), units.count(n_blocks), ""))
+        return Table("at the peak", ("", "bytes", "blocks", "why"), rows)
 
-    def change_rows(self) -> list[tuple[str, str, str]]:
-        """What would lower the peak: the change with its cause, the peak it would have, how much less that is."""
-        return [
+    @property
+    def change_table(self) -> Table:
+        """The change with its cause, the peak it would have, how much less that is."""
+        rows = [
             (f"{row.change} ({row.because})", f"{about(row)}{units.size(row.peak_bytes)}", units.size(row.saved_bytes))
             for row in self.what_if
         ]
+        return Table("what would lower the peak", ("", "peak", "less"), rows)
 
     def below(self) -> list[str]:
         """Sentences below the tables."""
-        found = [row.sentence for row in self.growth]
-        if self.n_rounds and not found:
-            found = [f"nothing grows over {units.plural(self.n_rounds, 'round')}"]
-        return [*found, f"{units.size(self.end_bytes)} are allocated at the end", *self.notes]
+        growth = [row.sentence for row in self.growth]
+        if self.n_rounds and not growth:
+            growth = [f"nothing grows over {units.plural(self.n_rounds, 'round')}"]
+        return [*growth, f"{units.size(self.end_bytes)} are allocated at the end", *self.notes]
 
 
 def place(row: HeldBytes) -> str:

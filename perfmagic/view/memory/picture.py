@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+
 import numpy as np
 
-from perfmagic import units
 from perfmagic.analysis.memory.peak import HeldBytes
 from perfmagic.analysis.memory.stack import KINDS, Kind
 from perfmagic.analysis.memory.whatif import WhatIf
+from perfmagic.base import units
 from perfmagic.trace.columns import Float64
 from perfmagic.view.memory.doc import MemoryDoc, about, place
-from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
-from perfmagic.view.svg.memory_layers import TOKENS, columns_of
-from perfmagic.view.svg.metrics import fitted, width_px
-from perfmagic.view.svg.path import quantised, skyline, step_line
+from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, quantised, skyline, step_line
+from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, WIDTHS_PX, Picture, alone, first_fit, laid_out
+from perfmagic.view.svg.metrics import fitted, in_lines, width_px
+from perfmagic.view.svg.palette import TOKENS, columns_of
 
 MAX_BYTES = 40_000
-PLOT_X, PLOT_PX, PLOT_RIGHT = 76, 800, 884
-HEIGHT_PX, TOP_PX, HEAD_PX = 150, 30, 30  # room above the peak for its words
+LAYOUTS_BYTES = 45_000  # of a picture for several widths: the tables below it have their part of an output
+PLOT_X, RIGHT_PX, RIGHT_GAP_PX = 76, 124, 8  # the sizes at the end stand at the right of the plot
+HEIGHT_PX, TOP_PX = 150, 30  # room above the peak for its words
+CAPTION = "each step to the right is an allocation or a release; waiting takes no room"
 BAND_PX, ROW_PX, TITLE_PX = 15, 18, 26
 BAR_PX, SIZE_X, COUNT_X, PLACE_X, CODE_X, WHY_X = 56, 124, 158, 170, 300, 560
+INDENT_PX, LINE_PX = 6, 13  # of words below a row
 PEAK_X, LESS_X, CHANGE_X = 124, 200, 212
 MOST_ROWS = 14
 RESERVED_SHARE = 1.3  # of the peak: below it, what is reserved is a number only
@@ -31,11 +38,24 @@ _ON_DARK = {Kind.PARAMETERS, Kind.OPTIMIZER, Kind.GRAPH}
 
 def memory_svg(doc: MemoryDoc) -> str:
     """The picture, 1000 px wide, at most 40 kB, light and dark by the reader's system."""
-    for columns in (800, 500, 300, 150, 80):
-        picture = _Painter(doc, columns).picture()
-        if len(picture.encode()) <= MAX_BYTES:
-            return picture
-    return picture
+    return first_fit(_pictures(doc), MAX_BYTES).svg
+
+
+def memory_picture(doc: MemoryDoc) -> Picture:
+    """The same laid out for several widths, as finely as LAYOUTS_BYTES allow."""
+    ways: list[tuple[tuple[int, ...], int]] = [(WIDTHS_PX, columns) for columns in (800, 300)]
+    ways += [(widths_px, columns) for widths_px in FEWER_WIDTHS_PX for columns in (300, 80)]
+    by_width = (laid_out(partial(_draw, doc, columns), alt_text(doc), widths_px) for widths_px, columns in ways)
+    return first_fit(chain(by_width, _pictures(doc)), LAYOUTS_BYTES)
+
+
+def _pictures(doc: MemoryDoc) -> Iterator[Picture]:
+    """From fine to coarse, 1000 px wide."""
+    return (alone(partial(_draw, doc, columns), alt_text(doc)) for columns in (800, 500, 300, 150, 80))
+
+
+def _draw(doc: MemoryDoc, n_columns: int, canvas: Canvas) -> float:
+    return _Painter(canvas, doc, n_columns).draw()
 
 
 def alt_text(doc: MemoryDoc) -> str:
@@ -45,36 +65,42 @@ def alt_text(doc: MemoryDoc) -> str:
 
 
 class _Painter:
-    """Draws one picture; n_columns: how finely the stack is drawn."""
+    """Draws one picture on a canvas; n_columns: how finely the stack is drawn, at most."""
 
-    def __init__(self, doc: MemoryDoc, n_columns: int) -> None:
-        self.canvas = Canvas()
+    def __init__(self, canvas: Canvas, doc: MemoryDoc, n_columns: int) -> None:
+        self.canvas = canvas
         self._doc = doc
+        self._is_narrow = canvas.width_px < NARROW_PX
+        self._is_stacked = canvas.width_px < WIDTH_PX  # reasons stand below the rows
+        self._plot_px = canvas.width_px - PLOT_X - (0 if self._is_narrow else RIGHT_PX)
+        self._caption = in_lines(CAPTION, canvas.width_px - PLOT_X, 10)
+        self._top = TOP_PX + LINE_PX * (len(self._caption) - 1)
         peak = max(1, doc.peak_bytes)
         self._is_reserved_drawn = doc.reserved_bytes > RESERVED_SHARE * peak
         top_bytes = min(doc.reserved_bytes, MOST_ABOVE * peak) if self._is_reserved_drawn else peak
         self._px = HEIGHT_PX / top_bytes
         self._peak_px = doc.peak_bytes * self._px
-        self._first, self._shown = columns_of(doc.stack.size_bytes.sum(axis=0), n_columns)
-        self._edges = np.append(self._first, len(doc.stack)) * (PLOT_PX / len(doc.stack)) + PLOT_X
+        self._first, self._shown = columns_of(doc.stack.size_bytes.sum(axis=0), min(n_columns, self._plot_px))
+        self._edges = np.append(self._first, len(doc.stack)) * (self._plot_px / len(doc.stack)) + PLOT_X
 
     @property
     def _peak_x(self) -> float:
         column = int(np.searchsorted(self._first, self._doc.stack.peak_step, side="right")) - 1
         return round(float((self._edges[column] + self._edges[column + 1]) / 2), 1)
 
-    def picture(self) -> str:
-        floor = TOP_PX + HEIGHT_PX
-        self.canvas.text(
-            PLOT_X, 10, "each step to the right is an allocation or a release; waiting takes no room", "ink2"
-        )
+    def draw(self) -> float:
+        """The whole picture; returns its height."""
+        floor = self._top + HEIGHT_PX
+        for line, words in enumerate(self._caption):
+            self.canvas.text(PLOT_X, 10 + LINE_PX * line, words, "ink2")
         self._stack(floor)
         y = self._bands(floor + 4)
+        y = self._at_end(y) if self._is_narrow else y
         y = self._key(y + 6)
         y = self._at_peak(y + 4)
         if self._doc.what_if:
             y = self._changes(y + 4)
-        return self.canvas.svg(y + 6, alt_text(self._doc))
+        return y + 6
 
     def _stack(self, floor: float) -> None:
         doc, canvas = self._doc, self.canvas
@@ -91,7 +117,7 @@ class _Painter:
 
     def _name(self, kind: Kind, low: Float64, high: Float64, floor: float) -> None:
         """The name of a layer where it has most room; none where it would not fit."""
-        width = width_px(kind.value, 10) * 1.15 + 8
+        width = width_px(kind.value, 10) + 8
         edges = self._edges
         best, at = float(_LABEL_PX), -1
         right = np.searchsorted(edges, edges[:-1] + width)
@@ -119,15 +145,31 @@ class _Painter:
             canvas.text(
                 PLOT_X - 6, round(floor - height + 3.5, 1), units.size(size) if size else "0", "ink2", anchor="end"
             )
-        end = doc.end_bytes * px
-        canvas.text(PLOT_RIGHT, round(floor - end + 3.5, 1), f"{units.size(doc.end_bytes)} at the end", "ink2")
+        if self._is_reserved_drawn:
+            canvas.stroke(f"M{2 * PLOT_X} {2 * self._top}h{2 * self._plot_px}", "ink2", 1.0, dash=(4, 3))
+        if self._is_narrow:
+            return
+        right, end = PLOT_X + self._plot_px + RIGHT_GAP_PX, doc.end_bytes * px
+        canvas.text(right, round(floor - end + 3.5, 1), f"{units.size(doc.end_bytes)} at the end", "ink2")
         if doc.reserved_bytes:
-            y = TOP_PX if end < HEIGHT_PX - 14 else floor - end + 13
-            canvas.text(PLOT_RIGHT, round(y + 3.5, 1), f"{units.size(doc.reserved_bytes)} reserved", "ink2")
-            if self._is_reserved_drawn:
-                canvas.stroke(f"M{2 * PLOT_X} {2 * TOP_PX}h{2 * PLOT_PX}", "ink2", 1.0, dash=(4, 3))
-            if doc.reserved_bytes > MOST_ABOVE * max(1, doc.peak_bytes):
-                canvas.text(PLOT_RIGHT, y - 9, "off the scale:", "ink2")
+            y = self._top if end < HEIGHT_PX - 14 else floor - end + 13
+            canvas.text(right, round(y + 3.5, 1), f"{units.size(doc.reserved_bytes)} reserved", "ink2")
+            if self._is_off_the_scale:
+                canvas.text(right, y - 9, "off the scale:", "ink2")
+
+    @property
+    def _is_off_the_scale(self) -> bool:
+        """Whether what is reserved lies above the plot."""
+        return self._doc.reserved_bytes > MOST_ABOVE * max(1, self._doc.peak_bytes)
+
+    def _at_end(self, y: float) -> float:
+        """What stands at the right of the plot where there is room."""
+        words = [f"{units.size(self._doc.end_bytes)} at the end"]
+        if self._doc.reserved_bytes:
+            off = " (off the scale)" if self._is_off_the_scale else ""
+            words.append(f"{units.size(self._doc.reserved_bytes)} reserved{off}")
+        self.canvas.text(PLOT_X, y + 10, " · ".join(words), "ink2")
+        return y + LINE_PX
 
     def _peak(self, floor: float) -> None:
         x = self._peak_x
@@ -135,8 +177,8 @@ class _Painter:
         self.canvas.stroke(f"M{2 * x:g} {2 * top:g}V{2 * floor:g}", "ink", 0.75, dash=(1.5, 1.5))
         self.canvas.boxes([(x - 2, top - 2, 4, 4)], "ink")
         words = f"peak {units.size(self._doc.peak_bytes)}"
-        room = width_px(words, 10, bold=True) * 1.15 + 8
-        anchor = "end" if x + room > PLOT_X + PLOT_PX else ""
+        room = width_px(words, 10, bold=True) + 8
+        anchor = "end" if x + room > PLOT_X + self._plot_px else ""
         self.canvas.text(x - 6 if anchor else x + 6, top - 4, words, bold=True, anchor=anchor)
 
     def _bands(self, y: float) -> float:
@@ -179,8 +221,8 @@ class _Painter:
         for kind, most in zip(KINDS, self._doc.stack.size_bytes.max(axis=1), strict=True):
             if not most:
                 continue
-            room = 14 + width_px(kind.value, 10) * 1.15 + 14
-            if x + room > WIDTH_PX:
+            room = 14 + width_px(kind.value, 10) + 14
+            if x + room > self.canvas.width_px:
                 x, y = float(PLOT_X), y + 15
             self.canvas.boxes([(round(x, 1), y + 3, 10.0, 8.0)], TOKENS[kind])
             self.canvas.text(round(x + 14, 1), y + 10.5, kind.value, "ink2")
@@ -196,7 +238,12 @@ class _Painter:
 
     def _at_peak(self, y: float) -> float:
         doc = self._doc
-        y = self._title(y, "at the peak", (PLACE_X, "allocated on"), (WHY_X, "why"))
+        heads = (
+            ((PLACE_X, "allocated on; below, why"),)
+            if self._is_stacked
+            else ((PLACE_X, "allocated on"), (WHY_X, "why"))
+        )
+        y = self._title(y, "at the peak", *heads)
         for row in doc.at_peak[:MOST_ROWS]:
             y = self._held(row, max(1, doc.peak_bytes), y)
         rest = doc.at_peak[MOST_ROWS:]
@@ -204,9 +251,11 @@ class _Painter:
             self.canvas.text(SIZE_X, y + 12.5, units.size(sum(row.size_bytes for row in rest)), anchor="end")
             self.canvas.text(PLACE_X, y + 12.5, f"{units.plural(len(rest), 'more row')}: .at_peak()", "ink2")
             y += ROW_PX
-        self.canvas.boxes([(0, y, WIDTH_PX, 1)], "ink2")
+        width = self.canvas.width_px
+        self.canvas.boxes([(0, y, width, 1)], "ink2")
         self.canvas.text(SIZE_X, y + 13.5, units.size(doc.peak_bytes), anchor="end", bold=True)
-        self.canvas.text(PLACE_X, y + 13.5, "the peak: the rows add up to it", "ink2")
+        total = fitted("the peak: the rows add up to it", width - PLACE_X, 10)
+        self.canvas.text(PLACE_X, y + 13.5, total, "ink2")
         return y + ROW_PX
 
     def _held(self, row: HeldBytes, peak_bytes: int, y: float) -> float:
@@ -219,20 +268,39 @@ class _Painter:
         if row.n_blocks > 1:
             canvas.text(COUNT_X, y + 12.5, f"×{units.count(row.n_blocks)}", "ink2", anchor="end")
         if row.line:
-            canvas.text(PLACE_X, y + 12.5, fitted(place(row), CODE_X - PLACE_X - 6, 10), "ink2")
-            code = row.code.strip().replace(" ", "\u00a0")
-            canvas.text(CODE_X, y + 12.5, fitted(code, WHY_X - CODE_X - 10, 10, mono=True), mono=True)
-        canvas.text(WHY_X, y + 12.5, fitted(row.reason, WIDTH_PX - WHY_X - 4, 10))
-        canvas.boxes([(0, y + ROW_PX - 0.5, WIDTH_PX, 0.5)], "rule")
+            self._source(row, y + 12.5)
+        if self._is_stacked:
+            left = INDENT_PX if self._is_narrow else PLACE_X
+            y = self._lines(row.reason, left, y + LINE_PX)
+        else:
+            canvas.text(WHY_X, y + 12.5, fitted(row.reason, WIDTH_PX - WHY_X - 4, 10))
+        canvas.boxes([(0, y + ROW_PX - 0.5, canvas.width_px, 0.5)], "rule")
         return y + ROW_PX
+
+    def _source(self, row: HeldBytes, y: float) -> None:
+        """The line that allocated it, and its code where there is room."""
+        width = self.canvas.width_px
+        room = width - PLACE_X if self._is_narrow else CODE_X - PLACE_X - 6
+        self.canvas.text(PLACE_X, y, fitted(place(row), room, 10), "ink2")
+        if not self._is_narrow:
+            room = width - CODE_X - 4 if self._is_stacked else WHY_X - CODE_X - 10
+            code = row.code.strip().replace(" ", "\u00a0")
+            self.canvas.text(CODE_X, y, fitted(code, room, 10, mono=True), mono=True)
+
+    def _lines(self, words: str, x: float, y: float, token: str = "ink") -> float:
+        """Words broken into lines, in a row that begins at y; returns where the row of the last line begins."""
+        room = self.canvas.width_px - x - 4
+        lines = in_lines(words, room, 10)
+        for index, line in enumerate(lines):
+            self.canvas.text(x, y + 12.5 + LINE_PX * index, fitted(line, room, 10), token)
+        return y + LINE_PX * (len(lines) - 1)
 
     def _changes(self, y: float) -> float:
         y = self._title(y, "what would lower the peak")
         for row in self._doc.what_if[:MOST_ROWS]:
             y = self._change(row, y)
         if self._doc.what_if.note:
-            self.canvas.text(CHANGE_X, y + 12.5, fitted(self._doc.what_if.note, WIDTH_PX - CHANGE_X, 10), "ink2")
-            y += ROW_PX
+            y = self._lines(self._doc.what_if.note, INDENT_PX if self._is_narrow else CHANGE_X, y, "ink2") + ROW_PX
         return y
 
     def _change(self, row: WhatIf, y: float) -> float:
@@ -243,6 +311,11 @@ class _Painter:
         canvas.text(PEAK_X, y + 12.5, units.size(row.peak_bytes), anchor="end")
         canvas.text(LESS_X, y + 12.5, f"{about(row)}−{units.size(row.saved_bytes)}", "ink2", anchor="end")
         words = f"{row.change} ({row.because})"
-        canvas.text(CHANGE_X, y + 12.5, fitted(words, WIDTH_PX - CHANGE_X - 4, 10))
-        canvas.boxes([(0, y + ROW_PX - 0.5, WIDTH_PX, 0.5)], "rule")
+        if self._is_narrow:
+            y = self._lines(words, INDENT_PX, y + LINE_PX)
+        elif self._is_stacked:
+            y = self._lines(words, CHANGE_X, y)
+        else:
+            canvas.text(CHANGE_X, y + 12.5, fitted(words, WIDTH_PX - CHANGE_X - 4, 10))
+        canvas.boxes([(0, y + ROW_PX - 0.5, canvas.width_px, 0.5)], "rule")
         return y + ROW_PX

@@ -2,28 +2,136 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
 import numpy as np
 
-from perfmagic import units
-from perfmagic.numerics.intervals import Intervals, occupancy
-from perfmagic.view.ranks.doc import RankRow, RanksDoc
-from perfmagic.view.ranks.picture_met import Heights, Places, draw_met
-from perfmagic.view.ranks.table import cost_words
-from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, Part
-from perfmagic.view.svg.metrics import fitted, width_px
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import Intervals, occupancy
+from perfmagic.trace.columns import NONE, Float64, Int64
+from perfmagic.view.ranks.doc import Met, RankRow, RanksDoc, cost_words
+from perfmagic.view.svg.canvas import Canvas, Part, in_row, number, quantised, rects, skyline, stretches
+from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, WIDTHS_PX, Picture, alone, first_fit, laid_out
+from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
+from perfmagic.view.svg.metrics import Scale, fitted, ticks, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, Tone, tint
-from perfmagic.view.svg.path import number, quantised, rects, skyline, stretches
-from perfmagic.view.svg.scale import Scale, ticks
-from perfmagic.view.timeline.critical import TITLE
-from perfmagic.view.timeline.picture.head import draw_shares
+from perfmagic.view.timeline.doc import TITLE
+from perfmagic.view.timeline.picture.frame import GUTTER_PX, RIGHT_PX, draw_shares, gutters
+
+# What joins the rows of the picture of several ranks: a line through each meeting, a dot on the rank that came last,
+# an arrow from each send to its receive.
+
+APART_PX = 4  # lines that stand closer are one: that of the longest wait
+MOST_ARROWS = 200
+_TIP_PX = (4.0, 1.7)  # length and half width of an arrow's tip
+_LINE = tint("wait", 0.6, 0.6)
+
+
+@dataclass(frozen=True)
+class Heights:
+    """Of the bands of a row and the gap after it, in px; bands of 0 are left out."""
+
+    host: int
+    compute: int
+    comm: int
+    copy: int
+    idle: int
+    gap: int
+
+    @property
+    def row(self) -> int:
+        return self.host + self.compute + self.comm + self.copy + self.idle
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the rows lie: the first one's top, their heights, how many are drawn."""
+
+    top: float
+    high: Heights
+    n: int
+
+    def comm(self, row: int, share: float) -> float:
+        """A height within the band of communication of a row, from its top (0) to its floor (1)."""
+        high = self.high
+        return self.top + row * (high.row + high.gap) + high.host + high.compute + share * high.comm
+
+
+def draw_met(canvas: Canvas, met: Met, scale: Scale, places: Places, column_px: int) -> None:
+    """The lines, dots and arrows of what lies in the scale's window; the coarser the columns, the fewer."""
+    if places.n < 2:
+        return
+    _meetings(canvas, met, scale, places, max(APART_PX, 2 * column_px))
+    _arrows(canvas, met, scale, places, MOST_ARROWS // column_px)
+
+
+def _meetings(canvas: Canvas, met: Met, scale: Scale, places: Places, apart_px: int) -> None:
+    first, last_row = met.first_row, np.minimum(met.last_row, places.n - 1)
+    shown = np.flatnonzero((met.met_ns >= scale.start_ns) & (met.met_ns < scale.end_ns) & (first < last_row))
+    if not len(shown):
+        return
+    x_px: Float64 = (met.met_ns - scale.start_ns).astype(np.float64) * scale.px_per_ns
+    lines, dots = "", ""
+    radius = 2.6 if places.high.row > 20 else 1.8
+    for i in sorted(_apart(x_px, shown[np.argsort(-met.waited_ns[shown], kind="stable")], apart_px)):
+        x = number(round(float(x_px[i]), 1))
+        upper, lower = places.comm(int(first[i]), 0.5), places.comm(int(last_row[i]), 0.5)
+        lines += f"M{x} {number(round(upper))}V{number(round(lower))}"
+        if met.last[i] != NONE and met.last[i] < places.n:
+            dots += f"M{x} {number(round(places.comm(int(met.last[i]), 0.5) * 2) / 2)}h0"
+    canvas.stroke(lines, _LINE, 0.8, dash=(2, 2))
+    canvas.stroke(dots, "ground", 2 * radius + 1.6, cap="round")
+    canvas.stroke(dots, "wait", 2 * radius, cap="round")
+
+
+def _apart(x_px: Float64, order: Int64, apart_px: float) -> Iterator[int]:
+    """The first of some places that keep a distance from all before them."""
+    taken: set[int] = set()
+    for i in order.tolist():
+        column = int(x_px[i] // apart_px)
+        if not taken & {column - 1, column, column + 1}:
+            taken.add(column)
+            yield i
+
+
+def _arrows(canvas: Canvas, met: Met, scale: Scale, places: Places, most: int) -> None:
+    both = met.both_ns
+    seen = (both >= scale.start_ns) & (met.arrived_ns < scale.end_ns)
+    seen &= (met.source < places.n) & (met.target < places.n)
+    shown = np.flatnonzero(seen)
+    if len(shown) > most:  # those that took longest
+        shown = np.sort(shown[np.argsort(both[shown] - met.arrived_ns[shown], kind="stable")[:most]])
+    shafts, tips = "", ""
+    for i in shown.tolist():
+        x0, x1 = (float(ns - scale.start_ns) * scale.px_per_ns for ns in (both[i], met.arrived_ns[i]))
+        y0, y1 = places.comm(int(met.source[i]), 0.25), places.comm(int(met.target[i]), 0.75)
+        shafts += f"M{number(round(x0, 1))} {number(round(y0))}L{number(round(x1, 1))} {number(round(y1))}"
+        tips += _tip(x0, y0, x1, y1)
+    canvas.stroke(shafts, "ink", 0.8, 0.6)
+    canvas.fill(tips, "ink")
+
+
+def _tip(x0: float, y0: float, x1: float, y1: float) -> str:
+    long, half = _TIP_PX
+    length = max(1e-6, ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5)
+    dx, dy = (x1 - x0) / length, (y1 - y0) / length
+    corners = (
+        (x1, y1),
+        (x1 - long * dx - half * dy, y1 - long * dy + half * dx),
+        (x1 - long * dx + half * dy, y1 - long * dy - half * dx),
+    )
+    return "M" + "L".join(f"{number(round(x, 1))} {number(round(y, 1))}" for x, y in corners) + "z"
+
 
 MAX_BYTES = 40_000  # as a timeline's picture: base64 in a notebook's output makes 53,400 of it
-LEFT_PX, PLOT_PX = 92, 796
 # from fine to coarse, the width of a column and the most rows drawn: a picture takes the first with which it fits
 DETAILS = ((1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (16, 32), (16, 16), (32, 8))
 FINDING_PX, AXIS_PX = 21, 17
 WAIT_SHARE = 0.5  # of a column: from there on it is a box of waiting, with hatching
-LABEL_PX = 60  # of a wait that says its length
+HATCH_BESIDE_PX = 10  # what a wait that says its length keeps of its hatching
 KEY = (
     ("host1", "Python"), ("blocked", "Python blocked"), ("comp", "compute"), ("comm", "data moving"),
     ("wait", "waiting for a rank"), ("beside", "the same beside compute"), ("last", "came last"), ("htod", "copies"),
@@ -40,27 +148,34 @@ def heights(n_rows: int) -> Heights:
     return Heights(0, 9, 7, 3, 0, 5) if n_rows <= 32 else Heights(0, 6, 5, 0, 0, 2)
 
 
-def ranks_svg(doc: RanksDoc, *, header: bool = True, most_bytes: int = MAX_BYTES) -> str:
-    """The picture of several ranks, 1000 px wide, at most 40 kB (or most_bytes), light and dark.
+def ranks_svg(doc: RanksDoc) -> str:
+    """The picture of several ranks, 1000 px wide, at most 40 kB, light and dark.
 
-    header: with the first line, the findings and how the axis was made, for a picture that stands alone.
+    With the first line, the findings and how the axis was made, for a picture that stands alone.
     """
-    picture = ""
-    for column_px, most_rows in DETAILS:
-        picture = _picture(doc, column_px, most_rows, header)
-        if len(picture.encode()) <= most_bytes:
-            break
-    return picture
+    return first_fit(_pictures(doc, header=True), MAX_BYTES).svg
 
 
-def _picture(doc: RanksDoc, column_px: int, most_rows: int, header: bool) -> str:
-    canvas = Canvas()
+def ranks_picture(doc: RanksDoc, most_bytes: int = LAYOUTS_BYTES) -> Picture:
+    """The same without what stands around it in HTML, laid out for several widths, in at most most_bytes."""
+    ways = [(WIDTHS_PX, DETAILS[0]), *((widths, detail) for widths in FEWER_WIDTHS_PX for detail in DETAILS[:4])]
+    by_width = (laid_out(partial(_draw, doc, *detail, False), doc.alt, widths) for widths, detail in ways)
+    return first_fit(chain(by_width, _pictures(doc, header=False)), most_bytes)
+
+
+def _pictures(doc: RanksDoc, *, header: bool) -> Iterator[Picture]:
+    """From fine to coarse, 1000 px wide."""
+    return (alone(partial(_draw, doc, *detail, header), doc.alt) for detail in DETAILS)
+
+
+def _draw(doc: RanksDoc, column_px: int, most_rows: int, header: bool, canvas: Canvas) -> float:
     y = _header(canvas, doc) if header else 4.0
     if doc.path:
         y = draw_shares(canvas, doc.path, y, TITLE)
     rows, high = doc.rows[:most_rows], heights(len(doc.rows))
-    scale = Scale(0, doc.span_ns, PLOT_PX)
-    canvas.shifted(LEFT_PX)
+    left_px, right_px = gutters(canvas.width_px)
+    scale = Scale(0, doc.span_ns, canvas.width_px - left_px - right_px)
+    canvas.shifted(left_px)
     lowest = y + AXIS_PX + len(rows) * (high.row + high.gap)
     _axis(canvas, scale, y, lowest)
     y += AXIS_PX
@@ -71,35 +186,35 @@ def _picture(doc: RanksDoc, column_px: int, most_rows: int, header: bool) -> str
     draw_met(canvas, doc.met, scale, Places(y - len(rows) * (high.row + high.gap), high, len(rows)), column_px)
     canvas.back()
     if len(doc.rows) > len(rows):
-        canvas.text(LEFT_PX, y + 8, f"and {units.plural(len(doc.rows) - len(rows), 'more rank')}", "ink2")
+        canvas.text(left_px, y + 8, f"and {units.plural(len(doc.rows) - len(rows), 'more rank')}", "ink2")
         y += 14
-    return canvas.svg(_key(canvas, doc, y + 2, header=header), doc.alt)
+    return _key(canvas, doc, y + 2, header=header)
 
 
 def _header(canvas: Canvas, doc: RanksDoc) -> float:
     total, rest = doc.parts[0], doc.parts[1:]
-    shown = fitted("  ·  ".join(rest), WIDTH_PX - width_px(total, 15, bold=True) - 12, 12)
+    shown = fitted("  ·  ".join(rest), canvas.width_px - width_px(total, 15, bold=True) - 12, 12)
     canvas.run(0, 18, Part(total, size=15, bold=True), Part(shown, "ink2", 12, gap_px=12))
     y = 28.0
     for finding in doc.findings:
-        canvas.boxes([(0, y, WIDTH_PX, 1)], "rule")
-        canvas.text(LEFT_PX - 12, y + 14.5, cost_words(finding.cost_ns), size=12, anchor="end", bold=True)
-        cause = fitted(finding.cause, WIDTH_PX - LEFT_PX, 12, bold=True)
-        room = WIDTH_PX - LEFT_PX - width_px(cause, 12, bold=True)
+        canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
+        canvas.text(GUTTER_PX - 12, y + 14.5, cost_words(finding.cost_ns), size=12, anchor="end", bold=True)
+        cause = fitted(finding.cause, canvas.width_px - GUTTER_PX, 12, bold=True)
+        room = canvas.width_px - GUTTER_PX - width_px(cause, 12, bold=True)
         rest_of_it = fitted(finding.sentence.removeprefix(finding.cause), room, 12)
-        canvas.run(LEFT_PX, y + 14.5, Part(cause, size=12, bold=True), Part(rest_of_it, size=12))
+        canvas.run(GUTTER_PX, y + 14.5, Part(cause, size=12, bold=True), Part(rest_of_it, size=12))
         y += FINDING_PX
     if doc.findings:
-        canvas.boxes([(0, y, WIDTH_PX, 1)], "rule")
+        canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
     return y + 6
 
 
 def _axis(canvas: Canvas, scale: Scale, y: float, lowest: float) -> None:
-    for tick in ticks(scale.end_ns, PLOT_PX):
+    for tick in ticks(scale.end_ns, scale.width_px):
         x = round(scale.x_of(tick.offset_ns), 1)
         canvas.boxes([(x, y + 11, 0.75, lowest - y - 11)], "grid")
         half = width_px(tick.text, 10) / 2
-        anchor = "" if x < half else "end" if x > PLOT_PX - half else "middle"
+        anchor = "" if x < half else "end" if x > scale.width_px - half else "middle"
         canvas.text(x, y + 9, tick.text, "ink2", anchor=anchor)
 
 
@@ -108,13 +223,10 @@ def _draw_row(
 ) -> None:
     middle = round(y + high.row / 2 + 4, 1)
     size = 11 if high.row > 14 else 10
-    canvas.text(-8, middle, row.label, size=size, anchor="end", bold=bold)
-    waited, computes = row.words
-    if high.row > 20:
-        canvas.text(PLOT_PX + 8, middle - 6 if waited else middle, waited or computes, size=size)
-        canvas.text(PLOT_PX + 8, middle + 7, computes if waited else "", "ink2")
-    else:
-        canvas.text(PLOT_PX + 8, middle, waited or computes, "ink2")
+    left_px, right_px = gutters(canvas.width_px)
+    canvas.text(-8, middle, fitted(row.label, left_px - 10, size, bold=bold), size=size, anchor="end", bold=bold)
+    if right_px == RIGHT_PX:
+        _write_numbers(canvas, row, scale.width_px + 8, middle, size if high.row > 20 else 0)
     _sky(canvas, row.bands["host"], scale, y, high.host, "host1", column_px)
     _sky(canvas, row.bands["blocked"], scale, y, high.host, BLOCKED, column_px)
     y += high.host
@@ -128,7 +240,17 @@ def _draw_row(
     _sky(canvas, row.bands["copy"], scale, y, high.copy, "htod", column_px)
     y += high.copy
     _sky(canvas, row.bands["idle"], scale, y, high.idle, "idle", column_px)
-    canvas.boxes([(0, round(y + high.idle + high.gap / 2 - 1, 1), PLOT_PX, 0.5)], "rule")
+    canvas.boxes([(0, round(y + high.idle + high.gap / 2 - 1, 1), scale.width_px, 0.5)], "rule")
+
+
+def _write_numbers(canvas: Canvas, row: RankRow, x: float, middle: float, size: int) -> None:
+    """How long the rank waited and computed, the first of them where the row is too low for two (size 0)."""
+    waited, computes = row.words
+    if not size:
+        canvas.text(x, middle, waited or computes, "ink2")
+        return
+    canvas.text(x, middle - 6 if waited else middle, waited or computes, size=size)
+    canvas.text(x, middle + 7, computes if waited else "", "ink2")
 
 
 def _comm_bands(row: RankRow, height: int) -> list[tuple[Intervals, Intervals, Intervals, int]]:
@@ -141,7 +263,12 @@ def _comm_bands(row: RankRow, height: int) -> list[tuple[Intervals, Intervals, I
 
 
 def _columns(spans: Intervals, scale: Scale, column_px: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return occupancy(spans, scale.start_ns, scale.end_ns, PLOT_PX // column_px)
+    return occupancy(spans, scale.start_ns, scale.end_ns, scale.width_px // column_px)
+
+
+def _edges(share: Float64, scale: Scale) -> Float64:
+    """The edges of columns in px; shape (columns + 1,)."""
+    return np.linspace(0.0, scale.width_px, len(share) + 1)
 
 
 def _sky(
@@ -151,7 +278,7 @@ def _sky(
     if not height or not len(spans):
         return
     share = _columns(spans, scale, column_px)
-    edges = np.arange(0, len(share) + 1, dtype=np.float64) * column_px
+    edges = _edges(share, scale)
     tone = tint("wait", 0.45, 0.45) if token == "idle" else token
     canvas.fill(skyline(edges, quantised(share * height, 1.0 if column_px > 1 else 0.5), y + height), tone)
 
@@ -159,21 +286,22 @@ def _sky(
 def _waits(canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int, column_px: int) -> None:
     """Waiting with no compute beside: hatched boxes, a long one with its length; what is too short, as columns."""
     share = _columns(spans, scale, column_px)
-    boxes = [
-        (a * float(column_px), y, (b - a) * float(column_px), float(height)) for a, b in stretches(share >= WAIT_SHARE)
-    ]
+    edges = _edges(share, scale)
+    spans_px = [(round(float(edges[a]), 1), round(float(edges[b]), 1)) for a, b in stretches(share >= WAIT_SHARE)]
+    boxes = [(x0, y, round(x1 - x0, 1), float(height)) for x0, x1 in spans_px]
     canvas.boxes(boxes, tint("wait", LOST_SHARE, LOST_SHARE))
     canvas.hatch_lost(rects(boxes))
     canvas.boxes([(x, y, 1, height) for x, _, _, _ in boxes], "wait")
-    edges = np.arange(0, len(share) + 1, dtype=np.float64) * column_px
     thin = np.where(share >= WAIT_SHARE, 0.0, share)
     canvas.fill(skyline(edges, quantised(thin * height, 1.0), y + height), "wait")
     for x, _, wide, _ in boxes:
-        if wide >= LABEL_PX and height >= 10:
+        if height >= 10:
             words = f"waits {units.duration(_longest_at(spans, scale, x, wide))}"
-            room = width_px(words, 9) + 4
+            room = width_px(words, 10) + 4
+            if wide < room + HATCH_BESIDE_PX:
+                continue
             canvas.boxes([(round(x + wide / 2 - room / 2, 1), y, round(room, 1), height)], "ground")
-            canvas.text(round(x + wide / 2, 1), y + height - 1.5, words, "wait", size=9, anchor="middle")
+            canvas.text(round(x + wide / 2, 1), y + height - 1.5, words, "wait", anchor="middle")
 
 
 def _longest_at(spans: Intervals, scale: Scale, x: float, wide: float) -> int:
@@ -186,6 +314,7 @@ def _longest_at(spans: Intervals, scale: Scale, x: float, wide: float) -> int:
 def _key(canvas: Canvas, doc: RanksDoc, y: float, *, header: bool) -> float:
     x = 0.0
     for token, words in KEY:
+        x, y = in_row(canvas, x, y, 14 + width_px(words, 10))
         box = (round(x, 1), y + 3, 10.0, 8.0)
         if token == "wait":
             canvas.boxes([box], tint("wait", LOST_SHARE, LOST_SHARE))
@@ -196,7 +325,7 @@ def _key(canvas: Canvas, doc: RanksDoc, y: float, *, header: bool) -> float:
             tones = {"idle": tint("wait", 0.45, 0.45), "blocked": BLOCKED, "beside": BESIDE}
             canvas.boxes([box], tones.get(token, token))
         canvas.text(round(x + 14, 1), y + 10.5, words, "ink2")
-        x += 14 + width_px(words, 10) * 1.1 + 12
+        x += 14 + width_px(words, 10) + 12
     if header:
-        canvas.text(0, y + 29, fitted(doc.clocks, WIDTH_PX, 10), "ink2")
+        canvas.text(0, y + 29, fitted(doc.clocks, canvas.width_px, 10), "ink2")
     return y + (34 if header else 16)

@@ -1,20 +1,216 @@
-"""A cell on several numbers of ranks: its table and its faces as text and HTML."""
+"""A cell on several numbers of ranks: its table, picture, text and HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
-from perfmagic import units
-from perfmagic.analysis.ranks.scaling import ScalingStat
-from perfmagic.view.html import cells_table, framed, image, paragraphs, short
-from perfmagic.view.ranks.scaling_picture import draw_scaling
-from perfmagic.view.text import table, wrapped
+from perfmagic.analysis.ranks.scaling import ScalingChange, ScalingStat
+from perfmagic.base import units
+from perfmagic.base.tables import Table, html_table, text_lines
+from perfmagic.base.terminal import wrapped
+from perfmagic.view.html import framed, image, paragraphs, short
+from perfmagic.view.svg.canvas import Canvas, Placed, in_row, number, rects
+from perfmagic.view.svg.layouts import alone, in_bytes
+from perfmagic.view.svg.metrics import fitted, width_px
+from perfmagic.view.svg.palette import LOST_SHARE, Tone, tint
 
-HEAD = (
-    "ranks", "time", "ideal", "speed-up", "efficiency", "compute", "exposed comm.", "waiting for ranks",
-    "waiting for a core",
-)  # fmt: skip
+# Several numbers of ranks as SVG: the speed-up beside the ideal, and where the time of each went.
+
+TOP_PX, PLOT_PX = 30, 160
+STACKED_PX = 620  # below it the times stand under the speed-up
+INSET_PX = 26
+BAR_PX = 56
+LABEL_PX = 30  # a part that is lower has no room for its length
+PARTS = (
+    ("compute_ns", "compute", "comp"),
+    ("exposed_transfer_ns", "data moving", "comm"),
+    ("exposed_waiting_ns", "waiting for ranks", "wait"),
+    ("rest_ns", "Python, copies, idle", "host2"),
+)
+IDEAL = "ideal"
+ON = ("comp", "comm")  # parts dark enough for letters of their own color
+
+
+@dataclass(frozen=True)
+class _Half:
+    """Where one of the two plots stands, in px."""
+
+    left: float
+    right: float
+    top: float
+
+    @property
+    def floor(self) -> float:
+        return self.top + PLOT_PX
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+
+def draw_scaling(rows: Sequence[ScalingStat], scaling: str, device_label: str, alt: str) -> str:
+    """The picture, 1000 px wide: both halves have a place for each number of ranks."""
+    return alone(partial(_draw_scaling, rows, scaling, device_label), alt).svg
+
+
+def _draw_scaling(rows: Sequence[ScalingStat], scaling: str, device_label: str, canvas: Canvas) -> float:
+    """Speed-up and times, beside each other where there is room; returns the height."""
+    speed, time = _halves(canvas.width_px)
+    against = units.plural(rows[0].ranks, "rank")
+    _title(canvas, speed, f"speed-up against {against}, {scaling} scaling")
+    _title(canvas, time, "time of the cell, mean of the ranks")
+    _draw_speedup(canvas, rows, speed)
+    _draw_times(canvas, rows, time)
+    bottom = _key(canvas, time.left, time.floor + 42.0)
+    canvas.text(canvas.width_px, bottom, fitted(device_label, canvas.width_px, 10), "ink2", anchor="end")
+    return bottom + 8
+
+
+def _halves(width_px: int) -> tuple[_Half, _Half]:
+    """The plot of the speed-up and that of the times in a picture of a width."""
+    if width_px < STACKED_PX:
+        return _Half(56, width_px - 12, TOP_PX), _Half(12, width_px - 12, TOP_PX + PLOT_PX + 66)
+    return _Half(56, 0.4 * width_px, TOP_PX), _Half(0.5 * width_px, width_px - 12, TOP_PX)
+
+
+def _title(canvas: Canvas, half: _Half, words: str) -> None:
+    x = max(0.0, min(half.left, canvas.width_px - width_px(words, 11, bold=True)))
+    canvas.text(round(x, 1), half.top - 16, words, size=11, bold=True)
+
+
+def _places(rows: Sequence[ScalingStat], half: _Half) -> list[float]:
+    """Where each number of ranks stands: doubling it is one distance."""
+    low, high = math.log(rows[0].ranks), math.log(rows[-1].ranks)
+    room = half.width - 2 * INSET_PX
+    shares = [(math.log(row.ranks) - low) / (high - low) if high > low else 0.5 for row in rows]
+    return [half.left + INSET_PX + room * share for share in shares]
+
+
+def _draw_speedup(canvas: Canvas, rows: Sequence[ScalingStat], half: _Half) -> None:
+    x, fewest = _places(rows, half), rows[0].ranks
+    ideal = [row.ranks / fewest for row in rows]
+    low = math.log2(min(1.0, *(row.speedup for row in rows))) - 0.6
+    high = math.log2(max(*ideal, *(row.speedup for row in rows))) + 0.3
+
+    def y(times: float) -> float:
+        """Doubling is one distance here too, so that the ideal is a straight line."""
+        return half.floor - PLOT_PX * (math.log2(times) - low) / (high - low)
+
+    powers = range(math.ceil(low), math.floor(high) + 1)
+    _grid(canvas, half, [2.0**power for power in powers], y, lambda times: f"\u00d7 {times:g}")
+    canvas.stroke(_path(x, [y(times) for times in ideal]), "ink3", 1.5, dash=(3.0, 2.5))
+    canvas.stroke(_path(x, [y(row.speedup) for row in rows]), "comp", 1.5)
+    placed = Placed(canvas)
+    for i in _by_worth(rows):
+        at, row = x[i], rows[i]
+        canvas.stroke(f"M{number(round(at, 1))} {number(round(y(row.speedup), 1))}h0", "comp", 6, cap="round")
+        below = y(row.speedup) + 16 if row.efficiency_frac < 1 else y(row.speedup) - 8
+        placed.text(at, below, units.percent(row.efficiency_frac), bold=True)
+    top = y(ideal[-1])
+    if not placed.text(x[-1] - 10, top - 3, IDEAL, "ink2", anchor="end"):
+        placed.text(x[-1] - 10, top + 20, IDEAL, "ink2", anchor="end")
+    _numbers(canvas, x, rows, half.floor)
+
+
+def _draw_times(canvas: Canvas, rows: Sequence[ScalingStat], half: _Half) -> None:
+    x = _places(rows, half)
+    top = max(*(row.time_ns for row in rows), *(row.ideal_ns for row in rows)) * 1.12
+    near = min((b - a for a, b in pairwise(x)), default=2.0 * BAR_PX)
+    wide = min(BAR_PX, near * 0.8)
+
+    def y(ns: float) -> float:
+        return half.floor - PLOT_PX * ns / top
+
+    labels: list[tuple[float, float, str, str]] = []
+    for at, row in zip(x, rows, strict=True):
+        done = 0.0
+        for name, _, token in PARTS:
+            length = getattr(row, name)
+            box = (round(at - wide / 2, 1), round(y(done + length), 1), wide, round(y(done) - y(done + length), 1))
+            _part(canvas, box, token)
+            words = units.duration(length)
+            if box[3] >= LABEL_PX / 2 and width_px(words, 10) + 4 <= wide:
+                labels.append((at, box[1] + box[3] / 2 + 3.5, words, f"on_{token}" if token in ON else "ink"))
+            done += length
+    placed = Placed(canvas)
+    for i in _by_worth(rows):
+        placed.text(x[i], y(rows[i].time_ns) - 5, units.duration(rows[i].time_ns), bold=True)
+    for at, level, words, ink in labels:
+        placed.text(at, level, words, ink)
+    for at, row in zip(x, rows, strict=True):
+        level = round(y(row.ideal_ns), 1)
+        past = min(6.0, (near - wide) / 2)  # of a neighbour's line it stays away
+        pieces = placed.beside(at - wide / 2 - past, at + wide / 2 + past, level)
+        data = "".join(f"M{number(round(a, 1))} {number(level)}h{number(round(b - a, 1))}" for a, b in pieces)
+        canvas.stroke(data, "ink", 1.2, dash=(3.0, 2.5))
+    canvas.boxes([(half.left, half.floor, half.width, 0.75)], "rule")
+    _numbers(canvas, x, rows, half.floor)
+
+
+def _part(canvas: Canvas, box: tuple[float, float, float, float], token: str) -> None:
+    """A part of the time; red is lost time, hatched as in the ranks' rows."""
+    if box[3] <= 0:
+        return
+    tone: str | Tone = tint("wait", LOST_SHARE, LOST_SHARE) if token == "wait" else token
+    canvas.boxes([box], tone)
+    if token == "wait":
+        canvas.hatch_lost(rects([box]))
+
+
+def _grid(
+    canvas: Canvas,
+    half: _Half,
+    values: Sequence[float],
+    y: Callable[[float], float],
+    words: Callable[[float], str],
+) -> None:
+    for value in values:
+        at = round(y(value), 1)
+        canvas.boxes([(half.left, at, half.width, 0.75)], "grid")
+        canvas.text(half.left - 6, at + 3.5, words(value), "ink2", anchor="end")
+    canvas.boxes([(half.left, half.floor, half.width, 0.75)], "rule")
+
+
+def _numbers(canvas: Canvas, x: Sequence[float], rows: Sequence[ScalingStat], floor: float) -> None:
+    """The numbers of ranks below a half; more ranks than cores are said. Where they are many, numbers alone."""
+    placed = Placed(canvas)
+    words = [units.plural(row.ranks, "rank") for row in rows]
+    many = not placed.fit(list(x), words, bold=True)
+    if many:
+        words = [str(row.ranks) for row in rows[:-1]] + words[-1:]
+    for i in _by_worth(rows):
+        row = rows[i]
+        shown = placed.text(x[i], floor + 14, words[i], bold=True)
+        if shown and row.crowded and (not many or row is rows[-1]):
+            placed.text(x[i], floor + 26, fitted(f"on {units.plural(row.cores or 0, 'core')}", 90, 10), "ink2")
+
+
+def _by_worth(rows: Sequence[ScalingStat]) -> list[int]:
+    """Where there is no room for the labels of all, the last and the first have theirs; the table has the rest."""
+    return list(dict.fromkeys((len(rows) - 1, 0, *range(len(rows)))))
+
+
+def _key(canvas: Canvas, left: float, y: float) -> float:
+    x = left
+    for _, words, token in PARTS:
+        x, y = in_row(canvas, x, y, 14 + width_px(words, 10), left)
+        _part(canvas, (round(x, 1), y - 8, 10, 9), token)
+        canvas.text(round(x + 14, 1), y, words, "ink2")
+        x += width_px(words, 10) + 30
+    x, y = in_row(canvas, x, y, 22 + width_px(IDEAL, 10), left)
+    canvas.stroke(f"M{number(round(x, 1))} {number(y - 3)}h{number(18)}", "ink", 1.2, dash=(3.0, 2.5))
+    canvas.text(round(x + 22, 1), y, IDEAL, "ink2")
+    return y + 16
+
+
+def _path(x: Sequence[float], y: Sequence[float]) -> str:
+    return "M" + "L".join(f"{number(round(a, 1))} {number(round(b, 1))}" for a, b in zip(x, y, strict=True))
+
+
 SAME_WORK = {"weak": "each rank has the same work", "strong": "all ranks share one work"}
 
 
@@ -45,9 +241,13 @@ class ScalingDoc:
         )
 
 
-def scaling_cells(doc: ScalingDoc) -> list[tuple[str, ...]]:
-    """A row for each number of ranks under HEAD."""
-    return [
+def scaling_table(doc: ScalingDoc) -> Table:
+    """A row for each number of ranks."""
+    head = (
+        "ranks", "time", "ideal", "speed-up", "efficiency", "compute", "exposed comm.", "waiting for ranks",
+        "waiting for a core",
+    )  # fmt: skip
+    rows = [
         (
             str(row.ranks),
             units.duration(row.time_ns),
@@ -61,11 +261,12 @@ def scaling_cells(doc: ScalingDoc) -> list[tuple[str, ...]]:
         )
         for row in doc.rows
     ]
+    return Table("Scaling", head, rows, f"{doc.note}. {doc.fine_print}")
 
 
 def scaling_text(doc: ScalingDoc) -> str:
     """The sentence, the table and the fine print, as wide as the terminal."""
-    lines = [*wrapped(doc.sentence), "", *table(HEAD, scaling_cells(doc)), ""]
+    lines = [*wrapped(doc.sentence), "", *text_lines(scaling_table(doc)), ""]
     lines += [*wrapped(doc.note), *wrapped(doc.fine_print)]
     return "\n".join(line.rstrip() for line in lines)
 
@@ -73,5 +274,49 @@ def scaling_text(doc: ScalingDoc) -> str:
 def scaling_html(doc: ScalingDoc) -> str:
     """The sentence, the picture as an image, the table and the fine print; survives sanitisers."""
     line = f'<div style="margin:4px 0"><b>{short(doc.sentence)}</b></div>'
-    picture = image(draw_scaling(doc.rows, doc.scaling, doc.device_label, doc.sentence), doc.sentence)
-    return framed(line + picture + cells_table(HEAD, scaling_cells(doc)) + paragraphs([doc.note, doc.fine_print]))
+    picture = in_bytes(partial(_draw_scaling, doc.rows, doc.scaling, doc.device_label), doc.sentence)
+    below = html_table(scaling_table(doc)) + paragraphs([doc.note, doc.fine_print])
+    return framed(line + image(picture, doc.sentence) + below)
+
+
+# Two sweeps over numbers of ranks compared: the table as text and HTML.
+
+NOTE = (
+    "Differences of parts are the mean of the ranks, and add up to the difference. Exposed: with no compute beside it. "
+    "Efficiency is that of each sweep against its own fewest ranks"
+)
+APART = {True: "apart", False: "overlap", None: "one run"}
+
+
+def change_table(rows: Sequence[ScalingChange], names: tuple[str, str]) -> Table:
+    """A row for each number of ranks."""
+    head = ["ranks", *names, "difference", "runs", "efficiency", "compute", "exposed transfer", "waiting", "rest"]
+    cells = [
+        [
+            str(row.ranks),
+            units.duration(row.a_ns),
+            units.duration(row.b_ns),
+            units.signed(row.diff_ns),
+            APART[row.apart],
+            f"{units.percent(row.efficiency_a_frac)} → {units.percent(row.efficiency_b_frac)}",
+            units.signed(row.compute_diff_ns),
+            units.signed(row.exposed_transfer_diff_ns),
+            units.signed(row.exposed_waiting_diff_ns),
+            units.signed(row.rest_diff_ns),
+        ]
+        for row in rows
+    ]
+    return Table("", head, cells)
+
+
+def change_text(headline: str, rows: Sequence[ScalingChange], names: tuple[str, str], notes: Sequence[str]) -> str:
+    """The verdict, the table and the notes, as wide as the terminal."""
+    said = [line for note in (*notes, NOTE) for line in wrapped(note)]
+    lines = [*wrapped(headline), "", *text_lines(change_table(rows, names)), "", *said]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def change_html(headline: str, rows: Sequence[ScalingChange], names: tuple[str, str], notes: Sequence[str]) -> str:
+    """The same as HTML; survives sanitisers."""
+    line = f'<div style="margin:4px 0"><b>{short(headline)}</b></div>'
+    return framed(line + html_table(change_table(rows, names)) + paragraphs([*notes, NOTE]))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from perfmagic import terminal
-from perfmagic.view.ranks.doc import RanksDoc
-from perfmagic.view.ranks.table import HEAD, NOTE, cost_words, rank_cells
-from perfmagic.view.svg.metrics import columns
-from perfmagic.view.text import table, wrapped
-from perfmagic.view.timeline.critical import path_words
+from perfmagic.base import terminal
+from perfmagic.base.tables import Table, text_lines
+from perfmagic.base.terminal import columns, wrapped
+from perfmagic.view.ranks.doc import NOTE, RanksDoc, cost_words, rank_table
+from perfmagic.view.timeline.doc import path_words
 
 _GUTTER = 10
 # in a narrow terminal these stand in the way of the others
@@ -24,11 +23,12 @@ def ranks_text(doc: RanksDoc) -> str:
 
 def rank_lines(doc: RanksDoc) -> list[str]:
     """The table, with as many columns as fit."""
-    cells, shown = [HEAD, *rank_cells(doc)], list(range(len(HEAD)))
+    table = rank_table(doc)
+    head, cells, shown = table.headings, [table.headings, *table.rows], list(range(len(table.head)))
     for name in ("", *_DISPENSABLE):
-        shown = [i for i in shown if HEAD[i] != name or not name]
+        shown = [i for i in shown if head[i] != name or not name]
         widths = [max(columns(row[i]) for row in cells) + 2 for i in shown]
         if sum(widths) <= terminal.width():
             break
-    rows = [[row[i] for i in shown] for row in cells]
-    return [line.rstrip() for line in table(rows[0], rows[1:])]
+    fitting = Table("", [head[i] for i in shown], [[row[i] for i in shown] for row in table.rows])
+    return [line.rstrip() for line in text_lines(fitting)]

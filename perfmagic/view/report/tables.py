@@ -2,43 +2,249 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfmagic import units
+from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category
 from perfmagic.analysis.timeline.idle import CAUSES
+from perfmagic.base import units
+from perfmagic.base.tables import Cell, Table, cell, whole_name
 from perfmagic.trace.short_names import short_names
-from perfmagic.view.report import host
-from perfmagic.view.report.operators import brief_operator_table, category_table, operator_table
-from perfmagic.view.report.table import (
-    ReportTable,
-    cell,
-    columns_of,
-    count_cell,
-    named_table,
-    rate_cell,
-    share_cell,
-    size_cell,
-    time_cell,
-)
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
+
+KeyColumn = tuple[str, Callable[[Any], Cell], str]  # its heading, what makes its cells, and of which key of a report
+
+
+def named_table(
+    title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]], thing: str, note: str = ""
+) -> Table:
+    """A table whose first column has names."""
+    return Table(title, head, rows, note, thing, tuple(whole_name(row[0]) for row in rows))
+
+
+def columns_of(
+    items: Sequence[Mapping[str, Any]], first: Callable[[Mapping[str, Any]], str], columns: Sequence[KeyColumn]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The head and the rows of a table: a row for each item of a report.  first: the cell that names it."""
+    head = ("", *(heading for heading, _, _ in columns))
+    return head, [(first(item), *(made(item[key]) for _, made, key in columns)) for item in items]
+
+
+def name_cell(item: Mapping[str, Any]) -> Cell:
+    """The cell with an item's name, which may be shortened."""
+    return cell(item["name"], full=item["name"])
+
+
+def time_cell(ns: float | None) -> Cell:
+    """A time; empty where it is not known."""
+    return cell("") if ns is None else cell(units.duration(ns), ns)
+
+
+def count_cell(n: int) -> Cell:
+    """A count."""
+    return cell(units.count(n), n)
+
+
+def share_cell(frac: float) -> Cell:
+    """A fraction as a percentage."""
+    return cell(units.percent(frac), frac)
+
+
+def size_cell(size_bytes: int | None) -> Cell:
+    """A size; empty where it is 0 or not known."""
+    return cell(units.size(size_bytes), size_bytes) if size_bytes else cell("")
+
+
+def rate_cell(bytes_per_s: float | None) -> Cell:
+    """Bytes a second; empty where they are 0 or not known."""
+    return cell(f"{units.size(bytes_per_s)}/s", bytes_per_s) if bytes_per_s else cell("")
+
+
+# The tables of a report about Python's side: steps, operators, annotations, lines of the cell, waits.
+
+
+def steps_table(report: Mapping[str, Any]) -> Table:
+    """The training steps: their time on the host, and what they had the devices do."""
+    head, rows = columns_of(
+        report["steps"],
+        lambda step: cell(f"step {step['number']}", step["number"]),
+        (
+            ("on the host", time_cell, "duration_ns"),
+            ("busy then", share_cell, "window_busy_frac"),
+            ("compute", time_cell, "compute_ns"),
+            ("communication", time_cell, "communication_ns"),
+            ("copies", time_cell, "copy_ns"),
+            ("lap", time_cell, "lap_ns"),
+            ("ops, all threads", count_cell, "n_ops"),
+        ),
+    )
+    return Table("Steps", head, rows, report["steps_note"], thing="step")
+
+
+def operators_table(report: Mapping[str, Any]) -> Table:
+    """What each operator cost, with and without those inside it."""
+    head, rows = columns_of(
+        report["operators"],
+        name_cell,
+        (
+            ("calls", count_cell, "n_calls"),
+            ("host total", time_cell, "host_ns"),
+            ("host self", time_cell, "host_self_ns"),
+            ("device total", time_cell, "device_ns"),
+            ("device self", time_cell, "device_self_ns"),
+            ("ops", count_cell, "n_ops"),
+        ),
+    )
+    return named_table("Operators on the host", head, rows, "operator")
+
+
+def annotations_table(report: Mapping[str, Any]) -> Table:
+    """What each annotation took, and what was launched inside it on its own thread."""
+    head, rows = columns_of(
+        report["annotations"],
+        name_cell,
+        (
+            ("times", count_cell, "n_occurrences"),
+            ("host", time_cell, "host_ns"),
+            ("device busy, own thread", time_cell, "busy_ns"),
+            ("ops, own thread", count_cell, "n_ops"),
+        ),
+    )
+    return named_table("Annotations", head, rows, "annotation")
+
+
+def lines_table(report: Mapping[str, Any]) -> Table:
+    """The lines of the cell."""
+    head, rows = columns_of(
+        report["lines"],
+        lambda line: cell(f"{line['line']}: {line['text'].strip()}", line["line"]),
+        (
+            ("host", time_cell, "host_ns"),
+            ("blocked", time_cell, "blocked_ns"),
+            ("device", time_cell, "device_ns"),
+            ("queued", time_cell, "queued_ns"),
+            ("idle", time_cell, "idle_ns"),
+            ("ops", count_cell, "n_ops"),
+        ),
+    )
+    return Table("Lines of the cell", head, rows, thing="line")
+
+
+def syncs_table(report: Mapping[str, Any]) -> Table:
+    """What made Python wait for the device."""
+    head, rows = columns_of(
+        report["syncs"],
+        lambda sync: sync["asked_by"] + (f", line {', '.join(map(str, sync['lines']))}" if sync["lines"] else ""),
+        (
+            ("asked", count_cell, "n_asked"),
+            ("calls", count_cell, "n_calls"),
+            ("Python blocked", time_cell, "blocked_ns"),
+            ("device busy meanwhile", time_cell, "busy_ns"),
+        ),
+    )
+    return named_table("Waits for the device", head, rows, "wait")
+
+
+# The tables of a report about what a device worked on: by operator and by category.
+
+_SHAPES_LENGTH = 60
+
+
+def operator_table(device: Mapping[str, Any], where: str) -> Table:
+    """Device time by operator, the longest first."""
+    rows = [
+        (
+            cell(_name(row, _SHAPES_LENGTH), full=_name(row)),
+            count_cell(row["n_calls"]),
+            time_cell(row["total_ns"]),
+            time_cell(row["mean_ns"]),
+            share_cell(row["share_frac"]),
+            cell(_rate(row["flop_per_s"], row["peak_frac"]), row["flop_per_s"]),
+            rate_cell(row["bytes_per_s"]),
+        )
+        for row in device["device_operators"]
+    ]
+    of_calls = "self" if any(row["source"] == "operator" for row in device["device_operators"]) else "total"
+    head = ("", "calls", of_calls, "mean", "of all ops", "achieved", "in and out")
+    return named_table(f"Device time by operator{where}", head, rows, "operator", _note(device, len(rows)))
+
+
+def brief_operator_table(device: Mapping[str, Any], where: str) -> Table:
+    """The same in fewer columns; empty where the record has no operators, because the table of kernels says it all."""
+    rows = device["device_operators"]
+    whole = operator_table(device, where)
+    if not any(row["source"] in ("operator", "graph") for row in rows):
+        return Table(whole.title, whole.head, ())
+    kept = (0, 1, 2, 4, 5)
+    cells = [[row[i] for i in kept] for row in whole.rows]
+    return replace(whole, head=[whole.head[i] for i in kept], rows=cells)
+
+
+def category_table(device: Mapping[str, Any], where: str) -> Table:
+    """Device time by what it was for; adds up to the summed time of all ops."""
+    head, rows = columns_of(
+        device["categories"],
+        lambda row: CATEGORY_WORDS[Category[row["category"].upper()]],
+        (
+            ("ops", count_cell, "n_ops"),
+            ("total", time_cell, "total_ns"),
+            ("of all ops", share_cell, "share_frac"),
+        ),
+    )
+    return Table(f"Device time by category{where}", head, rows)
+
+
+def _name(row: Mapping[str, Any], length: int | None = None) -> str:
+    """The operator with its inputs, their shapes in so many characters."""
+    kernel, shapes = "kernel " if row["source"] in ("kernel", "unknown") else "", row["shapes"]
+    if length is not None and len(shapes) > length:
+        shapes = shapes[: length - 1] + "…"
+    return kernel + " ".join(filter(None, (row["name"], shapes, row["dtypes"])))
+
+
+def _rate(flop_per_s: float | None, peak_frac: float | None) -> str:
+    if flop_per_s is None:
+        return ""
+    share = "" if peak_frac is None else f" ({units.percent(peak_frac)})"
+    return units.rate(flop_per_s, "FLOP/s") + share
+
+
+def _note(device: Mapping[str, Any], n_rows: int) -> str:
+    achieved, words = device["achieved"], []
+    if not n_rows:
+        return ""
+    if any(row["source"] == "operator" for row in device["device_operators"]):
+        words.append("self: an op counts for the innermost operator around its launch")
+    if achieved["unattributed_ns"]:
+        words.append(f"{units.duration(achieved['unattributed_ns'])} were launched by no recorded operator")
+    if achieved["flop_ns"]:
+        rate = units.rate(achieved["flop"] / achieved["flop_ns"] * 1e9, "FLOP/s")
+        words.append(f"counted operators: {units.duration(achieved['flop_ns'])} at {rate}")
+    peaks = device["peaks"]
+    if peaks is None and achieved["flop_ns"]:
+        words.append(f"no peak of {device['label']} is known")
+    elif peaks is not None and achieved["flop_ns"]:
+        words.append(f"shares in brackets: of the peak of {peaks['name']}, {peaks['kind']}")
+    words += [device["operators_note"]] if device["operators_note"] else []
+    return "; ".join(words)
+
 
 TEXT_ROWS, MARKDOWN_ROWS, HTML_ROWS = 5, 15, 200
 RULE_NAMES, RULE_LENGTH = 15, 60  # names in a sentence on communication, and the columns of each
 
 
-def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bool = False) -> list[ReportTable]:
+def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bool = False) -> list[Table]:
     """The tables of one trace, each with its first rows. Tables without rows and note are left out.
 
     report: from perfmagic.analysis.report.  brief: as a terminal has room for; without those of the streams, which the
     timeline's own text has.
     """
-    found = [host.steps_table(report)]
+    tables = [steps_table(report)]
     # where work is missing from a record, nobody can tell what its idle time waited for
     lacks = any(remark["kind"] in ("sample", "graph_ops") for remark in report["trust"]["remarks"])
     for device, where in _devices(report):
-        found += [
+        tables += [
             _time(device, where),
             *([] if lacks else [_idle(device, where)]),
             *([] if brief else [_streams(device, where)]),
@@ -50,13 +256,13 @@ def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bo
             _overlaps(device, where),
             _memory(device, where),
         ]
-    found += [
-        host.operators_table(report),
-        host.annotations_table(report),
-        host.lines_table(report),
-        host.syncs_table(report),
+    tables += [
+        operators_table(report),
+        annotations_table(report),
+        lines_table(report),
+        syncs_table(report),
     ]
-    return [table.first(most) for table in found if table.rows or table.note]
+    return [table.first(most) for table in tables if table.rows or table.note]
 
 
 def _devices(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
@@ -90,17 +296,17 @@ def communication_words(report: Mapping[str, Any]) -> str:
     return f"As communication count kernels that match {report['comm_names']!r}: {matched}."
 
 
-def _time(device: Mapping[str, Any], where: str) -> ReportTable:
+def _time(device: Mapping[str, Any], where: str) -> Table:
     extent_ns = device["extent_ns"]
     rows = [
         (PARTITION_WORDS[key], time_cell(ns), share_cell(ns / extent_ns))
         for key, ns in device["partition"].items()
         if ns
     ]
-    return ReportTable(f"Where the {units.duration(extent_ns)} went{where}", ("", "time", "share"), tuple(rows))
+    return Table(f"Where the {units.duration(extent_ns)} went{where}", ("", "time", "share"), tuple(rows))
 
 
-def _streams(device: Mapping[str, Any], where: str) -> ReportTable:
+def _streams(device: Mapping[str, Any], where: str) -> Table:
     deepest = {queue["stream"]: queue["ops_max"] for queue in device["queues"]}
     rows = [
         (
@@ -113,10 +319,10 @@ def _streams(device: Mapping[str, Any], where: str) -> ReportTable:
         for stream in device["streams"]
     ]
     head = ("", "ops", "busy", "of the extent", "queue ≤")
-    return ReportTable(f"Streams{where}", head, tuple(rows), thing="stream")
+    return Table(f"Streams{where}", head, rows, thing="stream")
 
 
-def _idle(device: Mapping[str, Any], where: str) -> ReportTable:
+def _idle(device: Mapping[str, Any], where: str) -> Table:
     idle_ns = device["idle_ns"]
     by_cause = dict(device["idle"]["by_cause_ns"])
     inside_ns = by_cause.pop("in_call")
@@ -126,13 +332,13 @@ def _idle(device: Mapping[str, Any], where: str) -> ReportTable:
         named += [(f"waiting {CAUSES[cause]}", ns)]
         named += [("  of it inside calls into the driver", inside_ns)] if cause == "in_python" else []
     rows = [(words, time_cell(ns), share_cell(ns / idle_ns)) for words, ns in named if ns]
-    return ReportTable(f"Idle by cause{where}", ("", "time", "of idle"), tuple(rows))
+    return Table(f"Idle by cause{where}", ("", "time", "of idle"), tuple(rows))
 
 
-def _collectives(device: Mapping[str, Any], where: str) -> ReportTable:
+def _collectives(device: Mapping[str, Any], where: str) -> Table:
     head, rows = columns_of(
         device["collectives"],
-        lambda one: f"{one['name']} {one['dtype']}".rstrip() + (f", group {one['group']}" if one["group"] else ""),
+        lambda row: f"{row['name']} {row['dtype']}".rstrip() + (f", group {row['group']}" if row["group"] else ""),
         (
             ("ops", count_cell, "n_ops"),
             ("total", time_cell, "total_ns"),
@@ -144,7 +350,7 @@ def _collectives(device: Mapping[str, Any], where: str) -> ReportTable:
     return named_table(f"Collectives{where}", head, rows, "collective", note)
 
 
-def _kernels(device: Mapping[str, Any], where: str) -> ReportTable:
+def _kernels(device: Mapping[str, Any], where: str) -> Table:
     head, rows = columns_of(
         device["kernels"],
         lambda kernel: cell(kernel["short_name"], full=kernel["name"]),
@@ -158,7 +364,7 @@ def _kernels(device: Mapping[str, Any], where: str) -> ReportTable:
     return replace(named_table(f"Kernels{where}", head, rows, "kernel"), kernels=True)
 
 
-def _copies(device: Mapping[str, Any], where: str) -> ReportTable:
+def _copies(device: Mapping[str, Any], where: str) -> Table:
     head, rows = columns_of(
         device["copies"],
         lambda copy: copy["name"],
@@ -172,23 +378,23 @@ def _copies(device: Mapping[str, Any], where: str) -> ReportTable:
     return named_table(f"Copies{where}", head, rows, "kind")
 
 
-def _overlaps(device: Mapping[str, Any], where: str) -> ReportTable:
+def _overlaps(device: Mapping[str, Any], where: str) -> Table:
     head, rows = columns_of(
-        [one for one in sorted(device["overlaps"], key=lambda one: -one["overlap_ns"]) if one["overlap_ns"]],
-        lambda one: f"{one['first']} and {one['second']}",
+        [pair for pair in sorted(device["overlaps"], key=lambda pair: -pair["overlap_ns"]) if pair["overlap_ns"]],
+        lambda pair: f"{pair['first']} and {pair['second']}",
         (
             ("time", time_cell, "overlap_ns"),
             ("of the first", share_cell, "frac_of_first"),
             ("of the second", share_cell, "frac_of_second"),
         ),
     )
-    return ReportTable(f"At the same time{where}", head, tuple(rows), thing="pair")
+    return Table(f"At the same time{where}", head, rows, thing="pair")
 
 
-def _memory(device: Mapping[str, Any], where: str) -> ReportTable:
+def _memory(device: Mapping[str, Any], where: str) -> Table:
     memory = device["memory"]
     if memory is None:
-        return ReportTable(f"Memory{where}", (), ())
+        return Table(f"Memory{where}", (), ())
     rows: list[tuple[str, ...]] = [("allocated, at most", size_cell(memory["peak_bytes"]))]
     rows += [("reserved, at most", size_cell(memory["reserved_max_bytes"]))] if memory["reserved_max_bytes"] else []
-    return ReportTable(f"Memory{where}", ("", "size"), tuple(rows))
+    return Table(f"Memory{where}", ("", "size"), tuple(rows))

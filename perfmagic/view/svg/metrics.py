@@ -1,55 +1,83 @@
 """How wide text will be, without a font: enough to fit a label into a bar.
 
-Widths are those of Arial and of the fonts made to its measure (Helvetica's table), in thousandths of the size.
+Whose font a reader has is not known when a picture is drawn. Widths, in thousandths of the size, are therefore the
+larger of Arial's (and of the fonts made to its measure) and of DejaVu Sans, which Linux has where Arial is absent.
 """
 
 from __future__ import annotations
 
-import unicodedata
+import math
+from dataclasses import dataclass
 from functools import lru_cache
 
-from perfmagic.terminal import columns, cut_to_columns
+import numpy as np
+import numpy.typing as npt
+from wcwidth import wcwidth
 
-__all__ = ["WIDEST_FONT", "columns", "cut_to_columns", "fitted", "width_px"]
+from perfmagic.base import units
 
 _WIDTHS = {
-    191: "'",
-    222: "ijl",
-    260: "|",
-    278: " !,./:;I[\\]ft\u00a0·",
-    333: "()-`r",
-    334: "{}",
-    355: '"',
-    389: "*",
-    469: "^",
-    500: "Jckvsxyz",
-    556: "#$0123456789?L_abdeghnopqu–µ",
-    584: "+<=>~≤≥×÷",
-    611: "FTZ",
-    667: "&ABEKPSVXY",
-    722: "CDHNRUw",
-    778: "GOQ",
-    833: "Mm",
-    889: "%",
-    944: "W",
-    1000: "…—",
+    275: "'",
+    278: "ijl",
+    295: "I",
+    318: " ,.\u00a0·",
+    337: "/:;\\|",
+    352: "f",
+    361: "-",
+    390: "()[]",
+    392: "t",
+    401: "!",
+    411: "r",
+    460: '"',
+    500: "*J`",
+    521: "s",
+    525: "z",
+    550: "c",
+    556: "?_–",
+    557: "L",
+    579: "k",
+    592: "vxy",
+    611: "FT",
+    612: "o",
+    613: "a",
+    615: "e",
+    634: "hnu",
+    635: "bdgpq",
+    636: "$0123456789{}µ",
+    667: "EKPSY",
+    684: "AV",
+    685: "XZ",
+    686: "B",
+    722: "CR",
+    732: "U",
+    748: "N",
+    752: "H",
+    770: "D",
+    778: "G",
+    780: "&",
+    787: "OQ",
+    818: "w",
+    838: "#+<=>^~×÷≤≥",
+    863: "M",
+    950: "%",
+    974: "m",
+    989: "W",
+    1000: "—…",
     1015: "@",
 }
 _EM = {character: width / 1000 for width, characters in _WIDTHS.items() for character in characters}
-_UNKNOWN_EM = 0.66  # Latin with accents, Greek, Cyrillic: between a lower-case and an upper-case letter
+_UNKNOWN_EM = 0.7  # Latin with accents, Greek, Cyrillic: between a lower-case and an upper-case letter
 _MONO_EM = 0.602  # DejaVu Sans Mono, Menlo, Consolas (0.55)
-_BOLD = 1.07
-WIDEST_FONT = 1.18  # how much wider text gets where Arial is absent (DejaVu Sans, Verdana)
+_BOLD = 1.12
 SHORTEST = 3  # a label is cut only when so many letters remain
 
 
 @lru_cache(maxsize=4096)
 def _em(character: str) -> float:
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Mn", "Me"):
-        return 0.0
-    if unicodedata.east_asian_width(character) in ("W", "F"):
-        return 1.0
-    return _EM.get(character, _UNKNOWN_EM)
+    known = _EM.get(character)
+    if known is not None:
+        return known
+    return {0: 0.0, 2: 1.0}.get(wcwidth(character), _UNKNOWN_EM)
 
 
 def _mono_em(character: str) -> float:
@@ -58,7 +86,7 @@ def _mono_em(character: str) -> float:
 
 
 def width_px(text: str, size_px: float, *, bold: bool = False, mono: bool = False) -> float:
-    """The width of a line of text in Arial, or in a monospaced font."""
+    """The most that a line of text takes, in Arial or DejaVu Sans, or in a monospaced font."""
     em = _mono_em if mono else _em
     return sum(em(c) for c in text) * size_px * (_BOLD if bold and not mono else 1.0)
 
@@ -75,3 +103,69 @@ def fitted(text: str, room_px: float, size_px: float, *, bold: bool = False, mon
         if used > budget:
             return text[:cut] + "…" if cut >= SHORTEST else ""
     return text
+
+
+def in_lines(text: str, room_px: float, size_px: float, *, bold: bool = False) -> list[str]:
+    """The text broken between words into lines no wider than the room."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}".lstrip()
+        if lines[-1] and width_px(longer, size_px, bold=bold) > room_px:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
+# The time axis: from nanoseconds to pixels, and where its labels stand.
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Time [start_ns, end_ns) on [0, width_px); pixels are relative to the plot's left edge."""
+
+    start_ns: int
+    end_ns: int
+    width_px: int
+
+    @property
+    def px_per_ns(self) -> float:
+        return self.width_px / max(1, self.end_ns - self.start_ns)
+
+    def x(self, at_ns: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Pixels of instants, held inside the plot."""
+        offset = np.asarray(at_ns, np.float64) - self.start_ns
+        return np.asarray(np.clip(offset * self.px_per_ns, 0.0, self.width_px))
+
+    def x_of(self, at_ns: float) -> float:
+        """The pixel of one instant, held inside the plot."""
+        return min(float(self.width_px), max(0.0, (at_ns - self.start_ns) * self.px_per_ns))
+
+    def columns_ns(self, column_px: int = 1) -> npt.NDArray[np.float64]:
+        """The edges in time of the plot's pixel columns, shape (columns + 1,)."""
+        return np.linspace(self.start_ns, self.end_ns, self.width_px // column_px + 1)
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One label of the axis, at so many ns after its start."""
+
+    offset_ns: float
+    text: str
+
+
+def ticks(span_ns: float, width_px: float, least_gap_px: float = 100.0) -> tuple[Tick, ...]:
+    """Round instants from 0 to span_ns, steps of 1, 2 or 5, at least so far apart, all in one unit."""
+    if span_ns <= 0:
+        return (Tick(0.0, units.duration_like(0.0, 1.0)),)
+    step = _round_up(span_ns * least_gap_px / width_px)
+    number = int(span_ns / step + 1e-9)
+    # the unit of the largest label, but never one in which the step would need more than two decimals
+    return tuple(
+        Tick(i * step, units.duration_like(i * step, step, unit_of_ns=number * step or step)) for i in range(number + 1)
+    )
+
+
+def _round_up(raw_ns: float) -> float:
+    power = 10.0 ** math.floor(math.log10(max(raw_ns, 1.0)))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= raw_ns * (1 - 1e-9))

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from perfmagic.analysis.memory.stack import Kind
+from perfmagic.trace.columns import Int64
+
 
 @dataclass(frozen=True)
 class Tone:
@@ -39,15 +44,15 @@ TONES: dict[str, Tone] = {
     "memset": Tone("#6f767f", "#8a9098"),
     "memory": Tone("#7d72a8", "#9d93c9"),
     # memory by kind of reason: what lives long is dark and blue, what a backward pass keeps is red, what passes is pale
-    "mem_parameters": Tone("#483d82", "#8478c9"),
-    "mem_optimizer": Tone("#6b5fa6", "#675ba3"),
-    "mem_before": Tone("#a39bc4", "#524a78"),
-    "mem_gradients": Tone("#8d83c3", "#9f95d6"),
-    "mem_held": Tone("#8fb0c8", "#5c8099"),
-    "mem_graph": Tone("#a5507f", "#c46a9b"),
-    "mem_kept": Tone("#c68fb5", "#94527f"),
-    "mem_backward": Tone("#dcc6e8", "#7a5d92"),
-    "mem_passing": Tone("#dde2e8", "#3f464f"),
+    "mem_parameters": Tone("#483d82", "#8477ca"),
+    "mem_optimizer": Tone("#6b5ea9", "#6250a0"),
+    "mem_before": Tone("#9d9eda", "#524a78"),
+    "mem_gradients": Tone("#8e82c4", "#9f97de"),
+    "mem_held": Tone("#9dbcd2", "#63808d"),
+    "mem_graph": Tone("#a7507b", "#b280b3"),
+    "mem_kept": Tone("#c48da7", "#785979"),
+    "mem_backward": Tone("#d2cbfc", "#7d62a2"),
+    "mem_passing": Tone("#dfe3e8", "#3f464f"),
     "on_mem_dark": Tone("#ffffff", "#0a0d12"),
     "on_mem_middle": Tone("#1b1f24", "#ffffff"),
     "warn": Tone("#d9730d", "#ec8b33"),
@@ -94,3 +99,28 @@ def queued(token: str, layer: int, *, orphan: bool = False) -> Tone:
 
 def _channels(colour: str) -> tuple[int, int, int]:
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+# What every picture of memory shares: the colours of its layers, and which steps its columns show.
+
+TOKENS = {
+    Kind.PARAMETERS: "mem_parameters",
+    Kind.OPTIMIZER: "mem_optimizer",
+    Kind.BEFORE: "mem_before",
+    Kind.GRADIENTS: "mem_gradients",
+    Kind.HELD: "mem_held",
+    Kind.GRAPH: "mem_graph",
+    Kind.KEPT: "mem_kept",
+    Kind.BACKWARD: "mem_backward",
+    Kind.PASSING: "mem_passing",
+}
+
+
+def columns_of(total: Int64, most: int) -> tuple[Int64, Int64]:
+    """Where each column of steps begins, and the step of it that is drawn: that with the most memory."""
+    n = min(len(total), most)
+    first = np.arange(n, dtype=np.int64) * len(total) // n
+    shown = [
+        int(total[a:b].argmax()) + a for a, b in zip(first.tolist(), [*first[1:].tolist(), len(total)], strict=True)
+    ]
+    return first, np.array(shown, np.int64)

@@ -1,24 +1,81 @@
-"""A timeline as a document: all that any face draws, immutable and without pixels."""
+"""A timeline as a document: all that any renderer draws, immutable and without pixels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perfmagic import units
-from perfmagic.analysis.findings.cell_time import ITS_EXTENT, THE_CELL
+from perfmagic.analysis.findings.facts import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.replay.told import told_trust
-from perfmagic.analysis.timeline.syncs import syncs
+from perfmagic.analysis.replay.critical_path import PathShare
+from perfmagic.analysis.replay.prediction import drawn_path, full_trust, path_shares
+from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.verdict import NO_VERDICT
+from perfmagic.base import units
+from perfmagic.base.terminal import ALARM
 from perfmagic.trace.columns import NONE, HostKind
-from perfmagic.trace.model import Trace, devices_label
+from perfmagic.trace.model import LaunchShape, Trace, devices_label
 from perfmagic.trace.short_names import shown_names
-from perfmagic.view.timeline.critical import critical_path_shares, path_lane
 from perfmagic.view.timeline.device_lanes import device_group
 from perfmagic.view.timeline.host_lanes import cell_lane, host_ops_lanes, launch_lane
 from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane, PathLane, Share
+
+# The critical path as every renderer shows it: one bar, and the same in words.
+
+TITLE = "critical path"
+WORDS = 4  # kinds that a line of text names
+# the colour of each kind; what is not here is neither Python's nor a device's: "rule"
+_TOKENS = {
+    "Python": "host1",
+    "launches and calls": "launch",
+    "matrix kernels": "matrix",
+    "other kernels": "comp",
+    "communication": "comm",
+    "HtoD copies": "htod",
+    "DtoH copies": "dtoh",
+    "DtoD copies": "dtod",
+    "PtoP copies": "dtod",
+    "memsets": "memset",
+    "unexplained": "wait",
+}
+
+
+def critical_path_shares(trace: Trace, comm_names: str | None = None) -> tuple[Share, ...]:
+    """The kinds of the path by length, with their colours; empty where the record does not say."""
+    return as_shares(path_shares(trace, comm_names))
+
+
+def path_lane(trace: Trace, comm_names: str | None = None) -> PathLane | None:
+    """The path in time, neighbours of one kind on one stream as one part; None where the record does not say."""
+    path = drawn_path(trace, comm_names)
+    if path is None or not len(path):
+        return None
+    # between ops of one stream a part may be another op's: to a reader it is the same part
+    device = np.where(path.op == NONE, NONE, trace.ops.device[path.op])
+    stream = np.where(path.op == NONE, NONE, trace.ops.stream[path.op])
+    key = np.column_stack((path.share, device, stream))
+    first = np.concatenate(([True], (key[1:] != key[:-1]).any(axis=1)))
+    begins = np.flatnonzero(first)
+    end_ns = path.end_ns[np.append(begins[1:], len(key)) - 1]
+    return PathLane(path.start_ns[begins], end_ns, path.share[begins], path.op[begins])
+
+
+def as_shares(path: Sequence[PathShare]) -> tuple[Share, ...]:
+    """Parts of a path with their colours."""
+    return tuple(Share(share.words, share.ns, _TOKENS.get(share.name, "rule")) for share in path)
+
+
+def path_words(shares: Sequence[Share]) -> str:
+    """The path in a line: "critical path: Python 57 %, other kernels 40 %"; "" without one."""
+    run_ns = sum(share.ns for share in shares)
+    if not run_ns:
+        return ""
+    named = [f"{share.name} {units.percent(share.ns / run_ns)}" for share in shares[:WORDS]]
+    return f"{TITLE}: {', '.join(named)}"
+
 
 FEW_OPS = 64  # up to so many ops a picture can be read op by op
 
@@ -136,7 +193,7 @@ def timeline_doc(
         launches=launch_lane(trace, syncs(trace), start, end),
         groups=groups,
         flags=_flags(trace, groups),
-        trust=told_trust(trace, comm_names).sentences,
+        trust=full_trust(trace, comm_names).sentences,
         failure=_failure(trace),
         returned_ns=trace.meta.returned_ns,
         origin=trace.meta.origin,
@@ -196,3 +253,127 @@ def _failure(trace: Trace) -> str:
         return ""
     after_ns = (meta.end_ns if meta.returned_ns is None else meta.returned_ns) - meta.start_ns
     return f"the cell failed after {units.duration(after_ns)}: {meta.failed}"
+
+
+# The sentences of a timeline, put together once for text, HTML and SVG.
+
+AT_ONCE = 6  # findings that are shown; the others open, or are said to be there
+MAX_ALT = 400  # characters; a longer one holds other people's names
+
+
+def alt_text(doc: TimelineDoc) -> str:
+    """The picture in one sentence, for those who cannot see it."""
+    parts = [f"Timeline of {doc.header.parts[0]}", *doc.header.parts[1:]]
+    if doc.launches is not None and len(doc.launches.blocked_start_ns):
+        blocked_ns = int((doc.launches.blocked_end_ns - doc.launches.blocked_start_ns).sum())
+        parts.append(f"Python blocked {units.duration(blocked_ns)}")
+    if doc.failure:
+        parts.append(doc.failure)
+    sentence = f"{parts[0]}: {', '.join(parts[1:])}"
+    return sentence if len(sentence) <= MAX_ALT else sentence[: MAX_ALT - 1] + "…"
+
+
+def shape_words(shape: LaunchShape) -> tuple[str, str]:
+    """A launch shape in two parts: "4,096 × 8 blocks" and "of 256 threads, 48 registers, 16.4 kB shared"."""
+    grid, block = _extent(shape.grid), _extent(shape.block)
+    parts = [f"of {block} threads"]
+    parts += [f"{units.count(shape.registers)} registers"] if shape.registers else []
+    parts += [f"{units.size(shape.shared_bytes)} shared"] if shape.shared_bytes else []
+    return f"{grid} {'block' if grid == '1' else 'blocks'}", ", ".join(parts)
+
+
+def _extent(dimensions: tuple[int, int, int]) -> str:
+    """The dimensions up to the last that is not 1."""
+    last = max((i for i, n in enumerate(dimensions) if n > 1), default=0)
+    return " × ".join(units.count(n) for n in dimensions[: last + 1])
+
+
+def cost_words(finding: Finding, busy_frac: float) -> str:
+    """The left column of a finding: "race", time that could be won, "costs nothing", nothing where it is not known.
+
+    That time is what its change gains where that is predicted, with "≤" where it is a bound; else what it cost.
+
+    Of a verdict with nothing to win, how busy the device is: busy_frac, as the first line has it.
+    """
+    if finding.is_wrong:
+        return ALARM
+    if finding.gain_ns is not None and finding.won_ns is not None and finding.mended:
+        bound = "≤ " if finding.won_ns and finding.at_most else ""
+        return f"{bound}{units.duration(finding.won_ns)}" if finding.won_ns else "gains ≈ 0"
+    if finding.cost_ns is None:
+        has_share = finding.rule == "verdict" and finding.cause != NO_VERDICT
+        return f"{units.percent(busy_frac)} busy" if busy_frac and has_share else ""
+    return units.duration(finding.cost_ns) if finding.cost_ns else "costs nothing"
+
+
+def trust_words(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:
+    """The fine print: what stands in its one line, and the sentences behind "more", none where the line has all."""
+    first, more = doc.trust[:1], doc.trust[1:]
+    return (" · ".join((*first, units.plural(len(more), "more note"))) if more else "".join(first)), more
+
+
+def rest_words(finding: Finding) -> str:
+    """What follows the cause: the detail, which begins with what joins it, and advice where it is certain."""
+    return finding.rest
+
+
+# What a person sees and has selected of a timeline, shared by the object in Python and every live view of it.
+
+Window = tuple[int, int]  # ns of the trace
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One state.  asked: the window Python wants shown.  view, selection: as the views report.  name, line: marked."""
+
+    asked: Window | None = None
+    view: Window | None = None
+    selection: Window | None = None
+    name: str = ""
+    line: int = 0
+
+
+class ViewState:
+    """The current state, and who wants to know of changes that Python makes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen = Seen()
+        self._listeners: list[Callable[[Seen], None]] = []
+
+    @property
+    def seen(self) -> Seen:
+        with self._lock:
+            return self._seen
+
+    def ask(self, window: Window) -> None:
+        """Python wants this window shown."""
+        self._change(asked=window)
+
+    def mark(self, name: str, line: int) -> None:
+        """Python wants these slices marked, nothing for "" and 0."""
+        self._change(name=name, line=line)
+
+    def report(self, view: Window | None, selection: Window | None) -> None:
+        """A view tells what it shows; nobody is called."""
+        with self._lock:
+            self._seen = replace(self._seen, view=view, selection=selection)
+
+    def listen(self, listener: Callable[[Seen], None]) -> Callable[[], None]:
+        """Call on every change Python makes; gives what ends it."""
+        with self._lock:
+            self._listeners.append(listener)
+
+        def stop() -> None:
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return stop
+
+    def _change(self, **changes: object) -> None:
+        with self._lock:
+            self._seen = replace(self._seen, **changes)  # type: ignore[arg-type]  # the callers above name fields
+            seen, listeners = self._seen, tuple(self._listeners)
+        for listener in listeners:
+            listener(seen)

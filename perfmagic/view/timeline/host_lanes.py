@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
 import numpy as np
 
-from perfmagic.analysis.timeline.syncs import Syncs
-from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int32, Int64
+from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.timeline.activity import Syncs
+from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, is_own_frame, main_thread
+from perfmagic.base import units
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, HostOps, Int32, Int64
 from perfmagic.trace.correlate import strata_lines
-from perfmagic.trace.hoststack import host_stack
+from perfmagic.trace.frames import touches
+from perfmagic.trace.hoststack import HostStack, host_stack, nested
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.lanes import CellLane, HostOpsLane, LaunchLane
 
@@ -62,7 +71,7 @@ def launch_lane(trace: Trace, blocking: Syncs, start_ns: int, end_ns: int) -> La
         blocked_start_ns=blocking.start_ns[rows],
         blocked_end_ns=blocking.end_ns[rows],
         blocked_line=blocking.line[rows],
-        words=tuple(blocking.words(int(row)) for row in rows),
+        words=tuple(blocking.asker_name(int(row)) for row in rows),
     )
 
 
@@ -88,3 +97,125 @@ def _labelled(trace: Trace, lanes: list[HostOpsLane]) -> tuple[HostOpsLane, ...]
         label = "main thread" if number == 1 else "autograd" if autograd else f"thread {number}"
         named.append(HostOpsLane(lane.thread, label, lane.start_ns, lane.end_ns, lane.level, lane.name))
     return tuple(named)
+
+
+# Python frames as lanes: people's own code on the threads that launched device ops, as many frames as a page holds.
+
+LABEL = "Python frames"
+MOST_FRAMES = 3_000  # of one timeline, the longest: about 15 kB of what is sent
+MOST_LEVELS = 64  # code that calls itself can be a thousand deep
+_FOLDER = re.compile(r".*[\\/]")
+
+
+@dataclass(frozen=True, eq=False)
+class FrameLanes:
+    """The frames that are drawn.
+
+    lanes: one a thread, in flame order.  words: of each name that occurs, as it is read: "step (train.py:12)".
+    note: how many frames there are, and which are not drawn; "" where all are.
+    """
+
+    lanes: tuple[HostOpsLane, ...]
+    words: Mapping[int, str]
+    note: str
+
+
+def frame_lanes(trace: Trace, start_ns: int, end_ns: int) -> FrameLanes:
+    """The frames of each thread that launched, inside a window; of a trace without launches those of its main thread.
+
+    Built-in functions are drawn where people's code called them. A thread without such code shows all its frames.
+    """
+    if not len(trace.python_frames):
+        return FrameLanes((), {}, "")
+    table = trace.python_frames.table
+    seen = touches(table.start_ns, table.end_ns, start_ns, end_ns)
+    threads = _launching(trace)
+    here = seen & np.isin(table.thread, threads)
+    lasting = table.end_ns > table.start_ns
+    wanted, level = _own(trace, nested(table, here))
+    deep = wanted & (level >= MOST_LEVELS)
+    longest, limit_ns = _longest(table, wanted & ~deep)
+    left_out = {
+        "on threads that launched nothing": seen & ~here,
+        "of no length": here & ~lasting,
+        "inside torch": here & lasting & ~wanted,
+        f"inside {MOST_LEVELS} others": deep,
+        f"of {units.duration(limit_ns)} or less": wanted & ~deep & ~longest,
+    }
+    rows_of = ((thread, np.flatnonzero(longest & (table.thread == thread))) for thread in threads.tolist())
+    lanes = tuple(_lane(table, thread, rows, level) for thread, rows in rows_of if len(rows))
+    used = np.unique(table.name[longest]).tolist()
+    return FrameLanes(lanes, {name: frame_words(trace.names[name]) for name in used}, _note(longest, seen, left_out))
+
+
+def frame_lane_of(finding: Finding, frames: FrameLanes) -> int | None:
+    """The lane that has the frames a finding is about, for the longest in its time; None where none is drawn."""
+    functions = {frame.function for frame in finding.frames}
+    known = np.array([name for name, words in frames.words.items() if words.split(" (")[0] in functions], np.int64)
+    times = []
+    for lane in frames.lanes:
+        rows = np.isin(lane.name, known)
+        start, end = (np.clip(at[rows], finding.start_ns, finding.end_ns) for at in (lane.start_ns, lane.end_ns))
+        times.append(int((end - start).sum()))
+    return int(np.argmax(times)) if max(times, default=0) else None
+
+
+def frame_words(name: str) -> str:
+    """A frame as it is read in a lane: "/home/me/train.py(12): step" → "step (train.py:12)"."""
+    if builtin := BUILTIN_NAME.match(name):
+        return builtin["function"]
+    found = FRAME_NAME.fullmatch(name)
+    return f"{found['function']} ({_FOLDER.sub('', found['file'])}:{found['line']})" if found else name
+
+
+def _launching(trace: Trace) -> Int64:
+    """The threads that launched device ops, else the one that did most."""
+    launch = trace.ops.launch[trace.ops.launch != NONE]
+    threads: Int64 = np.unique(trace.calls.thread[launch]).astype(np.int64)
+    return threads if len(threads) else np.array([main_thread(trace)], np.int64)
+
+
+def _own(trace: Trace, stack: HostStack) -> tuple[Bool, Int64]:
+    """Which rows of a stack are drawn, and how many of those each is inside of; both of the table's shape."""
+    table, parent = stack.host_ops, stack.parents()
+    own, file, builtin = (
+        np.array([test(name) for name in trace.names], bool)[table.name]
+        for test in (is_own_frame, lambda n: bool(FRAME_NAME.match(n)), lambda n: bool(BUILTIN_NAME.match(n)))
+    )
+    wanted, level = np.zeros(len(table), bool), np.zeros(len(table), np.int64)
+    for levels in stack.levels.values():
+        everything = not own[np.concatenate(levels)].any()
+        in_own = np.zeros(len(table) + 1, bool)  # whether the innermost file is people's; the last is for NONE
+        for rows in levels:
+            in_own[rows] = np.where(file[rows], own[rows], in_own[parent[rows]])
+            wanted[rows] = everything | own[rows] | (builtin[rows] & in_own[rows])
+        for _, rows in pairwise(levels):
+            inside = rows[parent[rows] != NONE]
+            level[inside] = level[parent[inside]] + wanted[parent[inside]]
+    return wanted, level
+
+
+def _longest(table: HostOps, candidates: Bool) -> tuple[Bool, int]:
+    """The longest rows, MOST_FRAMES at most, and the length up to which rows are left out: 0 where none is.
+
+    Rows of one length stay or go together, so that a frame stays wherever one inside of it does.
+    """
+    length = table.end_ns - table.start_ns
+    if np.count_nonzero(candidates) <= MOST_FRAMES:
+        return candidates, 0
+    limit_ns = int(np.partition(length[candidates], -MOST_FRAMES - 1)[-MOST_FRAMES - 1])
+    return candidates & (length > limit_ns), limit_ns
+
+
+def _lane(table: HostOps, thread: int, rows: Int64, level: Int64) -> HostOpsLane:
+    levels = level[rows].astype(np.int32)
+    return HostOpsLane(thread, LABEL, table.start_ns[rows], table.end_ns[rows], levels, table.name[rows])
+
+
+def _note(drawn: Bool, seen: Bool, left_out: Mapping[str, Bool]) -> str:
+    counts = [(int(np.count_nonzero(mask)), words) for words, mask in left_out.items()]
+    parts = [f"{units.count(n)} {words}" for n, words in counts if n]
+    if not parts:
+        return ""
+    n_drawn, n_all = (int(np.count_nonzero(mask)) for mask in (drawn, seen))
+    return f"{units.count(n_drawn)} of {units.plural(n_all, 'Python frame')} are drawn; left out are {', '.join(parts)}"

@@ -1,10 +1,12 @@
-"""What each lane of a timeline holds: immutable columns, the same for every face that draws them.
+"""What each lane of a timeline holds: immutable columns, the same for every renderer.
 
 Times are int64 ns of the trace. Nothing here knows pixels, colours or markup.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +14,160 @@ from functools import cached_property
 import numpy as np
 
 from perfmagic.analysis.timeline.memory import MemoryCurve
-from perfmagic.numerics.intervals import Intervals
-from perfmagic.trace.columns import Bool, Int8, Int32, Int64
+from perfmagic.base.numerics.intervals import Intervals
+from perfmagic.trace.columns import Bool, Float64, Int8, Int32, Int64
 from perfmagic.trace.names import OpClass
-from perfmagic.view.timeline.packing import Packing
-from perfmagic.view.timeline.pile import Pile
+
+# Ops of one stream that overlap, laid side by side: nothing covers anything, nothing is left out.
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """Where each op lies inside its lane.
+
+    sub_lane: 0 is the top.  split: how many sub-lanes the lane has at the op; 1 where nothing overlaps, so that the
+    lane splits only where it must.  Both of the ops' shape.
+    """
+
+    sub_lane: Int32
+    split: Int32
+
+    @property
+    def depth(self) -> int:
+        """The most sub-lanes anywhere, 1 where nothing overlaps."""
+        return int(self.split.max(initial=1))
+
+
+def pack(start_ns: Int64, end_ns: Int64) -> Packing:
+    """Put each op on the first sub-lane that is free when it starts.
+
+    start_ns: rising.  Ops that touch (one ends as the other starts) share a sub-lane.
+    """
+    n = len(start_ns)
+    sub_lane, split = np.zeros(n, np.int32), np.ones(n, np.int32)
+    for first, last in _clusters(start_ns, end_ns):
+        lanes = _greedy(start_ns[first:last].tolist(), end_ns[first:last].tolist())
+        sub_lane[first:last] = lanes
+        split[first:last] = max(lanes) + 1
+    return Packing(sub_lane, split)
+
+
+def _clusters(start_ns: Int64, end_ns: Int64) -> list[tuple[int, int]]:
+    """Row ranges of ops that overlap directly or through others; single ops are left out."""
+    if len(start_ns) < 2:
+        return []
+    opens = np.flatnonzero(start_ns[1:] >= np.maximum.accumulate(end_ns)[:-1]) + 1
+    edges = np.concatenate(([0], opens, [len(start_ns)]))
+    several = np.flatnonzero(np.diff(edges) > 1)
+    return [(int(edges[i]), int(edges[i + 1])) for i in several]
+
+
+def _greedy(start_ns: list[int], end_ns: list[int]) -> list[int]:
+    lanes: list[int] = []
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    for start, end in zip(start_ns, end_ns, strict=True):
+        while busy and busy[0][0] <= start:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        lane = heapq.heappop(free) if free else len(busy)
+        heapq.heappush(busy, (end, lane))
+        lanes.append(lane)
+    return lanes
+
+
+# The backlog: every op that is queued on a stream as a layer, in the order in which the layers will start.
+
+
+@dataclass(frozen=True)
+class Run:
+    """Layers first <= rank < last that belong together: one cell line, one tint."""
+
+    first: int
+    last: int
+    key: int
+
+    def __len__(self) -> int:
+        return self.last - self.first
+
+
+@dataclass(frozen=True, eq=False)
+class Backlog:
+    """The waits [launch_ns, start_ns) of one stream's ops, by rank: rising start.
+
+    Streams start ops in launch order; where a record says otherwise, an op's level counts the waiting ops of lower
+    rank, and its path may rise.
+    """
+
+    launch_ns: Int64
+    start_ns: Int64
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def depth(self, edges_ns: Float64) -> Float64:
+        """Mean number of queued ops in each slot between edges, shape (len(edges) - 1,)."""
+        return self.layer_depth(0, len(self), edges_ns)
+
+    def layer_depth(self, first: int, last: int, edges_ns: Float64) -> Float64:
+        """Mean number of queued ops of the ranks [first, last) in each slot: the thickness of that layer."""
+        return _mean_waiting(self.launch_ns[first:last], self.start_ns[first:last], edges_ns)
+
+    def level(self, rank: int, edges_ns: Float64) -> Float64:
+        """Mean level of an op's lower edge in each slot, NaN in slots it is not queued in at all."""
+        queued = (edges_ns[1:] > self.launch_ns[rank]) & (edges_ns[:-1] < self.start_ns[rank])
+        below = np.full(len(queued), np.nan)
+        if queued.any():
+            slots = np.flatnonzero(queued)
+            first = int(_started(self.start_ns, edges_ns[slots[0]]))
+            part = edges_ns[slots[0] : slots[-1] + 2]
+            below[queued] = self.layer_depth(min(first, rank), rank, part)[queued[slots[0] : slots[-1] + 1]]
+        return below
+
+    def runs(self, keys: Int64) -> tuple[Run, ...]:
+        """Neighbouring ranks with the same key, bottom first."""
+        if not len(keys):
+            return ()
+        cuts = np.concatenate(([0], np.flatnonzero(np.diff(keys)) + 1, [len(keys)]))
+        return tuple(Run(int(a), int(b), int(keys[a])) for a, b in itertools.pairwise(cuts))
+
+
+def rank(start_ns: Int64, launch_ns: Int64) -> Int64:
+    """Rows in the order in which a stream starts them; ties keep the order of their launches."""
+    return np.lexsort((launch_ns, start_ns))
+
+
+def flow_stride(row_px: float, gap_px: float) -> int:
+    """Every how many-th path is drawn, so that paths are gap_px apart: a power of two, stable when panning."""
+    stride = 1
+    while stride * row_px < gap_px:
+        stride *= 2
+    return stride
+
+
+def _mean_waiting(launch_ns: Int64, start_ns: Int64, edges_ns: Float64) -> Float64:
+    width = np.diff(edges_ns)
+    total = _summed_before(np.sort(launch_ns), edges_ns) - _summed_before(np.sort(start_ns), edges_ns)
+    mean = np.divide(np.diff(total), width, out=np.zeros(len(width)), where=width > 0)
+    return np.where(mean > 1e-9, mean, 0.0)
+
+
+def _started(at_ns: Int64, by_ns: Float64) -> Int64:
+    """How many of some rising instants had come by others; whole ns, or numpy makes all of them doubles each time."""
+    number: Int64 = np.searchsorted(at_ns, np.floor(by_ns).astype(np.int64), side="right")
+    return number
+
+
+def _summed_before(at_ns: Int64, edges_ns: Float64) -> Float64:
+    """Over all events before each edge, the time since the event, summed."""
+    if not len(at_ns):
+        return np.zeros(len(edges_ns))
+    # relative to the first edge, so that the sums keep their last digits
+    since = at_ns - edges_ns[0]
+    before = np.concatenate(([0.0], np.cumsum(since)))
+    number = _started(at_ns, edges_ns)
+    summed: Float64 = number * (edges_ns - edges_ns[0]) - before[number]
+    return summed
+
 
 # the parts of perfmagic.analysis.timeline.overlap.Partition; alone: no op of another class runs
 PARTITION_WORDS = {
@@ -125,8 +276,8 @@ class StreamLane:
         return f"stream {self.stream}"
 
     @cached_property
-    def pile(self) -> Pile:
-        return Pile(np.minimum(self.launch_ns, self.start_ns), self.start_ns)
+    def backlog(self) -> Backlog:
+        return Backlog(np.minimum(self.launch_ns, self.start_ns), self.start_ns)
 
     @cached_property
     def layer_keys(self) -> Int64:

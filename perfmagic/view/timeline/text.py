@@ -1,16 +1,20 @@
-"""A timeline as plain text: for terminals, logs and the text/plain face of an output."""
+"""A timeline as plain text: for terminals, logs and the text of an output."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmagic import units
-from perfmagic.view.svg.metrics import columns
-from perfmagic.view.text import table, wrapped
-from perfmagic.view.timeline.critical import path_words
-from perfmagic.view.timeline.doc import TimelineDoc
+from perfmagic.base import units
+from perfmagic.base.tables import Table, text_lines
+from perfmagic.base.terminal import columns, wrapped
+from perfmagic.view.timeline.doc import (
+    TimelineDoc,
+    cost_words,
+    path_words,
+    rest_words,
+    trust_words,
+)
 from perfmagic.view.timeline.lanes import DeviceGroup
-from perfmagic.view.timeline.words import cost_words, rest_words, trust_words
 
 MAX_STREAMS = 8
 GUTTER = 13
@@ -66,7 +70,7 @@ def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:
     title = f"{group.label}, device {group.device}" if several else ""
     head = ("  stream", *(name for name, _ in _NUMBERS))
     lines = wrapped(title) if title else []
-    lines += table(head, rows, least=(max(first, 12), *(w for _, w in _NUMBERS)))
+    lines += text_lines(Table("", head, rows), least=(max(first, 12), *(w for _, w in _NUMBERS)))
     hidden = len(group.streams) - len(drawn) + group.n_folded
     return [*lines, f"  and {units.plural(hidden, 'more stream')}, in .streams()"] if hidden else lines
 

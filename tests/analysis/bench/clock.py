@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from perfmagic.capture.bench.interleave import measure_interleaved
-from perfmagic.capture.bench.plan import Host
+from perfmagic.capture.bench.spec import Host
 
 
 class Clock:

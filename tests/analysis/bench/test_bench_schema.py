@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,11 @@ from jsonschema import Draft202012Validator
 from perfmagic.analysis.bench.compare import CompareSummary, compare
 from perfmagic.analysis.bench.result import BenchSummary, summarise
 from perfmagic.analysis.bench.sweep import sweep_result
-from perfmagic.samples import ClockRecord
+from perfmagic.trace.samples import ClockRecord
 from tests.analysis.bench.test_result import FULL, VERDICT
+from tests.schemas import DOCS
 
-SCHEMA: dict[str, Any] = json.loads((Path(__file__).parents[3] / "docs" / "bench.schema.json").read_text("utf-8"))
+SCHEMA: dict[str, Any] = json.loads((DOCS / "bench.schema.json").read_text("utf-8"))
 
 
 def benchmark() -> BenchSummary:
@@ -69,9 +69,9 @@ def met(schema: dict[str, Any], value: Any, name: str = "") -> Iterator[str]:
 
 
 def problems(value: Any) -> list[str]:
-    kind = {"perfmagic bench": "benchmark", "perfmagic comparison": "comparisons", "perfmagic sweep": "sweep"}
-    of = kind[value["format"].rpartition(" ")[0]]
-    schema = {"$ref": f"#/$defs/{of}", "$defs": SCHEMA["$defs"]}
+    kind = value["format"].split(" ")[1]
+    name = {"bench": "BenchSummary", "comparison": "CompareSummary", "sweep": "SweepSummary"}[kind]
+    schema = {"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]}
     return [error.message for error in Draft202012Validator(schema).iter_errors(value)]
 
 

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmagic.analysis.bench.compare import compare
-from perfmagic.analysis.bench.comparison import Comparison
+from perfmagic.analysis.bench.compare import Comparison, compare
 from perfmagic.analysis.bench.result import BenchSummary, summarise
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.capture.bench.engine import BenchSpec
 from perfmagic.capture.bench.interleave import measure_interleaved
-from perfmagic.capture.bench.reference_loop import MOST_FRAC, ReferenceLoop
-from perfmagic.samples import BenchRecord
+from perfmagic.capture.bench.sampling import MOST_FRAC, ReferenceLoop
 from perfmagic.trace.model import DeviceInfo
+from perfmagic.trace.samples import BenchRecord
 
 N = 200
 

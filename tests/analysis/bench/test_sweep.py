@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,10 @@ import pytest
 import perfmagic
 from perfmagic import results
 from perfmagic.analysis.bench.result import summarise
-from perfmagic.analysis.bench.sweep import SweepSummary, sweep_result
-from perfmagic.analysis.bench.trend import Border, bottleneck_border, crossing, slope
+from perfmagic.analysis.bench.sweep import Border, SweepSummary, bottleneck_border, crossing, slope, sweep_result
 from perfmagic.analysis.bench.warnings import BenchWarning
 from perfmagic.analysis.verdict import Verdict
-from perfmagic.errors import OptionError
+from perfmagic.base.errors import OptionError
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.view.bench.sweep import sweep_svg, sweep_text
 from tests.analysis.bench.test_result import record
@@ -64,7 +64,7 @@ def test_words_are_no_axis_and_are_set_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("hostile", [False, True])
-def test_the_faces_fit_and_are_sound(hostile: bool) -> None:
+def test_the_renderers_fit_and_are_sound(hostile: bool) -> None:
     name = '</text><script>"&' if hostile else "B"
     rows = [[at(1e-4 * i, 1e-5 * i**2, "A"), at(1e-4 * i, 2e-5 * i**2, name)] for i in range(1, 12)]
     found = sweep_result("n", list(range(1, 12)), rows)
@@ -91,6 +91,15 @@ def test_a_sweep_goes_to_json_and_back() -> None:
     assert again.to_frame().equals(found.to_frame())
     with pytest.raises(OptionError, match="this is no sweep: perfmagic did not write it"):
         SweepSummary.from_json("{}")
+
+
+@pytest.mark.parametrize("without", [{"returns": None}, {"returns": None, "done": None}, {}])
+def test_a_saved_sweep_without_times_at_a_value_is_refused(without: dict[str, None]) -> None:
+    data = sweep_result("n", [64, 256], [[at(1e-4, 1e-5)], [at(1e-4, 1e-3)]]).to_dict()
+    result = {key: value for key, value in data["results"][1][0].items() if key not in ("returns", "done")}
+    data["results"][1][0] = result | without
+    with pytest.raises(OptionError, match="this sweep is damaged: there is no `returns` at n = 256"):
+        SweepSummary.from_json(json.dumps(data))
 
 
 def test_a_function_is_swept_like_a_cell(clock: Clock) -> None:

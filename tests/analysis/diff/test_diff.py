@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmagic.analysis.diff.charged import charged_ns
-from perfmagic.analysis.diff.diff import TraceDiff, trace_diff
-from perfmagic.analysis.diff.words import IDLE_WORDS
+from perfmagic.analysis.diff.diff import IDLE_WORDS, TraceDiff, trace_diff
+from perfmagic.analysis.diff.side import charged_ns
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.trace.columns import HostKind
@@ -28,8 +27,8 @@ def plain(text: str) -> str:
     return text.replace("\u00a0", " ")
 
 
-def parts_of(found: TraceDiff) -> dict[str, tuple[int, int]]:
-    return {part.name: (part.a_ns, part.b_ns) for part in found.parts}
+def parts_of(diff: TraceDiff) -> dict[str, tuple[int, int]]:
+    return {part.name: (part.a_ns, part.b_ns) for part in diff.parts}
 
 
 def test_an_instant_with_several_ops_belongs_to_compute_then_to_what_started_first() -> None:
@@ -87,31 +86,31 @@ def test_the_parts_add_up_whatever_ran_and_however_many_steps(
         for step in range(steps):
             b.host_op(10 * step, 10 * step + 10, f"ProfilerStep#{step}", kind=HostKind.ANNOTATION)
         traces.append(b.trace())
-    found = trace_diff(*traces)
-    assert sum(part.a_ns for part in found.parts) == found.whole.a_ns
-    assert sum(part.b_ns for part in found.parts) == found.whole.b_ns
-    assert sum(part.diff_ns for part in found.parts) == found.whole.diff_ns
-    assert found.per_step == (steps_a != steps_b)
-    if not found.per_step:
-        assert (found.whole.a_ns, found.whole.b_ns) == (found.a.whole_ns, found.b.whole_ns)
+    diff = trace_diff(*traces)
+    assert sum(part.a_ns for part in diff.parts) == diff.whole.a_ns
+    assert sum(part.b_ns for part in diff.parts) == diff.whole.b_ns
+    assert sum(part.diff_ns for part in diff.parts) == diff.whole.diff_ns
+    assert diff.per_step == (steps_a != steps_b)
+    if not diff.per_step:
+        assert (diff.whole.a_ns, diff.whole.b_ns) == (diff.a.whole_ns, diff.b.whole_ns)
 
 
 def test_the_first_sentence_is_the_difference_and_its_parts() -> None:
-    found = trace_diff(eager(), fused())
-    sentence = plain(found.headline)
+    diff = trace_diff(eager(), fused())
+    sentence = plain(diff.headline)
     assert sentence.startswith("B is 24.0 µs shorter than A (66.0 µs → 42.0 µs, −36 %): attention −20.0 µs, ")
     named = [float(n.replace("−", "-")) for n in re.findall(r"([−+][\d.]+) µs", sentence)]
     assert (len(named), sum(named)) == (2, -24.0)
-    assert found.no_verdict == ""
-    assert "one run each" in found.notes[0]
+    assert diff.no_verdict == ""
+    assert "one run each" in diff.notes[0]
 
 
 def test_kernels_that_took_the_place_of_others_are_shown_as_such() -> None:
-    found = trace_diff(eager(), fused())
-    (one,) = found.replaced
+    diff = trace_diff(eager(), fused())
+    (one,) = diff.replaced
     assert (one.operator, one.gone, one.new) == ("aten::attention", ("gemm", "softmax", "gemm"), ("flash_fwd",))
     assert (one.n_calls_a, one.n_calls_b, one.a_ns, one.b_ns, one.diff_ns) == (1, 1, 30 * US, 10 * US, -20 * US)
-    assert {row.name: row.change for row in found.kernels} == {
+    assert {row.name: row.change for row in diff.kernels} == {
         "gemm": "gone",
         "softmax": "gone",
         "flash_fwd": "new",
@@ -121,8 +120,8 @@ def test_kernels_that_took_the_place_of_others_are_shown_as_such() -> None:
 
 def test_only_what_stands_between_the_same_neighbours_is_a_replacement() -> None:
     before = program(("aten::block", ("copy", "norm", "gelu", "add")))
-    found = trace_diff(before, program(("aten::block", ("copy", "fused_norm_gelu", "add"))))
-    assert [(one.gone, one.new) for one in found.replaced] == [(("norm", "gelu"), ("fused_norm_gelu",))]
+    diff = trace_diff(before, program(("aten::block", ("copy", "fused_norm_gelu", "add"))))
+    assert [(one.gone, one.new) for one in diff.replaced] == [(("norm", "gelu"), ("fused_norm_gelu",))]
     dropped = trace_diff(before, program(("aten::block", ("copy", "add"))))
     assert len(dropped.replaced) == 0
     assert {row.name: row.change for row in dropped.kernels if row.change != "both"} == {"norm": "gone", "gelu": "gone"}
@@ -138,50 +137,48 @@ def test_operators_inside_that_only_one_has_are_replaced_at_the_one_around_them(
         return b.trace()
 
     math = nested(("aten::mul", "scale"), ("aten::bmm", "gemm"), ("aten::softmax", "softmax"))
-    found = trace_diff(math, nested(("aten::mul", "scale"), ("aten::flash", "flash_fwd")))
-    assert [(one.operator, one.gone, one.new) for one in found.replaced] == [
+    diff = trace_diff(math, nested(("aten::mul", "scale"), ("aten::flash", "flash_fwd")))
+    assert [(one.operator, one.gone, one.new) for one in diff.replaced] == [
         ("aten::sdpa", ("gemm", "softmax"), ("flash_fwd",))
     ]
 
 
 def test_other_numbers_of_steps_are_compared_by_one_step() -> None:
-    found = trace_diff(eager(steps=4), eager(steps=2, kernel_us=20))
-    assert (found.repeats, found.per_step) == ((4, 2), True)
-    assert plain(found.headline).startswith("one step of B is 3")
-    assert "A has 4 steps, B 2" in found.notes[1]
-    assert len(found.steps) == 1
-    assert found.steps.note == "the median step of each: A has 4 steps, B 2"
-    gemm = next(row for row in found.kernels if row.name == "softmax")
+    diff = trace_diff(eager(steps=4), eager(steps=2, kernel_us=20))
+    assert (diff.repeats, diff.per_step) == ((4, 2), True)
+    assert plain(diff.headline).startswith("one step of B is 3")
+    assert "A has 4 steps, B 2" in diff.notes[1]
+    assert len(diff.steps) == 1
+    assert diff.steps.note == "the median step of each: A has 4 steps, B 2"
+    gemm = next(row for row in diff.kernels if row.name == "softmax")
     assert (gemm.n_a, gemm.n_b, gemm.total_a_ns, gemm.total_b_ns) == (4, 2, 40 * US, 40 * US)
     assert gemm.diff_ns == 10 * US
 
 
 def test_steps_of_the_same_number_are_matched_by_order() -> None:
-    found = trace_diff(eager(steps=3), fused(steps=3))
-    assert [(row.number_a, row.number_b, row.diff_ns) for row in found.steps] == [(n, n, -24 * US) for n in (3, 4, 5)]
+    diff = trace_diff(eager(steps=3), fused(steps=3))
+    assert [(row.number_a, row.number_b, row.diff_ns) for row in diff.steps] == [(n, n, -24 * US) for n in (3, 4, 5)]
 
 
 def test_the_same_work_twice_is_no_slower_program() -> None:
-    found = trace_diff(eager(), eager(repeat=2))
-    assert found.no_verdict == (
+    diff = trace_diff(eager(), eager(repeat=2))
+    assert diff.no_verdict == (
         "B does the same work 2.00 times as often, and steps that could be compared are not marked"
     )
-    assert found.headline.startswith("No verdict: ")
+    assert diff.headline.startswith("No verdict: ")
     steps = trace_diff(eager(steps=2), eager(steps=2, repeat=2))
     assert steps.no_verdict == ""
     assert "B ran in each step the operators that both have 2.00 times as often" in steps.notes
 
 
 def test_work_of_other_shapes_is_other_work() -> None:
-    found = trace_diff(with_shapes([[8, 8], [16, 16]]), with_shapes([[8, 8], [32, 32]]))
-    assert [(row.shape, row.change) for row in found.operators] == [
+    diff = trace_diff(with_shapes([[8, 8], [16, 16]]), with_shapes([[8, 8], [32, 32]]))
+    assert [(row.shape, row.change) for row in diff.operators] == [
         ("[[16, 16], [16, 16]]", "other shape"),
         ("[[32, 32], [32, 32]]", "other shape"),
         ("[[8, 8], [8, 8]]", "both"),
     ]
-    assert plain(found.no_verdict) == (
-        "they work on inputs of other shapes, for 50 % of A and 50 % of B by device time"
-    )
+    assert plain(diff.no_verdict) == ("they work on inputs of other shapes, for 50 % of A and 50 % of B by device time")
     assert trace_diff(with_shapes([[8, 8]] * 3), with_shapes([[8, 8]] * 2 + [[9, 9]])).no_verdict == ""
 
 
@@ -210,16 +207,16 @@ def device(trace: Trace, info: DeviceInfo) -> Trace:
     ids=["no ops in one", "no ops", "another device", "another pace", "nothing in common", "failed"],
 )
 def test_what_cannot_be_compared_says_what_differs(first: Trace, second: Trace, words: str) -> None:
-    found = trace_diff(first, second)
-    assert found.no_verdict == words
-    assert found.headline.startswith(f"No verdict: {words}")
+    diff = trace_diff(first, second)
+    assert diff.no_verdict == words
+    assert diff.headline.startswith(f"No verdict: {words}")
 
 
 def test_an_inserted_line_does_not_shift_the_others() -> None:
     first = cell("%%timeline -o a\nx = f()\ny = g(x)\nz = y.item()", {2: 100, 3: 50, 4: 30})
     second = cell("%%timeline -o b\nlog()\nx = f()\ny = g(x)\nz = y.sum()", {2: 10, 3: 60, 4: 50, 5: 20})
-    found = trace_diff(first, second)
-    assert [(row.change, row.line_a, row.line_b, row.text, row.diff_ns // US) for row in found.lines] == [
+    diff = trace_diff(first, second)
+    assert [(row.change, row.line_a, row.line_b, row.text, row.diff_ns // US) for row in diff.lines] == [
         ("new", None, 2, "log()", 10),
         ("both", 2, 3, "x = f()", -40),
         ("both", 3, 4, "y = g(x)", 0),
@@ -228,10 +225,10 @@ def test_an_inserted_line_does_not_shift_the_others() -> None:
 
 
 def test_of_cells_the_whole_cell_is_compared() -> None:
-    found = trace_diff(cell("%%timeline\nf()", {2: 100}), cell("%%timeline\nf()", {2: 40}))
-    assert found.as_cell
-    assert (found.whole.a_ns, found.whole.b_ns) == (120 * US, 60 * US)
-    assert parts_of(found)["after the last op"] == (105 * US, 45 * US)
+    diff = trace_diff(cell("%%timeline\nf()", {2: 100}), cell("%%timeline\nf()", {2: 40}))
+    assert diff.as_cell
+    assert (diff.whole.a_ns, diff.whole.b_ns) == (120 * US, 60 * US)
+    assert parts_of(diff)["after the last op"] == (105 * US, 45 * US)
 
 
 def test_every_cause_of_idle_time_has_its_words() -> None:
@@ -242,7 +239,7 @@ def test_a_copy_beside_compute_is_charged_to_compute_alone() -> None:
     b = Builder()
     b.op(0, 10, name="gemm")
     b.op(0, 30, name="Memcpy HtoD (Pinned -> Device)", stream=8, size=10)
-    found = trace_diff(b.trace(), b.trace())
-    assert parts_of(found) == {"matrix products": (10 * US,) * 2, "copies host to device": (20 * US,) * 2}
-    totals = {row.name: row.a_ns // US for row in found.totals}
+    diff = trace_diff(b.trace(), b.trace())
+    assert parts_of(diff) == {"matrix products": (10 * US,) * 2, "copies host to device": (20 * US,) * 2}
+    totals = {row.name: row.a_ns // US for row in diff.totals}
     assert (totals["copy"], totals["exposed_copy"], totals["compute"]) == (30, 20, 10)

@@ -26,33 +26,33 @@ NCCL = "nccl|rccl"  # the rule of the reference
 def pair(request: pytest.FixtureRequest) -> tuple[TraceDiff, list[list[dict[str, object]]]]:
     paths: list[Path] = [real(name) for name in request.param]
     first, second = (read_trace(path) for path in paths)
-    found = trace_diff(first, second, comm_names=(NCCL, NCCL))
-    return found, [reference.complete_events(path) for path in paths]
+    diff = trace_diff(first, second, comm_names=(NCCL, NCCL))
+    return diff, [reference.complete_events(path) for path in paths]
 
 
-def test_kernels_are_counted_and_timed_as_by_the_plainest_sweep(pair: tuple[TraceDiff, list[list[dict]]]) -> None:
+def test_kernels_are_counted_and_timed_as_by_the_simplest_sweep(pair: tuple[TraceDiff, list[list[dict]]]) -> None:
     found, files = pair
     for which, events in zip("ab", files, strict=True):
-        mine: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        swept: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for row in found.kernels:
-            mine[row.name][0] += getattr(row, f"n_{which}")
-            mine[row.name][1] += getattr(row, f"total_{which}_ns")
-        assert {name: tuple(row) for name, row in mine.items() if row[0]} == reference.kernels(events)
+            swept[row.name][0] += getattr(row, f"n_{which}")
+            swept[row.name][1] += getattr(row, f"total_{which}_ns")
+        assert {name: tuple(row) for name, row in swept.items() if row[0]} == reference.kernels(events)
 
 
-def test_operators_are_counted_and_timed_as_by_the_plainest_sweep(pair: tuple[TraceDiff, list[list[dict]]]) -> None:
+def test_operators_are_counted_and_timed_as_by_the_simplest_sweep(pair: tuple[TraceDiff, list[list[dict]]]) -> None:
     found, files = pair
     for which, events in zip("ab", files, strict=True):
-        mine: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+        swept: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
         for row in found.operators:
             shape = json.dumps(json.loads(row.shape)) if row.shape else ""
             for i, column in enumerate(("n_calls_{}", "n_ops_{}", "device_{}_ns")):
-                mine[row.name, shape][i] += getattr(row, column.format(which))
+                swept[row.name, shape][i] += getattr(row, column.format(which))
         theirs: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
         for (name, shape), (n, _, n_ops, device_ns) in reference.operators(events).items():
             key = (name, shape if found.by_shape else "")
             theirs[key] = [a + b for a, b in zip(theirs[key], (n, n_ops, device_ns), strict=True)]
-        assert {key: row for key, row in mine.items() if row[0]} == dict(theirs)
+        assert {key: row for key, row in swept.items() if row[0]} == dict(theirs)
 
 
 def test_the_parts_are_those_of_an_instant_by_instant_sweep(pair: tuple[TraceDiff, list[list[dict]]]) -> None:
@@ -60,23 +60,23 @@ def test_the_parts_are_those_of_an_instant_by_instant_sweep(pair: tuple[TraceDif
     classes = {"matrix": "compute", "htod": "copy", "dtoh": "copy", "dtod": "copy", "ptop": "copy"}
     for which, events, repeat in zip("ab", files, found.repeats, strict=True):
         assert repeat == 1
-        mine: dict[str, int] = defaultdict(int)
+        swept: dict[str, int] = defaultdict(int)
         early_ns = 0  # of orphans, which are one part whatever their class
         for part in found.parts:
             ns = getattr(part, f"{which}_ns")
             if part.name == "launched before the recording":
                 early_ns = ns
             else:
-                mine[classes.get(part.op_class, part.op_class) or part.kind] += ns
+                swept[classes.get(part.op_class, part.op_class) or part.kind] += ns
         theirs = reference.charged(events)
-        more = {name: ns - mine[name] for name, ns in theirs.items()}
-        assert mine.keys() <= theirs.keys() | {name for name, ns in mine.items() if not ns}
+        more = {name: ns - swept[name] for name, ns in theirs.items()}
+        assert swept.keys() <= theirs.keys() | {name for name, ns in swept.items() if not ns}
         assert more["idle"] == 0
         assert min(more.values()) >= 0
         assert sum(more.values()) == early_ns
         if not early_ns:
-            assert {name: ns for name, ns in mine.items() if ns} == {name: ns for name, ns in theirs.items() if ns}
-        assert sum(mine.values()) + early_ns == getattr(found, which).whole_ns
+            assert {name: ns for name, ns in swept.items() if ns} == {name: ns for name, ns in theirs.items() if ns}
+        assert sum(swept.values()) + early_ns == getattr(found, which).whole_ns
 
 
 def launched_in_steps(name: str) -> tuple[Counter[str], int, int]:
@@ -98,34 +98,34 @@ def launched_in_steps(name: str) -> tuple[Counter[str], int, int]:
 
 
 def test_of_a_mean_step_only_what_steps_launched_is_compared() -> None:
-    """The second file is one of the six steps of the first: 614 and 1,018 ops were launched before these steps."""
+    """The second file is the step after the two of the first: 614 and 1,018 ops were launched before these steps."""
     names = ("v100_4streams_nccl_graphs", "v100_4streams_nccl_step")
-    found = trace_diff(*(read_trace(real(name)) for name in names))
-    for which, name, repeat in zip("ab", names, found.repeats, strict=True):
+    diff = trace_diff(*(read_trace(real(name)) for name in names))
+    for which, name, repeat in zip("ab", names, diff.repeats, strict=True):
         inside, n_ops, n_steps = launched_in_steps(name)
-        mine: Counter[str] = Counter()
-        for row in found.kernels:
-            mine[row.name] += getattr(row, f"n_{which}")
+        swept: Counter[str] = Counter()
+        for row in diff.kernels:
+            swept[row.name] += getattr(row, f"n_{which}")
         assert repeat == n_steps
-        assert +mine == inside
+        assert +swept == inside
         left_out = f"{n_ops - inside.total():,} device ops were launched by none of its steps and are left out"
-        assert any(left_out in note.replace("\u00a0", " ") for note in found.notes)
-    assert sum(part.b_ns for part in found.parts) == found.whole.b_ns
-    assert abs(found.whole.diff_ns) < 0.01 * found.whole.a_ns  # with those ops the step seemed a third longer
+        assert any(left_out in note.replace("\u00a0", " ") for note in diff.notes)
+    assert sum(part.b_ns for part in diff.parts) == diff.whole.b_ns
+    assert abs(diff.whole.diff_ns) < 0.01 * diff.whole.a_ns  # with those ops the step seemed a third longer
 
 
 def test_ops_that_were_launched_before_the_recording_are_a_part_of_their_own_and_nothing_new() -> None:
     names = ("dlrm_8ranks/worker0_step_12.1694128201545", "dlrm_8ranks/worker1_step_12.1694128201556")
-    found = trace_diff(*(read_trace(real(name)) for name in names), comm_names=(NCCL, NCCL))
+    diff = trace_diff(*(read_trace(real(name)) for name in names), comm_names=(NCCL, NCCL))
     early_us = []
     for name in names:
         events = reference.complete_events(real(name))
         launched = {e["args"]["correlation"] for e in events if e.get("cat") in reference.CALLS and "args" in e}
         ops = [e for e in events if e.get("cat") in reference.OPS]
         early_us.append(sum(int(e["dur"]) for e in ops if e["args"]["correlation"] not in launched))
-    (part,) = (part for part in found.parts if part.name == "launched before the recording")
+    (part,) = (part for part in diff.parts if part.name == "launched before the recording")
     assert (part.a_ns, part.b_ns) == (1000 * early_us[0], 1000 * early_us[1]) == (0, 203_000)
-    early = [row for row in found.kernels if row.change == "launched before"]
+    early = [row for row in diff.kernels if row.change == "launched before"]
     assert sum(row.n_b for row in early) == 64
     assert sum(row.total_b_ns for row in early) == 203_000
-    assert not [row.name for row in found.kernels if row.change == "new" and row.operator is None]
+    assert not [row.name for row in diff.kernels if row.change == "new" and row.operator is None]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from perfmagic.analysis.findings.find import Finding, findings
+from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.model import Trace
 from tests.analysis.build import Builder
 
 
-def found(trace: Trace, rule: str) -> Finding | None:
+def first_finding(trace: Trace, rule: str) -> Finding | None:
     """The first finding of a rule."""
     return next((f for f in findings(trace) if f.rule == rule), None)
 

@@ -50,7 +50,7 @@ def test_a_job_of_several_ranks_without_communication_says_so() -> None:
     assert found.sentence.startswith("no communication: the host calls torch.distributed")
 
 
-def test_communication_that_compute_hides_says_how_long_it_took_and_exposed_one_is_told_once() -> None:
+def test_communication_that_compute_hides_says_how_long_it_took_and_exposed_one_is_one_finding() -> None:
     (found,) = said(job(side="ncclAllReduce"))
     assert (found.cause, found.cost_ns) == ("communication", None)
     b = Builder()

@@ -8,11 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
-from perfmagic.analysis.findings.copy_overlap import copies  # noqa: E402 - after the skip
-from perfmagic.analysis.findings.facts import Facts  # noqa: E402
+from perfmagic import sim  # noqa: E402
+from perfmagic.analysis.findings.facts import Facts  # noqa: E402 - after the skip
 from perfmagic.analysis.findings.find import findings  # noqa: E402
 from perfmagic.analysis.timeline.overlap import breakdown  # noqa: E402
-from perfmagic.capture.devices import sim  # noqa: E402
 from perfmagic.trace.model import Trace  # noqa: E402
 from tests.gpu.cells import record_cell  # noqa: E402
 
@@ -88,11 +87,11 @@ def test_pinned_on_one_stream_overlaps_nothing_because_a_stream_has_an_order() -
 
 def beside_is_said(trace: Trace) -> bool:
     """Whether the findings say that copies ran beside compute where these did; a loaded machine can keep them apart."""
-    found = copies(Facts(trace), pageable=False)
-    assert found is not None
-    assert found.own_stream
+    pinned = Facts(trace).pinned_copies
+    assert pinned is not None
+    assert pinned.own_stream
     words = "of copies ran beside compute: from pinned memory, on stream"
-    return (words in said(trace, "streams")) == found.overlap
+    return (words in said(trace, "streams")) == pinned.overlap
 
 
 def test_pinned_on_its_own_stream_overlaps_and_says_why() -> None:
@@ -120,7 +119,7 @@ m.synchronize()
     assert "non_blocking" not in sentence  # it was given
 
 
-def test_a_copy_and_the_wait_that_ends_it_are_told_once() -> None:
+def test_a_copy_and_the_wait_that_ends_it_are_one_finding() -> None:
     trace = recorded(pinned=False, own=False, non_blocking=False)
     assert "3 pageable HtoD copies" in said(trace, "pageable")
     assert "of it in the wait for the stream after each" in said(trace, "pageable")

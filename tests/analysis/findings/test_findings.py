@@ -2,18 +2,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from perfmagic.analysis.findings.advice import for_gpus
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.verdict import verdict
-from perfmagic.analysis.timeline.launches import launches
-from perfmagic.analysis.timeline.line_totals import lines
-from perfmagic.analysis.timeline.syncs import syncs
+from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.timeline.lines import lines
+from perfmagic.analysis.timeline.queueing import launches
 from perfmagic.analysis.timeline.trust import trust
-from perfmagic.numerics.intervals import total_ns
-from perfmagic.trace.columns import CallKind, DeviceOps, HostKind
+from perfmagic.base.numerics.intervals import total_ns
+from perfmagic.trace.columns import CallKind, DeviceOps, Hazard, HostKind
 from perfmagic.trace.kineto.reader import read_trace
-from perfmagic.trace.model import DeviceInfo, Trace
+from perfmagic.trace.model import DeviceInfo, Race, Trace
 from tests.analysis.build import US, Builder
-from tests.analysis.findings.build import busy_device, found, plain
+from tests.analysis.findings.build import busy_device, first_finding, plain
 from tests.trace.recorded import as_bytes, launch_and_kernel
 
 UPLOAD = "Memcpy HtoD (Pageable -> Device)"
@@ -70,7 +73,7 @@ def test_a_pageable_upload_that_held_python_is_found_with_its_line_and_advice() 
     b = busy_device(20)
     b.op(100, 140, launch=(60, 130), name=UPLOAD)
     b.op(150, 1000, launch=141)
-    finding = found(b.trace(), "pageable")
+    finding = first_finding(b.trace(), "pageable")
     assert finding is not None
     assert (finding.cost_ns, finding.lines) == (30 * US, (2,))  # idle for 40 µs, of which a launch takes 10
     assert finding.cost_ns <= total_ns(finding.where)
@@ -80,20 +83,47 @@ def test_a_pageable_upload_that_held_python_is_found_with_its_line_and_advice() 
     assert finding.advice
 
 
+@pytest.mark.parametrize(
+    ("launches", "words"),
+    [
+        ([(20, 110, 150)], "40.0 µs ran beside kernels launched before: Python"),
+        ([(140, 150, 250)], "50.0 µs ran beside kernels launched while a copy still ran: Python"),
+        (
+            [(20, 110, 150), (140, 150, 180)],
+            "40.0 µs ran beside kernels launched before and 30.0 µs ran beside kernels launched while a copy still ran",
+        ),
+    ],
+)
+def test_what_a_pageable_copy_ran_beside_is_split_by_when_it_was_launched(
+    launches: list[tuple[int, int, int]], words: str
+) -> None:
+    """launches: of each kernel its launch, start and end. The copy runs from 110 to 200 µs."""
+    b = Builder()
+    b.line(0, 2)
+    for at, start, end in launches:
+        b.op(start, end, launch=at, name="gemm")
+    b.op(110, 200, launch=(60, 130), name=UPLOAD, stream=20)
+    b.op(900, 1000, launch=300, name="gemm")
+    finding = first_finding(b.trace(), "pageable")
+    assert finding is not None
+    assert words in plain(finding.sentence)
+    assert "held until the copy is staged, launched nothing that could run beside" in plain(finding.sentence)
+
+
 def test_uploads_that_indexing_makes_cannot_be_pinned_where_it_is_called() -> None:
     b = busy_device(20)
     b.host_op(60, 140, "aten::index")
     b.op(100, 140, launch=(62, 70), name=UPLOAD)
     b.sync(70, 139)
     b.op(150, 1000, launch=141)
-    finding = found(b.trace(), "pageable")
+    finding = first_finding(b.trace(), "pageable")
     assert finding is not None
     keep = "are tensors on the CPU that indexing copies to the device: keep index and values there"
     assert plain(finding.advice) == f"they {keep}"
     b.host_op(200, 300, "aten::to")
     b.op(1001, 1100, launch=(210, 220), name=UPLOAD)
     b.sync(220, 299)
-    finding = found(b.trace(), "pageable")
+    finding = first_finding(b.trace(), "pageable")
     assert finding is not None
     assert plain(finding.advice) == (
         f"1 of them, 77.0 µs, {keep}. For the others, pin_memory() and non_blocking=True together free Python, "
@@ -105,14 +135,14 @@ def test_a_pinned_upload_is_none() -> None:
     b = busy_device(20)
     b.op(100, 140, launch=(60, 130), name=PINNED)
     b.op(150, 1000, launch=141)
-    assert found(b.trace(), "pageable") is None
+    assert first_finding(b.trace(), "pageable") is None
 
 
 def test_a_short_pageable_upload_is_not_worth_a_sentence() -> None:
     b = busy_device(20)
     b.op(100, 140, launch=(60, 69), name=UPLOAD)
     b.op(150, 1000, launch=141)
-    assert found(b.trace(), "pageable") is None
+    assert first_finding(b.trace(), "pageable") is None
 
 
 def test_item_in_a_loop_is_counted_once_a_call_and_costs_nothing_while_the_device_works() -> None:
@@ -121,7 +151,7 @@ def test_item_in_a_loop_is_counted_once_a_call_and_costs_nothing_while_the_devic
         b.host_op(start, start + 100, "aten::item")
         b.sync(start + 10, start + 20)
         b.sync(start + 20, start + 90)
-    finding = found(b.trace(returned=1000), "sync")
+    finding = first_finding(b.trace(returned=1000), "sync")
     assert finding is not None
     assert (finding.cost_ns, finding.lines) == (0, (2,))
     assert (
@@ -134,7 +164,7 @@ def test_a_sync_costs_the_time_in_which_the_device_was_idle() -> None:
     b = busy_device(500)
     b.sync(400, 600)
     b.op(900, 1000, launch=890)
-    finding = found(b.trace(), "sync")
+    finding = first_finding(b.trace(), "sync")
     assert finding is not None
     assert finding.cost_ns == 100 * US
 
@@ -143,7 +173,7 @@ def test_a_sync_costs_nothing_of_the_time_in_which_the_next_op_was_queued() -> N
     b = busy_device(500)
     b.op(900, 1000, launch=300)
     b.sync(400, 890)
-    finding = found(b.trace(), "sync")
+    finding = first_finding(b.trace(), "sync")
     assert finding is not None
     assert finding.cost_ns is None  # the device was idle meanwhile: "costs nothing" would be wrong, too
 
@@ -154,7 +184,7 @@ def test_the_syncs_at_the_edges_of_a_file_s_record_are_not_laid_on_the_model() -
     b.sync(0, 900, name="cudaDeviceSynchronize")
     b.op(1000, 2000, launch=910)
     b.sync(920, 2010, name="cudaDeviceSynchronize")
-    facts = found(b.trace(), "sync")
+    facts = first_finding(b.trace(), "sync")
     assert facts is not None
     assert "×2, where the record begins and ends: profilers wait for the device there themselves" in plain(
         facts.sentence
@@ -162,11 +192,11 @@ def test_the_syncs_at_the_edges_of_a_file_s_record_are_not_laid_on_the_model() -
     assert "waits for it" not in verdict(b.trace()).sentence
     b.host_op(0, 2020, "loop.py(3): run", kind=HostKind.PYTHON)
     b.host_op(0, 900, "torch/cuda/__init__.py(975): synchronize", kind=HostKind.PYTHON)
-    facts = found(b.trace(), "sync")
+    facts = first_finding(b.trace(), "sync")
     assert facts is not None
     assert "begins and ends: run (loop.py:3) called it. The device" in plain(facts.sentence)
     b.host_op(915, 2015, "torch/profiler/profiler.py(235): stop_trace", kind=HostKind.PYTHON)
-    facts = found(b.trace(), "sync")
+    facts = first_finding(b.trace(), "sync")
     assert facts is not None
     assert "begins and ends: run (loop.py:3) called 900 µs of it and the profiler 1.09 ms. The device" in plain(
         facts.sentence
@@ -178,13 +208,13 @@ def test_the_syncs_at_the_edges_of_a_file_s_record_are_not_laid_on_the_model() -
 def test_the_measurement_s_own_sync_is_no_finding() -> None:
     b = busy_device()
     b.sync(100, 1001)
-    assert found(b.trace(returned=50), "sync") is None
+    assert first_finding(b.trace(returned=50), "sync") is None
 
 
 def test_exposed_copies_are_found_with_their_longest_and_hidden_ones_are_not() -> None:
     b = busy_device(500)
     b.op(400, 600, launch=3, name=PINNED, stream=8)
-    finding = found(b.trace(), "exposed_copy")
+    finding = first_finding(b.trace(), "exposed_copy")
     assert finding is not None
     assert finding.cost_ns == 100 * US
     assert plain(finding.sentence) == (
@@ -192,13 +222,13 @@ def test_exposed_copies_are_found_with_their_longest_and_hidden_ones_are_not() -
     )
     hidden = busy_device(700)
     hidden.op(400, 600, launch=3, name=PINNED, stream=8)
-    assert found(hidden.trace(), "exposed_copy") is None
+    assert first_finding(hidden.trace(), "exposed_copy") is None
 
 
 def test_exposed_communication_follows_the_user_s_pattern() -> None:
     b = busy_device(500)
     b.op(500, 600, launch=3, name="my_exchange", stream=8)
-    assert found(b.trace(), "exposed_communication") is None
+    assert first_finding(b.trace(), "exposed_communication") is None
     finding = next(f for f in findings(b.trace(), comm_names="exchange") if f.rule == "exposed_communication")
     assert finding.cost_ns == 100 * US
 
@@ -212,7 +242,7 @@ def small(n: int, length: float, period: float = 20, *, compute_major: int | Non
 
 
 def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python_was_late() -> None:
-    finding = found(small(60, 4), "one_by_one")
+    finding = first_finding(small(60, 4), "one_by_one")
     assert finding is not None
     # 14 µs until each launch; then 2 µs until the op starts, of all but the last, after which nothing runs dry
     assert finding.cost_ns == (59 * 14 + 58 * 2) * US
@@ -222,12 +252,12 @@ def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python
         "CUDA graphs or torch.compile launch many at once. "
         "As CUDA graphs, the run takes about 310 µs (294 µs to 326 µs) instead of 1.19 ms"
     )
-    older = found(small(60, 4, compute_major=6), "one_by_one")
+    older = first_finding(small(60, 4, compute_major=6), "one_by_one")
     assert older is not None
     assert plain(older.advice) == "CUDA graphs launch many at once"  # Triton needs 7.0
-    assert found(small(9, 4), "one_by_one") is None  # every loop begins with an empty queue
-    assert found(small(60, 18), "one_by_one") is None  # launched while the op before was executing
-    assert found(small(60, 4, 220), "one_by_one") is None  # Python did something else in between
+    assert first_finding(small(9, 4), "one_by_one") is None  # every loop begins with an empty queue
+    assert first_finding(small(60, 18), "one_by_one") is None  # launched while the op before was executing
+    assert first_finding(small(60, 4, 220), "one_by_one") is None  # Python did something else in between
 
 
 def steps_with_a_pause(pause_us: float, n: int = 3, stray: int = 0) -> Builder:
@@ -246,7 +276,7 @@ def steps_with_a_pause(pause_us: float, n: int = 3, stray: int = 0) -> Builder:
 
 
 def test_a_gap_that_comes_again_names_its_op_how_often_where_python_was_and_in_which_steps() -> None:
-    finding = found(steps_with_a_pause(100).trace(), "repeated_gap")
+    finding = first_finding(steps_with_a_pause(100).trace(), "repeated_gap")
     assert finding is not None
     assert finding.cost_ns == 300 * US
     assert plain(finding.sentence) == (
@@ -259,13 +289,13 @@ def test_a_gap_that_comes_again_names_its_op_how_often_where_python_was_and_in_w
 
 
 def test_gaps_before_different_ops_or_too_short_or_too_few_are_no_repetition() -> None:
-    assert found(steps_with_a_pause(100, stray=1).trace(), "repeated_gap") is None
-    assert found(steps_with_a_pause(49).trace(), "repeated_gap") is None
-    assert found(steps_with_a_pause(100, n=2).trace(), "repeated_gap") is None
+    assert first_finding(steps_with_a_pause(100, stray=1).trace(), "repeated_gap") is None
+    assert first_finding(steps_with_a_pause(49).trace(), "repeated_gap") is None
+    assert first_finding(steps_with_a_pause(100, n=2).trace(), "repeated_gap") is None
 
 
 def test_a_gap_in_some_of_the_steps_says_in_how_many() -> None:
-    finding = found(steps_with_a_pause(100, n=5, stray=2).trace(), "repeated_gap")
+    finding = first_finding(steps_with_a_pause(100, n=5, stray=2).trace(), "repeated_gap")
     assert finding is not None
     assert ", over 3 of 5 steps." in plain(finding.sentence)
 
@@ -277,20 +307,20 @@ def test_gaps_while_python_fetches_data_are_left_to_the_finding_on_data_loading(
         b.op(1000 * i + 1405, 1000 * i + 1406, launch=1000 * i + 1402, name="copy")
     b.ops = [row for row in b.ops if b.names[row["name"]] in ("copy", "relu")]
     trace = b.trace()
-    assert found(trace, "data_loading") is not None
-    assert found(trace, "repeated_gap") is None
+    assert first_finding(trace, "data_loading") is not None
+    assert first_finding(trace, "repeated_gap") is None
 
 
 def test_the_longest_gap_is_found_when_it_is_a_twentieth_of_the_extent() -> None:
     b = busy_device(1000)
     b.op(1055, 1100, launch=1054)
-    finding = found(b.trace(), "longest_gap")
+    finding = first_finding(b.trace(), "longest_gap")
     assert finding is not None
     assert finding.cost_ns == 54 * US  # the part in which no launch was under way
     assert ", 55.0 µs: the device waited 54.0 µs for Python and 1.00 µs for launches" in plain(finding.sentence)
     near = busy_device(1000)
     near.op(1054, 1100, launch=1053)
-    assert found(near.trace(), "longest_gap") is None
+    assert first_finding(near.trace(), "longest_gap") is None
 
 
 def test_the_longest_gap_names_where_python_was_but_not_the_profiler_s_own_step() -> None:
@@ -298,7 +328,7 @@ def test_the_longest_gap_names_where_python_was_but_not_the_profiler_s_own_step(
         b = busy_device(1000)
         b.host_op(0, 2000, name, kind=HostKind.ANNOTATION)
         b.op(1500, 1600, launch=1499)
-        finding = found(b.trace(), "longest_gap")
+        finding = first_finding(b.trace(), "longest_gap")
         assert finding is not None
         assert (f"Python was inside {name}" in finding.sentence) is said
 
@@ -308,7 +338,7 @@ def test_the_longest_gap_is_split_into_its_parts() -> None:
     b.sync(110, 120)
     b.op(400, 500, launch=200)
     b.op(500, 1000, launch=450)
-    finding, waited = found(b.trace(), "longest_gap"), found(b.trace(), "sync")
+    finding, waited = first_finding(b.trace(), "longest_gap"), first_finding(b.trace(), "sync")
     assert finding is not None
     assert waited is not None
     assert plain(finding.detail) == (
@@ -323,7 +353,7 @@ def test_a_longest_gap_that_several_findings_explain_is_left_out() -> None:
     b.sync(110, 150)
     b.op(400, 500, launch=200)
     b.op(500, 1000, launch=450)
-    assert found(b.trace(), "longest_gap") is None
+    assert first_finding(b.trace(), "longest_gap") is None
 
 
 def test_the_longest_gap_is_a_part_of_the_finding_that_explains_it() -> None:
@@ -337,7 +367,7 @@ def test_the_longest_gap_is_a_part_of_the_finding_that_explains_it() -> None:
     assert tree[at + 1] == (2, "longest_gap", 290 * US)
 
 
-def test_the_longest_gap_is_told_once_where_a_finding_is_about_little_else() -> None:
+def test_the_longest_gap_is_left_out_where_a_finding_is_about_little_else() -> None:
     b = busy_device(100)
     b.sync(90, 390)
     b.op(400, 1000, launch=(391, 395))
@@ -355,14 +385,14 @@ def full_queue(depth: int) -> Trace:
 
 
 def test_a_launch_that_waited_for_room_in_the_queue_is_found_and_costs_nothing() -> None:
-    finding = found(full_queue(950), "queue_full")
+    finding = first_finding(full_queue(950), "queue_full")
     assert finding is not None
     assert (finding.cost_ns, finding.lines) == (0, (2,))
     assert "1 launch blocked Python for 2.50 ms on line 2. Up to 951 launches were queued" in plain(finding.sentence)
-    assert found(full_queue(800), "queue_full") is None
+    assert first_finding(full_queue(800), "queue_full") is None
 
 
-def test_findings_are_ranked_by_cost_behind_the_verdict_and_all_are_told() -> None:
+def test_all_findings_are_ranked_by_cost_behind_the_verdict() -> None:
     b = busy_device(300)
     b.sync(200, 350)
     b.op(400, 900, launch=360, name=PINNED)
@@ -376,7 +406,7 @@ def test_a_missing_wait_comes_before_all_else_and_names_both_lines() -> None:
     b.op(400, 900, launch=360, name=PINNED)
     b.line(370, 3)
     reader = b.op(900, 950, launch=380, name="add")
-    kinds = findings(b.trace(races=((reader, writer),)))[:2]
+    kinds = findings(b.trace(races=(Race(reader, writer),)))[:2]
     assert [f.rule for f in kinds] == ["race", "verdict"]
     assert (kinds[0].lines, kinds[0].cost_ns) == ((2, 3), None)
     assert plain(kinds[0].sentence).startswith(
@@ -385,13 +415,31 @@ def test_a_missing_wait_comes_before_all_else_and_names_both_lines() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Hazard.WRITE_AFTER_READ, "zero on line 3 overwrites on stream 7 what mul on line 2 reads on stream 8"),
+        (Hazard.WRITE_AFTER_WRITE, "zero on line 3 overwrites on stream 7 what mul on line 2 writes on stream 8"),
+    ],
+)
+def test_a_missing_wait_says_what_each_op_does_with_the_memory(kind: Hazard, words: str) -> None:
+    b = Builder()
+    b.line(0, 2)
+    earlier = b.op(10, 110, launch=5, name="mul", stream=8)
+    b.line(6, 3)
+    later = b.op(120, 220, launch=7, name="zero")
+    found = findings(b.trace(races=(Race(later, earlier, kind),)))[0]
+    assert words in plain(found.sentence)
+    assert found.advice == "Stream 7 has to wait for stream 8 first, with wait_stream()"
+
+
 def test_of_one_line_a_missing_wait_each_way_is_two_findings() -> None:
     b = Builder()
     b.line(0, 2)
     first = b.op(10, 110, launch=5, name="mm")
     there = b.op(120, 220, launch=6, name="mm", stream=8)
     back = b.op(230, 330, launch=7, name="add")
-    found = [f for f in findings(b.trace(races=((there, first), (back, there)))) if f.rule == "race"]
+    found = [f for f in findings(b.trace(races=(Race(there, first), Race(back, there)))) if f.rule == "race"]
     assert sorted(f.advice for f in found) == [
         "Stream 7 has to wait for stream 8 first, with wait_stream()",
         "Stream 8 has to wait for stream 7 first, with wait_stream()",
@@ -407,7 +455,7 @@ def test_a_blocking_call_names_the_operator_that_asked() -> None:
     b.sync(60, 70)
     b.sync(200, 210)
     result = syncs(b.trace())
-    assert [result.words(i) for i in range(3)] == ["nonzero", "my_module", "cudaStreamSynchronize"]
+    assert [result.asker_name(i) for i in range(3)] == ["nonzero", "my_module", "cudaStreamSynchronize"]
 
 
 def test_trust_counts_what_is_missing() -> None:
@@ -458,16 +506,16 @@ def test_streams_that_ran_at_once_are_said_and_so_are_those_that_did_not() -> No
     b = Builder()
     b.op(10, 30, launch=1, stream=7)
     b.op(20, 50, launch=2, stream=8)
-    at_once = found(b.trace(returned=5), "streams")
+    at_once = first_finding(b.trace(returned=5), "streams")
     assert at_once is not None
     assert plain(at_once.sentence) == "2 streams ran at once for 10.0 µs, 25 % of the time the device was busy"
     b = Builder()
     b.op(10, 30, launch=1, stream=7)
     b.op(30, 50, launch=2, stream=8)
-    in_turn = found(b.trace(returned=5), "streams")
+    in_turn = first_finding(b.trace(returned=5), "streams")
     assert in_turn is not None
     assert in_turn.sentence == "2 streams never ran at once"
-    assert found(busy_device().trace(), "streams") is None
+    assert first_finding(busy_device().trace(), "streams") is None
 
 
 def test_waits_that_leave_the_queue_empty_say_what_the_device_then_lost() -> None:
@@ -476,7 +524,7 @@ def test_waits_that_leave_the_queue_empty_say_what_the_device_then_lost() -> Non
     for i in range(4):
         b.op(100 * i + 10, 100 * i + 40, launch=100 * i)
         b.sync(100 * i + 2, 100 * i + 41)
-    waits = found(b.trace(returned=342), "sync")
+    waits = first_finding(b.trace(returned=342), "sync")
     assert waits is not None
     assert "Each left the queue empty. The device then waited 181 µs for Python" in plain(waits.sentence)
 
@@ -501,13 +549,13 @@ def fetching(until: float) -> Trace:
 
 
 def test_data_loading_costs_the_time_in_which_the_device_waited_for_the_loader() -> None:
-    finding = found(fetching(800), "data_loading")
+    finding = first_finding(fetching(800), "data_loading")
     assert finding is not None
     assert (finding.cost_ns, finding.lines) == (300 * US, (2,))
     assert plain(finding.sentence).startswith(
         "data loading: the device waited 300 µs while Python fetched 1 batch on line 2. num_workers"
     )
-    assert found(fetching(505), "data_loading") is None
+    assert first_finding(fetching(505), "data_loading") is None
 
 
 def test_a_cell_whose_device_begins_late_or_ends_early_is_found_and_a_file_is_not() -> None:
@@ -521,8 +569,8 @@ def test_a_cell_whose_device_begins_late_or_ends_early_is_found_and_a_file_is_no
     assert (
         plain(late.sentence) == "the device began late: it ran no op for the first 190 µs, 19 % of the cell, on line 2"
     )
-    assert found(b.trace(start=130, end=870, returned=870), "alone") is None
-    assert found(b.trace(start=0, end=1000), "alone") is None
+    assert first_finding(b.trace(start=130, end=870, returned=870), "alone") is None
+    assert first_finding(b.trace(start=0, end=1000), "alone") is None
 
 
 def early(n: int, ahead: float) -> Trace:
@@ -534,11 +582,11 @@ def early(n: int, ahead: float) -> Trace:
 
 
 def test_clocks_that_disagree_are_said_with_the_largest_error() -> None:
-    finding = found(early(2, 7), "clocks")
+    finding = first_finding(early(2, 7), "clocks")
     assert finding is not None
     assert "2 ops start before the launch, by up to 7.00 µs" in plain(finding.sentence)
-    assert found(early(0, 7), "clocks") is None
-    assert found(early(1, 7), "clocks") is not None
+    assert first_finding(early(0, 7), "clocks") is None
+    assert first_finding(early(1, 7), "clocks") is not None
 
 
 def unrecorded(n: int) -> Trace:
@@ -551,10 +599,10 @@ def unrecorded(n: int) -> Trace:
 
 
 def test_launches_without_a_record_make_it_incomplete() -> None:
-    finding = found(unrecorded(3), "incomplete")
+    finding = first_finding(unrecorded(3), "incomplete")
     assert finding is not None
     assert "3 of 203 launches have no device record" in plain(finding.sentence)
-    assert found(unrecorded(2), "incomplete") is None
+    assert first_finding(unrecorded(2), "incomplete") is None
 
 
 def gemms(without_us: float, gpu: str) -> Trace:
@@ -567,16 +615,16 @@ def gemms(without_us: float, gpu: str) -> Trace:
 
 
 def test_matrix_kernels_without_tensor_cores_are_found_where_the_gpu_has_some() -> None:
-    finding = found(gemms(100, "NVIDIA A100-SXM4-80GB"), "tensor_cores")
+    finding = first_finding(gemms(100, "NVIDIA A100-SXM4-80GB"), "tensor_cores")
     assert finding is not None
     assert "cudnn" not in finding.advice  # no convolution did without
     assert "matrix kernels ran without them for 100 µs, 20 % of the kernel time" in plain(finding.sentence)
     assert "set_float32_matmul_precision" in finding.advice
-    older = found(gemms(100, "Tesla V100-SXM2-16GB"), "tensor_cores")
+    older = first_finding(gemms(100, "Tesla V100-SXM2-16GB"), "tensor_cores")
     assert older is not None
     assert older.advice == "Matrix products use them under autocast to float16"
-    assert found(gemms(99, "NVIDIA A100-SXM4-80GB"), "tensor_cores") is None
-    assert found(gemms(100, "Quadro GP100"), "tensor_cores") is None
+    assert first_finding(gemms(99, "NVIDIA A100-SXM4-80GB"), "tensor_cores") is None
+    assert first_finding(gemms(100, "Quadro GP100"), "tensor_cores") is None
 
 
 def two_devices(second_us: float) -> Trace:
@@ -609,14 +657,16 @@ def test_a_wait_for_several_devices_does_not_call_one_of_them_busy() -> None:
     b.sync(100, 1000)
     b.op(1010, 1400, launch=1001, device=5)
     devices = (DeviceInfo(3, "cuda", "Test GPU"), DeviceInfo(5, "cuda", "Test GPU"))
-    finding = found(b.trace(devices=devices), "sync")
+    finding = first_finding(b.trace(devices=devices), "sync")
     assert finding is not None
     assert ". Some device was busy 89 % of that time" in plain(finding.sentence)
     one = Builder()
     one.op(0, 900, launch=0, device=3)
     one.sync(100, 1000)
     one.op(1010, 1400, launch=1001, device=3)
-    assert ". The device was busy 89 % of that time" in plain(found(one.trace(devices=devices), "sync").sentence)
+    assert ". The device was busy 89 % of that time" in plain(
+        first_finding(one.trace(devices=devices), "sync").sentence
+    )
 
 
 def test_a_verdict_says_what_the_device_spent_alone_for_a_twentieth_of_the_time() -> None:
@@ -689,3 +739,11 @@ def _twice(trace: Trace) -> dict[str, list[int]]:
     for name in ("start_ns", "end_ns"):
         columns[name][10:] = [ns + 1000 * US for ns in columns[name][10:]]
     return columns
+
+
+def test_advice_to_compile_or_capture_is_for_gpus_where_the_device_is_simulated() -> None:
+    advice = "CUDA graphs or torch.compile launch many at once"
+    for kind, expected in (("cuda", advice), ("sim", f"On a GPU, {advice}; the simulated device cannot do that")):
+        trace = Builder().trace(devices=(DeviceInfo(0, kind, kind),))
+        assert for_gpus(trace, 0, advice) == expected
+    assert for_gpus(trace, 0, "") == ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from perfmagic.analysis.findings.find import findings
-from perfmagic.numerics.intervals import intersect, total_ns
+from perfmagic.base.numerics.intervals import intersect, total_ns
 from perfmagic.trace.columns import HostKind
 from tests.analysis.build import US, Builder
-from tests.analysis.findings.build import busy_device, found, plain
+from tests.analysis.findings.build import busy_device, first_finding, plain
 
 
 def pauses(lengths_us: list[float], operator: str = "aten::relu", name: str = "relu") -> Builder:
@@ -24,17 +24,17 @@ def pauses(lengths_us: list[float], operator: str = "aten::relu", name: str = "r
     return b
 
 
-def test_one_gap_far_longer_than_the_others_is_told_by_itself() -> None:
+def test_one_gap_far_longer_than_the_others_is_a_finding_of_its_own() -> None:
     trace = pauses([500.0] * 15 + [1_845_000.0] + [520.0] * 14).trace()
-    group, longest = found(trace, "repeated_gap"), found(trace, "longest_gap")
+    group, longest = first_finding(trace, "repeated_gap"), first_finding(trace, "longest_gap")
     assert longest is not None
     assert longest.end_ns - longest.start_ns > 1_845_000 * US
     assert group is None  # 15 ms of 1.86 s are not worth a sentence
 
 
-def test_the_others_are_told_with_their_median_and_spread_and_share_no_time_with_it() -> None:
+def test_the_other_gaps_have_their_median_and_spread_and_share_no_time_with_it() -> None:
     trace = pauses([500.0] * 15 + [5_000.0] + [520.0] * 14).trace()
-    group, longest = found(trace, "repeated_gap"), found(trace, "longest_gap")
+    group, longest = first_finding(trace, "repeated_gap"), first_finding(trace, "longest_gap")
     assert group is not None
     assert longest is not None
     assert plain(group.cause) == "the same gap ×29"
@@ -57,7 +57,7 @@ def test_gaps_with_work_queued_that_come_again_are_found_too() -> None:
     for i in range(5):
         b.op(1000 * i, 1000 * i + 500, launch=i, name="gemm")
         b.op(1000 * i + 700, 1000 * i + 1000, launch=i + 0.5, name="relu")
-    again = found(b.trace(), "repeated_gap")
+    again = first_finding(b.trace(), "repeated_gap")
     assert again is not None
     assert again.cost_ns == 5 * 200 * US
     assert plain(again.sentence) == (
@@ -73,12 +73,12 @@ def test_gaps_before_one_kernel_of_two_operators_are_not_the_same() -> None:
     for at in (5000.0, 5650.9):
         b.op(at, at + 100, launch=(at - 1, at - 0.5), name="gemm")
         b.op(at + 603, at + 650, launch=(at + 600, at + 601), name="relu")
-    assert found(b.trace(), "repeated_gap") is None
-    assert found(pauses([500.0] * 4).trace(), "repeated_gap") is not None
+    assert first_finding(b.trace(), "repeated_gap") is None
+    assert first_finding(pauses([500.0] * 4).trace(), "repeated_gap") is not None
 
 
 def test_the_function_that_held_python_is_named_with_its_place_and_stands_in_json() -> None:
-    finding = found(pauses([500.0] * 4).trace(), "repeated_gap")
+    finding = first_finding(pauses([500.0] * 4).trace(), "repeated_gap")
     assert finding is not None
     assert "in zoom (ndimage.py:648) for 1.96 ms of 2.00 ms" in plain(finding.sentence)
     assert finding.to_dict()["frames"] == [
@@ -90,11 +90,11 @@ def test_of_the_longest_gap_python_is_spoken_of_only_where_the_device_waited_for
     b = busy_device(100)
     b.op(5000, 9000, launch=(120, 121))
     b.host_op(0, 9000, "aten::sort")
-    queued = found(b.trace(), "longest_gap")
+    queued = first_finding(b.trace(), "longest_gap")
     assert queued is not None
     assert "Python was" not in queued.sentence
 
 
 @pytest.mark.parametrize("length_us", [49, 50])
 def test_a_gap_is_worth_counting_from_50_us_for_python_on(length_us: float) -> None:
-    assert (found(pauses([length_us] * 5).trace(), "repeated_gap") is not None) is (length_us == 50)
+    assert (first_finding(pauses([length_us] * 5).trace(), "repeated_gap") is not None) is (length_us == 50)

@@ -6,8 +6,8 @@ import pytest
 
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import findings
-from perfmagic.analysis.findings.in_call import in_call
-from perfmagic.numerics.intervals import EMPTY, complement
+from perfmagic.analysis.findings.launches import in_call
+from perfmagic.base.numerics.intervals import EMPTY, complement
 from perfmagic.trace.columns import CallKind
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import recorded

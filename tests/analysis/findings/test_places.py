@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.places import on_call_lines, on_sync_lines, on_time_lines
-from perfmagic.numerics.intervals import Intervals
+from perfmagic.analysis.findings.finding import on_call_lines, on_sync_lines, on_time_lines
+from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.trace.model import Trace
 from tests.analysis.timeline.test_by_path import MAIN, MS, WORKER, trace_of
 
@@ -18,36 +17,36 @@ def during(*spans_ms: tuple[int, int]) -> Intervals:
 
 
 def test_time_in_a_function_is_on_its_line_and_the_cells_line_called_it() -> None:
-    facts = Facts(trace_of([(11, MAIN)]))
-    assert on_time_lines(facts, during((10, 20)), [2]) == " on line 2 of step, called from line 2"
+    trace = trace_of([(11, MAIN)])
+    assert on_time_lines(trace, during((10, 20)), [2]) == " on line 2 of step, called from line 2"
 
 
-def test_time_on_the_cells_own_line_is_told_as_ever() -> None:
-    facts = Facts(trace_of([(11, MAIN)]))
-    assert on_time_lines(facts, during((50, 60)), [2]) == " on line 2"
+def test_time_on_the_cells_own_line_names_that_line() -> None:
+    trace = trace_of([(11, MAIN)])
+    assert on_time_lines(trace, during((50, 60)), [2]) == " on line 2"
 
 
-def test_two_lines_with_a_share_each_are_both_told() -> None:
-    facts = Facts(trace_of([(11, MAIN)]))
-    words = on_time_lines(facts, during((14, 26)), [2])
+def test_two_lines_with_a_share_each_are_both_named() -> None:
+    trace = trace_of([(11, MAIN)])
+    words = on_time_lines(trace, during((14, 26)), [2])
     assert words == " on line 2 of step and line 3 of step, called from line 2"
 
 
 def test_the_line_of_a_call_is_that_of_its_own_thread() -> None:
-    facts = Facts(trace_of([(13, WORKER)]))
-    assert on_call_lines(facts, np.array([0])) == " on line 11 of work, called from line 2"
+    trace = trace_of([(13, WORKER)])
+    assert on_call_lines(trace, np.array([0])) == " on line 11 of work, called from line 2"
 
 
-def test_without_functions_the_cells_lines_are_told() -> None:
-    facts = Facts(replace(trace_of([(11, MAIN)]), paths=None))
-    assert on_time_lines(facts, during((10, 20)), [2, 4]) == " on lines 2 and 4"
-    assert on_call_lines(facts, np.array([0])) == " on line 2"
+def test_without_functions_the_cells_lines_are_named() -> None:
+    trace = replace(trace_of([(11, MAIN)]), paths=None)
+    assert on_time_lines(trace, during((10, 20)), [2, 4]) == " on lines 2 and 4"
+    assert on_call_lines(trace, np.array([0])) == " on line 2"
 
 
-def test_what_is_spread_is_told_by_the_line_that_called_it() -> None:
-    facts = Facts(spread(trace_of([(11, MAIN)])))
+def test_time_that_is_spread_names_the_line_that_called_it() -> None:
+    trace = spread(trace_of([(11, MAIN)]))
     # eight lines of step an eighth each, all called from line 3
-    assert on_time_lines(facts, during((10, 18)), [2]) == " mostly on line 3 of step, called from line 2"
+    assert on_time_lines(trace, during((10, 18)), [2]) == " mostly on line 3 of step, called from line 2"
 
 
 def spread(trace: Trace) -> Trace:
@@ -69,13 +68,13 @@ def spread(trace: Trace) -> Trace:
     )
 
 
-def test_a_hot_loop_is_told_by_its_function() -> None:
+def test_a_hot_loop_is_named_by_its_function() -> None:
     trace = trace_of([(11, MAIN)])
     assert trace.paths is not None
-    facts = Facts(replace(trace, paths=replace(trace.paths, let_go=(1,))))
-    assert on_time_lines(facts, during((10, 20)), [2]) == " on lines of step, called from line 2"
+    trace = replace(trace, paths=replace(trace.paths, unfollowed=(1,)))
+    assert on_time_lines(trace, during((10, 20)), [2]) == " on lines of step, called from line 2"
 
 
 def test_no_blocking_call_is_nowhere() -> None:
-    facts = Facts(trace_of([(11, MAIN)]))
-    assert on_sync_lines(facts, np.zeros(0, np.int64)) == ""
+    trace = trace_of([(11, MAIN)])
+    assert on_sync_lines(trace, np.zeros(0, np.int64)) == ""

@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given, settings
 
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.find import Finding, findings
+from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.verdict import verdict_of
 from perfmagic.analysis.ranks.rank_summary import rank_summary
 from perfmagic.analysis.ranks.totals import TOTALS
 from perfmagic.analysis.report import report
 from perfmagic.analysis.verdict import HOST_BOUND, NO_VERDICT
-from perfmagic.numerics.intervals import intersect, merge, subtract, total_ns
+from perfmagic.base.numerics.intervals import intersect, merge, subtract, total_ns
+from perfmagic.base.units import duration
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
-from perfmagic.units import duration
 from tests.analysis.build import US, Builder
 from tests.analysis.findings.build import plain
 from tests.analysis.timeline.test_pauses import RECORDED, traces
@@ -73,7 +74,7 @@ def check_one_number(facts: Facts, found: tuple[Finding, ...]) -> None:
     told = [re.search(r"waited ([\d.]+ \S+) for Python", plain(f.sentence)) for f in found]
     said = {m[1] for m, f in zip(told, found, strict=True) if m and f.rule in ("waited_for_host", "verdict")}
     assert said <= {plain(duration(waited_ns))}
-    (of_ranks,) = (total.of for total in TOTALS if total.rule == "rank_idle")
+    (of_ranks,) = (total.value for total in TOTALS if total.rule == "rank_idle")
     assert of_ranks(rank_summary(facts.trace).totals) == waited_ns
     if facts.trace.meta.returned_ns is None:  # a cell waits before its first op, too
         gaps = facts.gaps

@@ -1,4 +1,4 @@
-"""The verdict: every case of docs/verdict.md, and what holds for any trace."""
+"""The verdict: every case of tests/data/verdict_cases.txt, and what docs/verdict.md promises for any trace."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmagic.analysis.findings.cell_time import cell_time
-from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.facts import Facts, cell_time
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.verdict import verdict, verdict_of
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, KINDS, NO_RECORDS, NO_VERDICT
-from perfmagic.numerics.intervals import intersect, merge, total_ns
+from perfmagic.base.numerics.intervals import intersect, merge, total_ns
+from perfmagic.base.units import percent
 from perfmagic.trace.model import DeviceInfo, Trace
-from perfmagic.units import percent
 from perfmagic.view.timeline.doc import timeline_doc
 from tests.analysis.build import US, Builder
 from tests.analysis.findings.build import plain
 
 DOC = Path(__file__).parents[3] / "docs" / "verdict.md"
+CASES = Path(__file__).parents[2] / "data" / "verdict_cases.txt"
 _TERM = r"[\d.]+i|[\d.]+(?:\+[\d.]+i)?"
 _OP = re.compile(rf"`({_TERM})(?:–({_TERM}))? → ({_TERM})–({_TERM})`(?: i < (\d+))?(?: device (\d+))?(?: (pageable))?")
 _SPAN = re.compile(rf"`({_TERM})–({_TERM})`(?: i < (\d+))?")
 
 
 class Case(NamedTuple):
-    """A row of the document's table of cases."""
+    """A row of the table of cases."""
 
     name: str
     ops: str
@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    table = DOC.read_text(encoding="utf-8").split("## Cases")[1]
+    table = CASES.read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
     return list(starmap(Case, rows[2:]))
 
@@ -73,7 +73,7 @@ def built(case: Case) -> Trace:
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_each_case_of_the_document_has_its_verdict(case: Case) -> None:
+def test_each_case_has_its_verdict(case: Case) -> None:
     trace = built(case)
     assert len(trace.ops) == sum(int(n or 1) for *_, n, _, _ in _OP.findall(case.ops)) > 0
     judged = verdict(trace)
@@ -174,7 +174,7 @@ def test_a_path_of_python_under_a_busy_device_says_what_faster_kernels_would_win
     assert "% Python's all the same: with kernels twice as fast the cell takes about" in found
 
 
-def test_what_the_device_idled_is_told_in_the_words_of_its_parts() -> None:
+def test_idle_time_is_described_by_its_parts() -> None:
     (case,) = (case for case in cases() if case.name == "Python waits for the first op before it computes")
     assert plain(verdict(built(case)).sentence) == (
         "mixed: the device was busy 59 % of the cell. The device waited 386 µs for Python and 14.0 µs while Python "
@@ -218,7 +218,7 @@ def test_a_wait_for_a_stream_of_another_device_is_not_python_s() -> None:
     assert verdict(trace).kind == DEVICE_BOUND
 
 
-def test_calls_that_a_file_lacks_are_told_where_the_device_waited_for_python() -> None:
+def test_calls_that_a_file_lacks_are_named_where_the_device_waited_for_python() -> None:
     for second, told in ((2, False), (1385, True)):
         b = Builder()
         b.op(10, 20, of=b.launch(0, 1, correlation=1))

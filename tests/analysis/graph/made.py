@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfmagic.analysis.graph.graph import Graph, graph_of
-from perfmagic.trace.columns import CallKind, OpKind
+from perfmagic.trace.columns import CallKind, OpKind, SeenOp, SeenOps, Use
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
-from perfmagic.trace.needs import SeenOp, SeenOps, Use
 
 WHOLE = 100  # bytes of a tensor
 KERNEL, HTOD, DTOH = "mm", "Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pageable)"

@@ -12,17 +12,17 @@ from .made import DTOH, HTOD, KERNEL, chain, graph, op, recorded, two_devices
 
 
 def test_two_devices_in_series_could_have_run_at_once() -> None:
-    found = graph(two_devices())
-    assert found.lanes == ("cpu", "cpu → sim:0", "sim:0", "sim:0 → cpu", "cpu → sim:1", "sim:1", "sim:1 → cpu")
-    assert (found.work_ns, found.span_ns, found.elapsed_ns) == (190, 100, 209)
-    assert found.possible_ns == 100
-    assert [found.nodes[i].name for i in found.chain] == ["copy", "mm", "copy", "add"]
+    needs_graph = graph(two_devices())
+    assert needs_graph.lanes == ("cpu", "cpu → sim:0", "sim:0", "sim:0 → cpu", "cpu → sim:1", "sim:1", "sim:1 → cpu")
+    assert (needs_graph.work_ns, needs_graph.span_ns, needs_graph.elapsed_ns) == (190, 100, 209)
+    assert needs_graph.possible_ns == 100
+    assert [needs_graph.nodes[i].name for i in needs_graph.chain] == ["copy", "mm", "copy", "add"]
 
 
 def test_the_first_op_of_the_second_device_is_late_and_the_wait_is_named() -> None:
     trace, seen = two_devices()
-    found = graph((trace, seen))
-    [row] = late_nodes(trace, found)
+    needs_graph = graph((trace, seen))
+    [row] = late_nodes(trace, needs_graph)
     assert (row.number, row.earlier_ns, row.lost_ns) == (3, 100, 70)
     assert row.because == "Python was waiting in `copy` on line 2 (sim:0 → cpu)"
     assert row.sentence == (
@@ -38,9 +38,9 @@ def test_a_late_node_that_nothing_of_weight_needs_is_no_news() -> None:
         (op("_local_scalar_dense", 4, 104, reads=[1]), (DTOH, 0, 101, 102)),
     ]
     made = recorded(calls)
-    found = graph(made)
-    assert found.nodes[2].earlier_ns == 90
-    assert len(late_nodes(made[0], found)) == 0
+    needs_graph = graph(made)
+    assert needs_graph.nodes[2].earlier_ns == 90
+    assert len(late_nodes(made[0], needs_graph)) == 0
 
 
 def test_time_in_which_nothing_ran_is_lost_however_short_the_late_node_is() -> None:
@@ -77,22 +77,22 @@ def test_what_was_executed_is_possible() -> None:
         (op("a", 0, 1, writes=[1]), (KERNEL, 0, 1, 3)),
         (op("b", 2, 3, reads=[1], writes=[2]), (KERNEL, 0, 3, 5)),
     ]
-    found = graph(recorded(calls))
-    assert found.possible_ns <= found.elapsed_ns == 4
+    needs_graph = graph(recorded(calls))
+    assert needs_graph.possible_ns <= needs_graph.elapsed_ns == 4
 
 
 def test_a_chain_has_no_parallelism() -> None:
-    found = graph(chain(5))
-    assert found.work_ns == found.span_ns == 40
-    assert found.elapsed_ns == 48
-    assert found.lanes == ("cpu",)
+    needs_graph = graph(chain(5))
+    assert needs_graph.work_ns == needs_graph.span_ns == 40
+    assert needs_graph.elapsed_ns == 48
+    assert needs_graph.lanes == ("cpu",)
 
 
 def test_a_launch_belongs_to_the_call_around_it_or_the_nearest() -> None:
     far = op("mm", 100_000 + 2 * NEAR_NS, 100_001 + 2 * NEAR_NS, writes=[2])
     trace, seen = recorded([(op("mm", 1000, 2000, writes=[1]), (KERNEL, 0, 3000, 4000)), (far, None)])
-    found = graph((trace, seen))
-    assert [node.n_ops for node in found.nodes] == [1, 0]
+    needs_graph = graph((trace, seen))
+    assert [node.n_ops for node in needs_graph.nodes] == [1, 0]
     unknown = seen.ops[:0] + seen.ops[1:]
     from perfmagic.analysis.graph.graph import graph_of
 
@@ -101,10 +101,10 @@ def test_a_launch_belongs_to_the_call_around_it_or_the_nearest() -> None:
 
 @pytest.mark.parametrize(("name", "colour"), [(KERNEL, OpClass.MATRIX), (HTOD, OpClass.HTOD), (DTOH, OpClass.DTOH)])
 def test_a_node_has_the_class_of_its_device_op(name: str, colour: OpClass) -> None:
-    found = graph(recorded([(op("f", 0, 1, writes=[1]), (name, 0, 1, 2))]))
-    assert [node.colour for node in found.placed] == [colour]
+    needs_graph = graph(recorded([(op("f", 0, 1, writes=[1]), (name, 0, 1, 2))]))
+    assert [node.colour for node in needs_graph.placed] == [colour]
 
 
 def test_what_gives_no_tensor_and_launches_nothing_is_no_node() -> None:
-    found = graph(recorded([(op("is_pinned", 0, 1, reads=[1]), None), (op("equal", 2, 3, reads=[1]), None)]))
-    assert [node.name for node in found.nodes] == ["equal"]
+    needs_graph = graph(recorded([(op("is_pinned", 0, 1, reads=[1]), None), (op("equal", 2, 3, reads=[1]), None)]))
+    assert [node.name for node in needs_graph.nodes] == ["equal"]

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmagic.analysis.graph.needs import DATA, MEMORY, ancestors, needs_of, without_implied
-from perfmagic.trace.needs import SeenOp, Use
+from perfmagic.trace.columns import SeenOp, Use
 
 from .made import op
 
 
 def _kinds(ops: list[SeenOp]) -> list[dict[int, str]]:
-    return [{before: need.kind for before, need in mine.items()} for mine in needs_of(ops)]
+    return [{before: need.kind for before, need in needed.items()} for needed in needs_of(ops)]
 
 
 def test_a_reader_needs_the_last_writer() -> None:
@@ -43,7 +43,7 @@ def test_the_size_of_a_need_is_that_of_the_common_piece() -> None:
 
 def test_needs_of_memory_that_follow_from_others_are_left_out() -> None:
     ops = [op("a", 0, 1, writes=[1]), op("b", 1, 2, reads=[1]), op("c", 2, 3, writes=[1])]
-    assert [set(mine) for mine in without_implied(needs_of(ops))] == [set(), {0}, {1}]
+    assert [set(needed) for needed in without_implied(needs_of(ops))] == [set(), {0}, {1}]
 
 
 _PIECES = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 5), st.booleans(), st.booleans())
@@ -53,8 +53,8 @@ _PIECES = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 5), st.
 def test_needs_are_those_of_every_single_byte(pieces: list[list[tuple[int, int, int, bool, bool]]]) -> None:
     """Reachable through needs is exactly what the last writer and the readers since of each byte ask for."""
     ops = [
-        SeenOp("f", i, i + 1, 7, tuple(Use(s, low, low + n, reads=r, writes=w) for s, low, n, r, w in mine))
-        for i, mine in enumerate(pieces)
+        SeenOp("f", i, i + 1, 7, tuple(Use(s, low, low + n, reads=r, writes=w) for s, low, n, r, w in needed))
+        for i, needed in enumerate(pieces)
     ]
     writer: dict[tuple[int, int], int] = {}
     readers: dict[tuple[int, int], set[int]] = {}
@@ -75,22 +75,22 @@ def test_needs_are_those_of_every_single_byte(pieces: list[list[tuple[int, int, 
             if use.reads and not use.writes:
                 readers.setdefault(cell, set()).add(i)
         wanted.append(asked - {i})
-    found = needs_of(ops)
-    reached = ancestors(found)
-    assert [{j for j in mine if not reached[i] >> j & 1} for i, mine in enumerate(wanted)] == [set() for _ in ops]
+    needs = needs_of(ops)
+    reached = ancestors(needs)
+    assert [{j for j in needed if not reached[i] >> j & 1} for i, needed in enumerate(wanted)] == [set() for _ in ops]
     closed: list[set[int]] = []
-    for mine in wanted:
-        closed.append(mine | {k for j in mine for k in closed[j]})
-    assert [set(mine) - closed[i] for i, mine in enumerate(found)] == [set() for _ in ops]
-    assert ancestors(without_implied(found)) == reached
+    for needed in wanted:
+        closed.append(needed | {k for j in needed for k in closed[j]})
+    assert [set(needed) - closed[i] for i, needed in enumerate(needs)] == [set() for _ in ops]
+    assert ancestors(without_implied(needs)) == reached
 
 
 def _simply(ops: list[SeenOp]) -> list[dict[int, tuple[str, int]]]:
     """The same, with a look at every piece of a storage."""
     touched: dict[str, list[tuple[Use, int]]] = {"writes": [], "reads": []}
-    found = []
+    simple = []
     for node, seen in enumerate(ops):
-        mine: dict[int, tuple[str, int]] = {}
+        needed: dict[int, tuple[str, int]] = {}
         for kind, of, asks in (
             (DATA, "writes", lambda use: use.reads),
             (MEMORY, "reads", lambda use: use.writes),
@@ -100,8 +100,8 @@ def _simply(ops: list[SeenOp]) -> list[dict[int, tuple[str, int]]]:
                 for other, before in touched[of]:
                     if other.storage == use.storage and use.meets(other.low, other.high):
                         size = min(use.high, other.high) - max(use.low, other.low)
-                        had = mine.get(before, (kind, 0))
-                        mine[before] = (had[0], max(size, had[1])) if had[0] == kind else had
+                        had = needed.get(before, (kind, 0))
+                        needed[before] = (had[0], max(size, had[1])) if had[0] == kind else had
         for use in seen.uses:
             if use.writes:
                 for of, pieces in touched.items():
@@ -113,8 +113,8 @@ def _simply(ops: list[SeenOp]) -> list[dict[int, tuple[str, int]]]:
                 touched["writes"].append((use, node))
             elif use.reads:
                 touched["reads"].append((use, node))
-        found.append(mine)
-    return found
+        simple.append(needed)
+    return simple
 
 
 @given(st.lists(st.lists(_PIECES, max_size=3), max_size=25))
@@ -122,13 +122,13 @@ def test_needs_are_found_by_their_bytes_as_by_a_look_at_all(
     pieces: list[list[tuple[int, int, int, bool, bool]]],
 ) -> None:
     ops = [
-        SeenOp("x", i, i + 1, 7, tuple(Use(s, low, low + n, reads, writes) for s, low, n, reads, writes in mine))
-        for i, mine in enumerate(pieces)
+        SeenOp("x", i, i + 1, 7, tuple(Use(s, low, low + n, reads, writes) for s, low, n, reads, writes in needed))
+        for i, needed in enumerate(pieces)
     ]
-    assert [{k: (n.kind, n.size_bytes) for k, n in mine.items()} for mine in needs_of(ops)] == _simply(ops)
+    assert [{k: (n.kind, n.size_bytes) for k, n in needed.items()} for needed in needs_of(ops)] == _simply(ops)
 
 
-def test_many_pieces_of_one_storage_are_found_without_a_look_at_each() -> None:
+def test_many_pieces_of_one_storage_are_found_without_a_scan() -> None:
     n = 30_000  # squared it is a quarter of an hour
     ops = [
         SeenOp("x", i, i + 1, 7, (Use(0, 4 * i, 4 * i + 4, True), Use(1, 4 * i, 4 * i + 4, writes=True)))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmagic.analysis.graph.schedule import earlier_by, longest_chain, schedule
+from perfmagic.analysis.graph.graph import earlier_by, longest_chain, schedule
 
 DIAMOND = [[], [0], [0], [1, 2]]
 
@@ -49,8 +49,8 @@ def test_a_schedule_keeps_needs_and_lanes_and_lies_between_its_bounds(
     start, took = schedule(needs, duration, lane)
     end = [s + d for s, d in zip(start, duration, strict=True)]
     assert took == max(end)
-    for node, mine in enumerate(needs):
-        assert all(end[one] <= start[node] for one in mine)
+    for node, needed in enumerate(needs):
+        assert all(end[one] <= start[node] for one in needed)
     for one in set(lane):
         spans = sorted((start[i], end[i]) for i in range(len(lane)) if lane[i] == one and duration[i])
         assert all(a[1] <= b[0] for a, b in pairwise(spans))

@@ -7,44 +7,43 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmagic.analysis.graph import groups
-from perfmagic.analysis.graph.groups import MIXED
-from perfmagic.analysis.graph.units import MOST_UNITS, Drawn, drawn
-from perfmagic.trace.needs import SeenOp
+from perfmagic.analysis.graph.groups import MIXED, MOST_UNITS, Drawn, drawn
+from perfmagic.trace.columns import SeenOp
 
 from .made import DTOH, HTOD, KERNEL, chain, graph, op, recorded, two_devices
 
 
 def test_few_operators_are_boxes_of_their_own() -> None:
-    found = drawn(graph(chain(MOST_UNITS)))
-    assert (len(found.units), found.by) == (MOST_UNITS, "operator")
+    picture = drawn(graph(chain(MOST_UNITS)))
+    assert (len(picture.units), picture.by) == (MOST_UNITS, "operator")
 
 
 def test_more_are_grouped_by_line() -> None:
-    found = drawn(graph(chain(MOST_UNITS + 4, lines=16)))
-    assert found.by == "line"
-    assert [(unit.name, len(unit.nodes)) for unit in found.units] == [(f"line {n}", 4) for n in range(2, 18)]
+    picture = drawn(graph(chain(MOST_UNITS + 4, lines=16)))
+    assert picture.by == "line"
+    assert [(unit.name, len(unit.nodes)) for unit in picture.units] == [(f"line {n}", 4) for n in range(2, 18)]
 
 
 def test_where_one_line_does_it_all_a_few_operators_make_a_box() -> None:
-    found = drawn(graph(chain(3 * MOST_UNITS)))
-    assert found.by == "few operators"
-    assert {len(unit.nodes) for unit in found.units} == {3}
+    picture = drawn(graph(chain(3 * MOST_UNITS)))
+    assert picture.by == "few operators"
+    assert {len(unit.nodes) for unit in picture.units} == {3}
 
 
 def test_a_loop_of_many_rounds_is_one_box() -> None:
     calls = [(op("add", 10 * i, 10 * i + 8, reads=[i], writes=[i + 1]), None) for i in range(400)]
     loop = [(10 * i, 11 + i % 2, 10) for i in range(100, 400)]
     before = [(100 * i, 2 + i, 2 + i) for i in range(10)]
-    found = drawn(graph(recorded(calls, [*before, *loop, (4000, 0, 0)])))
-    assert found.by == "statement of the cell"
-    assert [(unit.name, len(unit.nodes)) for unit in found.units][-1] == ("line 10", 300)
+    picture = drawn(graph(recorded(calls, [*before, *loop, (4000, 0, 0)])))
+    assert picture.by == "statement of the cell"
+    assert [(unit.name, len(unit.nodes)) for unit in picture.units][-1] == ("line 10", 300)
 
 
 def test_a_cell_of_very_many_statements_has_several_in_a_box() -> None:
-    found = drawn(graph(chain(180, lines=90)))
-    assert found.by == "stretch of lines"
-    assert found.units[0].name == "lines 2–3"
-    assert len(found.units) == 45
+    picture = drawn(graph(chain(180, lines=90)))
+    assert picture.by == "stretch of lines"
+    assert picture.units[0].name == "lines 2–3"
+    assert len(picture.units) == 45
 
 
 def test_very_many_operators_that_take_turns_in_two_lanes_are_stretches_of_time() -> None:
@@ -54,9 +53,9 @@ def test_very_many_operators_that_take_turns_in_two_lanes_are_stretches_of_time(
         at = 10 * i
         on_device = (KERNEL, 0, at + 1, at + 9) if i % 2 else None
         calls.append((op("f", at, at + 1, reads=[i], writes=[i + 1]), on_device))
-    found = drawn(graph(recorded(calls, [(0, 2, 2), (200_000, 0, 0)])))
-    assert len(found.units) <= MOST_UNITS
-    assert sum(len(unit.nodes) for unit in found.units) == 20_000
+    picture = drawn(graph(recorded(calls, [(0, 2, 2), (200_000, 0, 0)])))
+    assert len(picture.units) <= MOST_UNITS
+    assert sum(len(unit.nodes) for unit in picture.units) == 20_000
 
 
 def test_sizes_of_groups_are_bisected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,8 +67,8 @@ def test_sizes_of_groups_are_bisected(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
     by_lane = groups._by_lane  # what a try costs is this
     monkeypatch.setattr(groups, "_by_lane", lambda *given: tried.append(given) or by_lane(*given))
-    found = drawn(graph(recorded(calls, [(0, 2, 2), (20_000, 0, 0)])))
-    assert found.by == MIXED
+    picture = drawn(graph(recorded(calls, [(0, 2, 2), (20_000, 0, 0)])))
+    assert picture.by == MIXED
     assert len(tried) <= 8
 
 
@@ -79,9 +78,9 @@ def test_groups_of_operators_are_about_as_small_as_they_can_be() -> None:
     for i in range(1200):
         on_device = (KERNEL, 0, 10 * i + 1, 10 * i + 9) if i % 2 else None
         calls.append((op("f", 10 * i, 10 * i + 1, reads=[i], writes=[i + 2]), on_device))
-    found = drawn(graph(recorded(calls, [(0, 2, 2), (12_000, 0, 0)])))
-    assert found.by == "few operators"
-    assert MOST_UNITS * 7 // 8 <= len(found.units) <= MOST_UNITS  # the smallest size makes twice as many
+    picture = drawn(graph(recorded(calls, [(0, 2, 2), (12_000, 0, 0)])))
+    assert picture.by == "few operators"
+    assert MOST_UNITS * 7 // 8 <= len(picture.units) <= MOST_UNITS  # the smallest size makes twice as many
 
 
 def test_a_line_that_comes_back_to_a_lane_gets_two_boxes() -> None:
@@ -92,24 +91,24 @@ def test_a_line_that_comes_back_to_a_lane_gets_two_boxes() -> None:
         at = 10 * i
         calls.append((op("f", at, at + 1, reads=[i], writes=[i + 1]), (name, 0, at + 1, at + 9)))
     lines = [(100 * i, 2 + i, 2 + i) for i in range(10)]
-    found = drawn(graph(recorded(calls, [*lines, (700, 0, 0)])))
-    assert len(found.units) > 10
-    _check_order(found)
+    picture = drawn(graph(recorded(calls, [*lines, (700, 0, 0)])))
+    assert len(picture.units) > 10
+    _check_order(picture)
 
 
-def test_data_that_goes_to_and_fro_in_one_statement_is_grouped_by_time() -> None:
+def test_data_that_goes_back_and_forth_in_one_statement_is_grouped_by_time() -> None:
     calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
     for i in range(240):
         at = 10 * i
         calls.append((op("f", at, at + 1, reads=[i], writes=[i + 1]), ((KERNEL, DTOH)[i % 2], 0, at + 1, at + 9)))
-    found = drawn(graph(recorded(calls, [(0, 2, 2), (2400, 0, 0)])))
-    assert (found.by, len(found.units)) == (MIXED, MOST_UNITS)
-    assert not any(found.matters(unit) for unit in found.units)
-    _check_order(found)
+    picture = drawn(graph(recorded(calls, [(0, 2, 2), (2400, 0, 0)])))
+    assert (picture.by, len(picture.units)) == (MIXED, MOST_UNITS)
+    assert not any(picture.matters(unit) for unit in picture.units)
+    _check_order(picture)
 
 
-def _check_order(found: Drawn) -> None:
-    units = found.units
+def _check_order(picture: Drawn) -> None:
+    units = picture.units
     assert all(one < at for at, unit in enumerate(units) for one in unit.needs)
     nodes = sorted(node for unit in units for node in unit.nodes)
     assert nodes == list(range(len(nodes)))
@@ -124,16 +123,16 @@ def test_groups_never_need_each_other(calls: list[tuple[int, int, int]]) -> None
         at, what = 10 * i, (KERNEL, HTOD, DTOH)[lane]
         made.append((op("f", at, at + 1, reads=[max(0, i - back), i], writes=[i + 1]), (what, 0, at + 1, at + 9)))
         marks.append((at, 2 + line, 2 + line))
-    found = drawn(graph(recorded(made, [*marks, (10 * len(calls), 0, 0)])), most=12)
-    assert len(found.units) <= 12
-    _check_order(found)
+    picture = drawn(graph(recorded(made, [*marks, (10 * len(calls), 0, 0)])), most=12)
+    assert len(picture.units) <= 12
+    _check_order(picture)
 
 
-def test_what_ran_in_turn_while_a_lane_stood_idle_is_told_apart_from_what_ran_at_once() -> None:
-    found = drawn(graph(two_devices()))
-    first, second = found.units[1], found.units[4]
+def test_what_ran_in_turn_while_a_lane_was_idle_is_distinguished_from_what_ran_at_once() -> None:
+    picture = drawn(graph(two_devices()))
+    first, second = picture.units[1], picture.units[4]
     assert (first.name, second.name) == ("mm", "mm")
-    assert found.side_by_side(first, second) is False
+    assert picture.side_by_side(first, second) is False
     at_once = [
         (op("a", 0, 1, writes=[1]), (KERNEL, 0, 1, 50)),
         (op("b", 2, 3, writes=[2]), (KERNEL, 1, 5, 50)),
@@ -142,14 +141,14 @@ def test_what_ran_in_turn_while_a_lane_stood_idle_is_told_apart_from_what_ran_at
     assert both.side_by_side(*both.units) is True
 
 
-def test_of_short_ones_and_of_lanes_with_little_work_it_is_not_told() -> None:
+def test_short_boxes_and_lanes_with_little_work_are_not_compared() -> None:
     calls = [
         (op("a", 0, 1, writes=[1]), (KERNEL, 0, 10, 1000)),
         (op("b", 1, 2, writes=[2]), (KERNEL, 0, 1000, 1005)),
         (op("c", 2, 3, writes=[3]), (HTOD, 0, 20, 90)),
     ]
-    found = drawn(graph(recorded(calls)))
-    assert [found.matters(unit) for unit in found.units] == [True, False, False]
+    picture = drawn(graph(recorded(calls)))
+    assert [picture.matters(unit) for unit in picture.units] == [True, False, False]
 
 
 def test_what_ran_in_turn_while_both_lanes_worked_is_neither() -> None:
@@ -159,5 +158,5 @@ def test_what_ran_in_turn_while_both_lanes_worked_is_neither() -> None:
         (op("c", 2, 3, writes=[3]), (KERNEL, 0, 20, 30)),
         (op("d", 3, 4, writes=[4]), (KERNEL, 1, 20, 30)),
     ]
-    found = drawn(graph(recorded(calls)))
-    assert found.side_by_side(found.units[0], found.units[3]) is None
+    picture = drawn(graph(recorded(calls)))
+    assert picture.side_by_side(picture.units[0], picture.units[3]) is None

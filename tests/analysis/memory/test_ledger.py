@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmagic.analysis.memory.growth import growth
 from perfmagic.analysis.memory.ledger import Ledger, ledger
-from perfmagic.analysis.memory.peak import Words, held
-from perfmagic.analysis.memory.reasons import reasons
+from perfmagic.analysis.memory.peak import growth, held
+from perfmagic.analysis.memory.reasons import Descriptions, reasons
 from perfmagic.analysis.memory.whatif import what_if
-from perfmagic.errors import TraceError
+from perfmagic.base.errors import TraceError
 from perfmagic.results import MemoryResult
 from perfmagic.trace.columns import NONE, BlockRole
 from perfmagic.trace.formats.npz import read_npz, write_npz
@@ -46,10 +45,10 @@ def _trace(**changed: Any) -> Trace:
     return make_trace(["net.weight", "b"], meta, marks=marks, cell=Cell(SOURCE), blocks=blocks | changed)
 
 
-def _ledger(trace: Trace) -> tuple[Ledger, Words]:
-    found = ledger(trace, 0)
-    assert found is not None
-    return found, Words(found, reasons(found))
+def _ledger(trace: Trace) -> tuple[Ledger, Descriptions]:
+    blocks_ledger = ledger(trace, 0)
+    assert blocks_ledger is not None
+    return blocks_ledger, Descriptions(blocks_ledger, reasons(blocks_ledger))
 
 
 def test_the_peak_is_the_most_that_lived_at_once() -> None:
@@ -63,7 +62,7 @@ def test_the_peak_is_the_most_that_lived_at_once() -> None:
     ]
 
 
-def test_what_is_alive_at_the_end_is_told_with_its_holder() -> None:
+def test_what_is_alive_at_the_end_is_named_with_its_holder() -> None:
     found, words = _ledger(_trace())
     assert [(row.size_bytes, row.reason) for row in held(found, words, found.at_end)] == [
         (200, "held by `b`"),
@@ -71,7 +70,7 @@ def test_what_is_alive_at_the_end_is_told_with_its_holder() -> None:
     ]
 
 
-def test_a_block_that_comes_back_sooner_lowers_the_peak() -> None:
+def test_a_block_that_is_freed_sooner_lowers_the_peak() -> None:
     found, _ = _ledger(_trace())
     assert found.replayed({}) == 800
     assert found.replayed({1: found.order_at(20)}) == 500  # then blocks 0 and 1 are the most
@@ -86,9 +85,9 @@ def test_an_instant_is_a_place_after_all_that_happened_before_it() -> None:
 
 def test_a_ledger_without_a_peak_of_its_own_says_that_it_was_there_before() -> None:
     only = {key: column[:1] for key, column in _trace().blocks.to_dict().items()}
-    found = MemoryResult(_trace(**only))
-    assert found.sentence == "the most was allocated before the cell: 100 B".replace(" B", "\u00a0B")
-    assert len(found.what_if()) == 0
+    result = MemoryResult(_trace(**only))
+    assert result.sentence == "the most was allocated before the cell: 100 B".replace(" B", "\u00a0B")
+    assert len(result.what_if()) == 0
 
 
 def test_rounds_leave_what_lives_when_the_next_one_has_ended() -> None:
@@ -147,13 +146,13 @@ def test_a_small_gain_is_no_advice() -> None:
     assert [row.change for row in what_if(found, words)] == []
 
 
-def test_the_faces_say_the_same_numbers() -> None:
-    found = MemoryResult(_trace())
-    for face in (found.text(), found.html()):
-        assert found.sentence.split(":")[0] in " ".join(face.split("\n"))
+def test_the_renderers_give_the_same_numbers() -> None:
+    result = MemoryResult(_trace())
+    for face in (result.text(), result.html()):
+        assert result.sentence.split(":")[0] in " ".join(face.split("\n"))
         assert "before the cell: parameters" in face
-    assert found.to_dict()["peak_bytes"] == 800
-    assert list(found.to_frame()["size_bytes"]) == [100, 400, 300, 200]
+    assert result.to_dict()["peak_bytes"] == 800
+    assert list(result.to_frame()["size_bytes"]) == [100, 400, 300, 200]
 
 
 def test_graphs_that_no_line_made_have_no_change() -> None:

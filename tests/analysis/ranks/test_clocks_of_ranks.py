@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmagic.analysis.ranks.clock_facts import Ping
-from perfmagic.analysis.ranks.summary import Ranks, ranks_of
+from perfmagic.analysis.ranks.alignment import Ping
+from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
@@ -26,10 +26,10 @@ def plain(text: str) -> str:
     return text.replace("\u00a0", " ")
 
 
-def one(*traces: Trace, pings: tuple[Ping, ...] = ()) -> Ranks:
-    found = ranks_of(traces, pings=pings)
-    assert found is not None
-    return found
+def joint(*traces: Trace, pings: tuple[Ping, ...] = ()) -> Ranks:
+    ranks = ranks_of(traces, pings=pings)
+    assert ranks is not None
+    return ranks
 
 
 def on_host(trace: Trace, boot: str, *, unix_off_ns: int = 0, monotonic_off_ns: int = 0) -> Trace:
@@ -45,10 +45,10 @@ def on_host(trace: Trace, boot: str, *, unix_off_ns: int = 0, monotonic_off_ns: 
 
 def test_ranks_of_one_host_share_a_clock_whatever_their_unix_times_say() -> None:
     """Rank 1 read its unix time 9 ms late; both monotonic clocks are one."""
-    found = one(on_host(rank(0), "a"), on_host(rank(1, compute_us=800), "a", unix_off_ns=9_000_000)).alignment
-    assert (found.how, found.bound_ns, found.comparable) == ("one host", 0, True)
-    assert found.offset_ns[0] == found.offset_ns[1]
-    assert found.words == "one clock: one host ran all ranks"
+    alignment = joint(on_host(rank(0), "a"), on_host(rank(1, compute_us=800), "a", unix_off_ns=9_000_000)).alignment
+    assert (alignment.how, alignment.bound_ns, alignment.comparable) == ("one host", 0, True)
+    assert alignment.offset_ns[0] == alignment.offset_ns[1]
+    assert alignment.words == "one clock: one host ran all ranks"
 
 
 def test_pings_bound_two_hosts_by_half_the_shortest_round_trip() -> None:
@@ -58,28 +58,65 @@ def test_pings_bound_two_hosts_by_half_the_shortest_round_trip() -> None:
         for k in range(20)
     )
     traces = (on_host(rank(0), "a"), on_host(rank(1), "b", monotonic_off_ns=7_000_000))
-    found = one(*traces, pings=pings).alignment
-    assert (found.how, found.bound_ns) == ("pings", 25 * US)
-    assert abs(found.offset_ns[1] - found.offset_ns[0]) <= 25 * US
-    assert plain(found.words) == "clocks agree within ±25.0 µs, by pings between the ranks"
+    alignment = joint(*traces, pings=pings).alignment
+    assert (alignment.how, alignment.bound_ns) == ("pings", 25 * US)
+    assert abs(alignment.offset_ns[1] - alignment.offset_ns[0]) <= 25 * US
+    assert plain(alignment.words) == "clocks agree within ±25.0 µs, by pings between the ranks"
 
 
 def test_two_rounds_of_pings_between_which_clocks_drift_hold_both() -> None:
     """Before the cell the clocks agree, after it rank 1's is 100 µs ahead: any moment lies between."""
     before = Ping(0, 1, asked_ns=0, answered_ns=10 * US, back_ns=20 * US, round=0)
     after = Ping(0, 1, asked_ns=0, answered_ns=110 * US, back_ns=20 * US, round=1)
-    found = one(on_host(rank(0), "a"), on_host(rank(1), "b"), pings=(before, after)).alignment
-    assert found.contradiction is None
-    assert found.bound_ns == 60 * US
+    alignment = joint(on_host(rank(0), "a"), on_host(rank(1), "b"), pings=(before, after)).alignment
+    assert alignment.contradiction is None
+    assert alignment.bound_ns == 60 * US
+
+
+@pytest.mark.parametrize(("late_us", "missed_us"), [(3000, 2980), (-3000, 0), (40, 0)])
+def test_pings_that_collectives_contradict_are_said_to_be_and_widen_the_bound(late_us: int, missed_us: int) -> None:
+    """Pings say that the clocks agree within 20 µs; by them rank 1 leaves each collective before rank 0 comes."""
+    traces = []
+    for number, off_us in enumerate((late_us, 0)):
+        b = Builder()
+        for i in range(3):
+            at = 20_000 * i + 5000 + off_us
+            b.op(at, at + (1 if late_us > 0 else 4000), launch=at - 5, name="ncclDevKernel_AllReduce")
+        traces.append(on_host(b.trace(rank=number, world_size=2), "ab"[number]))
+    ping = Ping(0, 1, asked_ns=0, answered_ns=20 * US, back_ns=40 * US)
+    alignment = joint(*traces, pings=(ping,)).alignment
+    # rank 1 leaves at +1 µs what rank 0 enters at +3,000 µs: its clock is 2,999 µs behind at least, and pings say 20
+    assert alignment.missed_ns == (missed_us - 1) * US * (missed_us > 0)
+    assert alignment.bound_ns == 20 * US + alignment.missed_ns
+    assert ("collectives contradict them by 2.98 ms" in plain(alignment.words)) == (missed_us > 0)
+
+
+def test_a_bound_by_causality_is_said_to_hold_for_clocks_that_do_not_drift() -> None:
+    """Rank 1's clock gains 1,000 ppm: it is 14 ms off after 14 s, and no fact contradicts another."""
+    traces = []
+    for number, gain in enumerate((0, 1e-3)):
+        b = Builder()
+        for i in range(15):
+            at = 1_000_000 * i
+            came, left = at + 10 * (number == i % 2), at + 20_000
+            b.op(came + at * gain, left + at * gain, launch=came + at * gain - 5, name="ncclDevKernel_AllReduce")
+        traces.append(on_host(b.trace(rank=number, world_size=2), "ab"[number]))
+    alignment = joint(*traces).alignment
+    last_us = [trace.ops.end_ns[-1] / US for trace in traces]
+    assert abs(last_us[1] - last_us[0] - 14_000) < 1
+    assert alignment.bound_ns is not None
+    assert alignment.bound_ns < 14_000 * US
+    assert "clocks that do not drift agree within" in alignment.words
+    assert "for certain" not in alignment.words
 
 
 def test_exchanges_of_one_round_that_cannot_both_be_are_a_contradiction() -> None:
     first = Ping(0, 1, asked_ns=0, answered_ns=10 * US, back_ns=20 * US)
     second = Ping(0, 1, asked_ns=0, answered_ns=510 * US, back_ns=20 * US)
-    found = one(on_host(rank(0), "a"), on_host(rank(1), "b"), pings=(first, second)).alignment
-    assert found.contradiction == ((0, 1), 480 * US)
-    assert "clocks of ranks 0 and 1 contradict each other by 480 µs" in plain(found.words)
-    assert not found.comparable
+    alignment = joint(on_host(rank(0), "a"), on_host(rank(1), "b"), pings=(first, second)).alignment
+    assert alignment.contradiction == ((0, 1), 480 * US)
+    assert "clocks of ranks 0 and 1 contradict each other by 480 µs" in plain(alignment.words)
+    assert not alignment.comparable
 
 
 @settings(deadline=None, max_examples=60)
@@ -100,14 +137,14 @@ def test_causality_of_collectives_holds_the_true_clocks(
             b.op(at + times[number], at + max(times) + left[i][number] + 1, launch=at, name="ncclDevKernel_AllReduce")
         b.op(20_000 + skew, 20_001 + skew, launch=20_000 + skew)
         traces.append(b.trace(rank=number, world_size=3))
-    found = one(*traces).alignment
-    assert found.how == "causality"
-    assert found.contradiction is None
-    bound = found.bound_ns
+    alignment = joint(*traces).alignment
+    assert alignment.how == "causality"
+    assert alignment.contradiction is None
+    bound = alignment.bound_ns
     assert bound is not None
     for i, j in product(range(3), repeat=2):
         true = (skews[i] - skews[j]) * US
-        assert abs(found.offset_ns[j] - found.offset_ns[i] - true) <= bound
+        assert abs(alignment.offset_ns[j] - alignment.offset_ns[i] - true) <= bound
 
 
 def messages(*, skew_us: float) -> tuple[Trace, Trace]:
@@ -127,11 +164,11 @@ def messages(*, skew_us: float) -> tuple[Trace, Trace]:
 
 def test_messages_there_and_back_bound_two_clocks() -> None:
     """Rank 1's clock lies at most 10 - 40 = 30 µs behind, and at most 90 - 60 = 30 µs ahead."""
-    found = one(*messages(skew_us=0)).alignment
-    assert (found.how, found.bound_ns) == ("causality", 30 * US)
-    far = one(*messages(skew_us=500)).alignment
+    alignment = joint(*messages(skew_us=0)).alignment
+    assert (alignment.how, alignment.bound_ns) == ("causality", 30 * US)
+    far = joint(*messages(skew_us=500)).alignment
     assert far.moved_ns == {1: -500 * US}
-    assert plain(far.words) == "clocks agree within ±30.0 µs, as no message arrives before it is sent"
+    assert plain(far.words) == "clocks that do not drift agree within ±30.0 µs, as no message arrives before it is sent"
 
 
 def test_the_clocks_of_eight_recorded_ranks_are_as_well_known_as_their_files_say() -> None:
@@ -140,9 +177,9 @@ def test_the_clocks_of_eight_recorded_ranks_are_as_well_known_as_their_files_say
     paths = sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz"))
     for path in paths:
         data = json.loads(gzip.decompress(path.read_bytes()))
-        found = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
-        found.sort(key=lambda e: e["ts"])
-        kernels[data["distributedInfo"]["rank"]] = [(e["ts"], e["ts"] + e["dur"]) for e in found]
+        records = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
+        records.sort(key=lambda e: e["ts"])
+        kernels[data["distributedInfo"]["rank"]] = [(e["ts"], e["ts"] + e["dur"]) for e in records]
     most = [
         [0 if i == j else min(a[1] - b[0] for a, b in zip(kernels[i], kernels[j], strict=True)) for j in range(8)]
         for i in range(8)
@@ -150,18 +187,18 @@ def test_the_clocks_of_eight_recorded_ranks_are_as_well_known_as_their_files_say
     for k, i, j in product(range(8), repeat=3):
         most[i][j] = min(most[i][j], most[i][k] + most[k][j])
     farthest = max(most[i][j] for i, j in product(range(8), repeat=2))  # the clocks are as recorded
-    eight = one(*(read_trace(path) for path in paths)).alignment
+    eight = joint(*(read_trace(path) for path in paths)).alignment
     assert eight.moved_ns == {}
     assert eight.bound_ns == farthest * US
-    assert f"clocks agree within ±{farthest} µs for certain" in plain(eight.words)
+    assert f"clocks that do not drift agree within ±{farthest} µs, as" in plain(eight.words)
 
 
 def test_waits_shorter_than_the_bound_are_no_findings_and_longer_ones_name_it() -> None:
     """Rank 1 comes 300 µs late to 4 collectives; pings leave ±400 µs, then ±20."""
 
-    def told(trip_us: int) -> list[str]:
+    def described(trip_us: int) -> list[str]:
         ping = Ping(0, 1, asked_ns=0, answered_ns=trip_us // 2 * US, back_ns=trip_us * US)
-        job = one(on_host(rank(0), "a"), on_host(rank(1, compute_us=800), "b"), pings=(ping,))
+        job = joint(on_host(rank(0), "a"), on_host(rank(1, compute_us=800), "b"), pings=(ping,))
         assert job.alignment.bound_ns == trip_us // 2 * US
         assert job.table[0].waiting_bound_ns == 4 * (trip_us // 2) * US
         assert [m.last for m in job.meetings] == ([None] * 4 if trip_us // 2 > 300 else [1] * 4)
@@ -169,8 +206,8 @@ def test_waits_shorter_than_the_bound_are_no_findings_and_longer_ones_name_it() 
 
         return [plain(f.sentence) for f in findings_of(job) if f.rule == "straggler"]
 
-    assert told(800) == []
-    (sentence,) = told(40)
+    assert described(800) == []
+    (sentence,) = described(40)
     assert "Rank 0 waits 1.20 ms ± 80.0 µs for rank 1" in sentence
 
 
@@ -180,11 +217,12 @@ def test_a_wait_for_a_core_that_is_shorter_than_what_others_wait_for_the_late_ra
     def late(of_rank_1_ns: int, of_rank_0_ns: int) -> list[str]:
         traces = (on_host(rank(i, compute_us=800 if i else 300), "a") for i in range(2))  # rank 0 waits 4 × 500 µs
         ns = {0: of_rank_0_ns, 1: of_rank_1_ns}
-        found = findings_of(
-            one(*(replace(t, meta=replace(t.meta, waited_for_core_ns=ns[t.meta.rank or 0], cores=2)) for t in traces))
+        findings = findings_of(
+            joint(*(replace(t, meta=replace(t.meta, waited_for_core_ns=ns[t.meta.rank or 0], cores=2)) for t in traces))
         )
-        assert all(("look for a cause in the code" in f.sentence) == (f is found[0]) for f in found if "core" in f.rule)
-        return [f.rule for f in found]
+        of_cores = [f for f in findings if "core" in f.rule]
+        assert all(("look for a cause in the code" in f.sentence) == (f is findings[0]) for f in of_cores)
+        return [f.rule for f in findings]
 
     assert late(1_100_000, 0)[0] == "waited_for_core"
     assert late(900_000, 0)[0] == "straggler"
@@ -196,17 +234,19 @@ def test_a_wait_for_a_core_that_is_shorter_than_what_others_wait_for_the_late_ra
 def test_where_no_rank_is_late_a_wait_for_a_core_comes_first_only_if_it_is_long() -> None:
     from perfmagic.analysis.ranks.findings import findings_of
 
-    def told(frac: float) -> list[str]:
+    def described(frac: float) -> list[str]:
         traces = [on_host(rank(i, compute_us=300), "a") for i in range(2)]
         extent_ns = max(int(t.ops.end_ns.max() - t.ops.start_ns.min()) for t in traces)
         ns = int(frac * extent_ns)
-        found = findings_of(one(*(replace(t, meta=replace(t.meta, waited_for_core_ns=ns, cores=2)) for t in traces)))
-        return [f.rule for f in found]
+        findings = findings_of(
+            joint(*(replace(t, meta=replace(t.meta, waited_for_core_ns=ns, cores=2)) for t in traces))
+        )
+        return [f.rule for f in findings]
 
-    assert told(0.12)[0] == "waited_for_core"
-    assert told(0.08)[-1] == "waited_for_core"
-    assert len(told(0.08)) > 1
-    assert "waited_for_core" not in told(0.01)
+    assert described(0.12)[0] == "waited_for_core"
+    assert described(0.08)[-1] == "waited_for_core"
+    assert len(described(0.08)) > 1
+    assert "waited_for_core" not in described(0.01)
 
 
 @pytest.mark.parametrize("n_cores", [2, None])
@@ -217,15 +257,15 @@ def test_a_rank_that_waited_for_a_core_is_named_before_any_code(n_cores: int | N
         trace = on_host(rank(number, compute_us=800 if number == 2 else 300, world_size=4), "a")
         return replace(trace, meta=replace(trace.meta, waited_for_core_ns=ns, cores=n_cores))
 
-    found = findings_of(one(*(waited(i, 41_000_000 if i == 2 else 1_000_000 * (i + 1)) for i in range(4))))
-    first = plain(found[0].sentence)
+    findings = findings_of(joint(*(waited(i, 41_000_000 if i == 2 else 1_000_000 * (i + 1)) for i in range(4))))
+    first = plain(findings[0].sentence)
     on_two = "rank 2 waited 41.0 ms for a core, the others 2.00 ms in the median; all threads of a rank added up. "
     assert first.startswith(("4 ranks on 2 cores: " if n_cores else "") + on_two)
     assert first.endswith("before you look for a cause in the code")
-    assert [f.rule for f in found][:2] == ["waited_for_core", "straggler"]
-    assert plain(found[1].sentence).endswith("That it waited for a core may be why")
-    assert "its kernels" not in found[1].sentence
-    calm = findings_of(one(*(waited(i, 1000) for i in range(4))))
+    assert [f.rule for f in findings][:2] == ["waited_for_core", "straggler"]
+    assert plain(findings[1].sentence).endswith("That it waited for a core may be why")
+    assert "its kernels" not in findings[1].sentence
+    calm = findings_of(joint(*(waited(i, 1000) for i in range(4))))
     assert "waited_for_core" not in [f.rule for f in calm]
 
 
@@ -238,9 +278,10 @@ def test_ends_that_lie_further_apart_than_causality_allows_are_not_taken_for_one
             at, late = 10_000 * i, number == i % 2
             b.op(at + (100 if late else 70), at + (5120 if late else 120), launch=at, name="ncclDevKernel_AllReduce")
         traces.append(b.trace(rank=number, world_size=2))
-    job = one(*traces)
+    job = joint(*traces)
     assert (job.alignment.comparable, job.alignment.how, job.alignment.bound_ns) == (True, "causality", 20 * US)
     assert (
-        plain(job.alignment.words) == "clocks agree within ±20.0 µs, as none leaves a collective before all have come"
+        plain(job.alignment.words)
+        == "clocks that do not drift agree within ±20.0 µs, as none leaves a collective before all have come"
     )
     assert [(m.last, m.waited_ns, m.bound_ns) for m in job.meetings] == [(i % 2, 30 * US, 20 * US) for i in range(4)]

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
-from perfmagic.analysis.ranks.one_job import OneJob
-from perfmagic.analysis.ranks.summary import Ranks, ranks_of
-from perfmagic.numerics.intervals import total_ns
+from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
+from perfmagic.base.numerics.intervals import total_ns
 from perfmagic.trace.model import Trace
 from perfmagic.view.ranks.doc import ranks_doc
 from tests.analysis.build import US, Builder
@@ -35,9 +34,9 @@ def rank(number: int, compute: list[Span], comm: list[Span], *more: list[Span], 
 
 
 def job(*traces: Trace) -> Ranks:
-    found = ranks_of(traces)
-    assert found is not None
-    return found
+    ranks = ranks_of(traces)
+    assert ranks is not None
+    return ranks
 
 
 def by_rule(ranks: Ranks) -> dict[str, RankFinding]:
@@ -49,7 +48,7 @@ def rounds(*spans: Span, n: int = 4) -> list[Span]:
     return [(1000 * i + start, 1000 * i + end) for i in range(n) for start, end in spans]
 
 
-def test_waiting_beside_compute_costs_nothing_and_is_told_apart() -> None:
+def test_waiting_beside_compute_costs_nothing_and_is_counted_separately() -> None:
     """Rank 0 comes to each of 4 collectives at 300, rank 1 at 600; rank 0 computes until 500."""
     ranks = job(
         rank(0, rounds((10, 300), (310, 500)), rounds((300, 800))),
@@ -69,7 +68,7 @@ def test_a_rank_whose_lateness_compute_hides_is_no_straggler() -> None:
     assert ranks.table[0].waiting_ns == 4 * 300 * US
     assert ranks.table[0].exposed_waiting_ns == 0
     assert "straggler" not in by_rule(ranks)
-    assert OneJob(ranks).costs_ns.sum() == 0
+    assert ranks.waits.costs_ns.sum() == 0
 
 
 def test_compute_beside_the_collective_before_is_not_called_less() -> None:
@@ -162,9 +161,9 @@ def test_fewer_threads_are_advised_only_where_ranks_have_more_than_their_share(
         )
         for one in traces
     ]
-    found = by_rule(job(*(replace(one, meta=meta) for one, meta in zip(traces, metas, strict=True))))
-    assert advice in plain(found["waited_for_core"])
-    assert ("threads" in found["waited_for_core"].advice) == (advice.startswith("torch.set"))
+    by_rule_name = by_rule(job(*(replace(one, meta=meta) for one, meta in zip(traces, metas, strict=True))))
+    assert advice in plain(by_rule_name["waited_for_core"])
+    assert ("threads" in by_rule_name["waited_for_core"].advice) == (advice.startswith("torch.set"))
 
 
 spans = st.lists(st.tuples(st.integers(0, 4000), st.integers(1, 400)), max_size=8)
@@ -191,11 +190,11 @@ def test_what_late_ranks_cost_never_exceeds_the_exposed_waiting_of_the_table(
         )
     )
     exposed = np.array([row.exposed_waiting_ns for row in ranks.table])
-    one = OneJob(ranks)
-    assert (one.costs_ns.sum(axis=0) <= exposed).all()
-    assert (one.costs_ns + one.hidden_ns <= one.waits_ns).all()
+    waits = ranks.waits
+    assert (waits.costs_ns.sum(axis=0) <= exposed).all()
+    assert (waits.costs_ns + waits.hidden_ns <= waits.waits_ns).all()
     beside = np.array([total_ns(row.bands["wait_beside"]) for row in ranks_doc(ranks).rows])
-    assert (one.hidden_ns.sum(axis=0) <= beside).all()
+    assert (waits.hidden_ns.sum(axis=0) <= beside).all()
     late = [f for f in findings_of(ranks) if f.rule in ("straggler", "late_too", "ranks_in_turn")]
     assert sum(f.cost_ns or 0 for f in late) <= exposed.sum()
     assert all((f.cost_ns or 0) <= exposed.max() for f in late)
@@ -210,6 +209,6 @@ def test_where_nothing_is_computed_meanwhile_all_waiting_costs(came: list[list[i
         rank(n, [(1, 5)], [(600 * i + 10 + at[n], 600 * i + 10 + max(at) + 60) for i, at in enumerate(came)])
         for n in range(2)
     )
-    found = OneJob(job(*traces))
-    assert (found.costs_ns == found.waits_ns).all()
-    assert found.costs_ns.sum(axis=0).tolist() == [row.exposed_waiting_ns for row in found.all.table]
+    ranks = job(*traces)
+    assert (ranks.waits.costs_ns == ranks.waits.waits_ns).all()
+    assert ranks.waits.costs_ns.sum(axis=0).tolist() == [row.exposed_waiting_ns for row in ranks.table]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.analysis.ranks.efficiency import efficiency
-from perfmagic.errors import OptionError
+from perfmagic.analysis.ranks.scaling import efficiency
+from perfmagic.base.errors import OptionError
 
 
 def test_strong_scaling_shares_one_work() -> None:
@@ -26,6 +26,6 @@ def test_without_one_rank_the_fewest_are_the_measure() -> None:
 
 
 @pytest.mark.parametrize(("times", "scaling"), [({}, "weak"), ({1: 0.0}, "weak"), ({1: 1.0}, "both")])
-def test_what_cannot_be_compared_is_refused(times: dict[int, float], scaling: str) -> None:
+def test_what_cannot_be_compared_raises_an_error(times: dict[int, float], scaling: str) -> None:
     with pytest.raises(OptionError):
         efficiency(times, scaling)  # type: ignore[arg-type]

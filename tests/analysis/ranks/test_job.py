@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from perfmagic import units
-from perfmagic.analysis.ranks.job.graph import job_graph, meetings_of
-from perfmagic.analysis.ranks.job.prediction import Job, job_of
-from perfmagic.analysis.ranks.summary import Ranks, ranks_of
+from perfmagic.analysis.ranks.job_graph import job_graph
+from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay, rendezvous_of
+from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.prediction import Prediction
+from perfmagic.base import units
 from perfmagic.changes import faster, faster_python, on_time, overlap_communication, pin
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.trace.formats.sources import read_file
 from perfmagic.trace.model import Trace
+from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.analysis.build import US, Builder
 from tests.analysis.ranks.test_clocks_of_ranks import on_host
 
@@ -57,27 +59,27 @@ def steps(
     return [b.trace(rank=i, world_size=len(builders)) for i, b in enumerate(builders)]
 
 
-def job(traces: Sequence[Trace]) -> Job:
+def job(traces: Sequence[Trace]) -> JobReplay:
     ranks = ranks_of(traces)
     assert ranks is not None
-    return job_of(ranks)
+    return job_replay(ranks)
 
 
 def predicted(traces: Sequence[Trace], *changes: Change, on: Sequence[int] = ()) -> Prediction:
-    found = job(traces)
-    return found.predict(changes, on or found.all.ranks)[0]
+    replay = job(traces)
+    return replay.predict(changes, on or replay.ranks.ranks)[0]
 
 
 def recorded_again(ranks: Ranks) -> None:
     """Without a change each rank is reached when it was, in both readings."""
-    found = job_of(ranks)
+    replay = job_replay(ranks)
     for unseen in (False, True):
-        graphs = {rank: one.waits if unseen else one.stays for rank, one in found.readings.items()}
-        joined = job_graph(graphs, graphs, ranks, meetings_of(ranks))
+        graphs = {rank: each.waits if unseen else each.stays for rank, each in replay.readings.items()}
+        joined = job_graph(graphs, graphs, ranks.alignment.offset_ns, rendezvous_of(ranks))
         times = joined.replayed_ns()
         for i, (rank, graph) in enumerate(graphs.items()):
-            mine = times[joined.base[i] : joined.base[i + 1]] - ranks.alignment.offset_ns[rank]
-            assert np.array_equal(mine, graph.time_ns)
+            own_ns = times[joined.base[i] : joined.base[i + 1]] - ranks.alignment.offset_ns[rank]
+            assert np.array_equal(own_ns, graph.time_ns)
 
 
 @pytest.mark.parametrize("skew_us", [(0, 0, 0), (0, 70_000, -3_000)])
@@ -85,7 +87,7 @@ def test_without_a_change_the_replay_is_every_ranks_record(skew_us: Sequence[flo
     ranks = ranks_of(steps([50, 80, 400], [300, 200, 310], skew_us=skew_us))
     assert ranks is not None
     recorded_again(ranks)
-    assert job_of(ranks).path.run_ns == took_us([50, 80, 400], [300, 200, 310], 4) * US
+    assert job_replay(ranks).path.run_ns == took_us([50, 80, 400], [300, 200, 310], 4) * US
 
 
 def test_without_a_change_the_replay_is_the_record_of_eight_real_ranks() -> None:
@@ -106,7 +108,7 @@ def test_the_path_goes_through_the_rank_that_all_wait_for_and_tiles_the_job() ->
     assert by_words["Python on rank 2"] == 3 * 400 * US
     assert by_words["matrix kernels on rank 2"] == 4 * 310 * US
     assert "matrix kernels on rank 0" not in by_words
-    rows = path.rows()
+    rows = path.rows_of_job()
     assert {row.rank for row in rows if row.name == "gemm"} == {2}
     assert sum(row.length_ns for row in rows) == path.run_ns
 
@@ -125,22 +127,23 @@ def test_a_change_gains_what_the_job_takes_less_with_it(
 ) -> None:
     rounds = 5
     before = steps([50, 80, 400], [300, 200, 310], rounds)
-    found = predicted(before, *changes, on=on)
-    assert found.refused == ""
-    assert found.recorded_ns == took_us([50, 80, 400], [300, 200, 310], rounds) * US
+    prediction = predicted(before, *changes, on=on)
+    assert prediction.refused == ""
+    assert prediction.recorded_ns == took_us([50, 80, 400], [300, 200, 310], rounds) * US
     if on_time() in changes:
         # the first collective stays, to which ranks come as their records begin
-        late, mended = (took_us(p, c, rounds) for p, c in (([50, 80, 400], [300, 200, 310]), (python_us, compute_us)))
-        assert found.expected_ns == pytest.approx((late - (late - mended) * (rounds - 1) / rounds) * US, abs=rounds)
+        late_us = took_us([50, 80, 400], [300, 200, 310], rounds)
+        won_us = (late_us - took_us(python_us, compute_us, rounds)) * (rounds - 1) / rounds
+        assert prediction.expected_ns == pytest.approx((late_us - won_us) * US, abs=rounds)
     else:
-        assert found.expected_ns == took_us(python_us, compute_us, rounds) * US
-    assert found.low_ns <= found.expected_ns <= found.high_ns
+        assert prediction.expected_ns == took_us(python_us, compute_us, rounds) * US
+    assert prediction.low_ns <= prediction.expected_ns <= prediction.high_ns
 
 
 def test_a_faster_rank_that_nobody_waits_for_gains_nothing() -> None:
-    found = predicted(steps([50, 80, 400], [300, 200, 310]), faster("gemm", 2), on=[0])
-    assert found.won_ns == 0
-    assert found.changes == ("make kernels with 'gemm' 2 × as fast on rank 0",)
+    prediction = predicted(steps([50, 80, 400], [300, 200, 310]), faster("gemm", 2), on=[0])
+    assert prediction.won_ns == 0
+    assert prediction.changes == ("make kernels with 'gemm' 2 × as fast on rank 0",)
 
 
 def test_nobody_is_late_by_what_clocks_may_be_off_nor_one_of_two() -> None:
@@ -151,12 +154,12 @@ def test_nobody_is_late_by_what_clocks_may_be_off_nor_one_of_two() -> None:
 
 
 def test_hidden_communication_lets_ranks_wait_for_nobody() -> None:
-    found = predicted(steps([50, 80, 400], [300, 200, 310]), overlap_communication())
-    assert found.at_most
-    assert found.recorded_ns - found.expected_ns >= 4 * MOVES_US * US
+    prediction = predicted(steps([50, 80, 400], [300, 200, 310]), overlap_communication())
+    assert prediction.at_most
+    assert prediction.recorded_ns - prediction.expected_ns >= 4 * MOVES_US * US
 
 
-def test_what_no_rank_has_is_refused_and_what_one_has_is_not() -> None:
+def test_a_change_that_applies_to_no_rank_is_rejected_and_one_that_applies_to_some_is_not() -> None:
     traces = steps([50, 80, 400], [300, 200, 310])
     assert "on none of 3 ranks" in predicted(traces, pin()).refused
     alone = predicted(traces, pin(), on=[1])
@@ -166,19 +169,19 @@ def test_what_no_rank_has_is_refused_and_what_one_has_is_not() -> None:
     b.op(30, 130, launch=(1, 129), name="Memcpy HtoD (Pageable -> Device)", size=10**6)
     b.op(200, 300, launch=150, name="gemm")
     with_copy = b.trace(rank=3, world_size=4)
-    found = predicted([*traces, with_copy], pin())
-    assert "on none of" not in found.refused
+    prediction = predicted([*traces, with_copy], pin())
+    assert "on none of" not in prediction.refused
 
 
-def test_ranks_whose_collectives_do_not_match_or_do_not_say_what_held_them_are_refused() -> None:
+def test_ranks_with_unmatched_collectives_or_unreadable_records_are_rejected() -> None:
     shorter = steps([50, 80, 400], [300, 200, 310], rounds=3)[2]
-    found = predicted([*steps([50, 80, 400], [300, 200, 310])[:2], shorter], faster("gemm", 2))
-    assert found.refused.startswith("collectives do not match: in stream 9 rank 0 has 4 collectives, rank 2 3")
+    prediction = predicted([*steps([50, 80, 400], [300, 200, 310])[:2], shorter], faster("gemm", 2))
+    assert prediction.refused.startswith("collectives do not match: in stream 9 rank 0 has 4 collectives, rank 2 3")
     bare = Builder()
     bare.op(0, 100, name="gemm")
     bare.op(100, 200, name=REDUCE, stream=9)
-    found = predicted([bare.trace(rank=i, world_size=2) for i in range(2)], faster("gemm", 2))
-    assert found.refused == "rank 0: no launch was recorded: when ops were queued is unknown"
+    prediction = predicted([bare.trace(rank=i, world_size=2) for i in range(2)], faster("gemm", 2))
+    assert prediction.refused == "rank 0: no launch was recorded: when ops were queued is unknown"
 
 
 def test_a_message_arrives_only_after_it_was_sent() -> None:
@@ -193,26 +196,26 @@ def test_a_message_arrives_only_after_it_was_sent() -> None:
         got = receiver.op(10, end + 51, launch=5, name=SEND_RECV, stream=9)
         receiver.wait(6, 7, 9, got)
         receiver.op(end + 52, end + 152, launch=7, name="gemm")
-        found = [sender.trace(rank=0, world_size=2), receiver.trace(rank=1, world_size=2)]
-        return [on_host(one, "a") for one in found]
+        traces = [sender.trace(rank=0, world_size=2), receiver.trace(rank=1, world_size=2)]
+        return [on_host(trace, "a") for trace in traces]
 
     ranks = ranks_of(pair(1000))
     assert ranks is not None
     assert ranks.alignment.comparable
     recorded_again(ranks)
-    slow, quick = (job_of(ranks_of(pair(us))) for us in (1000, 500))  # type: ignore[arg-type]
-    found, after = slow.predict([faster("gemm", 2)], [0])
-    assert found.expected_ns == quick.path.run_ns
+    slow, quick = (job_replay(ranks_of(pair(us))) for us in (1000, 500))  # type: ignore[arg-type]
+    prediction, after = slow.predict([faster("gemm", 2)], [0])
+    assert prediction.expected_ns == quick.path.run_ns
     assert after is not None
     assert {share.rank for share in after.shares} - {None} == {0, 1}
 
 
 def test_one_rank_alone_says_what_its_gain_rests_on() -> None:
     trace = TimelineResult(steps([50, 80, 400], [300, 200, 310])[0])
-    found = trace.what_if(faster_python(2), faster("gemm", 2))
-    assert found.prediction.alone_ns is not None
-    assert found.prediction.alone_ns > found.prediction.high_ns
-    assert "if the other ranks gain as much; else up to" in found.sentence
+    prediction = trace.what_if(faster_python(2), faster("gemm", 2))
+    assert prediction.prediction.alone_ns is not None
+    assert prediction.prediction.alone_ns > prediction.prediction.high_ns
+    assert "if the other ranks gain as much; else up to" in prediction.sentence
     assert "who was late is known where all ranks are together" in trace.what_if(on_time()).sentence
     alone = Builder()
     alone.op(10, 500, launch=5, name="gemm")
@@ -220,38 +223,63 @@ def test_one_rank_alone_says_what_its_gain_rests_on() -> None:
 
 
 def test_the_result_has_the_path_the_prediction_and_its_check() -> None:
-    before = RanksResult.of([TimelineResult(one) for one in steps([50, 80, 400], [300, 200, 310])])
-    after = RanksResult.of([TimelineResult(one) for one in steps([50, 80, 400], [300, 200, 155])])
-    found = before.what_if(faster("gemm", 2), ranks=2)
+    before = RanksResult.of([TimelineResult(trace) for trace in steps([50, 80, 400], [300, 200, 310])])
+    after = RanksResult.of([TimelineResult(trace) for trace in steps([50, 80, 400], [300, 200, 155])])
+    prediction = before.what_if(faster("gemm", 2), ranks=2)
     assert "critical path: matrix kernels on rank 2 39 %, Python on rank 2" in before.text().replace("\u00a0", " ")
     assert before.critical_path()[0].rank == 2
-    assert found.path[0].rank == 2
-    assert "recorded" in found.text()
-    assert "<img" in found.html()
-    check = found.check(after)
+    assert prediction.path[0].rank == 2
+    assert "recorded" in prediction.text()
+    assert "<img" in prediction.html()
+    check = prediction.check(after)
     assert check.within
     assert check.error_frac == 0
-    assert found.prediction.expected_ns == after.what_if(faster("gemm", 1)).prediction.recorded_ns
+    assert prediction.prediction.expected_ns == after.what_if(faster("gemm", 1)).prediction.recorded_ns
     assert before.doc.path_lane is not None
     assert np.array_equal(before.doc.path_lane.start_ns[1:], before.doc.path_lane.end_ns[:-1])
     assert "path" in {column["table"] for column in before.wire.header["columns"]}
     assert [share["name"] for share in before.wire.header["path"]] == [share.name for share in before.doc.path]
 
 
+def failed(trace: Trace) -> Trace:
+    return replace(trace, meta=replace(trace.meta, failed="ValueError: no"))
+
+
+def test_ranks_of_which_one_failed_have_no_critical_path() -> None:
+    traces = steps([50, 80, 400], [300, 200, 310])
+    result = RanksResult.of([TimelineResult(trace) for trace in (*traces[:2], failed(traces[2]))])
+    assert "critical path" not in result.text()
+    assert (result.doc.path, result.doc.path_lane) == ((), None)
+    assert not result.wire.header["path"]
+
+
+def test_a_cell_that_failed_has_no_critical_path_unless_asked() -> None:
+    whole = steps([50, 80, 400], [300, 200, 310])[0]
+    assert all("critical path" in words for words in views_of(TimelineResult(whole)))
+    cut = TimelineResult(failed(whole))
+    assert not any("critical path" in words for words in views_of(cut))
+    assert (cut.doc.path, cut.doc.path_lane) == ((), None)  # what the widget gets
+    assert len(cut.critical_path())
+
+
+def views_of(result: TimelineResult) -> tuple[str, str]:
+    return result.text(), timeline_svg(result.doc)
+
+
 def test_the_finding_and_the_change_say_the_same() -> None:
-    before = RanksResult.of([TimelineResult(one) for one in steps([50, 80, 400], [300, 200, 310])])
-    (finding,) = (one for one in before.findings if one.rule == "none_late")
-    found = before.what_if(on_time())
-    assert units.duration(found.predicted_ns) in finding.sentence
+    before = RanksResult.of([TimelineResult(trace) for trace in steps([50, 80, 400], [300, 200, 310])])
+    (finding,) = (row for row in before.findings if row.rule == "none_late")
+    prediction = before.what_if(on_time())
+    assert units.duration(prediction.predicted_ns) in finding.sentence
     assert finding.ranks == (0, 1, 2)
 
 
 def test_of_some_ranks_of_a_job_it_says_what_its_gain_rests_on() -> None:
     some = steps([50, 80, 400], [300, 200, 310])[1:]
-    found = predicted(some, faster_python(2))
-    assert found.alone_ns is not None
-    assert found.if_others
+    prediction = predicted(some, faster_python(2))
+    assert prediction.alone_ns is not None
+    assert prediction.if_others
     # each collective ends as it did: only what comes behind the last one may be shorter
-    assert found.recorded_ns - found.alone_ns <= 2 * US
+    assert prediction.recorded_ns - prediction.alone_ns <= 2 * US
     everyone = predicted(steps([50, 80, 400], [300, 200, 310]), faster_python(2))
     assert everyone.alone_ns is None

@@ -16,7 +16,7 @@ from tests.trace.recorded import real
 NOON = 1_700_000_000_000_000_000
 
 
-def one(
+def traced(
     rank: int | None, world_size: int | None = 8, device: str = "NVIDIA A100", at: int = NOON, group: str = ""
 ) -> Trace:
     b = Builder()
@@ -28,7 +28,7 @@ def one(
 
 
 def test_ranks_of_one_job_belong_together_whatever_their_order() -> None:
-    (job,) = jobs([one(3), one(0), one(7)])
+    (job,) = jobs([traced(3), traced(0), traced(7)])
     assert job.members == (1, 0, 2)
     assert job.apart == ""
 
@@ -36,33 +36,33 @@ def test_ranks_of_one_job_belong_together_whatever_their_order() -> None:
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        (one(1, 2, "Tesla V100"), "8 ranks, not 2 ranks"),
-        (one(1, 8, "Tesla V100"), "NVIDIA A100, not Tesla V100"),
-        (one(0), "rank 0 twice"),
-        (one(None), "no rank in the file"),
-        (one(1, at=NOON + 3_600_000_000_000), "recorded 3600 s apart"),
-        (one(1, group="b"), "other process groups"),
+        (traced(1, 2, "Tesla V100"), "8 ranks, not 2 ranks"),
+        (traced(1, 8, "Tesla V100"), "NVIDIA A100, not Tesla V100"),
+        (traced(0), "rank 0 twice"),
+        (traced(None), "no rank in the file"),
+        (traced(1, at=NOON + 3_600_000_000_000), "recorded 3600 s apart"),
+        (traced(1, group="b"), "other process groups"),
     ],
     ids=["world size", "device", "rank twice", "no rank", "another time", "other groups"],
 )
 def test_what_differs_between_jobs_is_said(other: Trace, why: str) -> None:
-    first = one(0, group="a")
+    first = traced(0, group="a")
     assert difference(first, other).replace("\u00a0", " ") == why
     assert [job.members for job in jobs([first, other])] == [(0,), (1,)]
 
 
 def test_what_the_files_do_not_say_separates_nothing() -> None:
-    assert difference(one(0), one(1, device="device 1")) == ""
-    assert difference(one(0, at=0), one(1)) == ""
-    assert difference(one(0, group="x"), one(1, device="Tesla V100", group="x")) == ""  # they name a common group
+    assert difference(traced(0), traced(1, device="device 1")) == ""
+    assert difference(traced(0, at=0), traced(1)) == ""
+    assert difference(traced(0, group="x"), traced(1, device="Tesla V100", group="x")) == ""  # they name a common group
 
 
 def test_two_cycles_of_each_rank_are_two_jobs() -> None:
-    assert [job.members for job in jobs([one(0), one(0), one(1), one(1)])] == [(0, 2), (1, 3)]
+    assert [job.members for job in jobs([traced(0), traced(0), traced(1), traced(1)])] == [(0, 2), (1, 3)]
 
 
-def test_mixed_files_are_told_first_and_never_compared() -> None:
-    (mixed,) = rank_findings([one(3), one(1, 2, "Tesla V100")])
+def test_mixed_files_are_reported_first_and_never_compared() -> None:
+    (mixed,) = rank_findings([traced(3), traced(1, 2, "Tesla V100")])
     assert mixed.rule == "mixed_jobs"
     assert mixed.sentence == (
         "these files are of 2 jobs, which are not compared: rank 1 of 2 on Tesla V100 (rank1.json); "
@@ -70,7 +70,7 @@ def test_mixed_files_are_told_first_and_never_compared() -> None:
     )
 
 
-def test_recorded_files_of_different_jobs_are_told_apart() -> None:
+def test_recorded_files_of_different_jobs_are_distinguished() -> None:
     traces = [read_trace(real(name)) for name in ("a100_nccl_rank0of2", "v100_4streams_nccl_graphs")]
     assert [job.members for job in jobs(traces)] == [(0,), (1,)]
     eight = [read_trace(path) for path in sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz"))]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.findings import rank_findings
-from perfmagic.analysis.ranks.none_late import won_by_rank_ns
-from perfmagic.analysis.ranks.one_job import OneJob
-from perfmagic.analysis.ranks.summary import ranks_of
+from perfmagic.analysis.ranks.findings import rank_findings, won_by_rank_ns
+from perfmagic.analysis.ranks.ranks import ranks_of
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
 from tests.analysis.ranks.test_ranks import REDUCE, rank
@@ -19,7 +17,7 @@ def asked(*traces: Trace) -> list[RankFinding]:
 def won(*traces: Trace) -> list[int]:
     ranks = ranks_of(traces)
     assert ranks is not None
-    return won_by_rank_ns(OneJob(ranks))
+    return won_by_rank_ns(ranks)
 
 
 def job(*compute_us: float) -> list[Trace]:
@@ -36,8 +34,10 @@ def test_the_finding_names_both_times_the_share_and_the_assumption() -> None:
     (found,) = asked(*job(300, 300, 800, 300))
     sentence = found.sentence.replace("\u00a0", " ")
     # from the first op of a rank, 20 µs after it began, to the end of its 4th round
-    assert sentence.startswith("were no rank later than the median, the job would take 2.48 ms, not 3.98 ms")
-    assert "(38 % less)" in sentence
+    assert sentence.startswith(
+        "were no rank later than the median, a rank's extent would be 2.48 ms, not 3.98 ms in the median"
+    )
+    assert "(38 % less). This is an estimate without a replay" in sentence
     assert "assumed to take as long as it did" in sentence
     assert found.cost_ns is None
 

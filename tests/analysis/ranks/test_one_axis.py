@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfmagic.analysis.ranks.summary import Ranks, ranks_of
+from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
@@ -17,9 +17,9 @@ from tests.trace.recorded import real
 
 
 def two(first: Trace, second: Trace) -> Ranks:
-    found = ranks_of([first, second])
-    assert found is not None
-    return found
+    ranks = ranks_of([first, second])
+    assert ranks is not None
+    return ranks
 
 
 def overlapped(number: int, arrives: float) -> Trace:
@@ -51,47 +51,47 @@ def test_communication_that_the_other_rank_does_not_have_is_neither() -> None:
 
 
 def test_clocks_that_agree_are_not_touched() -> None:
-    found = two(rank(0), rank(1, compute_us=800)).alignment
-    assert found.moved_ns == {}
-    assert found.residual_ns == (0, 0)
-    assert found.words.startswith("one clock, ends of collectives agree within 0")
+    alignment = two(rank(0), rank(1, compute_us=800)).alignment
+    assert alignment.moved_ns == {}
+    assert alignment.residual_ns == (0, 0)
+    assert alignment.words.startswith("one clock, ends of collectives agree within 0")
 
 
 def test_a_clock_that_is_off_is_moved_by_what_the_ends_say() -> None:
-    found = two(rank(0), rank(1, compute_us=800, skew_us=-77_000)).alignment
-    assert found.moved_ns == {1: 77_000 * US}
-    assert found.residual_ns == (0, 0)
-    assert "clocks moved by up to 77.0 ms" in found.words.replace("\u00a0", " ")
-    assert found.offset_ns[1] - found.offset_ns[0] == 77_000 * US
+    alignment = two(rank(0), rank(1, compute_us=800, skew_us=-77_000)).alignment
+    assert alignment.moved_ns == {1: 77_000 * US}
+    assert alignment.residual_ns == (0, 0)
+    assert "clocks moved by up to 77.0 ms" in alignment.words.replace("\u00a0", " ")
+    assert alignment.offset_ns[1] - alignment.offset_ns[0] == 77_000 * US
 
 
 def test_ranks_of_one_group_are_joined_through_another() -> None:
     traces = [rank(i, skew_us=1000 * i, world_size=3) for i in range(3)]
-    found = ranks_of(traces)
-    assert found is not None
-    assert found.alignment.moved_ns == {1: -1000 * US, 2: -2000 * US}
-    assert found.alignment.unknown == ()
+    ranks = ranks_of(traces)
+    assert ranks is not None
+    assert ranks.alignment.moved_ns == {1: -1000 * US, 2: -2000 * US}
+    assert ranks.alignment.unknown == ()
 
 
 def test_without_a_common_collective_clocks_stay_or_begin_together() -> None:
     b = Builder()
     b.op(0, 10, launch=0, name="gemm")
     lonely = b.trace(rank=1, world_size=2)
-    found = two(rank(0), lonely).alignment
-    assert found.residual_ns is None
-    assert "no collective is matched" in found.words
+    alignment = two(rank(0), lonely).alignment
+    assert alignment.residual_ns is None
+    assert "no collective is matched" in alignment.words
     far = replace(lonely, meta=replace(lonely.meta, base_unix_ns=10**18))
-    found = two(rank(0), far).alignment
-    assert found.begin_together
-    assert max(found.offset_ns.values()) - min(found.offset_ns.values()) < 1_000_000
+    alignment = two(rank(0), far).alignment
+    assert alignment.begin_together
+    assert max(alignment.offset_ns.values()) - min(alignment.offset_ns.values()) < 1_000_000
 
 
 @pytest.fixture(scope="module")
 def eight() -> Ranks:
     paths = sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz"))
-    found = ranks_of([read_trace(path) for path in paths])
-    assert found is not None
-    return found
+    ranks = ranks_of([read_trace(path) for path in paths])
+    assert ranks is not None
+    return ranks
 
 
 def test_eight_recorded_ranks_agree_with_the_files_themselves(eight: Ranks) -> None:
@@ -103,10 +103,10 @@ def test_eight_recorded_ranks_agree_with_the_files_themselves(eight: Ranks) -> N
         took[data["distributedInfo"]["rank"]] = [e["dur"] for e in sorted(kernels, key=lambda e: e["ts"])]
     least = [min(durations) for durations in zip(*took.values(), strict=True)]
     for row in eight.table:
-        mine = took[row.rank]
+        own = took[row.rank]
         assert row.transfer_ns == sum(least) * US
-        assert row.waiting_ns == (sum(mine) - sum(least)) * US
-        assert row.n_last <= sum(a == b for a, b in zip(mine, least, strict=True))
+        assert row.waiting_ns == (sum(own) - sum(least)) * US
+        assert row.n_last <= sum(a == b for a, b in zip(own, least, strict=True))
         parts = row.exposed_waiting_ns + row.exposed_transfer_ns + row.exposed_unmatched_ns
         assert parts == row.exposed_communication_ns
     assert sum(row.n_last for row in eight.table) == 8

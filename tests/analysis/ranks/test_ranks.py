@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from perfmagic.analysis.ranks import matching
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import rank_findings
+from perfmagic.analysis.ranks.matching import matched_collectives
 from perfmagic.analysis.ranks.rank_summary import rank_summary
+from perfmagic.analysis.ranks.who_waited import Matching
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Cell, Collective, Trace
 from tests.analysis.build import US, Builder
@@ -41,17 +42,17 @@ def rank(
     return b.trace(rank=number, world_size=world_size)
 
 
-def matched(traces: dict[int, Trace]) -> matching.Matching:
-    return matching.matched({number: rank_summary(trace) for number, trace in traces.items()})
+def matched(traces: dict[int, Trace]) -> Matching:
+    return matched_collectives({number: rank_summary(trace) for number, trace in traces.items()})
 
 
-def told(*traces: Trace) -> list[RankFinding]:
+def late_findings(*traces: Trace) -> list[RankFinding]:
     """The findings but those that all late ranks give: on exposed communication, and on what in time all would win."""
     return [finding for finding in rank_findings(traces) if finding.rule not in {"rank_exposed", "none_late"}]
 
 
 def rules(*traces: Trace) -> list[str]:
-    return [finding.rule for finding in told(*traces)]
+    return [finding.rule for finding in late_findings(*traces)]
 
 
 def plain(finding: RankFinding) -> str:
@@ -64,7 +65,7 @@ def test_identical_ranks_have_nothing_to_say() -> None:
 
 
 def test_a_rank_that_computes_longer_arrives_last_and_the_others_wait_inside_the_collective() -> None:
-    late, uneven = told(rank(0), rank(1, compute_us=800, skew_us=-77_000))
+    late, uneven = late_findings(rank(0), rank(1, compute_us=800, skew_us=-77_000))
     assert (late.rule, late.ranks, late.cost_ns) == ("straggler", (1,), 4 * 300 * US)
     assert plain(late).startswith(
         "rank 1 is a straggler: rank 1 arrives last at 4 of 4 matched collectives. Rank 0 waits 1.20 ms for rank 1. "
@@ -74,9 +75,9 @@ def test_a_rank_that_computes_longer_arrives_last_and_the_others_wait_inside_the
     assert "rank 1 computed longer: 3.20 ms, rank 0 2.00 ms" in plain(uneven)
 
 
-def test_a_rank_whose_python_is_slow_is_told_from_one_that_computes() -> None:
+def test_a_rank_with_slow_python_is_distinguished_from_one_that_computes() -> None:
     traces = [rank(i, host_us=320 if i == 2 else 20, world_size=4) for i in range(4)]
-    (finding,) = told(*traces)
+    (finding,) = late_findings(*traces)
     assert (finding.rule, finding.ranks, finding.cost_ns) == ("straggler", (2,), 4 * 300 * US)
     # its first launch comes 300 µs late, and the others as far apart as anyone's; that its device waits is no evidence
     assert (
@@ -94,7 +95,7 @@ def test_of_ranks_that_one_launcher_started_on_one_clock_the_host_is_no_suspect(
         started = [
             replace(one, calls=replace(one.calls, thread=thread)) for one, thread in zip(ranks, threads, strict=True)
         ]
-        return plain(told(*started)[0]).partition("what else runs on its ")[2]
+        return plain(late_findings(*started)[0]).partition("what else runs on its ")[2]
 
     assert where(4711, 1) == "cores or NUMA node"
     assert where(4711, 7) == "host"
@@ -104,7 +105,7 @@ def test_of_ranks_that_one_launcher_started_on_one_clock_the_host_is_no_suspect(
 
 def test_where_most_ranks_wait_longer_for_python_than_for_each_other_that_comes_first() -> None:
     slow = [rank(i, host_us=500, compute_us=430 if i == 2 else 400, world_size=4) for i in range(4)]
-    first, second = told(*slow)
+    first, second = late_findings(*slow)
     assert (first.rule, first.ranks, second.rule) == ("ranks_wait_for_python", (0, 1, 2, 3), "straggler")
     # of its 3.5 ms each device idles 500 µs between two rounds; the launches come 2 µs earlier
     assert first.cost_ns == 3 * 498 * US
@@ -125,7 +126,7 @@ def test_where_most_ranks_wait_longer_for_python_than_for_each_other_that_comes_
 
 def test_python_is_blamed_by_a_total_only_where_ranks_do_not_wait_for_each_other() -> None:
     slow = [rank(i, host_us=320 if i == 2 else 20, world_size=4, kernel="scale") for i in range(4)]
-    (finding,) = told(*slow)
+    (finding,) = late_findings(*slow)
     assert (finding.rule, finding.ranks, finding.cost_ns) == ("rank_idle", (2,), 3 * 300 * US)
 
 
@@ -144,12 +145,12 @@ def on_cpu(number: int, slow_us: float, *, on_line: int = 2) -> Trace:
     return replace(trace, meta=replace(trace.meta, boot="a", monotonic_base_ns=0, returned_ns=2_000_000))
 
 
-def test_of_a_rank_that_sleeps_the_line_is_told() -> None:
-    late = told(on_cpu(0, 10), on_cpu(1, 600))[0]
+def test_the_line_on_which_a_late_rank_sleeps_is_named() -> None:
+    late = late_findings(on_cpu(0, 10), on_cpu(1, 600))[0]
     assert plain(late).endswith("On line 2 rank 1 spent 1.18 ms longer than rank 0. Look at line 2 on rank 1")
-    assert "line 3" in plain(told(on_cpu(0, 10), on_cpu(1, 600, on_line=3))[0])
+    assert "line 3" in plain(late_findings(on_cpu(0, 10), on_cpu(1, 600, on_line=3))[0])
     other = replace(on_cpu(1, 600), cell=Cell("another"))
-    assert "line" not in plain(told(on_cpu(0, 10), other)[0])
+    assert "line" not in plain(late_findings(on_cpu(0, 10), other)[0])
 
 
 def test_each_of_two_ranks_has_its_own_exposed_communication() -> None:
@@ -161,10 +162,10 @@ def test_each_of_two_ranks_has_its_own_exposed_communication() -> None:
     assert "in the median" in plain(of_four)
 
 
-def test_two_late_ranks_are_told_what_one_of_them_alone_would_win() -> None:
+def test_of_two_late_ranks_the_gain_of_one_alone_is_named() -> None:
     late = {2: 800, 3: 780}
     traces = [rank(i, compute_us=late.get(i, 500), world_size=4) for i in range(4)]
-    straggler = told(*traces)[0]
+    straggler = late_findings(*traces)[0]
     assert (straggler.ranks, straggler.cost_ns) == ((2,), 4 * 20 * US)
     assert "The other 3 ranks wait 1.20 ms for rank 2 in the median, rank 0 the longest, 1.20 ms" in plain(straggler)
     assert (
@@ -173,11 +174,11 @@ def test_two_late_ranks_are_told_what_one_of_them_alone_would_win() -> None:
     )
 
 
-def test_a_difference_too_small_to_matter_is_not_told() -> None:
+def test_a_difference_too_small_to_matter_gives_no_finding() -> None:
     assert rules(rank(0), rank(1, compute_us=519)) == []  # 76 µs of waiting in an extent of 3,980
 
 
-def test_ranks_that_are_last_in_turn_are_told_apart_from_one_that_always_is() -> None:
+def test_ranks_that_are_last_in_turn_are_distinguished_from_a_straggler() -> None:
     first, second = rank(0, n=2), rank(1, n=2)
     ops = first.ops.to_dict()
     longer = ops["end_ns"].copy()
@@ -189,18 +190,18 @@ def test_ranks_that_are_last_in_turn_are_told_apart_from_one_that_always_is() ->
     starts_b[3] += 200 * US
     a = replace(first, ops=replace(first.ops, start_ns=starts, end_ns=longer))
     b = replace(second, ops=replace(second.ops, start_ns=starts_b, end_ns=ends_b))
-    (finding,) = told(a, b)
+    (finding,) = late_findings(a, b)
     assert (finding.rule, finding.cost_ns) == ("ranks_in_turn", 200 * US)
     assert "(rank 0 causes 50 %)" in plain(finding)
 
 
 def test_different_numbers_of_collectives_are_said_with_the_numbers_and_nothing_is_concluded() -> None:
-    found = {f.rule: f for f in rank_findings([rank(0), rank(1, n=3, compute_us=800)])}
-    assert found.keys() == {"unmatched", "other_steps"}
+    findings = {f.rule: f for f in rank_findings([rank(0), rank(1, n=3, compute_us=800)])}
+    assert findings.keys() == {"unmatched", "other_steps"}
     assert "in stream 9 rank 0 has 4 collectives, rank 1 3. No rank can be called a straggler" in plain(
-        found["unmatched"]
+        findings["unmatched"]
     )
-    assert "rank 0 has 4 steps (0, 1, 2, …), rank 1 3 steps (0, 1, 2)" in plain(found["other_steps"])
+    assert "rank 0 has 4 steps (0, 1, 2, …), rank 1 3 steps (0, 1, 2)" in plain(findings["other_steps"])
 
 
 def test_as_many_collectives_of_other_kinds_do_not_match() -> None:
@@ -234,18 +235,18 @@ def grouped(number: int, group: str, size: int, ranks: tuple[int, ...] = (), fir
 
 def test_ranks_are_matched_in_the_groups_their_record_names() -> None:
     pairs = {i: grouped(i, "left" if i < 2 else "right", 2) for i in range(4)}
-    found = matched(pairs)
-    assert [(group.ranks, group.kinds[0]) for group in found.groups] == [
+    matching = matched(pairs)
+    assert [(group.ranks, group.kinds[0]) for group in matching.groups] == [
         ((0, 1), "all_reduce Float"),
         ((2, 3), "all_reduce Float"),
     ]
-    assert found.groups[0].duration_ns.tolist() == [[480 * US] * 4, [180 * US] * 4]
+    assert matching.groups[0].duration_ns.tolist() == [[480 * US] * 4, [180 * US] * 4]
     shared = matched({i: grouped(i, "tp", 2) for i in range(4)})
     assert shared.groups == ()
     assert shared.refused == ("4 ranks name group tp, which has 2: several groups share the name",)
 
 
-def test_groups_of_one_name_are_told_apart_by_their_ranks() -> None:
+def test_groups_with_the_same_name_are_distinguished_by_their_ranks() -> None:
     left, right = (0, 1), (2, 3)
     assert matched({0: grouped(0, "tp", 2, left), 2: grouped(2, "tp", 2, right)}).groups == ()
     near = matched({0: grouped(0, "tp", 2, left), 1: grouped(1, "tp", 2, left)})
@@ -259,16 +260,16 @@ def test_groups_of_one_name_are_told_apart_by_their_ranks() -> None:
 
 def test_of_a_large_group_the_first_ranks_are_known_and_its_other_ranks_are_no_strangers() -> None:
     first = tuple(range(30))
-    found = matched({0: grouped(0, "dp", 64, first), 40: grouped(40, "dp", 64, first)})
-    assert [group.ranks for group in found.groups] == [(0, 40)]
+    matching = matched({0: grouped(0, "dp", 64, first), 40: grouped(40, "dp", 64, first)})
+    assert [group.ranks for group in matching.groups] == [(0, 40)]
     other = matched({0: grouped(0, "dp", 64, first), 40: grouped(40, "dp", 64, tuple(range(1, 31)))})
     assert other.groups == ()
 
 
-def test_a_rank_that_is_not_of_the_group_it_names_is_refused() -> None:
-    found = matched({0: grouped(0, "tp", 2, (0, 1)), 5: grouped(5, "tp", 2, (0, 1))})
-    assert found.groups == ()
-    assert found.refused == ("rank 5 took part in group tp of ranks 0, 1 and is none of them",)
+def test_a_rank_that_is_not_in_the_group_it_names_is_rejected() -> None:
+    matching = matched({0: grouped(0, "tp", 2, (0, 1)), 5: grouped(5, "tp", 2, (0, 1))})
+    assert matching.groups == ()
+    assert matching.refused == ("rank 5 took part in group tp of ranks 0, 1 and is none of them",)
 
 
 def test_collectives_of_one_number_belong_together_where_the_record_counts_them() -> None:

@@ -21,21 +21,21 @@ PATHS = sorted(FOLDER.glob("real/dlrm_8ranks/*.json.gz"))
 
 
 @pytest.fixture(scope="module")
-def found() -> tuple[RankFinding, ...]:
+def dlrm() -> tuple[RankFinding, ...]:
     return rank_findings([read_trace(path) for path in PATHS])
 
 
 def eight_ranks() -> dict[int, tuple[int, list[dict[str, Any]], list[dict[str, Any]]]]:
     """When the step began, the collectives by start and the calls of eight recorded ranks, straight from the JSON."""
-    found = {}
+    by_rank = {}
     for path in PATHS:
         file = json.loads(gzip.decompress(path.read_bytes()))
         events = file["traceEvents"]
         began = next(e["ts"] for e in events if e["name"].startswith("ProfilerStep"))
         comm = [e for e in events if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
         calls = [e for e in events if e.get("cat") == "cuda_runtime"]
-        found[file["distributedInfo"]["rank"]] = began, sorted(comm, key=lambda e: e["ts"]), calls
-    return found
+        by_rank[file["distributedInfo"]["rank"]] = began, sorted(comm, key=lambda e: e["ts"]), calls
+    return by_rank
 
 
 def exposed_waits() -> dict[int, list[set[int]]]:
@@ -43,7 +43,7 @@ def exposed_waits() -> dict[int, list[set[int]]]:
 
     Of two collectives at once a µs counts for the one that the rank came to first.
     """
-    found: dict[int, list[set[int]]] = {}
+    exposed: dict[int, list[set[int]]] = {}
     all_comm = {rank: comm for rank, (_, comm, _) in eight_ranks().items()}
     shortest = [min(durations) for durations in zip(*([e["dur"] for e in c] for c in all_comm.values()), strict=True)]
     for path in PATHS:
@@ -54,12 +54,12 @@ def exposed_waits() -> dict[int, list[set[int]]]:
         taken = {us for e in kernels for us in range(e["ts"], e["ts"] + e["dur"])}
         for e, transfer in zip(comm, shortest, strict=True):
             taken |= set(range(e["ts"] + e["dur"] - transfer, e["ts"] + e["dur"]))
-        found[rank] = []
+        exposed[rank] = []
         for e, transfer in zip(comm, shortest, strict=True):
             waits = set(range(e["ts"], e["ts"] + e["dur"] - transfer))
-            found[rank].append(waits - taken)
+            exposed[rank].append(waits - taken)
             taken |= waits
-    return found
+    return exposed
 
 
 def won_us(late: set[int], theirs: list[int]) -> float:
@@ -76,8 +76,8 @@ def won_us(late: set[int], theirs: list[int]) -> float:
     return median(less.values())
 
 
-def test_a_real_straggler_that_began_late_is_told_so_with_the_figures_of_the_files(
-    found: tuple[RankFinding, ...],
+def test_a_real_straggler_that_began_late_is_named_with_the_figures_of_the_files(
+    dlrm: tuple[RankFinding, ...],
 ) -> None:
     """Of eight DLRM ranks the clocks agree within 7 µs, so that the beginnings of their steps can be compared."""
     recorded = eight_ranks()
@@ -90,7 +90,7 @@ def test_a_real_straggler_that_began_late_is_told_so_with_the_figures_of_the_fil
     won = round(won_us({7}, its))
     later = began[7] - median(began[rank] for rank in range(7))
 
-    late = next(finding for finding in found if finding.rule == "straggler")
+    late = next(finding for finding in dlrm if finding.rule == "straggler")
     assert (late.rule, late.ranks, late.cost_ns) == ("straggler", (7,), won * US)
     assert late.cause.replace("\u00a0", " ") == f"rank 7 began {later / 1000:.2f} ms after the others in the median"
     words = plain(late)
@@ -103,7 +103,7 @@ def test_a_real_straggler_that_began_late_is_told_so_with_the_figures_of_the_fil
 
 
 def test_of_the_other_real_ranks_the_two_that_come_late_are_named_with_what_their_python_took(
-    found: tuple[RankFinding, ...],
+    dlrm: tuple[RankFinding, ...],
 ) -> None:
     recorded = eight_ranks()
     took = {rank: [e["dur"] for e in comm] for rank, (_, comm, _) in recorded.items()}
@@ -114,7 +114,7 @@ def test_of_the_other_real_ranks_the_two_that_come_late_are_named_with_what_thei
     won = round(won_us({4, 5}, their_places))
     waits = [sum(len(exposed[rank][k]) for k in their_places) for rank in took if rank not in (4, 5)]
 
-    (beside,) = (finding for finding in found if finding.rule == "late_too")
+    (beside,) = (finding for finding in dlrm if finding.rule == "late_too")
     assert (beside.ranks, beside.cost_ns) == ((4, 5), won * US)
     assert beside.cause.replace("\u00a0", " ").startswith(
         f"ranks 4 and 5 arrive last at {len(theirs)} of 8 matched collectives"
@@ -143,15 +143,15 @@ def test_of_the_other_real_ranks_the_two_that_come_late_are_named_with_what_thei
     assert "executed nothing" not in words
 
 
-def test_of_real_ranks_on_one_host_no_other_host_is_blamed(found: tuple[RankFinding, ...]) -> None:
+def test_of_real_ranks_on_one_host_no_other_host_is_blamed(dlrm: tuple[RankFinding, ...]) -> None:
     launching = sorted(min(e["tid"] for e in calls) for _, _, calls in eight_ranks().values())
     assert launching == list(range(launching[0], launching[0] + 8))
-    assert "what else runs on its cores or NUMA node" in " ".join(map(plain, found))
-    assert "on its host" not in " ".join(map(plain, found))
+    assert "what else runs on its cores or NUMA node" in " ".join(map(plain, dlrm))
+    assert "on its host" not in " ".join(map(plain, dlrm))
 
 
-def test_what_would_win_most_comes_first_and_of_real_ranks_that_is_python(found: tuple[RankFinding, ...]) -> None:
-    assert [finding.rule for finding in found] == [
+def test_what_would_win_most_comes_first_and_of_real_ranks_that_is_python(dlrm: tuple[RankFinding, ...]) -> None:
+    assert [finding.rule for finding in dlrm] == [
         "ranks_wait_for_python", "late_too", "straggler", "rank_exposed", "none_late",
     ]  # fmt: skip
     waited, extents, computed, left = [], [], [], []
@@ -176,14 +176,14 @@ def test_what_would_win_most_comes_first_and_of_real_ranks_that_is_python(found:
         }
         others = {us for e in ops if e not in comm for us in range(e["ts"], e["ts"] + e["dur"])}
         left.append(extents[-1] - len(waiting - others))
-    first = found[0]
+    first = dlrm[0]
     assert first.ranks == tuple(range(8))
     assert first.cost_ns == pytest.approx(median(waited) * US, rel=0.015)
     words = plain(first)
     ms = [float(figure) for figure in re.findall(r"([\d.]+) ms", words)]
     assert ms[:2] == pytest.approx([min(waited) / 1000, max(waited) / 1000], rel=0.015)
     assert ms[2:4] == pytest.approx([min(computed) / 1000, max(computed) / 1000], abs=0.01)
-    won_ns = median(sum(map(len, mine)) for mine in exposed_waits().values()) * US
+    won_ns = median(sum(map(len, took_here)) for took_here in exposed_waits().values()) * US
     assert ms[4] == pytest.approx(won_ns / 1e6, abs=0.01)
     assert ms[5:] == pytest.approx([min(left) / 1000, max(left) / 1000], rel=0.005)
     shares = [100 * us / extent for us, extent in zip(waited, extents, strict=True)]

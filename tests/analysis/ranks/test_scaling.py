@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from perfmagic.analysis.ranks.scaling import RunOfRanks, lost_parts, run_of, scaling_table, scaling_words
-from perfmagic.analysis.ranks.summary import ranks_of
+from perfmagic.analysis.ranks.ranks import ranks_of
+from perfmagic.analysis.ranks.scaling import RunOfRanks, describe_scaling, lost_parts, run_of, scaling_table
 from tests.analysis.build import US
 from tests.analysis.ranks.test_ranks import rank
 
@@ -66,23 +66,23 @@ def test_the_losses_add_up_to_what_is_lost() -> None:
     ],
 )
 def test_the_sentence_names_what_most_is_lost_to(many: RunOfRanks, scaling: str, words: str) -> None:
-    said = plain(scaling_words(scaling_table({1: ONE, 4: many}, scaling), scaling))  # type: ignore[arg-type]
+    said = plain(describe_scaling(scaling_table({1: ONE, 4: many}, scaling), scaling))  # type: ignore[arg-type]
     assert said.endswith(words) or words in said
     assert said.startswith(f"{scaling.capitalize()} scaling from 1 to 4 ranks is ")
 
 
 def test_where_nothing_notable_is_lost_no_cause_is_named() -> None:
-    assert plain(scaling_words(scaling_table({1: ONE, 2: run(103, 90)}, "weak"), "weak")) == (
+    assert plain(describe_scaling(scaling_table({1: ONE, 2: run(103, 90)}, "weak"), "weak")) == (
         "Weak scaling from 1 to 2 ranks is 97 % efficient: the cell takes 103 ms, ideally 100 ms"
     )
     assert "less than the ideal 50.0 ms" in plain(
-        scaling_words(scaling_table({1: ONE, 2: run(30, 25)}, "strong"), "strong")
+        describe_scaling(scaling_table({1: ONE, 2: run(30, 25)}, "strong"), "strong")
     )
 
 
 def test_compute_that_is_not_recorded_is_not_blamed_on_python() -> None:
     table = scaling_table({1: replace(ONE, compute_ns=0.0), 2: run(160, 0, moving=5)}, "weak")
-    words = plain(scaling_words(table, "weak", compute_known=False))
+    words = plain(describe_scaling(table, "weak", compute_known=False))
     assert "55.0 ms is time of which nothing is recorded" in words
     assert "Python" not in words
 
@@ -90,7 +90,7 @@ def test_compute_that_is_not_recorded_is_not_blamed_on_python() -> None:
 def test_more_ranks_than_cores_are_said_with_how_long_they_waited() -> None:
     def words(core: float | None, cores: int = 2) -> str:
         many = replace(run(160, 92, 10, 40, core), cores=cores)
-        return plain(scaling_words(scaling_table({1: ONE, 4: many}, "weak"), "weak")).partition(". ")[2]
+        return plain(describe_scaling(scaling_table({1: ONE, 4: many}, "weak"), "weak")).partition(". ")[2]
 
     assert words(12) == "4 ranks on 2 cores: a rank waited 12.0 ms for a core, all its threads added up"
     assert words(31).endswith("which may be all that is lost")

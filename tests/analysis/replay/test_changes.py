@@ -8,11 +8,12 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from perfmagic import units
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.prediction import Prediction, Readings, predict
+from perfmagic.base import units
+from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.changes import (
     faster,
     faster_python,
@@ -27,9 +28,8 @@ from perfmagic.changes import (
     pin,
     prefetch,
 )
-from perfmagic.errors import OptionError, TraceError
 from perfmagic.results import TimelineResult
-from perfmagic.trace.model import DeviceInfo, Trace
+from perfmagic.trace.model import DeviceInfo, Race, Trace
 from tests.analysis.build import US, Builder
 from tests.analysis.findings.build import plain
 
@@ -37,16 +37,16 @@ PAGEABLE, PINNED = "Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pinned -> D
 
 
 def predicted(trace: Trace, *changes: Change) -> Prediction:
-    found = predict(Readings.of(trace), changes)
-    assert found.recorded_ns == trace.meta.end_ns - trace.meta.start_ns
-    return found
+    prediction = predict(Readings.from_trace(trace), changes)
+    assert prediction.recorded_ns == trace.meta.end_ns - trace.meta.start_ns
+    return prediction
 
 
 def us(trace: Trace, *changes: Change) -> float:
-    found = predicted(trace, *changes)
-    assert not found.refused
-    assert found.low_ns <= found.expected_ns <= found.high_ns
-    return found.expected_ns / US
+    prediction = predicted(trace, *changes)
+    assert not prediction.refused
+    assert prediction.low_ns <= prediction.expected_ns <= prediction.high_ns
+    return prediction.expected_ns / US
 
 
 def steps(n: int, *, read: bool, python: float = 50, kernel: float = 100) -> Trace:
@@ -76,9 +76,9 @@ def test_without_reads_python_runs_ahead_and_the_kernels_follow_each_other() -> 
     # 6 kernels one after the other, the first 5 µs behind its launch, then the last wait
     assert us(trace, no_item()) == pytest.approx(5 + 600 + 2, abs=10)
     assert us(trace, no_item(line=3)) == us(trace, no_item())
-    found = predicted(trace, no_item(line=2))
-    assert found.refused == "nothing of line 2 made Python wait for the device"
-    assert found.gain_ns == (0, 0)
+    prediction = predicted(trace, no_item(line=2))
+    assert prediction.refused == "nothing of line 2 made Python wait for the device"
+    assert prediction.gain_ns == (0, 0)
 
 
 def test_python_that_takes_no_time_leaves_the_device_and_python_that_is_not_waited_for_gains_nothing() -> None:
@@ -120,9 +120,9 @@ def copies(*, pageable: bool, n: int = 4) -> Trace:
 def test_pinned_copies_take_what_the_bus_takes_and_leave_python_free() -> None:
     before, after = copies(pageable=True), copies(pageable=False)
     assert us(before, pin()) == pytest.approx(after.meta.end_ns / US, rel=0.02)  # 2.5 MB at 25 GB/s: 100 µs
-    found = predicted(before, pin())
+    prediction = predicted(before, pin())
     # the bus is assumed by the device's name: it may be no faster at all
-    assert found.high_ns >= 4 * 500 * US > found.expected_ns
+    assert prediction.high_ns >= 4 * 500 * US > prediction.expected_ns
     assert predicted(after, pin()).refused == "no copy is from pageable memory to the device"
 
 
@@ -130,8 +130,8 @@ def test_copies_on_their_own_stream_run_beside_compute_and_each_kernel_waits_for
     trace = copies(pageable=False)
     # the first copy, then the kernels: the later copies are beside them
     assert us(trace, own_stream()) == pytest.approx(100 + 4 * 300 + 8, abs=15)
-    found = predicted(trace, own_stream())
-    assert found.high_ns >= (125 + 4 * 300) * US
+    prediction = predicted(trace, own_stream())
+    assert prediction.high_ns >= (125 + 4 * 300) * US
     assert predicted(trace, own_stream(line=7)).refused == "there are no copies of line 7"
 
 
@@ -140,8 +140,8 @@ def test_work_is_not_moved_between_streams_where_their_waits_are_not_recorded() 
     b.op(5, 105, launch=0, name=PINNED, size=2_500_000)
     b.launch(3, 4, name="cudaStreamWaitEvent", kind=2)  # type: ignore[arg-type]
     b.op(106, 206, launch=5, stream=8)
-    found = predicted(b.trace(end=206), own_stream())
-    assert "does not say which stream waits for which" in found.refused
+    prediction = predicted(b.trace(end=206), own_stream())
+    assert "does not say which stream waits for which" in prediction.refused
     assert predicted(b.trace(end=206), no_waits()).refused
 
 
@@ -172,18 +172,18 @@ def test_fused_kernels_take_as_long_as_the_longest_or_as_all_of_them(name: str) 
         b.op(105 + 60 * i, 105 + 60 * i + length, launch=(10 + 20 * i, 12 + 20 * i), name=name)
     b.op(285, 385, launch=(80, 82), name="gemm")
     trace = b.trace(returned=90, end=385)
-    found = predicted(trace, fused())
-    assert not found.refused
+    prediction = predicted(trace, fused())
+    assert not prediction.refused
     # the gaps that were behind the first and the last of them are gone too
-    assert 255 * US <= found.low_ns <= (105 + 60 + 100) * US
-    assert (105 + 150 + 100) * US <= found.high_ns <= 1.05 * 385 * US
+    assert 255 * US <= prediction.low_ns <= (105 + 60 + 100) * US
+    assert (105 + 150 + 100) * US <= prediction.high_ns <= 1.05 * 385 * US
     assert predicted(trace, fused(line=3)).refused == "no two elementwise kernels of line 3 follow each other"
 
 
 def test_what_no_overlap_can_beat_is_a_bound() -> None:
     trace = copies(pageable=False)
-    found = predicted(trace, overlap_copies())
-    assert found.at_most
+    prediction = predicted(trace, overlap_copies())
+    assert prediction.at_most
     assert us(trace, overlap_copies()) == pytest.approx(4 * 300 + 8, abs=15)
     assert us(trace, overlap_copies()) <= us(trace, own_stream())
     assert predicted(trace, overlap_copies(line=9)).refused == "there is no time of copies of line 9"
@@ -196,9 +196,9 @@ def test_a_launch_whose_op_begins_in_the_call_is_no_longer_than_an_ordinary_one_
         b.op(20 * i + 6, 20 * i + 10, launch=(20 * i, 20 * i + 2))
     b.op(1090, 1100, launch=(90, 1095))  # a module is loaded
     trace = b.trace(returned=1096, end=1105)
-    found = told(trace, "in_call")
-    assert found.cost_ns == pytest.approx(1000 * US, rel=0.05)
-    assert found.won_ns == pytest.approx(990 * US, rel=0.02)
+    finding = finding_of(trace, "in_call")
+    assert finding.cost_ns == pytest.approx(1000 * US, rel=0.05)
+    assert finding.won_ns == pytest.approx(990 * US, rel=0.02)
 
 
 def test_batches_that_are_there_leave_what_the_step_takes() -> None:
@@ -221,7 +221,7 @@ def test_changes_compose_and_gain_no_more_than_what_they_remove() -> None:
 
 
 def test_a_change_works_on_a_copy_of_the_graph() -> None:
-    readings = Readings.of(copies(pageable=True))
+    readings = Readings.from_trace(copies(pageable=True))
     before = readings.stays.replayed_ns()
     for change in (pin(), no_item(), own_stream(), faster(), faster_python(), one_graph(), overlap_copies()):
         predict(readings, [change])
@@ -236,20 +236,20 @@ def test_a_change_works_on_a_copy_of_the_graph() -> None:
     ],
 )
 def test_why_nothing_is_predicted_is_said(trace: Trace, why: str) -> None:
-    assert predict(Readings.of(trace), [faster()]).refused == why
+    assert predict(Readings.from_trace(trace), [faster()]).refused == why
 
 
 def test_what_the_record_does_not_explain_is_no_ground_for_a_prediction() -> None:
     b = Builder()
     b.op(5, 105, launch=0)
     b.op(905, 1005, launch=2, stream=8)
-    found = predicted(b.trace(end=1005), faster())
-    assert found.refused.startswith("nothing in the record explains 89")
+    prediction = predicted(b.trace(end=1005), faster())
+    assert prediction.refused.startswith("nothing in the record explains 89")
     dropped = Builder()
     dropped.op(5, 105, launch=0)
     assert predicted(dropped.trace(end=105, dropped_events=7), faster()).refused.startswith("7 events beyond the limit")
     assert predicted(dropped.trace(end=105, failed="ValueError"), faster()).refused == "the cell failed"
-    assert "missing" in predicted(dropped.trace(end=105, races=((1, 2),)), faster()).refused
+    assert "missing" in predicted(dropped.trace(end=105, races=(Race(1, 2),)), faster()).refused
 
 
 def test_short_ops_of_a_simulated_device_are_no_ground_either() -> None:
@@ -260,12 +260,12 @@ def test_short_ops_of_a_simulated_device_are_no_ground_either() -> None:
     assert "below 300" in predicted(trace, one_graph()).refused
 
 
-def told(trace: Trace, rule: str) -> Finding:
+def finding_of(trace: Trace, rule: str) -> Finding:
     return next(one for one in findings(trace) if one.rule == rule)
 
 
 def test_a_finding_says_what_its_change_gains_and_not_what_it_cost() -> None:
-    read = told(steps(6, read=True), "sync")
+    read = finding_of(steps(6, read=True), "sync")
     assert not read.cost_ns  # the device was busy while Python waited
     assert read.won_ns is not None
     assert read.won_ns / US == pytest.approx(5 * 55, abs=40)
@@ -282,10 +282,10 @@ def test_what_something_else_holds_gains_next_to_nothing() -> None:
         b.op(1000 * i + 5, 1000 * i + 105, launch=1000 * i)
         b.op(1000 * i + 105, 1000 * i + 305, launch=1000 * i + 2, name="ncclDevKernel_AllReduce", stream=8)
     b.op(3995, 4000, launch=3990)
-    found = told(b.trace(end=4000), "exposed_communication")
-    assert found.cost_ns == 800 * US
-    assert found.won_ns == 0
-    assert found.mended.startswith("Mended alone it gains next to nothing: the critical path is >99")
+    finding = finding_of(b.trace(end=4000), "exposed_communication")
+    assert finding.cost_ns == 800 * US
+    assert finding.won_ns == 0
+    assert finding.mended.startswith("Mended alone it gains next to nothing: the critical path is >99")
 
 
 def test_all_together_gain_more_than_each_and_no_more_than_there_is() -> None:
@@ -306,16 +306,16 @@ def test_all_together_gain_more_than_each_and_no_more_than_there_is() -> None:
 
 def test_a_result_predicts_and_draws_what_it_predicts() -> None:
     t = TimelineResult(steps(6, read=True))
-    found = t.what_if(no_item())
-    low, high = found.interval_ns
-    assert low < found.predicted_ns < high
-    assert found.sentence.startswith("leave out the blocking reads, or read once at the end: about ")
-    assert found.sentence in found.text().replace("\n", " ")
-    assert sum(share.ns for share in found.path) == found.predicted_ns
-    assert "data:image/svg+xml" in found.html()
-    drawn = found.timeline()
+    prediction = t.what_if(no_item())
+    low, high = prediction.interval_ns
+    assert low < prediction.predicted_ns < high
+    assert prediction.sentence.startswith("leave out the blocking reads, or read once at the end: about ")
+    assert prediction.sentence in prediction.text().replace("\n", " ")
+    assert sum(share.ns for share in prediction.path) == prediction.predicted_ns
+    assert "data:image/svg+xml" in prediction.html()
+    drawn = prediction.timeline()
     assert isinstance(drawn, TimelineResult)
-    assert drawn.trace.meta.end_ns - drawn.trace.meta.start_ns == found.predicted_ns
+    assert drawn.trace.meta.end_ns - drawn.trace.meta.start_ns == prediction.predicted_ns
     assert drawn.doc.header.device_label.startswith("predicted, not recorded: ")
     assert len(drawn.trace.ops) == 6  # the copies of the reads are not there
     assert (drawn.trace.launch_start_ns() <= drawn.trace.ops.start_ns).all()
@@ -334,7 +334,7 @@ def test_a_curve_is_flat_where_python_takes_over() -> None:
     assert taken[0] - taken[1] > 40  # held by the kernels
     assert taken[2] - taken[4] < 60  # held by Python: only the last kernel counts
     words = ["".join(node.itertext()) for node in ET.fromstring(points.svg()).iter() if node.tag.endswith("text")]
-    assert {"1.1 ×", "2 ×", "in no time", units.duration(points.recorded_ns)} <= set(words)
+    assert {"1.2 ×", "2 ×", "in no time", units.duration(points.recorded_ns)} <= set(words)
     assert units.duration(points[-1].predicted_ns) in words
     assert "<img" in points._repr_html_()
     with pytest.raises(TraceError, match="no kernel has 'gemm' in its name"):

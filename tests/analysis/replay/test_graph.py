@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.replay.build import graph_of
-from perfmagic.analysis.replay.critical_path import Held, critical_path, run_begins_ns
+from perfmagic.analysis.replay.critical_path import Held, critical_path
 from perfmagic.analysis.replay.graph import Edge, Graph
-from perfmagic.analysis.replay.refusals import unreadable
-from perfmagic.numerics.longest import NO_NODE, longest, ordered, ordered_by_time
+from perfmagic.analysis.replay.prediction import unreadable
+from perfmagic.base.numerics.longest import NO_NODE, longest, ordered, ordered_by_time
 from perfmagic.trace.columns import CallKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
@@ -23,10 +23,10 @@ from tests.trace.recorded import EXPECTED, real
 def path(trace: Trace) -> dict[str, float]:
     """The critical path by kind, in µs."""
     graph = graph_of(trace)
-    found = critical_path(graph)
-    assert found.run_ns == graph.end_ns - run_begins_ns(graph)
-    assert (found.start_ns[1:] == found.end_ns[:-1]).all()
-    return {kind.name: ns / US for kind, ns in found.by_kind_ns.items()}
+    critical = critical_path(graph, graph.time_ns)
+    assert critical.run_ns == graph.run_ns
+    assert (critical.start_ns[1:] == critical.end_ns[:-1]).all()
+    return {kind.name: ns / US for kind, ns in critical.by_kind_ns.items()}
 
 
 @pytest.mark.slow
@@ -48,15 +48,15 @@ def test_with_what_is_usual_in_a_trace_in_place_of_what_was_recorded_a_run_takes
         with suppress(pytest.skip.Exception):  # of a trace that is not in the repository
             graph = graph_of(read_trace(real(expected.stem.replace("__", "/"))))
             if len(graph.trace.ops) and not unreadable(graph):
-                begins_ns, usual = run_begins_ns(graph), graph.copy()
+                begins_ns, usual = graph.begins_ns, graph.copy()
                 ends, known = graph.op_node, graph.usual
                 late_ns = np.maximum(0, graph.unexplained_ns)
                 for links, kind, lag_ns in (
                     (usual.first, Edge.LAUNCH, known.launch_ns + late_ns),
                     (usual.second, Edge.STREAM, np.full(len(ends), known.stream_ns)),
                 ):
-                    mine = links.kind[ends] == kind
-                    links.lag_ns[ends[mine]] = (usual.length_ns[ends] + lag_ns)[mine]
+                    of_kind = links.kind[ends] == kind
+                    links.lag_ns[ends[of_kind]] = (usual.length_ns[ends] + lag_ns)[of_kind]
                 run_ns = graph.end_ns - begins_ns
                 errors.append(abs(int(usual.replayed_ns().max()) - graph.end_ns) / run_ns)
     assert len(errors) >= 5
@@ -83,10 +83,10 @@ def test_a_long_question_to_the_driver_is_a_call_and_what_comes_before_the_run_i
     b.launch(720, 920, name="cudaStreamCreateWithFlags", kind=CallKind.OTHER)
     b.launch(940, 945, name="cudaEventQuery", kind=CallKind.OTHER)  # too short to count
     b.op(965, 1065, launch=(960, 962))
-    found = path(b.trace(end=1065))
-    assert found["CALL"] == 200 + 2 + 2
-    assert found["PYTHON"] == (720 - 602) + (960 - 920)
-    assert run_begins_ns(graph_of(b.trace(end=1065))) == 600 * US
+    by_kind_us = path(b.trace(end=1065))
+    assert by_kind_us["CALL"] == 200 + 2 + 2
+    assert by_kind_us["PYTHON"] == (720 - 602) + (960 - 920)
+    assert graph_of(b.trace(end=1065)).begins_ns == 600 * US
 
 
 def test_a_queue_that_is_never_empty_is_compute_from_the_first_op_on() -> None:
@@ -100,9 +100,9 @@ def test_a_device_that_waits_for_each_launch_is_python() -> None:
     b = Builder()
     for i in range(10):
         b.op(103 + 100 * i, 113 + 100 * i, launch=(100 * (i + 1), 100 * (i + 1) + 1))
-    found = path(b.trace(returned=1013))
-    assert found["PYTHON"] == 100 + 9 * 99
-    assert found["COMPUTE"] == 10
+    by_kind_us = path(b.trace(returned=1013))
+    assert by_kind_us["PYTHON"] == 100 + 9 * 99
+    assert by_kind_us["COMPUTE"] == 10
 
 
 def test_a_wait_for_the_device_leads_the_path_through_it() -> None:
@@ -111,8 +111,8 @@ def test_a_wait_for_the_device_leads_the_path_through_it() -> None:
     b.sync(2, 105)
     b.op(118, 120, launch=(115, 116))
     b.sync(117, 122)
-    found = path(b.trace(returned=122))
-    assert found == {"COMPUTE": 102.0, "PYTHON": 10.0, "SYNC": 4.0, "LAUNCH": 4.0, "CALL": 2.0}
+    by_kind_us = path(b.trace(returned=122))
+    assert by_kind_us == {"COMPUTE": 102.0, "PYTHON": 10.0, "SYNC": 4.0, "LAUNCH": 4.0, "CALL": 2.0}
 
 
 def test_a_recorded_wait_joins_two_streams() -> None:
@@ -152,7 +152,7 @@ def test_a_launch_that_found_the_queue_full_waits_for_room() -> None:
         launch = (0.005 * i, 0.005 * i + 0.005) if i < 1000 else (started - 98 if i > 1000 else 6, started + 1)
         b.op(10 + 100 * i, 110 + 100 * i, launch=launch)
     graph = graph_of(b.trace(returned=20_000))
-    assert graph.n_room > 90
+    assert graph.n_full_queue > 90
     faster = graph.copy()
     ends = graph.op_node
     for links in (faster.first, faster.second):
@@ -170,7 +170,7 @@ def test_backward_on_another_thread_hands_over() -> None:
     b.op(213, 223, launch=(210, 211), thread=1)
     graph = graph_of(b.trace(returned=211))
     assert graph.n_hand_overs == 2
-    assert critical_path(graph).by_kind_ns[Held.OTHER_THREAD] == 198 * US
+    assert critical_path(graph, graph.time_ns).by_kind_ns[Held.OTHER_THREAD] == 198 * US
 
 
 def test_a_delay_that_nothing_explains_is_said_or_is_a_wait_for_the_op_that_ended_just_before() -> None:
@@ -179,8 +179,8 @@ def test_a_delay_that_nothing_explains_is_said_or_is_a_wait_for_the_op_that_ende
     b.op(504, 600, launch=(2, 3), stream=8)
     trace = b.trace(returned=10)
     stays, waits = graph_of(trace), graph_of(trace, unseen=True)
-    assert critical_path(stays).by_kind_ns[Held.UNEXPLAINED] > 490 * US
-    assert Held.UNEXPLAINED not in critical_path(waits).by_kind_ns
+    assert critical_path(stays, stays.time_ns).by_kind_ns[Held.UNEXPLAINED] > 490 * US
+    assert Held.UNEXPLAINED not in critical_path(waits, waits.time_ns).by_kind_ns
     for graph in (stays, waits):
         assert (graph.replayed_ns() == graph.time_ns).all()
 
@@ -188,10 +188,11 @@ def test_a_delay_that_nothing_explains_is_said_or_is_a_wait_for_the_op_that_ende
 def test_without_device_ops_there_is_no_path() -> None:
     b = Builder()
     b.host_op(0, 10, "aten::add")
-    assert len(critical_path(graph_of(b.trace(returned=10)))) == 0
+    graph = graph_of(b.trace(returned=10))
+    assert len(critical_path(graph, graph.time_ns)) == 0
 
 
-def test_a_graph_with_a_circle_is_refused_and_one_against_time_is_mended() -> None:
+def test_a_cyclic_graph_is_rejected_and_one_against_time_is_repaired() -> None:
     none = np.full(3, NO_NODE)
     with pytest.raises(ValueError, match="3 of 3 nodes wait for each other"):
         ordered(np.array([2, 0, 1]), none)

@@ -12,14 +12,14 @@ import pytest
 
 import perfmagic
 from perfmagic import changes
-from perfmagic.analysis.replay import path_shares
+from perfmagic.analysis.replay import prediction
 from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.changes.host_time import WithoutPython
-from perfmagic.analysis.replay.changes.launching import OneGraph
+from perfmagic.analysis.replay.changes.host import WithoutPython
+from perfmagic.analysis.replay.changes.kernels import OneGraph
 from perfmagic.analysis.replay.predicted_trace import predicted_trace
 from perfmagic.analysis.replay.prediction import Prediction, Readings, predict
-from perfmagic.errors import OptionError
-from perfmagic.numerics.intervals import union
+from perfmagic.base.errors import OptionError
+from perfmagic.base.numerics.intervals import union
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
@@ -30,7 +30,7 @@ DTOH = "Memcpy DtoH (Device -> Pinned)"
 
 
 def asked(trace: Trace, *given: Change) -> Prediction:
-    found = predict(Readings.of(trace), given)
+    found = predict(Readings.from_trace(trace), given)
     assert found.refused == ""
     return found
 
@@ -80,7 +80,7 @@ ALL = (
 
 def test_any_two_changes_give_the_same_in_either_order() -> None:
     trace = mixed()
-    readings = Readings.of(trace)
+    readings = Readings.from_trace(trace)
     for pair in permutations(ALL, 2):
         one, other = predict(readings, pair), predict(readings, pair[::-1])
         assert one.refused == other.refused == ""
@@ -116,9 +116,9 @@ def test_a_copy_back_on_a_stream_of_its_own_waits_for_the_kernel_it_reads_also_b
     b.op(1006, 1106, launch=(3, 5), name=HTOD, size=1 << 20)
     b.op(1107, 1207, launch=(6, 8), name=DTOH, size=1 << 20)
     b.sync(9, 1209, name="cudaDeviceSynchronize")
-    found = starts(asked(b.trace(returned=9), changes.own_stream()))
-    assert found[HTOD][0] < 100
-    assert found[DTOH][0] >= 1005
+    starts_us = starts(asked(b.trace(returned=9), changes.own_stream()))
+    assert starts_us[HTOD][0] < 100
+    assert starts_us[DTOH][0] >= 1005
 
 
 def test_a_copy_to_the_device_does_not_wait_behind_one_that_comes_back() -> None:
@@ -128,9 +128,9 @@ def test_a_copy_to_the_device_does_not_wait_behind_one_that_comes_back() -> None
     b.op(1107, 1207, launch=(6, 8), name=HTOD, size=1 << 20)
     b.op(1208, 1308, launch=(9, 11), name="K2")
     b.sync(12, 1310, name="cudaDeviceSynchronize")
-    found = starts(asked(b.trace(returned=12), changes.own_stream()))
-    assert found[HTOD][1] < found["K2"][0] <= 1010
-    assert found[DTOH][0] >= 1005
+    starts_us = starts(asked(b.trace(returned=12), changes.own_stream()))
+    assert starts_us[HTOD][1] < starts_us["K2"][0] <= 1010
+    assert starts_us[DTOH][0] >= 1005
 
 
 def test_a_kernel_waits_for_the_copy_before_it_also_behind_a_copy_back() -> None:
@@ -139,8 +139,8 @@ def test_a_kernel_waits_for_the_copy_before_it_also_behind_a_copy_back() -> None
     b.op(56, 356, launch=(3, 5), name=DTOH, size=1 << 20)
     b.op(357, 400, launch=(6, 8), name="K2")
     b.sync(9, 402, name="cudaDeviceSynchronize")
-    found = starts(asked(b.trace(returned=9), changes.own_stream()))
-    assert found["K2"][0] >= found[HTOD][1]
+    starts_us = starts(asked(b.trace(returned=9), changes.own_stream()))
+    assert starts_us["K2"][0] >= starts_us[HTOD][1]
 
 
 def looped() -> Trace:
@@ -183,12 +183,12 @@ def test_kernels_with_a_wait_or_a_read_between_are_not_fused() -> None:
     b.wait(8, 7, 8, middle)
     b.op(207, 307, launch=(10, 12), name="mul")
     b.sync(13, 309, name="cudaDeviceSynchronize")
-    assert predict(Readings.of(b.trace()), [changes.fused()]).refused.startswith("no two elementwise kernels")
+    assert predict(Readings.from_trace(b.trace()), [changes.fused()]).refused.startswith("no two elementwise kernels")
     b = Builder()
     b.op(5, 105, launch=(0, 2), name="add")
     b.sync(3, 107)
     b.op(115, 215, launch=(110, 112), name="mul")
-    assert predict(Readings.of(b.trace()), [changes.fused()]).refused.startswith("no two elementwise kernels")
+    assert predict(Readings.from_trace(b.trace()), [changes.fused()]).refused.startswith("no two elementwise kernels")
 
 
 def test_fused_kernels_leave_long_python_between_them() -> None:
@@ -241,9 +241,9 @@ def test_what_a_first_call_does_before_it_copies_stays_with_pinned_memory() -> N
 
 def test_a_copy_from_pageable_memory_ends_a_graph() -> None:
     trace = uploads()
-    found = starts(asked(trace, changes.one_graph()))
+    starts_us = starts(asked(trace, changes.one_graph()))
     recorded = trace.ops.start_ns[np.array([trace.names[name] == PAGEABLE for name in trace.ops.name])]
-    assert found[PAGEABLE][0] >= recorded.max() / US - 10
+    assert starts_us[PAGEABLE][0] >= recorded.max() / US - 10
 
 
 def test_where_calls_are_missing_nothing_is_predicted() -> None:
@@ -256,7 +256,7 @@ def test_where_calls_are_missing_nothing_is_predicted() -> None:
 
 
 def test_a_record_too_large_for_its_path_in_passing_has_one_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(path_shares, "MOST_INSTANTS", 5)
+    monkeypatch.setattr(prediction, "MOST_INSTANTS", 5)
     t = TimelineResult(uploads())
     assert "of so large a record" in " ".join(t.doc.trust)
     assert t.trust.sentences == t.doc.trust  # a picture without room for all says that they stand there
@@ -276,13 +276,13 @@ def test_what_makes_a_run_longer_is_not_next_to_nothing() -> None:
 
 
 @pytest.mark.parametrize("k", [0, -1, math.nan, 1e-300, True, "2"])
-def test_what_is_no_factor_is_told(k: float) -> None:
+def test_an_invalid_factor_raises_an_error(k: float) -> None:
     with pytest.raises(OptionError, match="is no factor"):
         changes.faster("gemm", k)
 
 
-def test_factors_and_names_are_told_in_words() -> None:
-    assert changes.faster("gemm", math.inf).words == "kernels with 'gemm' take no time at all"
+def test_factors_and_names_are_described() -> None:
+    assert changes.faster("gemm", math.inf).description == "kernels with 'gemm' take no time at all"
     found = TimelineResult(mixed()).what_if(changes.faster(line=77))
     assert found.refused == "there is no kernel of line 77"
 
@@ -316,6 +316,6 @@ def test_a_predicted_timeline_has_no_pageable_copy_and_misses_no_op() -> None:
     assert "incomplete" not in predicted.text()
 
 
-def test_a_mistyped_option_of_a_change_is_told() -> None:
+def test_a_mistyped_option_of_a_change_raises_an_error() -> None:
     with pytest.raises(OptionError, match="pin: there is no option lines"):
         changes.pin(lines=3)  # type: ignore[call-arg]

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.analysis.timeline.annotations import AnnotationStat, user_annotations
-from perfmagic.numerics.intervals import total_ns, union
+from perfmagic.analysis.timeline.operators import AnnotationStat, user_annotations
+from perfmagic.base.numerics.intervals import total_ns, union
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder

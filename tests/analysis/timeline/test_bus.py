@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.analysis.timeline.bus import Bus, pinned_bus
+from perfmagic.analysis.timeline.copies import Bus, pinned_bus
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.build import Builder
 

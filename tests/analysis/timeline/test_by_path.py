@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from perfmagic.analysis.timeline.line_totals import function_lines, lines
+from perfmagic.analysis.timeline.lines import function_lines, lines
 from perfmagic.trace.columns import CallKind, OpKind, PathMarks
 from perfmagic.trace.model import Cell, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import Paths, UserFunction
@@ -89,7 +89,7 @@ def test_the_cells_line_has_all_that_its_functions_have() -> None:
     assert (line.line, line.n_ops, line.device_ns) == (2, 4, 8 * MS)
 
 
-def test_texts_and_files_are_told() -> None:
+def test_lines_have_their_texts_and_files() -> None:
     found = function_lines(trace_of([]))
     assert [(s.text, s.file) for s in found] == [
         ("y = x @ x", "In[0]"),

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from perfmagic.analysis.timeline.concurrency import overlap_matrix
-from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.analysis.timeline.overlap import breakdown, overlap_matrix
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import recorded
 

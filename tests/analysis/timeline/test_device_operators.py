@@ -63,7 +63,7 @@ def test_what_people_know_by_another_name_is_charged_there() -> None:
     }
 
 
-def test_graphs_are_told_apart_by_what_they_hold() -> None:
+def test_graphs_are_separated_by_what_they_hold() -> None:
     s = Shaped()
     for names in (("a", "b"), ("b", "a"), ("a", "c")):
         s.bare(tuple((name, 1.0) for name in names), call="cudaGraphLaunch")

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmagic.analysis.timeline.host_rows import ThreadTime
-from perfmagic.analysis.timeline.host_time import held_by, host_time, longest_operator, python_during
-from perfmagic.numerics.intervals import parts_of, union
+from perfmagic.analysis.timeline.host_time import ThreadTime, held_by, host_time, longest_operator, python_during
+from perfmagic.base.numerics.intervals import parts_of, union
 from perfmagic.trace.columns import HostKind
 from tests.analysis.build import US, Builder
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from perfmagic.analysis.timeline.idle import CAUSES, idle_gaps
 from perfmagic.analysis.timeline.overlap import breakdown
-from perfmagic.numerics.intervals import covered_ns, union
+from perfmagic.base.numerics.intervals import covered_ns, union
 from perfmagic.trace.columns import NONE
 from tests.analysis.build import US, Builder
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from perfmagic.analysis.timeline.activity import streams
 from perfmagic.analysis.timeline.copies import copies
 from perfmagic.analysis.timeline.kernels import kernels, tensor_core_share
-from perfmagic.analysis.timeline.streams import streams
 from perfmagic.trace.columns import NONE, OpKind
 from perfmagic.trace.model import LaunchShape, Trace
 from perfmagic.trace.names import OpClass

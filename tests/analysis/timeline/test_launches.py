@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.analysis.timeline.launches import SHORT_GAP_NS, launch_bound
-from perfmagic.analysis.timeline.syncs import blocked_intervals, syncs
+from perfmagic.analysis.timeline.activity import blocked_intervals, syncs
+from perfmagic.analysis.timeline.queueing import SHORT_GAP_NS, launch_bound
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder

@@ -56,7 +56,7 @@ def test_an_operator_inside_one_of_the_same_name_counts_once_in_total() -> None:
     assert (to.n_ops, to.device_ns, to.device_self_ns) == (1, 10 * US, 10 * US)
 
 
-def test_threads_do_not_nest_in_one_another_and_can_be_told_apart() -> None:
+def test_threads_do_not_nest_in_one_another_and_can_have_rows_of_their_own() -> None:
     b = Builder()
     b.host_op(0, 100, "mm")
     b.host_op(10, 40, "mm", thread=2)
@@ -138,7 +138,7 @@ def events(trace: Trace) -> dict[int, list[tuple[int, int, int, int, str]]]:
     return found
 
 
-def test_operators_are_told_apart_by_the_shapes_of_their_inputs() -> None:
+def test_operators_are_separated_by_the_shapes_of_their_inputs() -> None:
     dims = [[[64, 64], [64, 64]], [[8, 8], [8, 8]], [[64, 64], [64, 64]]]
     rows = [event("cpu_op", "aten::mm", 10 * n, 1 + n, tid=3, **{"Input Dims": d}) for n, d in enumerate(dims)]
     trace = read_trace(as_bytes([*rows, event("cpu_op", "aten::add", 50, 2, tid=3)]))

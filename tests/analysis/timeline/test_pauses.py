@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmagic.analysis.findings.cell_time import cell_time
-from perfmagic.analysis.timeline.idle import CAUSES, idle_causes, idle_gaps
+from perfmagic.analysis.findings.facts import cell_time
+from perfmagic.analysis.timeline.idle import CAUSES, Causes, idle_causes, idle_gaps, long_calls
 from perfmagic.analysis.timeline.overlap import breakdown
-from perfmagic.analysis.timeline.pauses import Causes, long_calls
-from perfmagic.numerics.intervals import intersect, merge, total_ns
+from perfmagic.base.numerics.intervals import intersect, merge, total_ns
 from perfmagic.trace.columns import CallKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, Trace

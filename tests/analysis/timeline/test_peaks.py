@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from perfmagic.analysis.timeline.peaks import SHEETS, Peaks, peaks_of
-from perfmagic.errors import OptionError
+from perfmagic.base.errors import OptionError
 from perfmagic.trace.model import DeviceInfo
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from perfmagic.analysis.timeline.activity import orphans, streams
 from perfmagic.analysis.timeline.queueing import delays, launches_queued_at, queues, stream_queue
-from perfmagic.analysis.timeline.streams import orphans, streams
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import recorded
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.step import step as found_steps
+from perfmagic.analysis.findings.record import step as found_steps
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.analysis.timeline.steps import outstanding, steps
 from perfmagic.trace.columns import HostKind

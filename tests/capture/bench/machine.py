@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfmagic.capture.bench.engine import BenchSpec, Engine
-from perfmagic.capture.bench.plan import Host
+from perfmagic.capture.bench.spec import Host
 from perfmagic.trace.model import DeviceInfo
 
 MS = 1_000_000
@@ -51,7 +51,7 @@ class Machine:
         self.now_ns = max(self.now_ns, self.queue_end_ns)
         self.depths.append(self.runs)
 
-    def progress(self) -> int | None:
+    def progress(self, index: int | None = None) -> int | None:
         return None
 
     def has_events(self) -> bool:

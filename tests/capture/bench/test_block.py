@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import perfmagic
 from perfmagic.capture.bench import block
 from perfmagic.capture.bench.block import Benchmark
 from tests.capture.bench.machine import MS, Machine
@@ -13,10 +14,10 @@ from tests.capture.bench.machine import MS, Machine
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    found = Machine()
-    monkeypatch.setattr(block, "active_backends", found.backends)
-    monkeypatch.setattr(block, "time", SimpleNamespace(perf_counter=lambda: found.clock_ns() / 1e9))
-    return found
+    machine = Machine()
+    monkeypatch.setattr(block, "active_backends", machine.backends)
+    monkeypatch.setattr(block, "time", SimpleNamespace(perf_counter=lambda: machine.clock_ns() / 1e9))
+    return machine
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:
@@ -25,7 +26,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
 
 def reports(machine: Machine) -> None:
     """The device reports what is queued: three launches a run of the body."""
-    machine.started, machine.progress = True, lambda: 3 * machine.runs
+    machine.started, machine.progress = True, lambda _index=None: 3 * machine.runs
 
 
 def test_a_block_that_queues_work_gives_both_times(machine: Machine, capsys) -> None:
@@ -69,3 +70,18 @@ def test_a_block_that_raises_prints_nothing(machine: Machine, capsys) -> None:
     with pytest.raises(ValueError, match="no"), Benchmark():
         raise ValueError("no")
     assert said(capsys) == ""
+
+
+def test_of_several_devices_only_those_that_worked_are_counted(capsys) -> None:
+    torch = pytest.importorskip("torch", reason="the simulated device needs torch")
+    perfmagic.devices(2, "sim", pace="fill=1ms")
+    for index in range(2):  # both are in use
+        torch.ones(2, device=f"sim:{index}")
+    with Benchmark():
+        torch.ones(2, device="sim:1")
+    assert ", the device (simulated) finished after" in said(capsys)
+    with Benchmark():
+        for index in range(2):
+            torch.ones(2, device=f"sim:{index}")
+    assert ", 2 devices (simulated) finished after" in said(capsys)
+    perfmagic.device("sim", pace=perfmagic.Pace())

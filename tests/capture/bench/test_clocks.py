@@ -73,11 +73,11 @@ def test_clocks_are_read_before_during_and_after_the_samples() -> None:
     engine = machine.engine(BenchSpec(samples=32, warmup=0), clocks=lambda used: Clocks(driver, [(0, "handle")]))
     for () in engine.calls():
         machine.body(1 * MS, 1 * MS)
-    (found,) = engine.record().clocks
-    assert found.sm_mhz == (1980, 1700, 1600, 1750)  # before, after 16 and 32 samples, at the end
-    assert (found.temperature_c, found.power_w) == (61, 312.5)
-    assert found.limited_by == ("software power cap",)
-    assert found.other_processes == 1
+    (record,) = engine.record().clocks
+    assert record.sm_mhz == (1980, 1700, 1600, 1750)  # before, after 16 and 32 samples, at the end
+    assert (record.temperature_c, record.power_w) == (61, 312.5)
+    assert record.limited_by == ("software power cap",)
+    assert record.other_processes == 1
     assert engine.record().environment["driver"] == "595.1"
 
 

@@ -5,20 +5,21 @@ from collections.abc import Callable
 
 import pytest
 
-from perfmagic.analysis.bench.warnings import worded
-from perfmagic.capture.bench import warming, watchers
-from perfmagic.capture.bench.body_loop import BodyLoop, run
+from perfmagic.analysis.bench.warnings import describe_conditions
+from perfmagic.base.errors import CaptureError, OptionError
+from perfmagic.capture.bench import engine as warming
+from perfmagic.capture.bench import watchers
 from perfmagic.capture.bench.engine import BenchSpec, Engine
 from perfmagic.capture.bench.interleave import Interleaved
-from perfmagic.errors import CaptureError, OptionError
-from perfmagic.samples import BenchRecord
+from perfmagic.capture.bench.sampling import BodyLoop, run
 from perfmagic.trace.model import TraceMeta, make_trace
+from perfmagic.trace.samples import BenchRecord
 from tests.capture.bench.machine import MS, Machine
 
 
 def said(record: BenchRecord) -> tuple[str, ...]:
     """The warnings a result gives that come from how it was taken, without those from its samples."""
-    return tuple(warning.sentence for warning in worded(record.conditions, record))
+    return tuple(warning.sentence for warning in describe_conditions(record.conditions, record))
 
 
 def test_returns_is_the_host_time_and_done_the_time_until_the_queue_is_empty():
@@ -385,9 +386,9 @@ def test_an_earlier_profile_is_said_where_it_slows_launches(monkeypatch):
     ("values", "words"),
     [
         ({"samples": 0}, "samples=0: at least one sample is needed"),
-        ({"samples": 0, "magic": "%%bench"}, "-r 0: at least one sample is needed"),
+        ({"samples": 0, "magic": "%%bench"}, "--samples 0: at least one sample is needed"),
         ({"max_samples": -3}, "max_samples=-3: at least one sample is needed"),
-        ({"time_s": 0.0}, "time_s=0: a time above 0 s is needed"),
+        ({"time_s": 0.0}, "time=0: a time above 0 s is needed"),
         ({"time_s": math.nan, "magic": "%%bench"}, "--time nan: a time above 0 s is needed"),
         ({"rel": 1.5}, "rel=1.5: a fraction between 0 and 1 is needed, 0.01 for 1 %"),
         (
@@ -399,7 +400,10 @@ def test_an_earlier_profile_is_said_where_it_slows_launches(monkeypatch):
         ),
         (
             {"cold": True, "calls": 5, "magic": "%%bench"},
-            "--cold -n 5: only the first call of a sample would find cold caches\nHint: leave out -n, or --cold",
+            (
+                "--cold --calls 5: only the first call of a sample would find cold caches\n"
+                "Hint: leave out --calls, or --cold"
+            ),
         ),
     ],
 )
@@ -411,13 +415,13 @@ def test_values_that_cannot_be_used_are_refused_in_one_line(values, words):
 
 def test_a_device_the_body_leaves_alone_has_no_done():
     machine = Machine(started=True)
-    machine.progress = lambda: 5
+    machine.progress = lambda _index=None: 5
     record = machine.measure(1 * MS)
     assert len(record.done_s) == 0
     assert record.devices == ()
     assert not any("nothing was queued" in w for w in said(record))  # nobody asked who was the bottleneck
     asked = Machine(started=True)
-    asked.progress = lambda: 5
+    asked.progress = lambda _index=None: 5
     assert any("nothing was queued on the fake device" in w for w in said(asked.measure(1 * MS, synced=True)))
     assert len(Machine(started=True).measure(1 * MS).done_s) > 0  # a device that does not tell may have worked
 

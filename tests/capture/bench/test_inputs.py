@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import perfmagic
-from perfmagic.capture.bench.inputs import Inputs, read_by_code, read_by_function
+from perfmagic.capture.bench.watchers import Inputs, read_by_code, read_by_function
 
 torch = pytest.importorskip("torch")
 
@@ -121,8 +121,8 @@ def test_names_of_a_function_are_those_around_it_and_what_a_partial_gives() -> N
 
 def test_a_sort_in_place_is_said_unless_each_call_gets_its_own() -> None:
     values = shuffled()
-    found = perfmagic.bench(values.sort, samples=8)
-    said = next(w.sentence for w in found.warnings if "the first call took" in w.sentence)
+    result = perfmagic.bench(values.sort, samples=8)
+    said = next(w.sentence for w in result.warnings if "the first call took" in w.sentence)
     assert "times as long as those sampled, and modified its object: later calls may do less work" in said
     assert said.endswith(": setup_each=reset, a function of yours, gives each call a fresh start")
     fresh = perfmagic.bench(values.sort, samples=8, setup_each=lambda: random.shuffle(values))
@@ -137,6 +137,6 @@ def test_what_every_call_changes_is_not_said() -> None:
         log.append(0.0)
         time.sleep(pause.pop() if pause else 0.0)
 
-    found = perfmagic.bench(body, samples=8)
-    said = next(w.sentence for w in found.warnings if "the first call took" in w.sentence)
+    result = perfmagic.bench(body, samples=8)
+    said = next(w.sentence for w in result.warnings if "the first call took" in w.sentence)
     assert "modified pause: later" in said

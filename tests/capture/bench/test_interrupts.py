@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 import perfmagic
-from perfmagic.capture.bench import empty_loop, quiet, reference_loop
-from perfmagic.capture.bench.body_loop import run
+from perfmagic.capture.bench import quiet, sampling
 from perfmagic.capture.bench.engine import BenchSpec, Engine
 from perfmagic.capture.bench.interleave import measure_interleaved
+from perfmagic.capture.bench.sampling import run
 from perfmagic.trace.model import TraceMeta, make_trace
 from tests.capture.bench.machine import MS, Machine
 
@@ -121,17 +121,17 @@ class Interrupts:
 
 @pytest.fixture(autouse=True)
 def hooks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
-    found = Hooks()
-    monkeypatch.setattr(quiet, "sys", found)
+    hooks = Hooks()
+    monkeypatch.setattr(quiet, "sys", hooks)
     # fewer of the loops whose thousands of lines take nothing from the process
     for module, name, few in (
-        (empty_loop, "AT_FIRST", 3),
-        (empty_loop, "CALLS_AT_FIRST", 1),
-        (reference_loop, "ROUNDS", 1),
+        (sampling, "AT_FIRST", 3),
+        (sampling, "CALLS_AT_FIRST", 1),
+        (sampling, "ROUNDS", 1),
     ):
         monkeypatch.setattr(module, name, few)
     Recording.under_way = False
-    yield found
+    yield hooks
     sys.settrace(None)
     sys.setprofile(None)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfmagic.capture.bench.device_use import Devices, DeviceUse
-from perfmagic.capture.bench.plan import Plan, SampleSize
-from perfmagic.capture.bench.spec import BenchSpec
+from perfmagic.capture.bench.spec import BenchSpec, Plan, SampleSize
 from tests.capture.bench.machine import MS, Machine
 
 
@@ -55,7 +54,7 @@ def use_of(machine: Machine) -> DeviceUse:
 
 def test_launches_of_a_call_are_counted_and_a_body_without_any_leaves_the_device_idle() -> None:
     machine = Machine(started=True)
-    machine.progress = lambda: 3 * machine.runs
+    machine.progress = lambda _index=None: 3 * machine.runs
     use = use_of(machine)
     machine.body(1 * MS, 1 * MS)
     use.after_first_call()

@@ -8,6 +8,7 @@ import pytest
 import perfmagic
 from perfmagic.capture.bench import quiet
 from perfmagic.capture.bench.engine import BenchSpec
+from perfmagic.capture.bench.spec import Host
 from tests.capture.bench.machine import MS, Machine
 
 
@@ -67,14 +68,14 @@ def test_the_first_output_is_shown_and_that_of_later_runs_dropped(capsys):
     assert err == "err 1\n"
 
 
-def test_a_body_that_prints_is_told_that_this_is_in_no_figure(capsys):
+def test_a_body_that_prints_gets_a_warning_that_printing_is_not_measured(capsys):
     def said(body):
         return "\n".join(map(str, perfmagic.bench(body, samples=6, warmup=0).warnings))
 
     assert "it prints: output is dropped from the second call on" in said(lambda: print("x"))
     assert "it prints" not in said(lambda: None)
-    found = perfmagic.compare(lambda: print("x"), lambda: None, samples=6, warmup=0)
-    assert ["it prints" in "".join(map(str, one.warnings)) for one in found.results] == [True, False]
+    comparison = perfmagic.compare(lambda: print("x"), lambda: None, samples=6, warmup=0)
+    assert ["it prints" in "".join(map(str, result.warnings)) for result in comparison.results] == [True, False]
     assert capsys.readouterr().out == "x\nx\n"
 
 
@@ -120,12 +121,12 @@ def test_cycles_do_not_pile_up_over_the_samples():
     assert most < gc.get_threshold()[0] + 200
 
 
-def test_load_is_said_only_above_the_number_of_cores(monkeypatch):
+def test_load_counts_only_above_the_number_of_cores(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr("os.getloadavg", lambda: (2.6, 0.0, 0.0), raising=False)
-    assert quiet.other_load() == 2.6
+    assert Host().load() == 2.6
     monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0), raising=False)
-    assert quiet.other_load() == 0
+    assert Host().load() == 0
 
 
 def test_an_interrupt_while_output_is_being_dropped_puts_all_of_it_back(monkeypatch):

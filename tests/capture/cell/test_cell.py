@@ -4,8 +4,7 @@ import ast
 
 import pytest
 
-from perfmagic.capture.cell.source import Head, replace_head
-from perfmagic.capture.cell.tree import head_of, refusal, wrap
+from perfmagic.capture.cell import Head, call_instead, head_of, replace_head, wrap
 
 NAMES = ("timeline", "bench")
 
@@ -89,6 +88,9 @@ class _Runtime:
 
     inner = display = mark
 
+    def ran(self, value):
+        return value
+
     def first(self):
         yield ()
 
@@ -149,5 +151,5 @@ def test_every_node_keeps_the_users_line():
     assert caught.traceback[-1].lineno + 1 == 4
 
 
-def test_a_refusal_is_one_call_with_the_message():
-    assert ast.unparse(refusal(_tree("%%bench\nx"), "no")) == "__perfmagic__.refuse('no')"
+def test_a_cell_that_cannot_be_measured_becomes_a_call_with_the_message():
+    assert ast.unparse(call_instead(_tree("%%bench\nx"), "no")) == "__perfmagic__.refuse('no')"

@@ -5,7 +5,7 @@ import builtins
 
 import pytest
 
-from perfmagic.capture.cell.marks import RUNTIME, MarkLog, marked
+from perfmagic.capture.cell import RUNTIME, MarkLog, marked
 
 
 class _Clock:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from perfmagic.api.ranks.session import PRELOAD, PROGRAM
 from perfmagic.capture.ranks.failures import Failure, message_of
-from perfmagic.capture.ranks.session import CellEnd, Outputs, Session
+from perfmagic.capture.ranks.printed import Outputs
+from perfmagic.capture.ranks.session import CellEnd, Session
 from perfmagic.capture.ranks.settings import Settings
-from perfmagic.rank_starts import PRELOAD, PROGRAM
 
 GRACE_S = 0.4
 USE = """import os, time, torch, torch.distributed as dist
@@ -28,14 +29,17 @@ class Heard:
 
     lines: list[tuple[int, str, str]] = field(default_factory=list)
     displays: list[tuple[int, dict[str, str]]] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
     def outputs(self) -> Outputs:
         return Outputs(
-            line=lambda *said: self.lines.append(said),
+            lines=self._hear,
             display=lambda *shown: self.displays.append(shown),
-            tell=self.told.append,
+            tell=self.notices.append,
         )
+
+    def _hear(self, rank: int, stream: str, text: str) -> None:
+        self.lines += [(rank, stream, line) for line in text.split("\n")]
 
 
 class Cells:
@@ -51,7 +55,7 @@ class Cells:
         """A cell whose body begins on line 2."""
         self.heard.lines.clear()
         self.heard.displays.clear()
-        self.heard.told.clear()
+        self.heard.notices.clear()
         return self.session.run(f"%%ranks\n{body}", **how)
 
     def works(self) -> bool:
@@ -66,17 +70,17 @@ class Cells:
         self.run(USE)
 
 
-def words(end: CellEnd) -> list[str]:
+def messages(end: CellEnd) -> list[str]:
     """What is said of a cell's failures, without tracebacks."""
     plain = tuple(Failure(**{**vars(failure), "traceback": ""}) for failure in end.failures)
-    return message_of(plain, end.standstill).split("\n")
+    return message_of(plain, end.hang).split("\n")
 
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Cells]:
     """Three ranks with `use()`, which needs them all."""
     pytest.importorskip("torch")
-    found = Cells(3)
-    found.run(USE)
-    yield found
-    found.session.close()
+    cells = Cells(3)
+    cells.run(USE)
+    yield cells
+    cells.session.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmagic.errors import CaptureError, OptionError
+from perfmagic.base.errors import CaptureError, OptionError
 from perfmagic.trace.formats.sources import read_file
 
 from .conftest import Cells
@@ -55,20 +55,20 @@ def test_what_cplusplus_prints_is_heard_too(three: Cells) -> None:
 
 def test_output_is_heard_while_the_cell_runs(three: Cells) -> None:
     seen: list[int] = []
-    real, three.session.outputs.line = three.session.outputs.line, lambda *_: seen.append(len(seen))
+    real, three.session.outputs.lines = three.session.outputs.lines, lambda *_: seen.append(len(seen))
     try:
         # rank 1 goes on only after this process has heard of rank 0's line
         read, write = os.pipe()
         path = f"/proc/{os.getpid()}/fd/{read}"
-        three.session.outputs.line = lambda *_: (seen.append(1), os.write(write, b"x"))
+        three.session.outputs.lines = lambda *_: (seen.append(1), os.write(write, b"x"))
         end = three.run(f"if rank == 0: print('begun')\nif rank == 1: assert open({path!r}, 'rb').read(1) == b'x'")
     finally:
-        three.session.outputs.line = real
+        three.session.outputs.lines = real
     assert end.failures == ()
     assert seen
 
 
-def test_a_display_keeps_its_faces(three: Cells) -> None:
+def test_a_display_keeps_its_mime_types(three: Cells) -> None:
     three.run("from IPython.display import HTML, display\ndisplay(HTML('<b>x</b>'))", on=[2])
     assert [(rank, shown["text/html"]) for rank, shown in three.heard.displays] == [(2, "<b>x</b>")]
 
@@ -90,7 +90,7 @@ os.write(2, b"no warning\\n");"""
     said = [(rank, line.rpartition("] ")[2]) for rank, stream, line in three.heard.lines if stream == "stderr"]
     (first,) = [rank for rank, line in said if line == "Warning: no cores (function f)"]
     others = ", ".join(str(rank) for rank in range(3) if rank != first)
-    assert three.heard.told == [f"[{others}] the same as rank {first}, x.cpp:12: Warning: no cores (function f)"]
+    assert three.heard.notices == [f"[{others}] the same as rank {first}, x.cpp:12: Warning: no cores (function f)"]
     assert sorted(line for _, line in said if line.startswith("Warning: of")) == [
         f"Warning: of rank {i}" for i in range(3)
     ]
@@ -107,7 +107,7 @@ def test_variables_are_sent_and_fetched(three: Cells) -> None:
 
     three.session.push(pickle.dumps([[1, 2]]), ["given"])
     assert values(three, "given") == ["[1, 2]"] * 3
-    assert [pickle.loads(found) for found in three.session.pull("rank ** 2")] == [0, 1, 4]
+    assert [pickle.loads(pickled) for pickled in three.session.pull("rank ** 2")] == [0, 1, 4]
     with pytest.raises(CaptureError, match="rank 0: NameError"):
         three.session.pull("not_there")
     assert three.works()
@@ -153,3 +153,18 @@ def test_a_rank_shares_most_of_its_memory(three: Cells) -> None:
         )
         private = sum(int(rows[name].split()[0]) for name in rows if name.startswith("Private_"))
         assert private < int(rows["Rss"].split()[0]) / 2
+
+
+def test_very_much_output_is_shown_in_part_and_kept_whole(three: Cells) -> None:
+    three.run("if rank == 1: print('\\n'.join(map(str, range(100_000))))\nelse: print('short')")
+    lines = [text for rank, _, text in three.heard.lines if rank == 1]
+    assert lines[:2] == ["0", "1"]
+    assert lines[-1] == "99999"
+    assert len(lines) < 30_000
+    assert three.session.printed.text(1).split() == [str(i) for i in range(100_000)]
+    assert [text for rank, _, text in three.heard.lines if rank == 0] == ["short"]
+
+
+def test_very_much_output_of_a_program_keeps_its_order(three: Cells) -> None:
+    three.run("import os\nos.system('seq 5000');", on=[0])
+    assert [text for _, stream, text in three.heard.lines if stream == "stderr"] == [str(i) for i in range(1, 5001)]

@@ -14,14 +14,13 @@ import pytest
 pytest.importorskip("torch", reason="ranks need torch")
 
 import perfmagic
+from perfmagic.api.ranks.session import PROGRAM, result_from
 from perfmagic.capture.ranks import engine
+from perfmagic.capture.ranks.connection import Connection
 from perfmagic.capture.ranks.drivers import Spawned, Started
 from perfmagic.capture.ranks.pings import EXCHANGES, Clocks
 from perfmagic.capture.ranks.session import Session
 from perfmagic.capture.ranks.settings import LOOPBACK, Settings
-from perfmagic.capture.ranks.wire import Wire
-from perfmagic.rank_ends import result_of
-from perfmagic.rank_starts import PROGRAM
 from perfmagic.results import RanksResult
 from perfmagic.results.timeline import TimelineResult
 from perfmagic.results.traces import grouped
@@ -39,14 +38,14 @@ class Store(dict[str, bytes]):
 def test_an_answer_lies_between_the_question_and_its_return() -> None:
     store = Store()
     assert Clocks(0, LOOPBACK, store).round(0) == []
-    found = Clocks(1, LOOPBACK, store).round(5)
-    assert 0 < len(found) < EXCHANGES
-    for first, second, asked_ns, answered_ns, back_ns, number in found:
+    exchanges = Clocks(1, LOOPBACK, store).round(5)
+    assert 0 < len(exchanges) < EXCHANGES
+    for first, second, asked_ns, answered_ns, back_ns, number in exchanges:
         assert (first, second, number) == (1, 0, 5)
         assert asked_ns <= answered_ns <= back_ns
 
 
-def test_whoever_does_not_know_the_word_is_told_no_time() -> None:
+def test_a_peer_without_the_token_gets_no_time() -> None:
     store = Store()
     Clocks(0, LOOPBACK, store)
     store["perfmagic/clock"] = store["perfmagic/clock"].split()[0] + b" " + b"0" * 16
@@ -63,7 +62,7 @@ def test_ranks_of_two_hosts_are_put_on_one_axis_within_the_printed_bound(tmp_pat
         end = session.run("%%ranks\nfor _ in range(3): dist.all_reduce(t)", record={"memory": False, "shapes": False})
     finally:
         session.close()
-    same = result_of(end)
+    same = result_from(end)
     assert isinstance(same, RanksResult)
     assert same.clocks.how == "one host"
     zero, one = (timeline.trace for timeline in same.timelines)
@@ -105,7 +104,7 @@ class Loop:
 
 class Killed(Started):
     def kill(self) -> None:
-        self.wire.sock.shutdown(socket.SHUT_RDWR)
+        self.connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.parametrize("free", [True, False])
@@ -120,7 +119,7 @@ def test_a_rank_whose_notebook_is_silent_is_ended_unless_its_engine_hears_nobody
     output, write = os.pipe()
     said: list[tuple[str, bytes]] = []
     loop = Loop(free)
-    relay = engine.Relay(Killed(0, 1, Wire(ours), output), lambda *one: said.append(one), loop)
+    relay = engine.Relay(Killed(0, 1, Connection(ours), output), lambda *one: said.append(one), loop)
     assert loop.asked.wait(10)
     if free:
         until = time.monotonic() + 10

@@ -6,20 +6,20 @@ Nothing is timed. A test that would hang is ended by the suite's own time limit.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
 
 import pytest
 
+from perfmagic.api.ranks.session import PROGRAM
+from perfmagic.base.errors import CaptureError
 from perfmagic.capture.ranks.drivers import Spawned
-from perfmagic.capture.ranks.interrupts import Interrupts
-from perfmagic.capture.ranks.session import Session
+from perfmagic.capture.ranks.session import Interrupts, Session
 from perfmagic.capture.ranks.settings import Settings
-from perfmagic.errors import CaptureError
-from perfmagic.rank_starts import PROGRAM
 
-from .conftest import USE, Cells, Heard, words
+from .conftest import USE, Cells, Heard, messages
 
 pytestmark = pytest.mark.slow
 
@@ -46,12 +46,12 @@ class Interrupting:
                 self.sent += 1
                 os.kill(os.getpid(), signal.SIGINT)
 
-        monkeypatch.setattr(cells.session.outputs, "line", heard)
+        monkeypatch.setattr(cells.session.outputs, "lines", heard)
 
 
 def test_an_exception_in_one_rank_frees_the_others(three: Cells) -> None:
     end = three.run("a = 1\nif rank == 1: raise ValueError('boom')\nuse()")
-    assert words(end) == [
+    assert messages(end) == [
         "ValueError on rank 1, line 3: boom",
         "rank 0 was freed on line 4 while it waited in all_reduce: rank 1 failed on line 3 with ValueError",
         "rank 2 was freed on line 4 while it waited in all_reduce: rank 1 failed on line 3 with ValueError",
@@ -69,15 +69,15 @@ def test_the_traceback_shows_the_line_of_the_cell(three: Cells) -> None:
 
 def test_an_exception_while_others_compute_waits_for_them_and_says_so(three: Cells) -> None:
     end = three.run("if rank == 1: 1 / 0\ntime.sleep(2.2)")
-    assert words(end) == ["ZeroDivisionError on rank 1, line 2: division by zero"]
-    assert three.heard.told == [
+    assert messages(end) == ["ZeroDivisionError on rank 1, line 2: division by zero"]
+    assert three.heard.notices == [
         "rank 1 failed on line 2 with ZeroDivisionError; ranks 0, 2 still run, interrupt to end the cell"
     ]
     assert three.works()
 
 
 def test_the_same_exception_in_all_is_one(three: Cells) -> None:
-    assert words(three.run("1 / 0")) == ["ZeroDivisionError on ranks 0–2, line 2: division by zero"]
+    assert messages(three.run("1 / 0")) == ["ZeroDivisionError on ranks 0–2, line 2: division by zero"]
     assert three.works()
 
 
@@ -90,9 +90,10 @@ def test_a_syntax_error_is_one_and_nothing_runs(three: Cells) -> None:
 
 def test_a_rank_that_will_not_join_is_reasoned(three: Cells) -> None:
     end = three.run("if rank != 1: use()")
-    why = "rank 0 waits in all_reduce on line 2, rank 2 waits in all_reduce on line 2"
-    assert words(end) == [
-        f"{why}; rank 1 has finished the cell and will not join",
+    where = r"waits in all_reduce on line 2, the (\w+) collective of the default group"
+    why, *freed = messages(end)
+    assert re.fullmatch(f"rank 0 {where}, rank 2 {where}; rank 1 has finished the cell and will not join", why)
+    assert freed == [
         "rank 0 was freed on line 2 while it waited in all_reduce",
         "rank 2 was freed on line 2 while it waited in all_reduce",
     ]
@@ -101,19 +102,19 @@ def test_a_rank_that_will_not_join_is_reasoned(three: Cells) -> None:
 
 def test_ranks_that_were_left_out_will_not_join(three: Cells) -> None:
     end = three.run("use()", on=[0, 2])
-    assert end.standstill.endswith("rank 1 does not run this cell and will not join")
+    assert end.hang.endswith("rank 1 does not run this cell and will not join")
     assert three.works()
 
 
 def test_a_rank_that_comes_late_is_waited_for(three: Cells) -> None:
     end = three.run("if rank == 1: time.sleep(1.5)\nuse()")  # several times the grace
     assert end.failures == ()
-    assert end.standstill == ""
+    assert end.hang == ""
 
 
 def test_input_is_refused_at_once(three: Cells) -> None:
     end = three.run("answer = input('how many? ')")
-    assert words(end) == [
+    assert messages(end) == [
         (
             "StdinNotImplementedError on ranks 0–2, line 2: a rank has nobody to ask: call input() in the notebook, "
             "and send the answer with %ranks push NAME"
@@ -124,7 +125,7 @@ def test_input_is_refused_at_once(three: Cells) -> None:
 
 def test_two_who_receive_from_each_other_are_freed(three: Cells) -> None:
     end = three.run("if rank < 2: dist.recv(t, 1 - rank)")
-    assert "waits in recv" in end.standstill
+    assert "waits in recv" in end.hang
     assert [failure.rank for failure in end.failures] == [0, 1]
     assert three.works()
 
@@ -135,7 +136,7 @@ def test_an_interrupt_ends_the_cell_in_all_ranks(three: Cells, monkeypatch: pyte
     end = three.run("if rank == 1:\n    print('begun')\n    time.sleep(600)\nuse()")
     assert end.interrupted
     assert [failure.interrupted for failure in end.failures] == [True] * 3
-    assert "rank 1 was interrupted on line 4" in words(end)
+    assert "rank 1 was interrupted on line 4" in messages(end)
     assert signal.getsignal(signal.SIGINT) == handler == signal.default_int_handler
     assert three.works()
 
@@ -167,8 +168,8 @@ def test_a_second_interrupt_says_who_does_not_answer_and_a_third_ends_it(
         "    except KeyboardInterrupt:\n        pass"
     )
     end = three.run(stubborn, on=[0])
-    assert three.heard.told == ["rank 0 does not answer; interrupt once more to end it"]
-    assert "rank 0 was ended by the third interrupt" in words(end)
+    assert three.heard.notices == ["rank 0 does not answer; interrupt once more to end it"]
+    assert "rank 0 was ended by the third interrupt" in messages(end)
     with pytest.raises(CaptureError, match="rank 0 was ended by the third interrupt"):
         three.run("1")
     three.restart()
@@ -185,10 +186,10 @@ def test_a_second_interrupt_says_who_does_not_answer_and_a_third_ends_it(
 )
 def test_a_rank_that_dies_is_named_and_the_others_live(three: Cells, how: str, said: str) -> None:
     end = three.run(f"if rank == 1: {how}\nuse()")
-    found = words(end)
-    assert found[0] == said
-    assert [line.startswith(f"rank {rank} ") for line, rank in zip(found[1:], (0, 2), strict=True)] == [True, True]
-    assert all(line.endswith(said) for line in found)
+    lines = messages(end)
+    assert lines[0] == said
+    assert [line.startswith(f"rank {rank} ") for line, rank in zip(lines[1:], (0, 2), strict=True)] == [True, True]
+    assert all(line.endswith(said) for line in lines)
     assert [peer.alive for peer in three.session.peers] == [True, False, True]
     with pytest.raises(CaptureError, match="%ranks restart"):
         three.run("1")
@@ -199,7 +200,7 @@ def test_a_rank_that_dies_is_named_and_the_others_live(three: Cells, how: str, s
 def test_a_recorded_cell_that_fails_keeps_its_record(three: Cells) -> None:
     end = three.run("if rank == 1: raise ValueError('boom')\nuse()", record={})
     assert sorted(end.recorded) == [0, 1, 2]
-    assert words(end)[0] == "ValueError on rank 1, line 2: boom"
+    assert messages(end)[0] == "ValueError on rank 1, line 2: boom"
     assert three.works()
 
 
@@ -208,7 +209,7 @@ def test_a_rank_that_dies_before_the_others_record_holds_nobody(three: Cells) ->
     threading.Timer(0.3, lambda: os.kill(three.session.peers[2].started.pid, signal.SIGKILL)).start()
     end = three.run("1 + 1", record={})
     assert sorted(end.recorded) == [0, 1]
-    assert words(end) == ["rank 2 was killed (SIGKILL), most often for want of memory"]
+    assert messages(end) == ["rank 2 was killed (SIGKILL), most often for want of memory"]
     three.restart()
     assert three.works()
 
@@ -253,19 +254,19 @@ def test_ranks_start_where_forking_is_not_allowed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_two_callers_do_not_mix(three: Cells) -> None:
-    told: list[str] = []
+    errors: list[str] = []
 
     def second() -> None:
         try:
             three.session.run("%%ranks\n1")
         except CaptureError as error:
-            told.append(str(error))
+            errors.append(str(error))
 
-    real = three.session.outputs.line
-    three.session.outputs.line = lambda *_: second()
+    real = three.session.outputs.lines
+    three.session.outputs.lines = lambda *_: second()
     try:
         three.run("print('now')", on=[0])
     finally:
-        three.session.outputs.line = real
-    assert told == ["ranks 0–2 run a cell already"]
+        three.session.outputs.lines = real
+    assert errors == ["ranks 0–2 run a cell already"]
     assert three.works()

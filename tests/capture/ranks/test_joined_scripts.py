@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ import pytest
 pytest.importorskip("torch", reason="ranks need torch")
 
 import perfmagic
-from perfmagic.capture.ranks.launched import Launched, launched
+from perfmagic.capture.ranks.settings import Launched, launched
 
 pytestmark = pytest.mark.slow
 HEAD = (
-    "import os, sys, time, torch, torch.distributed as dist\ndist.init_process_group({backend!r})\nt = torch.ones(8)\n"
+    "import os, sys, time, torch, torch.distributed as dist\ndist.init_process_group({backend!r})\n"
+    "t = torch.ones(8); dist.barrier()\n"  # a rank that ends while another connects would break its connection
 )
 FIRST = 4  # the line on which a test's own code begins
 SECONDS = 120
@@ -25,28 +27,41 @@ BY_TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT"
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
-def joined(folder: Path, body: str, *options: str, backend: str = "gloo") -> list[tuple[int, str, str]]:
-    """The status, stdout and stderr of both ranks."""
+def start_rank(rank: int, port: int, *arguments: str) -> subprocess.Popen[str]:
+    """One of two ranks, as somebody starts it by hand."""
+    names = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    names |= {"PERFMAGIC_RANKS_GRACE_S": "0.4", "RANK": str(rank), "LOCAL_RANK": str(rank)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "perfmagic", "join", *arguments],
+        env={**os.environ, **names}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def prints(rank: subprocess.Popen[str], wanted: str) -> bool:
+    """Whether a rank prints a line, while it runs."""
+    limit = threading.Timer(SECONDS, rank.kill)
+    limit.start()
+    assert rank.stderr is not None
+    printed = any(line.strip() == wanted for line in rank.stderr)
+    limit.cancel()
+    return printed
+
+
+def joined(
+    folder: Path, body: str, *options: str, backend: str = "gloo", head: str = HEAD, missing: int | None = None
+) -> list[tuple[int, str, str]]:
+    """The status, stdout and stderr of both ranks.  missing: a rank that does not find the script."""
     script = folder / "train.py"
-    script.write_text(HEAD.format(backend=backend) + body)
-    names = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    names |= {"PERFMAGIC_RANKS_GRACE_S": "0.4"}
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "perfmagic", "join", *options, str(script), "--lr", "1"],
-            env={**os.environ, **names, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in (0, 1)
-    ]
-    said = [one.communicate(timeout=SECONDS) for one in running]
-    return [(one.returncode, *words) for one, words in zip(running, said, strict=True)]
+    script.write_text(head.format(backend=backend) + body)
+    paths = [f"{script}.gone" if rank == missing else str(script) for rank in (0, 1)]
+    port = free_port()
+    running = [start_rank(rank, port, *options, paths[rank], "--lr", "1") for rank in (0, 1)]
+    said = [process.communicate(timeout=SECONDS) for process in running]
+    return [(process.returncode, *output) for process, output in zip(running, said, strict=True)]
 
 
 def test_a_script_runs_as_by_itself_and_its_ranks_are_saved_on_one_axis(tmp_path: Path) -> None:
@@ -55,10 +70,10 @@ def test_a_script_runs_as_by_itself_and_its_ranks_are_saved_on_one_axis(tmp_path
     runs = tmp_path / "runs"
     for status, out, err in joined(tmp_path, body, "--save", str(runs)):
         assert (status, out) == (0, "['--lr', '1'] 8.0 __main__\n"), err
-    found = perfmagic.open_traces(runs).ranks
-    assert (found.ranks.ranks, len(found.meetings())) == ([0, 1], 3)
-    assert (found.clocks.how, found.clocks.bound_ns) == ("one host", 0)
-    assert {ping[5] for ping in found.ranks.traces[1].meta.pings} == {0, 1}  # what tells the clocks of two hosts
+    job = perfmagic.open_traces(runs).ranks
+    assert (job.ranks.ranks, len(job.meetings())) == ([0, 1], 4)  # the barrier first
+    assert (job.clocks.how, job.clocks.bound_ns) == ("one host", 0)
+    assert {ping[5] for ping in job.ranks.traces[1].meta.pings} == {0, 1}  # what tells the clocks of two hosts
 
 
 @pytest.mark.parametrize("backend", ["gloo", "sim"])
@@ -81,6 +96,190 @@ def test_a_rank_that_waits_for_one_that_is_through_is_freed(tmp_path: Path) -> N
     assert "rank 0 has finished the script and will not join" in freed.splitlines()[-1]
 
 
+NO_SYNC = """
+where = __import__("perfmagic").device() if {backend!r} == "sim" else "cpu"
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8).to(where))
+def step(): model(torch.ones(4, 8, device=where)).sum().backward()
+step()
+if dist.get_rank() == 1:
+    with model.no_sync(): step()
+else:
+    step()
+print(model.module.weight.grad.sum().item())
+"""
+ORDER = """
+a, b = dist.new_group(), dist.new_group()
+for group in (a, b) if dist.get_rank() else (b, a):
+    dist.all_reduce(t, group=group)
+"""
+
+
+@pytest.mark.parametrize("backend", ["gloo", "sim"])
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            NO_SYNC,
+            ("waits in all_reduce on line ", "collective of the default group", "rank 1 has finished the script"),
+        ),
+        (ORDER, ("collective of group 2 (ranks 0, 1)", "each waits for another", "their groups in one order")),
+        (
+            "if dist.get_rank() == 0: dist.send(t, 1)",
+            (f"waits in send to rank 1 on line {FIRST}, in the default group", "rank 1 has finished the script"),
+        ),
+        (
+            "if dist.get_rank() == 0: dist.new_group()",
+            (f"waits in new_group on line {FIRST}", "rank 1 has finished the script"),
+        ),
+    ],
+    ids=["no_sync-on-one-rank", "groups-in-another-order", "send-without-recv", "a-group-that-one-makes"],
+)
+def test_a_script_that_would_hang_ends_with_rank_line_and_group(
+    tmp_path: Path, body: str, said: tuple[str, ...], backend: str
+) -> None:
+    options = ("--device", "sim") if backend == "sim" else ()
+    (zero, _, freed), _ = joined(tmp_path, body.replace("{backend!r}", repr(backend)), *options, backend=backend)
+    assert zero == 1
+    last = freed.splitlines()[-1]
+    assert [part for part in ("rank 0 ", *said) if part not in last] == [], last
+
+
+THREAD_SENDS = """
+import threading
+rank = dist.get_rank()
+def later():
+    time.sleep(3)
+    dist.send(t, 1 - rank, tag=5)
+thread = threading.Thread(target=later, daemon={daemon})
+thread.start()
+dist.recv(t, 1 - rank, tag=5)
+thread.join()
+"""
+THREAD_AFTER_THE_END = """
+import threading
+def later():
+    time.sleep(3)
+    dist.all_reduce(t)
+if dist.get_rank(): threading.Thread(target=later).start()
+else: dist.all_reduce(t)
+"""
+POOL_AFTER_THE_END = """
+from concurrent.futures import ThreadPoolExecutor
+def later():
+    time.sleep(3)
+    dist.all_reduce(t)
+pool = ThreadPoolExecutor(1)
+pool.submit(int).result()
+if dist.get_rank(): pool.submit(later)
+else: dist.all_reduce(t)
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        THREAD_SENDS.format(daemon=False),
+        THREAD_SENDS.format(daemon=True),
+        THREAD_AFTER_THE_END,
+        f"{THREAD_AFTER_THE_END}sys.exit(0)",
+        POOL_AFTER_THE_END,
+    ],
+    ids=["sends", "sends-as-a-daemon", "after-the-end", "after-an-exit", "of-a-pool-after-the-end"],
+)
+def test_what_another_thread_still_does_is_waited_for(tmp_path: Path, body: str) -> None:
+    for status, _, err in joined(tmp_path, body):  # it sleeps for seven times the grace
+        assert status == 0, err
+
+
+THREADS_WAIT = """
+import threading
+thread = threading.Thread(target=lambda: dist.recv(torch.ones(8), 1 - dist.get_rank(), tag=1), daemon=True)
+thread.start()
+dist.recv(t, 1 - dist.get_rank(), tag=2)
+"""
+POOL_IDLES = """
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(1)
+pool.submit(int).result()
+dist.recv(t, 1 - dist.get_rank())
+"""
+
+
+@pytest.mark.parametrize("body", [THREADS_WAIT, POOL_IDLES], ids=["that-wait-too", "without-work"])
+def test_threads_that_cannot_act_hide_no_hang(tmp_path: Path, body: str) -> None:
+    (zero, _, freed), _ = joined(tmp_path, body)
+    assert zero == 1
+    assert "each waits for another, and none can go on" in freed
+
+
+@pytest.mark.parametrize("early", ["before", "in", "unknown"])
+def test_a_rank_that_fails_before_the_groups_are_made_frees_the_others(tmp_path: Path, early: str) -> None:
+    code = {
+        "before": "if os.environ['RANK'] == '1': raise ValueError('boom')",
+        "in": "if os.environ['RANK'] == '1': dist.init_process_group('gloo', init_method='what://')",
+        "unknown": "if os.environ['RANK'] == '1': __import__('perfmagic').device('what')",
+    }[early]
+    head = "import os, torch.distributed as dist\n"
+    (zero, _, freed), (one, _, _) = joined(tmp_path, "dist.init_process_group('gloo')", head=f"{head}{code}\n")
+    assert (zero, one) == (1, 1)
+    assert "rank 0 was freed on line 3 while it waited in init_process_group: rank 1 failed on line 2" in freed
+
+
+@pytest.mark.parametrize("backend", ["gloo", "sim"])
+@pytest.mark.parametrize("absence", ["has finished the script", "has not joined"])
+def test_a_rank_whose_partner_never_arrives_says_so_and_waits_on(tmp_path: Path, backend: str, absence: str) -> None:
+    script = tmp_path / "train.py"
+    started_again = tmp_path / "again"
+    head = f"import os, sys, torch, torch.distributed as dist\nagain = os.path.exists({str(started_again)!r})\n"
+    body = "if os.environ['RANK'] == '1' and not again: sys.exit()\n"
+    make = f"dist.init_process_group({backend!r})\nt = torch.ones(1)\ndist.all_reduce(t)\nprint(t.item())\n"
+    script.write_text(head + body + make + "dist.destroy_process_group()")
+    arguments = (*(("--device", "sim") if backend == "sim" else ()), str(script))
+    port = free_port()
+    running = [start_rank(0, port, *arguments)]
+    try:
+        if absence == "has finished the script":
+            running.append(start_rank(1, port, *arguments))
+        waits = "perfmagic: still waiting: rank 0 waits in init_process_group on line 4"
+        assert prints(running[0], f"{waits}: 1 of 2 ranks has arrived, rank 1 {absence}")
+        assert running[0].poll() is None
+        started_again.touch()
+        running.append(start_rank(1, port, *arguments))
+        assert running[0].communicate(timeout=SECONDS)[0] == "2.0\n"
+        assert [rank.wait(SECONDS) for rank in running] == [0] * len(running)
+    finally:
+        for rank in running:
+            rank.kill()
+            rank.communicate()
+
+
+def test_a_rank_that_cannot_reach_rank_0_says_so_and_waits_on(tmp_path: Path) -> None:
+    port = free_port()
+    alone = start_rank(1, port, str(tmp_path / "train.py"))
+    try:
+        assert prints(alone, f"perfmagic: still waiting: rank 1 waits for rank 0 at 127.0.0.1:{port}")
+        assert alone.poll() is None
+    finally:
+        alone.kill()
+        alone.communicate()
+
+
+def test_a_script_that_is_missing_on_one_host_frees_the_others(tmp_path: Path) -> None:
+    (zero, _, freed), (one, _, missing) = joined(tmp_path, "dist.all_reduce(t)", missing=1)
+    assert (zero, one) == (1, 1)
+    assert "there is no script" in missing
+    assert "while it waited in init_process_group: rank 1 failed with OptionError" in freed
+
+
+def test_groups_go_by_the_name_that_was_asked_for(tmp_path: Path) -> None:
+    body = "group = dist.new_group()\nprint(dist.get_backend(), dist.get_backend(group))\n"
+    body += (
+        "dist.monitored_barrier()\nfound = [None, None]\ndist.all_gather_object(found, dist.get_rank())\nprint(found)"
+    )
+    for status, out, err in joined(tmp_path, body):
+        assert (status, out) == (0, "gloo gloo\n[0, 1]\n"), err
+
+
 def test_a_rank_that_is_killed_frees_the_others(tmp_path: Path) -> None:
     body = "if dist.get_rank() == 1: os.kill(os.getpid(), 9)\ndist.all_reduce(t)"
     (zero, _, freed), (one, _, _) = joined(tmp_path, body)
@@ -91,8 +290,8 @@ def test_a_rank_that_is_killed_frees_the_others(tmp_path: Path) -> None:
 def test_what_was_recorded_of_a_failed_script_is_saved(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     joined(tmp_path, "dist.all_reduce(t)\nif dist.get_rank() == 1: sys.exit(3)\n", "--save", str(runs))
-    found = perfmagic.open_traces(runs)
-    assert [one.trace.meta.failed for one in found] == ["", "SystemExit: 3"]
+    timelines = perfmagic.open_traces(runs)
+    assert [timeline.trace.meta.failed for timeline in timelines] == ["", "SystemExit: 3"]
 
 
 class TestTheLauncher:

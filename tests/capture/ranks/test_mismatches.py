@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .conftest import USE, Cells, words
+from .conftest import USE, Cells, messages
 
 pytestmark = pytest.mark.slow
 
@@ -15,10 +15,10 @@ pytestmark = pytest.mark.slow
 def two(request: pytest.FixtureRequest) -> Iterator[Cells]:
     """Two ranks, whose tensors are on their device."""
     pytest.importorskip("torch")
-    found = Cells(2, device=request.param)
-    found.run(f"{USE}\nd = perfmagic.device()\nt = t.to(d)\ndef done():\n    return t.sum().item()")
-    yield found
-    found.session.close()
+    cells = Cells(2, device=request.param)
+    cells.run(f"{USE}\nd = perfmagic.device()\nt = t.to(d)\ndef done():\n    return t.sum().item()")
+    yield cells
+    cells.session.close()
 
 
 def ones(n: str) -> str:
@@ -82,8 +82,8 @@ def test_collectives_that_do_not_match_are_named_by_each_rank(two: Cells, body: 
         f"collectives do not match: {said}, each its {turn}\n{hint}"
     ] * 2
     assert [failure.type for failure in end.failures] == ["CommunicationError"] * 2
-    assert words(end) == [f"CommunicationError on ranks 0, 1: collectives do not match: {said}, each its {turn}"]
-    assert end.standstill == ""
+    assert messages(end) == [f"CommunicationError on ranks 0, 1: collectives do not match: {said}, each its {turn}"]
+    assert end.hang == ""
     assert two.works()
 
 
@@ -93,7 +93,7 @@ def test_messages_of_another_size_are_named_by_both_ends(two: Cells, sent: int, 
         f"if rank:\n    dist.recv({ones(str(expected))}, 0)\nelse:\n    dist.send({ones(str(sent))}, 1)\n"
         "torch.ones(1, device=d).item()\nif d.type == 'sim': torch.sim.synchronize()"
     )
-    assert words(end) == [
+    assert messages(end) == [
         (
             f"CommunicationError on ranks 0, 1: messages do not match: rank 0 is in send of {4 * sent} bytes of "
             f"float32 to rank 1 (line 5), rank 1 is in recv of {4 * expected} bytes of float32 from rank 0 (line 3)"
@@ -107,7 +107,7 @@ def test_a_message_of_another_type_from_any_rank_is_named_by_both_ends(two: Cell
         f"m = {ones('4')}\nif rank:\n    dist.recv(m)\nelse:\n    dist.send(m.int(), 1)\n"
         "if d.type == 'sim': torch.sim.synchronize()"
     )
-    assert words(end) == [
+    assert messages(end) == [
         (
             "CommunicationError on ranks 0, 1: messages do not match: rank 0 is in send of 16 bytes of int32 to "
             "rank 1 (line 6), rank 1 is in recv of 16 bytes of float32 from rank 0 (line 4)"
@@ -116,30 +116,34 @@ def test_a_message_of_another_type_from_any_rank_is_named_by_both_ends(two: Cell
     assert two.works()
 
 
-def test_what_was_asked_for_after_a_mismatch_ends_with_the_same_words(two: Cells) -> None:
+def test_operations_after_a_mismatch_fail_with_the_same_message(two: Cells) -> None:
     end = two.run(
         f"works = [dist.all_reduce({ones('5 + rank')}, async_op=True), dist.all_reduce(t, async_op=True)]\n"
         "works[1].wait()\ndone()"
     )
-    assert words(end)[0].startswith("CommunicationError on ranks 0, 1: collectives do not match: rank 0 is in all_red")
+    assert messages(end)[0].startswith(
+        "CommunicationError on ranks 0, 1: collectives do not match: rank 0 is in all_red"
+    )
     assert two.works()
 
 
-def test_one_odd_rank_of_three_is_told_from_the_others(three: Cells) -> None:
+def test_the_one_rank_that_differs_is_named(three: Cells) -> None:
     end = three.run("dist.all_reduce(torch.ones(3 if rank == 1 else 2))")
     assert [failure.rank for failure in end.failures] == [0, 1, 2]
-    assert words(end)[0].startswith(
+    assert messages(end)[0].startswith(
         "CommunicationError on ranks 0–2: collectives do not match: ranks 0, 2 are in all_reduce of 8 bytes of float32 "
         "(line 2), rank 1 is in all_reduce of 12 bytes of float32 (line 2), each its "
     )
-    assert len(words(end)) == 1
+    assert len(messages(end)) == 1
     assert three.works()
 
 
 def test_a_third_rank_is_freed_from_what_a_mismatch_keeps_from_it(three: Cells) -> None:
     end = three.run("if rank == 2:\n    use()\nelif rank:\n    dist.recv(torch.ones(3), 0)\nelse:\n    dist.send(t, 1)")
-    assert words(end)[0].startswith("CommunicationError on ranks 0, 1: messages do not match: rank 0 is in send of 32 ")
-    assert words(end)[1] == (
+    assert messages(end)[0].startswith(
+        "CommunicationError on ranks 0, 1: messages do not match: rank 0 is in send of 32 "
+    )
+    assert messages(end)[1] == (
         "rank 2 was freed on line 3 while it waited in all_reduce: rank 0 failed on line 7 with CommunicationError"
     )
     assert three.works()

@@ -19,8 +19,8 @@ pytest.importorskip("ipyparallel", reason="pip install 'perfmagic[cluster]'")
 import ipyparallel
 
 import perfmagic
+from perfmagic.api.ranks.session import Ranks
 from perfmagic.capture.ranks.cluster import Cluster, connection_file
-from perfmagic.rank_sessions import Ranks
 from perfmagic.results import RanksResult
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     cluster = ipyparallel.Cluster(n=2, profile_dir=str(home / "profile_default"), cluster_id="tested", log_level=40)
     client = cluster.start_and_connect_sync(activate=False)
     yield client
-    perfmagic.rank_sessions._end_all()
+    perfmagic.api.ranks.session.end_all()
     client.close()
     cluster.stop_cluster_sync()
     for name, value in before.items():
@@ -48,9 +48,9 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def ranks(engines: Any) -> Ranks:
     """A rank beside each engine."""
-    found = perfmagic.ranks(cluster="tested", device="cpu")
-    found.run(SETUP)
-    return found
+    job = perfmagic.ranks(2, cluster="tested", device="cpu")
+    job.run(SETUP)
+    return job
 
 
 def pids_of(engines: Any) -> list[int]:
@@ -86,9 +86,9 @@ def test_what_a_rank_prints_comes_with_its_number(ranks: Ranks, capsys: pytest.C
 def test_a_rank_that_waits_for_a_failed_one_is_freed_and_the_next_cell_works(ranks: Ranks) -> None:
     with pytest.raises(perfmagic.RanksError) as failed:
         ranks.run("if rank == 1: raise ValueError('boom')\ndist.all_reduce(t)")
-    words = str(failed.value).splitlines()
-    assert words[0] == "ValueError on rank 1, line 2: boom"
-    assert words[-1] == (
+    lines = str(failed.value).splitlines()
+    assert lines[0] == "ValueError on rank 1, line 2: boom"
+    assert lines[-1] == (
         "rank 0 was freed on line 3 while it waited in all_reduce: rank 1 failed on line 2 with ValueError"
     )
     ranks.run("t.fill_(1.0)\ndist.all_reduce(t)")
@@ -109,10 +109,10 @@ def test_an_interrupt_reaches_the_ranks(ranks: Ranks) -> None:
 
 
 def test_a_recorded_cell_gives_the_ranks_on_one_axis(ranks: Ranks) -> None:
-    found = ranks.run("for _ in range(3): dist.all_reduce(t)", record=True)
-    assert isinstance(found, RanksResult)
-    assert (found.ranks.ranks, len(found.meetings())) == ([0, 1], 3)
-    assert (found.clocks.how, found.clocks.bound_ns) == ("one host", 0)
+    result = ranks.run("for _ in range(3): dist.all_reduce(t)", record=True)
+    assert isinstance(result, RanksResult)
+    assert (result.ranks.ranks, len(result.meetings())) == ([0, 1], 3)
+    assert (result.clocks.how, result.clocks.bound_ns) == ("one host", 0)
 
 
 def test_a_large_variable_comes_whole(ranks: Ranks) -> None:
@@ -130,30 +130,41 @@ def test_a_rank_that_dies_is_named_and_its_engine_lives(ranks: Ranks, engines: A
 
 
 def test_stop_ends_the_ranks_and_leaves_the_engines(ranks: Ranks, engines: Any) -> None:
-    before, mine = pids_of(engines), ranks["os.getpid()"]
+    before, own_pids = pids_of(engines), ranks["os.getpid()"]
     ranks.stop()
-    assert all(map(gone, mine))
+    assert all(map(gone, own_pids))
     assert pids_of(engines) == before
 
 
-def test_more_ranks_than_engines_are_refused_with_both_numbers(engines: Any) -> None:
-    with pytest.raises(perfmagic.OptionError, match="3 ranks need as many engines; the cluster tested has 2"):
-        perfmagic.ranks(3, cluster="tested")
+def test_more_ranks_than_engines_are_refused_with_both_numbers_and_end_none(ranks: Ranks) -> None:
+    ranks.run("kept = rank + 7")
+    for cluster in ("tested", ""):
+        with pytest.raises(perfmagic.OptionError, match="3 ranks need as many engines; the cluster tested has 2"):
+            perfmagic.ranks(3, cluster=cluster)
+    assert perfmagic.ranks() is ranks
+    assert ranks["kept"] == [7, 8]
+
+
+def test_fewer_ranks_start_beside_those_that_they_replace(ranks: Ranks) -> None:
+    before = ranks["os.getpid()"]
+    fewer = perfmagic.ranks(1, cluster="tested")
+    assert fewer["world_size"] == [1]
+    assert all(map(gone, before))
 
 
 def test_ranks_of_one_host_with_other_gpus_in_sight_are_each_the_first_there(
     engines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = Cluster("tested")
+    cluster = Cluster("tested")
     hosts = [("a", "0"), ("a", "1"), ("b", ""), ("b", "")]
     monkeypatch.setattr(
-        found, "_found", [{"host": h, "boot": h, "visible": v, "address": "10.0.0.1"} for h, v in hosts]
+        cluster, "_hosts", [{"host": h, "boot": h, "visible": v, "address": "10.0.0.1"} for h, v in hosts]
     )
-    told = [found._variables(rank, 4) for rank in range(4)]
-    assert [one["LOCAL_RANK"] for one in told] == ["0", "0", "0", "1"]
-    assert [one["LOCAL_WORLD_SIZE"] for one in told] == ["1", "1", "2", "2"]
-    assert (found.apart, told[0]["MASTER_ADDR"]) == (True, "10.0.0.1")
-    found.close()
+    variables = [cluster._variables(rank, 4) for rank in range(4)]
+    assert [one["LOCAL_RANK"] for one in variables] == ["0", "0", "0", "1"]
+    assert [one["LOCAL_WORLD_SIZE"] for one in variables] == ["1", "1", "2", "2"]
+    assert (cluster.apart, variables[0]["MASTER_ADDR"]) == (True, "10.0.0.1")
+    cluster.close()
 
 
 def test_an_engine_that_ends_ends_the_cell(ranks: Ranks, engines: Any) -> None:

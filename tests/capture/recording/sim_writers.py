@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from perfmagic.capture.devices.sim import copies, dispatch
 from perfmagic.results import GraphResult
+from perfmagic.sim import copies, dispatch
 
 Writers = dict[int, set[int]]  # by the correlation of an op those of the ops that wrote last what it reads
 
@@ -84,14 +84,14 @@ def noted_writers() -> Iterator[Writers]:
         dispatch.queue_op = copies.queue_op = queue_op
 
 
-def known_pairs(found: GraphResult, writers: Writers) -> set[tuple[int, int]]:
+def known_pairs(graph: GraphResult, writers: Writers) -> set[tuple[int, int]]:
     """Writer and reader by the number of their operator."""
-    placed, ops = found._graph.placed, found.trace.ops
+    placed, ops = graph._graph.placed, graph.trace.ops
     node_of = {int(ops.correlation[row]): i for i, node in enumerate(placed) for row in node.rows}
     pairs = {(node_of[w], node) for of, node in node_of.items() for w in writers.get(of, ()) if w in node_of}
     return {(w, r) for w, r in pairs if w != r}
 
 
-def shape_only(found: GraphResult, reader: int) -> bool:
+def shape_only(graph: GraphResult, reader: int) -> bool:
     """Whether an operator reads shapes alone of what it is given."""
-    return found.nodes()[reader].operator.endswith("_like")
+    return graph.nodes()[reader].operator.endswith("_like")

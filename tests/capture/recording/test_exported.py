@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perfmagic.capture.owner import Owner
-from perfmagic.capture.recording.exported import file_in_new_folder
+from perfmagic.capture.recording.host import file_in_new_folder
 
 
 def test_the_folder_goes_with_what_is_in_it() -> None:
@@ -18,7 +18,7 @@ def test_the_folder_goes_with_what_is_in_it() -> None:
     with owner, owner:
         path = file_in_new_folder(owner)
         path.write_text("{}")
-        assert [one.name for one in path.parent.iterdir()] == ["trace.json"]
+        assert [file.name for file in path.parent.iterdir()] == ["trace.json"]
     assert not path.parent.exists()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmagic.capture.devices.clock import unix_offset_ns
+from perfmagic.base.clock import unix_offset_ns
 from perfmagic.capture.recording import host
 
 
@@ -17,11 +17,11 @@ def test_the_clock_of_a_host_is_its_monotonic_one(tmp_path: Path, monkeypatch: p
     boot = tmp_path / "boot_id"
     boot.write_text("4711")
     monkeypatch.setattr(host, "BOOT_ID", boot)
-    found = host.host_clock(1_700_000_000_000_000_000, 1_699_999_990_000_000_000)
-    assert found["monotonic_base_ns"] == 10_000_000_000
-    assert "4711" not in found["boot"]
+    clock = host.host_clock(1_700_000_000_000_000_000, 1_699_999_990_000_000_000)
+    assert clock["monotonic_base_ns"] == 10_000_000_000
+    assert "4711" not in clock["boot"]
     boot.write_text("4712")
-    assert host.host_clock(0, 0)["boot"] != found["boot"]
+    assert host.host_clock(0, 0)["boot"] != clock["boot"]
     monkeypatch.setattr(host, "BOOT_ID", tmp_path / "none")
     assert host.host_clock(0, 0) == {}
 

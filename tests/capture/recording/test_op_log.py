@@ -28,22 +28,22 @@ def _sim() -> None:
     perfmagic.devices(2)
 
 
-def pairs(found: GraphResult, kind: str = "") -> set[tuple[str, str]]:
+def pairs(graph: GraphResult, kind: str = "") -> set[tuple[str, str]]:
     """Which operator needs which, by name."""
-    return {(edge.needs_name, edge.of_name) for edge in found.edges() if not kind or edge.kind == kind}
+    return {(edge.needs_name, edge.of_name) for edge in graph.edges() if not kind or edge.kind == kind}
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_sum_of_a_product_needs_the_product(device: str) -> None:
-    found = perfmagic.graph(lambda: torch.ones(1, 2, device=device) * torch.zeros(1, 2, device=device) + 2)
-    assert [node.name for node in found.nodes()] == ["ones", "zeros", "mul", "add"]
-    assert [(edge.needs, edge.of, edge.kind) for edge in found.edges()] == [
+    graph = perfmagic.graph(lambda: torch.ones(1, 2, device=device) * torch.zeros(1, 2, device=device) + 2)
+    assert [node.name for node in graph.nodes()] == ["ones", "zeros", "mul", "add"]
+    assert [(edge.needs, edge.of, edge.kind) for edge in graph.edges()] == [
         (0, 2, "data"),
         (1, 2, "data"),
         (2, 3, "data"),
     ]
-    assert [node.lane for node in found.nodes()] == [device] * 4
-    assert [node.n_ops for node in found.nodes()] == [1 if device == "sim" else 0] * 4
+    assert [node.lane for node in graph.nodes()] == [device] * 4
+    assert [node.n_ops for node in graph.nodes()] == [1 if device == "sim" else 0] * 4
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -56,9 +56,9 @@ def test_views_of_other_rows_need_nothing_and_those_of_one_row_do(device: str) -
         a[0].exp_()
         a[:2].sum()
 
-    found = perfmagic.graph(rows)
-    assert [node.name for node in found.nodes()] == ["add_", "mul_", "exp_", "sum"]
-    assert {(edge.needs, edge.of) for edge in found.edges() if edge.kind == "data"} == {(0, 2), (1, 3), (2, 3)}
+    graph = perfmagic.graph(rows)
+    assert [node.name for node in graph.nodes()] == ["add_", "mul_", "exp_", "sum"]
+    assert {(edge.needs, edge.of) for edge in graph.edges() if edge.kind == "data"} == {(0, 2), (1, 3), (2, 3)}
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -70,8 +70,8 @@ def test_what_is_overwritten_as_a_whole_is_needed_as_memory_alone(device: str) -
         a.copy_(b)
         a.sum()
 
-    found = perfmagic.graph(again)
-    assert [(edge.needs, edge.of, edge.kind) for edge in found.edges()] == [(0, 1, "memory"), (1, 2, "data")]
+    graph = perfmagic.graph(again)
+    assert [(edge.needs, edge.of, edge.kind) for edge in graph.edges()] == [(0, 1, "memory"), (1, 2, "data")]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -134,12 +134,12 @@ def test_a_backward_pass_needs_what_its_forward_saved(device: str) -> None:
 
     step()
     w.grad = None
-    found = perfmagic.graph(step)
-    names = [node.name for node in found.nodes()]
-    assert ("relu", "threshold_backward") in pairs(found)
-    assert ("threshold_backward", "mm") in pairs(found)
-    assert ("mm", "sub_") in pairs(found)
-    assert found.longest()[-1].name == "sub_"
+    graph = perfmagic.graph(step)
+    names = [node.name for node in graph.nodes()]
+    assert ("relu", "threshold_backward") in pairs(graph)
+    assert ("threshold_backward", "mm") in pairs(graph)
+    assert ("mm", "sub_") in pairs(graph)
+    assert graph.longest()[-1].name == "sub_"
     assert names.count("mm") == 2
 
 
@@ -149,8 +149,8 @@ def test_needs_cross_devices() -> None:
         y = x.to("sim:1") * 2
         (y.to("sim:0") + x).cpu()
 
-    found = perfmagic.graph(there_and_back)
-    lanes = [(node.name, node.lane) for node in found.nodes()]
+    graph = perfmagic.graph(there_and_back)
+    lanes = [(node.name, node.lane) for node in graph.nodes()]
     assert lanes == [
         ("ones", "sim:0"),
         ("copy", "sim:0 → sim:1"),
@@ -159,18 +159,18 @@ def test_needs_cross_devices() -> None:
         ("add", "sim:0"),
         ("copy", "sim:0 → cpu"),
     ]
-    assert {(edge.needs, edge.of) for edge in found.edges()} == {(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (4, 5)}
+    assert {(edge.needs, edge.of) for edge in graph.edges()} == {(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (4, 5)}
 
 
 def test_an_item_reads_what_it_is_of() -> None:
-    found = perfmagic.graph(lambda: torch.ones(3, device="sim").sum().item())
-    assert [(node.name, node.lane) for node in found.nodes()][-1] == (".item()", "sim → cpu")
-    assert ("sum", ".item()") in pairs(found)
+    graph = perfmagic.graph(lambda: torch.ones(3, device="sim").sum().item())
+    assert [(node.name, node.lane) for node in graph.nodes()][-1] == (".item()", "sim → cpu")
+    assert ("sum", ".item()") in pairs(graph)
 
 
 def test_needs_are_those_of_the_simulated_devices_own_log() -> None:
     """It knows the last writer of each buffer that an op uses. A shape-only read is no need here, and is one there."""
-    true, found, said = set(), set(), set()
+    true, graph, said = set(), set(), set()
     with noted_writers() as writers:
         for name, make in PROGRAMS.items():
             program = make()
@@ -178,11 +178,11 @@ def test_needs_are_those_of_the_simulated_devices_own_log() -> None:
             writers.clear()
             result = perfmagic.graph(program)
             true |= {(name, *pair) for pair in known_pairs(result, writers) if not shape_only(result, pair[1])}
-            found |= {(name, edge.needs, edge.of) for edge in result.edges()}
+            graph |= {(name, edge.needs, edge.of) for edge in result.edges()}
             said |= {(name, edge.needs, edge.of) for edge in result.edges() if edge.kind != MEMORY}
             assert _against_time(result) == []
     assert len(true) > 100
-    assert len(true & found) >= 0.97 * len(true)
+    assert len(true & graph) >= 0.97 * len(true)
     assert len(said - true) <= 0.1 * len(said)  # that log keeps the last writer of a buffer alone
 
 
@@ -207,10 +207,10 @@ def test_operations_between_ranks_write_what_they_are_given(tmp_path: Any) -> No
             dist.all_reduce(x)
             x.mul(2)
 
-        found = perfmagic.graph(reduce)
+        graph = perfmagic.graph(reduce)
     finally:
         dist.destroy_process_group()
-    assert {("add_", "allreduce_"), ("allreduce_", "mul")} <= pairs(found, "data")
+    assert {("add_", "allreduce_"), ("allreduce_", "mul")} <= pairs(graph, "data")
 
 
 def test_sparse_tensors_are_their_indices_and_values() -> None:
@@ -235,15 +235,15 @@ def test_tensors_on_a_mesh_are_their_local_ones(tmp_path: Any) -> None:
             more = whole + 1
             (more @ more).sum()
 
-        found = perfmagic.graph(product)
+        graph = perfmagic.graph(product)
     finally:
         dist.destroy_process_group()
-    assert pairs(found) == {("add", "mm"), ("mm", "sum")}
+    assert pairs(graph) == {("add", "mm"), ("mm", "sum")}
 
 
 def test_no_tensor_is_kept_and_no_memory() -> None:
     log = OpLog()
-    log.take()
+    log.acquire()
     try:
         x = torch.ones(1000)
         storage = x.untyped_storage()
@@ -264,44 +264,44 @@ def test_a_mode_that_the_code_leaves_behind_stays_and_ours_goes() -> None:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return func(*args, **(kwargs or {}))
 
-    mine = Mine()
+    mode = Mine()
     before = modes._get_current_dispatch_mode_stack()
     try:
-        perfmagic.graph(mine.__enter__)
-        assert modes._get_current_dispatch_mode_stack() == [*before, mine]
+        perfmagic.graph(mode.__enter__)
+        assert modes._get_current_dispatch_mode_stack() == [*before, mode]
     finally:
-        mine.__exit__(None, None, None)
+        mode.__exit__(None, None, None)
     assert modes._get_current_dispatch_mode_stack() == before
 
 
 def test_an_error_of_an_operator_is_the_users_own() -> None:
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
         perfmagic.graph(lambda: torch.ones(2, 3) @ torch.ones(2, 3))
-    found = perfmagic.last()
-    assert isinstance(found, GraphResult)
-    assert [node.name for node in found.nodes()] == ["ones", "ones"]
-    assert "mat1 and mat2" in found.trace.meta.failed
+    graph = perfmagic.last()
+    assert isinstance(graph, GraphResult)
+    assert [node.name for node in graph.nodes()] == ["ones", "ones"]
+    assert "mat1 and mat2" in graph.trace.meta.failed
 
 
 def test_operators_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(op_log, "LIMIT_OPS", 3)
-    found = perfmagic.graph(lambda: [torch.ones(2) for _ in range(5)])
-    assert len(found.nodes()) == 3
-    assert "2 further operators came after the limit" in found.text()
+    graph = perfmagic.graph(lambda: [torch.ones(2) for _ in range(5)])
+    assert len(graph.nodes()) == 3
+    assert "2 further operators came after the limit" in graph.text()
 
 
-def test_what_another_thread_launches_is_left_out_and_told() -> None:
+def test_what_another_thread_launches_is_left_out_and_reported() -> None:
     import threading
 
     def both() -> None:
-        one = threading.Thread(target=lambda: torch.ones(2, device="sim") + 1)
-        one.start()
-        one.join()
+        thread = threading.Thread(target=lambda: torch.ones(2, device="sim") + 1)
+        thread.start()
+        thread.join()
         torch.zeros(2, device="sim")
 
-    found = perfmagic.graph(both)
-    assert [node.name for node in found.nodes()] == ["zeros"]
-    assert "2 device ops came from no operator that was seen" in found.text()
+    graph = perfmagic.graph(both)
+    assert [node.name for node in graph.nodes()] == ["zeros"]
+    assert "2 device ops came from no operator that was seen" in graph.text()
 
 
 def test_compiling_is_not_imported() -> None:
@@ -330,11 +330,11 @@ def _nested() -> torch.Tensor:
 @pytest.mark.filterwarnings("ignore")
 def test_tensors_without_a_shape_are_noted_by_all_of_their_memory() -> None:
     perfmagic.graph(_padded)
-    found = perfmagic.graph(_nested)
+    graph = perfmagic.graph(_nested)
     assert {("ones", "nested_tensor_from_tensor_list"), ("mul", "to_padded_tensor")} <= {
-        (a.strip("_"), b.strip("_")) for a, b in pairs(found)
+        (a.strip("_"), b.strip("_")) for a, b in pairs(graph)
     }
-    assert found.seen.unread == 0
+    assert graph.seen.unread == 0
 
 
 class Untold(torch.Tensor):
@@ -351,12 +351,12 @@ class Untold(torch.Tensor):
 
 def test_a_tensor_that_does_not_tell_its_memory_breaks_no_cell_and_is_counted() -> None:
     x = torch.ones(3).as_subclass(Untold)
-    found = perfmagic.graph(lambda: x + 1)
-    assert found.seen.unread == 1
-    assert "1 operator used tensors that do not say which memory they have" in " ".join(found.text().split())
+    graph = perfmagic.graph(lambda: x + 1)
+    assert graph.seen.unread == 1
+    assert "1 operator used tensors that do not say which memory they have" in " ".join(graph.text().split())
 
 
-def test_a_stream_that_was_told_to_wait_is_named_with_what_it_waited_for() -> None:
+def test_a_stream_that_had_to_wait_is_named_with_the_event_it_waited_for() -> None:
     perfmagic.device("sim", pace="matmul=20ms")
     x, y = torch.ones(8, 8, device="sim"), torch.ones(8, 8, device="sim")
     side = torch.sim.Stream()
@@ -368,8 +368,8 @@ def test_a_stream_that_was_told_to_wait_is_named_with_what_it_waited_for() -> No
             y @ y
 
     try:
-        found = perfmagic.graph(waits_for_nothing)
+        graph = perfmagic.graph(waits_for_nothing)
     finally:
         perfmagic.device("sim", pace="")
-    (late,) = found.late()
+    (late,) = graph.late()
     assert late.because.startswith("it was queued in time, and its stream was told to wait for `mm` on line ")

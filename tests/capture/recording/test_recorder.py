@@ -12,10 +12,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="there is no recording of devices without torch")
 
 import perfmagic  # noqa: E402 - after the skip
-from perfmagic.capture.devices import sim, torch_private  # noqa: E402
+from perfmagic import sim  # noqa: E402
+from perfmagic.base.errors import CaptureError  # noqa: E402
+from perfmagic.capture.devices import torch_private  # noqa: E402
 from perfmagic.capture.recording import recorder as module  # noqa: E402
 from perfmagic.capture.recording.recorder import Recorder  # noqa: E402
-from perfmagic.errors import CaptureError  # noqa: E402
 
 from torch.autograd import profiler  # noqa: E402  isort: skip
 
@@ -76,8 +77,8 @@ def test_an_interrupt_at_the_beginning_gives_back_what_was_taken(part: str, monk
     real = Session.open
 
     def interrupted(self: Any, owner: Any) -> None:
-        take = getattr(self, part).take
-        monkeypatch.setattr(getattr(self, part), "take", lambda: (take(), raise_interrupt()))
+        acquire = getattr(self, part).acquire
+        monkeypatch.setattr(getattr(self, part), "acquire", lambda: (acquire(), raise_interrupt()))
         real(self, owner)
 
     monkeypatch.setattr(Session, "open", interrupted)
@@ -124,7 +125,7 @@ def test_an_outer_recording_goes_on_when_an_inner_one_ends() -> None:
 
 
 def test_a_log_forgets_only_the_recording_that_stops() -> None:
-    from perfmagic.capture.devices.sim.log import SimLog
+    from perfmagic.sim.log import SimLog
 
     log = SimLog()
     log.start("a")
@@ -152,7 +153,7 @@ def test_the_reason_of_an_incomplete_recording_is_that_of_what_ended_first(
     recorder._offset_ns = 1000
     notes = ["the profiler's reason"] if session_ns is not None else []
     recorder._session = SimpleNamespace(ended_ns=session_ns, notes=notes)
-    limit = recorder._limit(SimpleNamespace(full_ns=sim_ns))
+    limit = recorder._limit(SimpleNamespace(full_ns=sim_ns, limit_ops=300_000))
     if at_ns is None:
         assert limit is None
     else:

@@ -51,10 +51,10 @@ def _function(choose: random.Random, number: int, threads: bool) -> str:
 
 
 def _block(choose: random.Random, depth: int, yields: int | None, threads: bool) -> list[str]:
-    found = []
+    statements = []
     for _ in range(choose.randint(1, 3)):
-        found += _statement(choose, depth, yields, threads)
-    return found
+        statements += _statement(choose, depth, yields, threads)
+    return statements
 
 
 def _statement(choose: random.Random, depth: int, yields: int | None, threads: bool) -> list[str]:

@@ -22,12 +22,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from perfmagic.base.errors import CaptureError
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.watch.events import LINE, Events
 from perfmagic.capture.watch.hot import HotLoops
 from perfmagic.capture.watch.monitoring import Monitoring
 from perfmagic.capture.watch.settrace import Settrace
-from perfmagic.errors import CaptureError
 from tests.capture.watch.programs import compiled, is_of_cell, left_behind
 
 TEXT = """\
@@ -58,7 +58,7 @@ class Watch:
         self.watching = KIND(self.events, is_of_cell, [])
 
     def __enter__(self) -> Watch:  # noqa: PYI034 - typing.Self needs Python 3.11
-        self.watching.take()
+        self.watching.acquire()
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -111,16 +111,16 @@ def debugger_at_work() -> dict[str, Any]:
     sys.settrace(debugger)
     threading.settrace(debugger)
     try:
-        words = refused()
-        seen = followed() if not words else []
+        reason = refused()
+        seen = followed() if not reason else []
         is_theirs = sys.gettrace() is debugger and threading.gettrace() is debugger
-        if words:
+        if reason:
             f(3)
     finally:
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type, unused-ignore]
     return {
-        "refused": words,
+        "refused": reason,
         "seen": seen == LINES,
         "theirs": [n for e, n in theirs if e == "line"] == LINES,
         "stays": is_theirs,
@@ -164,13 +164,13 @@ def coverage(core: str) -> dict[str, Any]:
     cov = tool.Coverage(data_file=None, config_file=False, messages=False, include=["*"])
     cov.start()
     try:
-        words = refused()
-        seen = followed() if not words else []
+        reason = refused()
+        seen = followed() if not reason else []
         json.dumps({"a": [1]}, indent=1)
     finally:
         cov.stop()
     measured = {Path(name).name for name in cov.get_data().measured_files()}
-    return {"refused": words, "right": seen == LINES, "theirs": "others.py" in measured}
+    return {"refused": reason, "right": seen == LINES, "theirs": "others.py" in measured}
 
 
 def another_tool() -> dict[str, Any]:
@@ -213,11 +213,11 @@ def all_numbers_taken() -> dict[str, Any]:
 def nested() -> dict[str, Any]:
     """A watch within a watch: both see all, or the inner one says that it cannot; the outer goes on."""
     with Watch() as outer:
-        words = refused()
-        inner = followed() if not words else []
+        reason = refused()
+        inner = followed() if not reason else []
         f(3)
     latest, lost = outer.lines[-len(LINES) :], outer.watching.lost
-    return {"refused": words, "inner": inner == LINES, "outer": latest == LINES, "lost": lost}
+    return {"refused": reason, "inner": inner == LINES, "outer": latest == LINES, "lost": lost}
 
 
 def threads_from_before() -> dict[str, Any]:
@@ -257,7 +257,7 @@ def a_thread_that_goes_on() -> dict[str, Any]:
         begun.wait()
     go.set()
     thread.join()
-    return {"right": watch.lines == LINES, "left": [str(one) for one in left if one is not None]}
+    return {"right": watch.lines == LINES, "left": [str(thread) for thread in left if thread is not None]}
 
 
 @contextlib.contextmanager
@@ -285,8 +285,8 @@ def session(number: int) -> int:
     count = [0]
     try:
         with owner, owner, interrupt_at(number) as count:
-            owner.take(HotLoops(events, watching))
-            owner.take(watching)
+            owner.acquire(HotLoops(events, watching))
+            owner.acquire(watching)
             f(3)
             owner.close()
     except KeyboardInterrupt:
@@ -311,14 +311,14 @@ def local_events() -> list[str]:
     """Events that are still on for the code."""
     if not hasattr(sys, "monitoring"):
         return ["threads' trace function"] if threading.gettrace() is not None else []
-    found = []
+    events = []
     for number in (2, 3, 4):
         if sys.monitoring.get_tool(number) is None:
             sys.monitoring.use_tool_id(number, "looking")
-            found += [f"local events of {number}"] * bool(sys.monitoring.get_local_events(number, f.__code__))
-            found += [f"events of {number}"] * bool(sys.monitoring.get_events(number))
+            events += [f"local events of {number}"] * bool(sys.monitoring.get_local_events(number, f.__code__))
+            events += [f"events of {number}"] * bool(sys.monitoring.get_events(number))
             sys.monitoring.free_tool_id(number)
-    return found
+    return events
 
 
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
@@ -338,12 +338,12 @@ WITH_MONITORING = {"another tool": another_tool, "all numbers taken": all_number
 
 def main() -> None:
     newer = hasattr(sys, "monitoring")
-    found = {name: case() for name, case in {**CASES, **(WITH_MONITORING if newer else {})}.items()}
+    results = {name: case() for name, case in {**CASES, **(WITH_MONITORING if newer else {})}.items()}
     for name, core in WITH_COVERAGE.items():
         if core == "ctrace" or newer:
-            found[name] = coverage(core)
-    found["left"] = {"left": [*left_behind(sys.argv[1]), *local_events()]}
-    print(json.dumps(found))
+            results[name] = coverage(core)
+    results["left"] = {"left": [*left_behind(sys.argv[1]), *local_events()]}
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

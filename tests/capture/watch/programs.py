@@ -167,7 +167,7 @@ class Truth:
     """The frames of the user's at each launch, the innermost first."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[int, int, list[tuple[str, int]]]] = []
+        self.launches: list[tuple[int, int, list[tuple[str, int]]]] = []
 
     def launch(self) -> None:
         self.note(sys._getframe(1))
@@ -179,7 +179,7 @@ class Truth:
             if frame.f_code.co_filename.startswith(CELL_FILES) and frame.f_code.co_name not in FOLDED:
                 chain.append((frame.f_code.co_name, frame.f_lineno))
             frame = frame.f_back
-        self.found.append((at, threading.get_native_id(), chain))
+        self.launches.append((at, threading.get_native_id(), chain))
 
 
 def disagreements(kind: str, name: str, text: str) -> dict[str, Any]:
@@ -189,14 +189,14 @@ def disagreements(kind: str, name: str, text: str) -> dict[str, Any]:
     exec(compiled("earlier", EARLIER), names)
     watch = (Monitoring if kind == "monitoring" else Settrace)(events, is_of_cell, [])
     cell = compiled(name, textwrap.dedent(text))
-    watch.take()
+    watch.acquire()
     try:
         exec(cell, names)
     finally:
         watch.give_back()
     tree, marks = paths_of(events.by_thread, events.of_main)
     wrong = []
-    for at, thread, chain in truth.found:
+    for at, thread, chain in truth.launches:
         own = marks[thread].path_at(at) if thread in marks else NOWHERE
         seen = []
         while own != NOWHERE:
@@ -206,7 +206,7 @@ def disagreements(kind: str, name: str, text: str) -> dict[str, Any]:
         # a thread and a task begin without a caller: the watch adds the line of the cell that waits for them
         if seen[: len(chain)] != chain or (whole and len(seen) != len(chain)):
             wrong.append({"truth": chain, "watch": seen})
-    return {"launches": len(truth.found), "wrong": wrong, "left": left_behind(kind)}
+    return {"launches": len(truth.launches), "wrong": wrong, "left": left_behind(kind)}
 
 
 def left_behind(kind: str) -> list[str]:

@@ -32,7 +32,7 @@ class Launches(Truth):
 
     def launch(self) -> None:
         """Note the frames of the program's that called this."""
-        if len(self.found) >= MOST_LAUNCHES:
+        if len(self.launches) >= MOST_LAUNCHES:
             raise Stop
         self.note(sys._getframe(1))
 
@@ -50,14 +50,14 @@ def disagreements(kind: str, seed: int) -> tuple[int, list[Any]]:
     truth, events = Launches(), Events()
     names, code = names_of(functions, truth), compiled("cell", cell)
     watch = (Monitoring if kind == "monitoring" else Settrace)(events, is_of_cell, [])
-    watch.take()
+    watch.acquire()
     try:
         exec(code, names)
     finally:
         watch.give_back()
     tree, marks = paths_of(events.by_thread, events.of_main)
     wrong = []
-    for at, thread, chain in truth.found:
+    for at, thread, chain in truth.launches:
         own, seen = marks[thread].path_at(at) if thread in marks else NOWHERE, []
         while own != NOWHERE:
             seen.append((tree.functions[tree.function[own]].co_name, tree.line[own]))
@@ -65,16 +65,16 @@ def disagreements(kind: str, seed: int) -> tuple[int, list[Any]]:
         whole = chain[-1][0] == "<module>"  # below a thread's function stands the line of the cell that waits for it
         if seen[: len(chain)] != chain or (whole and len(seen) != len(chain)):
             wrong.append([chain, seen])
-    return len(truth.found), wrong
+    return len(truth.launches), wrong
 
 
 def main() -> None:
     launches, wrong = 0, {}
     for seed in range(N_PROGRAMS):
-        n, found = disagreements(sys.argv[1], seed)
+        n, differences = disagreements(sys.argv[1], seed)
         launches += n
-        if found:
-            wrong[seed] = found[:1]
+        if differences:
+            wrong[seed] = differences[:1]
     print(json.dumps({"launches": launches, "wrong": wrong, "left": left_behind(sys.argv[1])}))
 
 

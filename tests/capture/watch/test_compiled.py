@@ -61,9 +61,9 @@ def _functions(function: object, n: int = 2) -> dict[str, tuple[str, list[int]]]
     assert paths is not None
     ran: dict[str, tuple[str, list[int]]] = {}
     for row, function_row in enumerate(paths.function.tolist()):
-        if function_row >= 0 and (one := paths.functions[function_row]).file.endswith("of_mine.py"):
-            ran.setdefault(one.name, (one.note, []))[1].append(int(paths.line[row]))
-            assert one.text(int(paths.line[row]))  # the text of its file is shown
+        if function_row >= 0 and (function := paths.functions[function_row]).file.endswith("of_mine.py"):
+            ran.setdefault(function.name, (function.note, []))[1].append(int(paths.line[row]))
+            assert function.text(int(paths.line[row]))  # the text of its file is shown
     return ran
 
 
@@ -74,9 +74,9 @@ def test_a_compiled_function_is_one_region(module: ModuleType) -> None:
 def test_what_follows_a_graph_break_is_a_region_of_its_own(
     module: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = _functions(module.broken)
+    regions = _functions(module.broken)
     assert capsys.readouterr().out.count("halfway") == 3
-    assert {name: note for name, (note, _) in found.items()} == {
+    assert {name: note for name, (note, _) in regions.items()} == {
         "broken": "compiled in parts: lines up to a graph break are one region, charged to line 14",
         "broken, from line 16 on": "compiled: lines 16–18 are one region, charged to line 16",
     }
@@ -86,6 +86,6 @@ def test_a_plain_function_has_no_such_note(module: ModuleType) -> None:
     with perfmagic.timeline(lines=True, device="cpu") as t:
         module.whole(torch.randn(8, 8))
     assert t.result.trace.paths is not None
-    notes = {one.note for one in t.result.trace.paths.functions if one.file.endswith("of_mine.py")}
+    notes = {function.note for function in t.result.trace.paths.functions if function.file.endswith("of_mine.py")}
     assert notes == {""}
     assert CHANGED not in notes

@@ -21,15 +21,15 @@ NEWER = ("3.12", "3.13", "3.14")  # these have sys.monitoring
 
 def interpreters() -> dict[str, Path]:
     """Those of Python 3.12 and later that are at hand, on the path or below pyenv's folder."""
-    found = {} if sys.version_info < (3, 12) else {"{}.{}".format(*sys.version_info): Path(sys.executable)}
+    pythons = {} if sys.version_info < (3, 12) else {"{}.{}".format(*sys.version_info): Path(sys.executable)}
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for version in NEWER:
         known = [*sorted(pyenv.glob(f"{version}.*/bin/python"))]
         known += [Path(path)] if (path := shutil.which(f"python{version}")) else []
-        works = [one for one in known if runs(one, version)]
+        works = [python for python in known if runs(python, version)]
         if works:
-            found.setdefault(version, works[0])
-    return found
+            pythons.setdefault(version, works[0])
+    return pythons
 
 
 def runs(python: Path, version: str) -> bool:
@@ -45,13 +45,13 @@ def followed(python: Path, kind: str, name: str = "programs.py", *more: Path) ->
         [python, script, kind], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    results: dict[str, Any] = json.loads(done.stdout)
+    return results
 
 
-def check(found: dict[str, Any]) -> None:
-    assert list(found) == list(PROGRAMS)
-    for name, program in found.items():
+def check(results: dict[str, Any]) -> None:
+    assert list(results) == list(PROGRAMS)
+    for name, program in results.items():
         assert program["launches"] > 0, name
         assert program["wrong"] == [], name
         assert program["left"] == [], name
@@ -65,8 +65,8 @@ def test_by_settrace_here() -> None:
 @pytest.mark.parametrize("kind", ["monitoring", "settrace"])
 def test_on_every_newer_python_at_hand(kind: str) -> None:
     """Not a case for each: where there is none this is said, and what CI runs does not depend on the machine."""
-    found = interpreters()
-    if not found:
+    pythons = interpreters()
+    if not pythons:
         warnings.warn(f"no Python {' or '.join(NEWER)} at hand: lines by sys.monitoring were not tested", stacklevel=1)
-    for python in found.values():
+    for python in pythons.values():
         check(followed(python, kind))

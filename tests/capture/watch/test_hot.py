@@ -24,7 +24,7 @@ class Watching:
         self.released: list[CodeType] = []
         self.stopped = 0
 
-    def let_go(self, code: CodeType) -> None:
+    def stop_tracking(self, code: CodeType) -> None:
         self.released.append(code)
 
     def stop(self) -> None:
@@ -40,7 +40,7 @@ def lines(events: Events, code: CodeType, n: int, apart_ns: int, begin_ns: int =
     events.of_main.extend((begin_ns + i * apart_ns, LINE, code, 1) for i in range(n))
 
 
-def test_lines_that_follow_each_other_closely_are_let_go(watching: Watching) -> None:
+def test_lines_that_follow_each_other_closely_are_no_longer_tracked(watching: Watching) -> None:
     events = Events()
     hot = HotLoops(events, watching, least_events=1000)
     lines(events, HOT, 999, CLOSE_NS // 2)
@@ -48,7 +48,7 @@ def test_lines_that_follow_each_other_closely_are_let_go(watching: Watching) -> 
     assert watching.released == []
     lines(events, HOT, 500, CLOSE_NS // 2, 999 * CLOSE_NS // 2)
     hot.look()
-    assert watching.released == hot.let_go == [HOT]
+    assert watching.released == hot.untracked == [HOT]
     lines(events, HOT, 5000, CLOSE_NS // 2, 10**9)
     hot.look()
     assert watching.released == [HOT]

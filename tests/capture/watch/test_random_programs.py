@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from perfmagic.analysis.timeline.line_totals import LineStat, function_lines, lines
+from perfmagic.analysis.timeline.lines import LineStat, function_lines, lines
 from perfmagic.capture.watch.watch import LineWatch
 from perfmagic.trace.columns import CallKind, OpKind
 from perfmagic.trace.model import Cell, Trace, TraceMeta, make_trace
@@ -25,13 +25,15 @@ from tests.capture.watch.programs import compiled, is_of_cell
 from tests.capture.watch.random_programs import N_PROGRAMS, Launches, names_of
 from tests.capture.watch.test_exact import NEWER, followed, interpreters
 
+pytestmark = pytest.mark.slow
+
 CELL_BEGINS = 1000
 
 
-def check(found: dict[str, Any]) -> None:
-    assert found["launches"] > 10 * N_PROGRAMS
-    assert found["wrong"] == {}
-    assert found["left"] == []
+def check(results: dict[str, Any]) -> None:
+    assert results["launches"] > 10 * N_PROGRAMS
+    assert results["wrong"] == {}
+    assert results["left"] == []
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="lines are followed by sys.monitoring")
@@ -41,25 +43,25 @@ def test_by_settrace_here() -> None:
 
 @pytest.mark.parametrize("kind", ["monitoring", "settrace"])
 def test_on_every_newer_python_at_hand(kind: str) -> None:
-    found = interpreters()
-    if not found:
+    pythons = interpreters()
+    if not pythons:
         warnings.warn(f"no Python {' or '.join(NEWER)} at hand: lines by sys.monitoring were not tested", stacklevel=1)
-    for python in found.values():
+    for python in pythons.values():
         check(followed(python, kind, "random_programs.py"))
 
 
 def recorded(functions: str, cell: str) -> tuple[Trace, Launches]:
     """A trace of a program: each launch an op of 10 ns, 5 ns after it; marks are the cell's own lines."""
     truth, watch = Launches(), LineWatch()
-    names = names_of(functions, truth) | {"begin": watch.take, "end": watch.give_back}
-    watch._mine = is_of_cell  # the launches themselves, here in the tests, are nobody's
+    names = names_of(functions, truth) | {"begin": watch.acquire, "end": watch.give_back}
+    watch._user_code = is_of_cell  # the launches themselves, here in the tests, are nobody's
     text = cell_text(cell)
     try:
         exec(compiled("cell", text), names)
     finally:
         watch.give_back()
     paths = watch.paths(0, has_cell=True)
-    at = np.array([launch[0] for launch in truth.found], np.int64)
+    at = np.array([launch[0] for launch in truth.launches], np.int64)
     own = paths.by_thread[paths.main_thread]
     trace = make_trace(
         ("kernel", "launch"),
@@ -76,7 +78,7 @@ def recorded(functions: str, cell: str) -> tuple[Trace, Launches]:
             "end_ns": at + 1,
             "kind": [CallKind.LAUNCH] * len(at),
             "name": [1] * len(at),
-            "thread": [launch[1] for launch in truth.found],
+            "thread": [launch[1] for launch in truth.launches],
             "correlation": range(len(at)),
         },
         marks=marks_of(paths),
@@ -117,7 +119,7 @@ def places(functions: str, cell: str, truth: Launches) -> list[Counter[tuple[str
             line -= 1
         return line
 
-    return [Counter((name, first_line(line)) for name, line in chain) for _, _, chain in truth.found]
+    return [Counter((name, first_line(line)) for name, line in chain) for _, _, chain in truth.launches]
 
 
 @RANDOM
@@ -131,7 +133,7 @@ def test_rows_are_the_launches_that_had_the_line_on_their_stack(choose: random.R
     rows = {(name_of(row), row.line): row for row in function_lines(trace)} | of_cell
     assert {place: row.n_ops for place, row in rows.items() if row.n_ops} == dict(expected)
     assert {place: row.device_ns for place, row in rows.items()} == {p: 10 * row.n_ops for p, row in rows.items()}
-    assert sum(row.n_ops for row in of_cell.values()) == len(truth.found) == len(trace.ops)
+    assert sum(row.n_ops for row in of_cell.values()) == len(truth.launches) == len(trace.ops)
 
 
 @RANDOM
@@ -143,11 +145,11 @@ def test_the_rows_of_a_function_add_up_to_its_calls(choose: random.Random) -> No
     launches = [Counter(name for name, _ in launch.elements()) for launch in places(*texts, truth)]
     calls = Counter(name for launch in launches for name in launch)
     recursive = {name for launch in launches for name, n in launch.items() if n > 1}
-    found: Counter[str] = Counter()
+    n_ops: Counter[str] = Counter()
     for row in function_lines(trace):
-        found[name_of(row)] += row.n_ops
+        n_ops[name_of(row)] += row.n_ops
     plain = set(calls) - recursive - {"<module>"}
-    assert {name: found[name] for name in plain} == {name: calls[name] for name in plain}
+    assert {name: n_ops[name] for name in plain} == {name: calls[name] for name in plain}
 
 
 def name_of(row: LineStat) -> str:

@@ -88,10 +88,10 @@ def test_a_block_in_a_function_has_that_functions_lines() -> None:
             work(20)
         return t.result
 
-    found = train()
-    rows = found.lines.in_function("work")
+    result = train()
+    rows = result.lines.in_function("work")
     assert {row.line - rows[0].line for row in rows} == {0, 1, 2, 3, 4}
-    names = [row.function for row in found.lines]
+    names = [row.function for row in result.lines]
     assert names[0].endswith("train")
 
 
@@ -126,5 +126,5 @@ def test_a_debugger_that_begins_in_the_cell_ends_the_following_and_the_result_sa
     trace = recorded(debugged)
     assert trace.paths is not None
     assert 0 < trace.paths.until_ns < trace.meta.end_ns
-    (words,) = [note.words for note in trace.meta.notes if note.kind == "lines_ended_early"]
-    assert words.endswith("a debugger or another tool took over Python's trace function")
+    (message,) = [note.words for note in trace.meta.notes if note.kind == "lines_ended_early"]
+    assert message.endswith("a debugger or another tool took over Python's trace function")

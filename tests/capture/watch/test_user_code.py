@@ -11,10 +11,10 @@ from types import CodeType, FunctionType
 import numpy as np
 import pytest
 
-import perfmagic.units
+import perfmagic.base.units
+from perfmagic.base.errors import OptionError
 from perfmagic.capture.watch.sources import CHANGED, NO_TEXT, WHOLE_UP_TO, Sources
 from perfmagic.capture.watch.user_code import UserCode
-from perfmagic.errors import OptionError
 
 
 def compiled_in(name: str) -> CodeType:
@@ -30,7 +30,7 @@ def compiled_in(name: str) -> CodeType:
         ("train.py", True),
         (json.__file__, False),
         (np.__file__, False),
-        (perfmagic.units.__file__, False),
+        (perfmagic.base.units.__file__, False),
         ("<string>", False),
         ("<frozen importlib._bootstrap>", False),
         ("<eval_with_key>.7", False),
@@ -85,10 +85,10 @@ def module(tmp_path: Path) -> Path:
 def function(path: Path, name: str) -> CodeType:
     names: dict[str, object] = {}
     exec(compile(path.read_text(), str(path), "exec"), names)
-    found = names[name]
-    found = getattr(found, "__wrapped__", found)
-    assert isinstance(found, FunctionType)
-    return found.__code__
+    member = names[name]
+    member = getattr(member, "__wrapped__", member)
+    assert isinstance(member, FunctionType)
+    return member.__code__
 
 
 def test_a_line_belongs_to_the_statement_it_is_part_of(module: Path) -> None:
@@ -97,27 +97,27 @@ def test_a_line_belongs_to_the_statement_it_is_part_of(module: Path) -> None:
 
 
 def test_a_function_is_shown_from_its_decorators_to_its_end(module: Path) -> None:
-    found = Sources().function(function(module, "twice"), {7, 11, 12})
-    assert (found.name, found.first_line, found.note) == ("twice", 4, "")
-    assert [line for line, _ in found.texts] == list(range(4, 14))
-    assert found.text(12) == "return sum(a)"
-    assert found.file.endswith("util.py")
+    known = Sources().function(function(module, "twice"), {7, 11, 12})
+    assert (known.name, known.first_line, known.note) == ("twice", 4, "")
+    assert [line for line, _ in known.texts] == list(range(4, 14))
+    assert known.text(12) == "return sum(a)"
+    assert known.file.endswith("util.py")
 
 
 def test_a_file_that_changed_since_it_was_loaded_shows_no_text(module: Path) -> None:
     code = function(module, "other")
     module.write_text("# one more line\n" + TEXT)
     linecache.checkcache(str(module))
-    found = Sources().function(code, {17})
-    assert (found.texts, found.note) == ((), CHANGED)
+    known = Sources().function(code, {17})
+    assert (known.texts, known.note) == ((), CHANGED)
 
 
 def test_a_file_that_is_gone_shows_no_text(module: Path) -> None:
     code = function(module, "other")
     module.unlink()
     linecache.checkcache(str(module))
-    found = Sources().function(code, {17})
-    assert (found.texts, found.note) == ((), NO_TEXT)
+    known = Sources().function(code, {17})
+    assert (known.texts, known.note) == ((), NO_TEXT)
     assert Sources().statement(code, 18) == 18
 
 
@@ -125,8 +125,8 @@ def test_of_a_long_function_the_lines_that_ran_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "long.py"
     body = "".join(f"    x{i} = {i}\n" for i in range(10 * WHOLE_UP_TO))
     path.write_text(f"def long():\n{body}")
-    found = Sources().function(function(path, "long"), {1, 5, 900})
-    assert [line for line, _ in found.texts] == [1, 5, 900]
+    known = Sources().function(function(path, "long"), {1, 5, 900})
+    assert [line for line, _ in known.texts] == [1, 5, 900]
 
 
 def test_text_of_a_cell_that_is_no_python_is_still_text() -> None:
@@ -135,8 +135,8 @@ def test_text_of_a_cell_that_is_no_python_is_still_text() -> None:
     code = compile("\nx = 1", name, "exec")
     sources = Sources(lambda _name: "In[4]")
     assert sources.statement(code, 2) == 2
-    found = sources.function(code, {2})
-    assert (found.file, found.texts) == ("In[4]", ((2, "x = 1"),))
+    known = sources.function(code, {2})
+    assert (known.file, known.texts) == ("In[4]", ((2, "x = 1"),))
 
 
 def test_text_of_the_same_shape_that_is_not_what_ran_is_not_shown(module: Path) -> None:
@@ -144,8 +144,8 @@ def test_text_of_the_same_shape_that_is_not_what_ran_is_not_shown(module: Path) 
     code = function(module, "other")
     module.write_text(TEXT.replace("(1 +", "(3 +"))
     linecache.checkcache(str(module))
-    found = Sources().function(code, {17})
-    assert (found.texts, found.note) == ((), CHANGED)
+    known = Sources().function(code, {17})
+    assert (known.texts, known.note) == ((), CHANGED)
     assert Sources().statement(code, 18) == 18
 
 
@@ -163,8 +163,8 @@ def test_a_lambda_of_a_changed_file_has_no_text(tmp_path: Path) -> None:
 def test_a_module_that_was_loaded_anew_has_its_new_text_although_an_old_one_is_cached(module: Path) -> None:
     linecache.getlines(str(module))
     module.write_text("# a line more\n" + TEXT)
-    found = Sources().function(function(module, "other"), {18})
-    assert (found.note, found.texts[0]) == ("", (17, "def other():"))
+    known = Sources().function(function(module, "other"), {18})
+    assert (known.note, known.texts[0]) == ("", (17, "def other():"))
 
 
 def test_old_text_that_is_cached_is_shown_with_the_old_code(module: Path) -> None:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from perfmagic.errors import OptionError
-from perfmagic.magics.running.options import Parser, add_name_option
+from perfmagic.base.errors import OptionError
+from perfmagic.magics.running.options import Parser
 
 
 @pytest.fixture
 def parser():
     parser = Parser("%%bench", "summary", form="[code]")
-    add_name_option(parser)
+    parser.add_name()
     parser.add_argument("-n", type=int)
     parser.add_argument("--time", type=float)
     parser.add_argument("-q", action="store_true")

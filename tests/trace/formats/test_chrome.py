@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from perfmagic.errors import OptionError
-from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
+from perfmagic.base.errors import OptionError
+from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind, Remark
 from perfmagic.trace.formats.chrome import without_folders, write_chrome
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.sources import read_file
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, Trace, TraceMeta, make_trace
-from perfmagic.trace.remarks import Remark
 from tests.trace.recorded import NAMES, as_bytes, columns_by_name, launch_and_kernel, recorded
 
 TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters", "marks")
@@ -39,6 +38,7 @@ def _simulated() -> Trace:
         failed="ValueError: no",
         dropped_events=3,
         notes=(Remark("short", "a short one", {"n": 2}),),
+        pace='{"kernel_s": 0.002}',
     )
     return make_trace(
         names,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import http.server
+import os
 import subprocess
 import sys
 import threading
+import traceback
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +17,11 @@ from typing import Any
 import pytest
 
 import perfmagic
-from perfmagic.errors import TraceError
+from perfmagic.base.errors import TraceError
 from perfmagic.results import RanksResult
 from perfmagic.trace.formats import remote
-from perfmagic.trace.formats.remote import RemoteFile, read_remote, remote_files
-from perfmagic.trace.formats.sources import is_trace_name
+from perfmagic.trace.formats.remote import RemoteFile, remote_files
+from perfmagic.trace.formats.sources import is_trace_name, read_remote
 from tests.results.not_replayed import not_replayed
 from tests.trace.recorded import real
 
@@ -196,3 +198,65 @@ def test_a_body_that_is_sent_packed_is_read() -> None:
             made.shutdown()
             thread.join()
     assert found.to_dict()["devices"] == perfmagic.open_trace(path).to_dict()["devices"]
+
+
+SECRETS = "p@ss", "p%40ss", "SIGNED", "AKIA1"
+SECRET_URL = "leaky://ann:p%40ss@host/NAME?sig=SIGNED"
+OPTIONS = {"key": "AKIA1"}
+QUOTED = "403 for ann, p@ss, p%40ss, SIGNED, AKIA1"
+
+
+class Leaky(fsspec.AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """A library that quotes its URL and its options in errors, and in what is behind them."""
+
+    protocol = "leaky"
+
+    def _open(self, path: str, *_given: Any, **_options: Any) -> Any:
+        try:
+            raise ConnectionError(QUOTED)
+        except ConnectionError as error:
+            raise ValueError(f"{QUOTED} at {path}") from error
+
+    def isdir(self, path: str) -> bool:
+        raise PermissionError(13, f"{QUOTED} at {path}")
+
+
+@pytest.mark.parametrize("name", ["x.json", "runs", "x.npz"])
+@pytest.mark.parametrize("chain", ["", "simplecache::", "zip://x.json::"])
+@pytest.mark.parametrize("opened", [perfmagic.open_trace, perfmagic.open_traces, perfmagic.open_ranks])
+def test_a_librarys_error_shows_no_secret_nor_does_its_traceback(opened: Any, chain: str, name: str) -> None:
+    fsspec.register_implementation("leaky", Leaky, clobber=True)
+    url = chain + SECRET_URL.replace("NAME", name)
+    with pytest.raises(TraceError, match=r"leaky://…@host/|x\.json cannot") as refused:
+        opened(url, storage_options={"leaky": OPTIONS} if chain else OPTIONS)
+    shown = "".join(traceback.format_exception(refused.value))
+    assert not [secret for secret in SECRETS if secret in shown]
+    assert refused.value.__context__ is None
+    assert refused.value.__cause__ is None
+
+
+def _open_as_path(url: str) -> Any:
+    return perfmagic.open_trace(Path(url))
+
+
+@pytest.mark.parametrize("opened", [perfmagic.load, perfmagic.open_snapshot, _open_as_path])
+def test_what_takes_no_url_hides_its_secrets_too(opened: Any) -> None:
+    with pytest.raises(perfmagic.PerfmagicError, match="host/") as refused:
+        opened(SECRET_URL)
+    shown = "".join(traceback.format_exception(refused.value))
+    assert not [secret for secret in SECRETS if secret in shown]
+
+
+def test_a_url_without_a_path_gives_no_title_with_its_credentials() -> None:
+    assert remote.remote_name("https://user:SECRET@host") == "https://…@host"
+    assert remote.remote_name("simplecache::s3://KEY:SECRET@b/x.json?a=1") == "x.json"
+    assert "SECRET" not in repr(RemoteFile("s3://KEY:SECRET@b/x.json", {"secret": "SECRET"}))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("url", ["file://{}", "LOCAL://{}", "zip://x.json::{}", "zip://::{}", "simplecache::file://{}"])
+def test_a_pipe_is_not_waited_for_behind_a_url(tmp_path: Path, url: str) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    with pytest.raises(TraceError, match="it is a named pipe, not a regular file"):
+        perfmagic.open_trace(url.format(pipe))

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 import perfmagic
-from perfmagic.errors import TraceError
+from perfmagic.base.errors import TraceError
 from perfmagic.results import MemoryResult
+from perfmagic.trace.formats.plain_pickle import plain_pickle
+from tests.damaged.mutants import little_memory
 
 MB = 2**20
 TRAIN, MODEL = "/home/me/train.py", "/home/me/model.py"
@@ -94,6 +96,22 @@ def test_it_is_drawn_and_printed(opened: MemoryResult) -> None:
     assert "kept for the backward" in opened.svg()
 
 
+# opcodes that call, or look something up outside of the file
+_CALLS = {
+    b"R": "REDUCE",
+    b"b": "BUILD",
+    b"o": "OBJ",
+    b"\x81": "NEWOBJ",
+    b"\x92": "NEWOBJ_EX",
+    b"\x82\x01": "EXT1",
+    b"\x83\x01\x00": "EXT2",
+    b"\x84\x01\x00\x00\x00": "EXT4",
+    b"Pid\n": "PERSID",
+    b"Q": "BINPERSID",
+    b"\x97": "NEXT_BUFFER",
+}
+
+
 class _Hostile:
     def __reduce__(self) -> tuple[Any, ...]:
         return os.system, ("touch hostile",)
@@ -117,6 +135,61 @@ def test_other_files_are_refused_and_nothing_runs(
     with pytest.raises(TraceError, match=words):
         perfmagic.open_snapshot("x.pickle")
     assert not Path("hostile").exists()
+
+
+def _nested(depth: int) -> bytes:
+    """A tuple in a tuple in a tuple, as the key of a dictionary: to hash it takes a frame of the stack for each."""
+    return b"}" + b")" + b"\x85" * depth + b"K\x01s."
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (bytes.fromhex("80044e72ffffff072e"), "LONG_BINPUT at byte 3"),  # a memo of 2.1 GB
+        (b"N" + b"p99999999999\n.", "PUT at byte 1"),
+        (b"]" * 200_000 + b"a" * 199_999 + b".", "is a pickle, and no snapshot"),
+        (_nested(1_000_000), "TUPLE1 at byte 2"),
+        (b"\x96" + b"\xff" * 7 + b"\x7f.", "BYTEARRAY8 at byte 0"),
+        (b"X\xff\xff\xff\x7fabc.", "BINUNICODE at byte 0"),
+        (b"cos\nsystem\n(X\x0d\x00\x00\x00touch hostiletR.", "GLOBAL at byte 0"),
+        (b"\x8c\x02os\x8c\x06system\x93\x8c\x0dtouch hostile\x85R.", "STACK_GLOBAL at byte 12"),
+        (b"(X\x0d\x00\x00\x00touch hostileios\nsystem\n.", "INST at byte 19"),
+        *((b"NN" + code + b".", f"{name} at byte 2") for code, name in _CALLS.items()),
+        (b"I" + b"9" * 5000 + b"\n.", "is no snapshot"),
+        (b"]" * 10, "the end of the file at byte 10"),
+    ],
+)
+def test_a_pickle_that_is_a_program_is_refused_before_it_runs(
+    content: bytes, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.pickle").write_bytes(content)
+    with little_memory(), pytest.raises(TraceError, match=words):
+        perfmagic.open_snapshot("x.pickle")
+    assert not Path("hostile").exists()
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_plain_data_of_every_protocol_comes_back(protocol: int) -> None:
+    number = {"i": [0, 255, 256, -1, 2**31, 2**70], "f": [1.5, -0.0], "t": (0, 2**20), "u": (1, 2, 3, 4), "n": (None,)}
+    value = {**number, "s": ["", "日本語", "x" * 300], "b": [True, False], "many": list(range(9999))}
+    assert plain_pickle(pickle.dumps([value, value], protocol=protocol)) == [value, value]
+
+
+def test_lists_that_are_shared_do_not_make_a_small_file_large(tmp_path: Path) -> None:
+    entries = [_entry("alloc", 3, MB, 1000, FORWARD)] * 20_000
+    (tmp_path / "x.pickle").write_bytes(pickle.dumps({"segments": [], "device_traces": [entries] * 20_000}))
+    with pytest.raises(TraceError, match="400,000,000 rows, more than fit in the file"):
+        perfmagic.open_snapshot(tmp_path / "x.pickle")
+
+
+@pytest.mark.parametrize("size", [-1, 2**62, "1", None])
+def test_a_size_that_cannot_be_is_refused(size: Any, tmp_path: Path) -> None:
+    (tmp_path / "x.pickle").write_bytes(
+        pickle.dumps({"segments": [], "device_traces": [[_entry("alloc", 3, size, 1000, FORWARD)]]})
+    )
+    with pytest.raises(TraceError, match="size"):
+        perfmagic.open_snapshot(tmp_path / "x.pickle")
 
 
 def test_an_absent_file_is_told(tmp_path: Path) -> None:

@@ -9,18 +9,20 @@ import warnings
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import perfmagic
-from perfmagic.errors import CaptureError, TraceError
-from perfmagic.trace.columns import NONE, LineMarks
+from perfmagic.base.errors import CaptureError, TraceError
+from perfmagic.trace.columns import NONE, Hazard, LineMarks
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.sources import read_each, read_file, read_one, trace_files
 from perfmagic.trace.kineto.reader import read_trace
-from perfmagic.trace.model import Cell, Trace
+from perfmagic.trace.model import Cell, Race, Trace
+from perfmagic.trace.typed import typed
 from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, real, recorded, repairs, table_of
 
 pytestmark = pytest.mark.slow
@@ -44,7 +46,12 @@ def _assert_equal(found: Trace, expected: Trace) -> None:
 def test_columns_come_back_equal(tmp_path: Path, name: str) -> None:
     trace = recorded(name.removesuffix(".json.gz"))
     marks = LineMarks.make({"at_ns": [1, 5], "line": [2, 3], "top_line": [2, 3]})
-    trace = replace(trace, cell=Cell("%%timeline\n甲 = 1"), marks=marks, meta=replace(trace.meta, races=((1, 2),)))
+    trace = replace(
+        trace,
+        cell=Cell("%%timeline\n甲 = 1"),
+        marks=marks,
+        meta=replace(trace.meta, races=(Race(1, 2, Hazard.WRITE_AFTER_READ),)),
+    )
     _assert_equal(read_file(write_npz(trace, tmp_path / "trace.npz")), trace)
 
 
@@ -75,6 +82,9 @@ def _damaged(tmp_path: Path, name: str, array: np.ndarray) -> Path:
         ("ops.kind", np.full(6, 9, np.int8), "kinds that do not exist"),
         ("ops.kind", np.zeros((6, 1), np.int8), "has shape"),
         ("ops.launch", np.zeros(2, np.int64), "differ in length"),
+        ("ops.line", np.full(6, 2**31 - 1, np.int32), "numbers from 2147483647 to 2147483647"),  # of 16 GiB
+        ("ops.line", np.full(6, -1, np.int32), "possible are 0 to"),
+        ("ops.size_bytes", np.full(6, 2**62), "possible are -1 to"),
         ("about", np.frombuffer(b"{", np.uint8), "is damaged"),
         ("about", np.frombuffer(json.dumps({"schema": 99}).encode(), np.uint8), "schema 99, this version"),
     ],
@@ -223,12 +233,44 @@ def test_saving_by_the_ending_opens_again(tmp_path: Path) -> None:
         assert again.to_dict()["devices"] == result.to_dict()["devices"]
 
 
-def test_a_finished_profiler_opens_once_and_an_unfinished_one_not() -> None:
+@pytest.mark.parametrize("kind", ["torch.profiler", "torch.autograd.profiler"])
+def test_a_finished_profiler_opens_and_still_exports_as_often_as_asked(tmp_path: Path, kind: str) -> None:
     torch = pytest.importorskip("torch", reason="a profiler is torch's")
-    with torch.autograd.profiler.profile(use_kineto=True) as profiler:
+    made = torch.profiler.profile if kind == "torch.profiler" else torch.autograd.profiler.profile
+    with made() as profiler:
         torch.ones(3) + 1
     result = perfmagic.open_trace(profiler)
     assert "aten::add" in {result.trace.names[row] for row in result.trace.host_ops.name}
+    for name in ("first.json", "again.json", *(["packed.json.gz"] if kind == "torch.profiler" else [])):
+        profiler.export_chrome_trace(str(tmp_path / name))
+        assert perfmagic.open_trace(tmp_path / name).trace.names == result.trace.names
+        assert perfmagic.open_trace(profiler).trace.names == result.trace.names
+    assert "aten::add" in {row.key for row in profiler.key_averages()}
+
+
+def test_each_cycle_of_a_profiler_exports_its_own_after_it_was_opened(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="a profiler is torch's")
+    opened: list[Any] = []
+
+    def ready(profiler: Any) -> None:
+        opened.append(perfmagic.open_trace(profiler).trace)
+        profiler.export_chrome_trace(str(tmp_path / f"{len(opened)}.json"))
+
+    schedule = torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=2)
+    with torch.profiler.profile(schedule=schedule, on_trace_ready=ready, acc_events=True) as profiler:
+        for i in range(4):
+            torch.ones(3) + 1 if i < 2 else torch.ones(3) * 2
+            profiler.step()
+    exported = [perfmagic.open_trace(tmp_path / f"{i}.json").trace.names for i in (1, 2)]
+    assert exported == [one.names for one in opened]
+    assert ["aten::mul" in names for names in exported] == [False, True]
+
+
+def test_a_profiler_that_was_exported_opens_no_more_nor_does_an_unfinished_one(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="a profiler is torch's")
+    with torch.autograd.profiler.profile(use_kineto=True) as profiler:
+        torch.ones(3) + 1
+    profiler.export_chrome_trace(str(tmp_path / "mine.json"))
     with pytest.raises(CaptureError, match="saved before") as caught:
         perfmagic.open_trace(profiler)
     assert "open_trace(path)" in str(caught.value.hint)
@@ -310,3 +352,18 @@ def _inputs(trace: Trace) -> set[tuple[str, str, str]]:
     return set(
         zip(*([texts[row] if row != NONE else "" for row in rows.tolist()] for rows, texts in tables), strict=True)
     )
+
+
+@pytest.mark.parametrize("number", [-1, 2**60, 10**25])
+def test_numbers_that_cannot_be_do_not_keep_a_saved_trace_from_opening(tmp_path: Path, number: int) -> None:
+    header = {"distributedInfo": {"rank": number, "world_size": number}, "baseTimeNanoseconds": number}
+    trace = read_trace(as_bytes(launch_and_kernel(1, 0, 5), **header))
+    assert (trace.meta.rank, trace.meta.world_size) == (None, None)
+    assert read_file(write_npz(trace, tmp_path / "t.npz")).meta == trace.meta
+
+
+@pytest.mark.parametrize("row", [(1,), (1, 2, 3), (1, 2, 0, 0), ("a", "b")])
+def test_a_race_of_a_file_has_two_ops_and_a_known_kind(row: tuple[object, ...]) -> None:
+    assert typed([1, 2], Race) == Race(1, 2, Hazard.READ_AFTER_WRITE)  # as older files have it
+    with pytest.raises(ValueError, match=r"Expected|Invalid|Array"):
+        typed(row, Race)

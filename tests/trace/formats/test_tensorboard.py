@@ -23,11 +23,12 @@ import numpy as np
 import pytest
 
 import perfmagic
+from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.kernels import kernels
-from perfmagic.analysis.timeline.overlap import breakdown, busy_intervals
+from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.analysis.timeline.steps import Step, steps
-from perfmagic.errors import OptionError
-from perfmagic.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
+from perfmagic.base.errors import OptionError
+from perfmagic.base.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import NONE, Bool, HostKind, OpKind
 from perfmagic.trace.formats.tensorboard import write_tensorboard

@@ -17,12 +17,12 @@ import time
 import traceback
 from typing import Any
 
-from perfmagic.errors import TraceError
+from perfmagic.base.errors import TraceError
 from perfmagic.results import TimelineResult
 from perfmagic.trace.kineto import file as kineto_file
 from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.view.timeline.live_data import timeline_wire
 from perfmagic.view.timeline.text import timeline_text
-from perfmagic.view.timeline.wire import timeline_wire
 from tests.trace.recorded import FOLDER
 
 SOURCES = ("a100_event_sync_3streams", "gp100_gpu_user_annotation")

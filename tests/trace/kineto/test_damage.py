@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import perfmagic
-from perfmagic.errors import TraceError
+from perfmagic.base.errors import TraceError
+from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.kineto import file as kineto_file
 from perfmagic.trace.kineto import reader as kineto
 from perfmagic.trace.kineto.header import EXPORT_SCHEMA
 from perfmagic.trace.kineto.reader import read_trace
 from tests.trace import recorded
-from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel, repairs
+from tests.trace.damage import DAMAGED, SOUND, damaged
+from tests.trace.recorded import as_bytes, event, launch_and_kernel, repairs
 
 pytestmark = pytest.mark.slow
 
-
-SOUND = gzip.decompress((FOLDER / "a100_event_sync_3streams.json.gz").read_bytes())
 
 # file: device ops, and a word of the repair ("" where nothing needs repair); None: an error with this word
 MALFORMED: dict[str, tuple[int | None, str]] = {
@@ -48,12 +48,12 @@ MALFORMED: dict[str, tuple[int | None, str]] = {
     "negative_dur.json": (6, "6 records with a negative duration"),
     "no_args.json": (6, ""),
     "null_fields.json": (6, "6 events without a name"),
-    "ok.json": (6, ""),
-    "ok.json.gz": (6, ""),
     "old_categories.json": (6, ""),
     "orphan_kernel.json": (6, ""),
     "plain_but_named.json.gz": (6, ""),
     "shuffled.json": (6, ""),
+    "sound.json": (6, ""),
+    "sound.json.gz": (6, ""),
     "string_ts_tid.json": (6, "6 numbers written as text"),
     "trailing_comma.json": (6, "1 trailing comma"),
     "truncated.json.gz": (6, "105 whole events were read"),
@@ -67,9 +67,10 @@ MALFORMED: dict[str, tuple[int | None, str]] = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_damaged_file_opens_and_says_what_was_repaired_or_gives_one_error(name: str) -> None:
+def test_a_damaged_file_opens_and_says_what_was_repaired_or_gives_one_error(name: str, tmp_path: Path) -> None:
     n_ops, words = MALFORMED[name]
-    path = recorded.MALFORMED / name
+    path = tmp_path / name
+    path.write_bytes(damaged(name))
     if n_ops is None:
         with pytest.raises(TraceError, match=words) as caught:
             read_trace(path)
@@ -82,7 +83,7 @@ def test_a_damaged_file_opens_and_says_what_was_repaired_or_gives_one_error(name
 
 
 def test_every_damaged_file_has_an_expectation() -> None:
-    assert {path.name for path in (recorded.MALFORMED).iterdir()} == set(MALFORMED)
+    assert set(DAMAGED) == set(MALFORMED)
 
 
 @pytest.fixture(params=["zlib", "isal.isal_zlib"])
@@ -248,6 +249,12 @@ def test_every_number_of_a_counter_is_a_series() -> None:
         {"marks": {"at_ns": [10**30], "line": [1], "top_line": [1]}},
         {"marks": {"at_ns": [1, 2], "line": [1], "top_line": [1]}},
         {"meta": {"start_ns": "x", "end_ns": 1, "dropped_events": 0, "torch_version": "", "failed": ""}},
+        {"meta": {"rank": 0.5}},
+        {"meta": {"notes": [{"kind": "x", "words": 5, "numbers": {}}]}},
+        {"devices": [{"index": 0, "kind": "sim", "name": 0.5, "pace": ""}]},
+        {"devices": [{"index": 0, "kind": None, "name": "sim", "pace": ""}]},
+        {"devices": [{"index": 0, "kind": "sim", "name": "sim", "pace": ["x"]}]},
+        {"cell": 5},
     ],
 )
 def test_a_damaged_part_of_our_own_is_left_out_and_said(part: dict[str, object]) -> None:
@@ -261,6 +268,7 @@ def test_a_damaged_part_of_our_own_is_left_out_and_said(part: dict[str, object])
     }
     trace = read_trace(as_bytes(launch_and_kernel(1, 0, 10), perfmagic=sound | part))
     assert [text.split(" (")[0] for text in repairs(trace)] == ["the perfmagic part is damaged"]
+    assert TimelineResult(trace).text()
     assert read_trace(as_bytes(launch_and_kernel(1, 0, 10), perfmagic=sound)).meta.repairs == ()
 
 

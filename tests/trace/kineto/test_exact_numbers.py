@@ -13,7 +13,7 @@ import pytest
 
 from perfmagic.analysis.timeline.idle import idle_causes
 from perfmagic.analysis.timeline.overlap import breakdown
-from perfmagic.numerics.intervals import Intervals, overlap_ns, total_ns, union
+from perfmagic.base.numerics.intervals import Intervals, overlap_ns, total_ns, union
 from perfmagic.trace.columns import NONE, OpKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace

@@ -9,12 +9,14 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from perfmagic.errors import OptionError
+from perfmagic.base.errors import OptionError
 from perfmagic.trace.kineto import file as kineto_file
 from perfmagic.trace.kineto import helper as kineto_helper
 from perfmagic.trace.kineto import reader as kineto
+from perfmagic.trace.kineto.gathered import (
+    Gathered,
+)
 from perfmagic.trace.kineto.helper import Helper
-from perfmagic.trace.kineto.parts import Gathered
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.trace.recorded import real, repairs, table_of

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmagic.errors import TraceError
-from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind
+from perfmagic.base.errors import TraceError
+from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind, Remark
 from perfmagic.trace.kineto import file as kineto_file
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Collective, LaunchShape
-from perfmagic.trace.remarks import Remark
 from tests.trace.recorded import FOLDER, NAMES, as_bytes, event, launch_and_kernel, recorded
 
 

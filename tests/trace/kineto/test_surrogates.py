@@ -20,10 +20,10 @@ from perfmagic.trace.formats.npz import read_npz
 from perfmagic.trace.formats.sources import read_file
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.kineto.reader import read_trace
-from perfmagic.trace.text import all_printable, printable
-from perfmagic.view.timeline.html import timeline_html
+from perfmagic.trace.typed import all_printable, printable
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from perfmagic.view.timeline.text import timeline_text
+from perfmagic.view.timeline.writers import timeline_html
 from tests.trace.recorded import event, launch_and_kernel, repairs
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmagic.view.graph.layout import BOX_PX, GAP_PX, WAYPOINT_PX, Layout, layout
+from perfmagic.view.graph.picture import BOX_PX, GAP_PX, WAYPOINT_PX, Layout, layout
 
 _GRAPHS = st.integers(1, 25).flatmap(
     lambda n: st.tuples(

@@ -9,13 +9,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from perfmagic import units
-from perfmagic.errors import CaptureError, TraceError
+from perfmagic.base import units
+from perfmagic.base.errors import CaptureError, TraceError
 from perfmagic.results import GraphResult
-from perfmagic.trace.needs import SeenOps
-from perfmagic.view.graph.layout import BOX_PX
+from perfmagic.trace.columns import SeenOps
+from perfmagic.view.graph.picture import BOX_PX, Painter, graph_picture
+from perfmagic.view.svg.canvas import UNITS_PER_PX, Canvas
 from perfmagic.view.svg.metrics import width_px
-from perfmagic.view.svg.path import UNITS_PER_PX
 from tests.analysis.graph.made import KERNEL, chain, op, recorded, two_devices
 
 MOST_BYTES = 40_000
@@ -87,8 +87,8 @@ def test_words_and_picture_name_the_same_times(serial: GraphResult) -> None:
     executed, possible = units.duration(209), units.duration(100)
     assert f"as executed: {executed}" in serial.svg()
     assert f"as the needs alone would allow, one op at a time in each lane: {possible}" in serial.svg()
-    for face in (serial.text().replace("\n", " "), serial.sentence):
-        assert f"{executed} passed" in re.sub(r"\s+", " ", face).replace(executed.replace("\xa0", " "), executed)
+    for output in (serial.text().replace("\n", " "), serial.sentence):
+        assert f"{executed} passed" in re.sub(r"\s+", " ", output).replace(executed.replace("\xa0", " "), executed)
     assert f"the needs allow {possible}" in serial.sentence
     earlier = units.duration(serial.late()[0].earlier_ns)
     assert f">{earlier} earlier<" in serial.svg()
@@ -126,15 +126,13 @@ def test_both_themes_have_their_colours(serial: GraphResult) -> None:
 def test_the_html_holds_the_picture_and_no_script(serial: GraphResult) -> None:
     data = re.search(r"base64,([^\"]+)", serial.html())
     assert data is not None
-    assert base64.b64decode(data[1]).decode() == serial.svg()
+    assert base64.b64decode(data[1]).decode() == graph_picture(serial._doc()).svg
     assert "<script" not in serial.html()
 
 
 def test_boxes_do_not_overlap(serial: GraphResult) -> None:
-    from perfmagic.view.graph.picture import _Painter
-
-    painter = _Painter(serial._doc())
-    painter.picture()
+    painter = Painter(Canvas(), serial._doc())
+    painter.draw()
     places = [painter.place(i) for i in range(7)]
     for (ax, ay), (bx, by) in combinations(places, 2):
         assert abs(ax - bx) >= painter.box_px or abs(ay - by) >= BOX_PX

@@ -9,11 +9,11 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from perfmagic import units
 from perfmagic.analysis.memory.ledger import ledger
 from perfmagic.analysis.memory.reasons import reasons
 from perfmagic.analysis.memory.stack import KINDS, Kind, stack
-from perfmagic.errors import TraceError
+from perfmagic.base import units
+from perfmagic.base.errors import TraceError
 from perfmagic.results import MemoryResult
 from perfmagic.trace.columns import NONE, BlockRole
 from perfmagic.trace.model import Cell, Trace, TraceMeta, make_trace
@@ -23,7 +23,7 @@ SOURCE = "%%memory\na = f()\n损失 = g(a)  # 保存整个图\ndel a"
 MB = 2**20
 
 
-def _trace(n: int = 0, seed: int = 0, reserved: int = 0) -> Trace:
+def memory_trace(n: int = 0, seed: int = 0, reserved: int = 0) -> Trace:
     """Line 2, 3 and 4 of a cell, one after the other; n: blocks at random, or four made by hand, 800 MB at the peak."""
     columns: dict[str, Any] = {
         "order": [0, 2, 3, 5],
@@ -62,7 +62,7 @@ def _trace(n: int = 0, seed: int = 0, reserved: int = 0) -> Trace:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_each_step_is_the_sum_of_what_was_allocated_then(seed: int) -> None:
-    found = ledger(_trace(200, seed), 0)
+    found = ledger(memory_trace(200, seed), 0)
     assert found is not None
     made = stack(found, reasons(found))
     total = made.size_bytes.sum(axis=0)
@@ -77,7 +77,7 @@ def test_each_step_is_the_sum_of_what_was_allocated_then(seed: int) -> None:
 
 
 def test_the_kinds_are_those_of_the_reasons() -> None:
-    found = ledger(_trace(), 0)
+    found = ledger(memory_trace(), 0)
     assert found is not None
     made = stack(found, reasons(found))
     most = {kind: int(size) // MB for kind, size in zip(KINDS, made.size_bytes.max(axis=1), strict=True) if size}
@@ -86,14 +86,14 @@ def test_the_kinds_are_those_of_the_reasons() -> None:
 
 
 def test_rows_of_the_picture_have_the_kind_and_sum_of_the_peak() -> None:
-    result = MemoryResult(_trace())
+    result = MemoryResult(memory_trace())
     assert sum(row.size_bytes for row in result.at_peak()) == result.peak_bytes
     assert {row.kind for row in result.at_peak()} == {Kind.PARAMETERS.value, Kind.PASSING.value}
 
 
 @pytest.mark.parametrize("n", [0, 50, 20_000])
 def test_the_picture_is_whole_and_small(n: int) -> None:
-    picture = MemoryResult(_trace(n)).svg()
+    picture = MemoryResult(memory_trace(n)).svg()
     assert len(picture.encode()) <= MAX_BYTES
     tree = ET.fromstring(picture)
     words = [node.text or "" for node in tree.iter("{http://www.w3.org/2000/svg}text")]
@@ -105,13 +105,13 @@ def test_the_picture_is_whole_and_small(n: int) -> None:
 
 
 def test_code_in_any_script_is_shown() -> None:
-    picture = MemoryResult(_trace()).svg()
+    picture = MemoryResult(memory_trace()).svg()
     assert "损失" in picture
     assert "prefers-color-scheme:dark" in picture
 
 
 def test_html_has_the_picture_and_the_same_as_tables() -> None:
-    html = MemoryResult(_trace()).html()
+    html = MemoryResult(memory_trace()).html()
     assert html.count("<img ") == 1
     assert "the same as tables" in html
     assert "the peak" in html
@@ -127,7 +127,7 @@ def test_without_blocks_there_is_no_picture() -> None:
     ("reserved", "lines", "off_the_scale"), [(1000, 1, False), (1039, 1, False), (1100, 2, False), (2400, 2, True)]
 )
 def test_what_is_reserved_is_a_line_only_far_above_the_peak(reserved: int, lines: int, off_the_scale: bool) -> None:
-    picture = MemoryResult(_trace(reserved=reserved * MB)).svg()
+    picture = MemoryResult(memory_trace(reserved=reserved * MB)).svg()
     rules = re.findall(r"\.(\w+)\{[^}]*stroke-dasharray", picture)
     assert len({rule for rule in rules if f'<path class="{rule}"' in picture}) == lines  # one is the peak's
     assert f"{units.size(reserved * MB)} reserved</text>" in picture
@@ -136,6 +136,6 @@ def test_what_is_reserved_is_a_line_only_far_above_the_peak(reserved: int, lines
 
 def test_bars_are_parts_of_the_peak() -> None:
     """The rows' bars, end to end, are as long as their column."""
-    picture = MemoryResult(_trace()).svg()
+    picture = MemoryResult(memory_trace()).svg()
     bars = [float(width) / 2 for width in re.findall(r"M12 [\d.]+h([\d.]+)v22h", picture)]
     assert sum(bars) == pytest.approx(BAR_PX, abs=0.2)

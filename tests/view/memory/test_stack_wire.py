@@ -11,9 +11,9 @@ from perfmagic.results import MemoryResult
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import TraceMeta, make_trace
 from perfmagic.view.svg.palette import TONES
-from perfmagic.view.timeline.stack_wire import MOST_COLUMNS, MOST_ROWS, memory_wire
-from perfmagic.view.timeline.wire_columns import ColumnWriter
-from tests.view.memory.test_picture import _trace
+from perfmagic.view.timeline.live_columns import ColumnWriter
+from perfmagic.view.timeline.live_data import MOST_COLUMNS, MOST_ROWS, memory_wire
+from tests.view.memory.test_picture import memory_trace
 
 
 class _Kept(ColumnWriter):
@@ -31,7 +31,7 @@ class _Kept(ColumnWriter):
 
 @pytest.mark.parametrize("n", [0, 100, 5_000])
 def test_layers_by_reason_and_by_line_add_up_to_the_same(n: int) -> None:
-    out, trace = _Kept(), _trace(n)
+    out, trace = _Kept(), memory_trace(n)
     wire = memory_wire(out, trace)
     assert wire is not None
     by_reason, by_line = (np.sum(out.of[table], axis=0) for table in ("memory_reasons", "memory_by_line"))
@@ -46,7 +46,7 @@ def test_layers_by_reason_and_by_line_add_up_to_the_same(n: int) -> None:
 @pytest.mark.parametrize("n", [0, 100, 5_000])
 def test_rows_and_the_rest_add_up_to_the_peak_and_to_their_layers(n: int) -> None:
     out = _Kept()
-    wire = memory_wire(out, _trace(n))
+    wire = memory_wire(out, memory_trace(n))
     assert wire is not None
     assert len(wire["rows"]) <= MOST_ROWS
     assert sum(row[-1] for row in wire["rows"]) + wire["more"][1] == wire["peak_bytes"]

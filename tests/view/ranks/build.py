@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perfmagic.analysis.ranks.summary import Ranks, ranks_of
+from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.trace.model import Trace
 from perfmagic.view.ranks.doc import RanksDoc, ranks_doc

@@ -9,14 +9,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from perfmagic.view.ranks import met as module
-from perfmagic.view.ranks.doc import BANDS, RanksDoc
-from perfmagic.view.ranks.met import Met, met_of
+from perfmagic.view.ranks import doc as module
+from perfmagic.view.ranks.doc import BANDS, Met, RanksDoc, met_of
+from perfmagic.view.ranks.live_data import ranks_wire
 from perfmagic.view.ranks.picture import ranks_svg
-from perfmagic.view.ranks.wire import ranks_wire
-from perfmagic.view.svg.canvas import Canvas
-from perfmagic.view.svg.path import UNITS_PER_PX
-from perfmagic.view.svg.scale import Scale
+from perfmagic.view.svg.canvas import UNITS_PER_PX, Canvas
+from perfmagic.view.svg.metrics import Scale
 from tests.analysis.build import US
 from tests.view.ranks.build import four_ranks, ranks, ring_doc
 
@@ -80,8 +78,7 @@ def test_a_row_has_python_s_lines_its_blocked_calls_and_receives_by_themselves()
 
 def picture_of(met: Met, span_ns: int, n: int) -> dict[str, str]:
     """The data of each stroked or filled path, by its dash, its cap, or "tips"."""
-    from perfmagic.view.ranks.picture import heights
-    from perfmagic.view.ranks.picture_met import Places, draw_met
+    from perfmagic.view.ranks.picture import Places, draw_met, heights
 
     canvas = Canvas()
     draw_met(canvas, met, Scale(0, span_ns, 500), Places(0, heights(n), n), 1)

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from perfmagic.analysis.findings.find import findings
-from perfmagic.analysis.timeline.roofline import roofline_data
+from perfmagic.analysis.timeline.device_operators import roofline_data
+from perfmagic.api.comparisons import compare_timelines
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import Trace
-from perfmagic.trace_comparisons import compare_timelines
-from perfmagic.view.diff.picture.pair import pair_svg
-from perfmagic.view.diff.picture.waterfall import waterfall_svg
+from perfmagic.view.diff.picture import pair_svg, waterfall_svg
 from perfmagic.view.ranks.picture import ranks_svg
 from perfmagic.view.timeline.doc import timeline_doc
-from perfmagic.view.timeline.picture.roofline import roofline_svg
 from perfmagic.view.timeline.picture.timeline import timeline_svg
+from perfmagic.view.timeline.roofline import roofline_svg
 from tests.analysis.build import Builder
 from tests.analysis.diff.pairs import eager, fused
 from tests.analysis.shaped import BF16, FLOAT, Shaped
@@ -185,13 +184,6 @@ def _moved(command: str, at: tuple[float, float], by: list[float]) -> tuple[floa
 def main() -> None:
     """Write every file anew."""
     FOLDER.mkdir(exist_ok=True)
-    for name, make in CASES.items():
-        (FOLDER / f"{name}.txt").write_text("\n".join(picture(make())) + "\n", encoding="utf-8")
-    for name, pair in COMPARISONS.items():
-        (FOLDER / f"{name}.txt").write_text("\n".join(comparison_pictures(*pair())) + "\n", encoding="utf-8")
-    for name, make in ROOFLINES.items():
-        lines = described(roofline_svg(roofline_data(make(), 0)))
-        (FOLDER / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     for name, draw in DRAWN.items():
         (FOLDER / f"{name}.txt").write_text("\n".join(draw()) + "\n", encoding="utf-8")
 

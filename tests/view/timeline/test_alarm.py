@@ -1,4 +1,4 @@
-"""A missing wait, which makes results wrong, is red on every face, and has no cost."""
+"""A missing wait, which makes results wrong, is red in every output, and has no cost."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import io
 
 import pytest
 
+from perfmagic.base.terminal import for_terminal
 from perfmagic.results import TimelineResult
-from perfmagic.terminal import for_terminal
+from perfmagic.trace.model import Race
 from perfmagic.view.html import RED
+from perfmagic.view.timeline.live_data import timeline_wire
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from perfmagic.view.timeline.text import timeline_text
-from perfmagic.view.timeline.wire import timeline_wire
 from tests.analysis.build import Builder
 
 RED_TEXT, END = "\033[31m", "\033[0m"
@@ -28,7 +29,7 @@ def racing() -> TimelineResult:
     writer = b.op(20, 350, launch=10, name="gemm", stream=8)
     b.line(40, 3)
     reader = b.op(360, 950, launch=50, name="add")
-    return TimelineResult(b.trace(races=((reader, writer),)))
+    return TimelineResult(b.trace(races=(Race(reader, writer),)))
 
 
 def test_the_first_sentence_is_the_race_with_both_lines_and_without_a_cost() -> None:

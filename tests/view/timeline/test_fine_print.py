@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
+from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult
-from perfmagic.view.report.text import report_text
-from perfmagic.view.svg.metrics import columns
+from perfmagic.view.report.writers import report_text
 from perfmagic.view.timeline.doc import TimelineDoc
-from perfmagic.view.timeline.html import timeline_html
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from perfmagic.view.timeline.text import timeline_text
+from perfmagic.view.timeline.writers import timeline_html
 
 from .build import doc_of, queue_of
 

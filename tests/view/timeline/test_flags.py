@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmagic.view.svg.metrics import WIDEST_FONT, width_px
-from perfmagic.view.svg.path import UNITS_PER_PX
+from perfmagic.view.svg.canvas import UNITS_PER_PX
+from perfmagic.view.svg.metrics import width_px
 from perfmagic.view.timeline.picture.frame import LEFT_PX, PLOT_PX, RIGHT_PX
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.analysis.build import Builder
@@ -28,7 +28,7 @@ def printed(queued_us: float, finished_us: float) -> list[tuple[float, float]]:
     for text in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
         if text.text not in FLAGS:
             continue
-        x, width = float(text.attrib["x"]) / UNITS_PER_PX, width_px(text.text, 11, bold=True) * WIDEST_FONT
+        x, width = float(text.attrib["x"]) / UNITS_PER_PX, width_px(text.text, 11, bold=True)
         found.append((x - width, x) if text.attrib.get("text-anchor") == "end" else (x, x + width))
     return sorted(found)
 

@@ -14,10 +14,10 @@ from perfmagic.analysis.timeline.host_time import FrameTime
 from perfmagic.trace.columns import NONE, CallKind, OpKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
-from perfmagic.view.timeline import frame_lanes as module
+from perfmagic.view.timeline import host_lanes as module
 from perfmagic.view.timeline.doc import timeline_doc
-from perfmagic.view.timeline.frame_lanes import FrameLanes, frame_lane_of, frame_lanes, frame_words
-from perfmagic.view.timeline.wire import timeline_wire
+from perfmagic.view.timeline.host_lanes import FrameLanes, frame_lane_of, frame_lanes, frame_words
+from perfmagic.view.timeline.live_data import timeline_wire
 from tests.trace.recorded import real, recorded
 
 US = 1000

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from perfmagic.view.svg.canvas import Canvas
-from perfmagic.view.svg.scale import Scale
+from perfmagic.view.svg.metrics import Scale
+from perfmagic.view.timeline.picture.device import draw_pile
 from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame
-from perfmagic.view.timeline.picture.pile import draw_pile
 from tests.analysis.build import Builder
 
 from .build import doc_of
@@ -28,7 +28,7 @@ class Hatched(Canvas):
 
 
 def held(n_ops: int, gap_us: float, busy_us: float = 90) -> list[tuple[float, float]]:
-    """Where the pile of n ops, all launched in the first 10 µs, is hatched; in µs.
+    """Where the backlog of n ops, all launched in the first 10 µs, is hatched; in µs.
 
     After the first op starts at 20 µs, each is busy for busy_us and followed by a gap.
     """

@@ -11,9 +11,9 @@ from perfmagic.analysis.findings.find import findings
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.frames import PythonFrames
 from perfmagic.trace.model import Trace
+from perfmagic.view.timeline.device_lanes import MOST_INPUTS, frame_words, origin_words
 from perfmagic.view.timeline.doc import timeline_doc
-from perfmagic.view.timeline.origins import MOST_INPUTS, frame_words, origin_words
-from perfmagic.view.timeline.wire import timeline_wire
+from perfmagic.view.timeline.live_data import timeline_wire
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import recorded
 

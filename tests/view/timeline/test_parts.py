@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmagic import units
+from perfmagic.base import units
+from perfmagic.base.terminal import columns, cut_to_columns, escaped
 from perfmagic.trace.model import LaunchShape
 from perfmagic.view.nbval import sanitize_file
-from perfmagic.view.svg.canvas import escaped
-from perfmagic.view.svg.metrics import columns, cut_to_columns, fitted, width_px
+from perfmagic.view.svg.canvas import Canvas, number, quantised, skyline, step_line, thin_line
+from perfmagic.view.svg.metrics import Scale, fitted, ticks, width_px
 from perfmagic.view.svg.palette import TONES, mixed, queued
-from perfmagic.view.svg.path import number, quantised, skyline, step_line, thin_line
-from perfmagic.view.svg.scale import Scale, ticks
-from perfmagic.view.timeline.packing import pack
+from perfmagic.view.timeline.doc import shape_words
+from perfmagic.view.timeline.lanes import pack
+from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame
 from perfmagic.view.timeline.picture.timeline import word_sides
-from perfmagic.view.timeline.words import shape_words
 
 from .build import UNHURRIED
 
@@ -59,7 +59,7 @@ def test_a_fitted_label_fits(text: str, room: float) -> None:
 
 
 def test_a_label_is_cut_only_when_three_letters_remain() -> None:
-    assert fitted("ampere_sgemm", 45, 10) == "ampere…"
+    assert fitted("ampere_sgemm", 45, 10) == "amper…"
     assert fitted("ampere_sgemm", 20, 10) == ""
     assert fitted("mm", 60, 10) == "mm"
 
@@ -149,7 +149,8 @@ def test_foreign_text_becomes_character_data() -> None:
     ],
 )
 def test_the_words_of_two_flags_never_meet(xs: tuple[float, ...], sides: tuple[str, ...]) -> None:
-    assert word_sides(xs, (200.0, 100.0)) == sides
+    frame = Frame(Canvas(), Scale(0, PLOT_PX, PLOT_PX), DETAILS[0])
+    assert word_sides(xs, (200.0, 100.0), frame) == sides
 
 
 @pytest.mark.parametrize("label", ["simulated device", "2 simulated devices"])
@@ -168,9 +169,11 @@ def test_a_compared_timeline_keeps_the_device_and_not_its_numbers(label: str) ->
         ("Weak scaling from 1 to 4 ranks is 79 % efficient: the\ncell takes 487 ms", "SCALING Weak 1 4"),
         ("2 simulated devices, paced: mm ≥ 2 ms ·\n15 operators took\n61.4 ms added up, 2.9", "GRAPH of 15 operators"),
         ("1 operator took 3 ms added up", "GRAPH of 1 operators"),
+        ("device-bound: Python is back after 1 ms, the device after 9 ms", "SYNCBENCH"),
+        ("bottleneck unclear: the samples do not confirm the recorded run", "SYNCBENCH"),
     ],
 )
-def test_ranks_and_graphs_keep_how_many_there_were(text: str, kept: str) -> None:
+def test_what_load_changes_is_not_compared_and_numbers_of_ranks_and_operators_are(text: str, kept: str) -> None:
     rules = configparser.RawConfigParser()
     rules.read_string(sanitize_file())
     for name in rules.sections():

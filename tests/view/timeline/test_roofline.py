@@ -8,10 +8,11 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from perfmagic import Peaks, RooflineResult, TimelineResult, TraceError
-from perfmagic.analysis.timeline.roofline import roofline_data
-from perfmagic.view.svg.metrics import columns
-from perfmagic.view.timeline.picture.roofline import roofline_svg
+from perfmagic import Peaks, TimelineResult, TraceError
+from perfmagic.analysis.timeline.device_operators import roofline_data
+from perfmagic.base.terminal import columns
+from perfmagic.rows import RooflineResult
+from perfmagic.view.timeline.roofline import roofline_svg
 from tests.analysis.shaped import BF16, FLOAT, Shaped
 from tests.view.timeline.golden import FOLDER, ROOFLINES, described, roofline_of
 

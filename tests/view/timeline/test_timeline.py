@@ -1,4 +1,4 @@
-"""A timeline's document and its faces."""
+"""A timeline's document and its renderers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.timeline.memory import MemoryCurve
+from perfmagic.base.terminal import columns
+from perfmagic.results import TimelineResult
+from perfmagic.trace.columns import Remark
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, TraceMeta, make_trace
-from perfmagic.trace.remarks import Remark
 from perfmagic.view.html import MAX_OUTPUT_BYTES
 from perfmagic.view.page import page
 from perfmagic.view.svg.canvas import Canvas
-from perfmagic.view.svg.metrics import columns
-from perfmagic.view.svg.scale import Scale
-from perfmagic.view.timeline.html import timeline_html
+from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
+from perfmagic.view.svg.metrics import Scale
 from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame
-from perfmagic.view.timeline.picture.memory import highest
-from perfmagic.view.timeline.picture.timeline import MAX_BYTES, timeline_svg
+from perfmagic.view.timeline.picture.host import highest
+from perfmagic.view.timeline.picture.timeline import timeline_picture, timeline_svg
 from perfmagic.view.timeline.text import timeline_text
+from perfmagic.view.timeline.writers import timeline_html
 from tests.trace.recorded import real
 
 from .build import HOSTILE, MS, doc_of, many_streams, noisy, queue_of, with_meta
@@ -58,8 +60,8 @@ def test_a_small_cell_flags_its_two_moments() -> None:
 
 def test_the_picture_of_a_simulated_device_says_so_with_its_pace() -> None:
     doc = doc_of(queue_of())
-    for header in (True, False):
-        assert "simulated device, each op at least 3 ms" in words_of(timeline_svg(doc, header=header))
+    for svg in (timeline_svg(doc), timeline_picture(doc).svg):
+        assert "simulated device, each op at least 3 ms" in words_of(svg)
     assert "simulated device, each op at least 3 ms" in timeline_text(doc)
     assert "simulated device, each op at least 3 ms" in timeline_html(doc)
 
@@ -124,6 +126,14 @@ def test_a_cell_that_failed_says_so_first() -> None:
     assert doc.failure == "the cell failed after 12.0\u00a0ms: ValueError: 1"
     assert doc.failure in timeline_text(doc)
     assert "the cell failed after" in words_of(timeline_svg(doc))
+
+
+def test_a_cell_that_failed_gets_no_verdict_and_no_advice() -> None:
+    trace = with_meta(queue_of(40), returned_ns=12 * MS)
+    (found,) = TimelineResult(with_meta(trace, failed="ValueError: 1")).findings
+    assert found.sentence == "no verdict: the code failed before its end"
+    interrupted = TimelineResult(with_meta(trace, failed="KeyboardInterrupt"))
+    assert interrupted.verdict.kind == TimelineResult(trace).verdict.kind != "no verdict"
 
 
 def test_without_a_device_the_operators_are_drawn() -> None:

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic import units
 from perfmagic.analysis.findings.find import findings
-from perfmagic.numerics.intervals import Intervals, total_ns
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import Intervals, total_ns
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.doc import TimelineDoc, timeline_doc
-from perfmagic.view.timeline.frame_lanes import frame_lanes
+from perfmagic.view.timeline.host_lanes import frame_lanes
 from perfmagic.view.timeline.lines.doc import lines_doc
-from perfmagic.view.timeline.wire import timeline_wire
+from perfmagic.view.timeline.live_data import timeline_wire
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import HOSTILE, noisy, queue_of
 from tests.view.timeline.lines.build import with_backward

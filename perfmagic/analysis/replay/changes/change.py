@@ -1,16 +1,18 @@
-"""What a change is, and the small steps that changes are made of."""
+"""What a change of a program is, several of them together, and the steps that changes are made of."""
 
 from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from perfmagic.analysis.replay.graph import Edge, Graph
-from perfmagic.numerics.intervals import Intervals, union
-from perfmagic.numerics.longest import NEVER, NO_NODE
+from perfmagic.base.numerics.intervals import Intervals, covered_ns, union
+from perfmagic.base.numerics.longest import NEVER, NO_NODE
 from perfmagic.trace.columns import NONE, Bool, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
@@ -47,20 +49,20 @@ class Change(ABC):
 
     @property
     @abstractmethod
-    def words(self) -> str:
+    def description(self) -> str:
         """What would be done: "pin the copies of line 3"."""
 
     @abstractmethod
     def apply(self, graph: Graph, *, best: bool) -> Graph:
-        """The graph with the change, which has the instants of the one given and maybe more; that stays as it is."""
+        """The changed graph: the instants of `graph`, which is not changed, and maybe more."""
 
-    def refusal(self, graph: Graph) -> str:
-        """Why nothing can be said of this change here, "" where something can."""
+    def not_applicable(self, graph: Graph) -> str:
+        """Why the change does not apply to this graph; "" where it does."""
         return ""
 
 
 def on_line(line: int | None) -> str:
-    """Which line's, behind what is changed: "of line 3" after a space; nothing for all lines."""
+    """The end of a description: " of line 3"; "" for all lines."""
     return "" if line is None else f" of line {line}"
 
 
@@ -68,24 +70,23 @@ def time_on_line(trace: Trace, line: int) -> Intervals:
     """When Python was on a line of the cell; intervals in ns."""
     marks = trace.marks
     until = np.append(marks.at_ns[1:], trace.meta.end_ns)
-    mine = marks.line == line
-    return union(marks.at_ns[mine], until[mine])
+    on = marks.line == line
+    return union(marks.at_ns[on], until[on])
 
 
-def of_line(rows: Int64, line_of: Int32, line: int | None) -> Int64:
-    """Those of some rows that a line made; all for None."""
+def queued_by(line: int | None, rows: Int64, line_of: Int32) -> Int64:
+    """The rows that a line queued; all for None.  line_of: the column of the table."""
     return rows if line is None else rows[line_of[rows] == line]
 
 
 def instants_of(nodes: Int64, rows: Int64) -> Int64:
     """The instants of some calls, without those that have none."""
-    known = nodes[rows[rows != NONE]]
-    found: Int64 = known[known != NO_NODE]
-    return found
+    nodes = nodes[rows[rows != NONE]]
+    return np.asarray(nodes[nodes != NO_NODE])
 
 
 def release(graph: Graph, calls: Int64, cost_ns: int) -> None:
-    """Let some calls wait for no device op and take cost_ns at most. Changes the graph."""
+    """Make some calls wait for no device op and take cost_ns at most. Changes the graph."""
     ends = instants_of(graph.end_of, calls)
     waiting = ends[graph.second.kind[ends] == Edge.SYNC]
     graph.second.node[waiting] = NO_NODE
@@ -94,12 +95,12 @@ def release(graph: Graph, calls: Int64, cost_ns: int) -> None:
 
 def waits_for(graph: Graph, ops: Int64) -> Int64:
     """The calls that wait for some ops alone, and did not launch them: torch's behind a copy without non_blocking."""
-    some = set(ops.tolist())
-    return np.array([wait.call for wait in graph.host_waits if not wait.own and some.issuperset(wait.ops)], np.int64)
+    among = set(ops.tolist())
+    return np.array([wait.call for wait in graph.host_waits if not wait.own and among.issuperset(wait.ops)], np.int64)
 
 
 def set_lengths(graph: Graph, ops: Int64, length_ns: Int64) -> None:
-    """Let some ops take so long. Changes the graph."""
+    """Set how long some ops take. Changes the graph."""
     ends = graph.op_node[ops]
     more = length_ns - graph.length_ns[ends]
     graph.first.lag_ns[ends] += more
@@ -110,20 +111,20 @@ def set_lengths(graph: Graph, ops: Int64, length_ns: Int64) -> None:
 
 
 def leave_out(graph: Graph, ops: Int64) -> None:
-    """Let some ops, and the calls that launched them, take no time. Changes the graph."""
-    hold_nobody(graph, ops)
+    """Make some ops, and the calls that launched them, take no time. Changes the graph."""
+    take_no_time(graph, ops)
     calls = graph.trace.ops.launch[ops]
     graph.first.lag_ns[instants_of(graph.end_of, calls)] = 0
 
 
-def hold_nobody(graph: Graph, ops: Int64) -> None:
-    """Let some ops take no time and wait for nothing but the op before them on their stream. Changes the graph."""
+def take_no_time(graph: Graph, ops: Int64) -> None:
+    """Make some ops take no time and wait only for the op before them on their stream. Changes the graph."""
     ends = graph.op_node[ops]
     behind = graph.second.node[ends] != NO_NODE
     graph.second.lag_ns[ends[behind]] = 0
     graph.length_ns[ends] = 0
     first = graph.first
-    # an op that is not there holds nobody who does not wait for what is before it
+    # an op that is removed holds only what waits for the op before it
     first.lag_ns[ends[behind]] = NEVER // 4
     alone, launch = ends[~behind], graph.trace.ops.launch[ops[~behind]]
     first.lag_ns[alone] = 0
@@ -135,5 +136,78 @@ def hold_nobody(graph: Graph, ops: Int64) -> None:
 def host_lags(graph: Graph) -> Bool:
     """Which instants come after Python or a call on the host."""
     kinds = (Edge.PYTHON, Edge.CALL, Edge.OTHER_THREAD)
-    found: Bool = graph.on_host & np.isin(graph.first.kind, kinds) & (graph.first.node != NO_NODE)
-    return found
+    return np.asarray(graph.on_host & np.isin(graph.first.kind, kinds) & (graph.first.node != NO_NODE))
+
+
+def begun_in_call(graph: Graph) -> Int64:
+    """The ends of ops that began while Python was still in the call that launched them."""
+    ends = graph.op_node
+    return np.asarray(ends[(graph.first.kind[ends] == Edge.CALL) & (graph.first.node[ends] != NO_NODE)])
+
+
+def shorten_launches(changed: Graph, ends: Int64, less_ns: Int64) -> None:
+    """Make ops that began in their launch call begin earlier, at best as after a usual launch. Changes the graph."""
+    usual_ns = changed.usual.launch_ns[np.searchsorted(changed.op_node, ends)]
+    lag_ns = changed.first.lag_ns[ends] - changed.length_ns[ends]
+    shorter_ns = np.maximum(lag_ns - less_ns, np.minimum(lag_ns, usual_ns))
+    changed.first.lag_ns[ends] = changed.length_ns[ends] + np.minimum(lag_ns, shorter_ns)
+
+
+class TakesPython(Change):
+    """Python without what it did in some intervals. Several together take each instant once: see applied."""
+
+    stage = Stage.PYTHON
+
+    @abstractmethod
+    def during(self, graph: Graph) -> Intervals:
+        """What is taken away; intervals in ns of the trace."""
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        return without_python(graph, self.during(graph))
+
+
+def without_python(graph: Graph, during: Intervals) -> Graph:
+    """The graph without what Python did in some intervals of the record, in ns; its lags are the recorded ones."""
+    changed = graph.copy()
+    rows = np.flatnonzero(host_lags(graph) & (graph.second.kind != Edge.SYNC))
+    covered = covered_ns(during, graph.time_ns[graph.first.node[rows]], graph.time_ns[rows])
+    changed.first.lag_ns[rows] = np.maximum(0, changed.first.lag_ns[rows] - covered)
+    ends = begun_in_call(graph)
+    began_ns = graph.time_ns[ends] - graph.length_ns[ends]
+    shorten_launches(changed, ends, covered_ns(during, graph.time_ns[graph.first.node[ends]], began_ns))
+    meta = graph.trace.meta
+    alone = np.flatnonzero(graph.on_host & (graph.first.node == NO_NODE) & (graph.second.node == NO_NODE))
+    if meta.returned_ns is not None and len(alone):
+        begun = np.full(len(alone), meta.start_ns, np.int64)
+        changed.first.lag_ns[alone] -= covered_ns(during, begun, graph.time_ns[alone])
+    return changed
+
+
+def applied(graph: Graph, changes: Sequence[Change], *, best: bool) -> Graph:
+    """The graph with several changes, by stage. Time that several of them take from Python is taken once."""
+    taking = [change for change in changes if isinstance(change, TakesPython)]
+    changed = graph
+    if taking:
+        spans = np.concatenate([change.during(graph) for change in taking])
+        changed = without_python(graph, union(spans[:, 0], spans[:, 1]))
+    others = (change for change in changes if not isinstance(change, TakesPython))
+    for change in sorted(others, key=lambda change: (change.stage, type(change).__name__)):
+        changed = change.apply(changed, best=best)
+    return changed
+
+
+@dataclass(frozen=True)
+class OnTime(Change):
+    """No rank comes later to a collective than the median of its ranks. See perfmagic.analysis.ranks.job_graph."""
+
+    stage = Stage.LENGTHS
+
+    @property
+    def description(self) -> str:
+        return "no rank comes later to a collective than the median of its ranks"
+
+    def not_applicable(self, graph: Graph) -> str:
+        return "this is the record of one rank: who was late is known where all ranks are together"
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        return graph

@@ -1,8 +1,7 @@
 // In a notebook: anywidget's model gives the data and takes what changed; the static picture above gives way.
 import { mount } from "./mount.ts";
-import { themeOf } from "./theme.ts";
+import { notebookTheme } from "./theme.ts";
 import type { Host } from "../interact/host.ts";
-import type { Theme } from "../paint/theme.ts";
 import type { View } from "../interact/view.ts";
 
 /** What is used of anywidget's model. */
@@ -78,30 +77,6 @@ export function render(given: { model: WidgetModel; el: HTMLElement }): () => vo
 function bytesOf(value: unknown): Uint8Array {
   if (value instanceof DataView) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   return value instanceof Uint8Array ? value : new Uint8Array(value as ArrayBuffer);
-}
-
-export function notebookTheme(): Pick<Host, "theme" | "onTheme"> {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const theme = (): Theme => themeOf(document.body, dark.matches, getComputedStyle(document.body).colorScheme);
-  return {
-    theme,
-    onTheme(changed) {
-      let last = theme();
-      const look = (): void => {
-        const now = theme();
-        if (now !== last) changed();
-        last = now;
-      };
-      // hosts say their theme in a class, a style or an attribute of their own
-      const watch = new MutationObserver(look);
-      for (const node of [document.body, document.documentElement]) watch.observe(node, { attributes: true });
-      dark.addEventListener("change", look);
-      return () => {
-        watch.disconnect();
-        dark.removeEventListener("change", look);
-      };
-    },
-  };
 }
 
 const CELL = ".jp-Cell,.cell,.cell_container"; // JupyterLab, Notebook 7 and Voila; Notebook 6; VS Code

@@ -1,5 +1,6 @@
 // In a self-contained page: the data stand in script elements that are not run, one pair for each timeline.
 import { mount } from "./mount.ts";
+import { notebookTheme } from "./theme.ts";
 import type { Host } from "../interact/host.ts";
 import { sortTables } from "./sort.ts";
 
@@ -8,13 +9,14 @@ const SLOT = "[data-perfmagic-timeline]";
 /** Sorts tables on demand and draws every timeline of the page; the static picture in its slot is replaced when it is painted. */
 export function startPage(): void {
   sortTables(document);
+  followTheme();
   for (const slot of document.querySelectorAll<HTMLElement>(SLOT)) {
     const header = slot.querySelector<HTMLScriptElement>("script[type='application/json']");
     const payload = slot.querySelector<HTMLScriptElement>("script[type='text/plain']");
     const picture = slot.querySelector<HTMLElement>(".perfmagic-static");
     if (!header || !payload) continue;
     const host: Host = {
-      ...systemTheme(),
+      ...notebookTheme(),
       painted: () => {
         if (picture) picture.style.display = "none";
       },
@@ -23,20 +25,18 @@ export function startPage(): void {
   }
 }
 
+/** In a frame of a notebook, whose theme only the notebook knows: src/frame.ts tells it. */
+function followTheme(): void {
+  if (parent === window) return;
+  addEventListener("message", ({ source, data }: MessageEvent<{ jpThemeLight?: string } | null>) => {
+    if (source === parent && data?.jpThemeLight) document.body.dataset["jpThemeLight"] = data.jpThemeLight;
+  });
+  parent.postMessage("perfmagic theme", "*");
+}
+
 function fromBase64(text: string): Uint8Array {
   const raw = atob(text.trim());
   const bytes = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
   return bytes;
-}
-
-function systemTheme(): Pick<Host, "theme" | "onTheme"> {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  return {
-    theme: () => (dark.matches ? "dark" : "light"),
-    onTheme(changed) {
-      dark.addEventListener("change", changed);
-      return () => dark.removeEventListener("change", changed);
-    },
-  };
 }

@@ -25,3 +25,9 @@ export function at(model: Model, ns: number): string {
 export function row(name: string, value: string, note = ""): DetailRow {
   return { name, value, note };
 }
+
+/** A card as one sentence: the name, how long it ran, then backwards how long it was queued and when it was launched. */
+export function spokenWords({ title, rows }: Details): string {
+  const words = rows.map(({ name, value, note }) => [name, value, note].filter(Boolean).join(" "));
+  return [title, ...words.reverse()].join(", ");
+}

@@ -133,7 +133,8 @@ export function colourKey(model: Model, act: (action: Action) => void, signal: A
     node.append(el("span", "", own ? el("i", `pm-swatch pm-${token}`) : swatch(token), words));
   }
   if (several) node.append(el("span", "", el("i", "pm-swatch pm-idle"), "device idle"));
-  if (model.blocked) node.append(el("span", "", swatch("wait"), "Python blocked"));
+  const unknown = model.header.path?.some(({ token }) => token === "wait") ? ", unexplained" : "";
+  if (model.blocked) node.append(el("span", "", swatch("wait"), `time lost: Python blocked, device idle${unknown}`));
   const keys = el("span", "pm-hints");
   node.append(keys);
   const hints: [string[], string][] = [

@@ -129,7 +129,7 @@ export function findingList(model: Model, act: Do, signal: AbortSignal): Part {
     if (finding.cost_ns) {
       const bar = el("s");
       bar.style.background = `var(--pm-${finding.token})`;
-      bar.style.width = `calc((100% - 196px) * ${Math.min(1, finding.cost_ns / model.span)})`;
+      bar.style.width = `calc((100% - 196px * var(--pm-font, 1)) * ${Math.min(1, finding.cost_ns / model.span)})`;
       row.append(bar);
     }
     node.append(row);
@@ -147,6 +147,7 @@ export function findingList(model: Model, act: Do, signal: AbortSignal): Part {
     rows.forEach(({ row, show, lines }, i) => {
       row.classList.toggle("pm-on", state.shown === i);
       show.textContent = state.shown === i ? "hide ◂" : "show ▸";
+      show.setAttribute("aria-label", `${state.shown === i ? "hide" : "show"}: ${findings[i].cause}`);
       for (const line of lines)
         line.classList.toggle("pm-on", state.line > 0 && line.dataset["line"] === String(state.line));
     });

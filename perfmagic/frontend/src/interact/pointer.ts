@@ -36,8 +36,10 @@ export class Pointer {
     on("pointermove", (event) => this.move(event));
     on("pointerup", (event) => this.up(event));
     on("pointercancel", () => (this.drag = null));
-    on("pointerleave", () => this.leave());
+    on("pointerleave", (event) => this.leave(event));
     on("dblclick", (event) => this.double(event));
+    // a press on anything but the lanes takes the card away: no finger leaves it as a mouse does
+    document.addEventListener("pointerdown", (event) => event.target !== node && view.hover(-1, -1), { signal });
     node.addEventListener("wheel", (event) => this.wheel(event), { signal, passive: false });
   }
 
@@ -61,8 +63,7 @@ export class Pointer {
     this.view.pointer = inside ? this.view.scale.ns(x) : null;
     const { drag } = this;
     if (!drag) {
-      if (inside) this.view.hover(x, y);
-      else this.view.act({ do: "hover", ref: null });
+      this.view.hover(x, y);
       this.node.style.cursor = this.cursor(x, y);
       return;
     }
@@ -70,7 +71,7 @@ export class Pointer {
     if (drag.row?.kind === "overview") this.overview(x);
     else if (drag.moved) {
       const to = this.view.scale.ns(Math.max(0, Math.min(this.view.layout.plot, x)));
-      this.view.act({ do: "hover", ref: null });
+      this.view.hover(-1, -1);
       this.view.act({ do: "select", window: [drag.at, to] });
     }
   }
@@ -81,6 +82,7 @@ export class Pointer {
     if (!drag || drag.moved || drag.row?.kind === "overview") return;
     const [x, y] = this.at(event);
     this.click(x, y, drag.row);
+    if (event.pointerType === "touch") this.view.hover(x, y);
   }
 
   private click(x: number, y: number, row: Row | null): void {
@@ -130,15 +132,16 @@ export class Pointer {
     this.view.act({ do: "look", view: [middle - length / 2, middle + length / 2] }, false);
   }
 
-  private leave(): void {
+  /** A finger that is lifted leaves the card of what it tapped. */
+  private leave(event: PointerEvent): void {
+    if (event.pointerType === "touch") return;
     this.view.pointer = null;
-    if (!this.drag) this.view.act({ do: "hover", ref: null });
+    if (!this.drag) this.view.hover(-1, -1);
   }
 
   private cursor(x: number, y: number): string {
     const row = rowAt(this.view.layout, y);
-    if (row?.kind === "thread" && x < 0) return "pointer";
-    if (row?.kind === "more" && row.sub) return "pointer";
+    if ((row?.kind === "thread" && x < 0) || (row?.kind === "more" && row.sub)) return "pointer";
     if (row?.kind === "rank") return this.view.model.ranks[row.index].wire.part ? "pointer" : "default";
     return row?.kind === "overview" ? "grab" : "default";
   }

@@ -2,7 +2,7 @@
 import { Palette, type Theme, TONES } from "../paint/theme.ts";
 
 export const STYLE = `
-.pm{position:relative;box-sizing:border-box;width:100%;min-width:240px;color:var(--pm-ink);background:transparent;font-family:var(--jp-ui-font-family,"Helvetica Neue",Arial,"Liberation Sans",Helvetica,sans-serif);font-size:12px;line-height:16px;font-variant-numeric:tabular-nums;text-align:left}
+.pm{position:relative;box-sizing:border-box;width:100%;min-width:240px;color:var(--pm-ink);background:transparent;font-family:var(--jp-ui-font-family,"Helvetica Neue",Arial,"Liberation Sans",Helvetica,sans-serif);font-size:12px;line-height:16px;font-variant-numeric:tabular-nums;text-align:left;direction:ltr;unicode-bidi:isolate;--pm-code:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace)}
 .pm *,.pm *::before{box-sizing:border-box}
 .pm button{font:inherit;color:inherit;background:none;border:0;border-radius:0;padding:0;margin:0;cursor:pointer;text-align:left}
 .pm button:focus-visible,.pm input:focus-visible{outline:2px solid var(--pm-accent);outline-offset:2px}
@@ -24,7 +24,7 @@ export const STYLE = `
 .pm-sharewords i{display:inline-block;width:10px;height:8px;margin-right:6px}
 .pm-lost{border:1px solid var(--pm-wait);background:repeating-linear-gradient(45deg,transparent 0 3px,var(--pm-wait) 3px 4px)}
 .pm-findings{margin:5px 0 8px;border-top:1px solid var(--pm-rule)}
-.pm-finding{position:relative;display:grid;grid-template-columns:92px minmax(0,1fr) auto;min-height:24px;align-items:center;border-bottom:1px solid var(--pm-rule);padding:3px 0}
+.pm-finding{position:relative;display:grid;grid-template-columns:calc(92px*var(--pm-font,1)) minmax(0,1fr) auto;min-height:24px;align-items:center;border-bottom:1px solid var(--pm-rule);padding:3px 0}
 .pm-finding.pm-on{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}
 .pm-cost{text-align:right;padding-right:14px;font-weight:600;white-space:nowrap}
 .pm-alarm .pm-cost,.pm-alarm .pm-said{color:var(--pm-wait)}
@@ -32,11 +32,11 @@ export const STYLE = `
 .pm-said{padding-left:calc(18px*var(--pm-depth,0))}
 .pm-said b{font-weight:600}
 .pm-finding[hidden]{display:none}
-.pm button.pm-more{margin:3px 0 3px 92px}
+.pm button.pm-more{margin:3px 0 3px calc(92px*var(--pm-font,1))}
 .pm button.pm-line{border-bottom:1px solid var(--pm-ink3)}
 .pm button.pm-line:hover,.pm button.pm-line.pm-on{border-color:var(--pm-accent);color:var(--pm-accent)}
 .pm button.pm-show{color:var(--pm-accent);padding-left:12px;white-space:nowrap}
-.pm-finding s{position:absolute;left:92px;bottom:-1px;height:2px;text-decoration:none}
+.pm-finding s{position:absolute;left:calc(92px*var(--pm-font,1));bottom:-1px;height:2px;text-decoration:none}
 .pm-body{position:relative;outline:0;border-radius:2px}
 .pm-body:focus-visible{outline:2px solid var(--pm-accent);outline-offset:-1px}
 .pm-body canvas{display:block;touch-action:pan-y}
@@ -109,11 +109,11 @@ export const STYLE = `
 .pm.pm thead th,.pm.pm thead td{color:var(--pm-ink2);border-color:transparent}
 .pm.pm thead th:nth-child(2),.pm.pm thead th:nth-child(3),.pm.pm tr>td:nth-child(2):not(:only-child),.pm.pm .pm-function>*{text-align:left}
 .pm.pm thead tr:first-child th{text-align:right}
-.pm.pm tbody tr:not(.pm-function) th{color:var(--pm-ink3);font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace)}
+.pm.pm tbody tr:not(.pm-function) th{color:var(--pm-ink3);font-family:var(--pm-code)}
 .pm.pm .pm-function>*{height:30px;vertical-align:bottom;padding:0 0 3px;color:var(--pm-ink2);overflow:visible}
-.pm-function b{font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace);font-weight:600;font-size:12px;color:var(--pm-ink);margin-right:12px}
+.pm-function b{font-family:var(--pm-code);font-weight:600;font-size:12px;color:var(--pm-ink);margin-right:12px}
 .pm.pm .pm-total td{border:0;font-weight:600}.pm.pm .pm-total td:nth-child(2){padding-left:6px;font-weight:400;color:var(--pm-ink2)}
-.pm-code{font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace);font-size:11px;white-space:pre;overflow-x:auto;scrollbar-width:none;padding-left:6px;color:var(--pm-ink3);text-align:left}
+.pm-code{font-family:var(--pm-code);font-size:11px;white-space:pre;overflow-x:auto;scrollbar-width:none;padding-left:6px;color:var(--pm-ink3);text-align:left}
 .pm-ran .pm-code{color:var(--pm-ink)}.pm-ran{cursor:default}
 .pm td>i{position:absolute;left:4px;top:3px;bottom:3px;min-width:1px}
 .pm td>span{position:relative}
@@ -132,6 +132,9 @@ export const STYLE = `
 .pm-error{padding:8px 0;color:var(--pm-wait)}
 .pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
 .pm-narrow .pm-finding s{left:82px}
+.pm-spoken{position:absolute;width:1px;height:1px;overflow:hidden}
+@media(forced-colors:active){.pm i,.pm s{forced-color-adjust:none}
+.pm button.pm-button[aria-selected=true],.pm-finding.pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
 `;
 
 /** Sets the palette's colours as variables of an element. */

@@ -14,7 +14,7 @@ export interface Tab {
   key: string;
   help: string;
   has(model: Model): boolean;
-  layout(model: Model, state: State, width: number): Layout;
+  layout(model: Model, state: State, width: number, fontShare: number): Layout;
   /** Of a tab that has more than lanes. */
   panel?(model: Model, act: (action: Action) => void, signal: AbortSignal): Panel;
 }

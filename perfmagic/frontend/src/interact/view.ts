@@ -1,5 +1,6 @@
 // One timeline on a page: elements, events, frames. Everything it registers ends with `destroy`.
 import { detailsOf } from "./details.ts";
+import { spokenWords } from "./detail_rows.ts";
 import { el, type Part } from "./dom.ts";
 import { colourKey, finePrint, selectionPanel } from "./foot.ts";
 import { findingList, pathBar, shareBar, summary } from "./head.ts";
@@ -38,6 +39,8 @@ export class View implements Pointed, Commanded {
   private readonly stopTheme: () => void;
   private readonly sizes: ResizeObserver;
   private readonly card: HoverCard;
+  /** What a screen reader says of the op that the keyboard has come to. */
+  private readonly spoken = el("div", "pm-spoken");
   private helpNode: HTMLElement | null = null;
   private layoutMade: Layout | null = null;
   /** What is on screen: on its way to state.view while gliding. */
@@ -77,6 +80,8 @@ export class View implements Pointed, Commanded {
     this.root = el("div", "pm", style, top.node);
     if (model.header.failure) this.root.append(el("div", "pm-failure", model.header.failure));
     this.root.append(...shareBar(model), path.node, findings.node, this.body, panel.node, key.node, finePrint(model));
+    this.spoken.setAttribute("role", "status");
+    this.root.append(this.spoken);
     parent.append(this.root);
     this.root.dataset["tab"] = this.state.tab;
     dress(this.root, host.theme());
@@ -129,7 +134,13 @@ export class View implements Pointed, Commanded {
   }
 
   get layout(): Layout {
-    return (this.layoutMade ??= tabOf(this.state).layout(this.model, this.state, this.width));
+    return (this.layoutMade ??= this.arranged());
+  }
+
+  private arranged(): Layout {
+    const { fontShare } = this.canvas.writer;
+    this.root.style.setProperty("--pm-font", String(fontShare));
+    return tabOf(this.state).layout(this.model, this.state, this.width, fontShare);
   }
 
   /** The scale of what is on screen. */
@@ -154,9 +165,10 @@ export class View implements Pointed, Commanded {
     if (!ref) return;
     const span = spanOf(this.model, ref);
     this.act({ do: "focus", ref, show: showing(this.state.view, span) });
-    if (this.open) return; // its tab says it in its own place
-    const x = this.scale.xIn(span[0]);
-    this.card.show(detailsOf(this.model, ref, this.state.view), x, this.layout.height / 3, this.layout);
+    const details = detailsOf(this.model, ref, this.state.view);
+    this.spoken.textContent = spokenWords(details);
+    if (this.open) return; // its tab shows it in its own place
+    this.card.show(details, this.scale.xIn(span[0]), this.layout.height / 3, this.layout);
   }
 
   /** Paints now what is asked for; for benchmarks also without waiting for the browser's next frame. */

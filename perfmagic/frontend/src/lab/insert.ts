@@ -1,4 +1,5 @@
 // "Insert %trace": the notebook that was used last gets a cell that opens the same trace.
+import { cellSource } from "./cell.ts";
 import type { App, AppUtils, LuminoWidget, Lumino, Notebooks } from "./jupyter.ts";
 
 export const INSERT = "Insert %trace";
@@ -20,28 +21,31 @@ export function insertButton(lumino: Lumino, press: () => void): LuminoWidget {
 }
 
 /** A cell below the active one; the extension is loaded by it where no cell of the notebook does so. */
-export function insertTrace(path: string, app: App, utils: AppUtils, notebooks: Notebooks | null): void {
+export function insertTrace(
+  path: string,
+  kind: "file" | "folder",
+  app: App,
+  utils: AppUtils,
+  notebooks: Notebooks | null,
+): void {
   const notebook = notebooks?.currentWidget;
   const cells = notebook?.content.model?.sharedModel;
   if (!notebook || !cells) {
-    utils.Notification.info(`No notebook is open here. In a notebook: ${cellSource(path)}`, { autoClose: 10_000 });
+    utils.Notification.info(`No notebook is open here. In a notebook: ${cellSource(relative("", path), kind)}`, {
+      autoClose: 10_000,
+    });
     return;
   }
   const loads = cells.cells.some((cell) => /^\s*%(re)?load_ext perfmagic/m.test(cell.source));
-  const source = cellSource(relative(notebook.context.localPath, path));
+  const source = cellSource(relative(notebook.context.localPath, path), kind);
   const at = notebook.content.activeCellIndex + 1;
   cells.insertCell(at, { cell_type: "code", source: loads ? source : `%load_ext perfmagic\n${source}` });
   notebook.content.activeCellIndex = at;
   app.shell.activateById(notebook.id);
 }
 
-/** Names with a space, a quote or a sign of the shell's stand in quotes, as the magic reads them. */
-function cellSource(path: string): string {
-  return `%trace ${/^[\w./+@%:,=-]+$/u.test(path) ? path : `'${path.replaceAll("'", `'"'"'`)}'`}`;
-}
-
 /** A path as a kernel sees it, which starts in the notebook's folder. */
-export function relative(notebook: string, path: string): string {
+function relative(notebook: string, path: string): string {
   const from = notebook.split("/").slice(0, -1);
   const to = path.split("/");
   let common = 0;

@@ -47,13 +47,14 @@ async function plugin(): Promise<unknown> {
       content: LuminoWidget,
       made: LuminoWidget & { toolbar: Toolbar },
       path: () => string,
+      kind: "file" | "folder",
       ready: Promise<void>,
     ): void {
       const over = new AbortController();
       content.addClass("perfmagic-document");
       made.toolbar.addItem(
         "perfmagic-insert",
-        insertButton(lumino, () => insertTrace(path(), app, utils, notebooks)),
+        insertButton(lumino, () => insertTrace(path(), kind, app, utils, notebooks)),
       );
       void show(content.node, { path, ready, services, settings }, over.signal);
       const dispose = made.dispose.bind(made);
@@ -68,11 +69,11 @@ async function plugin(): Promise<unknown> {
       app,
       docs,
       lumino,
-      (content, made) => fill(content, made, () => made.context.localPath, made.context.ready),
+      (content, made) => fill(content, made, () => made.context.localPath, "file", made.context.ready),
       (made) => void documents.add(made),
     );
     addFolders(app, utils, lumino, browsers, (content, made, path) => {
-      fill(content, made, () => path, Promise.resolve());
+      fill(content, made, () => path, "folder", Promise.resolve());
       paths.set(made, path);
       void folders.add(made);
     });

@@ -1,6 +1,6 @@
 // The timeline in a tab of its own, loaded with the first trace. No kernel is told anything; the theme is Jupyter's.
 import { mount } from "../host/mount.ts";
-import { notebookTheme } from "../host/notebook.ts";
+import { notebookTheme } from "../host/theme.ts";
 import type { View } from "../interact/view.ts";
 
 export function openIn(parent: HTMLElement, header: string, payload: Uint8Array): Promise<View | null> {

@@ -67,9 +67,10 @@ export function rankHeight(ranks: number): [number, number] {
   return ranks <= 12 ? [36, 8] : ranks <= 32 ? [19, 5] : [11, 2];
 }
 
-export function layoutOf(model: Model, state: State, width: number): Layout {
-  const left = width < 520 ? 0 : LEFT_PX;
-  const right = width < 720 ? 0 : RIGHT_PX;
+/** fontShare: how wide the words of the page's font are, as a share of the narrow font for which the gutters are planned. */
+export function layoutOf(model: Model, state: State, width: number, fontShare = 1): Layout {
+  const left = width < 520 ? 0 : Math.round(LEFT_PX * fontShare);
+  const right = width < 720 ? 0 : Math.round(RIGHT_PX * fontShare);
   const above = left ? 0 : 13;
   const rows: Row[] = [];
   const brackets: Bracket[] = [];

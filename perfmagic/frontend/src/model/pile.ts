@@ -1,5 +1,5 @@
 // The pile of a stream: ops launched and not started, each at the level of its rank minus the number started.
-// Heights are means over columns, as in perfmagic/view/timeline/pile.py, so that a column's area is the waiting time in it.
+// Heights are means over columns, as in perfmagic/view/timeline/lanes.py, so that a column's area is the waiting time in it.
 import { Pyramid } from "./pyramid.ts";
 import { gallop, marksOf, rises, upTo } from "./sorted.ts";
 

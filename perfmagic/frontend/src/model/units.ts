@@ -1,4 +1,4 @@
-// Numbers as people read them: the rules of perfmagic/units.py, held equal by shared examples in tests/data/wire.
+// Numbers as people read them: the rules of perfmagic/base/units.py, held equal by shared examples in tests/data/wire.
 
 export const NBSP = "\u00a0";
 type Unit = readonly [string, number];

@@ -1,4 +1,4 @@
-// What Python sends: the header's shape and its schema number. perfmagic/view/timeline/wire.py writes it.
+// What Python sends: the header's shape and its schema number. perfmagic/view/timeline/live_data.py writes it.
 
 export const SCHEMA = 4;
 

@@ -49,7 +49,7 @@ export class Canvas {
       palette: this.palette!,
       edges: columns(scale, width, this.columnPx),
       px: this.px!,
-      text: (this.text ??= new Writer(this.g as unknown as Context, this.fonts())),
+      text: this.writer,
     };
     const band = this.onScreen(dpr, height);
     this.part(frame, band);
@@ -57,6 +57,11 @@ export class Canvas {
     this.unseen = moving ? [] : [...pieces(band[1], height), ...pieces(0, band[0])];
     this.later();
     this.lastMs = performance.now() - since;
+  }
+
+  /** Measures in the page's own fonts; to be asked when the canvas is in the page. */
+  get writer(): Writer {
+    return (this.text ??= new Writer(this.g as unknown as Context, this.fonts()));
   }
 
   /** Paints at once what a frame at rest left for when there is time. */
@@ -158,10 +163,7 @@ export class Canvas {
 
   private fonts(): { ui: string; code: string } {
     const style = getComputedStyle(this.node);
-    const code =
-      style.getPropertyValue("--jp-code-font-family").trim() ||
-      'ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace';
-    return { ui: style.fontFamily || "Arial, Helvetica, sans-serif", code };
+    return { ui: style.fontFamily, code: style.getPropertyValue("--pm-code") };
   }
 }
 

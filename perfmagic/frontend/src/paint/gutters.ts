@@ -147,8 +147,9 @@ function writeNumber(f: Frame, row: Row, text: RowText): void {
   if (!text.number) return;
   const x = f.scale.width + 8;
   const y = middleOf(row);
-  f.text.write(text.number, x, y, { colour: f.palette.css("ink") });
-  const used = f.text.width(text.number, { size: 11 }) + 4;
+  const size = f.text.width(text.number, { size: 11 }) > f.layout.right - 8 ? 10 : 11;
+  f.text.write(f.text.fitted(text.number, f.layout.right - 8, { size }), x, y, { size, colour: f.palette.css("ink") });
+  const used = f.text.width(text.number, { size }) + 4;
   const unit = text.unit;
   if (unit && f.text.width(unit, { size: 10 }) <= f.layout.right - 6 - used)
     f.text.write(unit, x + used, y, { size: 10, colour: f.palette.css("ink2") });

@@ -22,6 +22,9 @@ export type Context = Pick<
   | "clearRect" | "save" | "restore" | "setLineDash" | "translate" | "rotate" | "roundRect" | "clip" | "rect" | "setTransform" | "putImageData"
 > & { font: string; fillStyle: unknown; strokeStyle: unknown; lineWidth: number; globalAlpha: number; textAlign: string; textBaseline: string; lineJoin: string }; // prettier-ignore
 
+const SAMPLE = "communication 0123456789 queued";
+const SAMPLE_EM = 15.062; // its width in Arial, and in the fonts made to its measure
+
 export class Writer {
   private readonly widths = new Map<string, Map<string, number>>();
 
@@ -62,6 +65,11 @@ export class Writer {
       at += letter.length;
     }
     return text;
+  }
+
+  /** How wide words are here, as a share of their width in Arial; never less than 1. */
+  get fontShare(): number {
+    return Math.max(1, this.width(SAMPLE, { size: 100 }) / (100 * SAMPLE_EM));
   }
 
   private font(options: Omit<TextOptions, "colour">): string {

@@ -12,9 +12,9 @@ export const TONES: Record<string, readonly [string, string]> = {
   htod: ["#477742", "#58da98"], dtoh: ["#004423", "#35835b"], dtod: ["#2a9fab", "#93d8e0"], memset: ["#6f767f", "#8a9098"],
   on_matrix: ["#ffffff", "#0a0d12"], on_comp: ["#ffffff", "#0a0d12"], on_comm: ["#1f0f00", "#140a00"],
   on_htod: ["#ffffff", "#04120c"], on_dtoh: ["#ffffff", "#ffffff"], on_dtod: ["#04181b", "#04181b"], on_memset: ["#ffffff", "#0a0d12"],
-  mem_parameters: ["#483d82", "#8478c9"], mem_optimizer: ["#6b5fa6", "#675ba3"], mem_before: ["#a39bc4", "#524a78"],
-  mem_gradients: ["#8d83c3", "#9f95d6"], mem_held: ["#8fb0c8", "#5c8099"], mem_graph: ["#a5507f", "#c46a9b"],
-  mem_kept: ["#c68fb5", "#94527f"], mem_backward: ["#dcc6e8", "#7a5d92"], mem_passing: ["#dde2e8", "#3f464f"],
+  mem_parameters: ["#483d82", "#8477ca"], mem_optimizer: ["#6b5ea9", "#6250a0"], mem_before: ["#9d9eda", "#524a78"],
+  mem_gradients: ["#8e82c4", "#9f97de"], mem_held: ["#9dbcd2", "#63808d"], mem_graph: ["#a7507b", "#b280b3"],
+  mem_kept: ["#c48da7", "#785979"], mem_backward: ["#d2cbfc", "#7d62a2"], mem_passing: ["#dfe3e8", "#3f464f"],
   on_mem_dark: ["#ffffff", "#0a0d12"], on_mem_middle: ["#1b1f24", "#ffffff"],
   memory: ["#7d72a8", "#9d93c9"], accent: ["#0b63c5", "#6cb0ff"], soft: ["#f5f6f8", "#1a1c1f"], raise: ["#ffffff", "#1c1f23"],
 };

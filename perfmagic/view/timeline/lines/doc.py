@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perfmagic.analysis.memory.by_line import PeakByLine, peak_by_line
-from perfmagic.analysis.timeline.backward_lines import backward_rows
-from perfmagic.analysis.timeline.by_path import on_paths, op_paths, sites, sync_paths
-from perfmagic.analysis.timeline.line_totals import LineStat, function_lines, lines
-from perfmagic.analysis.timeline.syncs import syncs
-from perfmagic.numerics.intervals import EMPTY, Intervals, subtract, union
+from perfmagic.analysis.memory.peak import PeakByLine, peak_by_line
+from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.timeline.lines import LineStat, function_lines, lines, sync_paths
+from perfmagic.analysis.timeline.paths import backward_rows, on_paths, op_paths, sites
+from perfmagic.base.numerics.intervals import EMPTY, Intervals, subtract, union
 from perfmagic.trace.columns import NO_LINE, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -158,11 +157,11 @@ def _function_blocks(trace: Trace) -> tuple[list[Block], tuple[str, ...]]:
     return blocks, tuple(folded)
 
 
-def _is_worth_it(trace: Trace, found: Sequence[LineStat]) -> bool:
+def _is_worth_it(trace: Trace, stats: Sequence[LineStat]) -> bool:
     span_ns = max(1, trace.meta.end_ns - trace.meta.start_ns)
     device_ns = max(1, int((trace.ops.end_ns - trace.ops.start_ns).sum()))
-    host = max((s.host_ns for s in found), default=0)
-    device = max((s.device_ns + s.backward_ns for s in found), default=0)
+    host = max((s.host_ns for s in stats), default=0)
+    device = max((s.device_ns + s.backward_ns for s in stats), default=0)
     return host >= LEAST_SHARE * span_ns or device >= LEAST_SHARE * device_ns
 
 
@@ -251,7 +250,7 @@ def _total(stats: Sequence[LineStat]) -> LineStat:
 def _notes(paths: Paths | None) -> tuple[str, ...]:
     if paths is None:
         return ()
-    names = [f"`{paths.functions[i].name}`" for i in paths.let_go]
+    names = [f"`{paths.functions[i].name}`" for i in paths.unfollowed]
     return (f"lines of {', '.join(names)} are not told apart: a hot loop of plain Python",) if names else ()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from perfmagic import units
-from perfmagic.analysis.memory.by_line import PeakByLine
-from perfmagic.view.svg.metrics import cut_to_columns
-from perfmagic.view.text import prose_width, table
+from perfmagic.analysis.memory.peak import PeakByLine
+from perfmagic.base import units
+from perfmagic.base.tables import Table, text_lines
+from perfmagic.base.terminal import cut_to_columns, prose_width
+from perfmagic.view.html import image
 from perfmagic.view.timeline.lines.doc import Block, LineRow, LinesDoc
+from perfmagic.view.timeline.lines.picture import alt_text, lines_picture
 
 MOST_ROWS = 60
 HEAD = ("Python", "waiting", "device", "its backward", "ops")
@@ -22,7 +24,7 @@ def lines_text(doc: LinesDoc, most_rows: int = MOST_ROWS, least_ns: int = LEAST_
 
     Lines that each cost little and much together are counted, too.
     """
-    found: list[str] = []
+    lines: list[str] = []
     left = most_rows
     least_bytes = max(1.0, LEAST_OF_PEAK * doc.memory.peak_bytes) if doc.memory else float("inf")
     for block in doc.blocks:
@@ -30,13 +32,13 @@ def lines_text(doc: LinesDoc, most_rows: int = MOST_ROWS, least_ns: int = LEAST_
         shown = rows[: max(0, left)]
         left -= len(shown)
         if shown:
-            found += ["", *_block(block, shown, doc.memory)]
+            lines += ["", *_block(block, shown, doc.memory)]
         if len(rows) > len(shown):
-            found.append(
+            lines.append(
                 f"  and {units.plural(len(rows) - len(shown), 'more line')} of {block.name or 'the cell'}, in .lines"
             )
-        found += _small(block, least_ns)
-    return found + [f"  {note}" for note in doc.notes]
+        lines += _small(block, least_ns)
+    return lines + [f"  {note}" for note in doc.notes]
 
 
 def _small(block: Block, least_ns: int) -> list[str]:
@@ -71,9 +73,11 @@ def _block(block: Block, rows: list[LineRow], memory: PeakByLine | None) -> list
         cells += [
             (" " * (NUMBER_COLUMNS + 2) + words, *[""] * len(HEAD), units.size(n)) for words, n in memory.closing()
         ]
-    head, least = ("", *HEAD), (room + NUMBER_COLUMNS + 2, 9, 9, 9, 9, 6)
-    lines = table((*head, "at the peak"), cells, least=(*least, 11)) if memory else table(head, cells, least=least)
-    return [*title, *lines]
+    head: tuple[str, ...] = ("", *HEAD)
+    least: tuple[int, ...] = (room + NUMBER_COLUMNS + 2, 9, 9, 9, 9, 6)
+    if memory:
+        head, least = (*head, "at the peak"), (*least, 11)
+    return [*title, *text_lines(Table("", head, cells), least=least)]
 
 
 def _size(row: LineRow, memory: PeakByLine | None) -> tuple[str, ...]:
@@ -91,3 +95,16 @@ def _numbers(row: LineRow) -> tuple[str, ...]:
     assert s is not None
     values = (row.python_ns, s.blocked_ns, s.device_ns, s.backward_ns)
     return (*(units.duration(v) if v >= LEAST_NS else "" for v in values), units.count(s.n_ops) if s.n_ops else "")
+
+
+# Lines as HTML below a timeline: the picture in an element that opens without a script.
+
+STYLE = "font-size:12px;margin:4px 0"
+
+
+def lines_html(doc: LinesDoc | None) -> str:
+    """The picture behind a summary that opens it; nothing without lines."""
+    if doc is None:
+        return ""
+    summary = "<summary><b>lines</b> of the cell and of its functions</summary>"
+    return f'<details style="{STYLE}">{summary}{image(lines_picture(doc), alt_text(doc))}</details>'

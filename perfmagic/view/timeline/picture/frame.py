@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perfmagic.numerics.intervals import Intervals, covered_before
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import Intervals, covered_before
 from perfmagic.trace.columns import Float64
-from perfmagic.view.svg.canvas import WIDTH_PX, Canvas
-from perfmagic.view.svg.metrics import WIDEST_FONT, fitted, width_px
-from perfmagic.view.svg.path import quantised, skyline
-from perfmagic.view.svg.scale import Scale
+from perfmagic.trace.names import OpClass
+from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Part, in_row, quantised, rects, skyline
+from perfmagic.view.svg.metrics import Scale, fitted, width_px
+from perfmagic.view.svg.palette import LOST_SHARE, tint
+from perfmagic.view.timeline.lanes import Share
 
 LEFT_PX, PLOT_PX = 92, 796
 RIGHT_PX = WIDTH_PX - LEFT_PX - PLOT_PX
+
+
+def gutters(width_px: int) -> tuple[int, int]:
+    """The room left and right of the plot: in narrow pictures lanes have shorter names, and no numbers."""
+    return (LEFT_PX, RIGHT_PX) if width_px >= NARROW_PX else (76, 8)
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,11 @@ DETAILS = (
 )
 
 
+def narrow_detail(detail: Detail) -> Detail:
+    """That of narrow layouts where not every layout can be fine."""
+    return replace(DETAILS[-1], streams=min(3, detail.streams))
+
+
 @dataclass(frozen=True, eq=False)
 class Frame:
     """Where and how finely lanes are drawn. x counts from the plot's left edge."""
@@ -58,11 +70,23 @@ class Frame:
     scale: Scale
     detail: Detail
 
+    @property
+    def plot_px(self) -> int:
+        return self.scale.width_px
+
+    @property
+    def left_px(self) -> int:
+        return gutters(self.canvas.width_px)[0]
+
+    @property
+    def right_px(self) -> int:
+        return gutters(self.canvas.width_px)[1]
+
     def columns_ns(self) -> Float64:
         return self.scale.columns_ns(self.detail.column_px)
 
     def columns_px(self) -> Float64:
-        return np.arange(0, PLOT_PX + 1, self.detail.column_px, dtype=np.float64)
+        return np.arange(0, self.plot_px + 1, self.detail.column_px, dtype=np.float64)
 
     def occupancy(self, busy: Intervals, edges_ns: Float64) -> Float64:
         """Share of each slot between edges that is covered, 0 to 1, shape (len(edges) - 1,)."""
@@ -76,17 +100,20 @@ class Frame:
 
     def label(self, y: float, text: str, token: str = "ink", *, size: int = 11) -> None:
         """A lane's name in the left gutter; y is the middle of the lane."""
-        if width_px(text, size) * WIDEST_FONT > LEFT_PX - 10:
+        room = self.left_px - 10
+        if width_px(text, size) > room:
             size = 10
-        shown = fitted(text, LEFT_PX - 10, size)
+        shown = fitted(text, room, size)
         self.canvas.text(-8, round(y + size * 0.35, 1), shown, token, size=size, anchor="end")
 
     def number(self, y: float, text: str, token: str = "ink", *, size: int = 11) -> None:
         """A lane's number in the right gutter; y is the middle of the lane."""
-        self.canvas.text(PLOT_PX + 8, round(y + size * 0.35, 1), fitted(text, RIGHT_PX - 10, size), token, size=size)
+        shown = fitted(text, self.right_px - 10, size)
+        if shown:
+            self.canvas.text(self.plot_px + 8, round(y + size * 0.35, 1), shown, token, size=size)
 
     def rule(self, y: float, token: str = "rule") -> None:
-        self.canvas.boxes([(0, y, PLOT_PX, 1)], token)
+        self.canvas.boxes([(0, y, self.plot_px, 1)], token)
 
 
 def stacked(shares: Sequence[Float64]) -> list[Float64]:
@@ -95,3 +122,63 @@ def stacked(shares: Sequence[Float64]) -> list[Float64]:
     for share in shares:
         tops.append(np.minimum(1.0, (tops[-1] if tops else 0.0) + share))
     return tops
+
+
+# Where some time went, above the lanes.
+
+GUTTER_PX = 92
+KEY_NAMES = {
+    OpClass.MATRIX: ("matrix kernels", "matrix"),
+    OpClass.COMPUTE: ("other kernels", "comp"),
+    OpClass.COMMUNICATION: ("communication", "comm"),
+    OpClass.HTOD: ("copy HtoD", "htod"),
+    OpClass.DTOH: ("DtoH", "dtoh"),
+    OpClass.DTOD: ("DtoD", "dtod"),
+    OpClass.PTOP: ("PtoP", "dtod"),
+    OpClass.MEMSET: ("memset", "memset"),
+}
+
+
+def draw_shares(canvas: Canvas, shares: Sequence[Share], y: float, title: str = "") -> float:
+    """What some time consists of, each instant once, as one bar and its words; returns the lower edge."""
+    total = max(1, sum(share.ns for share in shares))
+    x = 0.0
+    for share in shares:
+        width = share.ns / total * canvas.width_px
+        share_box(canvas, share, round(x, 1), y, round(max(0.5, width - 1), 1), 7)
+        x += width
+    x = 0.0
+    if title:
+        canvas.text(0, y + 21, title, "ink2")
+        x = width_px(title, 10) + 14
+    return list_shares(canvas, shares, x, y + 13) + 15
+
+
+def list_shares(canvas: Canvas, shares: Sequence[Share], x: float, y: float, left_px: float = 0.0) -> float:
+    """The colour of each share, how long it is and what it is; returns the top of the last row.
+
+    x, y: of the first share.  left_px: where further rows begin.
+    """
+    for share in shares:
+        amount = units.duration(share.ns)
+        before_px = 18 + width_px(amount, 10, bold=True)
+        needed_px = before_px + width_px(share.name, 10)
+        x, y = in_row(canvas, x, y, needed_px, left_px)
+        share_box(canvas, share, round(x, 1), y, 10, 8)
+        name = fitted(share.name, canvas.width_px - x - before_px, 10)
+        canvas.run(round(x + 14, 1), y + 8, Part(amount, bold=True), Part(name, "ink2", gap_px=4))
+        x += needed_px + 14
+    return y
+
+
+def share_box(canvas: Canvas, share: Share, x: float, y: float, width: float, height: float) -> None:
+    """A part of a bar, in its colour; time in which nothing ran is hatched."""
+    box = (x, y, width, height)
+    if share.token == "wait":
+        canvas.boxes([box], tint("wait", LOST_SHARE, LOST_SHARE))
+        canvas.hatch_lost(rects([box]))
+        canvas.boxes([(x, y, 1, height), (round(x + max(0.0, width - 1), 1), y, 1, height)], "wait")
+        return
+    canvas.boxes([box], share.token)
+    if share.second:
+        canvas.boxes([(x, y + height / 2, width, height / 2)], share.second)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmagic import units
-from perfmagic.numerics.intervals import Int64, union
-from perfmagic.view.svg.metrics import WIDEST_FONT, fitted, width_px
+from perfmagic.analysis.timeline.memory import MemoryCurve
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import Int64, union
+from perfmagic.trace.columns import Float64
+from perfmagic.view.svg.canvas import number, quantised, rects, skyline
+from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, tint
-from perfmagic.view.svg.path import number, rects
 from perfmagic.view.timeline.lanes import CellLane, HostOpsLane, LaunchLane
-from perfmagic.view.timeline.picture.frame import PLOT_PX, Frame
+from perfmagic.view.timeline.picture.frame import Frame
 
 CELL_PX, LEVEL_PX, LAUNCH_PX = 18, 11, 14
 MAIN_LEVELS, OTHER_LEVELS, MAX_THREADS = 4, 2, 6
@@ -67,7 +69,7 @@ def draw_launches(frame: Frame, lane: LaunchLane, returned_x: float | None, y: f
     # a launch too short for its column still shows: one pixel
     frame.canvas.fill(frame.skyline(np.where(share > 0, np.maximum(share, 1 / LAUNCH_PX), 0), y, LAUNCH_PX), "launch")
     _draw_blocked(frame, lane, y)
-    if returned_x is not None and PLOT_PX - returned_x > 100:
+    if returned_x is not None and frame.plot_px - returned_x > 100:
         _draw_returned(frame, returned_x, y)
     return y + LAUNCH_PX
 
@@ -107,7 +109,7 @@ def _spans(
 def _draw_blocked(frame: Frame, lane: LaunchLane, y: float) -> None:
     x0, x1 = frame.scale.x(lane.blocked_start_ns), frame.scale.x(lane.blocked_end_ns)
     wide = x1 - x0 >= LEAST_BLOCKED_PX
-    ticks = np.unique(np.round(x0[~wide])).clip(0, PLOT_PX - 1)
+    ticks = np.unique(np.round(x0[~wide])).clip(0, frame.plot_px - 1)
     spans = _spans(np.flatnonzero(wide), x0, x1)
     boxes = [(a, y, round(b - a, 1), LAUNCH_PX) for _, a, b in spans]
     frame.canvas.boxes(boxes, LOST_TONE)
@@ -123,7 +125,7 @@ def _draw_blocked(frame: Frame, lane: LaunchLane, y: float) -> None:
 def _blocked_words(asked_by: str, blocked_ns: int, room_px: float) -> str:
     short = f"blocked {units.duration(blocked_ns)}"
     for words in (f"Python {short}: {asked_by}", f"Python {short}", short):
-        if width_px(words, 10) * WIDEST_FONT <= room_px:
+        if width_px(words, 10) <= room_px:
             return words
     return fitted(short, room_px, 10)
 
@@ -131,12 +133,40 @@ def _blocked_words(asked_by: str, blocked_ns: int, room_px: float) -> str:
 def _write_in_gap(frame: Frame, words: str, x0: float, x1: float, y: float, token: str) -> None:
     if not words:
         return
-    width, middle = width_px(words, 10) * WIDEST_FONT + 12, (x0 + x1) / 2
+    width, middle = width_px(words, 10) + 12, (x0 + x1) / 2
     frame.canvas.boxes([(round(middle - width / 2, 1), y, round(width, 1), LAUNCH_PX)], "ground")
     frame.canvas.text(round(middle, 1), y + 10.5, words, token, anchor="middle")
 
 
 def _draw_returned(frame: Frame, x: float, y: float) -> None:
     middle = y + LAUNCH_PX / 2
-    frame.canvas.stroke(f"M{number(round(x + 4, 1))} {number(middle)}H{number(PLOT_PX)}", "ink3", 1, dash=(1.0, 4.0))
-    _write_in_gap(frame, "Python has returned", x, PLOT_PX, y, "ink2")
+    frame.canvas.stroke(
+        f"M{number(round(x + 4, 1))} {number(middle)}H{number(frame.plot_px)}", "ink3", 1, dash=(1.0, 4.0)
+    )
+    _write_in_gap(frame, "Python has returned", x, frame.plot_px, y, "ink2")
+
+
+# The memory of a device in a picture: a curve, scaled to its peak.
+
+LANE_PX, HEAD_PX = 58, 10
+
+
+def draw_memory(frame: Frame, lane: MemoryCurve, y: float) -> float:
+    """The curve, scaled to its peak; returns the lower edge."""
+    heights = highest(lane, frame.columns_ns()) / max(1, lane.peak_bytes) * (LANE_PX - HEAD_PX)
+    frame.canvas.fill(skyline(frame.columns_px(), quantised(heights, 0.5), y + LANE_PX), "memory")
+    frame.label(y + LANE_PX / 2, "memory")
+    frame.number(y + LANE_PX / 2, f"peak {units.size(lane.peak_bytes)}")
+    if lane.reserved_max_bytes:
+        frame.number(y + LANE_PX - 6, f"{units.size(lane.reserved_max_bytes)} reserved", "ink2", size=10)
+    return y + LANE_PX + 6
+
+
+def highest(lane: MemoryCurve, edges_ns: Float64) -> Float64:
+    """The most that was allocated in each column; shape (columns,).  edges_ns: columns + 1 instants, rising."""
+    first = np.maximum(np.searchsorted(lane.at_ns, edges_ns[:-1], side="right") - 1, 0)
+    last = np.maximum(np.searchsorted(lane.at_ns, edges_ns[1:], side="left") - 1, first)
+    found = lane.allocated_bytes[first].astype(np.float64)
+    for column in np.flatnonzero(last > first).tolist():
+        found[column] = float(lane.allocated_bytes[first[column] : last[column] + 1].max())
+    return found

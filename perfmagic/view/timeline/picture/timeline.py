@@ -2,67 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise, product
 
-from perfmagic import units
-from perfmagic.view.svg.canvas import Canvas
-from perfmagic.view.svg.metrics import WIDEST_FONT, fitted, width_px
-from perfmagic.view.svg.scale import Scale, ticks
-from perfmagic.view.timeline.critical import TITLE
-from perfmagic.view.timeline.doc import TimelineDoc
+from perfmagic.analysis.findings.finding import Finding
+from perfmagic.base import units
+from perfmagic.trace.names import OpClass
+from perfmagic.view.svg.canvas import Canvas, Part, in_row, rects
+from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
+from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
+from perfmagic.view.svg.layouts import Draw, Picture, alone, fit_layouts, smallest_fit
+from perfmagic.view.svg.metrics import Scale, fitted, ticks, width_px
+from perfmagic.view.svg.palette import Tone, queued
+from perfmagic.view.timeline.doc import AT_ONCE, TITLE, TimelineDoc, alt_text, cost_words, rest_words, trust_words
 from perfmagic.view.timeline.lanes import DeviceGroup, Flag
 from perfmagic.view.timeline.picture.device import device_heading, draw_staves, draw_stream
-from perfmagic.view.timeline.picture.frame import DETAILS, LEFT_PX, PLOT_PX, RIGHT_PX, Detail, Frame
-from perfmagic.view.timeline.picture.head import draw_header, draw_key, draw_shares
-from perfmagic.view.timeline.picture.host import draw_cell, draw_launches, draw_threads, line_tones
-from perfmagic.view.timeline.picture.memory import draw_memory
-from perfmagic.view.timeline.words import alt_text
+from perfmagic.view.timeline.picture.frame import (
+    DETAILS,
+    GUTTER_PX,
+    KEY_NAMES,
+    Detail,
+    Frame,
+    draw_shares,
+    gutters,
+    narrow_detail,
+)
+from perfmagic.view.timeline.picture.host import draw_cell, draw_launches, draw_memory, draw_threads, line_tones
 
-MAX_BYTES = 40_000  # of the file; base64 in a notebook's output makes 53,400 of it
 AXIS_PX = 15
 FLAG_PX = 28
-BRACKET_X = -LEFT_PX + 1
 OPEN_STREAMS = 2  # with few ops on so few streams every op gets a row of its own
 
 
-def timeline_svg(doc: TimelineDoc, *, header: bool = True, most_bytes: int = MAX_BYTES) -> str:
-    """The picture of a timeline, 1000 px wide, at most 40 kB (or most_bytes), light and dark by the reader's system.
+def timeline_svg(doc: TimelineDoc) -> str:
+    """The picture of a timeline, 1000 px wide, at most 40 kB, light and dark by the reader's system.
 
-    header: with the first line, the findings and the trust line, for a picture that stands alone.
+    With the first line, the findings and the trust line, for a picture that stands alone.
     """
-    return smallest_fit(lambda detail: _picture(doc, detail, header), most_bytes)
+    return smallest_fit(lambda detail: alone(_drawing(doc, detail, header=True), alt_text(doc)), DETAILS, MAX_BYTES).svg
 
 
-def smallest_fit(draw: Callable[[Detail], str], most_bytes: int) -> str:
-    """The finest picture that fits, else the coarsest one, found by halves: a coarser one is smaller."""
-    finest = draw(DETAILS[0])
-    if len(finest.encode()) <= most_bytes:
-        return finest
-    fits, low, high = "", 1, len(DETAILS) - 1
-    while low < high:
-        middle = (low + high) // 2
-        picture = draw(DETAILS[middle])
-        if len(picture.encode()) <= most_bytes:
-            fits, high = picture, middle
-        else:
-            low = middle + 1
-    return fits or draw(DETAILS[-1])
+def timeline_picture(doc: TimelineDoc, most_bytes: int = LAYOUTS_BYTES) -> Picture:
+    """The same without what stands around it in HTML, laid out for several widths, in at most most_bytes."""
+    return fit_layouts(
+        lambda detail: _drawing(doc, detail, header=False), DETAILS, narrow_detail, alt_text(doc), most_bytes
+    )
 
 
-def _picture(doc: TimelineDoc, detail: Detail, header: bool) -> str:
-    canvas = Canvas()
+def _drawing(doc: TimelineDoc, detail: Detail, *, header: bool) -> Draw:
+    return lambda canvas: _draw(canvas, doc, detail, header=header)
+
+
+def _draw(canvas: Canvas, doc: TimelineDoc, detail: Detail, *, header: bool) -> float:
+    """The whole picture, as wide as the canvas; returns its height."""
     y = draw_header(canvas, doc) if header else 4.0
     if len(doc.groups) == 1 and doc.groups[0].shares:
         y = draw_shares(canvas, doc.groups[0].shares, y)
     if doc.path:
         y = draw_shares(canvas, doc.path, y, title=TITLE)
-    frame = Frame(canvas, Scale(doc.start_ns, doc.end_ns, PLOT_PX), detail)
-    canvas.shifted(LEFT_PX)
+    left_px, right_px = gutters(canvas.width_px)
+    frame = Frame(canvas, Scale(doc.start_ns, doc.end_ns, canvas.width_px - left_px - right_px), detail)
+    canvas.shifted(left_px)
     y = _draw_body(frame, doc, y)
     canvas.back()
-    y = draw_key(canvas, doc, y + 4, header=header)
-    return canvas.svg(y, alt_text(doc))
+    return draw_key(canvas, doc, y + 4, header=header)
 
 
 def _draw_body(frame: Frame, doc: TimelineDoc, y: float) -> float:
@@ -95,7 +98,7 @@ def _draw_host(frame: Frame, doc: TimelineDoc, y: float) -> float:
 def _draw_group(frame: Frame, doc: TimelineDoc, group: DeviceGroup, y: float) -> float:
     several = len(doc.groups) > 1
     if several:
-        text = fitted(device_heading(group, doc.header.busy_of), PLOT_PX, 11, bold=True)
+        text = fitted(device_heading(group, doc.header.busy_of), frame.plot_px, 11, bold=True)
         frame.canvas.text(0, y + 11, text, size=11, bold=True)
         y += 18
     top, tones = y, line_tones(doc.cell)
@@ -123,19 +126,19 @@ def _draw_rest(frame: Frame, group: DeviceGroup, n_drawn: int, hidden: int, y: f
 
 
 def _draw_axis(frame: Frame, y: float, lowest: float) -> None:
-    for tick in ticks(frame.scale.end_ns - frame.scale.start_ns, PLOT_PX):
+    for tick in ticks(frame.scale.end_ns - frame.scale.start_ns, frame.plot_px):
         x = round(frame.scale.x_of(frame.scale.start_ns + tick.offset_ns), 1)
         frame.canvas.boxes([(x, y + 11, 0.75, lowest - y - 11)], "grid")
         half = width_px(tick.text, 10) / 2
-        anchor = "" if x < half else "end" if x > PLOT_PX - half else "middle"
+        anchor = "" if x < half else "end" if x > frame.plot_px - half else "middle"
         frame.canvas.text(x, y + 9, tick.text, "ink2", anchor=anchor)
 
 
 def _draw_flags(frame: Frame, flags: tuple[Flag, ...], start_ns: int, y: float, lowest: float) -> None:
     """Lines through all lanes, each with its words on the side that has room."""
     xs = [round(frame.scale.x_of(flag.at_ns), 1) for flag in flags]
-    widths = [(width_px(flag.text, 11, bold=True) + 8) * WIDEST_FONT for flag in flags]
-    sides = word_sides(xs, widths)
+    widths = [(width_px(flag.text, 11, bold=True) + 8) for flag in flags]
+    sides = word_sides(xs, widths, frame)
     for flag, x, side in zip(flags, xs, sides, strict=True):
         top = y if side else y + FLAG_PX  # a line without words of its own keeps out of the other's
         frame.canvas.boxes([(x, top, 1, lowest - top)], "ink")
@@ -146,12 +149,12 @@ def _draw_flags(frame: Frame, flags: tuple[Flag, ...], start_ns: int, y: float, 
         frame.canvas.text(at, y + 21, units.duration(flag.at_ns - start_ns), "ink2", anchor=anchor)
 
 
-def word_sides(xs: Sequence[float], widths: Sequence[float]) -> tuple[str, ...]:
+def word_sides(xs: Sequence[float], widths: Sequence[float], frame: Frame) -> tuple[str, ...]:
     """On which side of its line each flag's words stand, "" for a flag whose words find no place beside the others.
 
     xs: of the lines, rising, in px from the plot's left edge.  widths: of the words.
     """
-    liked = [("left", "right") if x > PLOT_PX / 2 and x == xs[-1] else ("right", "left") for x in xs]
+    liked = [("left", "right") if x > frame.plot_px / 2 and x == xs[-1] else ("right", "left") for x in xs]
     for first in (0, len(xs) - 1):  # without room for all, the last flag says how it ended
         for sides in product(*liked[first:]):
             spans = [
@@ -159,7 +162,7 @@ def word_sides(xs: Sequence[float], widths: Sequence[float]) -> tuple[str, ...]:
                 for x, width, side in zip(xs[first:], widths[first:], sides, strict=True)
             ]
             apart = all(a[1] <= b[0] for a, b in pairwise(spans))
-            if apart and spans and spans[0][0] >= -LEFT_PX and spans[-1][1] <= PLOT_PX + RIGHT_PX:
+            if apart and spans and spans[0][0] >= -frame.left_px and spans[-1][1] <= frame.plot_px + frame.right_px:
                 return ("",) * first + sides
     return ("",) * len(xs)
 
@@ -168,7 +171,83 @@ def _bracket(frame: Frame, top: float, bottom: float, name: str, token: str) -> 
     """The only grouping: a bar at the far left, with its name where there is room."""
     if bottom <= top:
         return
-    frame.canvas.boxes([(BRACKET_X, round(top, 1), 2, round(bottom - top, 1))], token)
-    if bottom - top >= width_px(name, 10) + 4:
+    left = 1 - frame.left_px
+    frame.canvas.boxes([(left, round(top, 1), 2, round(bottom - top, 1))], token)
+    if bottom - top >= width_px(name, 10):
         middle = round((top + bottom) / 2, 1)
-        frame.canvas.text(BRACKET_X + 12, middle, name, "ink2", anchor="middle", turned=True)
+        frame.canvas.text(left + 12, middle, name, "ink2", anchor="middle", turned=True)
+
+
+# The first line and the findings above the lanes, the key below them.
+
+FINDING_PX = 21
+HELD = "queued, stream idle"
+PART_PX = 18  # how far a part of a finding is set in
+
+
+def draw_header(canvas: Canvas, doc: TimelineDoc) -> float:
+    """The first line and the findings; returns the lower edge."""
+    total, rest = doc.header.parts[0], doc.header.parts[1:]
+    shown = fitted("  ·  ".join(rest), canvas.width_px - width_px(total, 15, bold=True) - 12, 12)
+    canvas.run(0, 18, Part(total, size=15, bold=True), Part(shown, "ink2", 12, gap_px=12))
+    y = 28.0
+    if doc.failure:
+        canvas.text(0, y + 12, fitted(doc.failure, canvas.width_px, 12, bold=True), "wait", size=12, bold=True)
+        y += FINDING_PX
+    for finding in doc.findings[:AT_ONCE]:
+        canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
+        _draw_finding(canvas, y + 14.5, finding, cost_words(finding, doc.header.busy_frac))
+        y += FINDING_PX
+    if len(doc.findings) > AT_ONCE:
+        more = f"{units.count(len(doc.findings) - AT_ONCE)} more in .findings"
+        canvas.text(GUTTER_PX, y + 14.5, more, "ink2", size=12)
+        y += FINDING_PX
+    if doc.findings:
+        canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
+    return y + 6
+
+
+def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> float:
+    """What the colours mean, and which device this was; returns the lower edge of the picture."""
+    entries: list[tuple[str, str | Tone]] = [*_classes(doc)]
+    if any(s.queue_max for g in doc.groups for s in g.streams):
+        entries += [("queued", queued("comp", 1)), (HELD, queued("comp", 0))]
+    x = 0.0
+    for text, tone in entries:
+        x, y = in_row(canvas, x, y, 14 + width_px(text, 10))
+        box = (round(x, 1), y + 3, 10.0, 8.0)
+        canvas.boxes([box], tone)
+        if text == HELD:
+            canvas.hatch_waiting(rects([box]), "matrix")
+        canvas.text(round(x + 14, 1), y + 10.5, text, "ink2")
+        x += 14 + width_px(text, 10) + 14
+    device = fitted(doc.header.device_label, canvas.width_px, 10)
+    x, y = in_row(canvas, x, y, width_px(device, 10))
+    canvas.text(canvas.width_px, y + 10.5, device, "ink2", anchor="end")
+    return y + 18 if not header else _draw_trust(canvas, doc, y + 20)
+
+
+def _draw_trust(canvas: Canvas, doc: TimelineDoc, y: float) -> float:
+    if not doc.trust:
+        return y + 2
+    _, more = trust_words(doc)
+    ending = f" · {units.plural(len(more), 'more note')} in .trust and in the report" if more else ""
+    canvas.text(0, y + 9, fitted(doc.trust[0], canvas.width_px - width_px(ending, 10), 10) + ending, "ink2")
+    return y + 16
+
+
+def _draw_finding(canvas: Canvas, y: float, finding: Finding, cost: str) -> None:
+    """One finding in a line; a part of another is set in."""
+    bold, x, rest = finding.cost_ns != 0 and not finding.depth, GUTTER_PX + PART_PX * finding.depth, rest_words(finding)
+    token = "wait" if finding.is_wrong else "ink" if finding.cost_ns != 0 else "ink2"
+    words = "wait" if finding.is_wrong else "ink"
+    canvas.text(GUTTER_PX - 12, y, cost, token, size=12, anchor="end", bold=bold)
+    cause = fitted(finding.cause, canvas.width_px - x, 12, bold=True)
+    gap_px = 3 if rest[:1] == " " else 0
+    shown = fitted(rest.lstrip(), canvas.width_px - x - width_px(cause, 12, bold=True) - gap_px, 12)
+    canvas.run(x, y, Part(cause, words, 12, bold=True), Part(shown, words, 12, gap_px=gap_px))
+
+
+def _classes(doc: TimelineDoc) -> list[tuple[str, str | Tone]]:
+    present = {int(c) for g in doc.groups for s in g.streams for c in set(s.op_class.tolist())}
+    return [KEY_NAMES[c] for c in OpClass if c in present]

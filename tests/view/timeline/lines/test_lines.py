@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfmagic.analysis.timeline.line_totals import LineStat
+from perfmagic.analysis.timeline.lines import LineStat
 from perfmagic.trace.model import Trace
 from perfmagic.trace.paths import Paths, UserFunction
 from perfmagic.view.timeline.lines.doc import Block, LineRow, LinesDoc, lines_doc

@@ -14,8 +14,8 @@ from perfmagic.trace.columns import PathMarks
 from perfmagic.trace.model import Trace
 from perfmagic.trace.paths import Paths, UserFunction
 from perfmagic.view.timeline.doc import timeline_doc
-from perfmagic.view.timeline.lines.wire import EXACT, GRID, MOST_ROWS, NOT_DRAWN
-from perfmagic.view.timeline.wire import Wire, timeline_wire
+from perfmagic.view.timeline.lines.live_data import EXACT, GRID, MOST_ROWS, NOT_DRAWN
+from perfmagic.view.timeline.live_data import Wire, timeline_wire
 from tests.analysis.timeline.test_by_path import MAIN, MS, WORKER, trace_of
 from tests.view.timeline.build import HOSTILE, noisy, queue_of
 from tests.view.timeline.lines.build import BACKWARD, with_backward

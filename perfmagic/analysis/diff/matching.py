@@ -1,0 +1,273 @@
+"""The lines of two cells beside each other, matched by their text."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, TypeAlias
+
+import numpy as np
+
+from perfmagic.analysis.diff.comparable import repeats_of
+from perfmagic.analysis.diff.side import Side
+from perfmagic.analysis.diff.times import TimeChange, totals
+from perfmagic.analysis.diff.work import BOTH, GONE, NEW
+from perfmagic.analysis.timeline.lines import LineStat, lines
+from perfmagic.analysis.timeline.steps import Step
+from perfmagic.base import units
+from perfmagic.trace.json_form import one_of
+from perfmagic.trace.rows import Rows
+
+EDITED = "edited"
+_NOTHING = LineStat(0, "", 0, 0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class LineChange:
+    """A line of two cells.
+
+    line_a: its number in the first, as the editor counts; None where it is not there.
+    line_b: its number in the second; None where it is not there.
+    change: what became of it.
+    text: the text, of the second where it has one.
+    host_a_ns: Python was on it, in the first.
+    host_b_ns: Python was on it, in the second.
+    blocked_a_ns: Python was blocked on it, in the first.
+    blocked_b_ns: Python was blocked on it, in the second.
+    device_a_ns: the summed duration of its device ops, in the first.
+    device_b_ns: the summed duration of its device ops, in the second.
+    idle_a_ns: a device was idle, with nothing queued, while Python was on it, in the first.
+    idle_b_ns: a device was idle, with nothing queued, while Python was on it, in the second.
+    diff_ns: how much longer Python was on it in the second.
+    """
+
+    shown: ClassVar[tuple[str, ...]] = (
+        *("line_a", "line_b", "change", "text", "host_a_ns", "host_b_ns", "diff_ns"),
+        *("blocked_a_ns", "blocked_b_ns", "device_a_ns", "device_b_ns"),
+    )
+
+    line_a: int | None
+    line_b: int | None
+    change: Annotated[str, one_of("both", "new", "gone", "edited")]
+    text: str
+    host_a_ns: int
+    host_b_ns: int
+    blocked_a_ns: int
+    blocked_b_ns: int
+    device_a_ns: int
+    device_b_ns: int
+    idle_a_ns: int
+    idle_b_ns: int
+
+    @property
+    def diff_ns(self) -> int:
+        return self.host_b_ns - self.host_a_ns
+
+
+def line_changes(first: Side, second: Side) -> Rows[LineChange]:
+    """The lines of both cells that ran, in order, matched by text, so that an inserted line does not shift the others.
+
+    None where a trace is of no cell.
+    """
+    if first.trace.cell is None or second.trace.cell is None:
+        return Rows((), LineChange)
+    stats = [{stat.line: stat for stat in lines(side.trace)} for side in (first, second)]
+    texts = [_texts(side.trace.cell.source) for side in (first, second) if side.trace.cell is not None]
+    rows = []
+    for change, a, b in _aligned(*texts):
+        old, new = stats[0].get(a, _NOTHING), stats[1].get(b, _NOTHING)
+        if old is new:  # it ran in neither
+            continue
+        text = texts[1][b - 1] if b else texts[0][a - 1]
+        pairs = [(getattr(old, name), getattr(new, name)) for name in ("host_ns", "blocked_ns", "device_ns", "idle_ns")]
+        rows.append(LineChange(a or None, b or None, change, text, *(ns for pair in pairs for ns in pair)))
+    return Rows(rows, LineChange)
+
+
+def _texts(source: str) -> list[str]:
+    """The lines of a cell, stripped."""
+    return [text.strip() for text in source.splitlines()]
+
+
+def _aligned(first: list[str], second: list[str]) -> Iterator[tuple[str, int, int]]:
+    """What became of each line, and its number in both, from 1; 0 where it is not there."""
+    for what, i, k, j, m in difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
+        common = k - i if k - i == m - j else 0  # as many lines with other text are edited ones
+        word = BOTH if what == "equal" else EDITED
+        yield from ((word, i + n + 1, j + n + 1) for n in range(common))
+        yield from ((GONE, n + 1, 0) for n in range(i + common, k))
+        yield from ((NEW, 0, n + 1) for n in range(j + common, m))
+
+
+# The training steps of two traces beside each other.
+
+
+@dataclass(frozen=True)
+class StepChange:
+    """A step of the first trace and one of the second.
+
+    number_a: as the first numbers it.
+    number_b: as the second numbers it.
+    a_ns: its length on the host, in the first.
+    b_ns: its length on the host, in the second.
+    busy_a_ns: how long a device was busy with it, in the first.
+    busy_b_ns: how long a device was busy with it, in the second.
+    n_ops_a: device ops that it launched, in the first.
+    n_ops_b: device ops that it launched, in the second.
+    diff_ns: how much longer it is in the second.
+    """
+
+    number_a: int
+    number_b: int
+    a_ns: int
+    b_ns: int
+    busy_a_ns: int
+    busy_b_ns: int
+    n_ops_a: int
+    n_ops_b: int
+
+    @property
+    def diff_ns(self) -> int:
+        return self.b_ns - self.a_ns
+
+
+def step_changes(first: Side, second: Side) -> Rows[StepChange]:
+    """The steps of both, matched by order; where there are more of one, the median step of each, and a note says so."""
+    a, b = first.steps, second.steps
+    if not len(a) or not len(b):
+        return Rows((), StepChange)
+    if len(a) == len(b):
+        return Rows((_change(*pair) for pair in zip(a, b, strict=True)), StepChange)
+    counts = f"{first.name} has {units.plural(len(a), 'step')}, {second.name} {units.count(len(b))}"
+    return Rows([_change(median_step(a), median_step(b))], StepChange, f"the median step of each: {counts}")
+
+
+def describe_most_changed(rows: Sequence[StepChange]) -> tuple[str, ...]:
+    """The step that changed most, in a sentence; none of fewer than two steps, and none where all are as long."""
+    most = max(rows, key=lambda row: abs(row.diff_ns), default=None)
+    if most is None or len(rows) < 2 or not most.diff_ns:
+        return ()
+    which = f"step {most.number_a}" if most.number_a == most.number_b else f"step {most.number_a} → {most.number_b}"
+    both = f"{units.duration(most.a_ns)} → {units.duration(most.b_ns)}"
+    return (f"of its steps {which} changed most, by {units.signed(most.diff_ns)} ({both})",)
+
+
+def median_step(steps: Sequence[Step]) -> Step:
+    """The step whose length is the median, the shorter of the middle two."""
+    return sorted(steps, key=lambda step: step.duration_ns)[(len(steps) - 1) // 2]
+
+
+def _change(a: Step, b: Step) -> StepChange:
+    return StepChange(
+        *(a.number, b.number, a.duration_ns, b.duration_ns),
+        *(a.busy_ns, b.busy_ns, a.n_ops, b.n_ops),
+    )
+
+
+# The ranks of two jobs beside each other: which of them stands for all, and which changed differently.
+
+Waiting: TypeAlias = tuple[Mapping[int, int], Mapping[int, int]]
+OTHERWISE_FRAC = 0.05  # of the median whole of the first job, as where the totals of ranks stand out
+
+
+@dataclass(frozen=True)
+class RankChange:
+    """A rank of the first job and of the second.
+
+    rank: the rank.
+    a_ns: its whole in the first job.
+    b_ns: its whole in the second.
+    diff_ns: how much longer it is in the second.
+    compute_diff_ns: how much more compute time the second has.
+    communication_diff_ns: how much more communication time the second has.
+    exposed_communication_diff_ns: how much more communication without compute beside it the second has.
+    exposed_waiting_diff_ns: how much longer it waits for other ranks in the second, with no compute beside it; None
+    where that is not known of both.
+    copy_diff_ns: how much more copy time the second has.
+    idle_diff_ns: how much more idle time the second has.
+    median: whether its change is the median.
+    otherwise: whether its change is far from the median.
+    """
+
+    rank: int
+    a_ns: int
+    b_ns: int
+    diff_ns: int
+    compute_diff_ns: int
+    communication_diff_ns: int
+    exposed_communication_diff_ns: int
+    exposed_waiting_diff_ns: int | None
+    copy_diff_ns: int
+    idle_diff_ns: int
+    median: bool
+    otherwise: bool
+
+
+def rank_changes(
+    first: Mapping[int, Side], second: Mapping[int, Side], waiting_ns: Waiting = ({}, {})
+) -> Rows[RankChange]:
+    """The ranks that both jobs have, rising.
+
+    The median rank is that whose whole changed by the median, of an even number of ranks by the lower one. A rank whose
+    change is a twentieth of the median whole or more away from it changed otherwise.
+    waiting_ns: of both jobs the exposed waiting of the whole recording, by rank, where it is known.
+    """
+    ranks = sorted(first.keys() & second.keys())
+    changes_of = {
+        rank: {row.name: row for row in totals(first[rank], second[rank], repeats_of(first[rank], second[rank]))}
+        for rank in ranks
+    }
+    if not ranks:
+        return Rows((), RankChange)
+    order = sorted(ranks, key=lambda rank: changes_of[rank]["whole"].diff_ns)
+    median = order[(len(order) - 1) // 2]
+    far_ns = OTHERWISE_FRAC * float(np.median([changes_of[rank]["whole"].a_ns for rank in ranks]))
+    waiting = {rank: _per_step(rank, waiting_ns, repeats_of(first[rank], second[rank])) for rank in ranks}
+    return Rows(
+        (_rank_change(rank, changes_of[rank], changes_of[median], far_ns, waiting[rank]) for rank in ranks), RankChange
+    )
+
+
+def _per_step(rank: int, waiting_ns: Waiting, repeats: tuple[int, int]) -> int | None:
+    """How much longer a rank waits in the second job, of one step where steps are compared; None where not known."""
+    a, b = (waited.get(rank) for waited in waiting_ns)
+    return None if a is None or b is None else b // repeats[1] - a // repeats[0]
+
+
+def _rank_change(
+    rank: int,
+    changes: Mapping[str, TimeChange],
+    median: Mapping[str, TimeChange],
+    far_ns: float,
+    waiting_diff_ns: int | None,
+) -> RankChange:
+    whole = changes["whole"]
+    return RankChange(
+        rank=rank,
+        a_ns=whole.a_ns,
+        b_ns=whole.b_ns,
+        diff_ns=whole.diff_ns,
+        compute_diff_ns=changes["compute"].diff_ns,
+        communication_diff_ns=changes["communication"].diff_ns,
+        exposed_communication_diff_ns=changes["exposed_communication"].diff_ns,
+        exposed_waiting_diff_ns=waiting_diff_ns,
+        copy_diff_ns=changes["copy"].diff_ns,
+        idle_diff_ns=changes["idle"].diff_ns,
+        median=changes is median,
+        otherwise=abs(whole.diff_ns - median["whole"].diff_ns) >= far_ns,
+    )
+
+
+def rank_notes(rows: Rows[RankChange], missing: Sequence[int]) -> tuple[str, ...]:
+    """What the ranks say together, in sentences.  missing: ranks that only one job has."""
+    median = next(row for row in rows if row.median)
+    stands_for = f"the median of {units.plural(len(rows), 'rank')} is rank {median.rank}"
+    sentences = [
+        f"{stands_for}: its whole changed by {units.signed(median.diff_ns)}; parts and tables are of that rank"
+    ]
+    others = [row for row in rows if row.otherwise]
+    words = ", ".join(f"rank {row.rank} by {units.signed(row.diff_ns)}" for row in others)
+    sentences += [f"changed differently: {words}"] if others else ["no rank changed much differently"]
+    sentences += [f"only one has rank {', '.join(map(str, missing))}"] if missing else []
+    return tuple(sentences)

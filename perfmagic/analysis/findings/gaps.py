@@ -1,0 +1,421 @@
+"""The finding "the device waited for Python", which holds what that time was made of, and its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfmagic.analysis.findings.advice import (
+    BUFFERS_ADVICE,
+    FORWARD,
+    UNFLATTEN,
+    can_compile,
+    compiled,
+    for_gpus,
+    in_graphs,
+    is_compiled_code,
+)
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.finding import Finding, Outcome, PythonWas, Silent, on_time_lines, too_few, too_short
+from perfmagic.analysis.findings.wording import listed, sentences
+from perfmagic.analysis.timeline.idle import CAUSES
+from perfmagic.analysis.timeline.origin import Source, origins
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import EMPTY, Intervals, clip, covered_ns, intersect, total_ns, union
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
+from perfmagic.trace.correlate import lines_at
+from perfmagic.trace.short_names import kernel_short_names
+from perfmagic.trace.signatures import function_name
+
+MOSTLY = 0.9  # of the time, in a stretch that is
+SHORT_FRAC = 0.2  # of the window or less: there it belongs, and not to the whole
+
+
+def waited_for_host(facts: Facts, parts: Sequence[Finding]) -> Outcome:
+    """All the time that the device waited for what Python, or a call that it was in, would launch next.
+
+    parts: what is found of that time.
+    """
+    where = facts.cell_time.waited_for_host
+    cost_ns, least_ns = total_ns(where), max(1, LONG_GAP_FRAC * facts.window_ns)
+    if not parts and cost_ns < least_ns:
+        waited = f"{facts.the_device} waited for Python for"
+        return too_short(waited, cost_ns, least_ns, facts.describe_share(LONG_GAP_FRAC))
+    of_window = f"{units.percent(cost_ns / facts.window_ns)} of {facts.cell_time.window.name}"
+    was = facts.python_was(where)
+    return [
+        Finding(
+            rule="waited_for_host",
+            cost_ns=cost_ns,
+            cause=f"{facts.the_device} waited {units.duration(cost_ns)} for Python",
+            detail=f", {sentences(of_window + _when(facts, where), _on_lines(facts, where), was.sentence)}",
+            lines=(),
+            start_ns=int(where[0, 0]),
+            end_ns=int(where[-1, 1]),
+            device=facts.device,
+            where=where,
+            frames=was.frames,
+        )
+    ]
+
+
+def _on_lines(facts: Facts, where: Intervals) -> str:
+    """Where in functions that were followed; the parts of this finding name the cell's own lines."""
+    place = on_time_lines(facts.trace, where, ())
+    return f"Python was{place}" if place else ""
+
+
+def _when(facts: Facts, where: Intervals) -> str:
+    """Where nearly all of it lies, if that is a short stretch: a refill after a wait, say, and no habit."""
+    begin_ns, length_ns = facts.cell_time.window.start_ns, facts.window_ns
+    sums = np.concatenate(([0], np.cumsum(where[:, 1] - where[:, 0])))
+    last = np.searchsorted(sums, sums[:-1] + MOSTLY * sums[-1])  # of each first piece
+    first = np.flatnonzero(last < len(sums))
+    if not len(first):
+        return ""
+    spans_ns = where[last[first] - 1, 1] - where[first, 0]
+    best = int(spans_ns.argmin())
+    if spans_ns[best] > SHORT_FRAC * length_ns:
+        return ""
+    start_ns, end_ns = int(where[first[best], 0]), int(where[last[first[best]] - 1, 1])
+    inside = total_ns(clip(where, start_ns, end_ns))
+    since = f"from {units.duration(start_ns - begin_ns)} on" if start_ns > begin_ns else "at the beginning"
+    part = units.duration(inside)
+    part = "all" if part == units.duration(total_ns(where)) else part
+    within = f"within {units.duration(end_ns - start_ns)} " if part != "all" or len(where) > 1 else ""
+    return f", {part} of it {within}{since}"
+
+
+# The finding "longest idle gap" and its sentence.
+
+LONG_GAP_FRAC = 0.05  # of the extent
+OF_EXTENT = f"{units.percent(LONG_GAP_FRAC)} of the extent"
+
+
+def longest_gap(facts: Facts) -> Outcome:
+    """The longest idle gap, its parts by cause, and where Python was."""
+    gaps = facts.gaps
+    least_ns = LONG_GAP_FRAC * facts.breakdown.extent_ns
+    if not len(gaps):
+        return Silent(f"{facts.the_device} had no idle gap")
+    if int(gaps.length_ns.max()) < least_ns:
+        return too_short("the longest idle gap took", int(gaps.length_ns.max()), least_ns, OF_EXTENT)
+    row = int(gaps.length_ns.argmax())
+    line = int(gaps.line[row])
+    where = union(gaps.start_ns[[row]], gaps.end_ns[[row]])
+    # what Python did explains a gap only where the device waited for it
+    for_host = 2 * int(gaps.for_python_ns[row]) >= int(gaps.length_ns[row])
+    was = facts.python_was(intersect(where, facts.cell_time.waited_for_host) if for_host else EMPTY)
+    waited = f"{facts.the_device} waited {_parts(facts, row)}{on_time_lines(facts.trace, where, [line])}"
+    return [
+        Finding(
+            rule="longest_gap",
+            cost_ns=int(gaps.length_ns[row]),
+            cause="longest idle gap",
+            detail=f", {units.duration(int(gaps.length_ns[row]))}: {sentences(waited, was.sentence)}",
+            lines=(line,) if line != NO_LINE else (),
+            start_ns=int(gaps.start_ns[row]),
+            end_ns=int(gaps.end_ns[row]),
+            device=facts.device,
+            frames=was.frames,
+            where=where,
+        )
+    ]
+
+
+def _parts(facts: Facts, row: int) -> str:
+    """What an idle gap was made of: "for Python", or "50.0 µs for Python and 5.00 µs for launches to arrive"."""
+    parts = facts.gaps.parts_ns(row)
+    inside_ns = parts.pop("in_call", 0)
+    if inside_ns:
+        parts["in_python"] = parts.get("in_python", 0) + inside_ns
+    inside = f", {units.duration(inside_ns)} of it inside calls into the driver" if inside_ns else ""
+    causes = {cause: cause_text + (inside if cause == "in_python" else "") for cause, cause_text in CAUSES.items()}
+    if len(parts) == 1:
+        return causes[next(iter(parts))]
+    longest = sorted(parts.items(), key=lambda part: -part[1])
+    return listed([f"{units.duration(ns)} {causes[cause]}" for cause, ns in longest])
+
+
+# The finding "the same gap", of pauses that come again between the same ops, and its sentence.
+
+NEAR_FRAC = 0.25  # of the median: a gap of about that length
+REPEATED_GAP_NS = 50_000  # of a gap that counts; shorter ones are the ordinary time between two launches
+REPEATED = 3  # gaps that make a habit
+REPEATED_FINDINGS = 2  # the dearest ones; a step with hundreds of kernels could fill the list with them
+FAR_IQR = 3  # as of an outlier among samples: so far from the middle half,
+FAR_RATIO = 3  # times the median: where nearly all are alike, the middle half has no width
+
+
+# The first part of an operator's name is of the library that registered it; these are torch's own, which torch.compile
+# knows. It calls every other operator as it is (torch.library, "custom operators")
+_TORCH = frozenset({"aten", "prim", "prims", "autograd", "torch", "c10d", "_c10d_functional", "inductor", "quantized"})
+_COMPILED_ADVICE = 'torch.compile(mode="reduce-overhead") runs it as CUDA graphs, without this Python work'
+_UNCOMPILED_ADVICE = "torch.compile or CUDA graphs remove this Python work"
+_GRAPHS_ADVICE = "CUDA graphs remove this Python work"
+
+
+# DDP's _sync_buffers: broadcast_coalesced puts them into one tensor and copies them back from slices of it
+_BUFFERS = frozenset({UNFLATTEN, FORWARD})
+
+
+def repeated_gap(facts: Facts, free: Intervals) -> Outcome:
+    """Pauses of the device for Python that come again between the same ops, and what Python did in them.
+
+    Only what no other finding explains counts: `free`. A gap far longer than the others of its group is no repetition
+    and is left out; the longest of all has a finding of its own.
+    """
+    again = _again(facts, free, ~facts.in_stretches)
+    if isinstance(again, Silent):
+        return again
+    return [_for_python(facts, group, free, waited_ns) for group, waited_ns in again]
+
+
+def repeated_gap_queued(facts: Facts, free: Intervals) -> Outcome:
+    """Pauses that come again between the same ops though work was queued: inside a graph, behind what is unrecorded."""
+    unexplained = intersect(free, facts.cell_time.parts["unexplained"])
+    again = _again(facts, unexplained, np.ones(len(facts.gaps), bool))
+    if isinstance(again, Silent):
+        return again
+    return [_with_work_queued(facts, group, unexplained, waited_ns) for group, waited_ns in again]
+
+
+def _again(facts: Facts, free: Intervals, asked: Bool) -> list[tuple[Int64, Int64]] | Silent:
+    """The dearest groups of gaps that are alike, each with how much of each gap is free.  asked: which gaps count."""
+    gaps = facts.gaps
+    waited = covered_ns(free, gaps.start_ns, gaps.end_ns)
+    rows = np.flatnonzero((waited >= REPEATED_GAP_NS) & asked)
+    if not len(rows):
+        return Silent(f"no gap of {units.duration(REPEATED_GAP_NS)} or more is left by other findings")
+    groups = _alike(facts, rows, waited)
+    near = [group[~_far(waited[group])] for group in groups]
+    kept = [group for group in near if len(group) >= REPEATED]
+    if not kept:
+        most = max(len(group) for group in near)
+        return too_few(f"{units.plural(most, 'gap')} at most {'is' if most == 1 else 'are'} alike", most, REPEATED)
+    kept.sort(key=lambda group: (-int(waited[group].sum()), int(group[0])))
+    least_ns = LONG_GAP_FRAC * facts.breakdown.extent_ns
+    long = [group for group in kept if waited[group].sum() >= least_ns]
+    if not long:
+        return too_short("the longest group of like gaps took", int(waited[kept[0]].sum()), least_ns, OF_EXTENT)
+    return [(group, waited[group]) for group in long[:REPEATED_FINDINGS]]
+
+
+def _alike(facts: Facts, rows: Int64, waited_ns: Int64) -> list[Int64]:
+    """The gaps by the op that ended them, its operator, and what Python was in for most of the gap.
+
+    Where these are of very different lengths they are of several causes: the op before tells these apart, then length.
+    """
+    ops, origin, op = facts.trace.ops, origins(facts.trace), facts.gaps.op[rows]
+    operator = np.where(origin.source[op] == Source.OPERATOR, origin.name[op], NONE)
+    result = []
+    for group in _grouped(rows, ops.name[op], operator, facts.gaps.host_op[rows]):
+        low, high = np.percentile(waited_ns[group], (25, 75))
+        result += [group] if high <= FAR_RATIO * low else _grouped(group, ops.name[_op_before(facts, group)])
+    return [near for group in result for near in _of_one_size(group, waited_ns[group])]
+
+
+def _of_one_size(rows: Int64, values_ns: Int64) -> list[Int64]:
+    """The rows in parts, between which no value lies: each is many times the largest of the part before."""
+    order = np.argsort(values_ns, kind="stable")
+    ordered = values_ns[order]
+    return [np.sort(part) for part in np.split(rows[order], np.flatnonzero(ordered[1:] > FAR_RATIO * ordered[:-1]) + 1)]
+
+
+def _grouped(rows: Int64, *what: npt.NDArray[np.integer[Any]]) -> list[Int64]:
+    """The rows with equal values together; what: shape of rows."""
+    _, group = np.unique(np.column_stack(what), axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    order = np.argsort(group, kind="stable")
+    return np.split(rows[order], np.flatnonzero(np.diff(group[order])) + 1)
+
+
+def _op_before(facts: Facts, rows: Int64) -> Int64:
+    """The op with whose end each gap begins, row of trace.ops."""
+    ops = facts.trace.ops
+    here = np.flatnonzero(ops.device == facts.device)
+    by_end = here[np.argsort(ops.end_ns[here], kind="stable")]
+    at = np.searchsorted(ops.end_ns[by_end], facts.gaps.start_ns[rows], side="right") - 1
+    return by_end[np.maximum(at, 0)]
+
+
+def _far(values_ns: Int64) -> Bool:
+    """Which values are far longer than the others."""
+    low, middle, high = np.percentile(values_ns, (25, 50, 75))
+    far: Bool = (values_ns > high + FAR_IQR * (high - low)) & (values_ns > FAR_RATIO * middle)
+    return far
+
+
+def _for_python(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) -> Finding:
+    gaps = facts.gaps
+    where = intersect(free, union(gaps.start_ns[rows], gaps.end_ns[rows]))
+    was = facts.python_was(where)
+    launched = facts.trace.launch_start_ns()[gaps.op[rows]]
+    waited = f"{facts.the_device} waited {units.duration(int(waited_ns.sum()))} for Python, {_each(waited_ns)}"
+    said = sentences(
+        waited + on_time_lines(facts.trace, where, np.unique(gaps.line[rows])[:3]) + facts.in_steps(launched),
+        was.sentence,
+    )
+    return replace(_finding(facts, rows, where, waited_ns, said), frames=was.frames, advice=_advice(facts, rows, was))
+
+
+def _with_work_queued(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) -> Finding:
+    gaps = facts.gaps
+    where = intersect(free, union(gaps.start_ns[rows], gaps.end_ns[rows]))
+    waited = f"{facts.the_device} waited {units.duration(int(waited_ns.sum()))} {CAUSES['unexplained']}"
+    return _finding(facts, rows, where, waited_ns, sentences(f"{waited}, {_each(waited_ns)}", _graph(facts, rows)))
+
+
+def _graph(facts: Facts, rows: Int64) -> str:
+    """That the gaps lie before a graph, or inside one, where the record says so of all that it knows the launch of."""
+    ops, ended_by, before = facts.trace.ops, facts.gaps.op[rows], _op_before(facts, rows)
+    known = in_graphs(facts.trace)[ended_by]
+    if not known.any() or not (known | (ops.launch[ended_by] == NONE)).all():
+        return ""
+    _, first = np.unique(ops.launch, return_index=True)  # the ops are in the order of their starts
+    if np.isin(ended_by[known], first).all():
+        return "the op behind it is the first of a graph launch"
+    return "both ops are of one graph launch" if (ops.launch[ended_by] == ops.launch[before])[known].all() else ""
+
+
+def _finding(facts: Facts, rows: Int64, where: Intervals, waited_ns: Int64, said: str) -> Finding:
+    gaps, ops = facts.gaps, facts.trace.ops
+    lines = np.unique(gaps.line[rows])
+    short = kernel_short_names(facts.trace)
+    ahead = [short[facts.trace.names[name]] for name in np.unique(ops.name[_op_before(facts, rows)]).tolist()]
+    between = f"between {ahead[0]} and" if len(ahead) == 1 else "before"
+    return Finding(
+        rule="repeated_gap",
+        cost_ns=int(waited_ns.sum()),
+        cause=f"the same gap ×{units.count(len(rows))}",
+        detail=f" {between} {_ended_by(facts, rows)}: {said}",
+        lines=tuple(int(n) for n in lines[:3] if n > 0),
+        start_ns=int(gaps.start_ns[rows].min()),
+        end_ns=int(gaps.end_ns[rows].max()),
+        device=facts.device,
+        where=where,
+    )
+
+
+def _each(waited_ns: Int64) -> str:
+    """The median and the spread: "0.52 ms in the median (0.48 ms to 0.61 ms)"; the spread alone where it is wide.
+
+    Half of the gaps have to lie near the median: of two groups it would be a length that no gap has.
+    """
+    median_ns = float(np.median(waited_ns))
+    least, middle, most = (units.duration(int(value)) for value in (waited_ns.min(), median_ns, waited_ns.max()))
+    if least == most:
+        return f"{middle} each"
+    near = np.abs(waited_ns - median_ns) <= NEAR_FRAC * median_ns
+    return f"{middle} in the median ({least} to {most})" if 2 * near.sum() >= len(near) else f"{least} to {most} each"
+
+
+def _ended_by(facts: Facts, rows: Int64) -> str:
+    """The op that ended some gaps, and the operator that launched it where one did."""
+    trace, op = facts.trace, int(facts.gaps.op[rows[0]])
+    origin, name = origins(trace), trace.names[trace.ops.name[op]]
+    operator = origin.names[origin.name[op]] if origin.host_op[op] != NONE else ""
+    kernel = kernel_short_names(trace)[name]
+    return f"{kernel} of {function_name(operator)}" if operator not in ("", name, kernel) else kernel
+
+
+def _advice(facts: Facts, rows: Int64, was: PythonWas) -> str:
+    """What to do about Python's work by what it was in; nothing where none is known, or where it is done already."""
+    if was.around >= _BUFFERS:
+        return BUFFERS_ADVICE
+    operator = was.names[0]
+    if "::" in operator and operator.split("::", 1)[0] not in _TORCH:
+        custom = f"torch.compile does not look into the operator {function_name(operator)}"
+        graphs = "CUDA graphs, where they can capture it, launch its work without this Python"
+        return f"{custom}. {for_gpus(facts.trace, facts.device, graphs)}"
+    ended_by = facts.gaps.op[rows]
+    if 2 * int(in_graphs(facts.trace)[ended_by].sum()) >= len(rows):
+        return ""
+    made = 2 * int(compiled(facts.trace)[ended_by].sum()) >= len(rows)
+    if made or any(is_compiled_code(name) for name in was.names):
+        return _COMPILED_ADVICE
+    if operator:
+        advice = _UNCOMPILED_ADVICE if can_compile(facts.trace, facts.device) else _GRAPHS_ADVICE
+        return for_gpus(facts.trace, facts.device, advice)
+    return "Do this work ahead of time, or queue other ops before it" if any(was.names) else ""
+
+
+# The findings "start-up", "the device began late" and "Python went on alone", and their sentences.
+
+ALONE_FRAC = 0.1  # of the window; every cell begins and ends with a little Python
+
+
+def began_late(facts: Facts, free: Intervals) -> Outcome:
+    """A cell whose device ran nothing for long because Python had launched nothing."""
+    meta, start_ns = facts.trace.meta, facts.breakdown.extent_start_ns
+    where = clip(free, meta.start_ns, start_ns)
+    if meta.returned_ns is None:
+        return Silent("a file has no beginning but its first record")
+    if not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
+        return _too_little(facts, f"before its first op {facts.the_device} waited", total_ns(where))
+    return [_alone(facts, f"{facts.the_device} began late", "it ran no op for the first", where)]
+
+
+def start_up(facts: Facts) -> Outcome:
+    """Calls into the runtime or driver before the first op of a file, as long as they do not happen in its extent."""
+    trace, first_ns = facts.trace, facts.breakdown.extent_start_ns
+    calls, begun_ns = trace.calls, trace.meta.start_ns
+    if trace.meta.returned_ns is not None or trace.simulated or not len(calls):
+        return Silent("start-up is seen in files of a real device, with calls into its runtime")
+    held = np.minimum(calls.end_ns, first_ns) - np.maximum(calls.start_ns, begun_ns)
+    before = np.flatnonzero(held > 0)
+    in_calls_ns = total_ns(clip(union(calls.start_ns[before], calls.end_ns[before]), begun_ns, first_ns))
+    if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
+        return _too_little(facts, "calls before the first op took", in_calls_ns)
+    longest = int(before[held[before].argmax()])
+    name, passed_ns = trace.names[calls.name[longest]], first_ns - begun_ns
+    inside = f"{units.duration(int(held[longest]))} of it in one {name}"
+    return [
+        Finding(
+            rule="alone",
+            cost_ns=None,
+            cause="start-up",
+            detail=f": {units.duration(passed_ns)} of the record passed before the first op{facts.on_device}, {inside}",
+            lines=(),
+            start_ns=begun_ns,
+            end_ns=first_ns,
+            device=facts.device,
+            advice="The first calls make the device ready: run the cell once before recording",
+        )
+    ]
+
+
+def went_on_alone(facts: Facts, free: Intervals) -> Outcome:
+    """A cell whose device had finished long before Python had; where that is the verdict, the verdict says so."""
+    where = intersect(free, facts.cell_time.tail)
+    if not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
+        return _too_little(facts, "after the last op Python worked for", total_ns(where))
+    sentence = f"{facts.the_device} had done its last op, and Python worked for another"
+    return [_alone(facts, "Python went on alone", sentence, where)]
+
+
+def _too_little(facts: Facts, what: str, ns: int) -> Silent:
+    return too_short(what, ns, max(1, ALONE_FRAC * facts.window_ns), facts.describe_share(ALONE_FRAC))
+
+
+def _alone(facts: Facts, cause: str, sentence: str, where: Intervals) -> Finding:
+    cost_ns = total_ns(where)
+    longest = where[(where[:, 1] - where[:, 0]).argmax()]
+    line = int(lines_at(facts.trace.marks, np.array([longest.sum() // 2]))[0])
+    place = on_time_lines(facts.trace, where, [line])
+    amount = f"{units.duration(cost_ns)}, {units.percent(cost_ns / facts.window_ns)} of the cell"
+    return Finding(
+        rule="alone",
+        cost_ns=cost_ns,
+        cause=cause,
+        detail=f": {sentence} {amount}" + (f",{place}" if place else ""),
+        lines=(line,) if line != NO_LINE else (),
+        start_ns=int(where[0, 0]),
+        end_ns=int(where[-1, 1]),
+        device=facts.device,
+        where=where,
+    )

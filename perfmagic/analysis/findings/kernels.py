@@ -1,0 +1,445 @@
+"""The findings about the kernels of a busy device: which are slow, short, unaligned or small, and their sentences.
+
+An op belongs to one of them at most, the first in the order of CLAIMS that takes it, and an instant too: so that their
+times can be added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.analysis.findings.advice import can_compile, compiled, for_gpus
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few, too_short
+from perfmagic.analysis.findings.wording import on_lines, sentences
+from perfmagic.analysis.timeline.categories import Category, categories
+from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
+from perfmagic.analysis.timeline.kernels import tensor_core_share
+from perfmagic.analysis.timeline.origin import Source, origins
+from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import Intervals, coded, intersect, merge, subtract, total_ns, union
+from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
+from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.short_names import kernel_short_names
+
+NOTABLE_FRAC = 0.05  # of the window: as of the longest gap, less is not worth a rewrite
+
+
+# CUTLASS names the alignment of operands in elements. Its kernels read 16 bytes at a time where they can: 8 halves,
+# 4 floats. With 1 or 2 they cannot, for any type (its documentation, functionality.md)
+_UNALIGNED = re.compile(r"align[12](?!\d)")
+_DOUBLE = re.compile(r"dgemm|_f64|d884|zgemm", re.IGNORECASE)
+
+
+# Between the two products of attention in torch operators stand a scale, a mask, casts, dropout and copies
+BETWEEN_PRODUCTS = 8
+_PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm"})
+_SOFTMAX = frozenset({"aten::_softmax", "aten::_softmax_backward_data", "aten::_masked_softmax"})
+
+
+# A kernel that does nothing takes 1 to 3 µs in these records: below 5 µs that is a large part of it
+TINY_NS = 5_000
+
+
+# Ten times what a launch takes to begin: a shorter kernel is over before it matters how much of the device it fills
+LONG_KERNEL_NS = 20_000
+
+
+# With blocks for half of the multiprocessors at least half stand still. Just below all of them is a choice: 120 blocks
+# on the 132 of an H100 are whole clusters of a matrix product
+FEW_BLOCKS_FRAC = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """The ops that one finding is about. rows: of trace.ops.  ops_ns: their summed duration.  where: when they ran."""
+
+    rows: Int64
+    ops_ns: int
+    where: Intervals
+
+
+def claim(facts: Facts, rule: str) -> Claim:
+    """The ops that a finding is about: those that no earlier one has."""
+    return _claims(facts.trace, facts.device, facts.comm_names)[rule]
+
+
+def not_notable(facts: Facts, claimed: Claim, what: str) -> Silent | None:
+    """Why the ops that a finding is about are not worth it; None where they are.  what: they are, in the plural."""
+    least_ns = NOTABLE_FRAC * max(1, facts.window_ns)
+    if not len(claimed.rows):
+        return Silent(f"no {what} were recorded")
+    if claimed.ops_ns < least_ns:
+        return too_short(f"{what} took", claimed.ops_ns, least_ns, facts.describe_share(NOTABLE_FRAC))
+    return None
+
+
+def in_kernels(trace: Trace, rows: Int64) -> tuple[str, int]:
+    """The kernel with most of some ops' time by its short name, and how many different kernels there are."""
+    names, inverse = coded(trace.ops.name[rows])
+    length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
+    longest = trace.names[names[np.argmax(np.bincount(inverse, weights=length))]]
+    return kernel_short_names(trace)[longest], len(names)
+
+
+@once_per_trace
+def _claims(trace: Trace, device: int, comm_names: str | None) -> dict[str, Claim]:
+    here = trace.ops.device == device
+    sets = breakdown(trace, device, comm_names).intervals
+    taken = merge(sets["exposed_communication"], sets["exposed_copy"])
+    free = here.copy()
+    claims = {}
+    length = trace.ops.end_ns - trace.ops.start_ns
+    for rule, which in CLAIMS.items():
+        rows = np.flatnonzero(which(trace, device, comm_names) & free)
+        free[rows] = False
+        where = subtract(union(trace.ops.start_ns[rows], trace.ops.end_ns[rows]), taken)
+        taken = merge(taken, where)
+        claims[rule] = Claim(rows, int(length[rows].sum()), where)
+    return claims
+
+
+def _kernels_named(trace: Trace, says: Callable[[str], bool]) -> Bool:
+    """Which ops are kernels with such names; shape of ops."""
+    used, inverse = coded(trace.ops.name)
+    named = np.array([says(trace.names[row]) for row in used.tolist()], bool)
+    result: Bool = (trace.ops.kind == OpKind.KERNEL) & named[inverse]
+    return result
+
+
+def _unaligned(trace: Trace, _device: int, _comm_names: str | None) -> Bool:
+    return _kernels_named(trace, lambda name: _UNALIGNED.search(name) is not None)
+
+
+def _without_tensor_cores(trace: Trace, _device: int, comm_names: str | None) -> Bool:
+    """Matrix kernels that by their names do without tensor cores; those for float64 have no faster kind to choose."""
+    plain = _kernels_named(trace, lambda name: uses_tensor_cores(name) is False and not _DOUBLE.search(name))
+    result: Bool = plain & (op_classes(trace, comm_names) == OpClass.MATRIX)
+    return result
+
+
+def _eager_attention(trace: Trace, device: int, _comm_names: str | None) -> Bool:
+    """The ops from a batched product over a softmax to the next batched product, in the order of a stream."""
+    origin, ops = origins(trace), trace.ops
+    attention = np.zeros(len(ops), bool)
+    named = [name in _PRODUCTS for name in origin.names], [name in _SOFTMAX for name in origin.names]
+    by_operator = origin.source == Source.OPERATOR
+    product, softmax = (by_operator & np.array(flags, bool)[origin.name] for flags in named)
+    for stream in np.unique(ops.stream[softmax & (ops.device == device)]).tolist():
+        rows = np.flatnonzero((ops.device == device) & (ops.stream == stream))
+        products = np.flatnonzero(product[rows])
+        if len(products) < 2:
+            continue
+        for at in np.flatnonzero(softmax[rows]).tolist():
+            after = int(np.searchsorted(products, at))
+            if not 0 < after < len(products):
+                continue
+            first, last = int(products[after - 1]), int(products[after])
+            if last - first - 1 <= BETWEEN_PRODUCTS:
+                attention[rows[first : last + 1]] = True
+    return attention
+
+
+def _few_blocks(trace: Trace, device: int, comm_names: str | None) -> Bool:
+    """Long kernels with few blocks for the device's multiprocessors; of communication that is how it is made."""
+    n = trace.device_info(device).multiprocessors
+    if n is None or not trace.shapes:
+        return np.zeros(len(trace.ops), bool)
+    ops = trace.ops
+    few = np.array([np.prod(shape.grid, dtype=float) < FEW_BLOCKS_FRAC * n for shape in trace.shapes], bool)
+    long = ops.end_ns - ops.start_ns >= LONG_KERNEL_NS
+    kernel = (ops.kind == OpKind.KERNEL) & (op_classes(trace, comm_names) != OpClass.COMMUNICATION)
+    result: Bool = kernel & long & (ops.shape != NONE) & few[ops.shape]
+    return result
+
+
+def _tiny(trace: Trace, _device: int, comm_names: str | None) -> Bool:
+    """Short kernels that compute."""
+    ops = trace.ops
+    computes = (ops.kind == OpKind.KERNEL) & (categories(trace, comm_names) != Category.COMMUNICATION)
+    result: Bool = computes & (ops.end_ns - ops.start_ns < TINY_NS)
+    return result
+
+
+# by the findings' rules, those first whose cause is certain whatever the others say
+CLAIMS: dict[str, Callable[[Trace, int, str | None], Bool]] = {
+    "unaligned_gemm": _unaligned,
+    "eager_attention": _eager_attention,
+    "tensor_cores": _without_tensor_cores,
+    "low_occupancy": _few_blocks,
+    "tiny_kernels": _tiny,
+}
+
+
+# The finding "attention in separate kernels" and its sentence.
+
+
+def eager_attention(facts: Facts) -> Outcome:
+    """Attention as two batched products with a softmax between, where one fused kernel would do."""
+    claimed = claim(facts, "eager_attention")
+    silent = not_notable(facts, claimed, "batched products with a softmax between them")
+    if silent is not None:
+        return silent
+    ops = facts.trace.ops
+    ops_ns = int((ops.end_ns - ops.start_ns)[ops.device == facts.device].sum())
+    between = claimed.rows[categories(facts.trace, facts.comm_names)[claimed.rows] != Category.GEMM]
+    # a fused kernel computes the products too, and keeps the scores on the chip: what stands between them goes away
+    cost_ns = total_ns(intersect(union(ops.start_ns[between], ops.end_ns[between]), claimed.where))
+    share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device ops"
+    parts = f"softmax, masks and casts between the batched products took {units.duration(cost_ns)} of it"
+    lines = np.unique(ops.line[claimed.rows])[:3]
+    return [
+        Finding(
+            rule="eager_attention",
+            cost_ns=cost_ns,
+            cause="attention in separate kernels",
+            detail=f"{facts.on_device}, {share}{on_lines(lines)}: {sentences(parts)}",
+            lines=tuple(int(n) for n in lines if n > 0),
+            start_ns=int(ops.start_ns[claimed.rows].min()),
+            end_ns=int(ops.end_ns[claimed.rows].max()),
+            device=facts.device,
+            advice="torch.nn.functional.scaled_dot_product_attention runs it as one fused kernel",
+            where=claimed.where,
+        )
+    ]
+
+
+# The finding "kernels that fill a part of the device" and its sentence.
+
+
+def low_occupancy(facts: Facts) -> Outcome:
+    """Long kernels with blocks for less than half of the multiprocessors, while nothing else ran beside them."""
+    claimed, n_sms = claim(facts, "low_occupancy"), facts.trace.device_info(facts.device).multiprocessors
+    if n_sms is None:
+        return Silent("the record does not say how many multiprocessors the device has")
+    silent = not_notable(facts, claimed, "long kernels with few blocks")
+    if silent is not None:
+        return silent
+    ops = facts.trace.ops
+    others = (ops.device == facts.device) & ~np.isin(np.arange(len(ops)), claimed.rows)
+    alone = subtract(claimed.where, union(ops.start_ns[others], ops.end_ns[others]))
+    least_ns = NOTABLE_FRAC * max(1, facts.window_ns)
+    if total_ns(alone) < least_ns:
+        what = "long kernels with few blocks had nothing beside them for"
+        return too_short(what, total_ns(alone), least_ns, facts.describe_share(NOTABLE_FRAC))
+    blocks = np.array([np.prod(facts.trace.shapes[row].grid) for row in ops.shape[claimed.rows].tolist()], np.int64)
+    idle_ns = sum(
+        total_ns(intersect(alone, _intervals(facts, claimed.rows[blocks == n]))) * (1 - n / n_sms)
+        for n in np.unique(blocks).tolist()
+    )
+    kernel, n_kernels = in_kernels(facts.trace, claimed.rows)
+    whose = kernel + (f" and {units.plural(n_kernels - 1, 'other')}" if n_kernels > 1 else "")
+    few = f"{units.plural(len(claimed.rows), 'kernel')} of {units.duration(LONG_KERNEL_NS)} and more ({whose})"
+    least, most = int(blocks.min()), int(blocks.max())
+    n_blocks = f"{least} to {most} blocks" if least < most else units.plural(least, "block")
+    have = f"had {n_blocks} for {n_sms} multiprocessors, for {units.duration(total_ns(alone))} with nothing beside them"
+    return [
+        Finding(
+            rule="low_occupancy",
+            cost_ns=min(round(idle_ns), total_ns(alone)),
+            cause="kernels that fill a part of the device",
+            detail=f"{facts.on_device}: {sentences(f'{few} {have}')}",
+            lines=tuple(int(n) for n in np.unique(ops.line[claimed.rows])[:3] if n > 0),
+            start_ns=int(ops.start_ns[claimed.rows].min()),
+            end_ns=int(ops.end_ns[claimed.rows].max()),
+            device=facts.device,
+            advice="Larger batches give them more blocks, a second stream gives the rest of the device other work",
+            where=alone,
+        )
+    ]
+
+
+def _intervals(facts: Facts, rows: Int64) -> Int64:
+    return union(facts.trace.ops.start_ns[rows], facts.trace.ops.end_ns[rows])
+
+
+# The finding "tensor cores unused" and its sentence.
+
+UNUSED_FRAC = 0.2  # of the summed kernel time
+_WITHOUT = "matrix kernels without tensor cores"
+PART_FRAC = 0.05  # of that; a smaller part gets no advice
+
+
+# GPUs with tensor cores, by the names drivers give; those from Ampere on take float32 as TF32, the earlier ones do not
+_TF32 = re.compile(
+    r"\b(?:A(?:10|16|2|30|40|100|800)|H(?:20|100|200|800)|GH200|B(?:100|200|300)|GB\d00|L(?:4|20|40S?)"
+    r"|RTX (?:[3-6]0\d0(?!\d)|A\d|PRO|[456]000 Ada))"
+)
+_HALF_ONLY = re.compile(r"\b(?:V100|TITAN (?:V|RTX)\b|T4\b|RTX (?:20\d0\b|[45678]000\b(?! Ada)))", re.IGNORECASE)
+
+
+# PyTorch, "CUDA semantics", TensorFloat-32: one setting for matrix products, another for cuDNN's convolutions. cuDNN's
+# kernels for tensor cores take NHWC: its "Developer Guide", tensor core operations
+_PRODUCTS_TF32 = 'torch.set_float32_matmul_precision("high") or autocast lets matrix products use them'
+_CONVOLUTIONS_TF32 = (
+    "For convolutions torch.backends.cudnn.allow_tf32 decides, which is on by default, "
+    "and autocast with memory_format=torch.channels_last serves them best"
+)
+_PRODUCTS_HALF = "Matrix products use them under autocast to float16"
+_CONVOLUTIONS_HALF = "Convolutions use them under autocast to float16, best with memory_format=torch.channels_last"
+
+
+def tensor_cores(facts: Facts) -> Outcome:
+    """Matrix kernels that by their names do without tensor cores, on a GPU that has them."""
+    claimed = claim(facts, "tensor_cores")
+    unused_ns = claimed.ops_ns
+    silent = not_notable(facts, claimed, _WITHOUT)
+    if silent is not None:
+        return silent
+    share = tensor_core_share(facts.trace, facts.device, facts.comm_names)
+    least_ns = UNUSED_FRAC * max(1, share.kernel_ns)
+    if unused_ns < least_ns:
+        return too_short(f"{_WITHOUT} took", unused_ns, least_ns, f"{units.percent(UNUSED_FRAC)} of the kernel time")
+    ops = facts.trace.ops
+    length = (ops.end_ns - ops.start_ns)[claimed.rows]
+    convolves = categories(facts.trace, facts.comm_names)[claimed.rows] == Category.CONVOLUTION
+    convolutions_ns = int(length[convolves].sum())
+    advice = _tensor_core_advice(
+        facts.trace.device_info(facts.device).label, unused_ns - convolutions_ns, convolutions_ns
+    )
+    if not advice:
+        return Silent(f"{facts.trace.device_info(facts.device).label} is not known to have tensor cores")
+    part = f"{units.percent(unused_ns / share.kernel_ns)} of the kernel time"
+    frac = convolutions_ns / unused_ns
+    which = "convolutions" if frac > 1 - PART_FRAC else "matrix kernels"
+    both = PART_FRAC <= frac <= 1 - PART_FRAC
+    kinds = f", {units.duration(convolutions_ns)} of it in convolutions" if both else ""
+    return [
+        facts.finding(
+            rule="tensor_cores",
+            cause="tensor cores unused",
+            detail=f"{facts.on_device}: {which} ran without them for {units.duration(unused_ns)}, {part}{kinds}",
+            advice=advice,
+            where=claimed.where,
+        )
+    ]
+
+
+def _tensor_core_advice(device: str, products_ns: int, convolutions_ns: int) -> str:
+    """What makes the two kinds of matrix kernels use them, each where it is a part worth it; "" for other devices."""
+    tf32, half = _TF32.search(device), _HALF_ONLY.search(device)
+    if not tf32 and not half:
+        return ""
+    least_ns = PART_FRAC * (products_ns + convolutions_ns)
+    products = (_PRODUCTS_TF32 if tf32 else _PRODUCTS_HALF) if products_ns >= least_ns else ""
+    convolutions = (_CONVOLUTIONS_TF32 if tf32 else _CONVOLUTIONS_HALF) if convolutions_ns >= least_ns else ""
+    return sentences(products, convolutions)
+
+
+# The finding "unaligned matrix products" and its sentence.
+
+MEASURED_FRAC = 0.5  # of the kernels' time
+LIKE_FRAC = 0.5  # of the operations of a call: a much smaller product is slower for other reasons
+
+
+def unaligned_gemm(facts: Facts) -> Outcome:
+    """Matrix products whose operands are not aligned to what the kernels read at a time."""
+    claimed = claim(facts, "unaligned_gemm")
+    silent = not_notable(facts, claimed, "unaligned matrix products")
+    if silent is not None:
+        return silent
+    ops, parts = facts.trace.ops, facts.breakdown
+    ops_ns = int((ops.end_ns - ops.start_ns)[ops.device == facts.device].sum())
+    kernel, n_kernels = in_kernels(facts.trace, claimed.rows)
+    share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device ops"
+    others = f" and {units.plural(n_kernels - 1, 'other')}" if n_kernels > 1 else ""
+    names = f"{units.plural(len(claimed.rows), 'kernel')} read one or two elements at a time ({kernel}{others})"
+    rows = [r for r in device_operators(facts.trace, facts.device, facts.comm_names) if r.flop is not None]
+    slow, fast = _split(facts, rows, claimed.rows)
+    cost_ns = _cost_ns(slow, fast)
+    known_ns = sum(row.total_ns for row in slow)
+    rates = shapes = ""
+    if known_ns >= MEASURED_FRAC * claimed.ops_ns:  # the rate and the shape of a few say nothing about the rest
+        beside = f", aligned ones as large and of the same type {_rate(fast)}" if cost_ns else ""
+        part = "they" if known_ns >= claimed.ops_ns else f"those with known shapes, {units.duration(known_ns)} of it,"
+        rates = f"{part} reached {_rate(slow)}{beside}"
+        shapes = f"the longest is {slow[0].name} {slow[0].shapes}"
+    return [
+        Finding(
+            rule="unaligned_gemm",
+            cost_ns=None if cost_ns is None else min(cost_ns, int((claimed.where[:, 1] - claimed.where[:, 0]).sum())),
+            cause="unaligned matrix products",
+            detail=f"{facts.on_device}, {share}: {sentences(names, rates, shapes)}",
+            lines=tuple(int(n) for n in np.unique(ops.line[claimed.rows])[:3] if n > 0),
+            start_ns=int(ops.start_ns[claimed.rows].min()) if len(claimed.rows) else parts.extent_start_ns,
+            end_ns=int(ops.end_ns[claimed.rows].max()) if len(claimed.rows) else parts.extent_end_ns,
+            device=facts.device,
+            advice="Padding their sizes to multiples of 8 lets them read 16 bytes at a time",
+            where=claimed.where,
+        )
+    ]
+
+
+def _split(facts: Facts, rows: Sequence[DeviceOperator], claimed: Int64) -> tuple[list[DeviceOperator], ...]:
+    """The operators with known operations whose longest kernel is unaligned, and aligned ones of the same types."""
+    names = {facts.trace.names[row] for row in np.unique(facts.trace.ops.name[claimed]).tolist()}
+    slow = [row for row in rows if row.kernel in names and row.total_ns]
+    types = {row.compute for row in slow}
+    fast = [row for row in rows if row.kernel not in names and row.compute in types and row.total_ns]
+    least = min((_flop_of_a_call(row) for row in slow), default=0.0) * LIKE_FRAC
+    return slow, [row for row in fast if row.category == Category.GEMM and _flop_of_a_call(row) >= least]
+
+
+def _flop_of_a_call(row: DeviceOperator) -> float:
+    return (row.flop or 0) / row.n_calls
+
+
+def _rate(rows: Sequence[DeviceOperator]) -> str:
+    return units.rate(sum(row.flop or 0 for row in rows) / sum(row.total_ns for row in rows) * 1e9, "FLOP/s")
+
+
+def _cost_ns(slow: Sequence[DeviceOperator], fast: Sequence[DeviceOperator]) -> int | None:
+    """What the slow ones took longer than at the speed of the fast; None where no faster product tells that speed."""
+    if not slow or not fast:
+        return None
+    per_ns = sum(row.flop or 0 for row in fast) / sum(row.total_ns for row in fast)
+    lost = sum(row.total_ns for row in slow) - sum(row.flop or 0 for row in slow) / per_ns if per_ns else 0
+    return round(lost) if lost > 0 else None
+
+
+# The finding "many tiny kernels" and its sentence.
+
+MANY_FRAC = 0.5  # of the kernels
+MANY = 100  # fewer are no pattern
+_FUSE = "torch.compile fuses neighbours, which saves starts and traffic between them"
+
+
+def tiny_kernels(facts: Facts) -> Outcome:
+    """A device that is busy with kernels too short to use it."""
+    claimed, ops = claim(facts, "tiny_kernels"), facts.trace.ops
+    kernels = np.flatnonzero((ops.device == facts.device) & (ops.kind == OpKind.KERNEL))
+    if facts.trace.simulated:
+        return Silent("the device is simulated: how long its ops take says nothing about a GPU")
+    silent = not_notable(facts, claimed, f"kernels of less than {units.duration(TINY_NS)}")
+    if silent is not None:
+        return silent
+    least = max(MANY, MANY_FRAC * len(kernels))
+    if len(claimed.rows) < least:
+        short = f"{units.count(len(claimed.rows))} of {units.plural(len(kernels), 'kernel')} took less than"
+        return too_few(f"{short} {units.duration(TINY_NS)}", len(claimed.rows), least)
+    median_ns = float(np.median((ops.end_ns - ops.start_ns)[kernels]))
+    few = f"{units.count(len(claimed.rows))} of {units.plural(len(kernels), 'kernel')} took less than"
+    time = f"{few} {units.duration(TINY_NS)}, {units.duration(claimed.ops_ns)} in all"
+    done = compiled(facts.trace)[claimed.rows].any()
+    advice = for_gpus(facts.trace, facts.device, _FUSE) if can_compile(facts.trace, facts.device) and not done else ""
+    return [
+        Finding(
+            rule="tiny_kernels",
+            cost_ns=None,
+            cause="many tiny kernels",
+            detail=f"{facts.on_device}: {time}; half of all take {units.duration(median_ns)} or less",
+            lines=(),
+            start_ns=int(ops.start_ns[claimed.rows].min()),
+            end_ns=int(ops.end_ns[claimed.rows].max()),
+            device=facts.device,
+            advice=advice,
+            where=claimed.where,
+        )
+    ]

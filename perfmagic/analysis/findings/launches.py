@@ -1,0 +1,336 @@
+"""The findings about calls that queue work: one by one, slow, in graphs, into a full queue; and about data loading."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from perfmagic.analysis.findings.advice import can_compile, compiled, ddp_advice, for_gpus, fused
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_call_lines, on_time_lines, too_short
+from perfmagic.analysis.findings.wording import listed, sentences
+from perfmagic.analysis.timeline.host_time import fetches, is_loader
+from perfmagic.analysis.timeline.idle import long_calls
+from perfmagic.analysis.timeline.origin import Source, origins
+from perfmagic.analysis.timeline.queueing import LaunchBound
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import Intervals, covered_ns, intersect, total_ns, union
+from perfmagic.trace.columns import NONE, Bool, Int64
+from perfmagic.trace.rows import Rows
+
+LAUNCH_BOUND_FRAC = 0.05  # of the extent: as of the longest gap, less is not worth a rewrite of the step
+
+
+def one_by_one(facts: Facts, free: Intervals) -> Outcome:
+    """Stretches in which the device had finished before Python launched the next op."""
+    gaps, stretches = facts.gaps, facts.one_by_one
+    in_stretch = np.flatnonzero(facts.in_stretches & (gaps.for_python_ns > 0))
+    where = intersect(free, union(gaps.start_ns[in_stretch], gaps.end_ns[in_stretch]))
+    lost_ns = total_ns(where)
+    least_ns = LAUNCH_BOUND_FRAC * facts.breakdown.extent_ns
+    if not stretches:
+        return Silent(f"{facts.the_device} never waited for one launch after the other")
+    if lost_ns < least_ns:
+        share = f"{units.percent(LAUNCH_BOUND_FRAC)} of the extent"
+        return too_short("in the stretches of single launches the device waited", lost_ns, least_ns, share)
+    n_ops, median_ns = sum(s.n_ops for s in stretches), _median_ns(facts, stretches)
+    length_ns = sum(s.end_ns - s.start_ns for s in stretches)
+    lines = np.unique(gaps.line[in_stretch])
+    launched = facts.trace.launch_start_ns()[gaps.op[in_stretch]]
+    several = f" in {units.count(len(stretches))} stretches" if len(stretches) > 1 else ""
+    each = f"half of them no longer than {units.duration(median_ns)}"
+    pace = f"one every {units.duration(length_ns / n_ops)} on average, {each}"
+    where_words = f"{on_time_lines(facts.trace, where, lines[:3])}{facts.in_steps(launched)}"
+    late = (
+        f"{facts.the_device} had finished what was queued before each, and waited {units.duration(lost_ns)} for Python"
+    )
+    # what a library's option leaves out needs neither graph nor compiler, which do not reach it
+    ops_in_stretch = (facts.trace.ops.device == facts.device) & _inside(facts, stretches)
+    advice = ddp_advice(facts.trace, ops_in_stretch) or _how(facts, stretches)
+    return [
+        Finding(
+            rule="one_by_one",
+            cost_ns=lost_ns,
+            cause=f"{units.count(n_ops)} ops launched one by one",
+            detail=f"{facts.on_device}{several}: {sentences(pace, late)}{where_words}",
+            lines=tuple(int(n) for n in lines[:3] if n > 0),
+            start_ns=min(s.start_ns for s in stretches),
+            end_ns=max(s.end_ns for s in stretches),
+            device=facts.device,
+            where=where,
+            advice=advice,
+        )
+    ]
+
+
+def _how(facts: Facts, stretches: Rows[LaunchBound]) -> str:
+    """What launches many ops at once, without what the trace has for most of them already."""
+    ops = facts.trace.ops
+    in_stretch = (ops.device == facts.device) & _inside(facts, stretches)
+    if 2 * int((in_stretch & compiled(facts.trace)).sum()) < int(in_stretch.sum()):
+        either = "CUDA graphs or torch.compile" if can_compile(facts.trace, facts.device) else "CUDA graphs"
+        return for_gpus(facts.trace, facts.device, f"{either} launch many at once")
+    if not fused(facts.trace)[in_stretch].any():
+        unfused = "Compiled code made most of these launches, with no fused kernel among them: torch.compile's default"
+        return f"{unfused} backend (inductor) fuses neighbours. CUDA graphs launch many at once"
+    return "Compiled code made most of these launches already. CUDA graphs launch many at once"
+
+
+def _median_ns(facts: Facts, stretches: Rows[LaunchBound]) -> int:
+    """The median duration of the ops in some stretches: one long collective would move the mean."""
+    ops = facts.trace.ops
+    in_stretch = (ops.device == facts.device) & _inside(facts, stretches)
+    return int(np.median((ops.end_ns - ops.start_ns)[in_stretch]))
+
+
+def _inside(facts: Facts, stretches: Rows[LaunchBound]) -> Bool:
+    """Which ops ran in some stretches; shape of ops."""
+    ops = facts.trace.ops
+    spans = union(*(np.array(column) for column in zip(*((s.start_ns, s.end_ns) for s in stretches), strict=True)))
+    inside: Bool = covered_ns(spans, ops.start_ns, ops.end_ns) > 0
+    return inside
+
+
+# The finding "calls into the driver", that held Python while the device had nothing to do, and its sentence.
+
+NAMED = 3  # calls that the sentence names
+_LAUNCH = re.compile(r"launch", re.IGNORECASE)
+
+
+# cuModuleLoadData, cuLibraryLoadData, hipModuleLoad; cudaFuncGetAttributes loads the kernel too
+_LOAD = re.compile(
+    r"(?:module|library|func|kernel).*(?:load|get)|(?:load|get).*(?:module|library|func|kernel)", re.IGNORECASE
+)
+_MEMORY = re.compile(r"malloc|free|alloc|mem(?:create|map|unmap|setaccess|address)", re.IGNORECASE)
+_LAZY = (
+    "The first launch of a kernel loads its code: run the cell once before recording, "
+    "or set CUDA_MODULE_LOADING=EAGER to load all at the start"
+)
+_ALLOCATE = (
+    "The allocator asks the driver for memory in the first steps: run them before recording; where it goes on, "
+    "PYTORCH_ALLOC_CONF=expandable_segments:True or constant shapes avoid it"
+)
+
+
+# the allocator frees only what it must, to find room; a library such as cuDNN or cuBLAS calls cudaFree as it starts
+_FREE = re.compile(r"^(?:cuda|hip|cuMem|hipMem)Free(?!Async)")
+_START = (
+    "Most of its time is one call, as when CUDA or a library such as cuDNN starts: run the cell once before recording, "
+    "and do not empty the allocator's cache behind it"
+)
+_RETRY = (
+    "The allocator gave memory back to find room: torch.cuda.memory_stats()['num_alloc_retries'] counts it; "
+    "smaller batches, or PYTORCH_ALLOC_CONF=expandable_segments:True, avoid it"
+)
+
+
+def in_call(facts: Facts, free: Intervals) -> Outcome:
+    """Time in which the device had nothing to do because Python was held in runtime or driver calls.
+
+    Source of the settings: CUDA C++ Programming Guide, "Lazy Loading"; PyTorch, "CUDA semantics", memory management.
+    """
+    where = intersect(facts.cell_time.causes.in_call, free)
+    cost_ns = total_ns(where)
+    if cost_ns < facts.notable_ns:
+        return facts.below_notable(f"for long calls into the driver {facts.the_device} waited", cost_ns)
+    rows, held_ns = _calls_in(facts, where)
+    names, code = np.unique(facts.trace.calls.name[rows], return_inverse=True)
+    sums = np.bincount(code, weights=held_ns, minlength=len(names)).astype(np.int64)
+    order = np.argsort(-sums, kind="stable").tolist()
+    calls_named = [_describe_calls(facts, rows[code == i], held_ns[code == i]) for i in order[:NAMED]]
+    more = len(order) - NAMED
+    calls_named += [units.plural(more, "other call")] if more > 0 else []
+    lines = np.unique(facts.trace.calls.line[rows])
+    longest = held_ns[code == order[0]]
+    place = on_call_lines(facts.trace, rows, 3)
+    held = f"{facts.the_device} had nothing to do while Python was in {listed(calls_named)}{place}"
+    return [
+        Finding(
+            rule="in_call",
+            cost_ns=cost_ns,
+            cause=f"{units.duration(cost_ns)} in calls into the driver",
+            detail=f": {sentences(held)}",
+            lines=tuple(int(n) for n in lines[:3] if n > 0),
+            start_ns=int(where[0, 0]),
+            end_ns=int(where[-1, 1]),
+            device=facts.device,
+            advice=_advice(facts.trace.names[names[order[0]]], longest),
+            where=where,
+        )
+    ]
+
+
+def _calls_in(facts: Facts, where: Intervals) -> tuple[Int64, Int64]:
+    """The long calls that reach into some time, and how long each does; the outer one where calls nest."""
+    calls, rows = facts.trace.calls, long_calls(facts.trace)
+    held = covered_ns(where, calls.start_ns[rows], calls.end_ns[rows])
+    rows, held = rows[held > 0], held[held > 0]
+    reached = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(calls.end_ns[rows])[:-1]))[: len(rows)]
+    outer = calls.start_ns[rows] >= reached
+    return rows[outer], held[outer]
+
+
+def _describe_calls(facts: Facts, rows: Int64, held_ns: Int64) -> str:
+    """One call in words: "cudaLaunchKernel for 626 ms (×12, the longest 102 ms)"."""
+    name = facts.trace.names[facts.trace.calls.name[rows[0]]]
+    times = f" (×{units.count(len(rows))}, the longest {units.duration(int(held_ns.max()))})" if len(rows) > 1 else ""
+    return f"{name} for {units.duration(int(held_ns.sum()))}{times}"
+
+
+def _advice(name: str, held_ns: Int64) -> str:
+    """What to do about the call that held Python longest; nothing for one of which nothing is known.
+
+    held_ns: how long each call of that name did.
+    """
+    if _LAUNCH.search(name) or _LOAD.search(name):
+        return _LAZY
+    if _FREE.match(name):
+        start = f"{name}: {_START[0].lower()}{_START[1:]}"
+        return start if 2 * int(held_ns.max()) > int(held_ns.sum()) else _RETRY
+    return _ALLOCATE if _MEMORY.search(name) else ""
+
+
+# The finding "the queue was full" and its sentence.
+
+
+def queue_full(facts: Facts) -> Outcome:
+    """Launch calls that waited for room in the queue: nothing is lost, the device has work."""
+    calls, rows = facts.trace.calls, facts.launches.blocked
+    if not len(rows):
+        return Silent("no launch waited for room in the queue")
+    length_ns = int((calls.end_ns - calls.start_ns)[rows].sum())
+    lines = np.unique(calls.line[rows])
+    n = units.plural(len(rows), "launch", "launches")
+    held = f"{n} blocked Python for {units.duration(length_ns)}{on_call_lines(facts.trace, rows)}"
+    return [
+        Finding(
+            rule="queue_full",
+            cost_ns=0,
+            cause="the queue was full",
+            detail=f": {sentences(held, f'up to {units.count(facts.launches.deepest)} launches were queued')}",
+            lines=tuple(int(line) for line in lines if line > 0),
+            start_ns=int(calls.start_ns[rows].min()),
+            end_ns=int(calls.end_ns[rows].max()),
+            device=facts.device,
+        )
+    ]
+
+
+# The finding "one graph launch", a fact about how the work was queued, and its sentence.
+
+MOST_FRAC = 0.5  # of the device's ops
+
+
+def graph_launch(facts: Facts) -> Outcome:
+    """A graph that carries most of a device's ops: the record names no operator inside it."""
+    origin, ops = origins(facts.trace), facts.trace.ops
+    here = ops.device == facts.device
+    graph = here & (origin.source == Source.GRAPH)
+    if not graph.any():
+        return Silent("no graph launch was recorded")
+    names, n = np.unique(origin.name[graph], return_counts=True)
+    rows = np.flatnonzero(graph & (origin.name == names[np.argmax(n)]))
+    least = MOST_FRAC * int(here.sum())
+    if len(rows) <= least:
+        carried = f"the largest graph carried {units.count(len(rows))} of {units.plural(int(here.sum()), 'device op')}"
+        return Silent(f"{carried}, not more than {units.percent(MOST_FRAC)}", len(rows), least)
+    length = ops.end_ns - ops.start_ns
+    n_launches = len(np.unique(ops.launch[rows]))
+    once = "one graph launch" if n_launches == 1 else f"{units.count(n_launches)} launches of one graph"
+    share = f"{units.count(len(rows))} of {units.plural(int(here.sum()), 'device op')}"
+    time = f"{units.duration(int(length[rows].sum()))} of {units.duration(int(length[here].sum()))}"
+    return [
+        Finding(
+            rule="graph_launch",
+            cost_ns=None,
+            cause=once,
+            detail=f"{facts.on_device} carried {share}, {time}. Inside a graph the record has kernels and no operators",
+            lines=tuple(int(line) for line in np.unique(ops.line[rows])[:3] if line > 0),
+            start_ns=int(ops.start_ns[rows].min()),
+            end_ns=int(ops.end_ns[rows].max()),
+            device=facts.device,
+        )
+    ]
+
+
+# The finding "gradients set to zero" and its sentence.
+
+_ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#")  # what torch.optim records around the call
+_SET_TO_NONE = (
+    "zero_grad(set_to_none=True), torch's default since 2.0, drops the gradients: nothing is filled, "
+    "and the next backward writes them instead of adding to zeros"
+)
+
+
+def zero_grad(facts: Facts, free: Intervals) -> Outcome:
+    """Gradients filled with zeros, one op for each parameter. Source: torch.optim.Optimizer.zero_grad, set_to_none."""
+    trace, host = facts.trace, facts.trace.host_ops
+    named = np.array([_ZERO_GRAD.match(name) is not None for name in trace.names], bool)
+    rows = np.flatnonzero(named[host.name]) if len(host) else np.zeros(0, np.int64)
+    if not len(rows):
+        return Silent("no call of an optimizer's zero_grad() was recorded")
+    inside = union(host.start_ns[rows], host.end_ns[rows])
+    ops, launched = trace.ops, trace.launch_start_ns()
+    filled = (ops.device == facts.device) & (ops.launch != NONE) & (covered_ns(inside, launched, launched + 1) > 0)
+    where = intersect(free, inside)
+    cost_ns, busy_ns = total_ns(where), int((ops.end_ns - ops.start_ns)[filled].sum())
+    if not filled.any() or not len(where):
+        return Silent("zero_grad() filled nothing, or the device did not wait for it")
+    if cost_ns + busy_ns < facts.notable_ns:
+        return facts.below_notable("filling gradients and waiting meanwhile took", cost_ns + busy_ns)
+    lines = np.unique(ops.line[filled])
+    steps = facts.in_steps(host.start_ns[rows])
+    place = on_time_lines(facts.trace, where, lines[:3])
+    held = f"{facts.the_device} waited {units.duration(cost_ns)} for Python meanwhile{place}{steps}"
+    n = int(filled.sum())
+    fills = f"{units.plural(n, 'op')} of {units.duration(busy_ns)} {'fills' if n == 1 else 'fill'} them"
+    return [
+        Finding(
+            rule="zero_grad",
+            cost_ns=cost_ns,
+            cause="gradients set to zero",
+            detail=f"{facts.on_device}: {sentences(fills, held)}",
+            lines=tuple(int(line) for line in lines[:3] if line > 0),
+            start_ns=int(where[0, 0]),
+            end_ns=int(where[-1, 1]),
+            device=facts.device,
+            advice=_SET_TO_NONE,
+            where=where,
+        )
+    ]
+
+
+# The finding "data loading" and its sentence.
+
+_FETCH_AHEAD = "num_workers lets the DataLoader fetch ahead"
+
+
+def data_loading(facts: Facts, free: Intervals) -> Outcome:
+    """Device time lost while Python fetched the next batch."""
+    host = fetches(facts.trace)
+    if not len(host):
+        return Silent("no fetch of a batch was recorded")
+    where = intersect(union(host.start_ns, host.end_ns), free)
+    lost_ns = total_ns(where)
+    if lost_ns < facts.notable_ns:
+        return facts.below_notable(f"while Python fetched batches {facts.the_device} waited", lost_ns)
+    was = facts.python_was(where)
+    python_in = was.sentence if was.names[2] and not is_loader(was.names[2]) else ""
+    lines = np.unique(host.line)
+    fetched = f"Python fetched {units.plural(len(host), 'batch', 'batches')}{on_time_lines(facts.trace, where, lines)}"
+    return [
+        Finding(
+            rule="data_loading",
+            cost_ns=lost_ns,
+            cause="data loading",
+            detail=": " + sentences(f"{facts.the_device} waited {units.duration(lost_ns)} while {fetched}", python_in),
+            frames=was.frames,
+            lines=tuple(int(line) for line in lines if line > 0),
+            start_ns=int(where[0, 0]),
+            end_ns=int(where[-1, 1]),
+            device=facts.device,
+            where=where,
+            advice=_FETCH_AHEAD if all("SingleProcess" in facts.trace.names[n] for n in host.name) else "",
+        )
+    ]

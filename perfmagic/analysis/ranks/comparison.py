@@ -1,0 +1,103 @@
+"""Ranks compared: two ranks of one job, and the ranks of two jobs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from perfmagic.analysis.ranks.jobs import difference
+from perfmagic.analysis.ranks.meetings import Meeting
+from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
+from perfmagic.base import units
+from perfmagic.trace.model import Trace
+
+ONE_FRAC = 0.9  # of the waiting: then one collective tells the story, and how many others there are does not
+
+
+def describe_waiting(
+    first: Trace, second: Trace, names: tuple[str, str], comm_names: str | None = None
+) -> tuple[str, ...]:
+    """Of two ranks of one job how long each waits inside collectives for the other, in sentences; none else.
+
+    names: what sentences call the two. Other ranks may come later still: of more than two the waiting is longer.
+    """
+    if difference(first, second):
+        return ()
+    ranks = ranks_of((first, second), comm_names)
+    if ranks is None or not ranks.matching.n:
+        return ()
+    called = {first.meta.rank: names[0], second.meta.rank: names[1]}
+    late, early = max(((i, 1 - i) for i in (0, 1)), key=lambda pair: ranks.waits.waits_ns[pair])
+    waited_ns, back_ns = int(ranks.waits.waits_ns[late, early]), int(ranks.waits.waits_ns[early, late])
+    if waited_ns < ranks.notable_ns:
+        return ()
+    a, b = called[ranks.ranks[late]], called[ranks.ranks[early]]
+    of = f"the {ranks.n_collectives}"
+    waits_by_time = _waits_by_time_ns(ranks, early)
+    most, most_ns = max(enumerate(waits_by_time), key=lambda wait: wait[1])
+    if most_ns >= ONE_FRAC * waited_ns:
+        which = "the first" if most == 0 else f"number {units.count(most + 1)}"
+        inside = f"{units.duration(most_ns)} ({units.percent(most_ns / waited_ns)}) of it in one, {which} of {of}"
+        waits = f"{b} waits {units.duration(waited_ns)} inside collectives for {a}, {inside}"
+        sentence = f"{waits}. {a} waits {units.duration(back_ns)} for {b}"
+    else:
+        comes = f"{a} comes later than {b} to {units.count(sum(ns > 0 for ns in waits_by_time))} of {of}"
+        waits = f"{b} waits {units.duration(waited_ns)} inside them, {a} {units.duration(back_ns)} inside the others"
+        sentence = f"{comes}, and {waits}"
+    counts = "It counts as communication, and nothing is transferred in it"
+    return (f"{a} and {b} are ranks of one job: {sentence}. {counts}",)
+
+
+def _waits_by_time_ns(ranks: Ranks, i: int) -> list[int]:
+    """How long a rank waited in each collective, by when it came to it."""
+    rank = ranks.ranks[i]
+    waits: list[tuple[int, int]] = []
+    for group in ranks.matching.groups:
+        row = group.ranks.index(rank)
+        waits += zip(group.start_ns[row].tolist(), group.waits.waiting_ns[row].tolist(), strict=True)
+    return [waited_ns for _, waited_ns in sorted(waits)]
+
+
+def describe_changes(first: Ranks, second: Ranks, names: tuple[str, str]) -> tuple[str, ...]:
+    """The collective at which waiting changed most, and how well the clocks of both agree, in sentences.
+
+    names: what sentences call the two. A change that the clocks may be wrong by is none.
+    """
+    sentences = []
+    pairs = _matched(first, second)
+    # the wait of a collective is the longest of its ranks, and both may be wrong
+    sure = [row for row in pairs if abs(row[2].waited_ns - row[1].waited_ns) > row[1].bound_ns + row[2].bound_ns]
+    if sure:
+        number, a, b = max(sure, key=lambda row: abs(row[2].waited_ns - row[1].waited_ns))
+        waits = f"{units.duration(a.waited_ns)} in {names[0]}, {units.duration(b.waited_ns)} in {names[1]}"
+        known = [(name, met.last) for name, met in zip(names, (a, b), strict=True) if met.last is not None]
+        last = f"; last came {', '.join(f'rank {rank} in {name}' for name, rank in known)}" if known else ""
+        by = units.signed(b.waited_ns - a.waited_ns)
+        sentences.append(f"waiting changed most at {a.kind} number {units.count(number + 1)}, by {by}: {waits}{last}")
+    clocks = [ranks.alignment.words for ranks in (first, second)]
+    if clocks[0] != clocks[1]:
+        sentences.append(f"clocks of {names[0]}: {clocks[0]}; of {names[1]}: {clocks[1]}")
+    elif pairs:
+        sentences.append(f"clocks of both: {clocks[0]}")
+    return tuple(sentences)
+
+
+def _matched(first: Ranks, second: Ranks) -> list[tuple[int, Meeting, Meeting]]:
+    """Each collective of the first with that of the second, by kind, ranks and order, and its number among those.
+
+    Where one has more of a kind than the other nothing says which is which.
+    """
+    of_both = [_by_kind(ranks) for ranks in (first, second)]
+    return [
+        (number, a, b)
+        for key, of_first in of_both[0].items()
+        if len(of_first) == len(of_both[1].get(key, ()))
+        for number, (a, b) in enumerate(zip(of_first, of_both[1][key], strict=True))
+    ]
+
+
+def _by_kind(ranks: Ranks) -> dict[tuple[str, tuple[int, ...]], list[Meeting]]:
+    """A group's name is not the same in another job; its ranks are."""
+    by_kind: dict[tuple[str, tuple[int, ...]], list[Meeting]] = defaultdict(list)
+    for meeting in ranks.meetings:
+        by_kind[meeting.kind, meeting.ranks].append(meeting)
+    return by_kind

@@ -1,0 +1,295 @@
+"""How long a job would take with changes on its ranks: an interval, or why nothing can be said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from perfmagic.analysis.findings.wording import listed
+from perfmagic.analysis.ranks.job_graph import JobGraph, Rendezvous, job_graph
+from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.replay.changes.change import Change, OnTime, applied
+from perfmagic.analysis.replay.critical_path import CriticalPath, critical_path
+from perfmagic.analysis.replay.graph import Graph, Links
+from perfmagic.analysis.replay.prediction import (
+    MOST_INSTANTS,
+    Prediction,
+    Readings,
+    interval,
+    not_earlier,
+    not_predictable,
+    unreadable,
+    with_others,
+)
+from perfmagic.base import units
+from perfmagic.base.numerics.longest import NO_NODE
+from perfmagic.trace.columns import Int64
+from perfmagic.trace.once import once_per_trace
+
+FEWEST = 3  # the median of two ranks lies between them: neither came then
+
+
+@dataclass(frozen=True, eq=False)
+class JobReplay:
+    """The ranks of a job, ready to be replayed."""
+
+    ranks: Ranks
+    readings: Mapping[int, Readings]
+    met: tuple[Rendezvous, ...]
+
+    @cached_property
+    def unreadable(self) -> str:
+        """Why the records do not even say what held the job; "" where they do."""
+        return self._first_reason(unreadable) or self._unmatched
+
+    @cached_property
+    def not_predictable(self) -> str:
+        """Why no change can be predicted; "" where it can."""
+        return self._first_reason(not_predictable) or self._unmatched
+
+    @cached_property
+    def path(self) -> CriticalPath:
+        """What held the recorded job."""
+        job = self._joined(self._graphs(unseen=False), unseen=False)
+        return critical_path(job, job.replayed_ns(), self.ranks.comm_names)
+
+    def predict(self, changes: Sequence[Change], on: Collection[int]) -> tuple[Prediction, CriticalPath | None]:
+        """What changes would make of the job, and what would hold it then.  on: the ranks that they are made on."""
+        of_ranks = [change for change in changes if not isinstance(change, OnTime)]
+        with_on_time = len(of_ranks) < len(changes)
+        numbers = [str(rank) for rank in sorted(set(on))]
+        where = "" if len(numbers) == len(self.ranks.ranks) else f" on rank{'s' * (len(numbers) > 1)} {listed(numbers)}"
+        words = tuple(change.description + (where if change in of_ranks else "") for change in changes)
+        recorded_ns = 0 if self.unreadable else self.path.run_ns
+        why = self.not_predictable or self._not_applicable(of_ranks, on) or (self._too_few if with_on_time else "")
+        if why:
+            return Prediction(words, recorded_ns, recorded_ns, recorded_ns, recorded_ns, refused=why), None
+        replays: list[tuple[JobGraph, Int64]] = []
+        alone_ns = None
+        for unseen in (False, True) if any(len(each.each) > 1 for each in self.readings.values()) else (False,):
+            for best in (True, False) if any(change.assumes for change in of_ranks) else (True,):
+                graphs = self._changed(of_ranks, on, unseen=unseen, best=best)
+                job = self._joined(graphs, unseen=unseen)
+                job = on_time(job) if with_on_time else job
+                replays.append((job, job.replayed_ns()))
+                if alone_ns is None and self._has_others:
+                    others_stay = self._joined(graphs, unseen=unseen, others_stay=True)
+                    others_stay = on_time(others_stay) if with_on_time else others_stay
+                    alone_ns = int(others_stay.replayed_ns().max()) - job.begins_ns
+        taken_ns = [int(times.max()) - job.begins_ns for job, times in replays]
+        prediction = interval(words, recorded_ns, taken_ns, bound=any(change.at_most for change in of_ranks))
+        return replace(prediction, alone_ns=alone_ns), critical_path(*replays[0], self.ranks.comm_names)
+
+    def _graphs(self, *, unseen: bool) -> dict[int, Graph]:
+        return {rank: each.waits if unseen else each.stays for rank, each in self.readings.items()}
+
+    def _changed(self, changes: Sequence[Change], on: Collection[int], *, unseen: bool, best: bool) -> dict[int, Graph]:
+        """The graph of each rank, with the changes that apply to it."""
+        graphs = self._graphs(unseen=unseen)
+        for rank in on:
+            applicable = [change for change in changes if not change.not_applicable(self.readings[rank].stays)]
+            graphs[rank] = applied(graphs[rank], applicable, best=best)
+        return graphs
+
+    def _joined(self, graphs: Mapping[int, Graph], *, unseen: bool, others_stay: bool = False) -> JobGraph:
+        """The graphs of all ranks as one.
+
+        others_stay: ranks without a record come no earlier: what is communicated with them ends no earlier.
+        """
+        recorded, offset_ns = self._graphs(unseen=unseen), self.ranks.alignment.offset_ns
+        if not others_stay:
+            return job_graph(graphs, recorded, offset_ns, self.met)
+        matched: dict[int, list[int]] = {rank: [] for rank in graphs}
+        for rendezvous in self.met:
+            for rank, row in rendezvous.ops:
+                matched[rank].append(row)
+        held = {
+            rank: not_earlier(graph, np.setdiff1d(with_others(graph.trace), np.array(matched[rank], np.int64)))
+            for rank, graph in graphs.items()
+        }
+        return job_graph(held, recorded, offset_ns, self.met, ends_stay=n_absent(self.ranks) > 0)
+
+    @cached_property
+    def _has_others(self) -> bool:
+        """Whether something is communicated with ranks without a record."""
+        n_matched = sum(len(rendezvous.ops) for rendezvous in self.met)
+        n_with_others = sum(len(with_others(trace)) for trace in self.ranks.traces.values())
+        return n_absent(self.ranks) > 0 or n_matched < n_with_others
+
+    def _first_reason(self, reason: Callable[[Graph], str]) -> str:
+        """Why the first rank that has a reason cannot be replayed."""
+        reasons = ((rank, reason(each.stays)) for rank, each in self.readings.items())
+        return next((f"rank {rank}: {why}" for rank, why in reasons if why), "")
+
+    @property
+    def _unmatched(self) -> str:
+        unmatched = self.ranks.matching.refused
+        return f"collectives do not match: {unmatched[0]}" if unmatched else ""
+
+    def _not_applicable(self, changes: Sequence[Change], on: Collection[int]) -> str:
+        """Why one of the changes applies to no rank; "" where each applies to some."""
+        for change in changes:
+            reasons = [change.not_applicable(self.readings[rank].stays) for rank in on]
+            if all(reasons):
+                some = f", on none of {units.plural(len(reasons), 'rank')}" if len(reasons) > 1 else ""
+                return reasons[0] + some
+        return ""
+
+    @property
+    def _too_few(self) -> str:
+        if any(len(rendezvous.ops) >= FEWEST for rendezvous in self.met):
+            return ""
+        return f"no collective of {FEWEST} ranks or more was matched: of two, none is the median one"
+
+
+@once_per_trace
+def job_replay(ranks: Ranks) -> JobReplay:
+    """The job of ranks whose traces are at hand."""
+    readings = {rank: Readings.from_trace(ranks.traces[rank]) for rank in ranks.ranks}
+    return JobReplay(ranks, readings, rendezvous_of(ranks))
+
+
+def job_replay_in_passing(ranks: Ranks) -> JobReplay | None:
+    """The job, ready to be replayed for its picture; None where it is too large, lacks a trace, or has failed."""
+    if any(summary.meta.failed for summary in ranks.summaries.values()):
+        return None
+    sizes = [2 * len(trace.calls) + len(trace.ops) for trace in ranks.traces.values()]
+    return job_replay(ranks) if len(sizes) == len(ranks.ranks) and sum(sizes) <= MOST_INSTANTS else None
+
+
+def rendezvous_of(ranks: Ranks) -> tuple[Rendezvous, ...]:
+    """The matched collectives, and the messages where clocks tell who waited for whom."""
+    rows = {rank: summary.comm["row"] for rank, summary in ranks.summaries.items()}
+    met = []
+    for group in ranks.matching.groups:
+        by_rank = [rows[rank][places].tolist() for rank, places in zip(group.ranks, group.places, strict=True)]
+        for *ops, errs_ns in zip(*by_rank, group.waits.errs_ns.tolist(), strict=True):
+            met.append(Rendezvous(tuple(zip(group.ranks, ops, strict=True)), errs_ns))
+    if ranks.alignment.comparable:
+        offset_ns = ranks.alignment.offset_ns
+        for pair in ranks.message_pairs:
+            sent, got = rows[pair.source][pair.sent_places].tolist(), rows[pair.target][pair.got_places].tolist()
+            # a send that ended before the receiver came was buffered, and waited for no rank
+            waited = pair.sent_end_ns + offset_ns[pair.source] >= pair.asked_ns + offset_ns[pair.target]
+            for source, target, both in zip(sent, got, waited.tolist(), strict=True):
+                if both:
+                    met.append(
+                        Rendezvous(((pair.source, source), (pair.target, target)), ranks.alignment.bound_ns or 0)
+                    )
+    return tuple(met)
+
+
+def n_absent(ranks: Ranks) -> int:
+    """How many ranks of the job have no record here; 0 where no record says how many there are."""
+    worlds = [summary.meta.world_size or 0 for summary in ranks.summaries.values()]
+    return max(0, max(worlds, default=0) - len(ranks.ranks))
+
+
+# A job in which no rank is later to a collective than the median of its ranks.
+
+_MOST_ROUNDS = 8  # what held a rank less may hold it now
+_LEFT_FRAC = 0.01  # of the lateness: a round that takes away less is the last
+
+
+def on_time(job: JobGraph) -> JobGraph:
+    """The job with the time that made ranks late cut until they come with the median of a collective's ranks.
+
+    A rank's first collective stays: ranks come to it as their records begin. So does lateness within the clocks' error.
+    """
+    changed, before_ns = job, None
+    for _ in range(_MOST_ROUNDS):
+        times = changed.replayed_ns()
+        late = list(_late(changed, times))
+        left_ns = sum(sum(late_ns.values()) for late_ns in late)
+        if not left_ns or (before_ns is not None and left_ns > (1 - _LEFT_FRAC) * before_ns):
+            break
+        cuts = _Cuts(changed, times)
+        for late_ns in late:
+            cuts.cut(late_ns)
+        changed, before_ns = changed.with_links(*cuts.links), left_ns
+    return changed
+
+
+def _late(job: JobGraph, times: Int64) -> Iterator[dict[int, int]]:
+    """Of each collective, by time, how late each rank is, by the instant at which it begins there; ns."""
+    edges = np.flatnonzero(np.diff(job.met_of)) + 1
+    several = np.split(job.begins, edges) if len(job.begins) else []
+    errs_ns = [job.met[int(number)].errs_ns for number in job.met_of[np.concatenate(([0], edges))]] if several else []
+    seen: set[int] = set()
+    for begins, err_ns in sorted(zip(several, errs_ns, strict=True), key=lambda met: int(times[met[0]].max())):
+        ranks = set(job.rank[begins].tolist())
+        first, seen = not ranks <= seen, seen | ranks
+        if first or len(begins) < FEWEST:
+            continue
+        late_ns = times[begins] - int(np.median(times[begins]))
+        yield dict(zip(begins.tolist(), np.where(late_ns > err_ns, late_ns, 0).tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """What held an instant since the collective before it on its rank.
+
+    steps: first to last, each an instant and which of its links held it.  since_ns: when that collective ended.
+    cut_ns: what is cut already before the first step.
+    """
+
+    steps: tuple[tuple[int, int], ...]
+    since_ns: int
+    cut_ns: int
+
+
+class _Cuts:
+    """What is cut from the ways to collectives. links: what is left."""
+
+    def __init__(self, job: JobGraph, times: Int64) -> None:
+        self.links: tuple[Links, Links] = (job.first.copy(), job.second.copy())
+        self._at = times.tolist()
+        self._nodes = [links.node.tolist() for links in self.links]
+        self._lags = [links.lag_ns.tolist() for links in self.links]
+        self._ends = set(job.ends.tolist())
+        self._known: dict[int, tuple[int, int]] = {}  # of instants on a way: since_ns, and what is cut up to them
+
+    def cut(self, late_ns: dict[int, int]) -> None:
+        """Make ranks come earlier to a collective by as much as their own way there made them late."""
+        ways = {begin: self._way(begin) for begin in late_ns}
+        usual_ns = int(np.median([self._at[begin] - way.since_ns for begin, way in ways.items()]))
+        for begin, way in ways.items():
+            own_ns = self._at[begin] - way.since_ns
+            self._shorten(begin, way, max(0, min(late_ns[begin], own_ns - usual_ns) - way.cut_ns))
+
+    def _way(self, begin: int) -> _Way:
+        steps: list[tuple[int, int]] = []
+        node = begin
+        while True:
+            if node in self._known:
+                since_ns, cut_ns = self._known[node]
+                return _Way(tuple(reversed(steps)), since_ns, cut_ns)
+            side = self._held_by(node)
+            if node in self._ends or side is None:
+                return _Way(tuple(reversed(steps)), self._at[node], 0)
+            steps.append((node, side))
+            node = self._nodes[side][node]
+
+    def _held_by(self, node: int) -> int | None:
+        for side in (1, 0):
+            before = self._nodes[side][node]
+            if before != NO_NODE and self._at[before] + self._lags[side][node] == self._at[node]:
+                return side
+        return None
+
+    def _shorten(self, begin: int, way: _Way, less_ns: int) -> None:
+        """Take less_ns from a way, of each step in proportion."""
+        took_ns = sum(max(0, self._lags[side][node]) for node, side in way.steps)
+        cut_ns, done_ns = way.cut_ns, 0
+        for node, side in way.steps:
+            lag_ns = max(0, self._lags[side][node])
+            done_ns += lag_ns
+            # from sums, so that what rounds off is not lost
+            until_ns = way.cut_ns + (min(less_ns, took_ns) * done_ns // took_ns if took_ns else 0)
+            for links in self.links:
+                links.lag_ns[node] -= np.minimum(until_ns - cut_ns, np.maximum(0, links.lag_ns[node]))
+            cut_ns = until_ns
+            self._known[node] = (way.since_ns, cut_ns)

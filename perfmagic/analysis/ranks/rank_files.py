@@ -1,0 +1,118 @@
+"""One rank's file: its summary for a job of many ranks, and when the rank did what, for the rows of a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.ranks.rank_summary import RankSummary, host_as_device, rank_summary
+from perfmagic.base.errors import TraceError
+from perfmagic.base.numerics.intervals import Intervals, covered_ns, merge, union
+from perfmagic.base.numerics.packed import Columns
+from perfmagic.base.urls import without_secrets
+from perfmagic.trace.columns import HostKind
+from perfmagic.trace.formats.remote import is_url
+from perfmagic.trace.formats.sources import read_file, read_remote
+from perfmagic.trace.model import Trace
+
+# When a rank did what: whole where its trace is at hand, else as shares of some columns.
+
+OWN_BANDS = ("host", "blocked", "compute", "copy", "idle")
+
+
+def own_bands(given: Trace, comm_names: str | None = None) -> dict[str, Intervals]:
+    """By the names of OWN_BANDS, in ns of the rank's own clock.
+
+    Python ran a line of the cell, an operator or a call; Python was in a call that blocks it; the device computed,
+    copied, was idle between its first op and its last.
+    """
+    trace = host_as_device(given)
+    facts = Facts(trace, comm_names)
+    sets, syncs = facts.breakdown.intervals, facts.syncs
+    return {
+        "host": _python(trace),
+        "blocked": union(syncs.start_ns, syncs.end_ns),
+        "compute": sets["compute"],
+        "copy": merge(sets["copy"], sets["memset"]),
+        "idle": sets["idle"],
+    }
+
+
+def in_columns(spans: Intervals, start_ns: int, end_ns: int, columns: int) -> Columns:
+    """Intervals as their shares of some columns of [start_ns, end_ns): at most one interval a column, at its beginning.
+
+    Sums of whole columns stay exact; the place within a column is lost.
+    """
+    if len(spans) <= columns:
+        return Columns({"start": spans[:, 0], "end": spans[:, 1]})
+    edges = np.linspace(start_ns, end_ns, columns + 1).astype(np.int64)
+    covered = covered_ns(spans, edges[:-1], edges[1:])
+    kept = covered > 0
+    merged = union(edges[:-1][kept], edges[:-1][kept] + covered[kept])
+    return Columns({"start": merged[:, 0], "end": merged[:, 1]})
+
+
+def _python(trace: Trace) -> Intervals:
+    """When Python ran a line of the cell; of a record without lines, an operator or a call."""
+    marks = trace.marks
+    if len(marks):
+        ends = np.append(marks.at_ns[1:], trace.meta.returned_ns or max(trace.meta.end_ns, int(marks.at_ns[-1])))
+        ran = (marks.top_line > 0) & (ends > marks.at_ns)
+        return union(marks.at_ns[ran], ends[ran])
+    host = trace.host_ops.take(trace.host_ops.kind == HostKind.OP)
+    return merge(union(host.start_ns, host.end_ns), union(trace.calls.start_ns, trace.calls.end_ns))
+
+
+# The summary of a file, made where the file is read: one call a file, for any executor.
+
+
+@dataclass(frozen=True)
+class FileOfRank:
+    """One file to read.  source: a path, or a URL for fsspec with its options.  columns: of the bands of a picture.
+
+    comm_names, max_unpacked_bytes: as in perfmagic.open_trace().
+    """
+
+    source: str = field(repr=False)
+    name: str
+    comm_names: str | None
+    max_unpacked_bytes: int
+    columns: int
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def read(self, *, helper: bool = True) -> Trace:
+        """Its trace. Raises TraceError.  helper: whether a second process may decode a part of a large file."""
+        most = self.max_unpacked_bytes
+        if is_url(self.source):
+            return read_remote(self.source, self.options, max_unpacked_bytes=most, helper=helper)
+        return read_file(self.source, max_unpacked_bytes=most, helper=helper)
+
+
+@dataclass(frozen=True)
+class ReadFile:
+    """The result of reading a file: the summary of its rank, or why there is none."""
+
+    summary: RankSummary | None = None
+    problem: str = ""
+
+
+def summarize_file(file: FileOfRank) -> ReadFile:
+    """The summary of one file, or what is wrong with it. No error of one file ends the others.
+
+    Runs in a worker, which is one of several on its host: no process is started beside it.
+    """
+    try:
+        trace = file.read(helper=False)
+        summary = rank_summary(trace, file.comm_names)
+        edges = (summary.first_ns, summary.last_ns, file.columns)
+        bands = {name: in_columns(spans, *edges) for name, spans in own_bands(trace, file.comm_names).items()}
+    except TraceError as error:
+        return ReadFile(problem=error.message)
+    except Exception as error:  # noqa: BLE001 - see above
+        words = without_secrets(str(error), file.source, file.options)
+        return ReadFile(problem=f"{file.name} cannot be read: {type(error).__name__}: {words}")
+    return ReadFile(replace(summary, bands=bands))

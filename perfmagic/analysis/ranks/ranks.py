@@ -1,0 +1,330 @@
+"""The ranks of one job beside each other: a row a rank, on one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from perfmagic.analysis.ranks.alignment import SHARED_CLOCK_NS, Alignment, Ping, aligned
+from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.matching import matched_collectives, matched_messages
+from perfmagic.analysis.ranks.meetings import (
+    Communication,
+    Meeting,
+    Message,
+    Parts,
+    communication,
+    meetings,
+    messages_of,
+    parts_of,
+)
+from perfmagic.analysis.ranks.rank_files import own_bands
+from perfmagic.analysis.ranks.rank_summary import RankSummary, host_as_device, rank_summary
+from perfmagic.analysis.ranks.waits import JobWaits
+from perfmagic.analysis.ranks.who_waited import MatchedMessages, Matching
+from perfmagic.analysis.timeline.collectives import bus_factor
+from perfmagic.base.numerics.intervals import Intervals, total_ns
+from perfmagic.base.units import plural
+from perfmagic.trace.columns import NONE, Int64
+from perfmagic.trace.formats.chrome import Arrow
+from perfmagic.trace.model import Trace
+from perfmagic.trace.rows import Rows
+
+NOTABLE_FRAC = 0.02  # of the median cell, of files of the extent, as of an exposed copy
+
+
+@dataclass(frozen=True)
+class RankStat:
+    """One rank of a job, on its busiest device.
+
+    rank: its number in the job.
+    device: the number of its device.
+    offset_ns: where the instant 0 of its trace lies on the common axis.
+    began_after_ns: from the beginning of the first step, or without steps of the first record, of the rank that
+    began first to that of this rank; of no meaning where nothing tells how the clocks fit together.
+    extent_ns: from its first op to its last.
+    busy_ns: when at least one op executed.
+    compute_ns: when it computed.
+    communication_ns: when it communicated.
+    copy_ns: when it copied.
+    idle_ns: what of the extent no op executed in.
+    exposed_communication_ns: communication with no compute beside it, in ns: the sum of the next three.
+    exposed_waiting_ns: exposed, in a collective before the last rank came.
+    exposed_transfer_ns: exposed, in a collective once all ranks were there.
+    exposed_unmatched_ns: exposed, of which the other ranks recorded nothing that matches.
+    waiting_ns: in matched collectives before the last rank came, and in messages before the other end did, also
+    beside compute.
+    transfer_ns: in matched collectives once all ranks were there, also beside compute; where one collective waits
+    while another moves data, that is transfer.
+    waiting_bound_ns: how far the waiting may be wrong, over all collectives.
+    n_matched: its matched collectives.
+    n_last: those of them to which it came last.
+    bus_bytes_per_s: what had to pass its links in matched collectives whose size is known, in bytes per second of
+    transfer; None without any.
+    compute_frac: the share of the extent in which it computed.
+
+    Source: docs/words.md, "transfer".
+    """
+
+    shown = (
+        "rank", "extent_ns", "compute_ns", "exposed_communication_ns", "exposed_waiting_ns", "exposed_transfer_ns",
+        "copy_ns", "idle_ns", "n_last", "bus_bytes_per_s",
+    )  # fmt: skip
+
+    rank: int
+    device: int
+    offset_ns: int
+    began_after_ns: int
+    extent_ns: int
+    busy_ns: int
+    compute_ns: int
+    communication_ns: int
+    copy_ns: int
+    idle_ns: int
+    exposed_communication_ns: int
+    exposed_waiting_ns: int
+    exposed_transfer_ns: int
+    exposed_unmatched_ns: int
+    waiting_ns: int
+    transfer_ns: int
+    waiting_bound_ns: int
+    n_matched: int
+    n_last: int
+    bus_bytes_per_s: float | None
+
+    @property
+    def compute_frac(self) -> float:
+        """The share of the extent in which it computed: a rank that waits for others is busy, too."""
+        return self.compute_ns / self.extent_ns if self.extent_ns else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """The ranks of one job: their facts, their collectives beside each other, and one time axis.
+
+    traces: by rank; see perfmagic.analysis.ranks.rank_summary for ranks on a CPU.  comm_names: as in
+    perfmagic.trace.names.op_classes.  pings: between ranks whose clocks were compared.  given: summaries by rank, where
+    their traces are elsewhere.  of_files: findings about the files, which come before all others.
+    """
+
+    traces: Mapping[int, Trace]
+    comm_names: str | None = None
+    pings: tuple[Ping, ...] = ()
+    given: Mapping[int, RankSummary] = field(default_factory=dict)
+    of_files: tuple[RankFinding, ...] = ()
+
+    def __repr__(self) -> str:
+        """The number of ranks and of what is matched, how their clocks were put on one axis, and a row a rank."""
+        met, sent = len(self.meetings), len(self.messages)
+        what = f"{plural(len(self.ranks), 'rank')}, {plural(met, 'collective')} and {plural(sent, 'message')} matched"
+        return f"{what}; {self.alignment.words}\n{self.table!r}"
+
+    @cached_property
+    def summaries(self) -> Mapping[int, RankSummary]:
+        made = {rank: rank_summary(trace, self.comm_names) for rank, trace in self.traces.items()}
+        return dict(sorted({**self.given, **made}.items()))
+
+    @cached_property
+    def ranks(self) -> list[int]:
+        return list(self.summaries)
+
+    @cached_property
+    def _of_samples(self) -> bool:
+        """Whether a file is a sample of a recording: the n-th collective of one is then not that of another."""
+        return any(summary.sample for summary in self.summaries.values())
+
+    @cached_property
+    def _matched(self) -> Matching:
+        return Matching((), ()) if self._of_samples else matched_collectives(self.summaries)
+
+    @cached_property
+    def message_pairs(self) -> tuple[MatchedMessages, ...]:
+        """The messages of each pair of ranks."""
+        return () if self._of_samples else matched_messages(self.summaries)
+
+    @cached_property
+    def alignment(self) -> Alignment:
+        return aligned(self.summaries, self._matched, self.message_pairs, self.pings)
+
+    @cached_property
+    def matching(self) -> Matching:
+        """The matched collectives; their waits by the clocks where these are known."""
+        clocks = self.alignment
+        return self._matched.on_axis(clocks.offset_ns, clocks.bound_ns if clocks.comparable else None)
+
+    @cached_property
+    def parts(self) -> Mapping[int, Sequence[Parts]]:
+        """By rank its matched communication, as waiting and transfer."""
+        # without known clocks nothing says for whom a message waited
+        messages = self.message_pairs if self.alignment.comparable else ()
+        return parts_of(self.matching, messages, self.alignment.offset_ns)
+
+    @cached_property
+    def communication(self) -> Mapping[int, Communication]:
+        return communication(self.summaries, self.parts)
+
+    def bands(self, rank: int) -> dict[str, Intervals]:
+        """When a rank did what, by the names of OWN_BANDS; in columns where its trace is elsewhere."""
+        if rank in self.traces:
+            return own_bands(self.traces[rank], self.comm_names)
+        packed = self.summaries[rank].bands
+        return {name: np.stack([spans["start"], spans["end"]], axis=1) for name, spans in packed.items()}
+
+    @cached_property
+    def meetings(self) -> Rows[Meeting]:
+        """A row for each matched collective, by when its last rank came."""
+        return meetings(self.matching, self.alignment.offset_ns)
+
+    @cached_property
+    def messages(self) -> Rows[Message]:
+        """A row for each matched message, by when both of its ends had come."""
+        return messages_of(self.message_pairs, self.alignment.offset_ns, self.alignment.bound_ns)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no rank had a device, or its CPU, execute anything."""
+        return not any(summary.n_ops for summary in self.summaries.values())
+
+    def began_ns(self, rank: int) -> int:
+        """When a rank's first training step began by its own clock; without steps its first record."""
+        return self.summaries[rank].began_ns
+
+    def began_on_axis_ns(self, rank: int) -> int:
+        """The same on the common axis."""
+        return self.alignment.offset_ns[rank] + self.began_ns(rank)
+
+    @cached_property
+    def table(self) -> Rows[RankStat]:
+        """A row a rank."""
+        return Rows((self._row(rank) for rank in self.ranks), RankStat)
+
+    def _row(self, rank: int) -> RankStat:
+        totals, comm = self.summaries[rank].totals, self.communication[rank]
+        groups = [(group, group.ranks.index(rank)) for group in self.matching.groups if rank in group.ranks]
+        return RankStat(
+            rank=rank,
+            device=totals.device,
+            offset_ns=self.alignment.offset_ns[rank],
+            began_after_ns=self.began_on_axis_ns(rank) - min(map(self.began_on_axis_ns, self.ranks)),
+            extent_ns=totals.extent_ns,
+            busy_ns=totals.busy_ns,
+            compute_ns=totals.compute_ns,
+            communication_ns=totals.communication_ns,
+            copy_ns=totals.copy_ns,
+            idle_ns=totals.idle_ns,
+            exposed_communication_ns=totals.exposed_communication_ns,
+            exposed_waiting_ns=comm.exposed_waiting_ns,
+            exposed_transfer_ns=comm.exposed_transfer_ns,
+            exposed_unmatched_ns=comm.exposed_unmatched_ns,
+            waiting_ns=total_ns(comm.waiting),
+            transfer_ns=total_ns(comm.transfer),
+            waiting_bound_ns=sum(int(group.waits.errs_ns.sum()) for group, _ in groups) + self._bound_of_messages(rank),
+            n_matched=sum(len(group.kinds) for group, _ in groups),
+            n_last=sum(int(((group.waits.last == i) & group.waits.decided).sum()) for group, i in groups),
+            bus_bytes_per_s=self._bandwidth(rank),
+        )
+
+    def _bound_of_messages(self, rank: int) -> int:
+        """How far clocks may be wrong in the waits of a rank's messages, added up."""
+        if not self.alignment.comparable or not self.alignment.bound_ns:
+            return 0
+        ends = (len(pair) for pair in self.message_pairs for end in (pair.source, pair.target) if end == rank)
+        return sum(ends) * self.alignment.bound_ns
+
+    def _bandwidth(self, rank: int) -> float | None:
+        """What the rank's links carried of the matched collectives, by the time in which data were on their way."""
+        sizes = self.summaries[rank].comm["bytes"]
+        moved, took_ns = 0.0, 0
+        for group in self.matching.groups:
+            if rank not in group.ranks:
+                continue
+            i = group.ranks.index(rank)
+            factors = {kind: bus_factor(kind.split()[0], len(group.ranks)) for kind in set(group.kinds)}
+            columns = (sizes[group.places[i]].tolist(), group.kinds, group.waits.transfer_ns.tolist())
+            for size, kind, ns in zip(*columns, strict=True):
+                factor = factors[kind]
+                if factor is not None and size != NONE:
+                    moved += size * factor
+                    took_ns += ns
+        return moved / took_ns * 1e9 if took_ns else None
+
+    @cached_property
+    def waits(self) -> JobWaits:
+        """How long the ranks waited for each other."""
+        transfer = {rank: of_rank.transfer for rank, of_rank in self.communication.items()}
+        return JobWaits(self.matching.groups, self.summaries, transfer)
+
+    # what findings measure by
+
+    @cached_property
+    def extent_ns(self) -> int:
+        """The extent of the median rank."""
+        return int(np.median([summary.totals.extent_ns for summary in self.summaries.values()]))
+
+    @property
+    def notable_ns(self) -> float:
+        """Shorter times are not worth a finding."""
+        return NOTABLE_FRAC * float(np.median([summary.totals.window_ns for summary in self.summaries.values()]))
+
+    @property
+    def n_collectives(self) -> str:
+        return plural(self.matching.n, "matched collective")
+
+    def than_others(self, i: int) -> str:
+        """Whom a rank, by its place, is compared with: of two ranks the other one."""
+        return "the others in the median" if len(self.ranks) > 2 else f"rank {self.ranks[1 - i]}"
+
+    @property
+    def on_one_host(self) -> bool:
+        """Whether one host ran all ranks: they say so, or processes with consecutive numbers read one clock."""
+        clocks = self.alignment
+        if clocks.how == "one host":
+            return True
+        residual_ns = clocks.residual_ns
+        one_clock = not clocks.moved_ns and residual_ns is not None and residual_ns[1] <= SHARED_CLOCK_NS
+        # the first thread of a process has its number; a launcher's processes have one after the other
+        first = sorted(summary.first_thread for summary in self.summaries.values())
+        return one_clock and first[0] > 0 and first == list(range(first[0], first[0] + len(first)))
+
+    @property
+    def where_to_look(self) -> str:
+        """Where to look for what takes time from the Python of one rank only."""
+        return "what else runs on its cores or NUMA node" if self.on_one_host else "what else runs on its host"
+
+
+def others_median(values: Sequence[int] | Int64, i: int) -> float:
+    """The median of all values but one."""
+    return float(np.median(np.delete(np.asarray(values), i)))
+
+
+def ranks_of(traces: Sequence[Trace], comm_names: str | None = None, pings: Sequence[Ping] = ()) -> Ranks | None:
+    """The ranks that some traces of one job are; None where fewer than two have anything to compare, or no rank.
+
+    pings: between ranks whose clocks were compared while they ran, beside those that their records hold.
+    """
+    known: dict[int, Trace] = {}
+    for trace in map(host_as_device, traces):
+        if len(trace.ops) and trace.meta.rank is not None:
+            known[trace.meta.rank] = trace
+    held = (Ping(*ping) for trace in known.values() for ping in trace.meta.pings)
+    return Ranks(known, comm_names, (*held, *pings)) if len(known) > 1 else None
+
+
+def arrows(ranks: Ranks) -> Iterator[Arrow]:
+    """From each send to its receive, and from the rank that came last to a collective to each that waited for it."""
+    rows = {rank: summary.comm["row"] for rank, summary in ranks.summaries.items()}
+    for pair in ranks.message_pairs:
+        both = (rows[pair.source][pair.sent_places], rows[pair.target][pair.got_places])
+        for sent, got in zip(*(column.tolist() for column in both), strict=True):
+            yield Arrow((pair.source, sent), (pair.target, got), "message")
+    for group in ranks.matching.groups:
+        by_rank = [rows[rank][places] for rank, places in zip(group.ranks, group.places, strict=True)]
+        waited = group.waits.known
+        for i, last in enumerate(group.waits.last.tolist()):
+            source = (group.ranks[last], int(by_rank[last][i]))
+            for j, rank in enumerate(group.ranks):
+                if waited[j, i]:
+                    yield Arrow(source, (rank, int(by_rank[j][i])), group.kinds[i])

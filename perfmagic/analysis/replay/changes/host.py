@@ -1,0 +1,175 @@
+"""Changes of what Python does: faster, without a line, with batches fetched ahead, without blocking reads."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from perfmagic.analysis.replay.changes.change import (
+    Change,
+    Stage,
+    TakesPython,
+    begun_in_call,
+    host_lags,
+    leave_out,
+    on_line,
+    queued_by,
+    release,
+    shorten_launches,
+    time_on_line,
+)
+from perfmagic.analysis.replay.device_ops import heads, last_before_on_thread
+from perfmagic.analysis.replay.graph import Edge, Graph, Node
+from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.timeline.host_time import fetches
+from perfmagic.base.numerics.intervals import EMPTY, Intervals, union
+from perfmagic.base.numerics.longest import NO_NODE
+from perfmagic.trace.columns import NONE, Int64, OpKind
+from perfmagic.trace.names import OpClass, copy_direction
+
+_VALUE_BYTES = 64  # a read of one number copies no more
+
+
+@dataclass(frozen=True)
+class FasterPython(Change):
+    """Python and its calls k times as fast; waits for devices stay. k: math.inf for a host that takes no time."""
+
+    k: float = math.inf
+    stage = Stage.SPEED_OF_PYTHON
+
+    @property
+    def at_most(self) -> bool:
+        return math.isinf(self.k)
+
+    @property
+    def description(self) -> str:
+        return "Python takes no time at all" if math.isinf(self.k) else f"make Python {self.k:g} × as fast"
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        changed, usual = graph.copy(), graph.usual
+        left = 0.0 if math.isinf(self.k) else 1 / self.k
+        first = changed.first
+        of_host = host_lags(graph)
+        first.lag_ns[of_host] = (first.lag_ns[of_host] * left).astype(np.int64)
+        # before the first call of a thread in a cell
+        meta = graph.trace.meta
+        begins = graph.on_host & (first.node == NO_NODE) & (graph.second.node == NO_NODE)
+        if meta.returned_ns is not None:
+            first.lag_ns[begins] = meta.start_ns + ((first.lag_ns[begins] - meta.start_ns) * left).astype(np.int64)
+        ends = begun_in_call(graph)
+        lag_ns = first.lag_ns[ends] - changed.length_ns[ends]
+        shorten_launches(changed, ends, lag_ns - (lag_ns * left).astype(np.int64))
+        joins = np.flatnonzero(graph.node == Node.JOIN)
+        for links in (changed.first, changed.second):
+            calls = joins[links.kind[joins] == Edge.CALL]
+            links.lag_ns[calls] = np.minimum(
+                links.lag_ns[calls], np.maximum((links.lag_ns[calls] * left).astype(np.int64), usual.call_ns)
+            )
+        return changed
+
+
+@dataclass(frozen=True)
+class WithoutPython(TakesPython):
+    """Python without what it did in some intervals.
+
+    what: description of the change.  where: intervals in ns of the trace.
+    """
+
+    what: str
+    where: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)
+
+    @property
+    def description(self) -> str:
+        return self.what
+
+    def not_applicable(self, graph: Graph) -> str:
+        return "" if len(self.where) else "Python spent no time on that"
+
+    def during(self, graph: Graph) -> Intervals:
+        return self.where
+
+
+@dataclass(frozen=True)
+class Prefetch(TakesPython):
+    """Batches that are there when Python asks for them: a DataLoader's workers fetch ahead."""
+
+    @property
+    def description(self) -> str:
+        return "let workers fetch the batches"
+
+    def not_applicable(self, graph: Graph) -> str:
+        return "" if len(fetches(graph.trace)) else "no DataLoader fetched a batch in the record"
+
+    def during(self, graph: Graph) -> Intervals:
+        host = fetches(graph.trace)
+        return union(host.start_ns, host.end_ns)
+
+
+@dataclass(frozen=True)
+class NoLine(TakesPython):
+    """The cell without the Python time of a line; what the line queued stays."""
+
+    line: int
+
+    @property
+    def description(self) -> str:
+        return f"take away the Python time{on_line(self.line)}"
+
+    def not_applicable(self, graph: Graph) -> str:
+        return "" if len(self.during(graph)) else f"Python was never on line {self.line}"
+
+    def during(self, graph: Graph) -> Intervals:
+        return time_on_line(graph.trace, self.line)
+
+
+@dataclass(frozen=True)
+class NoItem(Change):
+    """No blocking read: no .item(), no print of a tensor, no .cpu() in the middle; the last wait of the cell stays.
+
+    line: only what this line asked for.  calls: rows of trace.calls instead; a read's own copy of one number goes, too.
+    """
+
+    line: int | None = None
+    calls: tuple[int, ...] | None = None
+
+    stage = Stage.CALLS
+
+    @property
+    def description(self) -> str:
+        return f"leave out the blocking reads{on_line(self.line)}, or read once at the end"
+
+    def not_applicable(self, graph: Graph) -> str:
+        return "" if len(self.rows(graph)) else f"nothing{on_line(self.line)} made Python wait for the device"
+
+    def rows(self, graph: Graph) -> Int64:
+        """The blocking calls, rows of trace.calls."""
+        if self.calls is not None:
+            return np.array(self.calls, np.int64)
+        blocking = syncs(graph.trace)
+        head, ops = heads(graph.trace), graph.trace.ops
+        uploads = np.array([copy_direction(name) == OpClass.HTOD for name in graph.trace.names], bool)
+        op = head[blocking.call]
+        upload = uploads[ops.name[op]] & (op != NONE) if len(ops) else np.zeros(len(blocking), bool)
+        rows = blocking.call[~blocking.after_cell & ~blocking.at_edge & ~upload]
+        return queued_by(self.line, rows, graph.trace.calls.line)
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        changed, rows = graph.copy(), self.rows(graph)
+        trace, ops = graph.trace, graph.trace.ops
+        release(changed, rows, 0)
+        head = heads(trace)
+        own = head[rows]
+        before = self._copy_before(graph, rows[own == NONE], head)
+        copies = np.unique(np.concatenate((own[own != NONE], before)))
+        small = (ops.kind[copies] == OpKind.MEMCPY) & (ops.size_bytes[copies] <= _VALUE_BYTES)
+        copies = copies[small & (ops.size_bytes[copies] >= 0)]
+        leave_out(changed, copies)
+        release(changed, ops.launch[copies], 0)
+        return changed
+
+    def _copy_before(self, graph: Graph, calls: Int64, head: Int64) -> Int64:
+        """The copy that each waiting call waits for, where it is that: queued last before it by its thread."""
+        last = last_before_on_thread(graph.trace, calls, head)
+        return np.asarray(last[last != NONE])

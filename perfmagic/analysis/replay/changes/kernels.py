@@ -1,0 +1,241 @@
+"""Changes of kernels: faster, fused, or launched together as one CUDA graph."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from perfmagic.analysis.replay.changes.change import (
+    Change,
+    Stage,
+    host_lags,
+    instants_of,
+    leave_out,
+    on_line,
+    queued_by,
+    set_lengths,
+    time_on_line,
+)
+from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
+from perfmagic.analysis.replay.graph import Edge, Graph, Node
+from perfmagic.analysis.timeline.categories import Category, categories
+from perfmagic.base.numerics.intervals import covered_ns
+from perfmagic.base.numerics.longest import NO_NODE
+from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
+from perfmagic.trace.names import OpClass, is_pageable, op_classes
+
+CALL_NS = 10_000  # of a graph's launch: 5–20 µs on A100 and V100 (traces/)
+GAP_NS = 1_000  # between two ops of one graph
+LONG_PYTHON_NS = 200_000  # between two launches: an operator's own Python is 5 to 50 µs, so there is something else
+# kernels of the simulated device have the names of torch's operators; these are the usual ones tagged "pointwise" there
+_POINTWISE = re.compile(
+    r"(?:add|sub|rsub|mul|div|neg|abs|exp|log|sqrt|rsqrt|reciprocal|pow|square|sin|cos|tanh|sigmoid|relu|gelu|silu|erf"
+    r"|clamp|maximum|minimum|where|lerp|addcmul|addcdiv|threshold_backward|(?:sigmoid|tanh|gelu|silu)_backward)_?"
+)
+
+
+@dataclass(frozen=True)
+class FasterKernels(Change):
+    """Kernels k times as fast. name: part of the kernel's name, "" for all but communication.  line: of the cell."""
+
+    name: str = ""
+    k: float = 2.0
+    line: int | None = None
+
+    stage = Stage.LENGTHS
+
+    @property
+    def description(self) -> str:
+        which = f"kernels with {self.name!r}" if self.name else "kernels"
+        if math.isinf(self.k):
+            return f"{which}{on_line(self.line)} take no time at all"
+        return f"make {which}{on_line(self.line)} {self.k:g} × as fast"
+
+    def not_applicable(self, graph: Graph) -> str:
+        if len(self.rows(graph)):
+            return ""
+        if not self.name:
+            return f"there is no kernel{on_line(self.line)}"
+        return f"no kernel{on_line(self.line)} has {self.name!r} in its name"
+
+    def rows(self, graph: Graph) -> Int64:
+        """The kernels, rows of trace.ops."""
+        trace, ops = graph.trace, graph.trace.ops
+        wanted = np.array([self.name.lower() in name.lower() for name in trace.names], bool)
+        chosen = (ops.kind == OpKind.KERNEL) & wanted[ops.name]
+        if not self.name:
+            chosen &= op_classes(trace) != OpClass.COMMUNICATION
+        return queued_by(self.line, np.flatnonzero(chosen), ops.line)
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        changed, rows = graph.copy(), self.rows(graph)
+        left = 0.0 if math.isinf(self.k) else 1 / self.k
+        set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * left).astype(np.int64))
+        return changed
+
+
+@dataclass(frozen=True)
+class OneGraph(Change):
+    """Ops launched together, as a CUDA graph does: Python pays one call, and the ops follow each other.
+
+    line: the ops that this line queued; what Python did on other lines stays.  stretches: instead, rows of trace.ops,
+    each a tuple.  A call that waits for the device ends a graph: what comes after it is another one. So does a copy
+    from pageable memory, which no graph holds, and another thread has graphs of its own. At best nothing is left of
+    Python between the launches, else what is longer than a launch and the Python around it ever is. What else delays
+    an op stays.
+    """
+
+    line: int | None = None
+    stretches: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)
+    stage = Stage.LAUNCHES
+
+    @property
+    def assumes(self) -> bool:
+        return True
+
+    @property
+    def description(self) -> str:
+        return f"launch the ops{on_line(self.line)} as one CUDA graph"
+
+    def not_applicable(self, graph: Graph) -> str:
+        return (
+            "" if any(len(rows) > 1 for rows in self._stretches(graph)) else f"the ops{on_line(self.line)} are too few"
+        )
+
+    def _stretches(self, graph: Graph) -> list[Int64]:
+        if self.stretches is not None:
+            copies = _reads_host(graph)
+            stretches = (np.array(rows, np.int64) for rows in self.stretches)
+            return [rows[~copies[rows]] for rows in stretches]
+        ops = graph.trace.ops
+        return [queued_by(self.line, np.flatnonzero((ops.launch != NONE) & ~_reads_host(graph)), ops.line)]
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        changed, trace = graph.copy(), graph.trace
+        copies = trace.ops.launch[_reads_host(graph)]
+        cuts_ns = np.sort(np.concatenate((_waits_ns(graph), trace.calls.start_ns[copies[copies != NONE]])))
+        host = np.flatnonzero(host_lags(graph))
+        left_ns = np.zeros(len(graph), np.int64)
+        if not best:
+            long = host[(graph.first.kind[host] == Edge.PYTHON) & (graph.first.lag_ns[host] >= LONG_PYTHON_NS)]
+            left_ns[long] = graph.first.lag_ns[long]
+        if self.line is not None:
+            before_ns, lag_ns = graph.time_ns[graph.first.node[host]], graph.first.lag_ns[host]
+            elsewhere_ns = lag_ns - covered_ns(time_on_line(trace, self.line), before_ns, graph.time_ns[host])
+            left_ns[host] = np.maximum(left_ns[host], elsewhere_ns)
+        host = host[np.argsort(graph.time_ns[host], kind="stable")]
+        threads = {thread: host[graph.thread[host] == thread] for thread in np.unique(graph.thread[host]).tolist()}
+        for rows in self._stretches(graph):
+            for calls in _parts(graph, rows, cuts_ns):
+                _one_call(changed, calls, threads[int(trace.calls.thread[calls[0]])], left_ns)
+            _close_up(changed, rows)
+        return changed
+
+
+def _reads_host(graph: Graph) -> Bool:
+    """Which ops are copies from pageable memory: no graph can hold them."""
+    names = np.array([is_pageable(name) for name in graph.trace.names], bool)
+    return np.asarray(names[graph.trace.ops.name] & (graph.trace.ops.kind == OpKind.MEMCPY))
+
+
+def _waits_ns(graph: Graph) -> Int64:
+    """When Python had waited for the device, rising."""
+    return np.sort(graph.time_ns[(graph.second.kind == Edge.SYNC) & (graph.node == Node.CALL_END)])
+
+
+def _parts(graph: Graph, rows: Int64, cuts_ns: Int64) -> list[Int64]:
+    """The launch calls of some ops by thread, cut where Python waits for the device; what is one call is left out."""
+    table = graph.trace.calls
+    calls = np.unique(graph.trace.ops.launch[rows])
+    calls = calls[calls != NONE]
+    calls = calls[np.lexsort((table.start_ns[calls], table.thread[calls]))]
+    part = np.column_stack((table.thread[calls], np.searchsorted(cuts_ns, table.start_ns[calls])))
+    edges = np.flatnonzero((np.diff(part, axis=0) != 0).any(axis=1)) + 1
+    return [of_part for of_part in np.split(calls, edges) if len(of_part) > 1]
+
+
+def _one_call(changed: Graph, calls: Int64, host: Int64, left_ns: Int64) -> None:
+    """Make all the Python from the first to the last of some launches take as long as one launch. Changes the graph.
+
+    host: instants of their thread, by time.  left_ns: what of Python stays before each instant.
+    """
+    table = changed.trace.calls
+    begin_ns, end_ns = int(table.start_ns[calls[0]]), int(table.end_ns[calls].max())
+    times_ns = changed.time_ns[host]
+    inside = host[np.searchsorted(times_ns, begin_ns, side="right") : np.searchsorted(times_ns, end_ns, side="right")]
+    inside = inside[changed.time_ns[changed.first.node[inside]] >= begin_ns]
+    changed.first.lag_ns[inside] = np.minimum(changed.first.lag_ns[inside], left_ns[inside])
+    changed.second.node[inside[changed.second.kind[inside] == Edge.FULL_QUEUE]] = NO_NODE
+    changed.first.lag_ns[instants_of(changed.end_of, calls[:1])] = CALL_NS
+
+
+def _close_up(changed: Graph, rows: Int64) -> None:
+    """Make ops follow each other as the ops of a CUDA graph do. Changes the graph."""
+    ends, usual = changed.op_node[rows], changed.usual
+    first, second, length_ns = changed.first, changed.second, changed.length_ns[ends]
+    lag_ns = first.lag_ns[ends] - length_ns
+    launch_ns = usual.launch_ns[rows]
+    kind = first.kind[ends]
+    ordinary = (kind == Edge.CALL) | ((kind == Edge.LAUNCH) & (lag_ns <= UNEXPLAINED_NS + launch_ns))
+    first.lag_ns[ends] = np.where(ordinary, length_ns + np.minimum(lag_ns, launch_ns), first.lag_ns[ends])
+    gap_ns = second.lag_ns[ends] - length_ns
+    inner = np.isin(second.node[ends], ends)
+    ordinary = inner & (second.kind[ends] == Edge.STREAM) & (gap_ns <= UNEXPLAINED_NS)
+    least_ns = np.minimum(gap_ns, min(GAP_NS, usual.stream_ns))
+    second.lag_ns[ends] = np.where(ordinary, length_ns + least_ns, second.lag_ns[ends])
+
+
+@dataclass(frozen=True)
+class Fused(Change):
+    """Elementwise kernels that follow each other on a stream as one kernel, with one launch.
+
+    line: those that this line queued.  A wait for another stream, or of Python for the device, ends a kernel. At best
+    the one kernel takes as long as the longest of them, as where each reads and writes the same memory, and Python does
+    nothing between but what is long; else as long as all of them together, and Python stays.
+    """
+
+    line: int | None = None
+
+    stage = Stage.LAUNCHES
+
+    @property
+    def assumes(self) -> bool:
+        return True
+
+    @property
+    def description(self) -> str:
+        return f"fuse the elementwise kernels{on_line(self.line)} that follow each other"
+
+    def not_applicable(self, graph: Graph) -> str:
+        return "" if self.runs(graph) else f"no two elementwise kernels{on_line(self.line)} follow each other"
+
+    def runs(self, graph: Graph) -> list[Int64]:
+        """Kernels that follow each other on a stream, two or more; rows of trace.ops."""
+        trace, ops = graph.trace, graph.trace.ops
+        of_operator = np.array([_POINTWISE.fullmatch(name) is not None for name in trace.names], bool)
+        elementwise = (categories(trace) == Category.ELEMENTWISE) | of_operator[ops.name]
+        elementwise &= ops.kind == OpKind.KERNEL
+        if self.line is not None:
+            elementwise &= ops.line == self.line
+        order = np.lexsort((ops.start_ns, ops.stream, ops.device))
+        new = (np.diff(ops.stream[order]) != 0) | (np.diff(ops.device[order]) != 0) | (np.diff(elementwise[order]) != 0)
+        # what waits for another stream, or is queued after Python has waited, may need what came between
+        waiting = np.zeros(len(ops), bool)
+        waiting[[op for op, _ in graph.waits]] = True
+        period = np.searchsorted(_waits_ns(graph), trace.launch_start_ns()[order])
+        new |= waiting[order[1:]] | (np.diff(period) != 0)
+        parts = np.split(order, np.flatnonzero(new) + 1)
+        return [part for part in parts if len(part) > 1 and elementwise[part[0]]]
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        runs = self.runs(graph)
+        stretches = tuple(tuple(rows.tolist()) for rows in runs)
+        changed = OneGraph(stretches=stretches).apply(graph, best=False) if best else graph.copy()
+        for rows in runs:
+            length_ns = changed.length_ns[graph.op_node[rows]]
+            leave_out(changed, rows[1:])
+            set_lengths(changed, rows[:1], np.array([length_ns.max() if best else length_ns.sum()]))
+        return changed

@@ -1,0 +1,114 @@
+"""The ranks of one job from local or remote files. Workers read the files, and only summaries come back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+from perfmagic.analysis.ranks.findings import mixed_jobs
+from perfmagic.analysis.ranks.jobs import jobs, missing, unread, without_match
+from perfmagic.analysis.ranks.rank_files import FileOfRank, ReadFile, summarize_file
+from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.api.options import ReadOptions, keywords
+from perfmagic.base import units
+from perfmagic.base.errors import OptionError, TraceError
+from perfmagic.base.terminal import Progress
+from perfmagic.results.ranks import RanksResult
+from perfmagic.trace.formats.remote import is_url, remote_files, remote_name
+from perfmagic.trace.formats.sources import by_numbers, is_trace_name, trace_files
+from perfmagic.trace.names import checked_pattern
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Sources = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+FEW_RANKS = 8  # of more the traces are not kept for a page
+CELLS, FEWEST, MOST = 1 << 16, 128, 1024  # columns of all rows of a picture together, of one at least and at most
+
+
+@keywords(ReadOptions)
+def open_ranks(
+    source: Sources, *, executor: Executor | None = None, progress: bool | None = None, **options: Unpack[ReadOptions]
+) -> RanksResult:
+    """The ranks of one job on one axis, from any number of files, of which no trace is kept.
+
+    source: a folder, a .zip with the files of ranks, a URL that fsspec opens (s3, gs, abfs, http, zip, …; may hold
+    asterisks), or several of those.
+    executor: a concurrent.futures.Executor whose workers read the files: a ProcessPoolExecutor, Dask's
+    client.get_executor(pure=False), ipyparallel's view.executor. They need perfmagic and must see the files. None reads
+    one file after the other here.
+    progress: whether to say on stderr how many files are read; None: in a terminal or a notebook, after a second.
+    The result is that of open_traces(source).ranks, and `.rank(3)` reads that rank's file again. Its findings say
+    which ranks of the job have no file, and which files cannot be read.
+    Raises TraceError where none can be read, OptionError where no two of them are ranks of one job.
+
+    >>> job = perfmagic.open_ranks("runs")
+    >>> longest = max(job.table, key=lambda row: row.extent_ns)
+    >>> longest.rank
+    3
+    """
+    comm_names = options["comm_names"]
+    checked_pattern(comm_names)
+    if executor is not None and not callable(getattr(executor, "map", None)):
+        raise OptionError(
+            f"open_ranks(executor={executor!r}): no Executor", hint="ProcessPoolExecutor(), or None for this process"
+        )
+    storage = dict(options["storage_options"] or {})
+    names = list(_listed(source, storage))
+    columns = min(MOST, max(FEWEST, CELLS // max(1, len(names))))
+    limit_bytes = options["max_unpacked_bytes"]
+    files = [FileOfRank(url, name, comm_names, limit_bytes, columns, storage) for url, name in names]
+    answers: list[ReadFile] = []
+    with Progress("read", len(files), "file", shown=progress) as shown:
+        for answer in map(summarize_file, files) if executor is None else executor.map(summarize_file, files):
+            answers.append(answer)
+            shown.at(len(answers))
+    return _one_job(files, answers, comm_names)
+
+
+def n_files(sources: Sources) -> int:
+    """The number of trace files that some paths name. A URL counts as more than FEW_RANKS. 0 where a path has none."""
+    given = [sources] if isinstance(sources, (str, os.PathLike)) else sources
+    try:
+        return sum(FEW_RANKS + 1 if is_url(source) else len(trace_files(source)) for source in given)
+    except TraceError:
+        return 0
+
+
+def _listed(sources: Sources, storage_options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each file with its name: of folders and patterns in the order of their numbers."""
+    for source in [sources] if isinstance(sources, (str, os.PathLike)) else sources:
+        if is_url(source):
+            urls = remote_files(source, is_trace_name, storage_options)
+            yield from sorted(((url, remote_name(url)) for url in urls), key=lambda file: by_numbers(file[1]))
+        else:
+            yield from ((str(path.absolute()), path.name) for path in trace_files(source))
+
+
+def _one_job(files: Sequence[FileOfRank], answers: Sequence[ReadFile], comm_names: str | None) -> RanksResult:
+    """The ranks of one job, with findings on files that are missing or cannot be read."""
+    problems = [answer.problem for answer in answers if answer.summary is None]
+    read = [(file, answer.summary) for file, answer in zip(files, answers, strict=True) if answer.summary is not None]
+    if not read:
+        raise TraceError(problems[0], hint=f"none of {units.plural(len(files), 'file')} can be read")
+    summaries = [summary for _, summary in read]
+    of_job = jobs(summaries)
+    with_ops = [i for i in of_job[0].members if summaries[i].n_ops and summaries[i].meta.rank is not None]
+    mixed = mixed_jobs(summaries)
+    if len(with_ops) < 2:
+        raise OptionError(
+            f"{units.plural(len(read), 'trace')}, and no two of them are ranks of one job",
+            hint="".join(finding.sentence for finding in mixed) or "open the files of several ranks",
+        )
+    by_rank = {summaries[i].meta.rank or 0: summaries[i] for i in with_ops}
+    if without_match(comm_names, {rank: len(summary.comm["row"]) for rank, summary in by_rank.items()}):
+        raise OptionError(
+            f"comm names {comm_names!r} match no kernel of {units.plural(len(by_rank), 'rank')}",
+            hint="open_trace() of one file says which names are nearest",
+        )
+    world_size = next(iter(by_rank.values())).meta.world_size
+    of_files = (*unread(problems, len(files)), *missing(by_rank, world_size), *mixed)
+    ranks = Ranks({}, comm_names, given=dict(sorted(by_rank.items())), of_files=of_files)
+    return RanksResult((), ranks, files={summaries[i].meta.rank or 0: read[i][0] for i in with_ops})

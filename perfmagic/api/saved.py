@@ -1,0 +1,30 @@
+"""perfmagic.load(): what the save() of any result wrote."""
+
+from __future__ import annotations
+
+import os
+
+from perfmagic.api import benchmarks
+from perfmagic.base.errors import OptionError
+from perfmagic.base.files import local_path
+from perfmagic.results import BenchResult, CompareResult, RanksResult, RanksSweep, SweepResult
+from perfmagic.results.ranks import is_saved, is_sweep
+
+Loaded = BenchResult | SweepResult | CompareResult | RanksResult | RanksSweep
+
+
+def load(path: str | os.PathLike[str]) -> Loaded:
+    """The benchmark, sweep or comparison that save() wrote; of several ranks and sweeps over them, the folder.
+
+    Raises OptionError for other files and folders, TraceError where a trace of a folder cannot be read.
+
+    >>> file = perfmagic.bench(lambda: sorted(range(100)), samples=20, name="sorting").save("sorting.json")
+    >>> perfmagic.load("sorting.json").name
+    'sorting'
+    """
+    if is_saved(path):
+        return RanksSweep.load(path) if is_sweep(path) else RanksResult.load(path)
+    if local_path(path).is_dir():
+        hint = "perfmagic.open_traces(folder) opens traces, .ranks has those of one job"
+        raise OptionError(f"{path} is a folder that no result was saved as", hint=hint)
+    return benchmarks.load(path)

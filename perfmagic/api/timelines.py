@@ -1,0 +1,426 @@
+"""The functions behind %%timeline and %trace: record a block, open saved traces."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from operator import index
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from perfmagic.api.options import DeviceOptions, ReadOptions, TimelineOptions, keywords
+from perfmagic.api.show import last, remember, show
+from perfmagic.base.errors import CaptureError, OptionError, PerfmagicError, TraceError
+from perfmagic.base.files import local_path
+from perfmagic.capture.bench.block import Benchmark
+from perfmagic.capture.devices.backends import device, devices, require_torch, synchronize
+from perfmagic.capture.owner import BlockSignals, Owner
+from perfmagic.capture.recording.interop import is_profiler, profiler_trace, trace_handler
+from perfmagic.capture.recording.recorder import Recorder
+from perfmagic.capture.unawaited import refuse_async, refuse_unawaited
+from perfmagic.results import MemoryResult, TimelineResult
+from perfmagic.results.graph import GraphResult
+from perfmagic.sim import Pace
+from perfmagic.trace.formats.sources import FileRead, read_each, read_one
+from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import check_matches, checked_pattern
+from perfmagic.trace.rows import Rows
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from perfmagic.analysis.ranks.finding import RankFinding
+    from perfmagic.results import Traces
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+__all__ = [
+    "Benchmark",
+    "Pace",
+    "device",
+    "devices",
+    "last",
+    "open_snapshot",
+    "open_trace",
+    "open_traces",
+    "rank_findings",
+    "synchronize",
+    "timeline",
+    "trace_handler",
+]
+
+
+@keywords(ReadOptions)
+def open_trace(source: str | os.PathLike[str] | Any, **options: Unpack[ReadOptions]) -> TimelineResult:
+    """The timeline of a saved trace, or of a finished profiler. Files are read without torch.
+
+    source: a file (Kineto's Chrome JSON, gzipped or not, or .npz), a folder that holds one, a URL of either that fsspec
+    opens (s3, gs, abfs, hf, http, …), or a finished torch.profiler.profile.
+    Raises TraceError where a file is no trace, or is damaged beyond repair; CaptureError for a profiler without result;
+    OptionError for a URL without fsspec, and with the nearest names where comm_names match no kernel.
+
+    >>> t = perfmagic.open_trace("step.json.gz")
+    >>> t.verdict.kind
+    'device-bound'
+    >>> print(t.findings[0].sentence.split(". ")[0])
+    device-bound: the device was busy 96 % of its extent
+    """
+    comm_names = options["comm_names"]
+    checked_pattern(comm_names)
+    if is_profiler(source):
+        trace, title = profiler_trace(source), "profiler"
+    else:
+        trace, title = read_one(source, options["max_unpacked_bytes"], options["storage_options"] or {})
+    check_matches(comm_names, [trace])
+    return TimelineResult(trace, comm_names=comm_names, title=title)
+
+
+def open_snapshot(source: str | os.PathLike[str]) -> MemoryResult:
+    """The memory in a snapshot of CUDA's allocator: torch.cuda.memory._dump_snapshot("snapshot.pickle").
+
+    Of several devices the one with the highest peak; `.trace` has all. The file is read as plain data: a pickle that
+    asks for code is refused. Raises TraceError for other files, OptionError for a URL.
+
+    >>> perfmagic.open_snapshot("snapshot.pickle").at_peak()  # doctest: +SKIP
+    """
+    from perfmagic.trace.formats.snapshot import read_snapshot
+
+    return MemoryResult(read_snapshot(local_path(source)))
+
+
+@keywords(ReadOptions)
+def open_traces(*sources: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> Traces:
+    """The timelines of several saved traces: files, and folders with all trace files in them, ranks in order.
+
+    The result is a tuple of them; `.ranks` has those of one job on one axis.
+
+    A file that cannot be read is left out with a warning of one line; where none can be read, the first TraceError is
+    raised.
+
+    >>> job = perfmagic.open_traces("runs")
+    >>> len(job), [row.rank for row in job.ranks.table]
+    (8, [0, 1, 2, 3, 4, 5, 6, 7])
+    """
+    results: list[TimelineResult] = []
+    errors: list[TraceError] = []
+    for _, opened in open_each(sources, **options):
+        if isinstance(opened, TraceError):
+            errors.append(opened)
+        else:
+            results.append(opened)
+    if errors and not results:
+        raise errors[0]
+    for problem in errors:
+        warnings.warn(problem.message, stacklevel=3)  # the caller's line: documented() adds a frame
+    from perfmagic.results import Traces
+
+    return Traces(results)
+
+
+def open_each(
+    sources: Iterable[str | os.PathLike[str]], **options: Unpack[ReadOptions]
+) -> Iterator[tuple[FileRead, TimelineResult | TraceError]]:
+    """Every file that some paths name, one by one, with its timeline or the reason why it cannot be read.
+
+    After the last one, OptionError where comm_names matched no kernel of any of them.
+    """
+    comm_names = options.get("comm_names")
+    checked_pattern(comm_names)
+    opened: list[Trace] = []
+    limit_bytes = options.get("max_unpacked_bytes", DEFAULT_LIMIT_BYTES)
+    for read in read_each(sources, max_unpacked_bytes=limit_bytes, storage_options=options.get("storage_options")):
+        if read.trace is not None:
+            opened += [read.trace] if comm_names is not None else []
+            yield read, TimelineResult(read.trace, comm_names=comm_names, title=read.path.name)
+        elif read.problem is not None:
+            yield read, read.problem
+    check_matches(comm_names, opened)
+
+
+def rank_findings(results: Sequence[TimelineResult]) -> Rows[RankFinding]:
+    """How do the ranks of one job differ: which is the straggler at collectives, whose totals are outliers?
+
+    results: from open_traces(), one for each rank. Empty where the files do not name the ranks of one job.
+    Raises OptionError where they are no timelines.
+
+    >>> findings = perfmagic.rank_findings(perfmagic.open_traces("runs"))
+    >>> print(findings[0].sentence.split(":")[0])
+    the devices of all 8 ranks waited for Python
+    """
+    _check_timelines(results)
+    from perfmagic.analysis.ranks.finding import RankFinding
+    from perfmagic.analysis.ranks.findings import rank_findings as find_in_ranks
+
+    findings = find_in_ranks([result.trace for result in results], results[0].comm_names if results else None)
+    return Rows(findings, RankFinding)
+
+
+def _check_timelines(given: object) -> None:
+    """Raise OptionError for anything but timelines."""
+    if isinstance(given, Sequence) and all(isinstance(result, TimelineResult) for result in given):
+        return
+    what = "one timeline alone" if isinstance(given, TimelineResult) else f"{given!r} ({type(given).__name__})"
+    raise OptionError(
+        f"rank_findings: timelines are needed, one for each rank, not {what}",
+        hint="rank_findings(open_traces(FOLDER))",
+    )
+
+
+class timeline:  # noqa: N801  a context manager that is used as a function, like torch.no_grad
+    """When did Python queue what the devices execute? Records a block, or some steps of a loop.
+
+        with perfmagic.timeline() as t:
+            train_step()
+        t.result.findings
+
+        with perfmagic.timeline(wait=2, warmup=1, active=3, out="trace_{rank}.json.gz") as t:
+            for batch in loader:
+                train_step(batch)
+                t.step()
+
+    Where a with-block does not fit, start() and stop() are its two ends. `@perfmagic.timeline()` records each call of a
+    function, an asynchronous one too, and perfmagic.last() has the record of the last call.
+
+    In a notebook the result is shown at the end of the block; elsewhere it is in `.result`.
+    Raises OptionError for numbers of steps that make no sense, CaptureError where nothing can be recorded.
+    """
+
+    @keywords(TimelineOptions)
+    def __init__(self, *function: object, **options: Unpack[TimelineOptions]) -> None:
+        if function:
+            raise OptionError(
+                f"timeline: a function ({function[0]!r}) is no option, and what is recorded is a block or each call",
+                hint="with perfmagic.timeline() as t: step(); or @perfmagic.timeline() above the function",
+            )
+        self._again = partial(timeline, **options)
+        self._skip = _steps("wait", options["wait"], 0) + _steps("warmup", options["warmup"], 0)
+        self._active = None if options["active"] is None else _steps("active", options["active"], 1)
+        self._out = options["out"]
+        self._recorder = Recorder(
+            origin="block",
+            device=options["device"],
+            memory=options["memory"],
+            shapes=options["shapes"],
+            lines=True if options["packages"] and options["lines"] is None else options["lines"],
+            packages=tuple(options["packages"]),
+            keeps_interrupted=True,
+        )
+        self._signals = BlockSignals(leaving=timeline.__exit__.__code__, hearing=timeline._end.__code__)
+        self._steps = 0
+        self._step_start_ns = 0
+        self._recording = False
+        self._result: TimelineResult | None = None
+
+    @property
+    def result(self) -> TimelineResult:
+        """What was recorded. Raises CaptureError while the recording is not finished."""
+        if self._result is None:
+            raise CaptureError(
+                f"nothing is recorded yet: {self._steps} steps have passed, {self._skip} are to be skipped first",
+                hint="leave the with-block first, or call step() at the end of each step",
+            )
+        return self._result
+
+    def start(self) -> timeline:
+        """Begin to record, as entering a with-block does: for code that ends elsewhere. stop() has to follow."""
+        if self._skip == 0:
+            self._start()
+        return self
+
+    def stop(self) -> TimelineResult:
+        """End what start() began, show the result in a notebook, and return it.
+
+        Raises CaptureError where nothing was recorded.
+        """
+        try:
+            self._end(None)
+        finally:
+            self._give_back()
+        self._present(None)
+        return self.result
+
+    def __call__(self, function: F) -> F:
+        """The function with each of its calls recorded. Raises OptionError for steps, and for generators."""
+        given: object = function
+        if not callable(given) or self._skip or self._active is not None:
+            raise OptionError(
+                "timeline as a decorator needs a function, and has no wait, warmup or active: nothing calls step()",
+                hint="@perfmagic.timeline() above the function",
+            )
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise OptionError(
+                f"timeline: {function.__qualname__}() is a generator, and its call runs none of its code",
+                hint="record the loop over it: with perfmagic.timeline() as t: …",
+            )
+        return cast("F", _recorded_calls(function, self._again))
+
+    def __enter__(self) -> timeline:
+        try:
+            self._signals.acquire()
+            if self._skip == 0:
+                self._start()
+            return self
+        except BaseException:  # an interrupt too: nobody leaves a block that was not entered
+            self._give_back()
+            raise
+
+    def step(self) -> None:
+        """Mark the end of one training step."""
+        self._steps += 1
+        if self._recording:
+            now_ns = self._recorder.now_ns()
+            self._recorder.step(f"ProfilerStep#{self._steps - 1}", self._step_start_ns, now_ns)
+            self._step_start_ns = now_ns
+            if self._active is not None and self._steps >= self._skip + self._active:
+                self._stop("")
+                self._recorder.raise_stopped(None)
+        elif self._steps == self._skip and self._result is None:
+            self._start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._end(error)
+        finally:
+            self._give_back()  # also after an interrupt anywhere above
+        self._present(error)
+
+    def _present(self, error: BaseException | None) -> None:
+        """Show what was recorded; raises CaptureError where nothing was."""
+        if self._result is not None:
+            show(self._result)
+            self._recorder.raise_stopped(error)
+        elif error is None:
+            raise CaptureError(
+                f"no step was recorded: the block ended after {self._steps} steps, {self._skip} were to be skipped",
+                hint="call step() at the end of each step, or lower wait and warmup",
+            )
+
+    def _start(self) -> None:
+        self._recorder.start()
+        self._step_start_ns = self._recorder.now_ns()
+        self._recording = True
+
+    def _end(self, error: BaseException | None) -> None:
+        """Stop a recording that runs. The block's own error takes precedence over errors of the recording."""
+        self._signals.hear()
+        if not self._recording or self._recorder.forked():
+            return
+        try:
+            self._stop(describe(error))
+        except PerfmagicError as problem:
+            if error is None:
+                raise
+            warnings.warn(str(problem), stacklevel=3)  # the user's own error is raised, and must stay visible
+
+    def _give_back(self) -> None:
+        try:
+            self._recorder.give_back()
+        finally:
+            self._signals.give_back()
+
+    def _stop(self, failed: str) -> None:
+        self._recording = False
+        result = TimelineResult(self._recorder.stop(failed), title="perfmagic timeline")
+        remember(result)
+        self._result = result
+        if self._out is not None:
+            rank = result.trace.meta.rank
+            number = os.environ.get("RANK", "0") if rank is None else str(rank)  # torchrun sets RANK
+            result.save(str(self._out).replace("{rank}", number))
+
+
+timeline.__doc__ = f"{inspect.cleandoc(timeline.__doc__ or '')}\n\n{(timeline.__init__.__doc__ or '').strip()}"
+
+
+def _recorded_calls(function: Callable[..., Any], block: Callable[[], timeline]) -> Callable[..., Any]:
+    """The function, each call in a block of its own."""
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def awaited(*args: Any, **keywords: Any) -> Any:
+            with block():
+                return await function(*args, **keywords)
+
+        return awaited
+
+    @functools.wraps(function)
+    def called(*args: Any, **keywords: Any) -> Any:
+        with block():
+            return function(*args, **keywords)
+
+    return called
+
+
+def _steps(keyword: str, given: int, least: int) -> int:
+    """A number of training steps as Python's own int. Raises OptionError for anything else."""
+    with suppress(TypeError):
+        if (steps := index(given)) >= least:
+            return steps
+    raise OptionError(
+        f"timeline({keyword}={given!r}): a whole number of training steps is needed, {least} or more",
+        hint=f"timeline({keyword}={least + 1})",
+    )
+
+
+def describe(error: BaseException | None) -> str:
+    """An exception in one line, empty for None."""
+    if error is None:
+        return ""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+# %%graph as a function: which operator needs which, and what could have run side by side?
+
+__all__ = ["graph"]
+
+
+@keywords(DeviceOptions)
+def graph(body: Callable[[], object], **options: Unpack[DeviceOptions]) -> GraphResult:
+    """Which operator of body() needs the data of which, what could have run side by side, and what did?
+
+    body: called once. Where an exception or an interrupt ends it, perfmagic.last() has what ran before.
+    Raises CaptureError where nothing can be recorded, DeviceError for an absent device, TorchMissingError
+    without torch.
+
+    >>> import torch
+    >>> graph = perfmagic.graph(lambda: torch.ones(2) * torch.ones(2) + 2)
+    >>> [(edge.needs_name, edge.of_name) for edge in graph.edges()]
+    [('ones', 'mul'), ('ones', 'mul'), ('mul', 'add')]
+    """
+    refuse_async("graph", body)
+    require_torch("graph")
+    recorder = Recorder(
+        origin="block",
+        device=options["device"],
+        lines=True,
+        packages=tuple(options["packages"]),
+        needs=True,
+        keeps_interrupted=True,
+    )
+    owner = Owner()
+    with owner, owner:
+        owner.acquire(recorder)
+        try:
+            refuse_unawaited("graph", body())
+        except BaseException as error:
+            if not recorder.forked():
+                _result(recorder, error)
+            raise
+        return _result(recorder, None)
+
+
+def _result(recorder: Recorder, error: BaseException | None) -> GraphResult:
+    trace = recorder.stop(describe(error), error)
+    result = GraphResult(trace, recorder.seen())
+    remember(result)
+    recorder.raise_stopped(error)
+    return result

@@ -1,0 +1,141 @@
+"""Files that are named by a user: where they are, opened if they are regular, and written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from perfmagic.base.errors import OptionError
+from perfmagic.base.urls import shown_url
+
+
+def file_path(path: str | os.PathLike[str]) -> Path:
+    """Expand ~ in a path; ~name of an unknown user stays unchanged.
+
+    Raises OptionError for what is no path.
+    """
+    try:
+        return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError for an unknown name
+    except TypeError:
+        raise OptionError(
+            f"a path is needed, not {path!r} ({type(path).__name__})", hint="give the name of a file, as text or a Path"
+        ) from None
+
+
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """The path as file_path() gives it. Raises OptionError for a URL, which none of our local readers opens."""
+    file = file_path(path)
+    if "://" in os.fspath(path):
+        raise OptionError(
+            f"{shown_url(os.fspath(path))} is a URL, and only files on this machine can be opened here",
+            hint="fetch the file and give its path; perfmagic.open_trace(URL) opens traces",
+        )
+    return file
+
+
+class NotRegularError(OSError):
+    """The path is not a regular file.  kind: what it is, as "a named pipe"."""
+
+    def __init__(self, path: str | os.PathLike[str], kind: str) -> None:
+        super().__init__(errno.EINVAL, f"it is {kind}, not a regular file", os.fspath(path))
+        self.kind = kind
+
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device of the operating system",
+    stat.S_IFBLK: "a device of the operating system",
+}
+
+
+def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a regular file, or a link to one, to read its bytes. Never waits for another process, as a pipe would.
+
+    Raises NotRegularError for anything else, OSError as open() does.
+    """
+    try:
+        status = Path(path).stat()
+    except ValueError as error:  # null characters, surrogates
+        raise OSError(errno.EINVAL, str(error), path) from None
+    _check_regular(path, status)  # before: opening a pipe or a device already does something to it
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+
+    file = open(path, "rb", opener=opener)  # noqa: SIM115 - Path.open() takes no opener
+    try:
+        _check_regular(path, os.fstat(file.fileno()))  # the path may name another file by now
+    except NotRegularError:
+        file.close()
+        raise
+    return file
+
+
+def _check_regular(path: str | os.PathLike[str], status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise NotRegularError(path, _KINDS.get(stat.S_IFMT(status.st_mode), "a special file"))
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[tuple[Path, IO[bytes]]]:
+    """The file's path and a new file beside it to write to, which takes its name when the block has ended well.
+
+    A link stays one, and what it points to is written; a file keeps its mode. What is no file (a pipe, a device), or
+    lies in a folder where nothing can be made, is written straight. Raises OptionError where it cannot be written.
+    """
+    target = file_path(path)
+    try:
+        if not target.name or target.is_dir():
+            raise IsADirectoryError(None, "it is a folder")
+        if "\0" in target.name:
+            raise OSError(None, "a name has no null characters")
+        real = target.resolve()
+        beside = real.parent / f".perfmagic-{secrets.token_hex(8)}"
+        if real.exists() and not (real.is_file() and os.access(real.parent, os.W_OK)):
+            with real.open("wb") as file:
+                yield target, file
+            return
+        try:
+            with beside.open("xb") as file:
+                yield target, file
+            if real.exists():
+                with suppress(PermissionError):  # a file of somebody else may be replaced, its mode not given to ours
+                    shutil.copymode(real, beside)
+            beside.replace(real)
+        finally:
+            with suppress(OSError):  # is gone already where all went well
+                beside.unlink()
+    except OSError as error:
+        raise OptionError(f"{target} cannot be written: {_why(error, target)}", hint="choose another folder") from None
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> Path:
+    """Write a file in UTF-8 and give its path. Raises OptionError where it cannot be written."""
+    with whole_file(path) as (target, file):
+        file.write(text.encode("utf-8"))
+    return target
+
+
+def _why(error: OSError, target: Path) -> str:
+    missing = isinstance(error, FileNotFoundError)
+    return f"there is no folder {target.parent}" if missing else (error.strerror or type(error).__name__)
+
+
+def made_folder(path: str | os.PathLike[str]) -> Path:
+    """A folder, made with those above it where it is not there. Raises OptionError where that cannot be done."""
+    target = file_path(path)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        why = _why(error, target) if isinstance(error, OSError) else str(error)
+        raise OptionError(f"{target} cannot be made: {why}", hint="choose another folder") from None
+    return target

@@ -1,0 +1,42 @@
+"""The kinds of rows that records of devices have, whoever recorded them."""
+
+from __future__ import annotations
+
+import enum
+
+NONE = -1  # in launch, bytes, correlation, stream: not known
+
+
+class OpKind(enum.IntEnum):
+    """What a device op is, by its category in the record."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+
+
+class CallKind(enum.IntEnum):
+    """What a runtime or driver call does on the host."""
+
+    LAUNCH = 0  # queues a kernel, copy, memset or graph
+    SYNC = 1  # waits for the device: device, stream or event synchronise
+    WAIT = 2  # makes a stream wait for an event; returns at once
+    RECORD = 3  # records an event
+    MEMORY = 4  # allocates or frees
+    OTHER = 5
+
+
+class Hazard(enum.IntEnum):
+    """What two ops of different streams do with the same memory, the one launched later first."""
+
+    READ_AFTER_WRITE = 0
+    WRITE_AFTER_READ = 1
+    WRITE_AFTER_WRITE = 2
+
+
+class HostKind(enum.IntEnum):
+    """What a row of HostOps is."""
+
+    OP = 0  # an operator (aten::mm)
+    ANNOTATION = 1  # record_function, profiler steps
+    PYTHON = 2  # a Python frame (with_stack)

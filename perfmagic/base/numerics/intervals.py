@@ -1,0 +1,284 @@
+"""Interval algebra on half-open int64 nanosecond intervals.
+
+An `Intervals` is an array of shape (n, 2), rows [start, end), sorted by start and disjoint; touching rows are merged
+and empty ones left out. Every function that returns Intervals keeps that promise.
+Source of the definitions: docs/words.md; checked against a bitset in the tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Intervals: TypeAlias = npt.NDArray[np.int64]
+
+EMPTY: Intervals = np.empty((0, 2), np.int64)
+
+
+def union(start_ns: npt.NDArray[Any], end_ns: npt.NDArray[Any]) -> Intervals:
+    """The time during which at least one of the given intervals is active.
+
+    start_ns, end_ns: shape (n,), any order, overlaps allowed; rows with end <= start count as empty.
+    """
+    start = np.asarray(start_ns, np.int64)
+    end = np.asarray(end_ns, np.int64)
+    keep = end > start
+    if not keep.all():
+        start, end = start[keep], end[keep]
+    if not len(start):
+        return EMPTY
+    if not (start[1:] >= start[:-1]).all():
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    end = np.maximum.accumulate(end)
+    opens = np.empty(len(start), bool)
+    opens[0] = True
+    np.greater(start[1:], end[:-1], out=opens[1:])
+    first = np.flatnonzero(opens)
+    last = np.append(first[1:] - 1, len(start) - 1)
+    return np.column_stack((start[first], end[last]))
+
+
+def merge(*parts: Intervals) -> Intervals:
+    """The union of several interval sets."""
+    rows = [p for p in parts if len(p)]
+    if len(rows) < 2:
+        return rows[0] if rows else EMPTY
+    stacked = np.concatenate(rows)
+    return union(stacked[:, 0], stacked[:, 1])
+
+
+def total_ns(a: Intervals) -> int:
+    """The summed length of the intervals."""
+    return int((a[:, 1] - a[:, 0]).sum())
+
+
+def intersect(a: Intervals, b: Intervals) -> Intervals:
+    """The time during which both a and b are active."""
+    if not len(a) or not len(b):
+        return EMPTY
+    if len(a) > len(b):  # fewer rows are searched for among more
+        a, b = b, a
+    # of each row of a, the rows of b it touches: those that end after its start and start before its end
+    low = np.searchsorted(b[:, 1], a[:, 0], side="right")
+    high = np.searchsorted(b[:, 0], a[:, 1], side="left")
+    touched = high - low
+    row_a = np.repeat(np.arange(len(a)), touched)
+    row_b = np.arange(len(row_a)) - np.repeat(np.cumsum(touched) - touched, touched) + np.repeat(low, touched)
+    return np.column_stack((np.maximum(a[row_a, 0], b[row_b, 0]), np.minimum(a[row_a, 1], b[row_b, 1])))
+
+
+def parts_of(start_ns: Int64, end_ns: Int64, b: Intervals) -> tuple[Int64, Intervals]:
+    """The parts of each [start, end) that b covers, and the number of the interval each is a part of.
+
+    start_ns, end_ns: shape (n,), any order, overlaps allowed. The parts are in the order of the intervals.
+    """
+    low = np.searchsorted(b[:, 1], start_ns, side="right")
+    n = np.maximum(np.searchsorted(b[:, 0], end_ns, side="left") - low, 0)
+    number = np.repeat(np.arange(len(start_ns)), n)
+    row = np.arange(len(number)) - np.repeat(np.cumsum(n) - n, n) + np.repeat(low, n)
+    edges = np.column_stack((np.maximum(start_ns[number], b[row, 0]), np.minimum(end_ns[number], b[row, 1])))
+    return number, edges
+
+
+def subtract(a: Intervals, b: Intervals) -> Intervals:
+    """The time during which a is active and b is not."""
+    if not len(a) or not len(b):
+        return a
+    return intersect(a, complement(b, int(a[0, 0]), int(a[-1, 1])))
+
+
+def complement(a: Intervals, start_ns: int, end_ns: int) -> Intervals:
+    """The time inside [start_ns, end_ns) during which a is not active."""
+    inside = clip(a, start_ns, end_ns)
+    edges = np.empty((len(inside) + 1, 2), np.int64)
+    edges[0, 0], edges[-1, 1] = start_ns, end_ns
+    edges[1:, 0], edges[:-1, 1] = inside[:, 1], inside[:, 0]
+    kept = edges[:, 1] > edges[:, 0]
+    # only the outer ones can be empty: no row is copied
+    return edges[int(not kept[0]) : len(edges) - int(not kept[-1])] if kept[1:-1].all() else edges[kept]
+
+
+def clip(a: Intervals, start_ns: int, end_ns: int) -> Intervals:
+    """The part of a inside [start_ns, end_ns)."""
+    if end_ns <= start_ns:
+        return EMPTY
+    first = np.searchsorted(a[:, 1], start_ns, side="right")
+    inside = a[first : np.searchsorted(a[:, 0], end_ns, side="left")]
+    if not len(inside) or (inside[0, 0] >= start_ns and inside[-1, 1] <= end_ns):
+        return inside
+    cut = inside.copy()
+    cut[0, 0], cut[-1, 1] = max(cut[0, 0], start_ns), min(cut[-1, 1], end_ns)
+    return cut
+
+
+def overlap_ns(a: Intervals, b: Intervals) -> int:
+    """Time during which both a and b are active."""
+    return total_ns(intersect(a, b))
+
+
+def concurrency_ns(sets: list[Intervals], start_ns: int, end_ns: int) -> dict[int, int]:
+    """Time inside [start_ns, end_ns) during which exactly k of the sets are active: {k: ns}, only k that occur."""
+    edges = [clip(s, start_ns, end_ns) for s in sets]
+    times = np.concatenate([e.ravel() for e in edges] + [np.array([start_ns, end_ns], np.int64)])
+    steps = np.concatenate([np.tile([1, -1], len(e)) for e in edges] + [np.zeros(2, np.int64)]).astype(np.int64)
+    order = np.argsort(times, kind="stable")
+    times, level = times[order], np.cumsum(steps[order])
+    length = np.diff(times)
+    # the sums are of doubles, exact for any window below 2**53 ns, a hundred days
+    sums = np.bincount(level[:-1], weights=length, minlength=1).astype(np.int64)
+    return {k: ns for k, ns in enumerate(sums.tolist()) if ns}
+
+
+def occupancy(a: Intervals, start_ns: float, end_ns: float, columns: int) -> npt.NDArray[np.float64]:
+    """Share of each of `columns` equal slots of [start_ns, end_ns) that a covers, shape (columns,), 0 to 1.
+
+    From prefix sums, so a slot 3 % busy is 0.03 however many intervals make it up.
+    """
+    edges = np.linspace(start_ns, end_ns, columns + 1)
+    if not len(a) or end_ns <= start_ns:
+        return np.zeros(columns)
+    covered = covered_before(a, edges)
+    return np.clip(np.diff(covered) / ((end_ns - start_ns) / columns), 0.0, 1.0)
+
+
+def covered_before(a: Intervals, at_ns: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """How much of a lies before each instant, in ns, shape of at_ns."""
+    if not len(a):
+        return np.zeros(len(at_ns))
+    length = (a[:, 1] - a[:, 0]).astype(np.float64)
+    whole = np.concatenate(([0.0], np.cumsum(length)))
+    row = np.searchsorted(a[:, 0], at_ns, side="right") - 1
+    inside = np.clip(at_ns - a[np.maximum(row, 0), 0], 0.0, length[np.maximum(row, 0)])
+    return np.where(row >= 0, whole[np.maximum(row, 0)] + inside, 0.0)
+
+
+def covered_ns(a: Intervals, start_ns: Int64, end_ns: Int64) -> Int64:
+    """How much of each [start, end) a covers, exact, shape of start_ns; 0 where end <= start."""
+    if not len(a):
+        return np.zeros(len(start_ns), np.int64)
+    whole = np.concatenate(([0], np.cumsum(a[:, 1] - a[:, 0])))
+    covered: Int64 = np.maximum(_before_ns(a, whole, end_ns) - _before_ns(a, whole, start_ns), 0)
+    return covered
+
+
+def _before_ns(a: Intervals, whole: Int64, at_ns: Int64) -> Int64:
+    """How much of a lies before each instant. whole: how much lies before each row, and all of it."""
+    row = np.searchsorted(a[:, 0], at_ns, side="right")
+    last = np.maximum(row - 1, 0)
+    after_end = np.maximum(a[last, 1] - at_ns, 0)
+    return np.where(row > 0, whole[row] - after_end, 0)
+
+
+# Intervals of many groups at once: a trace of thousands of streams cannot be gone through one by one.
+
+IntT = TypeVar("IntT", bound=np.integer[Any])
+
+
+def running_max(group: Int64, values: Int64) -> Int64:
+    """The largest value so far in each group, of rows sorted by group; shape of values."""
+    if not len(values):
+        return values
+    number = np.cumsum(np.concatenate(([0], np.diff(group) != 0)))
+    least, most = int(values.min()), int(values.max())
+    if (int(number[-1]) + 1) * (most - least + 1) < 2**62:
+        above = number * np.int64(most - least + 1)  # puts every group above those before it
+        highest: Int64 = np.maximum.accumulate(values - np.int64(least) + above) - above + np.int64(least)
+        return highest
+    distinct, rank = np.unique(values, return_inverse=True)
+    key = number * np.int64(len(distinct)) + rank  # n² fits: ranks are small
+    largest: Int64 = distinct[np.maximum.accumulate(key) % len(distinct)]
+    return largest
+
+
+def distinct(values: npt.NDArray[IntT]) -> npt.NDArray[IntT]:
+    """The distinct values, rising: np.unique, without hashing or sorting what a record already has in order.
+
+    Columns such as threads come in runs, numbers of calls nearly rise, and names are small numbers.
+    """
+    if not len(values):
+        return values
+    heads = values[np.concatenate(([True], values[1:] != values[:-1]))]
+    if (heads[1:] > heads[:-1]).all():
+        return heads
+    least, most = int(heads.min()), int(heads.max())
+    if most - least <= 2 * len(heads):
+        occurs = np.zeros(most - least + 1, bool)
+        occurs[heads.astype(np.int64) - least] = True
+        return (np.flatnonzero(occurs) + least).astype(values.dtype)
+    heads = np.sort(heads)
+    return heads[np.concatenate(([True], heads[1:] != heads[:-1]))]
+
+
+def coded(values: npt.NDArray[np.integer[Any]]) -> tuple[Int64, Int64]:
+    """The distinct values, rising, and for each value its place among them: np.unique, without sorting small ranges."""
+    if not len(values):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    least, most = int(values.min()), int(values.max())
+    if most - least > 2 * len(values):
+        distinct, places = np.unique(values, return_inverse=True)
+        return distinct.astype(np.int64), places.reshape(-1)
+    at = values.astype(np.int64) - least
+    occurs = np.zeros(most - least + 1, bool)
+    occurs[at] = True
+    return np.flatnonzero(occurs) + least, (np.cumsum(occurs) - 1)[at]
+
+
+def unions(group: Int64, start: Int64, end: Int64) -> tuple[Int64, Intervals]:
+    """The union of the intervals [start, end) of each group, those without length left out.
+
+    Gives the group of each interval of the result, rising, and the intervals, disjoint and rising within a group.
+    """
+    kept = end > start
+    group, start, end = group[kept], start[kept], end[kept]
+    order = _order(group, start)
+    group, start, end = group[order], start[order], end[order]
+    if not len(group):
+        return group, np.zeros((0, 2), np.int64)
+    reached = running_max(group, end)
+    first = np.concatenate(([True], (np.diff(group) != 0) | (start[1:] > reached[:-1])))
+    starts = np.flatnonzero(first)
+    lasts = np.append(starts[1:], len(group)) - 1
+    return group[starts], np.column_stack((start[starts], reached[lasts]))
+
+
+@dataclass(frozen=True, eq=False)
+class Depths:
+    """Of each group, how many of its intervals held at once. group: rising.  max: the most.  mean: weighted by time."""
+
+    group: Int64
+    max: Int64
+    mean: np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+def depths(group: Int64, up: Int64, down: Int64) -> Depths:
+    """The depth of each group's intervals [up, down) from its first to its last instant; falls come before rises."""
+    if not len(group):
+        return Depths(group, group, np.zeros(0))
+    groups = np.concatenate((group, group))
+    times = np.concatenate((down, up))
+    order = _order(groups, times)  # stable: the falls, which come first here, stay before rises
+    groups, times = groups[order], times[order]
+    level = np.cumsum(np.where(order < len(group), -1, 1))  # every group ends at zero: the next begins there
+    starts = np.flatnonzero(np.concatenate(([True], np.diff(groups) != 0)))
+    lasts = np.append(starts[1:], len(groups)) - 1
+    length = np.append(np.diff(times), 0)
+    length[lasts] = 0
+    area = np.add.reduceat((level * length).astype(np.float64), starts)
+    whole = (times[lasts] - times[starts]).astype(np.float64)
+    mean = np.divide(area, whole, out=np.zeros(len(starts)), where=whole > 0)
+    return Depths(groups[starts], np.maximum.reduceat(level, starts), mean)
+
+
+def _order(group: Int64, times: Int64) -> Int64:
+    """Stable order by group, then time."""
+    first = np.argsort(times, kind="stable")  # fast for times that nearly rise, as records do
+    distinct, code = coded(group)
+    if len(distinct) < 2**15:
+        code = code.astype(np.int16)  # numbers so small are sorted by their digits
+    second: Int64 = first[np.argsort(code[first], kind="stable")]
+    return second

@@ -1,0 +1,122 @@
+"""What the threads of a rank do: which of them may still act, and which key of a store the main one waits for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import wraps
+from types import FrameType
+from typing import Any
+
+# daemons that never run the user's code, by the module of what they run; whatever is not here may do anything
+_SERVANTS = (
+    "perfmagic.capture.",
+    "perfmagic.sim.",
+    "perfmagic.trace.",
+    "multiprocessing.queues",
+    "tensorboard.",
+    "torch._inductor.",
+    "torch.utils.data._utils.",
+    "tqdm._monitor",
+)
+_WAITS = ("perfmagic.sim.groups.courier", "wait")  # for an operation between ranks
+_IDLE = ("concurrent.futures.thread", "_worker")  # for work that a thread which runs would have to give
+
+
+class Helpers:
+    """Threads that have been started since the constructor, without those that serve torch and perfmagic."""
+
+    def __init__(self) -> None:
+        self._before = frozenset(threading.enumerate())
+
+    def stand(self, *, daemons: bool) -> tuple[str, bool]:
+        """The name of one that may still act, "" where none does; whether one waits in an operation between ranks.
+
+        daemons: whether those count too, which a program's end does not wait for.
+        """
+        frames, running, waiting = sys._current_frames(), "", False
+        for thread in threading.enumerate():
+            frame = frames.get(thread.ident or 0)
+            if frame is None or thread in self._before or not self._counts(thread, frame, daemons):
+                continue
+            if _names(frame) == _WAITS:
+                waiting = True
+            elif _names(frame) != _IDLE:
+                running = running or thread.name
+        return running, waiting
+
+    @staticmethod
+    def _counts(thread: threading.Thread, frame: FrameType, daemons: bool) -> bool:
+        if isinstance(thread, threading._DummyThread):
+            return False
+        return not thread.daemon or (daemons and not _run_by(frame).startswith(_SERVANTS))
+
+
+def finish_threads() -> None:
+    """As at a program's end: come back when all threads have ended that are no daemons.
+
+    Only Python's own function also ends pools, whose threads wait for work until then. Afterwards no pool takes any.
+    """
+    main = threading.main_thread()
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not main):
+        threading._shutdown()  # type: ignore[attr-defined]
+
+
+def _names(frame: FrameType) -> tuple[str, str]:
+    return frame.f_globals.get("__name__", ""), frame.f_code.co_name
+
+
+def _run_by(frame: FrameType) -> str:
+    """The module of the outermost function that is not threading's own."""
+    outermost = ""
+    inner: FrameType | None = frame
+    while inner is not None:
+        module = _names(inner)[0]
+        outermost = outermost if module == "threading" else module
+        inner = inner.f_back
+    return outermost
+
+
+# A call of a store in C++ has no frame: a function of Python goes around it, whose frame holds the key.
+
+_CLASSES = ("TCPStore", "FileStore", "HashStore", "PrefixStore")  # not their base: a user's own store is left alone
+_BLOCKING = ("get", "wait")
+_KEYS_SHOWN = 3
+
+
+def show_key_waits() -> None:
+    """From now on key_wait_of() knows what this process waits for in a store's get() or wait()."""
+    dist = importlib.import_module("torch.distributed")
+    for store in (getattr(dist, name) for name in _CLASSES):
+        for name in _BLOCKING:
+            call = getattr(store, name)
+            if getattr(call, "__code__", None) is not _CODE:
+                setattr(store, name, _with_frame(call))
+
+
+def key_wait_of(frame: FrameType | None) -> tuple[str, int] | None:
+    """The call that a thread waits in, as "store.get('ready')", and when it began; None where it waits for no key."""
+    if frame is None or frame.f_code is not _CODE:
+        return None
+    local = frame.f_locals
+    if "since_ns" not in local:  # the call has only begun
+        return None
+    keys = [local["keys"]] if isinstance(local["keys"], str) else list(local["keys"])
+    more = ", ..." if len(keys) > _KEYS_SHOWN else ""
+    shown = ", ".join(map(repr, keys[:_KEYS_SHOWN]))
+    return f"store.{local['call'].__name__}({shown}{more})", local["since_ns"]
+
+
+def _with_frame(call: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(call)
+    def waiting(store: Any, keys: Any, *args: Any, **named: Any) -> Any:
+        since_ns = time.perf_counter_ns()  # noqa: F841 - key_wait_of() reads it
+        return call(store, keys, *args, **named)
+
+    return waiting
+
+
+_CODE = _with_frame(len).__code__

@@ -1,0 +1,99 @@
+"""One run of a recorded cell: what %%timeline, %%memory and %%graph share."""
+
+from __future__ import annotations
+
+import argparse
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import Any, ClassVar
+
+from perfmagic.api.show import show
+from perfmagic.api.timelines import describe
+from perfmagic.base.errors import OptionError
+from perfmagic.capture.recording.recorder import Recorder
+from perfmagic.capture.watch.sources import shown_path
+from perfmagic.trace.model import Cell
+
+
+def code_label(shell: Any, filename: str) -> str:
+    """What users call a file of code: "In[5]" for a cell."""
+    if hasattr(shell.compile, "format_code_name"):
+        named = shell.compile.format_code_name(filename)
+        return named[1] if named else shown_path(filename)
+    # IPython 7 gives no way back from a name to its cell
+    for number, source in reversed(list(enumerate(shell.history_manager.input_hist_raw))):
+        if shell.compile.get_code_name(source, source, number) == filename:
+            return f"In[{number}]"
+    return shown_path(filename)
+
+
+def bind(shell: Any, name: str | None, result: object) -> None:
+    """`-o NAME`."""
+    if name:
+        shell.user_ns[name] = result
+
+
+def compiled_setup(shell: Any, text: str) -> Any:
+    """Set-up code from the magic's line as a code object, None where there is none."""
+    if not text:
+        return None
+    source = shell.transform_cell(text)
+    number = len(shell.history_manager.input_hist_parsed) - 1  # of the cell that runs, as its own lines are shown
+    return compile(source, shell.compile.cache(source, number), "exec", dont_inherit=True)
+
+
+class CellRecording(ABC):
+    """One cell that runs once under the recorder.
+
+    always: what is recorded whatever the options say.
+    """
+
+    always: ClassVar[dict[str, bool]] = {}
+
+    def __init__(self, shell: Any, cell: Cell, options: argparse.Namespace, rest: str) -> None:
+        self._shell, self._options = shell, options
+        self.option_error: OptionError | None = None
+        self._setup = compiled_setup(shell, rest)
+        self._recorder = _recorder_for(shell, cell, {**vars(options), **self.always})
+        self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
+
+    def start(self) -> None:
+        __tracebackhide__ = True
+        if self._setup is not None:
+            exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
+        self._recorder.start()
+
+    def finish(self, error: BaseException | None) -> None:
+        if self._recorder.forked():
+            return
+        result = self.make_result(describe(error), error)
+        bind(self._shell, self._options.variable, result)
+        show(result)
+        self.save(result)
+        self._recorder.raise_stopped(error)
+
+    def release(self) -> None:
+        self._recorder.give_back()
+
+    @abstractmethod
+    def make_result(self, failed: str, error: BaseException | None) -> Any:
+        """End the recording and return its result.  failed: the error in one line, "" without one."""
+
+    def save(self, result: Any) -> None:  # noqa: B027 - most save nothing
+        """Save the result where the options ask for it."""
+
+
+def _recorder_for(shell: Any, cell: Cell, options: dict[str, Any]) -> Recorder:
+    """The recorder for a magic's options. Raises OptionError for a package that is not there."""
+    packages = tuple(name.strip() for name in (options["packages"] or "").split(",") if name.strip())
+    return Recorder(
+        cell=cell,
+        device=options["device"],
+        memory=options["memory"],
+        names=shell.user_ns if options["memory"] else None,
+        shapes=options["shapes"],
+        lines=True if packages and options["lines"] is None else options["lines"],
+        packages=packages,
+        label=partial(code_label, shell),
+        keeps_interrupted=True,
+    )

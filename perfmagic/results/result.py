@@ -1,0 +1,48 @@
+"""How every result shows itself: as text, as a picture, and where a front end runs scripts as a live view."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from perfmagic.base.errors import OptionError
+
+if TYPE_CHECKING:
+    from perfmagic.view.timeline.writers import LiveView
+
+
+class Result(ABC):
+    """What a measurement gives back. A class that measures something new adds text, HTML and any live view.
+
+    IPython shows a result by `_repr_mimebundle_`, whether the extension is loaded or not.
+    """
+
+    @abstractmethod
+    def text(self) -> str:
+        """All of it as plain text, as wide as the terminal: COLUMNS, or 100 columns where there is none."""
+
+    @abstractmethod
+    def html(self) -> str:
+        """The picture with its words, as HTML that every notebook front end keeps: no script, no style sheet."""
+
+    def live(self) -> LiveView | None:
+        """The live view, None where the picture is all there is."""
+        return None
+
+    def widget(self) -> Any:
+        """The live view as a widget, for hosts in which one places widgets oneself: `mo.ui.anywidget(t.widget())`.
+
+        Each call makes a new one, with the selection of all. Raises OptionError for a result without a live view.
+        """
+        live = self.live()
+        if live is None:
+            what = type(self).__name__
+            raise OptionError(
+                f"a {what} has no live view", hint="its picture is .html(), timelines and ranks have both"
+            )
+        from perfmagic.widget.timeline import timeline_widget
+
+        return timeline_widget(live)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": self.text(), "text/html": self.html()}

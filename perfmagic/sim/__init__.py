@@ -1,0 +1,202 @@
+"""The simulated device: a real asynchronous accelerator for machines that have none. README.md says how it works.
+
+After load(), torch.randn(..., device="sim") queues real CPU kernels on the threads of streams and returns at once;
+.item() blocks; streams overlap; the launch queue fills. Results are those of the CPU with one thread, bit for bit,
+where no random op runs on the device. Importing this package imports no torch; load() does.
+
+This module is the only door: nothing outside perfmagic.sim imports another module of it. The package uses ten names:
+
+    load prepare loaded      make the device; tell torch of it without making it; whether it was made
+    devices_in_use           what the devices were given and have not done, and their pace
+    torch_module             torch.sim: streams, events, memory, random numbers, as torch.cuda has them
+    found_accelerator        what torch.accelerator meant before the simulated device was there
+    Pace                     the least time of ops
+    SimRecording SimRecords  what the devices did in a recording
+    groups                   process groups for the simulated device and the CPU: a door of its own
+
+Tests and benchmarks also use set_pace, current_pace, synchronize and log.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from perfmagic.base.errors import DeviceError, TorchMissingError
+from perfmagic.base.kinds import CallKind
+from perfmagic.sim import groups
+from perfmagic.sim.log import LOG, SimLog, SimRecords
+from perfmagic.sim.pace import Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn
+
+if TYPE_CHECKING:
+    from perfmagic.sim.device import SimDevice
+
+__all__ = [
+    "Pace",
+    "SimRecording",
+    "SimRecords",
+    "devices_in_use",
+    "found_accelerator",
+    "groups",
+    "load",
+    "loaded",
+    "prepare",
+    "torch_module",
+]
+
+_paces = PaceLog()
+_kept: list[Any] = []  # torch's registrations: gone with this list
+_has_devices: list[bool] = []
+_loading = threading.RLock()
+
+
+def load(pace: Pace | str | PaceFunction | None = None, *, devices: int = 1, memory_bytes: int | None = None) -> None:
+    """Load the device "sim" if it is not loaded, and apply what is given.
+
+    pace: see set_pace.  devices: the least number of devices.  memory_bytes: of each device; 0 for no limit.
+
+    Raises TorchMissingError without torch, DeviceError where this torch cannot take the device.
+    """
+    wanted = as_pace(pace)
+    with _loading:
+        prepare()
+        if not loaded():
+            from perfmagic.sim.device import create_devices
+
+            create_devices()
+            _has_devices.append(True)
+    _loaded_device().make_devices(devices)
+    if wanted is not None:
+        set_pace(wanted)
+    if memory_bytes is not None:
+        for device in _loaded_device().all_devices():
+            device.memory.limit(memory_bytes)
+
+
+def prepare() -> None:
+    """Tell torch of the device without making it: forks of this process then load it at little cost.
+
+    Fork no process that has loaded it: the streams have no threads there.
+    """
+    if _kept:
+        return
+    try:
+        import torch
+    except ImportError as error:
+        raise TorchMissingError("the simulated device") from error
+    from perfmagic.sim import module
+
+    registrations = module.register(rebuild)
+    # torch imports much of itself at the first op on meta: here, so that no cell is charged with it
+    torch.empty(1, device="meta").add(1)
+    _kept.extend(registrations)
+
+
+def loaded() -> bool:
+    """Whether load() has been called."""
+    return bool(_has_devices)
+
+
+def set_pace(pace: Pace | str | PaceFunction | None) -> None:
+    """Give ops launched from now on a least time; None: as fast as this machine.
+
+    pace: a Pace, text like "matmul=3ms, copy=12GB/s", or a function (name, kind, size_bytes) -> seconds.
+    """
+    wanted = as_pace(pace)
+    _paces.changed(current_pace())
+    for device in _loaded_device().all_devices():
+        device.pace = wanted
+
+
+def current_pace() -> PaceFunction | None:
+    """The pace set last; None if there is none."""
+    if not loaded():
+        return None
+    pace: PaceFunction | None = _loaded_device().sim_device(0).pace
+    return pace
+
+
+def devices_in_use() -> tuple[SimDevice, ...]:
+    """The devices that were given something; the first if none was. () where load() was not called."""
+    return tuple(_loaded_device().in_use()) if loaded() else ()
+
+
+def synchronize(index: int | None = None) -> None:
+    """Block until a device, or with None every device in use, has done all it was given.
+
+    Raises what failed there, once.
+    """
+    _loaded_device()
+    for each in [device.index for device in devices_in_use()] if index is None else (index,):
+        torch_module().synchronize(each)
+
+
+def torch_module() -> Any:
+    """torch.sim; before load(), the module that it will be."""
+    import torch
+
+    module = getattr(torch, "sim", None)
+    if module is None:
+        from perfmagic.sim.module import make_module
+
+        module = make_module()
+    return module
+
+
+def found_accelerator() -> str | None:
+    """The accelerator that torch found on this machine ("mps", "xpu", "cuda"), None without one; starts nothing.
+
+    torch.accelerator means the simulated device as soon as that is there.
+    """
+    from perfmagic.sim.torch_private import accelerator_kind
+
+    return accelerator_kind()
+
+
+def log() -> SimLog:
+    """What the devices did, while recording is on."""
+    return LOG
+
+
+class SimRecording:
+    """What the devices did from take() on, as a resource (perfmagic.capture.owner).  memory: blocks of memory too."""
+
+    def __init__(self, *, memory: bool) -> None:
+        self._memory = memory
+        self._mark = 0
+
+    def acquire(self) -> None:
+        LOG.start(self, memory=self._memory)
+        self._mark = LOG.mark()
+
+    def read(self) -> SimRecords:
+        """What was recorded so far. Raises IndexError after give_back(), once another recording has begun."""
+        records = LOG.since(self._mark)
+        launched_ns = records.calls["start_ns"][records.calls["kind"] == CallKind.LAUNCH]
+        paces = _paces.used(launched_ns, current_pace())
+        pace_json = paces[0].to_json() if len(paces) == 1 and isinstance(paces[0], Pace) else ""
+        return replace(records, pace=describe_in_turn([describe(pace) for pace in paces]), pace_json=pace_json)
+
+    def give_back(self) -> None:
+        LOG.stop(self)
+
+
+def rebuild(t: Any, requires_grad: bool, extra: dict[str, Any], index: int) -> Any:
+    """Unpickle a tensor onto the device where it was, or where torch.load puts it. Loads the device if needed."""
+    import torch
+
+    from perfmagic.sim import tensor, torch_private
+
+    place = torch.device(torch_private.place_of_loading(f"sim:{index}"))
+    if place.type == "sim":
+        load(devices=(place.index or 0) + 1)
+    return tensor.adopt(t.to(place), requires_grad, extra)
+
+
+def _loaded_device() -> Any:
+    if not loaded():
+        raise DeviceError("the simulated device is not loaded", hint="call perfmagic.sim.load() first")
+    from perfmagic.sim import device
+
+    return device

@@ -1,0 +1,395 @@
+"""Every operator on the simulated device comes through here: shapes now, values later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from perfmagic.base.clock import now_ns
+from perfmagic.base.errors import DeviceError
+from perfmagic.base.kinds import OpKind
+from perfmagic.sim import copies
+from perfmagic.sim.device import NAME, check_usable, current_lane
+from perfmagic.sim.foreign import run_foreign
+from perfmagic.sim.infer import (
+    Arguments,
+    Leaf,
+    UnknownResultError,
+    brought,
+    check_devices,
+    device_index,
+    infer,
+    infer_or_raise,
+    is_elsewhere,
+    is_unplaced,
+    least_s,
+    meta_of,
+)
+from perfmagic.sim.lanes import Job, Lane
+from perfmagic.sim.launch import launch_lane, queue_op
+from perfmagic.sim.log import LOG
+from perfmagic.sim.operators import Operator, map_tree, operator_of
+from perfmagic.sim.pace import Pace
+from perfmagic.sim.refusals import (
+    TORCH_ARITHMETIC,
+    check_layout,
+    is_refused,
+    refuse_address,
+    refuse_name,
+)
+from perfmagic.sim.results import (
+    check_apart,
+    check_bounds,
+    given_back,
+    make_body,
+    new_ref,
+    on_device,
+    real_call,
+    repeats,
+    resize_results,
+    take_new_shapes,
+    written_by,
+)
+from perfmagic.sim.streams import wait_for_job
+from perfmagic.sim.tensor import Buffer, Ref, SimTensor, become
+
+# Operators that are done in another way than by launching one kernel.
+
+BY_RESULT = {"linear", "linalg_matrix_rank"}  # out= variants that are made from the result
+
+
+def decompose(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run an operator as the operators it consists of. Inference mode skips autograd, where torch does so itself."""
+    __tracebackhide__ = True
+    return op.func.decompose(*args, **kwargs)
+
+
+def by_result(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """out= variants that torch gets wrong for a class of tensors, or without values: the result is copied there."""
+    __tracebackhide__ = True
+    out = kwargs["out"]
+    result = op.func.overloadpacket(*args, **{name: value for name, value in kwargs.items() if name != "out"})
+    if out.shape != result.shape:
+        out.resize_(result.shape)
+    return out.copy_(result)
+
+
+def refuse_device(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
+    """Refuse operators that take a device by position: they would run on that device."""
+    raise DeviceError(f"{op.name} is not done on the simulated device", hint="use Tensor.to(device)")
+
+
+def pin(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
+    """Raise the error that CUDA raises."""
+    raise RuntimeError(f"cannot pin a tensor on {args[0].device}: only memory of the host can be pinned")
+
+
+def zeros(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
+    """torch's zeros without memory, which formulas of gradients use, have memory here."""
+    return torch.zeros(*args, **{name: value for name, value in kwargs.items() if name in ("dtype", "device")})
+
+
+def ctc(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """ctc_loss takes lengths on the host; for a class of tensors torch would divide the losses by them as they are."""
+    __tracebackhide__ = True
+    log_probs, targets, *lengths = args[:4]
+    if any(t.device.type != "cpu" for t in lengths):
+        return op.func.decompose(*args, **kwargs)
+    return aten.ctc_loss.IntList(log_probs, targets, *(t.tolist() for t in lengths), *args[4:], **kwargs)
+
+
+def pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
+    """pack_padded_sequence: the lengths are on the host, and so are the sizes of the steps, as on any device."""
+    __tracebackhide__ = True
+    padded, lengths, batch_first = args
+    rows, columns = padded.shape[:2]
+    order, steps = op.func(torch.arange(rows * columns).view(rows, columns, 1), lengths, batch_first)
+    there = torch.empty(len(order), dtype=torch.int64, device=padded.device).copy_(order.view(-1))
+    return padded.reshape(rows * columns, *padded.shape[2:]).index_select(0, there), steps
+
+
+aten = torch.ops.aten
+# these write one value, so that they may write it twice: torch takes them on expanded tensors, and no others
+_WRITES_ONE_VALUE = {"fill", "zero", "masked_fill", "index_fill"}
+_ALLOCATIONS = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
+
+
+def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run one operator for a SimTensor, or for a factory with device="sim"."""
+    __tracebackhide__ = True  # a traceback ends at the user's line, as on a device without Python in it
+    check_usable()
+    start_ns = now_ns() if LOG.recording else 0
+    op = operator_of(func)
+    handler = _handlers.get(op)
+    if handler is None:
+        handler = _handlers[op] = _choose(op)
+    try:
+        return handler(op, args, kwargs)
+    finally:
+        if start_ns and LOG.recording:
+            LOG.add_host_op(start_ns, now_ns(), op.name)
+
+
+Handler = Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]
+_handlers: dict[Operator, Handler] = {}
+
+
+def _choose(op: Operator) -> Handler:
+    by_hand: dict[Any, Handler] = {
+        aten.copy_.default: _copy,
+        aten._to_copy.default: _to_copy,
+        aten._local_scalar_dense.default: _item,
+        aten.equal.default: _run_and_wait,
+        aten._pack_padded_sequence.default: pack,
+        aten._pin_memory.default: pin,
+        aten.ctc_loss.Tensor: ctc,
+        aten._efficientzerotensor.default: zeros,
+    }
+    if op.func in by_hand:
+        return by_hand[op.func]
+    choices: tuple[tuple[bool, Handler], ...] = (
+        (op.namespace not in TORCH_ARITHMETIC, run_foreign),
+        (is_refused(op.name), refuse_name),
+        (op.kernel in BY_RESULT and op.fills_out, by_result),
+        (op.composite, decompose),
+        (op.names_device, refuse_device),
+        (op.reshapes, _reshape_in_place),
+        (op.is_view, _view),
+        (op.name.startswith(("aten::_foreach_", "aten::_fused_")), _foreach),
+        (op.name in _ALLOCATIONS, _allocate),
+    )
+    return next((handler for wanted, handler in choices if wanted), _kernel)
+
+
+def _copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
+    target, source = args[0], args[1]
+    non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+    if not isinstance(target, SimTensor):
+        return copies.to_host(source, target, non_blocking)
+    check_apart(target)
+    if not isinstance(source, SimTensor):
+        return copies.to_device(source, target, non_blocking)
+    if source._ref.buffer.device_index != target._ref.buffer.device_index:
+        return copies.to_peer(source, target)
+    return _kernel(op, args, kwargs)
+
+
+def _to_copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
+    device = kwargs.get("device")
+    if device is None or torch.device(device).type == NAME:
+        # torch means "where it is" and says sim:0, where it takes all of them to be; moves do not come this way
+        if args and isinstance(args[0], SimTensor):
+            kwargs = {name: value for name, value in kwargs.items() if name != "device"}
+        return _kernel(op, args, kwargs)
+    taken = Arguments(op, args, kwargs)
+    spec = infer_or_raise(op.func, taken.args, taken.kwargs, None).spec
+    target = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
+    non_blocking = bool(kwargs.get("non_blocking", False))
+    if non_blocking:
+        copies.mark_pinned(target)  # as CUDA: what .to("cpu", non_blocking=True) returns is pinned, and filled later
+    return copies.to_host(args[0], target, non_blocking)
+
+
+def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
+    __tracebackhide__ = True
+    return copies.item(args[0])
+
+
+def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
+    taken = Arguments(op, args, kwargs)
+    specs = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
+    base = taken.refs[0].buffer
+
+    def make(leaf: Leaf) -> SimTensor:
+        __tracebackhide__ = True
+        check_bounds(op, leaf, base)
+        return SimTensor(Ref(leaf.spec, base))
+
+    if torch.is_inference_mode_enabled() and not args[0].is_inference():  # a view is what its base is
+        with torch.inference_mode(False):
+            return map_tree(specs, Leaf, make)
+    return map_tree(specs, Leaf, make)
+
+
+def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
+    tensor = args[0]
+    if op.name == "aten::set_":
+        refuse_address("Tensor.set_")
+    taken = Arguments(op, args, kwargs)
+    leaf = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
+    spec, held = leaf.spec, tensor._ref.buffer
+    if spec.storage_bytes <= held.spec.storage_bytes:
+        check_bounds(op, leaf, held)
+        become(tensor, Ref(spec, held))
+    elif held.spec.storage_bytes:  # its views would have to come along
+        raise DeviceError(
+            f"{op.name}: the simulated device cannot enlarge a tensor's memory "
+            f"({held.spec.storage_bytes} to {spec.storage_bytes} bytes)",
+            hint="make a new tensor of that size",
+        )
+    else:
+        real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
+        become(tensor, new_ref(held.device_index, real))
+    return tensor
+
+
+def _foreach(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One launch for each device in the lists: torch groups them by device, and takes all of ours for one."""
+    __tracebackhide__ = True
+    devices = [t._ref.buffer.device_index if isinstance(t, SimTensor) else 0 for t in args[0]]
+    if len(set(devices)) < 2:
+        return _kernel(op, args, kwargs)
+    results: list[Any] = [None] * len(devices)
+    for device in sorted(set(devices)):
+        rows = [row for row, index in enumerate(devices) if index == device]
+
+        def part(value: Any, rows: list[int] = rows) -> Any:
+            in_rows = isinstance(value, (list, tuple)) and len(value) == len(devices)
+            return [value[row] for row in rows] if in_rows else value
+
+        some = _kernel(op, tuple(part(a) for a in args), {name: part(value) for name, value in kwargs.items()})
+        for row, result in zip(rows, some or (), strict=False):
+            results[row] = result
+    return results if op.returned is None else None
+
+
+def _elsewhere(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """zeros_like(t, device="cpu") and its kin: of the tensor here only the shape is wanted."""
+    return op.func(*map_tree(args, SimTensor, _meta_like), **map_tree(kwargs, SimTensor, _meta_like))
+
+
+def _meta_like(t: SimTensor) -> torch.Tensor:
+    return meta_of(t._ref)
+
+
+def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
+    if is_elsewhere(kwargs):
+        return _elsewhere(op, args, kwargs)
+    taken = Arguments(op, args, kwargs)
+    spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
+    index = device_index(kwargs, taken)
+    buffer = Buffer(index, spec, current_lane(index).stream_id)  # first, as the device may have no memory left for it
+    buffer.base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
+    buffer.unplaced = is_unplaced(index, taken)
+    return SimTensor(Ref(spec, buffer))
+
+
+def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
+    if kwargs:
+        check_layout(op.name, kwargs)
+        if is_elsewhere(kwargs):
+            return _elsewhere(op, args, kwargs)
+    if op.brings_factor and isinstance(args[1], SimTensor):
+        args = (args[0], brought(args[0], args[1]))
+    taken = Arguments(op, args, kwargs)
+    check_devices(op, taken, args, kwargs)
+    known, specs = _inferred(op, taken)
+    if not known:
+        return _run_and_wait(op, args, kwargs)
+    if op.returned and resize_results(op, args, kwargs, specs):
+        return _kernel(op, args, kwargs)
+    written_refs = written_by(op, args, kwargs) if op.writes else []
+    if op.kernel not in _WRITES_ONE_VALUE and any(map(repeats, written_refs)):
+        return _run_and_wait(op, args, kwargs)  # nearly all refuse that with their own message, and here at the line
+    written = [ref.buffer for ref in written_refs]
+    index = device_index(kwargs, taken)
+    lane, in_backward = launch_lane(index, taken.refs)
+    fresh: list[Buffer] = []
+    unplaced = is_unplaced(index, taken)
+
+    def make(leaf: Leaf) -> SimTensor:
+        __tracebackhide__ = True
+        buffer = Buffer(index, leaf.spec, lane.stream_id)
+        buffer.unplaced = unplaced
+        fresh.append(buffer)
+        return SimTensor(Ref(leaf.spec, buffer))
+
+    outcome = map_tree(specs, Leaf, make) if op.returned is None else given_back(op, args, kwargs)
+    body = make_body(op, taken, index, fresh, written)
+    _launch(op, taken, body, lane, in_backward, [*fresh, *written], fresh)
+    return outcome
+
+
+def _inferred(op: Operator, taken: Arguments) -> tuple[bool, Any]:
+    """Whether the results are known from shapes, and what they are."""
+    try:
+        return True, infer(op.func, taken.args, taken.kwargs, tuple(taken.key))
+    except UnknownResultError:
+        return False, None
+
+
+def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """For results that depend on values: the op runs on the stream, and the host waits for it, as on a real device."""
+    __tracebackhide__ = True
+    taken = Arguments(op, args, kwargs)
+    check_devices(op, taken, args, kwargs)
+    index = device_index(kwargs, taken)
+    written = [ref.buffer for ref in written_by(op, args, kwargs)]
+    results: list[Any] = []
+    run = real_call(op, taken, index, fixed=False)
+
+    def body() -> None:
+        __tracebackhide__ = True
+        results.append(run())
+
+    lane, in_backward = launch_lane(index, taken.refs)
+    job = _launch(op, taken, body, lane, in_backward, written, direct=True)
+    wait_for_job(job, "simStreamSynchronize")
+    if op.returned is not None:
+        take_new_shapes(op, args, kwargs, results[0])
+        return given_back(op, args, kwargs)
+    return map_tree(results[0], torch.Tensor, lambda t: on_device(t, lane, op.name))
+
+
+def _launch(
+    op: Operator,
+    taken: Arguments,
+    body: Callable[[], None],
+    lane: Lane,
+    in_backward: bool,
+    writes: list[Buffer],
+    fresh: Sequence[Buffer] = (),
+    *,
+    direct: bool = False,
+) -> Job:
+    kind, name, call = _identity(op, taken)
+    pace = lane.device.pace
+    by_work = pace if isinstance(pace, Pace) and pace.by_work and kind == OpKind.KERNEL else None
+    return queue_op(
+        lane,
+        name,
+        kind,
+        body,
+        [ref.buffer for ref in taken.refs],
+        writes,
+        call=call,
+        size_bytes=_moved_bytes(taken) if kind != OpKind.KERNEL else -1,
+        least_s=least_s(by_work, op, taken, fresh) if by_work else None,
+        direct=direct,
+        in_backward=in_backward,
+    )
+
+
+def _identity(op: Operator, taken: Arguments) -> tuple[OpKind, str, str]:
+    """Kind, name and call as a real device records the op: copies and zeroing are not kernels there."""
+    if op.kernel == "zero":
+        return OpKind.MEMSET, "Memset (Device)", "simMemsetAsync"
+    if op.kernel in ("clone", "copy") and all(ref.spec.dtype == taken.refs[0].spec.dtype for ref in taken.refs):
+        return OpKind.MEMCPY, "Memcpy DtoD (Device -> Device)", "simMemcpyAsync"
+    return OpKind.KERNEL, op.kernel, "simLaunchKernel"
+
+
+def _moved_bytes(taken: Arguments) -> int:
+    spec = taken.refs[0].spec
+    count = spec.dtype.itemsize
+    for n in spec.size:
+        count *= n
+    return count

@@ -1,0 +1,257 @@
+"""What an operator will return: torch's meta kernels tell it from shapes alone, and a cache keeps it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import torch
+
+from perfmagic.base.kinds import OpKind
+from perfmagic.base.work import Inputs, flop_of, is_counted
+from perfmagic.sim import torch_private
+from perfmagic.sim.device import NAME, device_of, sim_device
+from perfmagic.sim.operators import Operator, argument, flat, map_tree
+from perfmagic.sim.pace import Pace
+from perfmagic.sim.refusals import check_plain
+from perfmagic.sim.tensor import Buffer, FarTensor, Ref, SimTensor, Spec, beside, spec_of, view_of
+
+_CACHE_ENTRIES = 8192  # a training step has some hundred; shapes that never repeat must not accumulate
+_cache: dict[Any, Any] = {}
+
+
+class UnknownResultError(Exception):
+    """The result depends on values, or torch has no meta kernel. Its cause is torch's error."""
+
+
+class Leaf:
+    """The spec of one result, in a tree of results; needs_bytes: of memory, from its start to the last element."""
+
+    __slots__ = ("needs_bytes", "spec")
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        last = spec.offset + sum((n - 1) * step for n, step in zip(spec.size, spec.stride, strict=True))
+        self.needs_bytes = 0 if 0 in spec.size else (last + 1) * spec.dtype.itemsize
+
+
+def infer_or_raise(func: Any, args: Any, kwargs: dict[str, Any], key: tuple[Any, ...] | None) -> Any:
+    """As infer, for ops whose result never depends on values: torch's error is the user's."""
+    __tracebackhide__ = True
+    try:
+        return infer(func, args, kwargs, key)
+    except UnknownResultError as unknown:
+        error = unknown.__cause__ or unknown
+    raise error.with_traceback(None)
+
+
+def infer(func: Any, args: Any, kwargs: dict[str, Any], key: tuple[Any, ...] | None) -> Any:
+    """What func would return, as Leafs, in the same tuples and lists.
+
+    args, kwargs: with Refs for tensors on the device.  key: what the result depends on, None if that is not known.
+    Raises UnknownResultError where the shape depends on values, and for shapes that do not fit (the real op says why).
+    """
+    if key is not None:
+        known = _cache.get(key)
+        if known is not None:
+            return known[0]
+    try:
+        result = func(*_on_meta(args), **_on_meta(_named_meta(kwargs)))
+    except (NotImplementedError, RuntimeError, IndexError) as error:
+        raise UnknownResultError from error
+    specs = map_tree(result, torch.Tensor, lambda t: _leaf(t, func))
+    if key is not None:
+        if len(_cache) >= _CACHE_ENTRIES:
+            _cache.clear()
+        _cache[key] = (specs,)
+    return specs
+
+
+def _leaf(t: torch.Tensor, func: Any) -> Leaf:
+    check_plain(t, func.name())
+    return Leaf(spec_of(t))
+
+
+def meta_of(ref: Ref) -> torch.Tensor:
+    """A meta tensor with the spec of a tensor on the device."""
+    storage = torch.UntypedStorage(ref.spec.storage_bytes, device="meta")  # type: ignore[no-untyped-call]
+    return view_of(storage, ref.spec, device="meta")
+
+
+def _on_meta(value: Any) -> Any:
+    return map_tree(map_tree(value, Ref, meta_of), torch.Tensor, lambda t: t.to("meta"))
+
+
+def _named_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
+    changed = {k: v for k, v in kwargs.items() if k not in ("generator", "pin_memory")}
+    if changed.get("device") is not None:
+        changed["device"] = torch.device("meta")
+    return changed
+
+
+# The arguments of a launch, and which simulated device it belongs to.
+
+
+class Arguments:
+    """The arguments of one call, taken apart in one pass.
+
+    args, kwargs: as a job holds them, with Refs for tensors on the device.  refs: those.  host: other tensors.
+    key: all that the result's shape depends on.
+    """
+
+    __slots__ = ("args", "host", "key", "kwargs", "refs")
+
+    def __init__(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.refs: list[Ref] = []
+        self.host: list[torch.Tensor] = []
+        self.key: list[Any] = [op]
+        self.args: tuple[Any, ...] = tuple([self._convert(a) for a in args])
+        self.kwargs = {name: self._named(name, value) for name, value in kwargs.items()} if kwargs else kwargs
+
+    def _named(self, name: str, value: Any) -> Any:
+        self.key.append(name)
+        return self._convert(value)
+
+    def _convert(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is SimTensor or kind is FarTensor:
+            ref: Ref = value._ref
+            self.refs.append(ref)
+            self.key.append(ref.spec)
+            return ref
+        if kind is list or kind is tuple:
+            self.key.append((kind, len(value)))
+            return kind([self._convert(v) for v in value])
+        if isinstance(value, torch.Tensor):
+            return self._convert_host(value)
+        # the value of a factor never decides a shape, and some change at every step (Adam's bias correction)
+        self.key.append(kind if kind is torch.Generator or (kind is float and self.refs) else (kind, value))
+        return value
+
+    def _convert_host(self, value: torch.Tensor) -> torch.Tensor:
+        self.key.append((tuple(value.shape), value.stride(), value.dtype))
+        self.host.append(value)
+        return value.detach().clone()  # as it is now: the op runs later
+
+
+def check_devices(op: Operator, taken: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise RuntimeError, as torch does, where tensors of two devices, or of host and device, would meet.
+
+    A tensor without dimensions may be on the host where CUDA takes one, and so may indices; what an op writes may not.
+    """
+    __tracebackhide__ = True
+    if len(taken.refs) < 2 and not taken.host:
+        return
+    places = {ref.buffer.device_index for ref in taken.refs}
+    if len(places) > 1:
+        places = _place(taken.refs)
+    if len(places) > 1:
+        _refuse_mix(op, *(f"sim:{place}" for place in sorted(places)[:2]))
+    if not taken.host or not taken.refs:
+        return
+    elsewhere = [t for t in taken.host if t.dim() or not op.takes_host_scalars]
+    if op.takes_host_indices:
+        values = args[2] if len(args) > 2 else kwargs.get("values", args[0])
+        elsewhere = [t for t in (args[0], values) if _is_host(t) and (t is args[0] or t.dim())]
+    elsewhere += [t for place in op.writes for t in flat(argument(place, args, kwargs)) if _is_host(t)]
+    if elsewhere:
+        _refuse_mix(op, f"sim:{min(places)}", str(elsewhere[0].device))
+
+
+def _is_host(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and not isinstance(value, SimTensor)
+
+
+def _refuse_mix(op: Operator, first: str, second: str) -> NoReturn:
+    __tracebackhide__ = True
+    raise RuntimeError(f"{op.kernel}: expected all tensors to be on the same device, but found {first} and {second}")
+
+
+def _place(refs: list[Ref]) -> set[int]:
+    """Place unplaced buffers on the device of the others; returns the devices of all. Bytes are not counted anew."""
+    places = {ref.buffer.device_index for ref in refs if not ref.buffer.unplaced}
+    for ref in refs:
+        if ref.buffer.unplaced and len(places) == 1:
+            ref.buffer.device_index, ref.buffer.unplaced = min(places), False
+    return places
+
+
+def brought(target: Any, factor: SimTensor) -> torch.Tensor:
+    """A factor of one element on the device of what it multiplies."""
+    home = target if isinstance(target, SimTensor) else target[0]
+    return factor if factor.dim() or factor.device == home.device else factor.to(home.device)
+
+
+def device_index(kwargs: dict[str, Any], taken: Arguments) -> int:
+    """The device an op runs on."""
+    device = kwargs.get("device")
+    if taken.refs and (device is None or torch.device(device).index is None):
+        return taken.refs[0].buffer.device_index
+    index = sim_device(device_of(device)).index
+    if index or device is None:
+        return index
+    # torch's own code says sim:0 for all of them: in a function about a tensor on another device, and in a gradient
+    if not beside.index and taken.refs and torch_private.in_backward():
+        return taken.refs[0].buffer.device_index
+    return beside.index
+
+
+def is_elsewhere(kwargs: dict[str, Any]) -> bool:
+    """Whether the result is wanted on a device that is not simulated."""
+    device = kwargs.get("device")
+    return device is not None and torch.device(device).type != NAME
+
+
+def is_unplaced(index: int, taken: Arguments) -> bool:
+    """Whether a gradient formula makes it. Nothing says for which tensor such a formula runs."""
+    return index == 0 and not taken.refs and torch_private.in_backward()
+
+
+# What a launch has to do, for a pace that is a rate: floating-point operations, and bytes read and written.
+
+# these write their first argument and do not read it
+_FILL = frozenset({"copy", "fill", "uniform", "normal", "random", "bernoulli", "exponential", "eye"})
+
+
+def least_s(pace: Pace, op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> float:
+    """Least seconds of a kernel by its work. fresh: new results."""
+    flop = flop_of(op.name, _inputs(taken)) if is_counted(op.name) else None
+    return pace(op.kernel, OpKind.KERNEL, moved_bytes(op, taken, fresh), flop, _dtype(taken))
+
+
+def _dtype(taken: Arguments) -> str:
+    """The type that a kernel computes with: of its first floating-point input."""
+    dtype = next((ref.spec.dtype for ref in taken.refs if ref.spec.dtype.is_floating_point), None)
+    return "" if dtype is None else str(dtype).removeprefix("torch.")
+
+
+def moved_bytes(op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> int:
+    """The bytes of all that an operator reads and writes: the least that a kernel moves if nothing is in a cache."""
+    given = [value for place in op.writes for value in flat(argument(place, taken.args, taken.kwargs))]
+    written = [value for value in given if isinstance(value, Ref)]
+    read = list(taken.refs)
+    if op.fills_out or op.kernel in _FILL:
+        for ref in written:  # once: what an op also reads is given to it twice
+            read.remove(ref)
+    return _bytes([ref.spec for ref in (*read, *written)]) + _bytes([buffer.spec for buffer in fresh])
+
+
+def _bytes(specs: Iterable[Spec]) -> int:
+    """The bytes of tensors. An expanded view is no larger than the memory it is a view of."""
+    return sum(min(math.prod(spec.size) * spec.dtype.itemsize, spec.storage_bytes) for spec in specs)
+
+
+def _inputs(taken: Arguments) -> Inputs:
+    """The inputs as a record writes them: shapes of tensors, and other values as text."""
+    shapes, values = [], []
+    for value in taken.args:
+        shapes.append(_shape(value))
+        values.append("" if shapes[-1] else str(value))
+    return Inputs(tuple(shapes), ("",) * len(shapes), tuple(values))
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if isinstance(value, Ref):
+        return tuple(value.spec.size)
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()

@@ -1,0 +1,273 @@
+"""Lanes: the queue of jobs behind a stream, and the thread that runs them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import chain, repeat
+from operator import attrgetter
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+import torch
+
+from perfmagic.base.clock import now_ns
+from perfmagic.base.errors import CommunicationError, DeviceError
+from perfmagic.base.kinds import NONE, Hazard, OpKind
+from perfmagic.sim.log import LOG
+from perfmagic.sim.pace import PaceFunction
+
+# One thing a stream has to do, and how to wait for it.
+
+Body = Callable[[], None]
+next_correlation = itertools.count(1).__next__
+
+
+class NotComputedError(DeviceError):
+    """An op read memory whose own op failed or never ran; `origin` is that failure."""
+
+    def __init__(self, origin: BaseException) -> None:
+        super().__init__(
+            f"this tensor was never computed: {first_line(origin)}",
+            hint="run again the lines that make it",
+        )
+        self.origin = origin
+
+
+def first_line(error: BaseException) -> str:
+    """An error in one line, with its type where it has no message."""
+    return str(error).split("\n", 1)[0] or type(error).__name__
+
+
+class Owner(Protocol):
+    """The device, as jobs and lanes use it: SimDevice, which imports this module."""
+
+    index: int
+    pace: PaceFunction | None
+    errors: deque[tuple[str, BaseException]]
+    host_seen: dict[Lane, int]
+    closing: threading.Event
+
+    def host_saw(self, lane: Lane, correlation: int) -> None: ...
+    def host_saw_job(self, job: Job) -> None: ...
+    def raise_failure(self) -> None: ...
+
+
+class Job:
+    """A launch, an event record or a wait, from the call until it is done.
+
+    body: what to run.  after: jobs of other streams to wait for first.  least_s: the pace.  kind None: not a device op.
+    raced: the launch with which the job races for memory, and the kind of race.
+    ends_future: torch has a future of it, and orders the streams of all who use what it writes.
+    skipped_ns: the part of its beginning that does not belong to the op, as its body says.
+    meets_ranks: its end depends on other ranks, as that of a collective or message does.
+    direct: the caller waits and raises the error itself, so that it is not reported a second time.
+    """
+
+    __slots__ = (
+        "after",
+        "body",
+        "correlation",
+        "direct",
+        "done",
+        "done_ns",
+        "ends_future",
+        "error",
+        "in_backward",
+        "kind",
+        "lane",
+        "least_s",
+        "meets_ranks",
+        "name",
+        "raced",
+        "seen",
+        "size_bytes",
+        "skipped_ns",
+        "waiters",
+    )
+
+    def __init__(self, lane: Lane, name: str, body: Body | None, kind: OpKind | None = None) -> None:
+        self.lane = lane
+        self.name = name
+        self.body = body
+        self.kind = kind
+        self.correlation = next_correlation()  # rising in the order of launches
+        self.size_bytes = NONE
+        self.least_s = 0.0
+        self.after: tuple[Job, ...] = ()
+        self.direct = self.meets_ranks = False
+        self.raced: tuple[int, Hazard] | None = None
+        self.skipped_ns = 0
+        self.in_backward = self.ends_future = False
+        self.seen: dict[Lane, int] = {}
+        self.error: BaseException | None = None
+        self.done = False
+        self.done_ns = 0
+        self.waiters: list[SimpleQueue[None]] = []
+
+    def wait(self) -> None:
+        """Block this thread until the job is done. An interrupt ends the wait and leaves nothing behind."""
+        if self.done:
+            return
+        bell: SimpleQueue[None] = SimpleQueue()
+        self.waiters.append(bell)
+        # done is set before the bells are rung, so a bell that came too late for that sees done here
+        if not self.done:
+            self.lane.wake()
+            bell.get()
+
+    def finish(self) -> None:
+        """Wake all who wait. Release what the job held, else each job would keep all before it alive."""
+        self.body, self.after = None, ()
+        self.done = True
+        for bell in self.waiters:
+            bell.put(None)
+
+
+QUEUE_LAUNCHES = 1024  # launches that wait on a stream before the host blocks (CUDA: about 1000)
+
+_readers = attrgetter("readers")
+# runs an iterator to its end inside one call into C: an interrupt strikes before or after, never between its steps
+_at_once = deque[Any](maxlen=0).extend
+
+
+class Lane:
+    """The queue of jobs behind a stream, and the thread that runs them. The first job starts the thread."""
+
+    def __init__(self, device: Owner, stream_id: int) -> None:
+        self.device = device
+        self.stream_id = stream_id
+        self.jobs: deque[Job] = deque()  # the running one first
+        self.seen: dict[Lane, int] = {}  # of other streams: up to which launch ours is ordered behind them
+        self.last_correlation = 0
+        self.staged: Job | None = None  # the last copy from pageable memory
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._sleeping = False
+        self._room_bells: deque[SimpleQueue[None]] = deque()
+        self._claim = threading.Lock()
+        self.thread: threading.Thread | None = None
+
+    def commit(self, job: Job, reads: Sequence[Any] = (), writes: Sequence[Any] = ()) -> None:
+        """Queue a job and make it a reader and the writer of some buffers. Blocks while the queue is full.
+
+        An interrupt either comes before the job is queued, and nothing has happened, or finds it queued in full.
+        """
+        if self.thread is None:
+            self._start()
+        if len(self.jobs) > QUEUE_LAUNCHES:
+            self._wait_for_room()
+        job.seen = dict(self.seen)
+        _at_once(
+            chain(
+                map(self.jobs.append, (job,)),
+                map(dict.__setitem__, map(_readers, reads), repeat(self), repeat(job)),
+                map(setattr, writes, repeat("writer"), repeat(job)),
+                map(setattr, writes, repeat("readers"), map(dict, repeat(()))),
+            )
+        )
+        self.last_correlation = job.correlation
+        self.wake()
+
+    def wake(self) -> None:
+        """Ring the thread if it sleeps. Every wait does so too, for a launch that was interrupted before it could."""
+        if self._sleeping:
+            self._bell.put(None)
+
+    def ring(self) -> None:
+        """Ring the thread whether it sleeps or not."""
+        self._bell.put(None)
+
+    def drain(self) -> None:
+        """Block this thread until all that is queued now is done."""
+        try:
+            last = self.jobs[-1]
+        except IndexError:
+            return
+        last.wait()
+
+    def _wait_for_room(self) -> None:
+        while len(self.jobs) > QUEUE_LAUNCHES:
+            bell: SimpleQueue[None] = SimpleQueue()
+            self._room_bells.append(bell)
+            if len(self.jobs) > QUEUE_LAUNCHES:
+                self.wake()
+                bell.get()
+
+    def _start(self) -> None:
+        threads = torch.get_num_threads()
+        ready: SimpleQueue[None] = SimpleQueue()
+        name = f"sim:{self.device.index} stream {self.stream_id}"
+        threading.Thread(target=self._work, args=(ready,), name=name, daemon=True).start()
+        ready.get()
+        # the stream's thread has set 1 for itself, which torch also takes for threads to come: set it back
+        torch.set_num_threads(threads)
+
+    def _work(self, ready: SimpleQueue[None]) -> None:
+        # a start that was interrupted is made again by the next launch: only the first thread stays
+        if not self._claim.acquire(blocking=False):
+            ready.put(None)
+            return
+        self.thread = threading.current_thread()
+        torch.get_num_threads()  # a thread takes over the process's number at its first use, which must not come later
+        torch.set_num_threads(1)
+        ready.put(None)
+        with torch.inference_mode():  # no gradients here; and memory made in inference mode may be written
+            self._work_off()
+
+    def _work_off(self) -> None:
+        while not self.device.closing.is_set():
+            self._sleeping = True
+            if not self.jobs:
+                self._bell.get()
+            self._sleeping = False
+            while self.jobs:
+                self._execute(self.jobs[0])
+        while self.jobs:
+            self._execute(self.jobs[0])
+
+    def _execute(self, job: Job) -> None:
+        __tracebackhide__ = True
+        try:
+            if self.device.closing.is_set():
+                raise NotComputedError(RuntimeError("the process was ending"))
+            for earlier in job.after:
+                earlier.wait()
+            self._run(job)
+        except NotComputedError as failed:
+            job.error = failed.origin
+        except BaseException as failed:  # noqa: BLE001 - kept: it is raised where the host waits
+            job.error = failed
+            if not job.direct:
+                self.device.errors.append((job.name, failed))
+        self.jobs.popleft()
+        while self._room_bells:
+            self._room_bells.popleft().put(None)
+        job.finish()
+
+    def _run(self, job: Job) -> None:
+        __tracebackhide__ = True
+        start_ns = now_ns()
+        executed = not job.direct
+        try:
+            if job.body is not None:
+                job.body()
+            executed = True
+            if job.least_s and LOG.recording:
+                LOG.add_paced(job.name, round(job.least_s * 1e9), now_ns() - start_ns)
+            rest_s = job.least_s - (now_ns() - start_ns) / 1e9
+            if rest_s > 0:
+                self.device.closing.wait(rest_s)
+        except CommunicationError:
+            executed = False  # others did not take part: nothing was moved, however long the stream stood
+            LOG.give_up(job.correlation)
+            raise
+        finally:
+            job.done_ns = now_ns()
+            # what only found out that its arguments do not fit would not have been launched on a real device
+            if job.kind is not None and executed and LOG.recording:
+                LOG.add_op(
+                    start_ns + job.skipped_ns, job.done_ns, job.kind, self.device.index, self.stream_id,
+                    job.name, job.correlation, job.size_bytes, raced=job.raced,
+                )  # fmt: skip

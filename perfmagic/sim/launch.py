@@ -1,0 +1,107 @@
+"""Launching: an op goes into a stream's queue, behind what it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfmagic.base.clock import now_ns
+from perfmagic.base.kinds import CallKind, Hazard, OpKind
+from perfmagic.sim import torch_private
+from perfmagic.sim.device import check_usable, current, current_lane, lane_of, sim_device
+from perfmagic.sim.lanes import Body, Job, Lane, next_correlation
+from perfmagic.sim.log import LOG
+from perfmagic.sim.streams import Event, Stream
+from perfmagic.sim.tensor import Buffer, Ref
+
+
+def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
+    """The lane an op goes to, and whether it belongs to a backward pass.
+
+    torch runs backward on threads of its own, each op on the stream of its forward op: here, of what it reads first.
+    """
+    if not torch_private.in_backward():
+        return current_lane(device_index), False
+    writer = refs[0].buffer.writer if refs else None
+    if device_index not in current.lanes and writer is not None and writer.lane.device.index == device_index:
+        return lane_of(sim_device(device_index), writer.lane.stream_id), True
+    return current_lane(device_index), True
+
+
+def sleep(seconds: float) -> None:
+    """Queue an op that occupies the current stream for that time and does nothing."""
+    check_usable()
+    queue_op(current_lane(), "sleep", OpKind.KERNEL, None, (), (), least_s=seconds)
+
+
+def queue_op(
+    lane: Lane,
+    name: str,
+    kind: OpKind,
+    body: Body | None,
+    reads: Sequence[Buffer],
+    writes: Sequence[Buffer],
+    *,
+    call: str = "simLaunchKernel",
+    size_bytes: int = -1,
+    least_s: float | None = None,
+    direct: bool = False,
+    in_backward: bool = False,
+    meets_ranks: bool = False,
+    start_ns: int = 0,
+    hold_s: float = 0.0,
+) -> Job:
+    """Launch: queue an op behind the writers of what it uses and the readers of what it writes.
+
+    reads: buffers used, those written in place among them.  least_s: instead of the device's pace.
+    start_ns: when the call began, if before now.  hold_s: keep the host in the call until so long after start_ns.
+    """
+    start_ns = start_ns or now_ns()
+    job = Job(lane, name, body, kind)
+    job.size_bytes, job.direct = size_bytes, direct
+    job.in_backward, job.meets_ranks = in_backward, meets_ranks
+    pace = lane.device.pace
+    job.least_s = least_s if least_s is not None else (pace(name, kind, size_bytes) if pace else 0.0)
+    _order(job, lane, reads, writes)
+    lane.commit(job, reads, writes)
+    if hold_s:
+        lane.device.closing.wait(max(0.0, hold_s - (now_ns() - start_ns) / 1e9))
+    if LOG.recording:
+        LOG.add_call(start_ns, now_ns(), CallKind.LAUNCH, call, job.correlation)
+        LOG.add_node(job.correlation, start_ns, *torch_private.autograd_numbers())
+    return job
+
+
+def _order(job: Job, lane: Lane, reads: Sequence[Buffer], writes: Sequence[Buffer]) -> None:
+    """Make a job wait for ops of other streams that use its memory. A real device would not: `raced` notes them.
+
+    Two ops that use different parts of one buffer count as using the same memory. So writers and readers do not wait
+    for each other where one of them meets other ranks: a rank's send could wait for its own receive, a deadlock.
+
+    Where torch has the future of a writer, the stream waits for the writer here, as torch would make it.
+    """
+    after: list[Job] = []
+    changed = set(writes)
+    for buffer in reads:
+        writer = buffer.writer
+        if writer is not None and writer.lane is not lane:
+            if not writer.done and writer.ends_future and lane.seen.get(writer.lane, 0) < writer.correlation:
+                Event.of_job(writer).wait(Stream.of_lane(lane))
+                job.correlation = next_correlation()  # launched after that wait
+            kind = Hazard.WRITE_AFTER_WRITE if buffer in changed else Hazard.READ_AFTER_WRITE
+            _hold(job, lane, writer, kind, after)
+        if buffer in changed:
+            for reader in list(buffer.readers.values()):
+                if reader.lane is not lane and not (job.meets_ranks or reader.meets_ranks):
+                    _hold(job, lane, reader, Hazard.WRITE_AFTER_READ, after)
+    job.after = tuple(after)
+
+
+def _hold(job: Job, lane: Lane, earlier: Job, kind: Hazard, after: list[Job]) -> None:
+    if not earlier.done:
+        after.append(earlier)
+    # autograd orders the streams of a backward pass itself, so its ops race with nobody
+    if job.raced or job.in_backward or earlier.in_backward:
+        return
+    known = max(lane.seen.get(earlier.lane, 0), earlier.lane.device.host_seen.get(earlier.lane, 0))
+    if known < earlier.correlation:
+        job.raced = earlier.correlation, kind

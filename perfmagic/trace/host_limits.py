@@ -1,0 +1,75 @@
+"""Where a simulated device is as fast as this host: a pace that was not reached, and devices that share its cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfmagic.base import units
+from perfmagic.trace.columns import Remark
+from perfmagic.trace.model import DeviceInfo
+
+REACHED = 1.25  # of the asked time: a host that needs more did not keep the pace
+
+
+@dataclass(frozen=True)
+class Paced:
+    """All ops of a name that had a pace.  asked_ns: what they were to take.  needed_ns: what this host needed."""
+
+    name: str
+    n_ops: int
+    asked_ns: int
+    needed_ns: int
+
+    @property
+    def reached(self) -> bool:
+        return self.needed_ns <= REACHED * self.asked_ns
+
+
+def paced(rows: Sequence[tuple[str, int, int]]) -> tuple[Paced, ...]:
+    """Ops with a pace, added up by name; those first that miss it by most.  rows: name, asked_ns, needed_ns of each."""
+    sums: dict[str, tuple[int, int, int]] = {}
+    for name, asked_ns, needed_ns in rows:
+        n_ops, asked, needed = sums.get(name, (0, 0, 0))
+        sums[name] = n_ops + 1, asked + asked_ns, needed + needed_ns
+    return tuple(sorted((Paced(name, *of) for name, of in sums.items()), key=lambda op: op.asked_ns - op.needed_ns))
+
+
+def said_of(pace: str, ops: Sequence[Paced]) -> str:
+    """A pace in words ("paced: matmul ≥ 3 ms"), as it can be claimed of what was recorded."""
+    reached = [op.reached for op in ops]
+    if all(reached):
+        return pace
+    return pace.replace("paced", "pace reached in part" if any(reached) else "pace not reached", 1)
+
+
+def pace_remarks(ops: Sequence[Paced]) -> list[Remark]:
+    """Which ops took longer than their pace, each by its mean; one remark."""
+    late = [op for op in ops if not op.reached]
+    if not late:
+        return []
+    words = []
+    for op in late[:_NAMED]:
+        took, asked = (units.duration(ns // op.n_ops) for ns in (op.needed_ns, op.asked_ns))
+        words.append(f"{op.name} took {took}, {asked} asked")
+    more = f"; {units.plural(len(late) - _NAMED, 'other op')} too" if len(late) > _NAMED else ""
+    said = f"pace not reached: {'; '.join(words)}{more}; this host is the limit"
+    return [Remark("pace_not_reached", said, {"needed_ns": late[0].needed_ns, "asked_ns": late[0].asked_ns})]
+
+
+_NAMED = 2  # ops in one sentence
+
+
+def shared_cores(worked: Sequence[DeviceInfo]) -> list[Remark]:
+    """That several simulated devices without a pace gain little from each other.  worked: that executed something."""
+    n = sum(info.simulated and not info.pace for info in worked)
+    return [Remark("shared_cores", shared_cores_words(n), {"n_devices": n})] if n > 1 else []
+
+
+def shared_cores_words(n: int) -> str:
+    """The sentence about n devices."""
+    return (
+        f"{n} simulated devices without a pace share the cores of this host, so that they gain little from each other: "
+        "with a pace longer than an op takes here, each keeps its own: "
+        f'perfmagic.devices({n}, "sim", pace="matmul=50ms")'
+    )

@@ -1,0 +1,140 @@
+"""Several ranks as they go to a browser: the timeline's own wire format, with rows of ranks and a part for each rank.
+
+The header has every key of a timeline's header, so that one reader reads both; `ranks` names the rows, whose columns
+stand in the payload's first `overview_bytes`. Behind them follow the payloads of the ranks' own timelines, on the
+common axis: a part is unpacked when its row is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from perfmagic.base.numerics.intervals import total_ns
+from perfmagic.view.ranks.doc import RankRow, RanksDoc, cost_words, met_columns
+from perfmagic.view.timeline.live_columns import ColumnWriter, cut
+from perfmagic.view.timeline.live_data import MOST_PATH_PARTS, SCHEMA, Wire, shares_wire
+
+MOST_BYTES = 32_000_000  # of all parts; ranks beyond it have a row, and a file of their own to open
+
+
+def ranks_wire(doc: RanksDoc, parts: Mapping[int, Wire]) -> Wire:
+    """The header and the payload of several ranks.  parts: by rank its timeline, see `on_axis`."""
+    out = ColumnWriter()
+    for i, row in enumerate(doc.rows):
+        for name, spans in row.bands.items():
+            out.spans(f"rank{i}_{name}", spans[:, 0], spans[:, 1], 0)
+    kinds = met_columns(out, doc.met)
+    _path(out, doc)
+    overview = out.payload()
+    payloads, at, placed = [overview], len(overview), []
+    for row in doc.rows:
+        wire = parts.get(row.rank)
+        fits = wire is not None and at + len(wire.payload) <= MOST_BYTES
+        placed.append({"at": at, "bytes": len(wire.payload), "header": wire.header} if wire and fits else None)
+        if wire and fits:
+            payloads.append(wire.payload)
+            at += len(wire.payload)
+    header = _header(doc) | {
+        "ranks": [_rank(row, part) for row, part in zip(doc.rows, placed, strict=True)],
+        "overview_bytes": len(overview),
+        "kinds": kinds,
+        "columns": out.layout,
+    }
+    n_slices = sum(wire.n_slices for wire in parts.values())
+    return Wire(header, b"".join(payloads), n_slices)
+
+
+def _path(out: ColumnWriter, doc: RanksDoc) -> None:
+    """The critical path in time: of each part its kind, and the row that it is on, counted from 1."""
+    path = doc.path_lane
+    if path is None or len(path) > MOST_PATH_PARTS:
+        return
+    out.spans("path", path.start_ns, path.end_ns, 0)
+    out.plain("path", "share", path.share)
+    out.plain("path", "stream", path.row + 1)
+
+
+def _header(doc: RanksDoc) -> dict[str, Any]:
+    """The keys of a timeline's header; lanes and devices are those of the parts."""
+    return {
+        "schema": SCHEMA,
+        "origin_ns": 0,
+        "span_ns": doc.span_ns,
+        "device_label": cut(" · ".join(doc.parts[1:])),
+        "n_ops": 0,
+        "n_host_ops": 0,
+        "busy_frac": 0.0,
+        "busy_of": "",
+        "queue_max": 0,
+        "simulated": False,
+        "findings": [_finding(doc, i) for i in range(len(doc.findings))],
+        "device_groups": [],
+        "path": shares_wire(doc.path),
+        "flags": [],
+        "trust": [cut(doc.clocks)],
+        "failure": "",
+        "returned": None,
+        "from_cell": False,
+        "alt": cut(doc.alt),
+        "thread_lanes": [],
+        "frame_lanes": [],
+        "cell_lane": None,
+        "launch_lane": None,
+        "stream_lanes": [],
+        "memory_lanes": [],
+        "lines": None,
+        "shapes": [],
+    }
+
+
+def _finding(doc: RanksDoc, i: int) -> dict[str, Any]:
+    finding = doc.findings[i]
+    start, end = finding_window(doc, i)
+    return {
+        "rule": finding.rule,
+        "cost": cost_words(finding.cost_ns),
+        "cost_ns": finding.cost_ns,
+        "depth": 0,
+        "cause": cut(finding.cause),
+        "rest": cut(finding.sentence.removeprefix(finding.cause)),
+        "lines": [],
+        "start_ns": start,
+        "end_ns": end,
+        "token": "wait",
+    }
+
+
+def finding_window(doc: RanksDoc, i: int) -> tuple[int, int]:
+    """What to show of a finding on the axis: of waiting the longest wait, else the records of the ranks it names."""
+    finding = doc.findings[i]
+    if finding.window_ns is not None:
+        return finding.window_ns
+    if finding.rule in ("ranks_in_turn", "rank_exposed"):
+        waits = [row.bands["wait"] for row in doc.rows if total_ns(row.bands["wait"])]
+        if waits:
+            longest = max(
+                (spans[np.argmax(spans[:, 1] - spans[:, 0])].tolist() for spans in waits), key=lambda s: s[1] - s[0]
+            )
+            return int(longest[0]), int(longest[1])
+    named = [row for row in doc.rows if row.rank in finding.ranks] or list(doc.rows)
+    return min(row.start_ns for row in named), max(row.end_ns for row in named)
+
+
+def _rank(row: RankRow, part: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "rank": row.rank,
+        "label": row.label,
+        "title": cut(row.title),
+        "words": list(row.words),
+        "start_ns": row.start_ns,
+        "end_ns": row.end_ns,
+        "part": part,
+    }
+
+
+def window_on_axis(doc: RanksDoc, row: RankRow) -> tuple[int, int]:
+    """The whole axis by a rank's own clock: the window its timeline is drawn in."""
+    return -row.stat.offset_ns, doc.span_ns - row.stat.offset_ns

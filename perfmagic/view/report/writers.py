@@ -1,0 +1,145 @@
+"""A report on saved traces for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.ranks.findings import mixed_jobs
+from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.base import units
+from perfmagic.base.tables import Table, markdown_table, markdown_text, text_lines
+from perfmagic.base.terminal import escaped, wrapped
+from perfmagic.trace.model import Trace
+from perfmagic.view.html import framed, short
+from perfmagic.view.ranks.doc import RanksDoc, rank_table
+from perfmagic.view.ranks.scaling import ScalingDoc, scaling_table
+from perfmagic.view.ranks.text import ranks_text
+from perfmagic.view.report.tables import (
+    MARKDOWN_ROWS,
+    TEXT_ROWS,
+    communication_words,
+    report_tables,
+    windows_words,
+)
+from perfmagic.view.tables import INDENT, html_section, shorten_indented, table_lines
+from perfmagic.view.timeline.doc import TimelineDoc
+from perfmagic.view.timeline.text import timeline_text
+
+# The ranks of the jobs in a report on several files.
+
+
+class TraceOf(Protocol):
+    """What a report on several files needs of each result."""
+
+    @property
+    def trace(self) -> Trace: ...
+
+    @property
+    def comm_names(self) -> str | None: ...
+
+    @property
+    def title(self) -> str: ...
+
+
+def mixed_words(results: Sequence[TraceOf]) -> str:
+    """Which jobs the files are of, where it is more than one; "" else."""
+    return "".join(finding.sentence for finding in mixed_jobs([result.trace for result in results]))
+
+
+def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
+    """One trace for a terminal: findings, streams and the first rows of each table, as wide as the terminal."""
+    lines = []
+    for table in report_tables(report, TEXT_ROWS, brief=True):
+        lines += ["", *table_lines(table)]
+    for words in filter(None, (communication_words(report), windows_words(report))):
+        lines += ["", *wrapped(words)]
+    return timeline_text(doc, below=lines, more_in="")
+
+
+def files_text(results: Sequence[TraceOf], ranks: Sequence[RanksDoc] = ()) -> str:
+    """Several traces in one table, a row for each device: extent, busy share, compute, communication, exposed part.
+
+    ranks: the jobs of which several ranks are among them, which follow with findings and tables of their own.
+    """
+    rows = []
+    for result in results:
+        trace = result.trace
+        parts = [breakdown(trace, device, result.comm_names) for device in trace.device_ids]
+        for part in parts:
+            name = INDENT + result.title + (f" · {part.device}" if len(parts) > 1 else "")
+            rank = "" if trace.meta.rank is None else str(trace.meta.rank)
+            times = (part.extent_ns, part.compute_ns, part.communication_ns, part.exposed_communication_ns)
+            rows.append((name, rank, units.percent(part.busy_frac), *map(units.duration, times)))
+    head = ("", "rank", "busy", "extent", "compute", "communication", "exposed")
+    shorten = partial(shorten_indented, among=[row[0].removeprefix(INDENT) for row in rows], kernels=False)
+    lines = [line.rstrip() for line in text_lines(Table("", head, rows), shorten=shorten)]
+    mixed = wrapped(mixed_words(results)) if mixed_words(results) else []
+    return "\n\n".join(["\n".join(lines), *(["\n".join(mixed)] if mixed else []), *(ranks_text(doc) for doc in ranks)])
+
+
+# A report on saved traces as GitHub's Markdown.
+
+
+def markdown(
+    title: str, header: str, findings: Sequence[Finding], trust: Sequence[str], report: Mapping[str, Any]
+) -> str:
+    """One trace as GitHub's Markdown."""
+    parts = [f"## {markdown_text(title)}", markdown_text(header)]
+    parts += [markdown_text(words) for words in (windows_words(report), communication_words(report)) if words]
+    if findings:
+        parts.append("\n".join(f"{'   ' * finding.depth}- {markdown_text(finding.sentence)}" for finding in findings))
+    parts += [markdown_table(table) for table in report_tables(report, MARKDOWN_ROWS)]
+    if trust:
+        parts.append("**Trust**\n\n" + "\n".join(f"- {markdown_text(sentence)}" for sentence in trust))
+    return "\n\n".join(parts) + "\n"
+
+
+def ranks_markdown(results: Sequence[TraceOf], ranks: Sequence[RanksDoc]) -> str:
+    """The jobs of which several ranks are among some files as GitHub's Markdown: findings and a table for each."""
+    parts = [markdown_text(mixed_words(results))] if mixed_words(results) else []
+    for doc in ranks:
+        lines = [f"{i}. {markdown_text(finding.sentence)}" for i, finding in enumerate(doc.findings, 1)]
+        parts += [
+            "## Ranks",
+            markdown_text(doc.sentence),
+            *(["\n".join(lines)] if lines else []),
+            markdown_table(rank_table(doc)),
+        ]
+    return "\n\n".join(parts) + "\n\n" if parts else ""
+
+
+# A report on saved traces as HTML for a page.
+
+
+def html_tables(report: Mapping[str, Any]) -> str:
+    """The tables as HTML for a page."""
+    said = (windows_words(report), communication_words(report))
+    head = "".join(f"<p>{escaped(words)}</p>" for words in said if words)
+    return framed(head + "".join(html_section(table) for table in report_tables(report)))
+
+
+def heading(title: str, results: Sequence[object]) -> str:
+    """The title of a section of a page; nothing if there is one section only."""
+    return f'<h2 style="font-size:14px;margin:0 0 4px 0">{short(title)}</h2>' if len(results) > 1 else ""
+
+
+def mixed_html(results: Sequence[TraceOf]) -> str:
+    """Which jobs the files are of, where it is more than one; nothing else."""
+    words = mixed_words(results)
+    return framed(f"<p>{escaped(words)}</p>") if words else ""
+
+
+def folded(title: str, body: str) -> str:
+    """A section of a page that opens with a click, and needs no script for that."""
+    return f'<details style="margin:2px 0"><summary>{short(title)}</summary>{body}</details>'
+
+
+# A cell on several numbers of ranks as GitHub's Markdown.
+
+
+def scaling_markdown(doc: ScalingDoc) -> str:
+    """The sentence and the table."""
+    return f"**{markdown_text(doc.sentence)}**\n\n{markdown_table(scaling_table(doc))}\n"

@@ -1,0 +1,46 @@
+"""How wide a terminal is taken to be, and how text is counted and cut in it."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+import pytest
+
+from perfmagic.base.terminal import NARROWEST, USUAL, columns, cut_to_columns, width
+
+
+class Terminal(io.StringIO):
+    """A standard output that goes to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize(("given", "found"), [("60", 60), ("200", 200), ("7", NARROWEST), ("0", USUAL), ("x", USUAL)])
+def test_columns_says_how_wide_a_text_may_be(given: str, found: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", given)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert width() == found
+
+
+def test_without_columns_the_terminal_says_it_and_a_pipe_has_the_usual_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((133, 40)))
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert width() == 133
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert width() == USUAL
+    monkeypatch.setattr(sys, "stdout", None)
+    assert width() == USUAL
+
+
+def test_east_asian_characters_take_two_columns_and_accents_none() -> None:
+    assert columns("核函数 x") == 8
+    assert columns("e\u0301") == 1
+    assert cut_to_columns("核函数", 5) == "核函…"
+    assert cut_to_columns("核函数", 6) == "核函数"

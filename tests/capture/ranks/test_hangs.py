@@ -1,0 +1,207 @@
+"""Ranks that can never go on are told which, by rank, line and group: on the CPU as on the simulated device."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfmagic.capture.ranks import peers
+
+from .conftest import USE, Cells, messages
+
+pytestmark = pytest.mark.slow
+SETUP = f"""{USE}
+from torch.nn.parallel import DistributedDataParallel as DDP
+where = "{{device}}"
+if where == "sim":
+    import perfmagic
+    where = perfmagic.device()
+t = t.to(where)
+a, b = dist.new_group(), dist.new_group(group_desc="second")
+pair = dist.new_group([0, 1])
+model = DDP(torch.nn.Linear(8, 8).to(where))
+def step(): model(torch.ones(4, 8, device=where)).sum().backward()
+def done(t): return t.sum().item()
+step()"""
+
+
+@pytest.fixture(scope="module", params=["cpu", "sim"])
+def ranks(request: pytest.FixtureRequest) -> Iterator[Cells]:
+    """Three ranks with groups, a model and the device's tensor `t`."""
+    pytest.importorskip("torch")
+    cells = Cells(3, device=request.param)
+    end = cells.run(SETUP.format(device=request.param))
+    assert messages(end) == [""]
+    yield cells
+    cells.session.close()
+
+
+GONE = "rank 1 has finished the cell and will not join"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param(
+            "if rank == 1:\n    with model.no_sync(): step()\nelse: step()\ndone(model.module.weight.grad)",
+            ["rank 0 waits in all_reduce on line", "collective of the default group", GONE],
+            id="no_sync-on-one-rank",
+        ),
+        pytest.param(
+            "for group in ((a, b) if rank else (b, a)): dist.all_reduce(t, group=group); done(t)",
+            [
+                "rank 0 waits in all_reduce on line 2, the 1st collective of group second (ranks 0–2)",
+                "rank 1 waits in all_reduce on line 2, the 1st collective of group ",
+                "; each waits for another, and none can go on; all ranks have to use their groups in one order",
+            ],
+            id="groups-in-another-order",
+        ),
+        pytest.param(
+            "dist.all_reduce(t)\nif rank != 1: dist.all_reduce(t)\ndone(t)",
+            ["rank 0 waits in all_reduce on line ", " collective of the default group", GONE],
+            id="one-collective-less",
+        ),
+        pytest.param(
+            "if rank == 0: dist.all_reduce(t, group=pair); done(t)",
+            ["rank 0 waits in all_reduce on line 2, the 1st collective of group ", " (ranks 0, 1); ", GONE],
+            id="a-subgroup-of-which-one-has-returned-while-none-else-waits",
+        ),
+        pytest.param(
+            "if rank == 0: dist.send(t, 1); done(t)",
+            ["rank 0 waits in send to rank 1 on line 2, in the default group; ", GONE],
+            id="send-without-recv",
+        ),
+        pytest.param(
+            "if rank == 0: dist.all_reduce(t, group=pair); done(t)\nif rank == 2: time.sleep(4)",
+            ["rank 0 waits in all_reduce on line 2", " (ranks 0, 1); ", GONE],
+            id="while-a-third-rank-computes-whom-nobody-needs",
+        ),
+    ],
+)
+def test_a_hang_is_reported_with_rank_line_and_group(ranks: Cells, body: str, said: list[str]) -> None:
+    end = ranks.run(body)
+    assert [part for part in said if part not in end.hang] == [], end.hang
+    assert "line 0" not in end.hang
+    assert ranks.works()
+
+
+AUTOGRADS_THREAD = """def slowly(grad): time.sleep(8 * (rank == 1))
+x = torch.ones(4, 8, device=where, requires_grad=True)
+y = model(x)
+y.register_hook(slowly)
+y.sum().backward()
+done(model.module.weight.grad)"""
+# rank 0 waits for rank 1, and has asked rank 2 for something that comes later
+MESSAGE_LATER = """if rank == 0:
+    work = dist.irecv(u := torch.ones(8), 2)
+    dist.all_reduce(t, group=pair)
+    done(t)
+    dist.send(torch.ones(8), 2)
+    work.wait()
+elif rank == 1:
+    time.sleep(3)
+    dist.all_reduce(t, group=pair)
+    done(t)
+else:
+    dist.recv(u := torch.ones(8), 0)
+    dist.send(u, 0)"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["if rank == 1: time.sleep(8)\nstep(); done(model.module.weight.grad)", AUTOGRADS_THREAD, MESSAGE_LATER],
+    ids=["before-the-step", "in-a-hook", "in-a-group-of-two-beside-a-message-that-comes-later"],
+)
+def test_a_slow_rank_is_waited_for_and_named(ranks: Cells, body: str) -> None:
+    end = ranks.run(body)  # many times the grace, also where a first step is slow
+    assert messages(end) == [""]
+    assert any(notice.startswith("still waiting: rank 0 waits in ") for notice in ranks.heard.notices), (
+        ranks.heard.notices
+    )
+    assert any("rank 1 computes on line " in notice for notice in ranks.heard.notices), ranks.heard.notices
+
+
+THREADS_SEND = """import threading
+def later():
+    time.sleep(3)
+    dist.send(torch.ones(8), (rank + 1) % 3, tag=5)
+thread = threading.Thread(target=later, name="sender")
+thread.start()
+dist.recv(torch.ones(8), (rank + 2) % 3, tag=5)
+thread.join()"""
+THREAD_AFTER_THE_CELL = """import threading
+def later():
+    time.sleep(3)
+    dist.all_reduce(torch.ones(8))
+if rank == 1: threading.Thread(target=later, name="sender").start()
+else: dist.all_reduce(torch.ones(8))"""
+
+
+@pytest.mark.parametrize("body", [THREADS_SEND, THREAD_AFTER_THE_CELL], ids=["in-the-cell", "after-the-cell"])
+def test_a_rank_whose_thread_still_runs_is_waited_for_and_named(ranks: Cells, body: str) -> None:
+    end = ranks.run(body)  # many times the grace, also where a first step is slow
+    assert messages(end) == [""]
+    assert any("its thread sender" in notice for notice in ranks.heard.notices), ranks.heard.notices
+
+
+STORE_WAITS = """store = dist.distributed_c10d._get_default_store()
+if rank == 0: {wait}
+elif rank == 1:
+    ends_s = time.monotonic() + 60
+    while not os.path.exists({path!r}) and time.monotonic() < ends_s: time.sleep(0.01)
+    store.set({key!r}, "1")
+dist.all_reduce(t); done(t)"""
+
+
+@pytest.mark.parametrize("call", ["store.get({key!r})", "store.wait([{key!r}])"], ids=["get", "wait"])
+def test_a_wait_for_a_key_that_nobody_sets_is_named_and_goes_on(ranks: Cells, call: str, tmp_path: Path) -> None:
+    key, path = f"key of {tmp_path.name}", tmp_path / "noticed"
+    wait = call.format(key=key)
+    stop = threading.Event()
+
+    def set_once_noticed() -> None:
+        while not any(key in line for line in ranks.heard.notices) and not stop.wait(0.01):
+            pass
+        path.touch()
+
+    thread = threading.Thread(target=set_once_noticed)
+    thread.start()
+    try:
+        end = ranks.run(STORE_WAITS.format(wait=wait, path=str(path), key=key))
+    finally:
+        stop.set()
+        thread.join()
+    assert messages(end) == [""]
+    expected = f"still waiting: rank 0 waits in {call.replace('[', '').replace(']', '').format(key=key)} on line 3"
+    assert f"{expected}, and no rank has set it" in ranks.heard.notices, ranks.heard.notices
+
+
+def test_a_rank_that_is_killed_is_what_the_others_hear_of() -> None:
+    cells = Cells(2)
+    try:
+        cells.run(USE)
+        end = cells.run("import signal\nif rank == 1: os.kill(os.getpid(), signal.SIGKILL)\nuse()")
+        assert messages(end)[0].startswith("rank 1 was killed (SIGKILL)")
+        assert re.match(r"rank 0 (was freed|lost its connection) on line 4\b.*: rank 1 was killed", messages(end)[1])
+    finally:
+        cells.session.close()
+
+
+def test_a_rank_that_does_not_answer_shows_its_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "STACKS_S", 0.5)
+    cells = Cells(2)
+    try:
+        body = "class Slow:\n    def __reduce__(self): time.sleep(5); return (int, ())\nslow = Slow()"
+        cells.run(f"{USE}\n{body}")
+        cells.session.pull("slow")
+        printed = [text for rank, _, text in cells.heard.lines if rank == 0]
+        assert "no answer of rank 0 for 0.5 s; what the threads here do:" in printed
+        assert any("in __reduce__" in text for text in printed), printed
+        assert any("in _serve" in text for text in printed), printed
+        assert cells.works()
+    finally:
+        cells.session.close()

@@ -1,0 +1,63 @@
+"""The source tree is as its README says, and no larger than agreed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.structure import measure_job, size
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_every_part_of_the_tree_has_its_line() -> None:
+    tree = (ROOT / "perfmagic" / "README.md").read_text()
+    parts = [p for p in (ROOT / "perfmagic").iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file()]
+    named = set(re.findall(r"^    (\w+(?:\.py)?)/? ", tree, re.MULTILINE)) | {"__main__.py"}
+    missing = [part.name for part in parts if part.name not in named]
+    assert missing == []
+
+
+def test_files_folders_and_functions_keep_their_budgets() -> None:
+    found = size()
+    assert found["files at the root"] <= 8
+    assert found["most files of a folder"] <= 20
+    assert 90 <= found["median lines of a file"] <= 150
+    assert found["most lines of a file"] <= 400
+    assert found["median lines of a function"] <= 10
+    assert found["most lines of a function"] <= 60
+
+
+def test_jobs_enter_no_more_files_than_agreed() -> None:
+    assert measure_job("open_trace(FILE).text()")["files"] <= 95
+    assert measure_job("view FILE --html PAGE")["files"] <= 110
+    assert measure_job("explain(TRACE, 'pageable')")["files"] <= 25
+
+
+def test_make_prints_its_targets() -> None:
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    printed = subprocess.run(
+        ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert [line.split()[1] for line in printed.splitlines()] == [
+        "help", "setup", "demo", "lab", "test", "notebooks", "suite", "interrupts", "quick", "test-gpu", "record-gpu",
+        "bench-gpu", "lint", "format", "floor", "matrix", "docs", "release-check", "front", "screenshots", "clean",
+    ]  # fmt: skip
+
+
+def test_the_profile_snippet_loads_the_extension(tmp_path: Path) -> None:
+    profile = tmp_path / "profile_default"
+    profile.mkdir()
+    shutil.copy(ROOT / "jupyter-config" / "ipython_config.py", profile)
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "-c", "print(get_ipython().find_cell_magic('timeline') is not None)"],
+        env={"IPYTHONDIR": str(tmp_path), "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": ""},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.strip().endswith("True"), done.stderr

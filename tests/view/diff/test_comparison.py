@@ -1,0 +1,207 @@
+"""The renderers of a comparison of two timelines: text, Markdown, HTML and its pictures."""
+
+from __future__ import annotations
+
+import configparser
+import difflib
+import gzip
+import json
+import pickle
+import re
+from collections import defaultdict
+from statistics import mean
+
+import pytest
+
+import perfmagic
+from perfmagic.analysis.diff.diff import trace_diff
+from perfmagic.base.tables import sort_script
+from perfmagic.results import TimelineResult, TraceComparison
+from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import Trace
+from perfmagic.view.diff.picture import aligned, drawn_parts, pair_svg, waterfall_svg
+from perfmagic.view.diff.tables import comparison_tables
+from perfmagic.view.html import MAX_OUTPUT_BYTES
+from perfmagic.view.nbval import sanitize_file
+from tests.analysis.diff.pairs import cell, eager, fused, program
+from tests.analysis.ranks.test_ranks import rank
+from tests.data.traces import reference_diff
+from tests.trace.recorded import real
+from tests.view.timeline.golden import COMPARISONS, FOLDER, comparison_pictures
+
+
+def compared(first: Trace, second: Trace) -> TraceComparison:
+    found = perfmagic.compare(TimelineResult(first), TimelineResult(second))
+    assert isinstance(found, TraceComparison)
+    return found
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_a_picture_is_what_was_agreed_on(name: str) -> None:
+    agreed = (FOLDER / f"{name}.txt").read_text("utf-8").splitlines()
+    drawn = comparison_pictures(*COMPARISONS[name]())
+    changed = list(difflib.unified_diff(agreed, drawn, "agreed", "drawn", n=0, lineterm=""))
+    assert not changed, "\n".join([*changed, "where this is meant: python -m tests.view.timeline.golden"])
+
+
+def test_the_text_has_the_verdict_first_and_tables_that_fit() -> None:
+    lines = compared(eager(steps=2), fused(steps=2)).text().splitlines()
+    assert plain(lines[0]).startswith("B is 48.0 µs shorter than A (154 µs → 106 µs, −31 %)")
+    assert all(len(line) <= 100 for line in lines)
+    (row,) = (plain(line) for line in lines if "→ flash_fwd" in line)
+    assert re.search(r"aten::attention: gemm \+ 2 more → flash_fwd +60.0 µs +20.0 µs +−40.0 µs$", row)
+
+
+@pytest.mark.parametrize(
+    "pair", [("v100_4streams_nccl_graphs", "a100_6streams_graphs_rank0"), ("h100_qwen_orphans", "a100_nccl_rank0of2")]
+)
+def test_long_names_of_recorded_traces_fit(pair: tuple[str, str]) -> None:
+    found = perfmagic.compare(*(perfmagic.open_trace(real(name)) for name in pair))
+    assert all(len(line) <= 100 for line in found.text().splitlines())
+    assert len(found.html().encode()) <= MAX_OUTPUT_BYTES
+    assert found.markdown().count("\n| ---") >= 5
+
+
+def test_in_a_narrow_text_one_kernel_under_two_operators_reads_as_two() -> None:
+    found = compared(
+        program(("aten::add", ("elementwise",)), ("aten::mul", ("elementwise",))),
+        program(("aten::add", ("elementwise",)), ("aten::mul", ("elementwise",)), kernel_us=20),
+    )
+    text = plain(found.text())
+    kernels = text[text.index("Kernels and copies") :].splitlines()[1:3]
+    assert [line.split()[:2] for line in kernels] == [["elementwise", "aten::add"], ["elementwise", "aten::mul"]]
+    other = program(("aten::add", ("elementwise",)), ("aten::mul", ("scale",)), kernel_us=20)
+    assert not re.search(r"^  Kernels and copies +under", plain(compared(other, other).text()), re.MULTILINE)
+
+
+def test_of_two_ranks_of_one_job_the_waiting_is_told_as_the_files_have_it() -> None:
+    names = ("dlrm_8ranks/worker0_step_12.1694128201545", "dlrm_8ranks/worker1_step_12.1694128201556")
+    took = []
+    for name in names:
+        events = json.loads(gzip.decompress(real(name).read_bytes()))["traceEvents"]
+        comm = [e for e in events if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
+        took.append([e["dur"] for e in sorted(comm, key=lambda e: e["ts"])])
+    waits = [sum(max(0, x - y) for x, y in zip(*pair, strict=True)) for pair in (took, took[::-1])]
+    first_us = took[1][0] - took[0][0]  # nearly all of it: how many others there are does not matter
+    assert first_us > 0.95 * waits[1]
+    first = plain(perfmagic.compare(*(perfmagic.open_trace(real(name)) for name in names)).notes[0])
+    assert (
+        f"B waits {waits[1] / 1000:.2f} ms inside collectives for A, {first_us / 1000:.2f} ms "
+        f"({100 * first_us / waits[1]:.0f} %) of it in one, the first of the 8 matched collectives. "
+        f"A waits {waits[0]:.1f} µs for B."
+    ) in first
+
+
+def test_of_two_ranks_that_wait_again_and_again_the_collectives_are_counted() -> None:
+    traces = [rank(i, compute_us=800 if i == 0 else 500) for i in range(2)]
+    first = plain(compared(*traces).notes[0])
+    assert "A comes later than B to 4 of the 4 matched collectives, and B waits 1.20 ms inside them" in first
+
+
+def test_of_two_samples_the_largest_differences_of_a_mean_run_come_first() -> None:
+    kept: list[dict[str, list[int]]] = []
+    for name in (names := ("sampled_rank0of128", "sampled_rank1of128")):
+        durations = defaultdict(list)
+        for event in reference_diff.complete_events(real(name)):
+            if event.get("cat") in reference_diff.OPS:
+                start_ns, end_ns = reference_diff.span_ns(event)
+                durations[event["name"]].append(end_ns - start_ns)
+        kept.append(durations)
+    a, b = kept
+    weights = {
+        kernel: abs(mean(b[kernel]) - mean(a[kernel])) * min(len(a[kernel]), len(b[kernel]))
+        for kernel in a.keys() & b.keys()
+    }
+    expected = sorted(weights.values(), reverse=True)
+    table = comparison_tables(trace_diff(*(read_trace(real(name)) for name in names)))[0]
+    shown = [weights[getattr(row[0], "full", None) or str(row[0])] for row in table.rows]
+    assert shown == pytest.approx(expected[: len(shown)])
+    assert "Memcpy HtoD (Pinned -> Device)" in [str(row[0]) for row in table.rows[:6]]
+
+
+def test_the_bars_of_the_waterfall_lead_from_one_whole_to_the_other() -> None:
+    found = compared(eager(), fused())
+    assert found.whole.a_ns + sum(ns for _, ns, _ in drawn_parts(found)) == found.whole.b_ns
+    svg = waterfall_svg(found)
+    assert "prefers-color-scheme:dark" in svg
+    assert "−20.0\u00a0µs" in svg
+
+
+def test_steps_begin_at_the_same_place_in_both() -> None:
+    found = compared(eager(steps=3), fused(steps=3))
+    first, second = aligned(found, *found.timelines)
+    assert [a.at_ns for a in first] == [b.at_ns for b in second]
+    lengths = [max(a.length_ns, b.length_ns) for a, b in zip(first, second, strict=True)]
+    assert [segment.at_ns for segment in first] == [sum(lengths[:i]) for i in range(3)]
+    svg = pair_svg(found, *found.timelines)
+    assert [f"step {n}:" in svg for n in (3, 4, 5, 6)] == [True, True, True, False]
+
+
+def test_without_steps_both_begin_with_their_first_op_and_a_cell_with_its_start() -> None:
+    found = compared(eager(), fused())
+    assert [(s.start_ns, s.end_ns, s.at_ns) for one in aligned(found, *found.timelines) for s in one] == [
+        (20_000, 86_000, 0),
+        (20_000, 62_000, 0),
+    ]
+    cells = compared(cell("%%timeline\nf()", {2: 100}), cell("%%timeline\nf()", {2: 40}))
+    assert [s.start_ns for one in aligned(cells, *cells.timelines) for s in one] == [0, 0]
+
+
+def test_ops_that_are_new_or_gone_are_marked_and_others_are_not() -> None:
+    same = pair_svg(compared(eager(), eager()), TimelineResult(eager()), TimelineResult(eager()))
+    other = pair_svg(compared(eager(), fused()), TimelineResult(eager()), TimelineResult(fused()))
+    ink = re.search(r"\.(\w+)\{fill:#1b1f24\}", same)
+    assert ink is not None
+    assert len(re.findall(f'<path class="{ink[1]}"', same)) == 1  # the key alone
+    assert len(re.findall(f'<path class="{ink[1]}"', other)) == 3  # one in each timeline
+
+
+def test_a_comparison_without_device_ops_has_no_picture_and_says_why() -> None:
+    found = compared(program(), program())
+    assert "No verdict" in found.html()
+    assert "data:image" not in found.html()
+    assert "Operators, on the host" not in found.text()
+
+
+def test_a_page_runs_nothing_but_what_sorts_its_tables_and_needs_no_network() -> None:
+    page = compared(eager(), fused()).page()
+    assert page.count("<script") == page.count(sort_script()) == 1
+    assert page.count("data:image/svg+xml;base64,") == 2
+    assert not re.search(r"(?:src|href)=\"http", page)
+
+
+def test_names_of_others_are_no_markup() -> None:
+    evil = program(("aten::<b>", ("<script>alert(1)</script>",)))
+    found = compared(evil, program(("aten::<b>", ("gemm",)), ("aten::<b>", ("<script>alert(1)</script>",))))
+    assert "<script>" not in found.page()
+    assert "<script>" not in found.markdown()
+
+
+def test_a_comparison_survives_a_pickle() -> None:
+    found = compared(eager(), fused())
+    again = pickle.loads(pickle.dumps(found))
+    assert (again.text(), again.to_dict(), again.html()) == (found.text(), found.to_dict(), found.html())
+
+
+def test_every_table_is_a_frame() -> None:
+    pytest.importorskip("pandas")
+    found = compared(eager(steps=1), fused(steps=1))
+    assert found.to_frame()["diff_ns"].sum() == found.whole.diff_ns
+    for table in (found.parts, found.totals, found.operators, found.kernels, found.replaced, found.steps):
+        assert len(table.to_frame()) == len(table)
+
+
+@pytest.mark.parametrize(
+    ("second", "kept"), [(fused(), "COMPARED B shorter"), (program(), "COMPARED without a verdict")]
+)
+def test_a_notebook_is_compared_by_the_verdict_and_not_by_its_numbers(second: Trace, kept: str) -> None:
+    rules = configparser.RawConfigParser()
+    rules.read_string(sanitize_file())
+    text = compared(eager(), second).text()
+    for rule in rules.sections():
+        text = re.sub(rules[rule]["regex"], rules[rule]["replace"], text)
+    assert text == kept

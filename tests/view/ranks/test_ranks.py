@@ -1,0 +1,184 @@
+"""Several ranks on one axis: in text, HTML, picture and wire, the same numbers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import xml.etree.ElementTree as ET
+import zlib
+
+import numpy as np
+import pytest
+
+import perfmagic
+from perfmagic.analysis.ranks.ranks import ranks_of
+from perfmagic.base.terminal import columns
+from perfmagic.results.traces import Traces
+from perfmagic.trace.model import Trace
+from perfmagic.view.html import MAX_OUTPUT_BYTES
+from perfmagic.view.ranks.doc import HEAD, rank_table, ranks_doc
+from perfmagic.view.ranks.live_data import window_on_axis
+from perfmagic.view.ranks.picture import DETAILS, MAX_BYTES, heights, ranks_picture, ranks_svg
+from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
+from tests.analysis.build import US, Builder
+from tests.analysis.ranks.test_costly_waits import rank as costly_rank
+from tests.analysis.ranks.test_costly_waits import rounds
+from tests.analysis.ranks.test_ranks import REDUCE, rank
+from tests.trace.recorded import real
+from tests.view.ranks.build import four_ranks, ranks, result
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def test_all_ranks_lie_on_one_axis_that_begins_with_the_earliest() -> None:
+    doc = result(skew_us=50_000).doc
+    assert min(row.start_ns for row in doc.rows) == 0
+    assert doc.span_ns == max(row.end_ns for row in doc.rows)
+    waits = [row.bands["wait"] for row in doc.rows]
+    ends = [spans[:, 1].max() for i, spans in enumerate(waits) if i != 2]
+    assert len(set(ends)) == 1  # the clock of rank 1, 50 ms off, is put right: all leave the last collective together
+    assert "clocks moved by up to 50.0 ms" in plain(doc.clocks)
+
+
+def test_every_face_names_the_late_rank_and_its_numbers() -> None:
+    found = result()
+    text = found.text()
+    assert "rank 2 is a straggler" in text
+    assert all(columns(line) <= 100 for line in text.split("\n"))
+    html = found.html()
+    assert "<b>rank 2 is a straggler</b>" in html
+    for cells in rank_table(found.doc).rows:
+        assert len(cells) == len(HEAD)
+        assert all(f">{cell}</td>" in html for cell in cells if cell)
+    assert len(html.encode()) <= MAX_OUTPUT_BYTES
+
+
+def beside_compute() -> tuple[Trace, Trace]:
+    """Of 300 µs in which rank 0 waits in each of 4 collectives, it computes 200."""
+    return tuple(  # type: ignore[return-value]
+        costly_rank(
+            i,
+            rounds((10, 600)) if i else rounds((10, 300), (300, 500)),
+            rounds((600, 800) if i else (300, 800)),
+        )
+        for i in range(2)
+    )
+
+
+def test_the_hatch_the_words_beside_the_row_and_the_table_count_the_same_waiting() -> None:
+    found = ranks_of(beside_compute())
+    assert found is not None
+    doc = ranks_doc(found)
+    row, cells = doc.rows[0], rank_table(doc).rows[0]
+    hatched, paler = (row.bands[name] for name in ("wait", "wait_beside"))
+    assert (hatched[:, 1] - hatched[:, 0]).tolist() == [100 * US] * 4
+    assert (paler[:, 1] - paler[:, 0]).tolist() == [200 * US] * 4
+    assert (plain(row.words[0]), plain(cells[HEAD.index("waiting")])) == ("waits 400 µs", "400 µs")
+    assert plain(row.words[1]) == "computes 1.96 ms"
+    assert "the same beside compute" in ranks_svg(doc)
+
+
+def test_a_picture_of_many_ranks_is_bounded_in_height_and_bytes() -> None:
+    for n in (4, 40, 130):
+        doc = result(n).doc
+        svg = ranks_svg(doc)
+        assert len(svg.encode()) <= MAX_BYTES
+        assert ranks_picture(doc).n_bytes <= LAYOUTS_BYTES
+        height = float(ET.fromstring(svg).get("height", "0"))
+        assert height <= 900
+        assert ("more ranks" in svg) is (n > DETAILS[0][1] or svg.count(">rank ") < n)
+    assert 8 * (heights(8).row + heights(8).gap) <= 400
+
+
+def test_the_wire_holds_the_rows_and_behind_them_each_rank_s_own_timeline() -> None:
+    found = result()
+    wire = found.wire
+    header = json.loads(wire.header_json)
+    overview = zlib.decompress(wire.payload[: header["overview_bytes"]])
+    assert len(overview) == sum(c["width"] * c["rows"] for c in header["columns"])
+    assert [row["rank"] for row in header["ranks"]] == [0, 1, 2, 3]
+    at = header["overview_bytes"]
+    for row in header["ranks"]:
+        part = row["part"]
+        assert part["at"] == at
+        own = zlib.decompress(wire.payload[at : at + part["bytes"]])
+        layout = part["header"]["columns"]
+        assert len(own) == sum(c["width"] * c["rows"] for c in layout)
+        assert part["header"]["span_ns"] == header["span_ns"]  # the common axis: one window means the same in all
+        at += part["bytes"]
+    assert at == len(wire.payload)
+
+
+def test_a_rank_s_own_lanes_begin_where_its_row_does() -> None:
+    found = result(skew_us=-3_000)
+    for row, one in zip(found.doc.rows, found.timelines, strict=True):
+        start, end = window_on_axis(found.doc, row)
+        assert end - start == found.doc.span_ns
+        first = int(one.trace.ops.start_ns[0])
+        device = row.bands["compute"]
+        assert device[0, 0] == first - start
+
+
+def test_a_row_s_bands_are_the_table_s_numbers() -> None:
+    for row in four_ranks().rows:
+        total = {name: int(np.diff(spans, axis=1).sum()) for name, spans in row.bands.items()}
+        assert total["compute"] == row.stat.compute_ns
+        assert total["idle"] == row.stat.idle_ns
+        assert total["wait"] == row.stat.waiting_ns
+        assert total["wait"] + total["transfer"] == row.stat.communication_ns
+
+
+def test_several_files_are_a_tuple_that_knows_its_jobs() -> None:
+    found = result()
+    lone = type(found.timelines[0])(rank(0, world_size=9), title="lone.json")
+    traces = Traces((*found.timelines, lone))
+    assert len(traces) == 5
+    assert [len(job.timelines) for job in traces.jobs] == [4]
+    assert traces.alone == [lone]
+    assert traces.mixed.startswith("these files are of 2 jobs")
+    assert traces.ranks.ranks.ranks == [0, 1, 2, 3]
+    bundle = traces._repr_mimebundle_()
+    assert "rank 2 is a straggler" in bundle["text/plain"]
+    assert bundle["text/html"].count("<img") == 2
+    with pytest.raises(Exception, match="no two of them are ranks of one job"):
+        _ = Traces((lone,)).ranks
+
+
+def test_the_ranks_of_a_result_are_pickled_and_shown_in_one_sentence() -> None:
+    assert repr(result()).startswith("Ranks 0, 1, 2, 3 on one axis. rank 2 is a straggler")
+    assert ranks().alignment.moved_ns == {}
+
+
+def test_what_is_shown_of_a_late_rank_is_the_longest_wait_for_it() -> None:
+    found = perfmagic.open_traces(real("dlrm_8ranks/worker0_step_12.1694128201545").parent).ranks
+    shown = {f["rule"]: (f["start_ns"], f["end_ns"]) for f in found.wire.header["findings"]}
+    starts, durations = {}, {}
+    for path in sorted(real("dlrm_8ranks/worker0_step_12.1694128201545").parent.glob("*.gz")):
+        data = json.loads(gzip.decompress(path.read_bytes()))
+        comm = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
+        comm.sort(key=lambda e: e["ts"])
+        starts[data["distributedInfo"]["rank"]] = [e["ts"] for e in comm]
+        durations[data["distributedInfo"]["rank"]] = [e["dur"] for e in comm]
+    first, last = shown["straggler"], shown["late_too"]  # in collectives 0 and 7 of 8
+    assert last[0] - first[0] == 1000 * (starts[0][7] - starts[1][0])
+    assert first[1] - first[0] == 1000 * (durations[1][0] - durations[7][0])
+    assert last[1] - last[0] == 1000 * (durations[0][7] - durations[4][7])
+
+
+def test_what_a_rank_waits_is_one_number_beside_its_row_and_in_the_table() -> None:
+    def waits_beside_compute(number: int) -> Trace:
+        b = Builder()
+        b.op(0, 500, launch=0, name="gemm")
+        b.op(600 if number else 100, 1000, launch=50, name=REDUCE, stream=9)
+        return b.trace(rank=number, world_size=2)
+
+    found = ranks_of([waits_beside_compute(i) for i in range(2)])
+    assert found is not None
+    doc = ranks_doc(found)
+    assert [row.stat.waiting_ns for row in doc.rows] == [500 * US, 0]
+    assert doc.rows[0].stat.exposed_waiting_ns == 100 * US
+    assert [row.words[0] for row in doc.rows] == ["waits 100\u00a0µs", ""]
+    assert [row[HEAD.index("waiting")] for row in rank_table(doc).rows] == ["100\u00a0µs", "0\u00a0ns"]
+    assert "the longest waiting for others 100\u00a0µs" in doc.alt
