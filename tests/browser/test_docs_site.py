@@ -44,9 +44,9 @@ INK = """async (image) => {
 
 
 @pytest.fixture(scope="module")
-def site() -> Path:
-    """The site in build/docs; what `make docs` has built is only brought up to date."""
-    folder = ROOT / "build" / "docs"
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site in a folder of its own: one that others may write to can change under a build."""
+    folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--show-traceback", "--conf-dir", "docs"]
     done = subprocess.run([*command, ".", str(folder)], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
