@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfmagic.analysis.findings.answers import Answers, find_answers
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.verdict import verdict
@@ -181,6 +182,16 @@ class TimelineResult(Result):
     def findings(self) -> Rows[Finding]:
         """The verdict, then what time was lost to, the costliest first."""
         return Rows(findings(self.trace, comm_names=self.comm_names), Finding)
+
+    @cached_property
+    def answers(self) -> Answers:
+        """Who decides how long it takes, and what to do about it: the record replayed with each remedy.
+
+        >>> t = perfmagic.open_trace("step.json.gz")
+        >>> t.answers.kind
+        'device-bound'
+        """
+        return find_answers(self.trace, comm_names=self.comm_names)
 
     @cached_property
     def verdict(self) -> Verdict:

@@ -95,7 +95,7 @@ class Outcomes:
             return time.waited_for_host
         rest = subtract(time.not_busy, time.waited_for_host)
         # the verdict speaks of all of the tail
-        return subtract(rest, time.tail) if kind_of(self.facts.cell_time) == HOST_TAIL else rest
+        return subtract(rest, time.tail) if kind_of(self.facts) == HOST_TAIL else rest
 
     def slower_copies(self) -> Outcome:
         """What pageable memory costs of the time of exposed copies."""
@@ -161,7 +161,6 @@ def tree(outcomes: Outcomes, gains: Gains) -> tuple[list[Node], Node]:
         known = [*_busy_nodes(outcomes, gains), *untimed] if outcomes.lacks(BUSY) is None else untimed
         return _by_worth(known, gains), Node(verdict_finding(outcomes))
     head, idle = _idle_tree(outcomes, gains)
-    head = replace(head, finding=replace(head.finding, mended=gains.against(kind)))
     exposed = [Node(f, _parts_of_exposed(outcomes, f)) for f in outcomes.claimed(EXPOSED)]
     busy = _busy_nodes(outcomes, gains)
     rest = _by_worth([*idle, *exposed, *_nodes(outcomes, WITHOUT_TIME), *untimed], gains)
@@ -239,7 +238,7 @@ def idle_parts(outcomes: Outcomes) -> IdleParts:
 
 def all_for_host(outcomes: Outcomes, parts: IdleParts) -> Outcome:
     """All that the device waited for Python, where that is not the verdict."""
-    if kind_of(outcomes.facts.cell_time) == HOST_BOUND:
+    if kind_of(outcomes.facts) == HOST_BOUND:
         return Silent(f"the verdict, {HOST_BOUND}, speaks of it")
     return waited_for_host(outcomes.facts, [node.finding for node in parts.for_host])
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perfmagic.analysis.findings.advice import can_compile, compiled, for_gpus
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few, too_short
 from perfmagic.analysis.findings.wording import on_lines, sentences
@@ -189,7 +190,7 @@ def eager_attention(facts: Facts) -> Outcome:
         return silent
     ops = facts.trace.ops
     ops_ns = int((ops.end_ns - ops.start_ns)[ops.device == facts.device].sum())
-    between = claimed.rows[categories(facts.trace, facts.comm_names)[claimed.rows] != Category.GEMM]
+    between = between_products(facts)
     # a fused kernel computes the products too, and keeps the scores on the chip: what stands between them goes away
     cost_ns = total_ns(intersect(union(ops.start_ns[between], ops.end_ns[between]), claimed.where))
     share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device ops"
@@ -206,9 +207,18 @@ def eager_attention(facts: Facts) -> Outcome:
             end_ns=int(ops.end_ns[claimed.rows].max()),
             device=facts.device,
             advice="torch.nn.functional.scaled_dot_product_attention runs it as one fused kernel",
+            headline=headline("eager_attention", time=units.duration(claimed.ops_ns)),
+            action=action("sdpa"),
             where=claimed.where,
         )
     ]
+
+
+def between_products(facts: Facts) -> Int64:
+    """What a fused kernel leaves out of eager attention: all but the products, rows of trace.ops."""
+    rows = claim(facts, "eager_attention").rows
+    between: Int64 = rows[categories(facts.trace, facts.comm_names)[rows] != Category.GEMM]
+    return between
 
 
 # The finding "kernels that fill a part of the device" and its sentence.
@@ -251,6 +261,8 @@ def low_occupancy(facts: Facts) -> Outcome:
             end_ns=int(ops.end_ns[claimed.rows].max()),
             device=facts.device,
             advice="Larger batches give them more blocks, a second stream gives the rest of the device other work",
+            headline=headline("low_occupancy", time=units.duration(total_ns(alone))),
+            action=action("larger_batches"),
             where=alone,
         )
     ]
@@ -311,15 +323,16 @@ def tensor_cores(facts: Facts) -> Outcome:
     which = "convolutions" if frac > 1 - PART_FRAC else "matrix kernels"
     both = PART_FRAC <= frac <= 1 - PART_FRAC
     kinds = f", {units.duration(convolutions_ns)} of it in convolutions" if both else ""
-    return [
-        facts.finding(
-            rule="tensor_cores",
-            cause="tensor cores unused",
-            detail=f"{facts.on_device}: {which} ran without them for {units.duration(unused_ns)}, {part}{kinds}",
-            advice=advice,
-            where=claimed.where,
-        )
-    ]
+    finding = facts.finding(
+        rule="tensor_cores",
+        cause="tensor cores unused",
+        detail=f"{facts.on_device}: {which} ran without them for {units.duration(unused_ns)}, {part}{kinds}",
+        advice=advice,
+        where=claimed.where,
+    )
+    remedy = "tf32" if _PRODUCTS_TF32 in advice else "autocast_half"
+    fact = headline("tensor_cores", time=units.duration(unused_ns), what=which)
+    return [replace(finding, headline=fact, action=action("channels_last" if frac > 1 / 2 else remedy))]
 
 
 def _tensor_core_advice(device: str, products_ns: int, convolutions_ns: int) -> str:
@@ -372,6 +385,8 @@ def unaligned_gemm(facts: Facts) -> Outcome:
             end_ns=int(ops.end_ns[claimed.rows].max()) if len(claimed.rows) else parts.extent_end_ns,
             device=facts.device,
             advice="Padding their sizes to multiples of 8 lets them read 16 bytes at a time",
+            headline=headline("unaligned_gemm", time=units.duration(claimed.ops_ns)),
+            action=action("pad"),
             where=claimed.where,
         )
     ]
@@ -434,6 +449,8 @@ def tiny_kernels(facts: Facts) -> Outcome:
             rule="tiny_kernels",
             cost_ns=None,
             cause="many tiny kernels",
+            headline=headline("tiny_kernels", n=units.plural(len(kernels), "kernel"), time=units.duration(median_ns)),
+            action=action("fuse") if advice and not facts.trace.simulated else "",
             detail=f"{facts.on_device}: {time}; half of all take {units.duration(median_ns)} or less",
             lines=(),
             start_ns=int(ops.start_ns[claimed.rows].min()),

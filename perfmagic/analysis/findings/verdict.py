@@ -10,11 +10,14 @@ import numpy as np
 from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts
 from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
 from perfmagic.analysis.findings.wording import listed, sentences
+from perfmagic.analysis.replay.judgement import PART_FRAC, Judgement
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
 from perfmagic.analysis.verdict import (
+    COMMUNICATION_BOUND,
+    COPY_BOUND,
     DEVICE_BOUND,
     DEVICE_BOUND_FRAC,
     HOST_BOUND,
@@ -24,6 +27,7 @@ from perfmagic.analysis.verdict import (
     NO_RECORDS,
     NO_VERDICT,
     STALLED,
+    START_UP,
     Verdict,
 )
 from perfmagic.base import units
@@ -162,8 +166,18 @@ def claimed_by_verdict(facts: Facts, judged: Verdict) -> Intervals:
     return time.not_busy if judged.kind in (MIXED, LATENCY_BOUND, STALLED) else EMPTY
 
 
-def kind_of(time: CellTime) -> str:
-    """Which kind of verdict the parts of a cell's time make."""
+def kind_of(facts: Facts) -> str:
+    """Which kind the verdict is of: by the critical path, by the parts of the time where the record has no path."""
+    judgement = facts.judgement
+    if judgement is None:
+        meta, before_ns = facts.trace.meta, facts.breakdown.extent_start_ns - facts.trace.meta.start_ns
+        started_up = meta.returned_ns is None and before_ns >= PART_FRAC * (meta.end_ns - meta.start_ns)
+        return START_UP if started_up else _kind_without_path(facts.cell_time)
+    decided = judgement.kind
+    return LATENCY_BOUND if judgement.run_ns < SHORT_CELL_NS and decided != DEVICE_BOUND else decided
+
+
+def _kind_without_path(time: CellTime) -> str:
     decides = _decides(time)
     if time.busy_frac >= DEVICE_BOUND_FRAC or decides == DEVICE_BOUND:
         return DEVICE_BOUND
@@ -202,7 +216,7 @@ def _starved(time: CellTime) -> bool:
 
 def _of_times(facts: Facts) -> Verdict:
     time = facts.cell_time
-    kind = kind_of(time)
+    kind = kind_of(facts)
     parts, lines, cost_ns = _DESCRIBED[kind](facts, time)
     parts += [_first_gap(facts), *_exposed_beside(facts, time.window.length_ns)]
     return Verdict(kind, time.busy_frac, sentences(*parts), lines, cost_ns)
@@ -226,8 +240,33 @@ def _device_bound(facts: Facts, time: CellTime) -> Described:
 def _host_bound(facts: Facts, time: CellTime) -> Described:
     where, lines = _by_line(facts, time.waited_for_host)
     waited = f"{facts.the_busiest} waited {_for_python(facts, time)}{where}"
+    judgement = facts.judgement
+    if judgement is not None and time.waited_for_host_ns < STARVED_FRAC * time.window.length_ns:
+        waited = f"{_of_path(judgement.host_ns, judgement)} Python's: {waited}"
     parts = [waited, _unrecorded(facts, time), _busy(time, "it"), *_idle(facts, time, said="python"), _slowed(facts)]
     return parts, lines, time.waited_for_host_ns
+
+
+def _of_path(ns: int, judgement: Judgement) -> str:
+    return f"{units.percent(ns / judgement.run_ns)} of the critical path is"
+
+
+def _start_up(facts: Facts, time: CellTime) -> Described:
+    parts, lines, _ = _between(facts, time)
+    meta = facts.trace.meta
+    before_ns = facts.breakdown.extent_start_ns - meta.start_ns
+    nothing = f"{facts.the_device} got nothing for {units.duration(before_ns)}"
+    return [f"{nothing} of {units.duration(meta.end_ns - meta.start_ns)}", *parts], lines, before_ns
+
+
+def _transfers(facts: Facts, time: CellTime) -> Described:
+    """The sentence where copies or communication decide."""
+    parts, lines, cost_ns = _between(facts, time)
+    if (judgement := facts.judgement) is None:
+        return parts, lines, cost_ns
+    copies = judgement.kind == COPY_BOUND
+    ns, what = (judgement.copies_ns, "copies") if copies else (judgement.communication_ns, "communication")
+    return [f"{_of_path(ns, judgement)} {what}", *parts], lines, cost_ns
 
 
 def _unrecorded(facts: Facts, time: CellTime) -> str:
@@ -273,6 +312,9 @@ def _between(facts: Facts, time: CellTime) -> Described:
 
 _DESCRIBED: dict[str, Callable[[Facts, CellTime], Described]] = {
     DEVICE_BOUND: _device_bound,
+    COPY_BOUND: _transfers,
+    COMMUNICATION_BOUND: _transfers,
+    START_UP: _start_up,
     HOST_BOUND: _host_bound,
     LATENCY_BOUND: _between,
     STALLED: _between,

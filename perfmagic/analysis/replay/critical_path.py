@@ -103,7 +103,7 @@ _HOST_EDGES = {
     Edge.FULL_QUEUE: Held.FULL_QUEUE,
 }
 _OP_EDGES = {Edge.LAUNCH: Held.LAUNCH, Edge.CALL: Held.CALL, Edge.STREAM: Held.STREAM}
-_JOIN_EDGES = {Edge.LAUNCH: Held.LAUNCH, Edge.CALL: Held.CALL, Edge.SYNC: Held.SYNC}
+_JOIN_EDGES = {Edge.LAUNCH: Held.LAUNCH, Edge.CALL: Held.CALL, Edge.SYNC: Held.SYNC, Edge.PYTHON: Held.PYTHON}
 
 
 @dataclass(frozen=True)
