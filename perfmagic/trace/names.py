@@ -17,6 +17,7 @@ from perfmagic.base.errors import OptionError
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.base.units import plural
 from perfmagic.trace.columns import NONE, Int8, OpKind
+from perfmagic.trace.families import find_family
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_name, once_per_trace
 from perfmagic.trace.signatures import function_name
@@ -56,22 +57,6 @@ _COMM_LIBRARY = re.compile(
 # Collectives in the kernel's own name; "warp_all_reduce" and the like stay inside one GPU.
 _COMM_KERNEL = re.compile(
     r"^(?!.*(?:warp|block|quad|thread))\w*?(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)", re.IGNORECASE
-)
-
-# Searched in the function's name: template arguments and namespaces (fbgemm_gpu) name what a kernel is used with.
-_MATRIX = re.compile(
-    r"(?<!fb)gemm|gemv|nvjet|xmma|scudnn|hcudnn|cutlass|_mma_|wgmma|s(?:884|1688|16816)|winograd|conv(?!ert|ersion)"
-    r"|[dw]grad|fprop|fmha|flash(?!_?infer)|attention|attn|mha_|batch_?(?:prefill|decode)with"
-    r"|cijk_|xdlops|_xdl_|hipblaslt|tensile|fused_moe_kernel|triton_(?:mm|bmm|tem)_|^triton_mm|^bmm_"
-    r"|^(?:aten::)?(?:mm|bmm|addmm|addbmm|baddbmm|addmv|mv|dot|matmul|linear|_scaled_mm)(?:\.\w+)?$"
-    r"|^(?:aten::)?_?scaled_dot_product",
-    re.IGNORECASE,
-)
-# Helpers that carry a matrix library's name, and fused pointwise kernels that list the operators they follow.
-_NOT_MATRIX = re.compile(
-    r"^triton_(?:poi|per|red|for)_|splitk_?reduce|reduce_?splitk|offsetskernel|batched_transpose|(?:^|_)cache|_cache_|::bn_"
-    r"|im2d2col|set_?params|prepare_",
-    re.IGNORECASE,
 )
 
 # Kernels that do without tensor cores whatever else stands in their name: cuBLAS's and cuDNN's xmma kernels say "ffma"
@@ -185,7 +170,8 @@ def _op_class(name: str, kind: OpKind, collective: bool, is_comm: Callable[[str]
         return OpClass.MEMSET
     if collective or is_comm(name):
         return OpClass.COMMUNICATION
-    return OpClass.MATRIX if _is_matrix(name) else OpClass.COMPUTE
+    family = find_family(name)
+    return OpClass.MATRIX if family is not None and family.multiplies else OpClass.COMPUTE
 
 
 def checked_pattern(comm_names: str | None) -> None:
@@ -248,11 +234,6 @@ def _comm_rule(comm_names: str | None) -> Callable[[str], bool]:
         return lambda name: bool(_COMM_LIBRARY.search(name) or _COMM_KERNEL.match(function_name(name)))
     pattern = re.compile(comm_names, re.IGNORECASE)
     return lambda name: bool(pattern.search(name))
-
-
-def _is_matrix(name: str) -> bool:
-    subject = function_name(name)
-    return bool(_MATRIX.search(subject)) and not _NOT_MATRIX.search(subject)
 
 
 # One spelling for collective operations of all recorders.

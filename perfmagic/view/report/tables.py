@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.base import units
 from perfmagic.base.tables import Cell, Table, cell, whole_name
+from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.short_names import short_names
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 
@@ -185,7 +185,7 @@ def category_table(device: Mapping[str, Any], where: str) -> Table:
     """Device time by what it was for; adds up to the summed time of all ops."""
     head, rows = columns_of(
         device["categories"],
-        lambda row: CATEGORY_WORDS[Category[row["category"].upper()]],
+        lambda row: cell(_category_words(row), full=_category_words(row)),
         (
             ("ops", count_cell, "n_ops"),
             ("total", time_cell, "total_ns"),
@@ -193,6 +193,11 @@ def category_table(device: Mapping[str, Any], where: str) -> Table:
         ),
     )
     return Table(f"Device time by category{where}", head, rows)
+
+
+def _category_words(row: Mapping[str, Any]) -> str:
+    """What the ops of a category are for; of a custom kernel its name."""
+    return f"kernel {row['kernel']}" if row["kernel"] else CATEGORY_WORDS[Category[row["category"].upper()]]
 
 
 def _name(row: Mapping[str, Any], length: int | None = None) -> str:

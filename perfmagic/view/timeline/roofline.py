@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from perfmagic.analysis.timeline.categories import Category
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, Roof, RooflineData
 from perfmagic.base import units
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import wrapped
+from perfmagic.trace.category import Category
 from perfmagic.trace.short_names import short_names
 from perfmagic.view.html import framed, image, paragraphs, short
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Placed, number
