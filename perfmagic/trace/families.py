@@ -69,9 +69,10 @@ FAMILIES = (
         r"topk_(?:softmax|sigmoid)|grouped_topk|moe_(?:align|sum|sorting|fused_gate|(?:un)?permute)",
         "vllm/csrc/moe: topk_softmax_kernels.cu, moe_align_sum_kernels.cu",
     ),
+    _op(Category.ELEMENTWISE, r"_foreach_copy|_amp_|rotary_embedding", f"{_YAML}; vllm recorded"),
     _op(
         Category.EMBEDDING,
-        r"(?<!rotary_)embedding|SplitLookup|sparse_features|sparse_data|index_select",
+        r"embedding|SplitLookup|sparse_features|sparse_data|index_select",
         "recorded: FBGEMM",
     ),
     _op(
@@ -91,7 +92,6 @@ FAMILIES = (
         r"|fft_)",
         _YAML,
     ),
-    _op(Category.ELEMENTWISE, r"_foreach_copy|_amp_", _YAML),
     _op(Category.OPTIMIZER, r"_fused_(?:adam|sgd|adagrad)|_single_tensor|_multi_tensor", f"{_YAML}; recorded"),
     # Mixture of experts: before the products, reductions and copies that these are made of.
     _kernel(
@@ -152,7 +152,8 @@ FAMILIES = (
     ),
     _kernel(
         Category.GEMM,
-        r"(?<!fb)gemm|gemv|nvjet|xmma|cutlass|_mma_|wgmma|s(?:884|1688|16816)|cijk_|xdlops|_xdl_|hipblaslt|tensile|^bmm_",
+        r"(?<!fb)gemm|gemv|nvjet|xmma|cutlass|_mma_|wgmma|s(?:884|1688|16816)|cijk_|xdlops|_xdl_|hipblaslt|tensile"
+        r"|^bmm_",
         "DeepGEMM/deep_gemm/include/deep_gemm/impls/sm90_fp8_gemm_1d2d.cuh; cuBLAS, CUTLASS, Tensile recorded",
         multiplies=True,
     ),
@@ -243,7 +244,7 @@ FAMILIES = (
     _op(
         Category.REDUCTION,
         r"^aten::_?(?:\w*softmax|sum|nansum|mean|prod|norm|linalg_\w*norm|amax|amin|aminmax|argmax|argmin|max|min|all"
-        r"|any|std|var|std_mean|var_mean|count_nonzero|logsumexp|\w*logcumsumexp|cum\w+|\w*_loss\w*|cdist\w*|dist"
+        r"|any|std|var|std_mean|var_mean|count_nonzero|\w*log(?:cum)?sumexp|cum\w+|\w*_loss\w*|cdist\w*|dist"
         r"|trace|equal)(?:_backward|_backward_data|_forward)?$",
         f"{_YAML} and the tag `reduction`",
     ),
@@ -254,14 +255,15 @@ FAMILIES = (
     ),
     _op(
         Category.ELEMENTWISE,
-        r"^aten::_*(?:foreach_\w+|is\w+|log\w*|exp\w*|bitwise_\w+|a?(?:cos|sin|tan)h?|atan2|abs|add\w*|sub|rsub|mul|div"
-        r"|true_divide|floor\w*|ceil|round|trunc|frac|fmod|remainder|pow|float_power|square|r?sqrt|reciprocal|neg"
-        r"|sign\w*|sgn|clamp\w*|clip|maximum|minimum|fmax|fmin|where|lerp|eq|ne|lt|le|gt|ge|erf\w*|\w*gamma|i0|xlogy"
-        r"|hypot|nan_to_num|heaviside|copysign|angle|conj\w*|complex|polar|(?:leaky_)?relu6?|prelu\w*|r?relu\w*|[cs]?elu"
-        r"|gelu|glu|silu|mish|hard\w+|soft(?:plus|shrink)|sigmoid|threshold|\w*dropout|bernoulli|normal|uniform|random"
-        r"|exponential|geometric|cauchy|copy|to_copy|clone|contiguous|fill\w*|zero|zeros\w*|ones\w*|full\w*|eye|arange"
-        r"|linspace|tri[lu]\w*|cat|stack|repeat|flip|roll|\w*pad\w*|masked_fill|slice_\w+|select_\w+|\w+_copy)"
-        r"(?:_backward|_forward)?_?$",
+        r"^aten::_*(?:special_\w+|foreach_\w+|bitwise_\w+|logical_\w+|is\w+|log\w*|exp\w*|a?(?:cos|sin|tan)h?|atan2|sinc"
+        r"|abs|add\w*|sub|rsub|mul|div|true_divide|floor\w*|ceil|round|trunc|frac|fmod|remainder|pow|float_power|square"
+        r"|r?sqrt|reciprocal|neg|positive|sign\w*|sgn|copysign|clamp\w*|clip|maximum|minimum|fmax|fmin|where|lerp|eq|ne"
+        r"|lt|le|gt|ge|erf\w*|\w*gammac?|i0|xlogy|hypot|heaviside|gcd|lcm|nextafter|frexp|ldexp|nan_to_num|i?[lr]shift"
+        r"|i?xor|\w+2(?:deg|rad)|angle|conj\w*|complex|polar|(?:leaky_)?relu6?|prelu\w*|[cs]?elu|gelu|glu|silu|mish"
+        r"|hard\w+|soft(?:plus|shrink)|sigmoid|threshold|\w*dropout|bernoulli|normal|uniform|random|exponential"
+        r"|geometric|cauchy|copy|to_copy|clone|contiguous|fill\w*|zero|zeros\w*|ones\w*|full\w*|eye|arange|linspace"
+        r"|tri[lu]\w*|cat|stack|repeat|flip|roll|\w*pad\w*|masked_fill|slice_\w+|select_\w+|\w+_copy)"
+        r"(?:_backward|_forward)?_*$",
         f"{_YAML} and the tag `pointwise`",
     ),
 )

@@ -60,11 +60,19 @@ def test_a_busy_devices_time_is_split_by_kind_and_operator_with_what_was_achieve
     assert plain(found.sentence) == (
         "device time: matrix products took 80.0 µs of 100 µs of device ops (80 %), the longest operator aten::mm bf16 "
         "(mostly [1000, 1000] [1000, 1000]) with all of it, at 75.0 of 312 TFLOP/s; elementwise kernels took 15.0 µs "
-        "(15 %), the longest operator aten::add [8] [8] fp32 with all of it; other kernels took 5.00 µs (5 %). "
+        "(15 %), the longest operator aten::add [8] [8] fp32 with all of it; kernel lone took 5.00 µs (5 %). "
         "5.00 µs (5 %) has no recorded operator: none was around its launches"
     )
     assert (found.cost_ns, total_ns(found.where)) == (None, 100 * US)
     assert findings(s.trace())[1].rule == "device_time"
+
+
+def test_a_custom_kernel_is_named_with_its_own_longest_operator() -> None:
+    s = Shaped().op("mine::step", kernels=(("my_kernel", 60.0),)).op("mine::start", kernels=(("second", 30.0),))
+    assert plain(one(device_time(Facts(s.trace()))).sentence) == (
+        "device time: kernel my_kernel took 60.0 µs of 90.0 µs of device ops (67 %), the longest operator mine::step "
+        "with all of it; kernel second took 30.0 µs (33 %), the longest operator mine::start with all of it"
+    )
 
 
 def test_a_device_that_is_idle_most_of_the_time_has_no_finding_on_its_operators() -> None:

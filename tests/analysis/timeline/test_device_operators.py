@@ -204,11 +204,23 @@ def test_the_type_of_a_peak_is_what_the_kernel_computes_on() -> None:
         ("ncclDevKernel_AllReduce", OpClass.COMMUNICATION, "aten::conv2d", Category.COMMUNICATION),
         ("Memcpy HtoD", OpClass.HTOD, "aten::conv2d", Category.COPY),
         ("Memset", OpClass.MEMSET, "", Category.MEMSET),
-        ("mystery", OpClass.COMPUTE, "", Category.OTHER),
+        ("mystery", OpClass.COMPUTE, "", Category.CUSTOM),
     ],
 )
 def test_categories(kernel: str, op_class: OpClass, operator: str, expected: Category) -> None:
     assert category_of(kernel, op_class, operator) == expected
+
+
+def test_custom_kernels_stand_by_their_own_names_and_all_times_add_up() -> None:
+    s = Shaped().bare((("my_kernel", 5.0), ("my_kernel", 1.0), ("void mine::other<float>(float*)", 4.0)))
+    s.op("mine::step", kernels=(("my_kernel", 2.0),)).op("aten::mm", kernels=((SGEMM, 20.0),))
+    rows = category_times(s.trace(), 0)
+    assert [(row.category, row.kernel, row.n_ops, row.total_ns // US) for row in rows] == [
+        (Category.GEMM, "", 1, 20),
+        (Category.CUSTOM, "my_kernel", 3, 8),
+        (Category.CUSTOM, "other<float>", 1, 4),
+    ]
+    assert sum(row.share_frac for row in rows) == 1
 
 
 def test_elementwise_work_of_an_optimizers_step_is_the_optimizers() -> None:

@@ -97,6 +97,14 @@ def test_every_table_stands_in_every_face_and_comes_from_one_report() -> None:
             assert " ".join(row).split() in [line.split() for line in said.splitlines()]
 
 
+def test_a_custom_kernel_has_a_row_of_its_own_among_the_categories() -> None:
+    b = Builder()
+    b.op(0, 10, launch=0, name="my_kernel")
+    b.op(10, 15, launch=1, name="sgemm")
+    by_title = {table.title: table for table in report_tables(TimelineResult(b.trace()).to_dict())}
+    assert [row[0] for row in by_title["Device time by category"].rows] == ["kernel my_kernel", "matrix products"]
+
+
 def test_a_page_has_the_whole_name_behind_a_short_one_and_numbers_to_sort_by() -> None:
     page = html_tables(steps().to_dict())
     short = steps().to_dict()["devices"]["0"]["kernels"][1]["short_name"]
