@@ -169,6 +169,9 @@ FAMILIES = (
         f"{_YAML}: ops that are named after their operator",
         multiplies=True,
     ),
+    _full(
+        Category.ELEMENTWISE, r"^(?:void )?epilogue::|cublasLt::epilogue::", "recorded: bias and activation of cuBLASLt"
+    ),
     _full(Category.GEMM, r"cublas", "recorded: what cuBLAS runs around its products"),
     # All the rest.
     _full(Category.NORMALISATION, r"ck_tile\w*norm|ck_tile::\w*norm", "recorded: aiter"),

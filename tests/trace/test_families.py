@@ -70,7 +70,7 @@ KERNELS = {
     "baddbmm.default": Category.GEMM,
     "_scaled_dot_product_flash_attention": Category.ATTENTION,
     "_scaled_dot_product_fused": Category.ATTENTION,
-    "void epilogue::impl::globalKernel<float, float>(int, cublasLtEpilogue_t, int)": Category.GEMM,
+    "void epilogue::impl::globalKernel<float, float>(int, cublasLtEpilogue_t, int)": Category.ELEMENTWISE,
     "void dot_kernel<float, 128, 0, cublasDotParams<float> >(cublasDotParams<float>)": Category.GEMM,
     "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>(int)": Category.NORMALISATION,
     "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bLi256ELb1EEEvPT0_": Category.NORMALISATION,
