@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 
 from perfmagic.trace.category import Category
+from perfmagic.trace.once import LONGEST_NAME
 from perfmagic.trace.signatures import function_name
 
 
@@ -38,6 +39,9 @@ class Family:
 
 _YAML = "pytorch/aten/src/ATen/native/native_functions.yaml"
 _CUDA = "pytorch/aten/src/ATen/native/cuda"
+# One kernel stands for all algorithms of these libraries: its arguments tell which
+_CK_TILE = r"^(?:_ZN7ck_tile6kentry|(?:void )?ck_tile::kentry<).*?"
+_ROCPRIM = r"^(?:void )?rocprim::.*?"
 
 
 def _op(category: Category, pattern: str, source: str) -> Family:
@@ -135,7 +139,7 @@ FAMILIES = (
         "DeepGEMM/deep_gemm/include/deep_gemm/impls/sm90_fp8_mqa_logits.cuh; flash-attention, vllm recorded",
         multiplies=True,
     ),
-    _full(Category.ATTENTION, r"ck_tile\w*fmha|ck_tile::\w*fmha", "recorded: aiter", multiplies=True),
+    _full(Category.ATTENTION, rf"{_CK_TILE}fmha", "recorded: aiter", multiplies=True),
     _kernel(
         Category.CONVOLUTION,
         r"conv(?!ert|ersion)|[dw]grad|fprop|winograd|[sh]cudnn|implicit_gemm|igemm",
@@ -174,7 +178,7 @@ FAMILIES = (
     ),
     _full(Category.GEMM, r"cublas", "recorded: what cuBLAS runs around its products"),
     # All the rest.
-    _full(Category.NORMALISATION, r"ck_tile\w*norm|ck_tile::\w*norm", "recorded: aiter"),
+    _full(Category.NORMALISATION, rf"{_CK_TILE}norm", "recorded: aiter"),
     _kernel(
         Category.NORMALISATION,
         r"(?:batch|layer|group|rms)_?norm|\bbn_|GammaBeta|RowwiseMoments|welford",
@@ -196,8 +200,8 @@ FAMILIES = (
         r"Sampling(?:From|Kernel)|TopKMask|TopK?P?Renorm|RadixTopK|\bnms_",
         "flashinfer/include/flashinfer/sampling.cuh; torchvision recorded",
     ),
-    _full(Category.SORTING, r"rocprim.*?(?:sort|partition|select|unique)_\w*config", "recorded: rocPRIM"),
-    _full(Category.REDUCTION, r"rocprim.*?(?:reduce|scan)_\w*config", "recorded: rocPRIM"),
+    _full(Category.SORTING, rf"{_ROCPRIM}(?:sort|partition|select|unique)_\w{{0,40}}config", "recorded: rocPRIM"),
+    _full(Category.REDUCTION, rf"{_ROCPRIM}(?:reduce|scan)_\w{{0,40}}config", "recorded: rocPRIM"),
     _kernel(
         Category.EMBEDDING,
         r"embedding|indexSelect|gather|scatter|index_put|indexing_backward|bounds_check_indices|offsets_range|recat_"
@@ -272,7 +276,7 @@ FAMILIES = (
 )
 # Triton 2's suffix: of each argument its number, c where it is 1, d where 16 divides it, e where 8 does
 # Source: kernel_suffix in Triton's compiler
-_TRITON_2 = re.compile(r"_(?=\w*[cde])0[cde]*(?:1[cde]*(?:2[cde\d]*)?)?$")
+_TRITON_2 = re.compile(r"_0[cde]*(?:1[cde]*(?:2[cde\d]*)?)?$")
 # Operators of torch and functions of libraries: what they run is no kernel of the user, even if no family knows it
 _LIBRARY = re.compile(
     r"^(?:aten|prims|c10d|torchvision)::|^(?:void )?(?:at|at_cuda_detail|c10|cudnn|cub|thrust|cutlass|cask\w*|rocprim"
@@ -287,7 +291,8 @@ def find_family(kernel: str, operator: str = "") -> Family | None:
     'FUSED'
     """
     function = _TRITON_2.sub("", function_name(kernel))
-    searched = {Looks.OPERATOR: operator, Looks.FUNCTION: function, Looks.NAME: kernel}
+    names = {Looks.OPERATOR: operator, Looks.FUNCTION: function, Looks.NAME: kernel}
+    searched = {looks: name[:LONGEST_NAME] for looks, name in names.items()}
     return next((row for row in FAMILIES if row.pattern.search(searched[row.looks])), None)
 
 
