@@ -84,7 +84,7 @@ class Phase:
     n_steps: steps that were annotated.
     step_ns: how long a step took, the median; None where no step is recorded whole.
     total_ns: the sum over the steps that are recorded whole.
-    busy_frac: the share of that in which a device was busy.
+    window_busy_frac: the share of total_ns in which a device was busy.
     batch_size: requests in a step, the median.
     n_tokens: tokens that all steps computed, of prompts and decoded; None where the annotations do not say. Drafts of
     speculative decoding count, accepted or not.
@@ -97,7 +97,7 @@ class Phase:
     n_steps: int
     step_ns: float | None
     total_ns: int
-    busy_frac: float | None
+    window_busy_frac: float | None
     batch_size: int
     n_tokens: int | None
     tokens_per_s: float | None
@@ -172,7 +172,7 @@ def _phase(trace: Trace, steps: Sequence[_Timed]) -> Phase:
         n_steps=len(steps),
         step_ns=float(np.median(spans[:, 1] - spans[:, 0])) if whole else None,
         total_ns=total_ns,
-        busy_frac=int(covered_ns(busy_intervals(trace), *spans.T).sum()) / total_ns if whole else None,
+        window_busy_frac=int(covered_ns(busy_intervals(trace), *spans.T).sum()) / total_ns if whole else None,
         batch_size=median_low(step.said.batch_size for step in steps),
         n_tokens=n_tokens,
         tokens_per_s=in_whole / total_ns * 1e9 if whole and in_whole else None,

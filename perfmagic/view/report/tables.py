@@ -90,7 +90,7 @@ def phases_table(report: Mapping[str, Any]) -> Table:
         (
             ("steps", count_cell, "n_steps"),
             ("a step", time_cell, "step_ns"),
-            ("busy then", lambda frac: cell("") if frac is None else share_cell(frac), "busy_frac"),
+            ("busy then", lambda frac: cell("") if frac is None else share_cell(frac), "window_busy_frac"),
             ("batch", count_cell, "batch_size"),
             ("tokens", lambda n: cell("") if n is None else count_cell(n), "n_tokens"),
             ("rate", lambda rate: cell("") if rate is None else cell(units.tokens_per_s(rate), rate), "tokens_per_s"),

@@ -79,7 +79,7 @@ def test_the_figures_are_those_worked_out_from_the_file_alone(
     (row,) = found
     assert (row.phase, row.n_steps, row.batch_size, row.n_tokens) == (phase, 1, batch_size, n_tokens)
     assert (row.step_ns, row.total_ns, found.note) == (took_ns, took_ns, "")
-    assert row.busy_frac == pytest.approx(busy_ns / took_ns)
+    assert row.window_busy_frac == pytest.approx(busy_ns / took_ns)
     assert row.tokens_per_s == pytest.approx(n_tokens * 1e9 / took_ns)
 
 
@@ -125,11 +125,8 @@ def test_the_span_is_that_of_torch_profiler_and_what_further_annotations_launche
     assert on_device["start"] == pytest.approx(min(e["start"] for e in ops), abs=2)
     assert on_device["end"] == pytest.approx(last_of_its_own, abs=2)
     (row,) = phases(read_trace(path))
-    assert (
-        row.total_ns
-        == max(e["end"] for e in ops) - min(e["start"] for e in ops)
-        > on_device["end"] - on_device["start"]
-    )
+    assert row.total_ns == max(e["end"] for e in ops) - min(e["start"] for e in ops)
+    assert row.total_ns > on_device["end"] - on_device["start"] + 400 * US
 
 
 def served(b: Builder, name: str, at: float, start: float, end: float) -> None:
@@ -152,7 +149,7 @@ def test_the_steps_of_a_phase_are_counted_and_their_median_and_rate_are_given() 
     prefill, decode = phases(run())
     assert (prefill.phase, prefill.n_steps, prefill.step_ns, prefill.n_tokens) == ("prefill", 1, 100 * US, 50)
     assert (decode.phase, decode.n_steps, decode.step_ns, decode.total_ns) == ("decode", 3, 22 * US, 72 * US)
-    assert (decode.batch_size, decode.n_tokens, decode.busy_frac) == (3, 8, 1.0)
+    assert (decode.batch_size, decode.n_tokens, decode.window_busy_frac) == (3, 8, 1.0)
     assert decode.tokens_per_s == pytest.approx(8 / 72e-6)
 
 
@@ -207,7 +204,8 @@ def test_a_note_says_why_a_figure_is_missing() -> None:
 
 def test_a_step_that_the_record_holds_in_part_is_counted_and_not_timed() -> None:
     found = phases(read_trace(real("b200_pdl_overlaps_python_stacks")))  # the first 40 of 87 ms
-    assert [(row.n_steps, row.step_ns, row.busy_frac, row.tokens_per_s) for row in found] == [(1, None, None, None)]
+    (row,) = found
+    assert (row.n_steps, row.step_ns, row.window_busy_frac, row.tokens_per_s) == (1, None, None, None)
     assert found.note == "Not timed: 1 step that the record holds in part"
     assert phase_headline(found) == "Prefill: 1 step, batch 1."
 
