@@ -38,6 +38,7 @@ RESULTS: dict[str, tuple[type[Any], ...]] = {
 _UNITS = {
     "bytes_per_s": "in bytes per second",
     "flop_per_s": "in FLOP per second",
+    "tokens_per_s": "in tokens per second",
     "_ns": "in ns",
     "_s": "in seconds",
     "_bytes": "in bytes",

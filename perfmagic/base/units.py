@@ -72,6 +72,12 @@ def rate(per_second: float, unit: str) -> str:
     return _scaled(per_second, table)
 
 
+def tokens_per_s(value: float) -> str:
+    """Tokens in a second, with three significant digits and thousands: 7_702 → "7,700 tokens/s"."""
+    rounded = float(f"{value:.3g}")
+    return f"{count(rounded) if rounded >= 100 else significant(value)}{NBSP}tokens/s"
+
+
 def count(n: float) -> str:
     """A whole number with thousands: 15632 → "15,632"."""
     return f"{round(n):,}"

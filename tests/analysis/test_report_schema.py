@@ -26,10 +26,12 @@ SCHEMA: dict[str, Any] = schema_of("report")
 OPTIONAL = {"rank_findings", "rank_table"}  # in reports on several files only
 # numbers without a unit: places and counts by another name, and JSON's own
 UNITLESS = {
-    *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size"),
+    *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size", "batch_size"),
     *("line", "peak_line", "depth", "ops_max", "ops_mean", "launches_max", "schema_version"),
 }
-UNIT = re.compile(r"^n_|_ns$|_bytes$|_frac$|^frac_of_|^(?:\w+_)?bytes_per_s$|flop$|flop_per_s$|^flop_per_byte$")
+UNIT = re.compile(
+    r"^n_|_ns$|_bytes$|_frac$|^frac_of_|^(?:\w+_)?bytes_per_s$|flop$|flop_per_s$|^flop_per_byte$|^tokens_per_s$"
+)
 
 
 def everything() -> Iterator[Trace]:

@@ -82,6 +82,23 @@ def steps_table(report: Mapping[str, Any]) -> Table:
     return Table("Steps", head, rows, report["steps_note"], thing="step")
 
 
+def phases_table(report: Mapping[str, Any]) -> Table:
+    """Prefill and decode of an LLM server: what a step took, and how many tokens it computed in it."""
+    head, rows = columns_of(
+        report["phases"],
+        lambda phase: cell(phase["phase"]),
+        (
+            ("steps", count_cell, "n_steps"),
+            ("a step", time_cell, "step_ns"),
+            ("busy then", lambda frac: cell("") if frac is None else share_cell(frac), "window_busy_frac"),
+            ("batch", count_cell, "batch_size"),
+            ("tokens", lambda n: cell("") if n is None else count_cell(n), "n_tokens"),
+            ("rate", lambda rate: cell("") if rate is None else cell(units.tokens_per_s(rate), rate), "tokens_per_s"),
+        ),
+    )
+    return Table("Phases of serving", head, rows, report["phases_note"], thing="phase")
+
+
 def operators_table(report: Mapping[str, Any]) -> Table:
     """What each operator cost, with and without those inside it."""
     head, rows = columns_of(
@@ -245,7 +262,7 @@ def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bo
     report: from perfmagic.analysis.report.  brief: as a terminal has room for; without those of the streams, which the
     timeline's own text has.
     """
-    tables = [steps_table(report)]
+    tables = [steps_table(report), phases_table(report)]
     # where work is missing from a record, nobody can tell what its idle time waited for
     lacks = any(remark["kind"] in ("sample", "graph_ops") for remark in report["trust"]["remarks"])
     for device, where in _devices(report):

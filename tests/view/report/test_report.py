@@ -105,6 +105,19 @@ def test_a_custom_kernel_has_a_row_of_its_own_among_the_categories() -> None:
     assert [row[0] for row in by_title["Device time by category"].rows] == ["kernel my_kernel", "matrix products"]
 
 
+def test_what_an_llm_server_did_comes_first_and_has_a_table_in_every_output() -> None:
+    result = TimelineResult(recorded("mi300_sglang_hipgraph"))
+    report = result.to_dict()
+    headline = "Decode: 1 step of 10.4\u00a0ms, batch 32: 3,090\u00a0tokens/s."
+    assert report["phase_headline"] == headline
+    (table,) = (table for table in report_tables(report) if table.title == "Phases of serving")
+    assert table.rows == [("decode", "1", "10.4\u00a0ms", "94\u00a0%", "32", "32", "3,090\u00a0tokens/s")]
+    page, written, said = html_tables(report), markdown("t", "h", [], [], report), text(result)
+    assert page.index(f"<p>{headline}</p>") < page.index("Phases of serving") < page.index("3,090\u00a0tokens/s</td>")
+    assert written.index(headline) < written.index("**Phases of serving**")
+    assert said.index(headline.replace("\u00a0", " ")) < said.index("  Phases of serving")
+
+
 def test_a_page_has_the_whole_name_behind_a_short_one_and_numbers_to_sort_by() -> None:
     page = html_tables(steps().to_dict())
     short = steps().to_dict()["devices"]["0"]["kernels"][1]["short_name"]
