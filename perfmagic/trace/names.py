@@ -1,4 +1,4 @@
-"""What the name of a device op says: its class, its direction, whether it uses tensor cores.
+"""What the name of a device op says: its class, its direction, whether it uses tensor cores; its short form.
 
 Every rule looks at one name at a time; `op_classes` decides once for each name that occurs and spreads the answer.
 """
@@ -19,6 +19,7 @@ from perfmagic.base.units import plural
 from perfmagic.trace.columns import NONE, Int8, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_name, once_per_trace
+from perfmagic.trace.short_names import WIDTH, short_names
 from perfmagic.trace.signatures import function_name
 
 
@@ -144,6 +145,19 @@ def comm_kernel_names(trace: Trace, comm_names: str | None = None) -> tuple[str,
     """The kernel names that count as communication under the rule, sorted: what a report must list."""
     rows = op_classes(trace, comm_names) == OpClass.COMMUNICATION
     return tuple(sorted({trace.names[i] for i in distinct(trace.ops.name[rows]).tolist()}))
+
+
+@once_per_trace
+def kernel_short_names(trace: Trace, width: int = WIDTH) -> Mapping[str, str]:
+    """The short form of every device op's name in a trace; the same in every table, card and sentence about it."""
+    return short_names((trace.names[i] for i in distinct(trace.ops.name).tolist()), width)
+
+
+@once_per_trace
+def shown_names(trace: Trace) -> tuple[str, ...]:
+    """Every name of a trace for display, by its number: names of device ops are shortened."""
+    short = kernel_short_names(trace)
+    return tuple(short.get(name) or name for name in trace.names)
 
 
 def copy_direction(name: str) -> OpClass:

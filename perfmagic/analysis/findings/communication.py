@@ -15,8 +15,7 @@ from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, distinct, intersect, subtract, total_ns, union
 from perfmagic.trace.columns import NO_LINE, NONE, Int8, Int64, OpKind
 from perfmagic.trace.hoststack import COLLECTIVE_NOTE
-from perfmagic.trace.names import OpClass, op_classes
-from perfmagic.trace.short_names import kernel_short_names
+from perfmagic.trace.names import OpClass, kernel_short_names, op_classes
 from perfmagic.trace.signatures import function_name
 
 # How much communication moved, how fast and in how many pieces: what both findings on communication say.

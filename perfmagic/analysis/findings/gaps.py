@@ -28,7 +28,7 @@ from perfmagic.base import units
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, clip, covered_ns, intersect, total_ns, union
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.correlate import lines_at
-from perfmagic.trace.short_names import kernel_short_names
+from perfmagic.trace.names import kernel_short_names
 from perfmagic.trace.signatures import function_name
 
 MOSTLY = 0.9  # of the time, in a stretch that is

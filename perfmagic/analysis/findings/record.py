@@ -11,7 +11,7 @@ from perfmagic.analysis.timeline.steps import StepOut, outstanding
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.base import units
 from perfmagic.trace.columns import NONE, CallKind, Hazard
-from perfmagic.trace.short_names import kernel_short_names
+from perfmagic.trace.names import kernel_short_names
 
 
 def streams(facts: Facts) -> Outcome:
