@@ -15,6 +15,9 @@ from perfmagic.trace.names import is_pageable
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows, names_at
 
+FULL_DEPTH = 900  # a stream takes about 1000 launches before the call blocks; 994 to 1024 were seen on V100 and A100
+BLOCKED_NS = 50_000  # a launch call takes 3–10 µs; far longer, with the queue at its limit, it waited for room
+
 
 def extent(ops: DeviceOps, default_ns: int = 0) -> tuple[int, int]:
     """First start and last end of some device ops; default_ns twice where there are none."""
