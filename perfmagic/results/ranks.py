@@ -1,4 +1,4 @@
-"""The ranks of one job: a row a rank on one time axis, with what they say together."""
+"""The ranks of one job: a row a rank on one time axis, with what they say together, recorded or predicted."""
 
 from __future__ import annotations
 
