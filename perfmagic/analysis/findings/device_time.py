@@ -10,12 +10,12 @@ import numpy as np
 from perfmagic.analysis.findings.advice import can_compile, compiled, in_graphs
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Outcome, Silent, too_short
-from perfmagic.analysis.findings.wording import sentences
 from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category, categories, category_times
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import merge, subtract
+from perfmagic.base.units import sentences
 from perfmagic.trace.columns import Bool
 
 BUSY_FRAC = 0.5  # of the window: of a device that is busy for less, what it waits for matters more

@@ -9,7 +9,6 @@ from statistics import median_low
 import numpy as np
 
 from perfmagic.analysis.findings.facts import ITS_EXTENT
-from perfmagic.analysis.findings.wording import listed, sentences
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.job_prediction import FEWEST, job_replay_in_passing
 from perfmagic.analysis.ranks.jobs import OfJob, describe_jobs, jobs
@@ -21,6 +20,7 @@ from perfmagic.analysis.replay.changes.change import OnTime
 from perfmagic.analysis.replay.prediction import IF_OTHERS, Prediction
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import subtract, total_ns, union
+from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import Trace
 
