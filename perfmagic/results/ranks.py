@@ -15,9 +15,9 @@ import msgspec
 from perfmagic.analysis.bench.saved import damage_of, format_of, kind_of, of_format, read_json, text_of
 from perfmagic.analysis.ranks.alignment import Alignment, Ping
 from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.findings import findings_of, mixed_jobs
+from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay
-from perfmagic.analysis.ranks.jobs import jobs, stretches
+from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs, stretches
 from perfmagic.analysis.ranks.meetings import Meeting, Message
 from perfmagic.analysis.ranks.rank_files import FileOfRank
 from perfmagic.analysis.ranks.rank_summary import KernelOfRanks, host_as_device, kernels_of_ranks
