@@ -520,7 +520,8 @@ def grouped(results: Sequence[TimelineResult]) -> tuple[list[RanksResult], list[
     alone: list[TimelineResult] = []
     for job in jobs([result.trace for result in results]):
         members = [results[i] for i in job.members]
-        with_ops = [timeline for timeline in members if len(host_as_device(timeline.trace).ops)]
+        several = members if len(members) > 1 else []
+        with_ops = [timeline for timeline in several if len(host_as_device(timeline.trace).ops)]
         ranks = ranks_of([timeline.trace for timeline in with_ops], with_ops[0].comm_names) if with_ops else None
         if ranks is None:
             alone += members
