@@ -1,4 +1,4 @@
-"""How large the package is, and how many of its files and functions each main job enters.
+"""How large the package is, its longest import chain, and how many files and functions each main job enters.
 
     python benchmarks/structure.py          a table
     python benchmarks/structure.py --json   the same as JSON
@@ -14,6 +14,7 @@ import ast
 import contextlib
 import io
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def main() -> None:
         return
     for name, value in found["package"].items():
         print(f"{name:34} {value:>8}")
+    print("  " + " → ".join(str(path.relative_to(PACKAGE)) for path in longest_chain()))
     print(f"\n{'job':34} {'files':>8} {'functions':>10}")
     for name, counts in found["jobs"].items():
         print(f"{name:34} {counts['files']:>8} {counts['functions']:>10}")
@@ -72,7 +74,7 @@ def size() -> dict[str, int]:
         "most files of a folder": max(folders),
         "median lines of a function": int(statistics.median(functions)),
         "most lines of a function": max(functions),
-        "longest import chain": max(chain_length(path) for path in files),
+        "longest import chain": len(longest_chain()),
     }
 
 
@@ -102,10 +104,15 @@ def function_lengths(path: Path) -> Iterator[int]:
             yield (node.end_lineno or node.lineno) - node.lineno + 1
 
 
+def longest_chain() -> tuple[Path, ...]:
+    """The most files of the package of which each imports the next one when it is imported itself."""
+    return max(map(chain_below, sources()), key=len)
+
+
 @cache
-def chain_length(path: Path) -> int:
-    """How many files of the package import each other in a row below this one, itself included."""
-    return 1 + max((chain_length(other) for other in imported(path)), default=0)
+def chain_below(path: Path) -> tuple[Path, ...]:
+    """The longest import chain that begins with this file."""
+    return (path, *max(map(chain_below, sorted(imported(path))), key=len, default=()))
 
 
 def imported(path: Path) -> set[Path]:
@@ -127,7 +134,8 @@ def file_of(module: str) -> Path | None:
 def measure_job(name: str) -> dict[str, int]:
     """Run one job in a process of its own."""
     command = [sys.executable, __file__, "--job", name]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    here = os.environ | {"PYTHONPATH": str(ROOT)}  # not what is installed
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=here)
     counts: dict[str, int] = json.loads(done.stdout)
     return counts
 
